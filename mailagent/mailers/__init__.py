@@ -5,7 +5,8 @@ A floor of its own, because pages and workflows both write mail and must not kno
 
 from mailagent.mailers.approval_routing import is_waited_for
 from mailagent.mailers.compose import Notice, copy_notice, write_notice
-from mailagent.mailers.letter import Letter, letter_by_person, write_letter
+from mailagent.mailers.facts import Reader
+from mailagent.mailers.letter import Letter, letter_by_person, reader_of, write_letter
 from mailagent.mailers.to_customers import (
     write_handed_over,
     write_person_reply,
@@ -28,6 +29,7 @@ from mailagent.mailers.to_team import write_login_link, write_to_team
 __all__ = [
     "Letter",
     "Notice",
+    "Reader",
     "answer_manager",
     "ask_managers",
     "ask_next_manager",
@@ -35,6 +37,7 @@ __all__ = [
     "is_waited_for",
     "letter_by_person",
     "list_unsent_requests",
+    "reader_of",
     "write_approval_request",
     "write_expired",
     "write_handed_over",

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import cached_property
 from typing import Any
 
 import sqlalchemy as sa
@@ -44,16 +45,20 @@ class Fact:
         return {"kind": self.kind, **self.values}
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Reader:
-    """Reads the facts of one customer within one transaction. `verified`: the mails that are answered are
-    proven to be theirs; without that no fact about an order can be read."""
+    """Reads the facts of one customer within one transaction, each row once. `verified`: the mails that are
+    answered are proven to be theirs; without that no fact about an order can be read."""
 
     connection: sa.Connection
     conversation: Conversation
     mail_ids: Sequence[str]
     verified: bool
     _known: dict[str, tuple[Order, int] | None] = field(default_factory=dict)
+
+    @property
+    def conversation_id(self) -> str:
+        return self.conversation.conversation_id
 
     def find(self, fact_id: str) -> Fact | None:
         """Return the fact of this id; None if there is none on record."""
@@ -66,28 +71,30 @@ class Reader:
             return None
         if kind == "no_order":
             return self._no_order(subject)
-        order = self._order(subject)
+        order = self.find_order(subject)
         values = _OF_ORDER[kind](self, order) if order and kind in _OF_ORDER else None
         if order is None or values is None:
             return None
         return Fact(kind, {"order_id": order.order_id, **values}, order.order_id)
 
-    def _order(self, order_id: str) -> Order | None:
-        found = self._order_and_elsewhere(order_id)
+    def find_order(self, order_id: str) -> Order | None:
+        """Return an order of this customer."""
+        found = self.find_order_and_elsewhere(order_id)
         return found[0] if found else None
 
-    def _order_and_elsewhere(self, order_id: str) -> tuple[Order, int] | None:
+    def find_order_and_elsewhere(self, order_id: str) -> tuple[Order, int] | None:
+        """Return an order of this customer, and what was refunded of it elsewhere, in minor units."""
         if not order_id.isprintable():  # PostgreSQL refuses NUL
             return None
         if order_id not in self._known:
             self._known[order_id] = orders.find_of_conversation(
-                self.connection, order_id, self.conversation.conversation_id
+                self.connection, order_id, self.conversation_id
             )
         return self._known[order_id]
 
     def _no_order(self, subject: str) -> Fact | None:
         """Say that a number is none of the customer's orders; name it only if it can be a number."""
-        if self._order(subject) is not None:
+        if self.find_order(subject) is not None:
             return None
         is_number = subject.replace("-", "").isalnum() and len(subject) <= NO_ORDER_ID_MAX_LENGTH
         named = subject if is_number and any(map(str.isdigit, subject)) else None
@@ -121,8 +128,15 @@ class Reader:
 
     def refunds(self, order: Order) -> Values:
         """Return the state of each refund of an order, oldest first."""
-        known = refunds.list_of_order(self.connection, order.order_id)
-        return {"refunds": [self._refund(each, order) for each in known]}
+        return {"refunds": [self._refund(each, order) for each in self.refunds_of(order)]}
+
+    def refunds_of(self, order: Order) -> list[Refund]:
+        """Return all refunds of an order of this customer, oldest first."""
+        return [each for each in self._refunds if each.order_id == order.order_id]
+
+    @cached_property
+    def _refunds(self) -> Sequence[Refund]:
+        return refunds.list_of_customer(self.connection, self.conversation.customer_email)
 
     def _refund(self, refund: Refund, order: Order) -> Values:
         approval = approvals.find_of_refund(self.connection, refund.refund_id)
@@ -148,13 +162,13 @@ class Reader:
     def not_withdrawn(self, order: Order) -> Values | None:
         """Return the newest refund of an order that can be withdrawn no more."""
         settled = (RefundStatus.APPROVED, RefundStatus.PAID)
-        known = refunds.list_of_order(self.connection, order.order_id)
+        known = self.refunds_of(order)
         statuses = [each.status.value for each in known if each.status in settled]
         return {"status": statuses[-1]} if statuses else None
 
     def nothing_waits(self, order: Order) -> Values | None:
-        known = refunds.list_of_order(self.connection, order.order_id)
-        waits = any(each.status is RefundStatus.AWAITING_APPROVAL for each in known)
+        waiting = RefundStatus.AWAITING_APPROVAL
+        waits = any(each.status is waiting for each in self.refunds_of(order))
         return None if waits else {}
 
     def goodwill(self, order: Order) -> Values | None:
@@ -188,7 +202,7 @@ class Reader:
         """Return what is on record of these orders of the customer, for the end of a mail."""
         records = []
         for order_id in dict.fromkeys(order_ids):
-            found = self._order_and_elsewhere(order_id)
+            found = self.find_order_and_elsewhere(order_id)
             if found is not None:
                 order, elsewhere = found
                 paid_back = Money(elsewhere, order.currency) if elsewhere else None
@@ -198,18 +212,13 @@ class Reader:
 
     def orders_of_mails(self) -> list[str]:
         """Return the orders of the refunds that were asked for by these mails."""
-        known = refunds.list_of_conversation(self.connection, self.conversation.conversation_id)
-        return [refund.order_id for refund in known if refund.mail_id in self.mail_ids]
+        return [each.order_id for each in self._refunds if each.mail_id in self.mail_ids]
 
     def names(self) -> set[str]:
         """Return the order numbers and item names that words may repeat."""
         if not self.verified:
             return set()
-        found, _ = orders.list_of_customer(
-            self.connection, self.conversation.customer_email, ORDERS_LISTED
-        )
-        items = {line.name for order in found for line in order.lines}
-        return items | {order.order_id for order in found}
+        return orders.list_names(self.connection, self.conversation.customer_email, ORDERS_LISTED)
 
 
 _OF_ORDER: Mapping[str, Callable[[Reader, Order], Values | None]] = {

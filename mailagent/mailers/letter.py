@@ -31,25 +31,19 @@ class Letter:
 def reader_of(
     connection: sa.Connection, conversation: Conversation, mails: Sequence[InboundMail]
 ) -> Reader:
+    """Return the reader of what a mail that answers these mails may say."""
     verified = bool(mails) and all(mail.identity.proven for mail in mails)
     return Reader(connection, conversation, [mail.mail_id for mail in mails], verified)
 
 
-def letter_by_person(
-    connection: sa.Connection,
-    conversation: Conversation,
-    mails: Sequence[InboundMail],
-    text: str,
-) -> Letter:
+def letter_by_person(reader: Reader, text: str) -> Letter:
     """Return a text that a person sends; it speaks of the orders whose refunds the mails asked for."""
-    order_ids = reader_of(connection, conversation, mails).orders_of_mails()
-    language = find_language(text) or conversation.language or "en"
-    return Letter(text, language, tuple(dict.fromkeys(order_ids)))
+    language = find_language(text) or reader.conversation.language or "en"
+    return Letter(text, language, tuple(dict.fromkeys(reader.orders_of_mails())))
 
 
 def write_letter(
-    connection: sa.Connection,
-    conversation: Conversation,
+    reader: Reader,
     mails: Sequence[InboundMail],
     composition: Composition,
     is_last_try: bool = False,
@@ -60,8 +54,7 @@ def write_letter(
     Of a reply with facts, sentences that may state something are left out; if they are questions, only if
     `is_last_try`. All other words that may state something are a problem.
     """
-    reader = reader_of(connection, conversation, mails)
-    language = composition.language
+    conversation, language = reader.conversation, composition.language
     has_facts = len(composition.words) < len(composition.parts)
     known = reader.names() | {name for mail in mails for name in mail.from_name.split()}
     check = (language, known, conversation.language)

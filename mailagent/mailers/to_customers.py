@@ -22,17 +22,14 @@ from mailagent.store.refunds import approvals, goodwill, orders, refund_payments
 
 
 def write_reply(
-    connection: sa.Connection,
-    conversation: Conversation,
-    mails: Sequence[InboundMail],
-    letter: Letter,
-    by_person: bool = False,
+    reader: Reader, mails: Sequence[InboundMail], letter: Letter, by_person: bool = False
 ) -> str:
     """Write the agent's answer. An unproven sender proves the mailbox by replying to the confirmation
     address. `by_person`: a person has read and sent the answer."""
+    connection, conversation = reader.connection, reader.conversation
     confirm = not all(mail.identity.proven for mail in mails)
     order_ids = () if confirm else letter.order_ids
-    record = _record(connection, conversation, order_ids, letter.language)
+    record = _record(reader, order_ids, letter.language)
     content = MailContent(
         Purpose.REPLY,
         "reply",
@@ -51,19 +48,20 @@ def write_reply(
     )
 
 
-def _record(
-    connection: sa.Connection,
-    conversation: Conversation,
-    order_ids: Sequence[str],
-    language: str | None = None,
+def _record_of(
+    connection: sa.Connection, conversation: Conversation, order_ids: Sequence[str]
 ) -> str | None:
+    return _record(Reader(connection, conversation, (), verified=True), order_ids)
+
+
+def _record(reader: Reader, order_ids: Sequence[str], language: str | None = None) -> str | None:
     """Return what is on record of these orders of the customer, as it stands at the end of a mail; None for no
     order."""
-    orders = Reader(connection, conversation, (), verified=True).record(order_ids)
+    orders = reader.record(order_ids)
     if not orders:
         return None
     live = services.current()
-    locale = live.shop.locale_for(language or conversation.language)
+    locale = live.shop.locale_for(language or reader.conversation.language)
     return live.templates.fragment("_record.txt", {"orders": orders}, locale)
 
 
@@ -74,13 +72,13 @@ def write_handed_over(
     untrue: bool,
 ) -> str:
     """Tell the customer that a person takes over; `untrue`: in place of an answer that we do not send."""
-    order_ids = reader_of(connection, conversation, mails).orders_of_mails()
+    reader = reader_of(connection, conversation, mails)
     content = MailContent(
         Purpose.REPLY,
         "neutral_reply" if untrue else "handed_over",
         {
             "goodwill": _goodwill_facts(connection, mails),
-            "record": _record(connection, conversation, order_ids),
+            "record": _record(reader, reader.orders_of_mails()),
         },
         dedup_key=f"reply:{mails[-1].mail_id}",
     )
@@ -110,7 +108,7 @@ def write_refund_outcome(connection: sa.Connection, refund: Refund, template: st
         template,
         {
             **_outcome_facts(connection, refund),
-            "record": _record(connection, conversation, [refund.order_id]),
+            "record": _record_of(connection, conversation, [refund.order_id]),
         },
         dedup_key=f"outcome:{refund.refund_id}",
         refund_id=refund.refund_id,
@@ -136,7 +134,7 @@ def write_receipt(connection: sa.Connection, refund: Refund, others: Sequence[Re
         "receipts",
         {
             "refunds": [_outcome_facts(connection, each) for each in told],
-            "record": _record(connection, conversation, [each.order_id for each in told]),
+            "record": _record_of(connection, conversation, [each.order_id for each in told]),
         },
         dedup_key=f"outcome:{refund.refund_id}",
         refund_id=refund.refund_id,
@@ -180,7 +178,7 @@ def write_refund_returned(connection: sa.Connection, refund: Refund) -> str:
             "amount": refund.amount,
             "returned": Money(sum(row.amount_minor for row in untrue), refund.amount.currency),
             "reference": ", ".join(row.reference for row in untrue),
-            "record": _record(connection, conversation, [refund.order_id]),
+            "record": _record_of(connection, conversation, [refund.order_id]),
         },
         # The amount, because of two payments the second may come back later.
         dedup_key=f"returned:{refund.refund_id}:{refund.returned.minor}",
@@ -234,7 +232,7 @@ def write_person_reply(
     content = MailContent(
         Purpose.TEAM_REPLY,
         "team_reply",
-        {"text": text, "member": member, "record": _record(connection, conversation, order_ids)},
+        {"text": text, "member": member, "record": _record_of(connection, conversation, order_ids)},
         dedup_key=dedup_key,
         by_person=True,
     )

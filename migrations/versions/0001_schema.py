@@ -64,8 +64,6 @@ sa.Table(
     sa.Column("handed_over_at", instant),
     sa.Column("opened_at", instant, nullable=False),
     sa.Column("last_mail_at", instant, nullable=False, index=True),
-    sa.Column("model_turns", sa.Integer, nullable=False, server_default="0"),
-    sa.Column("model_tokens", sa.BigInteger, nullable=False, server_default="0"),
     sa.Column("owner_email", sa.Text),
     sa.Column("content_purged_at", instant),
     sa.CheckConstraint("status IN ('open', 'handed_over')", name="status"),

@@ -22,10 +22,9 @@ from mailagent.workflows.tools.find_my_orders import orders_output
 from mailagent.workflows.tools.look_at_order import order_output
 from mailagent.workflows.tools.propose_refund import (
     already_requested_output,
-    approved_output,
     bad_items_output,
     declined_output,
-    needs_manager_output,
+    proposed_output,
 )
 from mailagent.workflows.tools.tool import (
     bad_arguments_output,
@@ -157,8 +156,8 @@ def test_an_order_that_is_not_delivered_has_no_return_date() -> None:
 
 
 def test_a_proposal_is_answered_with_what_code_decided() -> None:
-    approved = approved_output(refund(RefundStatus.APPROVED), bought())
-    waiting = needs_manager_output(refund(RefundStatus.AWAITING_APPROVAL), bought())
+    approved = proposed_output("approved", refund(RefundStatus.APPROVED), bought())
+    waiting = proposed_output("needs_manager", refund(RefundStatus.AWAITING_APPROVAL), bought())
     assert {**approved, "say": ""} == {
         "outcome": "approved",
         "facts": ["refund/W1001"],
@@ -197,8 +196,8 @@ def test_nothing_leaves_that_the_model_does_not_need() -> None:
         [
             orders_output([bought()], 1),
             order_output(bought(), [paid], POLICY),
-            approved_output(paid, bought()),
-            needs_manager_output(paid, bought()),
+            proposed_output("approved", paid, bought()),
+            proposed_output("needs_manager", paid, bought()),
             already_requested_output(paid, bought()),
             declined_output(Declined(DeclineReason.NOTHING_LEFT), "W1001"),
         ]

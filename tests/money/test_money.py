@@ -19,6 +19,7 @@ from mailagent.workflows.tools.propose_refund import propose_refund
 from tests.cast import MAX, MONA, big_order
 from tests.harness import Harness, running
 from tests.programs.money.machine import MoneyMachine
+from tests.tool_use import use
 
 # PostgreSQL has the same rules, and takes longer.
 STORIES = {"sqlite": 60, "postgresql": 12}
@@ -81,7 +82,7 @@ def test_two_hundred_proposals_and_decisions_pay_the_right_one_once(shop: Harnes
     with ThreadPoolExecutor(32) as pool:
         told = list(
             pool.map(
-                lambda number: propose_refund(asked[number % len(asked)], DESK),
+                lambda number: use(propose_refund, asked[number % len(asked)], DESK),
                 range(CROWD),
                 timeout=LONGEST_SECONDS,
             )
@@ -93,7 +94,7 @@ def test_two_hundred_proposals_and_decisions_pay_the_right_one_once(shop: Harnes
 
     def act(number: int) -> Any:
         if number % 4 == 0:
-            return propose_refund(asked[number % len(asked)], DESK)
+            return use(propose_refund, asked[number % len(asked)], DESK)
         decision = "reject" if number % 3 == 0 else "approve"
         return click(shop, links[number % 2], decision, amounts[number % len(amounts)])
 

@@ -195,9 +195,8 @@ def answered(shop: Harness, written: MailContent) -> None:
     with services.current().database.transaction() as connection:
         conversation = conversations.load(connection, row.conversation_id)
         mails = inbound.list_by_id(connection, [row.mail_id])
-        outbound_id = mailers.write_reply(
-            connection, conversation, mails, mailers.Letter("Dear Ada, yes.", "en")
-        )
+        reader = mailers.reader_of(connection, conversation, mails)
+        outbound_id = mailers.write_reply(reader, mails, mailers.Letter("Dear Ada, yes.", "en"))
         inbound.answer(connection, [row.mail_id], outbound_id)
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from mailagent import services
-from mailagent.demo.scripted_model import Fact, Say
+from mailagent.demo.scripted_model import Fact
 from mailagent.domain.operations.circuit_breaker import Failure, Provider
 from mailagent.domain.operations.rate_limit import RateLimit
 from mailagent.store.operations import circuit_breakers
@@ -19,6 +19,7 @@ from tests.cast import ADA, TESS, order
 from tests.harness import Harness
 from tests.tool_calls import says
 from tests.workflows.camera import batch_of
+from tests.workflows.moves import reply_move
 
 WORDS = "Hello Ada, thank you for your mail."
 
@@ -107,11 +108,12 @@ def test_facts_alone_need_no_reader(busy_shop: Harness) -> None:
 
 
 def test_it_is_not_asked_beyond_the_limits_or_while_the_model_is_away(shop: Harness) -> None:
-    batch, answer = batch_of(shop), Say(WORDS).text
+    batch = batch_of(shop)
+    move = reply_move(batch, WORDS)
     reader = read_by(shop, *[states("nothing")] * 5)
     services.bind(replace(services.current(), pace=RateLimit(requests=1)))
     for _ in range(5):
-        assert second_reader.find_doubts(batch, answer) == []
+        assert second_reader.find_doubts(batch, move) == []
     asked = len(reader.asked)
     assert asked < 5
     services.bind(replace(services.current(), pace=RateLimit()))
@@ -120,5 +122,5 @@ def test_it_is_not_asked_beyond_the_limits_or_while_the_model_is_away(shop: Harn
             failure = Failure("away")
             now = shop.live.now()
             circuit_breakers.record_failure(connection, Provider.OPENAI, failure, now, False)
-    assert second_reader.find_doubts(batch, answer) == []
+    assert second_reader.find_doubts(batch, move) == []
     assert len(reader.asked) == asked

@@ -14,6 +14,7 @@ from mailagent.workflows.tools.propose_refund import propose_refund
 from tests.cast import MONA, order
 from tests.harness import Harness
 from tests.round_trips.approvals import decide
+from tests.tool_use import use
 
 CAMERA, LENS, STRAPS = "CAM", "LENS", "STRAP"
 BOTH = ((CAMERA, None), (LENS, None))
@@ -66,7 +67,9 @@ def answer(shop: Harness, batch: Batch, many: int = 1) -> None:
 
 def propose(batch: Batch, *items: tuple[str, int | None]) -> dict[str, Any]:
     wanted = [{"item_id": item_id, "quantity": quantity} for item_id, quantity in items]
-    return propose_refund(batch, {"order_id": "W1010", "items": wanted, "reason": "changed_mind"})
+    return use(
+        propose_refund, batch, {"order_id": "W1010", "items": wanted, "reason": "changed_mind"}
+    )
 
 
 def end(shop: Harness, status: RefundStatus) -> Refund:

@@ -22,6 +22,7 @@ from mailagent.workflows.steps.refund import payment
 from mailagent.workflows.tools.propose_refund import propose_refund
 from tests.cast import order
 from tests.harness import Harness
+from tests.tool_use import use
 
 CARD, GIFT = "pay_card", "pay_gift"
 # The steps themselves, without a run around them.
@@ -96,7 +97,7 @@ def propose(
     batch = take_batch(mail.conversation_id)
     assert batch is not None
     items = [{"item_id": item_id, "quantity": None}]
-    return propose_refund(batch, {"order_id": order_id, "items": items, "reason": "damaged"})
+    return use(propose_refund, batch, {"order_id": order_id, "items": items, "reason": "damaged"})
 
 
 def approved(shop: Harness) -> Refund:

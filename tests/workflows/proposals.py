@@ -8,6 +8,7 @@ from mailagent.workflows.steps.conversation.batch import Batch, take_batch
 from mailagent.workflows.tools.propose_refund import propose_refund
 from tests.cast import ADA
 from tests.harness import Harness
+from tests.tool_use import use
 
 
 def batch_of(shop: Harness, message_id: str) -> Batch:
@@ -28,4 +29,4 @@ def write(shop: Harness, customer: str = ADA, subject: str = "My kettle") -> Bat
 
 def propose(batch: Batch, order_id: str, quantity: int | None = None) -> dict[str, Any]:
     items = [{"item_id": "K1", "quantity": quantity}]
-    return propose_refund(batch, {"order_id": order_id, "items": items, "reason": "damaged"})
+    return use(propose_refund, batch, {"order_id": order_id, "items": items, "reason": "damaged"})

@@ -23,6 +23,7 @@ from mailagent.workflows.tools.propose_refund import propose_refund
 from mailagent.workflows.tools.withdraw_refund import withdraw_refund
 from tests.cast import ADA, GRACE, OLGA, big_order, order
 from tests.harness import Harness
+from tests.tool_use import use
 from tests.workflows.moves import case_of, reply_move
 
 CODE = "K7MX-4PQR-9TWZ"
@@ -239,7 +240,7 @@ def topics(shop: Harness, batch: Batch, *order_ids: str) -> tuple[Topic, ...]:
 
 def propose(batch: Batch, order_id: str, item_id: str) -> str:
     items = [{"item_id": item_id, "quantity": 1}]
-    output = propose_refund(batch, {"order_id": order_id, "items": items, "reason": "damaged"})
+    output = use(propose_refund, batch, {"order_id": order_id, "items": items, "reason": "damaged"})
     return str(output["outcome"])
 
 
@@ -263,7 +264,7 @@ def test_withdrawing_is_the_topic_of_the_mail_that_did_it(shop: Harness) -> None
     shop.stock(big_order())
     asked, later = write_and_take(shop), write_and_take(shop)
     assert propose(asked, "W2001", "D1") == "needs_manager"
-    withdraw_refund(later, {"order_id": "W2001"})
+    use(withdraw_refund, later, {"order_id": "W2001"})
     assert topics(shop, asked) == (Topic.REFUND,)
     assert topics(shop, later) == (Topic.WITHDRAWAL,)
 

@@ -11,9 +11,13 @@ from typing import Any
 import pytest
 
 from mailagent import services
-from mailagent.adapters.openai.client import MAX_OUTPUT_TOKENS, ChatModel
+from mailagent.adapters.openai.client import ChatModel
 from mailagent.domain.mail.conversation import Budget
-from mailagent.domain.operations.rate_limit import RateLimit
+from mailagent.domain.operations.rate_limit import (
+    LONGEST_FIRST_WAIT_SECONDS,
+    LONGEST_WAIT_SECONDS,
+    RateLimit,
+)
 from mailagent.workflows.steps.conversation import rate_limit
 from mailagent.workflows.steps.maintenance import sweep
 from tests.cast import ADA, TESS
@@ -110,20 +114,20 @@ ITEMS = [{"role": "user", "content": "x" * 4_000}]
 
 
 def test_without_a_limit_no_turn_is_booked(shop: Harness) -> None:
-    assert rate_limit.take_turn("", ITEMS, 0, has_begun=False) == rate_limit.Turn()
+    assert rate_limit.take_turn("", ITEMS, LONGEST_FIRST_WAIT_SECONDS) == rate_limit.Turn()
     assert shop.rows("SELECT 1 FROM rate_limits") == []
 
 
 def test_after_its_wait_a_call_shows_the_turn_that_it_booked(shop: Harness, clock: Clock) -> None:
     limited(shop, clock, RateLimit(requests=6))
-    assert rate_limit.take_turn("", ITEMS, 0, has_begun=False) == replace(
+    assert rate_limit.take_turn("", ITEMS, LONGEST_FIRST_WAIT_SECONDS) == replace(
         rate_limit.Turn(), at_ms=booked_ms(shop)
     )
-    second = rate_limit.take_turn("", ITEMS, 0, has_begun=False)
+    second = rate_limit.take_turn("", ITEMS, LONGEST_FIRST_WAIT_SECONDS)
     assert second is not None
     assert 8 < second.wait_seconds < 10
     clock.put_forward(second.wait_seconds)
-    again = rate_limit.take_turn("", ITEMS, second.at_ms, has_begun=False)
+    again = rate_limit.take_turn("", ITEMS, LONGEST_FIRST_WAIT_SECONDS, second.at_ms)
     assert again is not None
     assert again.wait_seconds == 0
     assert booked_ms(shop) == second.at_ms  # nothing more was booked
@@ -131,41 +135,21 @@ def test_after_its_wait_a_call_shows_the_turn_that_it_booked(shop: Harness, cloc
 
 def test_a_turn_that_was_missed_is_booked_anew(shop: Harness, clock: Clock) -> None:
     limited(shop, clock, RateLimit(requests=6))
-    first = rate_limit.take_turn("", ITEMS, 0, has_begun=False)
+    first = rate_limit.take_turn("", ITEMS, LONGEST_FIRST_WAIT_SECONDS)
     assert first is not None
     clock.put_forward(60)
-    late = rate_limit.take_turn("", ITEMS, first.at_ms, has_begun=True)
+    late = rate_limit.take_turn("", ITEMS, LONGEST_WAIT_SECONDS, first.at_ms)
     assert late is not None
     assert late.at_ms > first.at_ms + 59_000
 
 
 def test_a_run_that_has_begun_waits_for_longer(shop: Harness, clock: Clock) -> None:
     limited(shop, clock, RateLimit(requests=1))
-    assert rate_limit.take_turn("", ITEMS, 0, has_begun=False) is not None
-    assert rate_limit.take_turn("", ITEMS, 0, has_begun=False) is None
-    patient = rate_limit.take_turn("", ITEMS, 0, has_begun=True)
+    assert rate_limit.take_turn("", ITEMS, LONGEST_FIRST_WAIT_SECONDS) is not None
+    assert rate_limit.take_turn("", ITEMS, LONGEST_FIRST_WAIT_SECONDS) is None
+    patient = rate_limit.take_turn("", ITEMS, LONGEST_WAIT_SECONDS)
     assert patient is not None
     assert 50 < patient.wait_seconds < 70
-
-
-def test_tokens_beyond_those_booked_are_booked_by_the_next_call(
-    shop: Harness, clock: Clock
-) -> None:
-    limited(shop, clock, RateLimit(tokens=100_000))
-    first = rate_limit.take_turn("", ITEMS, 0, has_begun=True)
-    assert first is not None
-    assert first.tokens > MAX_OUTPUT_TOKENS + 1_000
-    sent = first.tokens - MAX_OUTPUT_TOKENS
-    rate_limit.note_tokens(first, {"usage": {"input": sent + 50_000, "output": 1_000}})
-    rate_limit.note_tokens(
-        first, {"usage": {"input": sent - 500, "output": 1}}
-    )  # nothing is given back
-    clock.put_forward(60)
-    before = booked_ms(shop, "starts_at")
-    rate_limit.take_turn("", ITEMS, 0, has_begun=True)
-    taken = booked_ms(shop, "tokens_until") - max(before, booked_ms(shop, "starts_at"))
-    # 88,000 tokens are let through evenly in a minute.
-    assert taken == pytest.approx((50_000 + first.tokens) / 88_000 * 60_000, abs=2)
 
 
 @pytest.mark.parametrize(
@@ -182,10 +166,10 @@ def test_a_pause_that_the_provider_asks_for_holds_back_all_workers(
     shop: Harness, clock: Clock, outcome: dict[str, Any], seconds: float
 ) -> None:
     limited(shop, clock, RateLimit(requests=600))
-    assert rate_limit.take_turn("", ITEMS, 0, has_begun=True) is not None
+    assert rate_limit.take_turn("", ITEMS, LONGEST_WAIT_SECONDS) is not None
     with shop.live.database.transaction() as connection:
         rate_limit.note_wish(connection, outcome)
-    held = rate_limit.take_turn("", ITEMS, 0, has_begun=True)
+    held = rate_limit.take_turn("", ITEMS, LONGEST_WAIT_SECONDS)
     assert held is not None
     assert held.wait_seconds == pytest.approx(seconds, abs=0.5)
 
@@ -209,7 +193,7 @@ def test_a_provider_that_counts_the_longest_answer_refuses_no_call(
 ) -> None:
     limited(shop, clock, RateLimit(tokens=tokens))
     asked = [[{"role": "user", "content": "x" * (400, 4_000, 24_000)[n % 3]}] for n in range(calls)]
-    turns = [rate_limit.take_turn("Be kind.", items, 0, has_begun=True) for items in asked]
+    turns = [rate_limit.take_turn("Be kind.", items, LONGEST_WAIT_SECONDS) for items in asked]
     with metered(tokens, clock) as (server, model):
         for items, booked in zip(asked, turns, strict=True):
             assert booked is not None
@@ -217,7 +201,6 @@ def test_a_provider_that_counts_the_longest_answer_refuses_no_call(
             clock.put_forward((starts_at - clock.now()).total_seconds())
             outcome = model.ask("Be kind.", items, SCHEMAS, "key", "hash")
             assert outcome["kind"] == "done", outcome
-            rate_limit.note_tokens(booked, outcome)
     begun, ended = server.counted[0][0], server.counted[-1][0]
     # And not much of what it would let through is given away.
     counted = sum(each for _, each in server.counted)

@@ -11,9 +11,9 @@ import sqlalchemy as sa
 from pydantic import Field
 
 from mailagent.engine.run import RecordedStep
+from mailagent.mailers import Reader
 from mailagent.web.console.run_steps import with_text
 from mailagent.workflows.steps.conversation import model_call
-from mailagent.workflows.steps.conversation.batch import Batch
 from mailagent.workflows.steps.recording import CRASH_POINTS, AtWork
 from mailagent.workflows.tools import look_at_order, registry
 from mailagent.workflows.tools.tool import Arguments, Tool
@@ -85,9 +85,9 @@ def test_a_database_in_trouble_while_looking_costs_no_ask_more(
 
     fail_once = once(fail)
 
-    def look(batch: Batch, arguments: Mapping[str, Any]) -> dict[str, Any]:
+    def look(reader: Reader, arguments: Mapping[str, Any]) -> dict[str, Any]:
         fail_once()
-        return look_at_order.look_at_order(batch, arguments)
+        return look_at_order.look_at_order(reader, arguments)
 
     monkeypatch.setitem(registry._tools, "look_at_order", replace(look_at_order.TOOL, run=look))
     busy_shop.stock(order())
@@ -118,7 +118,7 @@ class CallCourier(Arguments):
     parcel: str = Field(description="The number of the parcel.")
 
 
-def call_courier(_batch: Mapping[str, Any], arguments: Mapping[str, Any]) -> dict[str, Any]:
+def call_courier(_reader: Reader, arguments: Mapping[str, Any]) -> dict[str, Any]:
     RINGS.append(arguments["parcel"])
     return {"outcome": "called", "say": "The courier comes tomorrow."}
 

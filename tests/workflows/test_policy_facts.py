@@ -20,6 +20,7 @@ from mailagent.workflows.steps.conversation.batch import Batch
 from mailagent.workflows.tools.propose_refund import propose_refund
 from tests.cast import ADA, GRACE, NOW, order
 from tests.harness import Harness
+from tests.tool_use import use
 from tests.web.mail_with_files import mail_with
 from tests.workflows.proposals import batch_of, propose, write
 
@@ -206,7 +207,7 @@ def test_above_the_tier_two_people_are_on_record_as_needed_also_for_parts(shop: 
     shop.stock(order(items=[kettle, kettle | {"item_id": "K2"}], payments=[paid]))
     for item_id in ("K1", "K2"):
         wish = {"order_id": "W1001", "items": [{"item_id": item_id, "quantity": 1}]}
-        told = propose_refund(write(shop, subject=item_id), wish | {"reason": "damaged"})
+        told = use(propose_refund, write(shop, subject=item_id), wish | {"reason": "damaged"})
         assert told["outcome"] == "needs_manager"
     one, other = shop.refunds()
     assert (one.four_eyes, one.policy_reasons) == (False, ("above_limit",))

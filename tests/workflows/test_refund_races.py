@@ -15,6 +15,7 @@ from mailagent.workflows.tools.look_at_order import look_at_order
 from mailagent.workflows.tools.propose_refund import propose_refund
 from tests.cast import order
 from tests.harness import Harness
+from tests.tool_use import use
 from tests.workflows.paying import held, moody, pay
 from tests.workflows.proposals import propose, write
 
@@ -92,7 +93,7 @@ def kettles(refunded: str) -> Any:
 def test_a_unit_keeps_its_worth_until_the_payment_has_no_more(shop: Harness) -> None:
     shop.stock(kettles("30.00"))
     batch = write(shop)
-    told = look_at_order(batch, {"order_id": "W1001"})
+    told = use(look_at_order, batch, {"order_id": "W1001"})
     assert (told["refunded_or_under_way"], told["refundable_in_all"]) == ("30.00 USD", "30.00 USD")
     told = propose(batch, "W1001", quantity=1)
     assert (told["outcome"], told["amount"]) == ("approved", "30.00 USD")
@@ -151,7 +152,7 @@ def propose_all(asked: list[Batch], quantity: int | None) -> list[dict[str, Any]
         "reason": "damaged",
     }
     with ThreadPoolExecutor(16) as pool:
-        return list(pool.map(lambda batch: propose_refund(batch, wanted), asked))
+        return list(pool.map(lambda batch: use(propose_refund, batch, wanted), asked))
 
 
 def test_forty_requests_for_one_kettle_refund_it_once(shop: Harness) -> None:

@@ -20,6 +20,7 @@ from mailagent.store.refunds import approvals, orders
 from mailagent.workflows.tools.propose_refund import propose_refund
 from tests.cast import MONA, order
 from tests.harness import Harness
+from tests.tool_use import use
 from tests.workflows.paying import look
 from tests.workflows.proposals import batch_of
 from tests.workflows.trouble import is_sqlite
@@ -83,7 +84,7 @@ def test_a_request_expires_when_its_mail_says(
     begins = moment.astimezone(UTC)
     services.bind(replace(abroad.live, now=lambda: begins))
     wanted = {"order_id": "W1001", "items": [{"item_id": "K1", "quantity": 1}], "reason": "damaged"}
-    assert propose_refund(batch, wanted)["outcome"] == "needs_manager"
+    assert use(propose_refund, batch, wanted)["outcome"] == "needs_manager"
     (refund,) = abroad.refunds()
     assert look(refund.refund_id)["status"] == "awaiting_approval"
     with abroad.live.database.snapshot() as connection:

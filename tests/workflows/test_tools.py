@@ -17,6 +17,7 @@ from mailagent.workflows.tools.look_at_order import look_at_order
 from mailagent.workflows.tools.propose_refund import propose_refund
 from tests.cast import GRACE, MONA, order
 from tests.harness import Harness
+from tests.tool_use import use
 from tests.workflows.camera import (
     BOTH,
     CAMERA,
@@ -234,7 +235,7 @@ def test_what_failed_in_part_is_shown_as_given_back_and_is_not_proposed_again(
         refund_payments.intend_payment(connection, "key", refund.refund_id, "gift", part, now)
         refund_payments.record_payment(connection, "key", "done", reference="r")
         refunds.move(connection, refund, RefundStatus.FAILED)
-    shown = look_at_order(batch, {"order_id": "W1010"})
+    shown = use(look_at_order, batch, {"order_id": "W1010"})
     assert shown["refunded_or_under_way"] == "40.00 USD"
     assert [item["refundable"] for item in shown["items"]] == [0, 1, 10]
     told = propose(later_batch(shop, batch), (CAMERA, None))
@@ -244,7 +245,7 @@ def test_what_failed_in_part_is_shown_as_given_back_and_is_not_proposed_again(
 
 def ask_for(batch: Batch, order_id: str) -> dict[str, Any]:
     items = [{"item_id": "K1", "quantity": None}]
-    return propose_refund(batch, {"order_id": order_id, "items": items, "reason": "damaged"})
+    return use(propose_refund, batch, {"order_id": order_id, "items": items, "reason": "damaged"})
 
 
 @pytest.mark.parametrize(("named", "written"), [("#1001", "1001"), ("1001", "#1001")])
@@ -253,7 +254,7 @@ def test_an_order_is_found_with_and_without_the_sign_that_shops_put_before_its_n
 ) -> None:
     shop.stock(order(named))
     batch = batch_of(shop)
-    assert look_at_order(batch, {"order_id": written})["order_id"] == named
+    assert use(look_at_order, batch, {"order_id": written})["order_id"] == named
     told = ask_for(batch, written)
     assert (told["outcome"], told["order_id"]) == ("approved", named)
     assert ask_for(batch, named) == told
@@ -266,8 +267,10 @@ def test_the_order_of_exactly_that_name_comes_first_and_only_the_customers_own(
     shop.stock(order("1001"), order("#1001"), order("1002", customer={"email": GRACE}))
     batch = batch_of(shop)
     for named in ("1001", "#1001"):
-        assert look_at_order(batch, {"order_id": named})["order_id"] == named
+        assert use(look_at_order, batch, {"order_id": named})["order_id"] == named
         assert ask_for(batch, named)["order_id"] == named
     for others in ("1002", "#1002"):
-        nothing = look_at_order(batch, {"order_id": "W9999"}) | {"facts": [f"no_order/{others}"]}
-        assert look_at_order(batch, {"order_id": others}) == nothing == ask_for(batch, others)
+        nothing = use(look_at_order, batch, {"order_id": "W9999"}) | {
+            "facts": [f"no_order/{others}"]
+        }
+        assert use(look_at_order, batch, {"order_id": others}) == nothing == ask_for(batch, others)

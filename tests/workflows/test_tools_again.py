@@ -11,6 +11,7 @@ from mailagent.domain.refunds.refund import RefundStatus
 from mailagent.workflows.tools.propose_refund import propose_refund
 from tests.cast import order
 from tests.harness import Harness
+from tests.tool_use import use
 from tests.workflows.camera import batch_of, later_batch, page_of, propose, reject
 
 MUG, POT, LAMP = "M", "P", "L"
@@ -89,7 +90,7 @@ def test_another_reason_for_the_same_units_is_the_same_refund(shop: Harness) -> 
     items = [{"item_id": MUG, "quantity": 1}]
     for reason in ("damaged", "changed_mind"):
         wish = {"order_id": "W1010", "items": items, "reason": reason}
-        assert propose_refund(batch, wish)["outcome"] == "approved"
+        assert use(propose_refund, batch, wish)["outcome"] == "approved"
     assert amounts(shop) == ["10.01 USD"]
 
 

@@ -22,6 +22,7 @@ from mailagent.workflows.tools.offer_goodwill import offer_goodwill
 from tests.cast import GRACE, order
 from tests.databases import ONE_DATABASE
 from tests.harness import Harness, wait_until
+from tests.tool_use import use
 from tests.workflows.camera import answer, batch_of, later_batch
 from tests.workflows.moves import case_of, reply_move
 
@@ -45,7 +46,7 @@ def give(shop: Harness, rules: Goodwill | None) -> None:
 
 
 def offer(batch: Batch, percent: int = 10, order_id: str = "W1010") -> dict[str, Any]:
-    return offer_goodwill(batch, {"order_id": order_id, "percent": percent})
+    return use(offer_goodwill, batch, {"order_id": order_id, "percent": percent})
 
 
 def codes(shop: Harness) -> list[Any]:

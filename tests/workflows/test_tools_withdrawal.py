@@ -18,6 +18,7 @@ from mailagent.workflows.tools.withdraw_refund import withdraw_refund
 from tests.cast import GRACE, MONA
 from tests.databases import ONE_DATABASE
 from tests.harness import Harness
+from tests.tool_use import use
 from tests.workflows.camera import (
     BOTH,
     CAMERA,
@@ -35,7 +36,7 @@ from tests.workflows.camera import (
 
 
 def withdraw(batch: Batch, order_id: str = "W1010") -> dict[str, Any]:
-    return withdraw_refund(batch, {"order_id": order_id})
+    return use(withdraw_refund, batch, {"order_id": order_id})
 
 
 def states(shop: Harness) -> list[str]:

@@ -62,13 +62,13 @@ class RateLimit:
         known = [each for each in (by_requests, by_tokens) if each is not None]
         return max(1, min(known)) if known else None
 
-    def step(self, tokens: int, owed: int = 0) -> Step:
-        """Return what one call of so many tokens takes, together with `owed` tokens of earlier calls."""
+    def step(self, tokens: int) -> Step:
+        """Return what one call of so many tokens takes."""
         requests = ceil((MINUTE + REQUESTS_AT_ONCE) / self.requests) if self.requests else 0
         if not self.tokens:
             return Step(requests, REQUESTS_AT_ONCE if requests else 0, 0, 0)
         at_once = max(self.tokens / TOKENS_AT_ONCE, min(TOKENS_OF_A_CALL, self.tokens / 2))
         each = MINUTE / (self.tokens - at_once)
         ahead = floor((at_once - min(tokens, self.tokens)) * each)
-        took = ceil((tokens + owed) * each)
+        took = ceil(tokens * each)
         return Step(requests, REQUESTS_AT_ONCE if requests else 0, took, ahead)

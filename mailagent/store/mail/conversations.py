@@ -150,17 +150,6 @@ def give_back(connection: sa.Connection, conversation_id: str) -> None:
     )
 
 
-def count_model_use(
-    connection: sa.Connection, conversation_id: str, turns: int, tokens: int
-) -> None:
-    _update(
-        connection,
-        conversation_id,
-        model_turns=_conversations.c.model_turns + turns,
-        model_tokens=_conversations.c.model_tokens + tokens,
-    )
-
-
 def _update(connection: sa.Connection, conversation_id: str, **values: Any) -> None:
     here = _conversations.c.conversation_id == conversation_id
     connection.execute(_conversations.update().where(here).values(**values))

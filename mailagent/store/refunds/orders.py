@@ -76,6 +76,14 @@ def list_of_customer(
     return with_parts(connection, rows), total
 
 
+def list_names(connection: sa.Connection, email: str, limit: int) -> set[str]:
+    """Return the numbers of the customer's newest `limit` orders, and the names of their items."""
+    newest = sa.select(_orders.c.order_id).where(_orders.c.customer_email == email)
+    newest = newest.order_by(_orders.c.placed_at.desc(), _orders.c.order_id).limit(limit)
+    query = sa.select(_lines.c.order_id, _lines.c.name).where(_lines.c.order_id.in_(newest))
+    return {name for row in connection.execute(query) for name in row}
+
+
 def taken_minor(connection: sa.Connection, order_id: str) -> int:
     """Return what refunds hold of an order or was refunded elsewhere, in minor units."""
     query = sa.select(_orders.c.held_minor + REFUNDED_ELSEWHERE)

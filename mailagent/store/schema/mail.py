@@ -27,8 +27,6 @@ conversations = sa.Table(
     sa.Column("handed_over_at", UtcDateTime),
     sa.Column("opened_at", UtcDateTime, nullable=False),
     sa.Column("last_mail_at", UtcDateTime, nullable=False, index=True),
-    sa.Column("model_turns", sa.Integer, nullable=False, server_default="0"),
-    sa.Column("model_tokens", sa.BigInteger, nullable=False, server_default="0"),
     # Who of the team answers by themselves; none while it is everybody's.
     sa.Column("owner_email", sa.Text),
     # When the words of all its mail were taken out because they were old.

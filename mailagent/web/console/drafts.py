@@ -77,7 +77,8 @@ def _with_facts_of_now(
     if not draft.waits or draft.composition is None:
         return draft
     mails = inbound.list_by_id(connection, draft.mail_ids)
-    letter = mailers.write_letter(connection, conversation, mails, parse(draft.composition))
+    reader = mailers.reader_of(connection, conversation, mails)
+    letter = mailers.write_letter(reader, mails, parse(draft.composition))
     return draft if letter.problems else replace(draft, text=letter.text)
 
 
@@ -203,8 +204,9 @@ def _act(
         is_edited = action.name == "edit"
         state = DraftState.EDITED if is_edited else DraftState.SENT
         mails = inbound.list_by_id(connection, draft.mail_ids)
-        letter = mailers.letter_by_person(connection, conversation, mails, action.text)
-        outbound_id = mailers.write_reply(connection, conversation, mails, letter, by_person=True)
+        reader = mailers.reader_of(connection, conversation, mails)
+        letter = mailers.letter_by_person(reader, action.text)
+        outbound_id = mailers.write_reply(reader, mails, letter, by_person=True)
         inbound.answer(connection, draft.mail_ids, outbound_id)
         drafts.settle(connection, draft_id, state, person, now, outbound_id)
         live.workflow_client.queue.enqueue_delivery(connection, outbound_id)

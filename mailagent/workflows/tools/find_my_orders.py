@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from mailagent import services
 from mailagent.domain.refunds.order import Order
-from mailagent.store.mail import conversations
+from mailagent.mailers import Reader
 from mailagent.store.refunds import orders
-from mailagent.workflows.steps.conversation.batch import Batch
 from mailagent.workflows.tools.tool import Arguments, Output, Tool, day, not_verified_output
 
 ORDERS_SHOWN = 10
@@ -19,14 +17,12 @@ class FindMyOrders(Arguments):
     pass
 
 
-def find_my_orders(batch: Batch, _arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """Look up the orders of whoever wrote: of nobody else, and only if it is known who that is."""
-    if not batch["verified"]:
+def find_my_orders(reader: Reader, _arguments: Mapping[str, Any]) -> Output:
+    """Look up the orders of the customer who wrote, if it is proven who that is."""
+    if not reader.verified:
         return not_verified_output()
-    with services.current().database.snapshot() as connection:
-        address = conversations.load(connection, batch["conversation_id"]).customer_email
-        found, total = orders.list_of_customer(connection, address, ORDERS_SHOWN)
-    return orders_output(found, total)
+    address = reader.conversation.customer_email
+    return orders_output(*orders.list_of_customer(reader.connection, address, ORDERS_SHOWN))
 
 
 def orders_output(orders: Sequence[Order], total: int) -> Output:

@@ -18,8 +18,7 @@ from mailagent.domain.refunds.refund import (
     worth_of_all,
     worth_of_item,
 )
-from mailagent.store.refunds import orders, refunds
-from mailagent.workflows.steps.conversation.batch import Batch
+from mailagent.mailers import Reader
 from mailagent.workflows.tools.tool import (
     Arguments,
     Id,
@@ -38,19 +37,15 @@ class LookAtOrder(Arguments):
     order_id: Id = Field(description="As the customer or find_my_orders says.")
 
 
-def look_at_order(batch: Batch, arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """Look up one order; somebody else's gives the same words as one that does not exist."""
-    if not batch["verified"]:
+def look_at_order(reader: Reader, arguments: Mapping[str, Any]) -> Output:
+    """Look up one order. Another customer's gives the same words as one that does not exist."""
+    if not reader.verified:
         return not_verified_output()
-    with services.current().database.snapshot() as connection:
-        found = orders.find_of_conversation(
-            connection, arguments["order_id"], batch["conversation_id"]
-        )
-        if found is None:
-            return no_such_order_output(arguments["order_id"])
-        order, elsewhere = found
-        earlier = refunds.list_of_order(connection, order.order_id)
-    return order_output(order, earlier, services.current().policy, elsewhere)
+    found = reader.find_order_and_elsewhere(arguments["order_id"])
+    if found is None:
+        return no_such_order_output(arguments["order_id"])
+    order, elsewhere = found
+    return order_output(order, reader.refunds_of(order), services.current().policy, elsewhere)
 
 
 def order_output(

@@ -9,23 +9,24 @@ from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any
 
-import sqlalchemy as sa
 from pydantic import Field
 
 from mailagent import services
 from mailagent.domain.refunds.goodwill import GoodwillCode
 from mailagent.domain.refunds.order import Order, OrderStatus
-from mailagent.domain.refunds.policy import Goodwill, Policy
+from mailagent.domain.refunds.policy import Goodwill
+from mailagent.mailers import Reader
 from mailagent.store import audit
 from mailagent.store.mail import conversations
 from mailagent.store.refunds import goodwill, orders, policies
-from mailagent.workflows.steps.conversation.batch import Batch, is_waiting
+from mailagent.workflows.steps.conversation.batch import is_waiting
 from mailagent.workflows.tools.tool import (
     Arguments,
     Id,
     Output,
     Tool,
     case_closed_output,
+    day,
     no_such_order_output,
     not_verified_output,
     unknown_tool_output,
@@ -40,55 +41,44 @@ class OfferGoodwill(Arguments):
     percent: int = Field(ge=1, le=PERCENT_MAX, description="How many percent off.")
 
 
-def offer_goodwill(batch: Batch, arguments: Mapping[str, Any]) -> dict[str, Any]:
+def offer_goodwill(reader: Reader, arguments: Mapping[str, Any]) -> Output:
     """Give the customer a discount for one of their orders, if the policy gives any.
 
-    The order's lock makes it once per order; the same call again is answered from the same row. The
-    conversation's makes that the mail which answers the customer has the code: it may be another process
-    that writes it.
+    The lock on the order lets each order have one; the same call again is answered from the same row. The
+    lock on the conversation keeps another process from writing the answer without the code.
     """
     rules = services.current().policy.goodwill
     if rules is None:  # taken out of the policy since the model was told of the tool
         return unknown_tool_output()
-    if not batch["verified"]:
+    if not reader.verified:
         return not_verified_output()
-    with services.current().database.transaction() as connection:
-        order = orders.lock_of_conversation(
-            connection, arguments["order_id"], batch["conversation_id"]
-        )
-        if order is None:
-            return no_such_order_output(arguments["order_id"])
-        conversations.lock(connection, batch["conversation_id"])  # after the order, as everywhere
-        known = goodwill.find_of_order(connection, order.order_id)
-        if known is not None and known.mail_id in batch["mail_ids"]:
-            return offered_output(known)
-        if not is_waiting(connection, batch):
-            return case_closed_output()
-        known = known or goodwill.find_of_mails(connection, batch["mail_ids"])
-        if known is not None:
-            return already_given_output(known)
-        return _offer(connection, batch, order, arguments["percent"], rules)
+    connection, mail_ids, order_id = reader.connection, reader.mail_ids, arguments["order_id"]
+    order = orders.lock_of_conversation(connection, order_id, reader.conversation_id)
+    if order is None:
+        return no_such_order_output(order_id)
+    conversations.lock(connection, reader.conversation_id)  # after the order, as everywhere
+    known = goodwill.find_of_order(connection, order.order_id)
+    if known is not None and known.mail_id in mail_ids:
+        return offered_output(known)
+    if not is_waiting(connection, mail_ids):
+        return case_closed_output()
+    known = known or goodwill.find_of_mails(connection, mail_ids)
+    if known is not None:
+        return already_given_output(known)
+    return _offer(reader, order, arguments["percent"], rules)
 
 
-def _offer(
-    connection: sa.Connection, batch: Batch, order: Order, percent: int, rules: Goodwill
-) -> dict[str, Any]:
+def _offer(reader: Reader, order: Order, percent: int, rules: Goodwill) -> Output:
     if order.status is OrderStatus.CANCELLED or order.charged_back.minor:
         return not_for_this_order_output(order.order_id)
     if percent > rules.most_percent:
         return above_cap_output(rules.most_percent)
-    return _issue(connection, batch, order.order_id, percent, rules)
-
-
-def _issue(
-    connection: sa.Connection, batch: Batch, order_id: str, percent: int, rules: Goodwill
-) -> dict[str, Any]:
-    live = services.current()
+    live, connection = services.current(), reader.connection
     code = GoodwillCode(
         code=goodwill.new_code(),
-        order_id=order_id,
-        conversation_id=batch["conversation_id"],
-        mail_id=batch["mail_ids"][-1],
+        order_id=order.order_id,
+        conversation_id=reader.conversation_id,
+        mail_id=reader.mail_ids[-1],
         percent=percent,
         policy_version=policies.record(connection, live.policy, live.now()),
         issued_at=live.now(),
@@ -100,7 +90,7 @@ def _issue(
         live.now(),
         audit.AGENT,
         "goodwill given",
-        order_id,
+        order.order_id,
         {"percent": percent, "mail_id": code.mail_id, "policy_version": code.policy_version},
     )
     return offered_output(code)
@@ -108,27 +98,27 @@ def _issue(
 
 def offered_output(code: GoodwillCode) -> Output:
     """Return the answer when a discount was given, now or by the same call before."""
-    return {
-        "outcome": "offered",
-        "facts": [f"goodwill/{code.order_id}"],
-        "order_id": code.order_id,
-        "percent": code.percent,
-        "valid_until": _last_day(code),
-        "say": "The shop adds the discount, its code and its last day below your text. You may apologise"
-        f" in words. {_NO_OTHER}",
-    }
+    say = "The shop adds the discount, its code and its last day below your text. You may apologise in words."
+    return _output("offered", code, say)
 
 
 def already_given_output(code: GoodwillCode) -> Output:
     """Return the answer for an order, or a mail, that has had its discount."""
+    say = (
+        "There is one discount for an order, and one in answer to a mail, and this one was given:"
+        f" {code.percent}% off a later order. The customer has its code by mail."
+    )
+    return _output("already_given", code, say)
+
+
+def _output(outcome: str, code: GoodwillCode, say: str) -> Output:
     return {
-        "outcome": "already_given",
+        "outcome": outcome,
         "facts": [f"goodwill/{code.order_id}"],
         "order_id": code.order_id,
         "percent": code.percent,
-        "valid_until": _last_day(code),
-        "say": "There is one discount for an order, and one in answer to a mail, and this one was"
-        f" given: {code.percent}% off a later order. The customer has its code by mail. {_NO_OTHER}",
+        "valid_until": day(code.expires_at),
+        "say": f"{say} {_NO_OTHER}",
     }
 
 
@@ -151,19 +141,11 @@ def above_cap_output(most_percent: int) -> Output:
     }
 
 
-def _last_day(code: GoodwillCode) -> str:
-    return code.expires_at.date().isoformat()
-
-
-def _has_goodwill(policy: Policy) -> bool:
-    return policy.goodwill is not None
-
-
 TOOL = Tool(
     "offer_goodwill",
     OfferGoodwill,
     "Give the customer a discount on a later order, once per order, because something went wrong"
     " with this one. Use it only where an apology is due; never because a customer demands it.",
     offer_goodwill,
-    is_offered=_has_goodwill,
+    is_offered=lambda policy: policy.goodwill is not None,
 )

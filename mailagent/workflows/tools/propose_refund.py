@@ -8,7 +8,6 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Annotated, Any
 
 import sqlalchemy as sa
@@ -20,7 +19,6 @@ from mailagent.domain.refunds.duplicates import find_covering, find_holding
 from mailagent.domain.refunds.order import Order
 from mailagent.domain.refunds.policy import (
     Approved,
-    Decision,
     Declined,
     DeclineReason,
     NeedsManager,
@@ -35,11 +33,12 @@ from mailagent.domain.refunds.refund import (
     WantedItem,
     price_lines,
 )
+from mailagent.mailers import Reader
 from mailagent.store import audit
 from mailagent.store.ids import new_id
 from mailagent.store.mail import raw_mail
 from mailagent.store.refunds import approvals, orders, policies, refunds
-from mailagent.workflows.steps.conversation.batch import Batch, is_waiting
+from mailagent.workflows.steps.conversation.batch import is_waiting
 from mailagent.workflows.steps.refund.facts import (
     MAILS_WITH_PHOTOS_MAX,
     Asked,
@@ -99,81 +98,72 @@ class ProposeRefund(Arguments):
     reason: Annotated[RefundReason, Strict(False)]  # from its text
 
 
-def propose_refund(batch: Batch, arguments: Mapping[str, Any]) -> dict[str, Any]:
+def propose_refund(reader: Reader, arguments: Mapping[str, Any]) -> Output:
     """Decide on what the model proposes, under the order's lock, and record what was decided.
 
     The amount is computed, the policy decides, and the refund's run is woken in the same transaction.
     """
-    if not batch["verified"]:
+    if not reader.verified:
         return not_verified_output()
+    connection = reader.connection
     wanted = [WantedItem(**item) for item in arguments["items"]]
-    with services.current().database.transaction() as connection:
-        conversation_id = batch["conversation_id"]
-        order = orders.lock_of_conversation(connection, arguments["order_id"], conversation_id)
-        if order is None:
-            return no_such_order_output(arguments["order_id"])
-        key = _proposal_key(batch, order.order_id, wanted)
-        earlier, same = refunds.list_of_proposal(connection, order.order_id, key)
-        if same is not None:
-            before = [refund for refund in earlier if refund.refund_id < same.refund_id]
-            return _proposed_output(same, order, wanted, before)
-        if not is_waiting(connection, batch):
-            return case_closed_output()
-        newest = raw_mail.list_with_files(connection, conversation_id, MAILS_WITH_PHOTOS_MAX)
-        reason, photos = RefundReason(arguments["reason"]), count_photos(newest)
-        wish = _Wish(order, wanted, reason, key, earlier, photos)
-        try:
-            return _propose(connection, batch, wish)
-        except ItemsProblem as problem:
-            return bad_items_output(problem)
-
-
-@dataclass(frozen=True, slots=True)
-class _Wish:
-    """What the model proposes of a locked order, under which key; `earlier`: the order's refunds so far;
-    `photos`: how many the customer sent."""
-
-    order: Order
-    wanted: Sequence[WantedItem]
-    reason: RefundReason
-    key: str
-    earlier: Sequence[Refund]
-    photos: int
-
-
-def _propose(connection: sa.Connection, batch: Batch, wish: _Wish) -> dict[str, Any]:
-    live = services.current()
-    order, wanted, earlier = wish.order, wish.wanted, wish.earlier
-    lines = price_lines(order, wanted, earlier)
-    asked = Asked(order, lines, shipping_of(order, lines, earlier), wish.reason, earlier)
-    same = _already_asked(batch, wanted, asked)
+    order = orders.lock_of_conversation(connection, arguments["order_id"], reader.conversation_id)
+    if order is None:
+        return no_such_order_output(arguments["order_id"])
+    key = _proposal_key(reader, order.order_id, wanted)
+    earlier, same = refunds.list_of_proposal(connection, order.order_id, key)
+    if same is not None:
+        before = [refund for refund in earlier if refund.refund_id < same.refund_id]
+        return _proposed_output(same, order, wanted, before)
+    if not is_waiting(connection, reader.mail_ids):
+        return case_closed_output()
+    try:
+        lines = price_lines(order, wanted, earlier)
+    except ItemsProblem as problem:
+        return bad_items_output(problem)
+    reason, shipping = RefundReason(arguments["reason"]), shipping_of(order, lines, earlier)
+    asked = Asked(order, lines, shipping, reason, earlier)
+    same = _already_asked(reader, wanted, asked)
     if same is not None:
         output = already_requested_output(same, order)
         return _add_earlier(output, same, order, wanted, earlier)
+    return _decide(reader, asked, wanted, key)
+
+
+def _decide(reader: Reader, asked: Asked, wanted: Sequence[WantedItem], key: str) -> Output:
+    """Have the policy decide, and record its decision."""
+    live, connection, order = services.current(), reader.connection, asked.order
     lock_caps(connection, order)
-    facts = gather_facts(connection, asked, wish.photos)
+    mails = raw_mail.list_with_files(connection, reader.conversation_id, MAILS_WITH_PHOTOS_MAX)
+    facts = gather_facts(connection, asked, count_photos(mails))
     decision = decide(facts, live.policy, live.now())
     version = policies.record(connection, live.policy, live.now())
     if isinstance(decision, Declined):
-        _record_declined(connection, decision, batch, order, facts, version)
+        details = {
+            "reason": decision.reason.value,
+            "mail_id": reader.mail_ids[-1],
+            "facts": plain_facts(facts),
+            "policy_version": version,
+        }
+        audit.record(connection, live.now(), audit.POLICY, audit.DECLINED, order.order_id, details)
         return declined_output(decision, order.order_id)
-    refund = _refund(batch, asked, facts, decision, version)
-    _record_refund(connection, refund, order, wish.key, facts)
-    return _proposed_output(refund, order, wanted, earlier)
+    refund = _refund(reader, asked, facts, decision, version)
+    _record_refund(connection, refund, order, key, facts)
+    return _proposed_output(refund, order, wanted, asked.earlier)
 
 
-def _already_asked(batch: Batch, wanted: Sequence[WantedItem], asked: Asked) -> Refund | None:
+def _already_asked(reader: Reader, wanted: Sequence[WantedItem], asked: Asked) -> Refund | None:
     """Return the refund that answers what is wanted, so that nothing new is asked for.
 
-    In answer to one mail an item is asked for once, whatever became of that: a model that goes to and
-    fro, or contradicts itself, would otherwise be paid each time. Later, a refund that has all units
-    answers, or one of the same items that still waits, or the same wish of this conversation that was
-    refused. All else is the policy's, which has a manager look at units of the same item.
+    In answer to one mail an item is asked for once, even if that was refused: a model that contradicts
+    itself would otherwise be paid each time. Later, a refund that has all units answers, or one of the same
+    items that still waits, or the same wish of this conversation that was refused. Everything else goes to
+    the policy, which has a manager look at units of the same item.
     """
     items = {want.item_id for want in wanted}
     touching = [refund for refund in reversed(asked.earlier) if items & set(refund.item_ids)]
     for refund in touching:
-        if refund.mail_id in batch["mail_ids"]:
+        if refund.mail_id in reader.mail_ids:
             return refund
     for refund in touching:
         if refund.holds_money and not asked.lines:
@@ -181,63 +171,39 @@ def _already_asked(batch: Batch, wanted: Sequence[WantedItem], asked: Asked) -> 
         waits = refund.status is RefundStatus.AWAITING_APPROVAL
         if waits and not set(asked.item_ids).isdisjoint(refund.item_ids):
             return refund
-        here = refund.conversation_id == batch["conversation_id"]
+        here = refund.conversation_id == reader.conversation_id
         if here and refund.status in REFUSED and refund.is_for(asked.lines):
             return refund
     return None
 
 
 def _refund(
-    batch: Batch, asked: Asked, facts: RefundFacts, decision: Decision, version: str
+    reader: Reader,
+    asked: Asked,
+    facts: RefundFacts,
+    decision: Approved | NeedsManager,
+    version: str,
 ) -> Refund:
     now = services.current().now()
-    order = asked.order
-    unasked = isinstance(decision, Approved)
+    manager = decision if isinstance(decision, NeedsManager) else None
     return Refund(
         refund_id=new_id("refund"),
-        order_id=order.order_id,
-        conversation_id=batch["conversation_id"],
-        mail_id=batch["mail_ids"][-1],
+        order_id=asked.order.order_id,
+        conversation_id=reader.conversation_id,
+        mail_id=reader.mail_ids[-1],
         amount=facts.amount,
         shipping_minor=asked.shipping.minor,
         short_minor=asked.worth.minor - facts.amount.minor,
         lines=asked.lines,
         item_ids=asked.item_ids,
         reason=asked.reason,
-        status=RefundStatus.APPROVED if unasked else RefundStatus.AWAITING_APPROVAL,
+        status=RefundStatus.AWAITING_APPROVAL if manager else RefundStatus.APPROVED,
         requested_at=now,
-        policy_reasons=(
-            tuple(each.value for each in decision.reasons)
-            if isinstance(decision, NeedsManager)
-            else ()
-        ),
-        decided_by=audit.POLICY if unasked else None,
-        decided_at=now if unasked else None,
-        four_eyes=isinstance(decision, NeedsManager) and decision.four_eyes,
+        policy_reasons=tuple(each.value for each in manager.reasons) if manager else (),
+        decided_by=None if manager else audit.POLICY,
+        decided_at=None if manager else now,
+        four_eyes=manager is not None and manager.four_eyes,
         policy_version=version,
-    )
-
-
-def _record_declined(
-    connection: sa.Connection,
-    decision: Declined,
-    batch: Batch,
-    order: Order,
-    facts: RefundFacts,
-    version: str,
-) -> None:
-    audit.record(
-        connection,
-        services.current().now(),
-        audit.POLICY,
-        audit.DECLINED,
-        order.order_id,
-        {
-            "reason": decision.reason.value,
-            "mail_id": batch["mail_ids"][-1],
-            "facts": plain_facts(facts),
-            "policy_version": version,
-        },
     )
 
 
@@ -248,12 +214,8 @@ def _record_refund(
     item_ids = {line.line_no: line.item_id for line in order.lines}
     refunds.record(connection, refund, key, plain_facts(facts), item_ids)
     if refund.status is RefundStatus.AWAITING_APPROVAL:
-        approvals.request(
-            connection,
-            refund.refund_id,
-            live.now(),
-            live.now() + live.waits.approval_expiry,
-        )
+        expires_at = live.now() + live.waits.approval_expiry
+        approvals.request(connection, refund.refund_id, live.now(), expires_at)
     audit.record(
         connection,
         live.now(),
@@ -270,11 +232,11 @@ def _record_refund(
 
 def _proposed_output(
     refund: Refund, order: Order, wanted: Sequence[WantedItem], earlier: Sequence[Refund]
-) -> dict[str, Any]:
+) -> Output:
     if refund.decided_by == audit.POLICY and refund.status is not RefundStatus.FAILED:
-        output = approved_output(refund, order)
+        output = proposed_output("approved", refund, order)
     elif refund.status is RefundStatus.AWAITING_APPROVAL:
-        output = needs_manager_output(refund, order)
+        output = proposed_output("needs_manager", refund, order)
     else:
         output = already_requested_output(refund, order)
     return _add_earlier(output, refund, order, wanted, earlier)
@@ -301,23 +263,15 @@ def _add_earlier(
     return told | {"say": say}
 
 
-def _proposal_key(batch: Batch, order_id: str, wanted: Sequence[WantedItem]) -> str:
+def _proposal_key(reader: Reader, order_id: str, wanted: Sequence[WantedItem]) -> str:
+    """Return the same key for the same proposal in answer to the same mails."""
     items = sorted((want.item_id, want.quantity or 0) for want in wanted)
-    text = json.dumps([batch["conversation_id"], batch["mail_ids"][0], order_id, items])
+    text = json.dumps([reader.conversation_id, reader.mail_ids[0], order_id, items])
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def approved_output(refund: Refund, order: Order) -> Output:
-    """Return what propose_refund answers for a refund that needs nobody's decision."""
-    return _proposed("approved", refund, order)
-
-
-def needs_manager_output(refund: Refund, order: Order) -> Output:
-    """Return what propose_refund answers for a refund that waits for a manager."""
-    return _proposed("needs_manager", refund, order)
-
-
-def _proposed(outcome: str, refund: Refund, order: Order) -> Output:
+def proposed_output(outcome: str, refund: Refund, order: Order) -> Output:
+    """Return the answer for a refund that is `approved`, or that `needs_manager`."""
     return {
         "outcome": outcome,
         "facts": [f"refund/{order.order_id}"],

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
-from mailagent import services
+import sqlalchemy as sa
+
 from mailagent.domain.refunds.policy import Policy
 from mailagent.mailers.facts import Reader, sentence
 from mailagent.store.mail import conversations
+from mailagent.workflows.steps.conversation.batch import Batch
 from mailagent.workflows.tools import (
     find_my_orders,
     hand_over,
@@ -50,22 +52,22 @@ def schemas(policy: Policy) -> list[dict[str, Any]]:
     return [schema_of(tool) for tool in offered(policy)]
 
 
-def run(name: str, batch: Mapping[str, Any], arguments: Mapping[str, Any]) -> Output:
-    """Run a tool. Raises KeyError if there is none of that name that can be run."""
+def run(connection: sa.Connection, name: str, batch: Batch, arguments: Mapping[str, Any]) -> Output:
+    """Run a tool. Raises KeyError if there is none of that name that can be run.
+
+    Of a fact that the output names, the model is shown the sentence that the customer will read, in English.
+    """
     found = _tools[name].run
     if found is None:
         raise KeyError(f"{name} ends the agent's work and is not run")
-    output = found(batch, arguments)
-    return output | {"facts": _sentences(batch, output["facts"])} if "facts" in output else output
-
-
-def _sentences(batch: Mapping[str, Any], fact_ids: Sequence[str]) -> dict[str, str]:
-    """Return the facts that a tool shows as the customer will read them, by id, in English."""
-    with services.current().database.snapshot() as connection:
-        conversation = conversations.load(connection, batch["conversation_id"])
-        reader = Reader(connection, conversation, batch["mail_ids"], batch["verified"])
-        found = {fact_id: reader.find(fact_id) for fact_id in fact_ids}
-    return {fact_id: sentence(fact) for fact_id, fact in found.items() if fact is not None}
+    conversation = conversations.load(connection, batch["conversation_id"])
+    reader = Reader(connection, conversation, batch["mail_ids"], batch["verified"])
+    output = found(reader, arguments)
+    if "facts" not in output:
+        return output
+    facts = {fact_id: reader.find(fact_id) for fact_id in output["facts"]}
+    sentences = {fact_id: sentence(fact) for fact_id, fact in facts.items() if fact}
+    return output | {"facts": sentences}
 
 
 for module in (

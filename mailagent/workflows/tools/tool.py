@@ -19,6 +19,7 @@ from pydantic_core import ErrorDetails, PydanticCustomError
 from mailagent.domain.refunds.order import Order
 from mailagent.domain.refunds.policy import Policy
 from mailagent.domain.refunds.refund import Refund
+from mailagent.mailers import Reader
 
 ID_MAX_LENGTH = 500
 ARGUMENTS_MAX_LENGTH = 50_000
@@ -56,16 +57,17 @@ class Arguments(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
 
-Run = Callable[[Any, Mapping[str, Any]], Output]
+Run = Callable[[Reader, Mapping[str, Any]], Output]
 
 
 @dataclass(frozen=True, slots=True)
 class Tool:
     """A function that the model may call.
 
-    `run` takes the batch of mail that is answered and the arguments as plain data, and returns what the
-    model reads; None for a tool that ends the agent's work. `reads_only`: it changes nothing, so it needs
-    no step of its own. `is_offered` says by the shop's policy whether the model may call it.
+    `run` takes a reader of the customer whose mail is answered, with the transaction to work in, and the
+    arguments as plain data. It returns what the model reads. It is None for a tool that ends the agent's
+    work. `reads_only`: it changes nothing, so it needs no step of its own. `is_offered` says by the shop's
+    policy whether the model may call it.
     """
 
     name: str

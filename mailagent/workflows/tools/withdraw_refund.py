@@ -10,9 +10,10 @@ import sqlalchemy as sa
 from mailagent import services
 from mailagent.domain.refunds.refund import Refund, RefundStatus
 from mailagent.engine import REFUND, run_id_of
+from mailagent.mailers import Reader
 from mailagent.store import audit
 from mailagent.store.refunds import orders, refunds
-from mailagent.workflows.steps.conversation.batch import Batch, is_waiting
+from mailagent.workflows.steps.conversation.batch import is_waiting
 from mailagent.workflows.tools.tool import (
     Arguments,
     Id,
@@ -30,29 +31,27 @@ class WithdrawRefund(Arguments):
     order_id: Id
 
 
-def withdraw_refund(batch: Batch, arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """Withdraw the refunds of one order that wait for a decision, whoever of its threads asked.
+def withdraw_refund(reader: Reader, arguments: Mapping[str, Any]) -> Output:
+    """Withdraw the refunds of one order that wait for a decision, in whichever thread they were asked for.
 
     What is approved or paid is not touched. The answer is read from the rows, so the same call again
     is answered alike.
     """
-    if not batch["verified"]:
+    if not reader.verified:
         return not_verified_output()
-    with services.current().database.transaction() as connection:
-        order = orders.lock_of_conversation(
-            connection, arguments["order_id"], batch["conversation_id"]
-        )
-        if order is None:
-            return no_such_order_output(arguments["order_id"])
-        if not is_waiting(connection, batch):
-            return case_closed_output()
-        for refund in refunds.list_of_order(connection, order.order_id):
-            if refund.status is RefundStatus.AWAITING_APPROVAL:
-                _withdraw(connection, refund.refund_id, batch)
-        return _output(connection, batch, order.order_id)
+    connection, order_id = reader.connection, arguments["order_id"]
+    order = orders.lock_of_conversation(connection, order_id, reader.conversation_id)
+    if order is None:
+        return no_such_order_output(order_id)
+    if not is_waiting(connection, reader.mail_ids):
+        return case_closed_output()
+    for refund in refunds.list_of_order(connection, order.order_id):
+        if refund.status is RefundStatus.AWAITING_APPROVAL:
+            _withdraw(connection, refund.refund_id, reader.mail_ids[-1])
+    return _output(connection, reader.mail_ids, order.order_id)
 
 
-def _withdraw(connection: sa.Connection, refund_id: str, batch: Batch) -> None:
+def _withdraw(connection: sa.Connection, refund_id: str, mail_id: str) -> None:
     live = services.current()
     refund = refunds.lock(connection, refund_id)
     if refund.status is not RefundStatus.AWAITING_APPROVAL:
@@ -70,30 +69,28 @@ def _withdraw(connection: sa.Connection, refund_id: str, batch: Batch) -> None:
         audit.CUSTOMER,
         audit.WITHDRAWN,
         refund_id,
-        {"amount": str(refund.amount), "mail_id": batch["mail_ids"][-1]},
+        {"amount": str(refund.amount), "mail_id": mail_id},
     )
     asked_by = refund.run_id or run_id_of(REFUND, refund_id)
     run_id = live.workflow_client.queue.enqueue_refund(connection, refund_id, asked_by, "withdrawn")
     refunds.claim(connection, refund_id, run_id)
 
 
-def _output(connection: sa.Connection, batch: Batch, order_id: str) -> dict[str, Any]:
+def _output(connection: sa.Connection, mail_ids: Sequence[str], order_id: str) -> Output:
     known = refunds.list_of_order(connection, order_id)
     gone = [refund for refund in known if refund.status is RefundStatus.WITHDRAWN]
     settled = [refund for refund in known if refund.status in _SETTLED]
     if settled:
-        # An older one says nothing of those that stay: whoever writes now means them.
+        # An older withdrawal says nothing of the refunds that stay, which these mails are about.
         by_these = audit.subjects_of_mails(
-            connection, [refund.refund_id for refund in gone], audit.WITHDRAWN, batch["mail_ids"]
+            connection, [refund.refund_id for refund in gone], audit.WITHDRAWN, mail_ids
         )
         gone = [refund for refund in gone if refund.refund_id in by_these]
     # What was withdrawn, and then asked for again and paid, is not withdrawn.
     last = max((refund.decided_at or refund.requested_at for refund in gone), default=None)
     if last and all(refund.requested_at <= last for refund in settled):
         return withdrawn_output(order_id, gone, settled)
-    if settled:
-        return too_late_output(order_id, settled)
-    return nothing_waits_output(order_id)
+    return too_late_output(order_id, settled) if settled else nothing_waits_output(order_id)
 
 
 def withdrawn_output(order_id: str, gone: Sequence[Refund], others: Sequence[Refund]) -> Output:
@@ -105,7 +102,7 @@ def withdrawn_output(order_id: str, gone: Sequence[Refund], others: Sequence[Ref
         "outcome": "withdrawn",
         "facts": [f"refund/{order_id}"],
         "order_id": order_id,
-        "withdrawn": [_amount(refund) for refund in gone],
+        "withdrawn": [str(refund.amount) for refund in gone],
         "not_withdrawn": [_state(refund) for refund in others],
         "say": say,
     }
@@ -132,12 +129,8 @@ def nothing_waits_output(order_id: str) -> Output:
     }
 
 
-def _amount(refund: Refund) -> str:
-    return str(refund.amount)
-
-
 def _state(refund: Refund) -> Output:
-    return {"amount": _amount(refund), "status": refund.status.value}
+    return {"amount": str(refund.amount), "status": refund.status.value}
 
 
 TOOL = Tool(

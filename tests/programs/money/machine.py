@@ -240,11 +240,15 @@ class MoneyMachine(RuleBasedStateMachine):
         if isinstance(call, Misfit | HandOver):
             return
         plain = call.model_dump(mode="json")
-        told = registry.run(name, thread.batch, plain)
+        told = self.use(thread, name, plain)
         self.disclosed(thread, told)
         self.seen[f"told {told.get('outcome', told.get('error', name))}"] += 1
         if again:  # the same call replayed: the process had died before it was recorded
-            self.disclosed(thread, registry.run(name, thread.batch, plain))
+            self.disclosed(thread, self.use(thread, name, plain))
+
+    def use(self, thread: Thread, name: str, arguments: dict[str, Any]) -> dict[str, Any]:
+        with services.current().database.transaction() as connection:
+            return registry.run(connection, name, thread.batch, arguments)
 
     def disclosed(self, thread: Thread, told: dict[str, Any]) -> None:
         """Nothing of anybody else's orders was told, and nothing at all to who is not proven."""

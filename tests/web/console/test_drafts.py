@@ -21,6 +21,7 @@ from mailagent.workflows.tools.propose_refund import propose_refund
 from tests.cast import ADA, OLGA, TESS, order
 from tests.databases import ONE_DATABASE
 from tests.harness import Harness, open_shop, post_form
+from tests.tool_use import use
 from tests.web.console.drafts import SPENT, age, door, mail_statuses
 from tests.workflows.moves import person_move, reply_move
 
@@ -305,7 +306,7 @@ def test_only_answers_that_speak_of_money_wait_if_the_shop_wants_that(
         harness.write("Please refund order W1001.", to=door(harness))
         batch = take(harness)
         items = [{"item_id": "K1", "quantity": 1}]
-        propose_refund(batch, {"order_id": "W1001", "items": items, "reason": "damaged"})
+        use(propose_refund, batch, {"order_id": "W1001", "items": items, "reason": "damaged"})
         reply(batch, Fact("refund/W1001"))
         assert len(written(harness)) == 1
         assert "refund" in latest(harness).topics

@@ -143,9 +143,9 @@ def _people_answer(connection: sa.Connection, conversation: Conversation) -> boo
     return answered_at is not None and answered_at >= conversation.handed_over_at
 
 
-def is_waiting(connection: sa.Connection, batch: Batch) -> bool:
-    """Whether no mail of the batch was answered, drafted for or taken by people: a replayed run may be late."""
-    mails = inbound.list_by_id(connection, batch["mail_ids"])
+def is_waiting(connection: sa.Connection, mail_ids: Sequence[str]) -> bool:
+    """Whether no mail of a batch was answered, drafted for or taken by people: a replayed run may be late."""
+    mails = inbound.list_by_id(connection, mail_ids)
     return all(mail.awaits_agent for mail in mails)
 
 

@@ -19,23 +19,17 @@ from mailagent.agent.reply import composition
 from mailagent.domain.mail.conversation import HandOverReason
 from mailagent.domain.operations.circuit_breaker import Provider
 from mailagent.domain.operations.incident import IncidentKind
+from mailagent.domain.operations.rate_limit import LONGEST_FIRST_WAIT_SECONDS, LONGEST_WAIT_SECONDS
 from mailagent.domain.operations.run_about import HeldUpBy, hash_customer
 from mailagent.domain.text import NeedsOperatorError
 from mailagent.store import ids
 from mailagent.store.operations import circuit_breakers, model_calls
 from mailagent.telemetry import spans
-from mailagent.workflows.steps.circuit_breaker import (
-    Permit,
-    find_permit,
-    give_back,
-    note_outcome,
-)
+from mailagent.workflows.steps.circuit_breaker import Permit, find_permit, give_back, note_outcome
 from mailagent.workflows.steps.conversation.batch import Batch
 from mailagent.workflows.steps.conversation.context import Case, read_case
 from mailagent.workflows.steps.conversation.rate_limit import (
-    Turn,
     is_above_the_limit,
-    note_tokens,
     note_wish,
     take_turn,
     why_stopped,
@@ -47,13 +41,7 @@ from mailagent.workflows.steps.conversation.texts import (
     store_text,
 )
 from mailagent.workflows.steps.maintenance.incidents import open_incident
-from mailagent.workflows.steps.recording import (
-    at_work,
-    declare_marks,
-    mark,
-    retry_outages,
-    step,
-)
+from mailagent.workflows.steps.recording import at_work, declare_marks, mark, retry_outages, step
 from mailagent.workflows.tools import registry
 from mailagent.workflows.tools.hand_over import HandOver
 from mailagent.workflows.tools.tool import Misfit, parse_call
@@ -62,6 +50,8 @@ from mailagent.workflows.tools.tool import Misfit, parse_call
 REQUESTS_IN_A_STEP = 2
 
 declare_marks("ask_model", "looked")
+
+Kind = Literal["call", "again", "reply", "wait", "later", "person"]
 
 
 class LookUp(TypedDict):
@@ -80,7 +70,7 @@ class Move(TypedDict):
     `text_id` the text of the move: arguments, reply or summary.
     """
 
-    kind: Literal["call", "again", "reply", "wait", "later", "person"]
+    kind: Kind
     items: list[StoredText]
     spent: dict[str, int]
     tool: NotRequired[str]
@@ -93,37 +83,37 @@ class Move(TypedDict):
 
 @dataclass(frozen=True, slots=True)
 class _Next:
-    """A move that is not recorded yet. `plain` may be recorded; `text` is stored in a row.
+    """A move that is not recorded yet. `plain` stands in the step's record, `text` in a row. `items`: what the
+    model is told about its answer. `held_up_by` goes into the run's attributes. `operator_error`: the step
+    fails with it instead."""
 
-    `held_up_by` goes into the run's attributes. `operator_error`: the step fails with it instead. `items`: what
-    the model is told about its answer.
-    """
-
-    kind: Literal["call", "again", "reply", "wait", "later", "person"]
+    kind: Kind
     plain: Mapping[str, Any] = field(default_factory=dict)
     text: Mapping[str, Any] = field(default_factory=dict)
+    items: Sequence[Mapping[str, Any]] = ()
     held_up_by: HeldUpBy | None = None
     operator_error: str | None = None
-    items: Sequence[Mapping[str, Any]] = ()
-
-    @property
-    def is_look_up(self) -> bool:
-        return self.kind == "call" and registry.reads_only(self.plain["tool"])
 
 
 @dataclass(slots=True)
-class _Progress:
-    """How far a step has come. `told`: what the model was told before the step; `items`: what it said and was
-    told in the step; `looked`: what it looked up."""
+class _Asking:
+    """An `ask_model` step under way. `case` and `told`: what the model was told before the step, read at its
+    first call; `items`: what it said and was told in the step; `looked`: what it looked up."""
 
     batch: Batch
     before: Sequence[StoredText]
     spent: loop.Spent
     has_begun: bool
+    instructions: str
+    permit: Permit = field(default=Permit(Provider.OPENAI))
     case: Case | None = None
     told: list[dict[str, Any]] = field(default_factory=list)
     items: list[dict[str, Any]] = field(default_factory=list)
     looked: list[dict[str, Any]] = field(default_factory=list)
+
+    @property
+    def input(self) -> list[dict[str, Any]]:
+        return [*([self.case.item] if self.case else []), *self.told, *self.items]
 
 
 @step
@@ -133,119 +123,20 @@ def ask_model(batch: Batch, items: list[StoredText], spent: dict[str, int]) -> M
     Raises NeedsOperatorError when no mail can be answered. It is recorded as this step's error, so that a
     replay begins with asking again.
     """
-    progress = _Progress(batch, items, loop.Spent(**spent), has_begun=bool(items or spent))
-    found = _ask(progress)
-    while isinstance(found, _Next):
-        _look_up(progress, found)
+    asking = _Asking(batch, items, loop.Spent(**spent), bool(items or spent), _instructions())
+    for _ in range(REQUESTS_IN_A_STEP):
+        instead = _prepare(asking)
+        if instead is not None:
+            return _record_without_call(asking, instead)
+        following, move = _ask(asking)
+        if move is not None:
+            _tell_operators(following)
+            return move
+        _look_up(asking, following)
         mark("ask_model", "looked")
-        if len(progress.looked) >= REQUESTS_IN_A_STEP or at_work.is_leaving:
-            return _record_without_call(
-                progress, _Next("again", {"why": "has looked something up"})
-            )
-        found = _ask(progress)
-    return found
-
-
-def _look_up(progress: _Progress, call: _Next) -> None:
-    tool, arguments = call.plain["tool"], call.text["arguments"]
-    at = services.current().now().isoformat()
-    output = retry_outages(lambda: registry.run(tool, progress.batch, arguments))
-    progress.items += _tool_items(tool, call.text, output)
-    progress.looked.append({"tool": tool, "arguments": arguments, "output": output, "at": at})
-
-
-def _ask(progress: _Progress) -> Move | _Next:
-    """Ask the model once, if it may be asked now. Return the recorded move, or the look-up that the model
-    wants."""
-    prepared = _prepare(progress)
-    if isinstance(prepared, _Next):
-        return _record_without_call(progress, prepared)
-    permit, turn = prepared
-    outcome = _request(progress)
-    note_tokens(turn, outcome)
-    progress.has_begun, progress.spent = True, progress.spent.plus(outcome)
-    progress.items += outcome.get("items", [])
-    call_id = ids.new_number()
-    # Asking again would be paid for again, so only what follows the answer is retried.
-    following, move = retry_outages(lambda: _record_answer(progress, permit, call_id, outcome))
-    if move is None:
-        return following
-    _raise_or_describe(following)
-    return move
-
-
-def _record_answer(
-    progress: _Progress, permit: Permit, call_id: int, outcome: Mapping[str, Any]
-) -> tuple[_Next, Move | None]:
-    """Record an answer, its cost and the move that follows; no move if the model wants to look something up."""
-    live = services.current()
-    with live.database.transaction() as connection:
-        about = (call_id, progress.batch["conversation_id"], DBOS.workflow_id)
-        if model_calls.record(connection, *about, outcome, live.now(), live.token_prices):
-            note_wish(connection, outcome)
-            is_open = note_outcome(connection, permit, loop.failure_of(outcome))
-        else:  # recorded by an earlier try whose commit was not acknowledged
-            breaker = circuit_breakers.find(connection, Provider.OPENAI)
-            is_open = breaker is not None and breaker.until_at is not None
-        following = _decide(connection, progress, outcome, is_open)
-        move = None if following.is_look_up else _record(connection, progress, following)
-    return following, move
-
-
-# --- before a call ----------------------------------------------------------------------------------
-
-
-def _prepare(progress: _Progress) -> tuple[Permit, Turn] | _Next:
-    """Check budget, breaker and limits. Return what the call needs, or what to do instead."""
-    over = progress.spent.why_over(services.current().budget)
-    if over is not None:
-        return _Next("person", {"reason": over.name})
-    stopped = None if progress.has_begun else why_stopped()
-    if stopped is not None:
-        return _Next("later", {"why": stopped}, held_up_by=HeldUpBy.BUDGET)
-    permit = _read_case(progress) if progress.case is None else Permit(Provider.OPENAI)
-    if isinstance(permit, _Next):
-        return permit
-    turn = _take_turn(progress)
-    if not isinstance(turn, _Next):
-        return permit, turn
-    if permit.probing:
-        with services.current().database.transaction() as connection:
-            give_back(connection, permit)
-    return turn
-
-
-def _read_case(progress: _Progress) -> Permit | _Next:
-    """Read what the model is told, and take a permit in the same transaction."""
-    with services.current().database.transaction() as connection:
-        progress.case = read_case(connection, progress.batch)
-        progress.told = read_items(connection, progress.before)
-        permit = find_permit(connection, Provider.OPENAI)
-        if permit is not None:
-            return permit
-        breaker = circuit_breakers.find(connection, Provider.OPENAI)
-    return _Next("later", {"why": breaker.why if breaker else ""}, held_up_by=HeldUpBy.MODEL)
-
-
-def _input(progress: _Progress) -> list[dict[str, Any]]:
-    first = [progress.case.item] if progress.case else []
-    return [*first, *progress.told, *progress.items]
-
-
-def _take_turn(progress: _Progress) -> Turn | _Next:
-    instructions, items = _instructions(), _input(progress)
-    if is_above_the_limit(instructions, items):
-        why = "the case is more than OPENAI_TOKENS_PER_MINUTE lets through"
-        return _Next("person", {"reason": HandOverReason.BUDGET_SPENT.name}, {"summary": why})
-    turn = take_turn(instructions, items, progress.spent.turn_ms, progress.has_begun)
-    if turn is None:
-        why = "the limits of calls and tokens a minute are used up"
-        return _Next("later", {"why": why}, held_up_by=HeldUpBy.LIMITS)
-    if turn.wait_seconds:
-        progress.spent = replace(progress.spent, turn_ms=turn.at_ms)
-        wait = {"after_seconds": turn.wait_seconds, "why": "its turn is yet to come"}
-        return _Next("wait", wait, held_up_by=HeldUpBy.LIMITS)
-    return turn
+        if at_work.is_leaving:
+            break
+    return _record_without_call(asking, _Next("again", {"why": "has looked something up"}))
 
 
 def _instructions() -> str:
@@ -257,41 +148,122 @@ def _instructions() -> str:
     )
 
 
-def _request(progress: _Progress) -> Mapping[str, Any]:
-    live, instructions = services.current(), _instructions()
+# --- before a call ----------------------------------------------------------------------------------
+
+
+def _prepare(asking: _Asking) -> _Next | None:
+    """Read the case, and check budget, circuit breaker and rate limit. Return what to do instead of asking;
+    None if the model may be asked."""
+    over = asking.spent.why_over(services.current().budget)
+    if over is not None:
+        return _Next("person", {"reason": over.name})
+    stopped = None if asking.has_begun else why_stopped()
+    if stopped is not None:
+        return _Next("later", {"why": stopped}, held_up_by=HeldUpBy.BUDGET)
+    away = _read_case(asking) if asking.case is None else None
+    if away is not None:
+        return away
+    instead = _take_turn(asking)
+    if instead is not None and asking.permit.probing:
+        with services.current().database.transaction() as connection:
+            give_back(connection, asking.permit)
+    return instead
+
+
+def _read_case(asking: _Asking) -> _Next | None:
+    """Read what the model is told, and take a permit in the same transaction."""
+    with services.current().database.transaction() as connection:
+        asking.case = read_case(connection, asking.batch)
+        asking.told = read_items(connection, asking.before)
+        permit = find_permit(connection, Provider.OPENAI)
+        if permit is not None:
+            asking.permit = permit
+            return None
+        breaker = circuit_breakers.find(connection, Provider.OPENAI)
+    return _Next("later", {"why": breaker.why if breaker else ""}, held_up_by=HeldUpBy.MODEL)
+
+
+def _take_turn(asking: _Asking) -> _Next | None:
+    """Reserve the call at the rate limit. Return what to do instead of making it now."""
+    if is_above_the_limit(asking.instructions, asking.input):
+        why = "the case is more than OPENAI_TOKENS_PER_MINUTE lets through"
+        return _Next("person", {"reason": HandOverReason.BUDGET_SPENT.name}, {"summary": why})
+    longest = LONGEST_WAIT_SECONDS if asking.has_begun else LONGEST_FIRST_WAIT_SECONDS
+    turn = take_turn(asking.instructions, asking.input, longest, asking.spent.turn_ms)
+    if turn is None:
+        why = "the limits of calls and tokens a minute are used up"
+        return _Next("later", {"why": why}, held_up_by=HeldUpBy.LIMITS)
+    if not turn.wait_seconds:
+        return None
+    asking.spent = replace(asking.spent, turn_ms=turn.at_ms)
+    wait = {"after_seconds": turn.wait_seconds, "why": "its turn is yet to come"}
+    return _Next("wait", wait, held_up_by=HeldUpBy.LIMITS)
+
+
+# --- the call ---------------------------------------------------------------------------------------
+
+
+def _ask(asking: _Asking) -> tuple[_Next, Move | None]:
+    """Ask the model once. Return what follows, and the recorded move; no move if it looks something up."""
+    outcome = _request(asking)
+    asking.has_begun, asking.spent = True, asking.spent.plus(outcome)
+    asking.items += outcome.get("items", [])
+    call_id = ids.new_number()
+    # Asking again would be paid for again, so only what follows the answer is retried.
+    answered = retry_outages(lambda: _record_answer(asking, call_id, outcome))
+    asking.permit = Permit(Provider.OPENAI)  # the probe is over
+    return answered
+
+
+def _request(asking: _Asking) -> Mapping[str, Any]:
+    live = services.current()
     schemas = registry.schemas(live.policy)
-    version = prompt.version(instructions, schemas)
-    customer = hash_customer(progress.case.address if progress.case else "")
+    version = prompt.version(asking.instructions, schemas)
+    customer = hash_customer(asking.case.address if asking.case else "")
     with spans.call(Provider.OPENAI, "ask"):
         return live.model.ask(
-            instructions, _input(progress), schemas, version, customer, composition.FORMAT
+            asking.instructions, asking.input, schemas, version, customer, composition.FORMAT
         )
 
 
-# --- after a call -----------------------------------------------------------------------------------
+def _record_answer(
+    asking: _Asking, call_id: int, outcome: Mapping[str, Any]
+) -> tuple[_Next, Move | None]:
+    """Record an answer, its cost and the move that follows; no move if the model looks something up."""
+    live = services.current()
+    with live.database.transaction() as connection:
+        about = (call_id, asking.batch["conversation_id"], DBOS.workflow_id)
+        if model_calls.record(connection, *about, outcome, live.now(), live.token_prices):
+            note_wish(connection, outcome)
+            is_open = note_outcome(connection, asking.permit, loop.failure_of(outcome))
+        else:  # recorded by an earlier try whose commit was not acknowledged
+            breaker = circuit_breakers.find(connection, Provider.OPENAI)
+            is_open = breaker is not None and breaker.until_at is not None
+        following = _decide(connection, asking.spent, outcome, is_open)
+        is_look_up = following.kind == "call" and registry.reads_only(following.plain["tool"])
+        return following, None if is_look_up else _record(connection, asking, following)
 
 
 def _decide(
-    connection: sa.Connection, progress: _Progress, outcome: Mapping[str, Any], is_open: bool
+    connection: sa.Connection, spent: loop.Spent, outcome: Mapping[str, Any], is_open: bool
 ) -> _Next:
     """Return what follows from an answer. `is_open`: the circuit breaker has opened."""
-    used = progress.spent
     match loop.next_move(outcome):
         case loop.CallTool() as call:
             return _decide_call(call)
         case loop.Reply(text):
             return _Next("reply", text={"text": text})
         case loop.AskAgain(why=why) as move:
-            if is_open or loop.is_limited_for_long(move, used, services.current().budget):
+            if is_open or loop.is_limited_for_long(move, spent, services.current().budget):
                 return _Next("later", {"why": why}, held_up_by=HeldUpBy.MODEL)
-            pause = loop.pause_seconds(move, used, str(DBOS.workflow_id))
+            pause = loop.pause_seconds(move, spent, str(DBOS.workflow_id))
             wait = {"after_seconds": pause, "why": why}
             return _Next("wait", wait, held_up_by=HeldUpBy.MODEL)
         case loop.AskOperator(why):
             # One failed run is enough: later runs wait until the model can be asked again.
-            is_new = open_incident(connection, IncidentKind.OPENAI, why)
-            error = why if is_new else None
-            return _Next("later", {"why": why}, {}, HeldUpBy.MODEL, operator_error=error)
+            error = why if open_incident(connection, IncidentKind.OPENAI, why) else None
+            held_up_by = HeldUpBy.MODEL
+            return _Next("later", {"why": why}, held_up_by=held_up_by, operator_error=error)
         case loop.AskPerson(reason, why):
             return _Next("person", {"reason": reason.name}, {"summary": why})
 
@@ -312,33 +284,51 @@ def _decide_call(call: loop.CallTool) -> _Next:
     return _Next("call", {"tool": call.name}, text)
 
 
-def _record_without_call(progress: _Progress, following: _Next) -> Move:
+def _look_up(asking: _Asking, call: _Next) -> None:
+    """Run a tool that only reads, and tell the model what it returned."""
+    live, tool, arguments = services.current(), call.plain["tool"], call.text["arguments"]
+    at = live.now().isoformat()
+
+    def run() -> dict[str, Any]:
+        with live.database.snapshot() as connection:
+            return registry.run(connection, tool, asking.batch, arguments)
+
+    output = retry_outages(run)
+    asking.items += _tool_items(tool, call.text, output)
+    asking.looked.append({"tool": tool, "arguments": arguments, "output": output, "at": at})
+
+
+# --- the move ---------------------------------------------------------------------------------------
+
+
+def _record_without_call(asking: _Asking, following: _Next) -> Move:
     with services.current().database.transaction() as connection:
-        move = _record(connection, progress, following)
-    _raise_or_describe(following)
+        move = _record(connection, asking, following)
+    _tell_operators(following)
     return move
 
 
-def _record(connection: sa.Connection, progress: _Progress, following: _Next) -> Move:
+def _record(connection: sa.Connection, asking: _Asking, following: _Next) -> Move:
     """Return a move as the step records it, and store its text."""
-    move = Move(kind=following.kind, items=[], spent=progress.spent.plain())
+    move = Move(kind=following.kind, items=[], spent=asking.spent.plain())
     move.update(following.plain)  # type: ignore[typeddict-item]  # the keys of Move that may be recorded
-    items = [*progress.items, *following.items]
+    items = [*asking.items, *following.items]
     text = {**following.text, "items": items}
-    if progress.looked:
-        text["looked"] = progress.looked
+    if asking.looked:
+        text["looked"] = asking.looked
     if not any(text.values()):
         return move
-    stored = store_text(connection, progress.batch, text)
+    stored = store_text(connection, asking.batch, text)
     move["text_id"] = stored["text_id"]
     if items:
         move["items"] = [stored]
-    if progress.looked:
-        move["looked"] = [LookUp(tool=each["tool"], at=each["at"]) for each in progress.looked]
+    if asking.looked:
+        move["looked"] = [LookUp(tool=each["tool"], at=each["at"]) for each in asking.looked]
     return move
 
 
-def _raise_or_describe(following: _Next) -> None:
+def _tell_operators(following: _Next) -> None:
+    """Say in the run's attributes what holds it up. Raise NeedsOperatorError if the step is to fail."""
     run_id = DBOS.workflow_id
     if following.held_up_by is not None and run_id is not None:
         queue = services.current().workflow_client.queue
@@ -362,14 +352,12 @@ def call_tool(batch: Batch, move: Move) -> list[StoredText]:
 
 @cache
 def tool_step(name: str) -> Callable[[Batch, Move], dict[str, Any]]:
-    """Return the step of a tool."""
+    """Return the step of a tool: one transaction, for what the tool changes and for what it answers."""
 
     def use(batch: Batch, move: Move) -> dict[str, Any]:
-        database = services.current().database
-        with database.snapshot() as connection:
+        with services.current().database.transaction() as connection:
             call = read_text(connection, move)
-        output = registry.run(name, batch, call["arguments"])
-        with database.transaction() as connection:
+            output = registry.run(connection, name, batch, call["arguments"])
             text = {"output": output, "items": _tool_items(name, call, output)}
             stored = store_text(connection, batch, text)
         return {**stored, **{part: output[part] for part in _RECORDED if part in output}}

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from functools import lru_cache
-from threading import Lock
 from typing import Any
 
 import sqlalchemy as sa
@@ -19,11 +17,7 @@ from mailagent.adapters.openai.client import MAX_OUTPUT_TOKENS
 from mailagent.agent.prompt import estimate_tokens
 from mailagent.domain.operations.circuit_breaker import LONGEST_WAIT_AT_WORK_SECONDS, Provider
 from mailagent.domain.operations.model_cost import cost_of, format_usd
-from mailagent.domain.operations.rate_limit import (
-    LONGEST_FIRST_WAIT_SECONDS,
-    LONGEST_WAIT_SECONDS,
-    TURN_SECONDS,
-)
+from mailagent.domain.operations.rate_limit import LONGEST_WAIT_SECONDS, TURN_SECONDS
 from mailagent.store.operations import rate_limits
 
 # A sleep ends by the machine's clock, a turn begins by the database's.
@@ -36,92 +30,41 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 @dataclass(frozen=True, slots=True)
 class Turn:
     """A reservation for one call. `wait_seconds`: 0 if it may be made now; `at_ms`: the reserved time, in
-    milliseconds since 1970, to be passed in again after the wait; `tokens`: how many were reserved."""
+    milliseconds since 1970, to be passed in again after the wait."""
 
     wait_seconds: float = 0.0
     at_ms: int = 0
-    tokens: int = 0
-
-
-class _Owed:
-    """Tokens that this process's calls took beyond their reservations. The next call reserves them."""
-
-    def __init__(self) -> None:
-        self._lock = Lock()
-        self._tokens = 0
-
-    def add(self, tokens: int) -> None:
-        with self._lock:
-            self._tokens += tokens
-
-    def take(self) -> int:
-        with self._lock:
-            owed, self._tokens = self._tokens, 0
-            return owed
-
-
-_owed = _Owed()
 
 
 def take_turn(
-    instructions: str, items: Sequence[Mapping[str, Any]], at_ms: int, has_begun: bool
+    instructions: str, items: Sequence[Mapping[str, Any]], longest_seconds: float, at_ms: int = 0
 ) -> Turn | None:
-    """Reserve a turn for a call; None, without a reservation, if it would come too late.
+    """Reserve a turn for a call; None, without a reservation, if it would wait for longer than that.
 
-    `at_ms` is the turn that was reserved before a wait, 0 for none. A run that has begun may wait longer.
+    `at_ms` is the turn that was reserved before a wait, 0 for none.
     """
     live = services.current()
     if not live.pace.is_limited:
         return Turn()
     now = live.now()
-    tokens = _tokens_of(instructions, items) if live.pace.tokens else 0
     if at_ms:
         ahead = (_EPOCH + at_ms * _MILLISECOND - now).total_seconds()
         if -TURN_SECONDS <= ahead <= LONGEST_WAIT_SECONDS:
-            return Turn(ahead if ahead > CLOSE_ENOUGH_SECONDS else 0.0, at_ms, tokens)
-    owed = _owed.take() if tokens else 0
-    longest = LONGEST_WAIT_SECONDS if has_begun else LONGEST_FIRST_WAIT_SECONDS
-    with live.database.transaction() as connection:
-        step = live.pace.step(tokens, owed)
-        starts_at = rate_limits.book(connection, Provider.OPENAI, step, now, longest)
-    if starts_at is None:
-        _owed.add(owed)
-        return None
-    wait = max(0.0, (starts_at - now).total_seconds())
-    # Rounded up: after the wait it must not be a moment too early.
-    return Turn(wait, -((_EPOCH - starts_at) // _MILLISECOND), tokens)
-
-
-def wait_for_turn(
-    instructions: str, items: Sequence[Mapping[str, Any]], longest_seconds: float
-) -> bool:
-    """Reserve a turn for a call and sleep until it begins. Return False at once, without a reservation, if that
-    would take longer than `longest_seconds`."""
-    live = services.current()
-    if not live.pace.is_limited:
-        return True
+            return Turn(ahead if ahead > CLOSE_ENOUGH_SECONDS else 0.0, at_ms)
     step = live.pace.step(_tokens_of(instructions, items) if live.pace.tokens else 0)
-    now = live.now()
     with live.database.transaction() as connection:
         starts_at = rate_limits.book(connection, Provider.OPENAI, step, now, longest_seconds)
     if starts_at is None:
-        return False
-    time.sleep(max(0.0, (starts_at - now).total_seconds()))
-    return True
+        return None
+    wait = max(0.0, (starts_at - now).total_seconds())
+    # Rounded up: after the wait it must not be a moment too early.
+    return Turn(wait, -((_EPOCH - starts_at) // _MILLISECOND))
 
 
 def is_above_the_limit(instructions: str, items: Sequence[Mapping[str, Any]]) -> bool:
     """Return whether a call takes more tokens than the limit of a whole minute."""
     limit = services.current().pace.tokens
     return limit is not None and _tokens_of(instructions, items) > limit
-
-
-def note_tokens(turn: Turn, outcome: Mapping[str, Any]) -> None:
-    """Note the tokens that a call took beyond its reservation. What its answer did not need stays reserved: no
-    provider documents that it gives that back."""
-    usage = outcome.get("usage")
-    if turn.tokens and usage:
-        _owed.add(max(0, usage.get("input", 0) + MAX_OUTPUT_TOKENS - turn.tokens))
 
 
 def note_wish(connection: sa.Connection, outcome: Mapping[str, Any]) -> None:

@@ -13,7 +13,7 @@ from mailagent.agent.reply.composition import CompositionProblem, parse
 from mailagent.domain.mail.conversation import Conversation
 from mailagent.domain.mail.draft import DraftReplies, Topic, waits_for_click
 from mailagent.domain.mail.message import InboundMail
-from mailagent.mailers import Letter
+from mailagent.mailers import Letter, Reader
 from mailagent.store import audit
 from mailagent.store.mail import conversations, drafts, inbound
 from mailagent.store.refunds import goodwill, orders, refunds
@@ -42,49 +42,38 @@ def write_reply(batch: Batch, move: Move, spent: dict[str, int]) -> Written:
     Raises NeedsOperatorError when the text of the move was deleted.
     """
     live = services.current()
-    with live.database.snapshot() as connection:
-        answer = str(read_text(connection, move)["text"])
-    doubts = find_doubts(batch, answer)
+    doubts = find_doubts(batch, move)
     with live.database.transaction() as connection:
+        answer = str(read_text(connection, move)["text"])
         conversation = conversations.lock(connection, batch["conversation_id"])
-        conversation_id = conversation.conversation_id
         mails = inbound.list_by_id(connection, batch["mail_ids"])
         written = Written(kind="written", outbound_ids=[], items=[], spent=spent)
         if not all(mail.awaits_agent for mail in mails):
             return {**written, "outbound_ids": answers_of(mails)}
-        is_last_try = spent["unusable_replies"] > 0
-        letter = _compose(connection, conversation, mails, answer, is_last_try)
+        reader = mailers.reader_of(connection, conversation, mails)
+        letter = _compose(reader, mails, answer, is_last_try=spent["unusable_replies"] > 0)
         problems = [*letter.problems, *doubts]
         if problems:
             correction = {"items": [loop.correction_item(problems)]}
             items = [store_text(connection, batch, correction)]
             more = loop.Spent(**spent).plus_unusable_reply().plain()
             return Written(kind="untrue", outbound_ids=[], items=items, spent=more)
-        used = (spent["model_turns"], spent["tokens"])
-        conversations.count_model_use(connection, conversation_id, *used)
         if _write_draft_if_wanted(connection, conversation, mails, letter, answer):
             return {**written, "done": "wrote a draft"}
-        outbound_id = mailers.write_reply(connection, conversation, mails, letter)
-        mail_ids = [mail.mail_id for mail in mails]
-        inbound.answer(connection, mail_ids, outbound_id)
-        audit.record(connection, live.now(), audit.AGENT, "mail answered", mail_ids[-1])
+        outbound_id = mailers.write_reply(reader, mails, letter)
+        inbound.answer(connection, batch["mail_ids"], outbound_id)
+        audit.record(connection, live.now(), audit.AGENT, "mail answered", mails[-1].mail_id)
         return {**written, "outbound_ids": [outbound_id]}
 
 
 def _compose(
-    connection: sa.Connection,
-    conversation: Conversation,
-    mails: Sequence[InboundMail],
-    answer: str,
-    is_last_try: bool,
+    reader: Reader, mails: Sequence[InboundMail], answer: str, is_last_try: bool
 ) -> Letter:
     try:
         composition = parse(answer)
     except CompositionProblem as problem:
         return Letter("", "en", problems=(str(problem),))
-    return mailers.write_letter(
-        connection, conversation, mails, composition, is_last_try=is_last_try
-    )
+    return mailers.write_letter(reader, mails, composition, is_last_try)
 
 
 def _write_draft_if_wanted(

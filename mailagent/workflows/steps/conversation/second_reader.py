@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import logging
+import time
 from typing import Any
 
 from dbos import DBOS
@@ -22,7 +23,9 @@ from mailagent.store import ids
 from mailagent.store.operations import circuit_breakers, model_calls
 from mailagent.telemetry import spans
 from mailagent.workflows.steps.conversation.batch import Batch
-from mailagent.workflows.steps.conversation.rate_limit import wait_for_turn
+from mailagent.workflows.steps.conversation.model_call import Move
+from mailagent.workflows.steps.conversation.rate_limit import take_turn
+from mailagent.workflows.steps.conversation.texts import read_text
 
 logger = logging.getLogger(__name__)
 
@@ -52,12 +55,14 @@ _FORMAT: dict[str, Any] = {
 }
 
 
-def find_doubts(batch: Batch, answer: str) -> list[str]:
-    """Return why the words of an answer should not be sent, a sentence for the model; none if there is no
+def find_doubts(batch: Batch, move: Move) -> list[str]:
+    """Return why the words of a reply should not be sent, a sentence for the model; none if there is no
     second reader, or it does not answer."""
     live = services.current()
     if live.check_model is None:
         return []
+    with live.database.snapshot() as connection:
+        answer = str(read_text(connection, move)["text"])
     try:
         words = parse(answer).words
     except CompositionProblem:
@@ -92,8 +97,13 @@ def find_doubts(batch: Batch, answer: str) -> list[str]:
 def _may_ask(item: dict[str, Any]) -> bool:
     with services.current().database.snapshot() as connection:
         breaker = circuit_breakers.find(connection, Provider.OPENAI)
-    is_closed = standing(breaker, services.current().now()) is Standing.CLOSED
-    return is_closed and wait_for_turn(_INSTRUCTIONS, [item], LONGEST_WAIT_SECONDS)
+    if standing(breaker, services.current().now()) is not Standing.CLOSED:
+        return False
+    turn = take_turn(_INSTRUCTIONS, [item], LONGEST_WAIT_SECONDS)
+    if turn is None:
+        return False
+    time.sleep(turn.wait_seconds)
+    return True
 
 
 def _verdict(outcome: dict[str, Any]) -> str | None:
