@@ -37,29 +37,18 @@ def tell_of_row(row_id: str, error: str) -> None:
         if audit.told(connection, [row_id]):
             return
         audit.record(connection, live.now(), audit.CLOCK, audit.TOLD, row_id)
-        title, lines = (
-            f"The sweep cannot see to {row_id}",
-            [tell_error(error), "The log says more."],
-        )
-        tell_operators(connection, title, lines, f"row:{row_id}")
+        lines = [tell_error(error), "The log says more."]
+        tell_operators(connection, f"The sweep cannot see to {row_id}", lines, f"row:{row_id}")
 
 
 def hand_to_team(
-    connection: sa.Connection, conversation: Conversation, why: HandOverReason
+    connection: sa.Connection, conversation: Conversation, why: HandOverReason, key: str | None
 ) -> None:
-    """Record that the team has a conversation now."""
+    """Give a conversation to the team, and mail it to them as a case, once for each `key`; with no key, one
+    notice tells them of several conversations."""
     live, conversation_id = services.current(), conversation.conversation_id
     conversations.hand_over(connection, conversation_id, why.value, live.now())
     audit.record(connection, live.now(), audit.CLOCK, "conversation handed over", conversation_id)
-
-
-def write_case(
-    connection: sa.Connection,
-    conversation: Conversation,
-    why: HandOverReason,
-    key: str,
-    summary: str | None = None,
-) -> None:
-    """Mail a conversation to the team as a case; once for each `key`."""
-    written = mailers.write_to_team(connection, conversation, why.value, summary, key)
-    services.current().workflow_client.queue.enqueue_deliveries(connection, written)
+    if key is not None:
+        written = mailers.write_to_team(connection, conversation, why.value, None, key)
+        live.workflow_client.queue.enqueue_deliveries(connection, written)

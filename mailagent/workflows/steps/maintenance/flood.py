@@ -9,6 +9,8 @@ from collections import Counter
 from collections.abc import Sequence
 from datetime import timedelta
 
+import sqlalchemy as sa
+
 from mailagent import services
 from mailagent.domain.mail.conversation import DAY, HOUR, HandOverReason
 from mailagent.domain.mail.message import Identity, Purpose
@@ -16,7 +18,7 @@ from mailagent.store.database import Row
 from mailagent.store.mail import conversations, outbound, throttled
 from mailagent.workflows.steps.conversation.people import write_loop_case
 from mailagent.workflows.steps.maintenance.rows import process_each
-from mailagent.workflows.steps.notices import hand_to_team, tell_team, write_case
+from mailagent.workflows.steps.notices import hand_to_team, tell_team
 from mailagent.workflows.steps.recording import step
 
 THROTTLED_SECONDS = 3600
@@ -25,7 +27,7 @@ CASES_PER_HOUR = 20
 SENDERS_NAMED = 20
 LOOPS_AT_ONCE = 500
 KEPT_UNANSWERED = (
-    "They are kept, and the agent does not answer them any more. Whoever writes again is "
+    "They are kept, and the agent does not answer them any more. A customer who writes again is "
     "answered as always. To read them: flask conversations list."
 )
 
@@ -81,12 +83,24 @@ def give_overdue_to_people() -> None:
     before = live.now() - timedelta(seconds=live.waits.unanswered_seconds)
     with live.database.snapshot() as connection:
         overdue = throttled.list_overdue_conversations(connection, before, CASES_PER_HOUR + 1)
-        member = live.shop.team_emails[0]
-        cases = outbound.count_to(connection, member, Purpose.HAND_OVER, live.now() - HOUR)
-    if len(overdue) + cases > CASES_PER_HOUR:
-        _sum_up()
-    else:
+    if are_few(overdue):
         process_each(overdue, str, _give_to_people)
+    else:
+        _sum_up()
+
+
+def are_few(cases: Sequence[object]) -> bool:
+    """Return whether the team can get these as cases, with those of the last hour."""
+    live = services.current()
+    with live.database.snapshot() as connection:
+        member = live.shop.team_emails[0]
+        lately = outbound.count_to(connection, member, Purpose.HAND_OVER, live.now() - HOUR)
+    return len(cases) + lately <= CASES_PER_HOUR
+
+
+def is_told(connection: sa.Connection, key: str) -> bool:
+    """Return whether the team has had the notice with this key."""
+    return outbound.is_recorded(connection, f"{key}:{services.current().shop.team_emails[0]}")
 
 
 def _give_to_people(conversation_id: str) -> int:
@@ -96,9 +110,8 @@ def _give_to_people(conversation_id: str) -> int:
         conversation = conversations.lock(connection, conversation_id)
         if not throttled.close_overdue(connection, before, why.value, conversation_id):
             return 0  # another sweep was faster
-        hand_to_team(connection, conversation, why)
         key = f"throttled:{conversation_id}:{live.now():%Y-%m-%dT%H:%M:%S.%f}"
-        write_case(connection, conversation, why, key)
+        hand_to_team(connection, conversation, why, key)
     return 1
 
 
@@ -107,7 +120,7 @@ def _sum_up() -> None:
     live = services.current()
     key, waited = f"flood:{live.now():%Y-%m-%dT%H}", live.waits.unanswered_seconds
     with live.database.transaction() as connection:
-        if outbound.is_recorded(connection, f"{key}:{live.shop.team_emails[0]}"):
+        if is_told(connection, key):
             return
         before = live.now() - timedelta(seconds=waited)
         senders = throttled.close_overdue(connection, before, throttled.SUMMED_UP)

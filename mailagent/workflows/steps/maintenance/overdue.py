@@ -10,17 +10,16 @@ from datetime import datetime, timedelta
 import sqlalchemy as sa
 
 from mailagent import services
-from mailagent.domain.mail.conversation import HOUR, HandOverReason
+from mailagent.domain.mail.conversation import HandOverReason
 from mailagent.domain.mail.draft import Draft
-from mailagent.domain.mail.message import Purpose
 from mailagent.domain.operations.incident import IncidentKind
 from mailagent.store.database import Row
-from mailagent.store.mail import conversations, drafts, inbound, outbound
+from mailagent.store.mail import conversations, drafts, inbound
 from mailagent.store.operations import incidents
 from mailagent.workflows.steps.conversation.rate_limit import why_stopped
-from mailagent.workflows.steps.maintenance.flood import CASES_PER_HOUR, count_senders
+from mailagent.workflows.steps.maintenance.flood import are_few, count_senders, is_told
 from mailagent.workflows.steps.maintenance.rows import process_each
-from mailagent.workflows.steps.notices import hand_to_team, tell_team, write_case
+from mailagent.workflows.steps.notices import hand_to_team, tell_team
 
 # Mail that has waited for longer is overdue in any case.
 LOOKS_BACK = timedelta(days=30)
@@ -72,11 +71,7 @@ def give_to_people(rows: Sequence[Row]) -> int:
     overdue within an hour of a notice waits for the next."""
     if not rows:
         return 0
-    live = services.current()
-    with live.database.snapshot() as connection:
-        member = live.shop.team_emails[0]
-        cases = outbound.count_to(connection, member, Purpose.HAND_OVER, live.now() - HOUR)
-    as_cases = len(rows) + cases <= CASES_PER_HOUR
+    as_cases = are_few(rows)
     if not as_cases and not _sum_up(rows):
         return 0
     return process_each(rows, lambda row: str(row.mail_id), lambda row: _give(row, as_cases))
@@ -88,7 +83,7 @@ def _sum_up(rows: Sequence[Row]) -> bool:
     live = services.current()
     key = f"overdue:{live.now():%Y-%m-%dT%H}"
     with live.database.transaction() as connection:
-        if outbound.is_recorded(connection, f"{key}:{live.shop.team_emails[0]}"):
+        if is_told(connection, key):
             return False
         lines = [
             "The agent could not answer them in time.",
@@ -109,11 +104,10 @@ def _give(row: Row, as_case: bool) -> int:
         if still is None or _waits_since(still) != _waits_since(row):
             return 0
         inbound.leave_unanswered(connection, [row.mail_id], why.value)
-        hand_to_team(connection, conversation, why)
-        if as_case:
-            # Mail that people gave back is a new case if the agent still cannot answer it.
-            again = f":{row.given_back_at:%Y-%m-%dT%H:%M:%S.%f}" if row.given_back_at else ""
-            write_case(connection, conversation, why, f"unanswered:{row.mail_id}{again}")
+        # Mail that people gave back is a new case if the agent still cannot answer it.
+        again = f":{row.given_back_at:%Y-%m-%dT%H:%M:%S.%f}" if row.given_back_at else ""
+        key = f"unanswered:{row.mail_id}{again}" if as_case else None
+        hand_to_team(connection, conversation, why, key)
     return 1
 
 

@@ -23,7 +23,7 @@ from mailagent.workflows.steps.maintenance.flood import (
     KEPT_UNANSWERED,
     count_senders,
 )
-from mailagent.workflows.steps.notices import hand_to_team, tell_team, write_case
+from mailagent.workflows.steps.notices import hand_to_team, tell_team
 
 _WHY = "a backup was restored: it may have gone out in the time that is lost"
 
@@ -102,9 +102,8 @@ def _hand_over(conversation_id: str) -> None:
         conversation = conversations.lock(connection, conversation_id)
         if not assignments.leave_doubtful(connection, conversation_id, why.value):
             return
-        hand_to_team(connection, conversation, why)
         key = f"restored:{conversation_id}:{live.now():%Y-%m-%dT%H:%M:%S.%f}"
-        write_case(connection, conversation, why, key)
+        hand_to_team(connection, conversation, why, key)
 
 
 def _sum_up() -> None:

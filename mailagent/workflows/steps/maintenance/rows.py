@@ -33,14 +33,16 @@ def process_waiting(
     that may be enqueued for a row; `process` gets those that exist.
     """
 
+    live = services.current()
+
     def read_page(last: str) -> Sequence[R]:
-        with services.current().database.snapshot() as connection:
+        with live.database.snapshot() as connection:
             return read(connection, ROWS_AT_ONCE, last)
 
     done, last = 0, ""
     while page := read_page(last):
         run_ids = [run_id for row in page for run_id in runs_of(row)]
-        runs = services.current().workflow_client.runs.find_latest(run_ids)
+        runs = live.workflow_client.runs.find_latest(run_ids)
         # A run that ended since the first reading has changed its row.
         unchanged = set(read_page(last))
         waiting = [(row, runs) for row in page if row in unchanged]

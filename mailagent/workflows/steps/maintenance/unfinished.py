@@ -8,7 +8,7 @@ from datetime import timedelta
 
 import sqlalchemy as sa
 
-from mailagent import services
+from mailagent import mailers, services
 from mailagent.domain.mail.conversation import HandOverReason
 from mailagent.domain.mail.message import OutboundStatus, Purpose
 from mailagent.domain.operations.retry import MOST_WAKE_UPS, Care, LastRun, decide_care
@@ -21,7 +21,7 @@ from mailagent.store.refunds import refunds
 from mailagent.workflows.steps.delivery.send import take_up
 from mailagent.workflows.steps.delivery.undeliverable import act_on_lost
 from mailagent.workflows.steps.maintenance.rows import process_waiting
-from mailagent.workflows.steps.notices import tell_operators, write_case
+from mailagent.workflows.steps.notices import tell_operators
 from mailagent.workflows.steps.recording import step
 
 TAKEN_UP_BY_SWEEP = 1_000  # mails that were put off; a sweep must end within its minute
@@ -131,7 +131,9 @@ def _give_refund_to_people(connection: sa.Connection, refund_id: str, run: Run |
     conversations.hand_over(connection, conversation.conversation_id, why.value, live.now())
     audit.record(connection, live.now(), audit.CLOCK, "refund given to people", refund_id)
     summary = f"Refund {refund_id} of {refund.amount} for order {refund.order_id}"
-    write_case(connection, conversation, why, f"stuck:{refund_id}", summary)
+    key = f"stuck:{refund_id}"
+    written = mailers.write_to_team(connection, conversation, why.value, summary, key)
+    live.workflow_client.queue.enqueue_deliveries(connection, written)
     _tell_operators(connection, f"Refund {refund_id} ({refund.status.value})", refund_id, run)
 
 

@@ -8,13 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import sqlalchemy as sa
 
 from mailagent import services
 from mailagent.domain.money import Money
+from mailagent.domain.operations.circuit_breaker import Failure, Provider, look_again_seconds
 from mailagent.domain.operations.incident import IncidentKind
 from mailagent.domain.operations.retry import (
+    PAYMENT_IS_STUCK_AFTER,
     PAYMENT_NEEDS_OPERATOR_AFTER,
     PENDING_NEEDS_OPERATOR_AFTER,
     backoff_seconds,
@@ -36,6 +39,7 @@ from mailagent.domain.text import NeedsOperatorError, tell_error
 from mailagent.store import audit
 from mailagent.store.database import Row
 from mailagent.store.mail import conversations
+from mailagent.store.operations import circuit_breakers
 from mailagent.store.refunds import (
     external_refunds,
     gateway_events,
@@ -44,15 +48,10 @@ from mailagent.store.refunds import (
     refunds,
 )
 from mailagent.telemetry import spans
-from mailagent.workflows.steps.circuit_breaker import Permit
+from mailagent.workflows.steps.circuit_breaker import Permit, find_permit, note_outcome
 from mailagent.workflows.steps.maintenance.incidents import open_incident
 from mailagent.workflows.steps.recording import async_step, declare_marks, mark
 from mailagent.workflows.steps.refund.decision import State, state_of
-from mailagent.workflows.steps.refund.gateway_permit import (
-    find_gateway_permit,
-    note_answer,
-    wait_for_gateway,
-)
 
 declare_marks("pay_refund", "intended", "asked")
 
@@ -74,12 +73,12 @@ def pay_refund(refund_id: str) -> State:
             return state_of(refunds.load(connection, refund_id).status)
     mark("pay_refund", "intended")
     for intent in intents:
-        permit = find_gateway_permit(intent.request)
+        permit = _find_permit(intent.request)
         if permit is None:
-            return wait_for_gateway(refund_id)
+            return _wait_for_gateway(refund_id)
         outcome = _ask_gateway(intent)
         mark("pay_refund", "asked")
-        state = _record_outcome(intent, outcome, permit)
+        state = _record_outcome(intent.request, outcome, permit)
         if state is not None:
             return state
         if not isinstance(outcome, Refunded | Refused):
@@ -144,14 +143,11 @@ def _write_intents(connection: sa.Connection, refund: Refund, order: Order) -> l
         parts = split_over_payments(order, refund.amount, earlier)
     except ValueError as problem:
         return f"{problem}: something was refunded elsewhere since it was asked for"
-    now, intents = services.current().now(), []
-    for number, (payment_id, amount) in enumerate(parts):
-        key = refund.refund_id if number == 0 else f"{refund.refund_id}.{number + 1}"
-        intents.append(
-            refund_payments.intend_payment(
-                connection, key, refund.refund_id, payment_id, amount, now
-            )
-        )
+    intend = partial(refund_payments.intend_payment, connection, now=services.current().now())
+    intents = []
+    for number, (payment_id, amount) in enumerate(parts, start=1):
+        key = refund.refund_id if number == 1 else f"{refund.refund_id}.{number}"
+        intents.append(intend(key, refund.refund_id, payment_id, amount))
     return intents
 
 
@@ -185,68 +181,97 @@ def _is_known_failure(reference: str) -> bool:
         return external_refunds.is_known_failure(connection, reference)
 
 
-def _record_outcome(intent: _Intent, outcome: PaymentOutcome, permit: Permit) -> State | None:
+def _record_outcome(
+    request: RefundRequest, outcome: PaymentOutcome, permit: Permit
+) -> State | None:
     """Record the gateway's answer to one intent. If no intent is open any more, conclude the refund and
     return its state."""
-    live, request = services.current(), intent.request
+    live = services.current()
     with live.database.transaction() as connection:
-        note_answer(connection, permit, request, outcome)
+        if live.gateway.is_remote(request.payment_id):
+            note_outcome(connection, permit, failure_of(outcome))
         orders.lock_row(connection, request.order_id)
         refund = refunds.lock(connection, request.refund_id)
-        match outcome:
-            case Refunded(reference):
-                refund_payments.record_payment(
-                    connection,
-                    request.idempotency_key,
-                    "done",
-                    reference=reference,
-                    problem=None,
-                    done_at=live.now(),
-                )
-                _record_early_failure(connection, request, reference)
-            case Refused(why):
-                refund_payments.record_payment(
-                    connection, request.idempotency_key, "refused", problem=why
-                )
-            case Pending(reference):
-                problem = refund_payments.pending_problem(reference)
-                refund_payments.record_payment(
-                    connection, request.idempotency_key, "asked", problem=problem
-                )
-            case NotDone(why, failed=str(reference)):
-                external_refunds.record_failed(
-                    connection, reference, request, live.gateway.name, live.now()
-                )
-                refund_payments.record_payment(
-                    connection, request.idempotency_key, "asked", problem=why
-                )
-            case NotDone(why) | OutcomeUnknown(why):
-                # A refund that was pending stays so when a look-up fails.
-                kept = _pending_problem(connection, request)
-                refund_payments.record_payment(
-                    connection, request.idempotency_key, "asked", problem=kept or why
-                )
+        _record_answer(connection, request, outcome)
         rows = refund_payments.list_payments(connection, request.refund_id)
         if any(row.state == "asked" for row in rows):
             return None
         return _conclude(connection, refund, rows)
 
 
-def _record_early_failure(
-    connection: sa.Connection, request: RefundRequest, reference: str
+def _record_answer(
+    connection: sa.Connection, request: RefundRequest, outcome: PaymentOutcome
 ) -> None:
-    """Record a failure event that came before the gateway's answer, which is older."""
-    why = gateway_events.find_failure(connection, request.payment_id, reference)
-    if why is not None:
-        refund_payments.mark_returned(
-            connection, request.idempotency_key, services.current().now(), why
+    live, key = services.current(), request.idempotency_key
+    record = partial(refund_payments.record_payment, connection, key)
+    match outcome:
+        case Refunded(reference):
+            record("done", reference=reference, problem=None, done_at=live.now())
+            # An event that says that the refund has failed may have come before this older answer.
+            failure = gateway_events.find_failure(connection, request.payment_id, reference)
+            if failure is not None:
+                refund_payments.mark_returned(connection, key, live.now(), failure)
+        case Refused(why):
+            record("refused", problem=why)
+        case Pending(reference):
+            record("asked", problem=refund_payments.pending_problem(reference))
+        case NotDone(why, failed=str(reference)):
+            external_refunds.record_failed(
+                connection, reference, request, live.gateway.name, live.now()
+            )
+            record("asked", problem=why)
+        case NotDone(why) | OutcomeUnknown(why):
+            row = refund_payments.find_payment(connection, key)
+            is_pending = row is not None and refund_payments.pending_reference(row)
+            # A refund that was pending stays so when a look-up fails.
+            record("asked", problem=row.problem if row and is_pending else why)
+
+
+# --- a gateway that does not pay now --------------------------------------------------------------
+
+
+def _find_permit(request: RefundRequest) -> Permit | None:
+    """Return a permit to call the gateway, also for a look-up; None while its circuit breaker is open. The
+    ledger is our own database and is always called."""
+    live = services.current()
+    if not live.gateway.is_remote(request.payment_id):
+        return Permit(Provider.STRIPE)
+    with live.database.transaction() as connection:
+        return find_permit(connection, Provider.STRIPE)
+
+
+def failure_of(outcome: PaymentOutcome) -> Failure | None:
+    """Return how the gateway has failed; None if it works, even if it refused this refund."""
+    match outcome:
+        case NotDone(why, operator=True) | OutcomeUnknown(why, operator=True):
+            return Failure(why, needs_operator=True)
+        case NotDone(why, seconds, for_people=False):
+            return Failure(why, wish_seconds=seconds)
+        case OutcomeUnknown(why, for_people=False, answered=False):
+            return Failure(why)
+    return None
+
+
+def _wait_for_gateway(refund_id: str) -> State:
+    """Return the state of a refund whose gateway is not called because it is away: no attempt.
+
+    Raises NeedsOperatorError when it is away for so long that an operator has to look.
+    """
+    live = services.current()
+    with live.database.snapshot() as connection:
+        rows = refund_payments.list_payments(connection, refund_id)
+        away = circuit_breakers.find(connection, Provider.STRIPE)
+    now = live.now()
+    waited = now - min(row.intended_at for row in rows)
+    since = away.opened_at if away else None
+    # Both: Stripe may have failed long ago, and no refund may have been tried since.
+    if away and since and min(now - since, waited) >= PAYMENT_IS_STUCK_AFTER:
+        raise NeedsOperatorError(
+            f"refund {refund_id} cannot be paid: Stripe is away since {since:%Y-%m-%d %H:%M} "
+            f"UTC ({away.why}); when it works again, replay this run: it looks up what was paid first"
         )
-
-
-def _pending_problem(connection: sa.Connection, request: RefundRequest) -> str | None:
-    row = refund_payments.find_payment(connection, request.idempotency_key)
-    reference = refund_payments.pending_reference(row) if row else None
-    return refund_payments.pending_problem(reference) if reference else None
+    wait_seconds = look_again_seconds(refund_id, waited.total_seconds())
+    return state_of(RefundStatus.APPROVED, wait_seconds, wakes=False)
 
 
 def _stop_for_operator(refund_id: str, outcome: Pending | NotDone | OutcomeUnknown) -> None:
@@ -289,6 +314,9 @@ def _wait_or_give_up(refund_id: str, outcome: Pending | NotDone | OutcomeUnknown
     # No message ends a pause that the gateway asks for.
     pause = max(wanted, backoff_seconds(attempts))
     return state_of(RefundStatus.APPROVED, pause, wakes=False)
+
+
+# --- the end --------------------------------------------------------------------------------------
 
 
 def _conclude_again(refund_id: str) -> State:
