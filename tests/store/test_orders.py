@@ -40,7 +40,7 @@ def test_once_refunded_only_what_no_refund_stands_on_may_change(
     shop: Harness, items: list[dict[str, Any]], taken: bool
 ) -> None:
     shop.stock(bought(KETTLE, TEAPOT))
-    assert propose(write(shop), "W1001", quantity=1)["outcome"] == "approved"
+    assert propose(write(shop), "W1001", ("K1", 1))["outcome"] == "approved"
     if taken:
         shop.stock(bought(*items))
         return
@@ -52,7 +52,7 @@ def test_an_order_of_many_lines_is_found_whole(shop: Harness) -> None:
     lines = [TEAPOT | {"item_id": f"T{number}", "unit_price": "0.50"} for number in range(30)]
     bought_much = bought(KETTLE, *lines)
     shop.stock(bought_much)
-    propose(write(shop), "W1001", quantity=1)
+    propose(write(shop), "W1001", ("K1", 1))
     with shop.live.database.snapshot() as connection:
         assert orders.find(connection, "W1001") == bought_much
         [refund] = refunds.list_of_order(connection, "W1001")

@@ -9,12 +9,11 @@ import sqlalchemy as sa
 from mailagent.domain.refunds.order import Order
 from mailagent.domain.refunds.refund import Refund, RefundStatus
 from mailagent.store.refunds import approvals, refunds
-from mailagent.workflows.steps.conversation.batch import Batch, take_batch
-from mailagent.workflows.tools.propose_refund import propose_refund
+from mailagent.workflows.steps.conversation.batch import Batch
 from tests.cast import MONA, order
 from tests.harness import Harness
 from tests.round_trips.approvals import decide
-from tests.tool_use import use
+from tests.workflows import proposals
 
 CAMERA, LENS, STRAPS = "CAM", "LENS", "STRAP"
 BOTH = ((CAMERA, None), (LENS, None))
@@ -33,13 +32,8 @@ def camera_order(**changes: Any) -> Order:
 
 def batch_of(shop: Harness, subject: str = "My camera", **changes: Any) -> Batch:
     """Let Ada write; return what the next run of that thread works on."""
-    written = shop.write("I want my money back for W1010.", subject=subject, **changes)
-    (mail,) = shop.rows(
-        "SELECT conversation_id FROM inbound_mails WHERE message_id = :id", id=written.message_id
-    )
-    batch = take_batch(mail.conversation_id)
-    assert batch is not None
-    return batch
+    text = "I want my money back for W1010."
+    return proposals.write(shop, subject=subject, text=text, **changes)
 
 
 def later_batch(shop: Harness, batch: Batch) -> Batch:
@@ -66,10 +60,7 @@ def answer(shop: Harness, batch: Batch, many: int = 1) -> None:
 
 
 def propose(batch: Batch, *items: tuple[str, int | None]) -> dict[str, Any]:
-    wanted = [{"item_id": item_id, "quantity": quantity} for item_id, quantity in items]
-    return use(
-        propose_refund, batch, {"order_id": "W1010", "items": wanted, "reason": "changed_mind"}
-    )
+    return proposals.propose(batch, "W1010", *items, reason="changed_mind")
 
 
 def end(shop: Harness, status: RefundStatus) -> Refund:

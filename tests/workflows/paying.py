@@ -15,14 +15,12 @@ from mailagent.domain.refunds.payment import (
     RefundRequest,
 )
 from mailagent.domain.refunds.refund import Refund
-from mailagent.workflows.steps.conversation.batch import take_batch
 from mailagent.workflows.steps.refund import decision as outcome
 from mailagent.workflows.steps.refund import decision as refund_decision
 from mailagent.workflows.steps.refund import payment
-from mailagent.workflows.tools.propose_refund import propose_refund
 from tests.cast import order
 from tests.harness import Harness
-from tests.tool_use import use
+from tests.workflows import proposals
 
 CARD, GIFT = "pay_card", "pay_gift"
 # The steps themselves, without a run around them.
@@ -90,14 +88,7 @@ def propose(
     shop: Harness, item_id: str = "K1", subject: str = "My order", order_id: str = "W1001"
 ) -> dict[str, Any]:
     """Let Ada ask for an item in a thread of its own."""
-    written = shop.write("I want a refund for W1001.", subject=subject)
-    (mail,) = shop.rows(
-        "SELECT conversation_id FROM inbound_mails WHERE message_id = :id", id=written.message_id
-    )
-    batch = take_batch(mail.conversation_id)
-    assert batch is not None
-    items = [{"item_id": item_id, "quantity": None}]
-    return use(propose_refund, batch, {"order_id": order_id, "items": items, "reason": "damaged"})
+    return proposals.propose(proposals.write(shop, subject=subject), order_id, (item_id, None))
 
 
 def approved(shop: Harness) -> Refund:

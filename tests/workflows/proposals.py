@@ -21,12 +21,26 @@ def batch_of(shop: Harness, message_id: str) -> Batch:
     return batch
 
 
-def write(shop: Harness, customer: str = ADA, subject: str = "My kettle") -> Batch:
-    return batch_of(
-        shop, shop.write("My kettle broke.", from_address=customer, subject=subject).message_id
-    )
+def write(
+    shop: Harness,
+    customer: str = ADA,
+    subject: str = "My kettle",
+    text: str = "My kettle broke.",
+    **changes: Any,
+) -> Batch:
+    """Let a customer write; return what the next run of that thread works on."""
+    mail = shop.write(text, from_address=customer, subject=subject, **changes)
+    return batch_of(shop, mail.message_id)
 
 
-def propose(batch: Batch, order_id: str, quantity: int | None = None) -> dict[str, Any]:
-    items = [{"item_id": "K1", "quantity": quantity}]
-    return use(propose_refund, batch, {"order_id": order_id, "items": items, "reason": "damaged"})
+def propose(
+    batch: Batch,
+    order_id: str,
+    *items: tuple[str, int | None],
+    reason: str = "damaged",
+) -> dict[str, Any]:
+    """Propose to refund so many of these items, all that is left if no number is given; a kettle by default."""
+    wanted = [
+        {"item_id": item_id, "quantity": number} for item_id, number in items or [("K1", None)]
+    ]
+    return use(propose_refund, batch, {"order_id": order_id, "items": wanted, "reason": reason})

@@ -219,12 +219,12 @@ def test_one_of_several_alike_that_was_rejected_comes_back_to_a_manager(shop: Ha
     kettles = {"item_id": "K1", "name": "Kettle", "quantity": 3, "unit_price": "10.00"}
     paid = {"payment_id": "p", "method": "card", "amount": "30.00"}
     shop.stock(order(items=[kettles], payments=[paid]))
-    assert propose(write(shop), "W1001", quantity=1)["outcome"] == "needs_manager"
+    assert propose(write(shop), "W1001", ("K1", 1))["outcome"] == "needs_manager"
     with shop.live.database.transaction() as connection:
         asked = refunds.lock(connection, shop.refunds()[0].refund_id)
         refunds.move(connection, asked, RefundStatus.REJECTED)
     under(shop)
-    assert propose(write(shop, subject="Again"), "W1001", quantity=1)["outcome"] == "needs_manager"
+    assert propose(write(shop, subject="Again"), "W1001", ("K1", 1))["outcome"] == "needs_manager"
     assert shop.refunds()[1].policy_reasons == (ManagerReason.REFUSED_BEFORE.value,)
 
 

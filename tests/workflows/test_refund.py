@@ -28,15 +28,13 @@ from mailagent.domain.text import NeedsOperatorError
 from mailagent.store.mail import conversations, outbound
 from mailagent.store.refunds import approvals, refund_payments, refunds
 from mailagent.web.webhooks.payment_events import follow_refund
-from mailagent.workflows.steps.conversation.batch import take_batch
 from mailagent.workflows.steps.delivery.undeliverable import act_on_lost
 from mailagent.workflows.steps.recording import watch
-from mailagent.workflows.tools.propose_refund import propose_refund
 from tests.cast import ADA, DESK_WISH, GRACE, MALLORY, MONA, TESS, big_order, order
 from tests.harness import Harness, beside, running, wait_until
 from tests.round_trips.approvals import decide
 from tests.round_trips.replays import wait_for_quiet
-from tests.tool_use import use
+from tests.workflows import proposals
 from tests.workflows.paying import (
     CARD,
     GIFT,
@@ -483,16 +481,9 @@ def test_a_decision_counts_at_whatever_moment_it_comes(
 def two_of_one_mail(shop: Harness) -> list[str]:
     """Have one mail lead to refunds of two orders, which are to be paid."""
     shop.stock(order("W1"), order("W2"))
-    written = shop.write("Both kettles are broken.")
-    (mail,) = shop.rows(
-        "SELECT conversation_id FROM inbound_mails WHERE message_id = :id", id=written.message_id
-    )
-    batch = take_batch(mail.conversation_id)
-    assert batch is not None
-    items = [{"item_id": "K1", "quantity": None}]
+    batch = proposals.write(shop)
     for order_id in ("W1", "W2"):
-        arguments = {"order_id": order_id, "items": items, "reason": "damaged"}
-        assert use(propose_refund, batch, arguments)["outcome"] == "approved"
+        assert proposals.propose(batch, order_id)["outcome"] == "approved"
     return [refund.refund_id for refund in shop.refunds()]
 
 

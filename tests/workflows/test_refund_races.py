@@ -95,9 +95,9 @@ def test_a_unit_keeps_its_worth_until_the_payment_has_no_more(shop: Harness) -> 
     batch = write(shop)
     told = use(look_at_order, batch, {"order_id": "W1001"})
     assert (told["refunded_or_under_way"], told["refundable_in_all"]) == ("30.00 USD", "30.00 USD")
-    told = propose(batch, "W1001", quantity=1)
+    told = propose(batch, "W1001", ("K1", 1))
     assert (told["outcome"], told["amount"]) == ("approved", "30.00 USD")
-    again = propose(write(shop, subject="The other one"), "W1001", quantity=1)
+    again = propose(write(shop, subject="The other one"), "W1001", ("K1", 1))
     assert again["reason"] == "more_than_is_left_of_the_payment"
 
 
@@ -108,7 +108,7 @@ def test_what_the_file_says_of_ours_is_taken_off_where_the_operator_says_so(
     shop: Harness, in_the_file: str, left_of_it: int
 ) -> None:
     shop.stock(kettles("0.00"))
-    propose(write(shop), "W1001", quantity=1)
+    propose(write(shop), "W1001", ("K1", 1))
     pay(shop.refunds()[0].refund_id)
     with shop.live.database.transaction() as connection:
         (payment,) = order_import.without_known_refunds(connection, kettles(in_the_file)).payments
@@ -120,13 +120,13 @@ def test_a_file_older_than_our_refund_takes_nothing_back_that_others_gave(
     shop: Harness, in_the_file: str
 ) -> None:
     shop.stock(kettles("30.00"))
-    propose(write(shop), "W1001", quantity=1)
+    propose(write(shop), "W1001", ("K1", 1))
     pay(shop.refunds()[0].refund_id)
     with shop.live.database.transaction() as connection:
         told = order_import.without_known_refunds(connection, kettles(in_the_file))
         order_import.save(connection, told, shop.live.now())
         assert external_refunds.given_back_minor(connection, "W1001") == 30_00
-    again = propose(write(shop, subject="The other one"), "W1001", quantity=1)
+    again = propose(write(shop, subject="The other one"), "W1001", ("K1", 1))
     assert again["outcome"] == "declined"
 
 

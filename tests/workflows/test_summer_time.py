@@ -17,12 +17,10 @@ from mailagent.domain.operations.model_cost import day_begins_at
 from mailagent.domain.refunds.policy import Policy, return_by
 from mailagent.domain.shop import Retention
 from mailagent.store.refunds import approvals, orders
-from mailagent.workflows.tools.propose_refund import propose_refund
 from tests.cast import MONA, order
 from tests.harness import Harness
-from tests.tool_use import use
 from tests.workflows.paying import look
-from tests.workflows.proposals import batch_of
+from tests.workflows.proposals import batch_of, propose
 from tests.workflows.trouble import is_sqlite
 
 VIENNA, NEW_YORK = ZoneInfo("Europe/Vienna"), ZoneInfo("America/New_York")
@@ -83,8 +81,7 @@ def test_a_request_expires_when_its_mail_says(
     batch = batch_of(abroad, written.message_id)
     begins = moment.astimezone(UTC)
     services.bind(replace(abroad.live, now=lambda: begins))
-    wanted = {"order_id": "W1001", "items": [{"item_id": "K1", "quantity": 1}], "reason": "damaged"}
-    assert use(propose_refund, batch, wanted)["outcome"] == "needs_manager"
+    assert propose(batch, "W1001")["outcome"] == "needs_manager"
     (refund,) = abroad.refunds()
     assert look(refund.refund_id)["status"] == "awaiting_approval"
     with abroad.live.database.snapshot() as connection:

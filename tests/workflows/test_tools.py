@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 import sqlalchemy as sa
 
@@ -12,12 +10,11 @@ from mailagent.domain.refunds.policy import ManagerReason
 from mailagent.domain.refunds.refund import RefundStatus
 from mailagent.store import schema
 from mailagent.store.refunds import refund_payments, refunds
-from mailagent.workflows.steps.conversation.batch import Batch
 from mailagent.workflows.tools.look_at_order import look_at_order
-from mailagent.workflows.tools.propose_refund import propose_refund
 from tests.cast import GRACE, MONA, order
 from tests.harness import Harness
 from tests.tool_use import use
+from tests.workflows import proposals
 from tests.workflows.camera import (
     BOTH,
     CAMERA,
@@ -243,11 +240,6 @@ def test_what_failed_in_part_is_shown_as_given_back_and_is_not_proposed_again(
     assert propose(later_batch(shop, batch), (LENS, None))["outcome"] == "approved"
 
 
-def ask_for(batch: Batch, order_id: str) -> dict[str, Any]:
-    items = [{"item_id": "K1", "quantity": None}]
-    return use(propose_refund, batch, {"order_id": order_id, "items": items, "reason": "damaged"})
-
-
 @pytest.mark.parametrize(("named", "written"), [("#1001", "1001"), ("1001", "#1001")])
 def test_an_order_is_found_with_and_without_the_sign_that_shops_put_before_its_number(
     shop: Harness, named: str, written: str
@@ -255,9 +247,9 @@ def test_an_order_is_found_with_and_without_the_sign_that_shops_put_before_its_n
     shop.stock(order(named))
     batch = batch_of(shop)
     assert use(look_at_order, batch, {"order_id": written})["order_id"] == named
-    told = ask_for(batch, written)
+    told = proposals.propose(batch, written)
     assert (told["outcome"], told["order_id"]) == ("approved", named)
-    assert ask_for(batch, named) == told
+    assert proposals.propose(batch, named) == told
     assert len(shop.refunds()) == 1
 
 
@@ -268,9 +260,13 @@ def test_the_order_of_exactly_that_name_comes_first_and_only_the_customers_own(
     batch = batch_of(shop)
     for named in ("1001", "#1001"):
         assert use(look_at_order, batch, {"order_id": named})["order_id"] == named
-        assert ask_for(batch, named)["order_id"] == named
+        assert proposals.propose(batch, named)["order_id"] == named
     for others in ("1002", "#1002"):
         nothing = use(look_at_order, batch, {"order_id": "W9999"}) | {
             "facts": [f"no_order/{others}"]
         }
-        assert use(look_at_order, batch, {"order_id": others}) == nothing == ask_for(batch, others)
+        assert (
+            use(look_at_order, batch, {"order_id": others})
+            == nothing
+            == proposals.propose(batch, others)
+        )

@@ -107,8 +107,10 @@ def list_latest(
     conversation_id: str,
     limit: int,
     until: datetime = END_OF_TIME,
+    also: Sequence[str] = (),
 ) -> tuple[InboundMail, ...]:
-    """Return the newest customer mails of a thread that had come by a time, oldest of them first."""
+    """Return the newest customer mails of a thread that had come by a time, and the mails `also`, the oldest
+    first."""
     latest = (
         sa.select(_mails.c.mail_id)
         .where(
@@ -119,7 +121,7 @@ def list_latest(
         .order_by(_mails.c.received_at.desc())
         .limit(limit)
     )
-    return _list(connection, _mails.c.mail_id.in_(latest))
+    return _list(connection, sa.or_(_mails.c.mail_id.in_(latest), _mails.c.mail_id.in_(also)))
 
 
 def _list(connection: sa.Connection, *where: sa.ColumnElement[bool]) -> tuple[InboundMail, ...]:

@@ -5,12 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-import sqlalchemy as sa
-
 from mailagent.domain.refunds.policy import Policy
 from mailagent.mailers.facts import Reader, sentence
-from mailagent.store.mail import conversations
-from mailagent.workflows.steps.conversation.batch import Batch
 from mailagent.workflows.tools import (
     find_my_orders,
     hand_over,
@@ -52,7 +48,7 @@ def schemas(policy: Policy) -> list[dict[str, Any]]:
     return [schema_of(tool) for tool in offered(policy)]
 
 
-def run(connection: sa.Connection, name: str, batch: Batch, arguments: Mapping[str, Any]) -> Output:
+def run(name: str, reader: Reader, arguments: Mapping[str, Any]) -> Output:
     """Run a tool. Raises KeyError if there is none of that name that can be run.
 
     Of a fact that the output names, the model is shown the sentence that the customer will read, in English.
@@ -60,8 +56,6 @@ def run(connection: sa.Connection, name: str, batch: Batch, arguments: Mapping[s
     found = _tools[name].run
     if found is None:
         raise KeyError(f"{name} ends the agent's work and is not run")
-    conversation = conversations.load(connection, batch["conversation_id"])
-    reader = Reader(connection, conversation, batch["mail_ids"], batch["verified"])
     output = found(reader, arguments)
     if "facts" not in output:
         return output

@@ -17,6 +17,7 @@ from mailagent.domain.mail.conversation import (
 )
 from mailagent.domain.mail.language import find_language
 from mailagent.domain.mail.message import InboundMail, MailKind, Purpose
+from mailagent.mailers import Reader
 from mailagent.store import audit
 from mailagent.store.database import Row
 from mailagent.store.mail import arrivals, conversations, drafts, inbound, outbound
@@ -141,6 +142,15 @@ def _people_answer(connection: sa.Connection, conversation: Conversation) -> boo
     conversation_id = conversation.conversation_id
     answered_at = outbound.latest_at(connection, conversation_id, Purpose.TEAM_REPLY)
     return answered_at is not None and answered_at >= conversation.handed_over_at
+
+
+def reader_of(
+    connection: sa.Connection, batch: Batch, conversation: Conversation | None = None
+) -> Reader:
+    """Return the reader of what the customer who wrote a batch may be told. Reads the conversation, if it is
+    not known."""
+    known = conversation or conversations.load(connection, batch["conversation_id"])
+    return Reader(connection, known, batch["mail_ids"], batch["verified"])
 
 
 def is_waiting(connection: sa.Connection, mail_ids: Sequence[str]) -> bool:

@@ -26,7 +26,7 @@ from mailagent.store import ids
 from mailagent.store.operations import circuit_breakers, model_calls
 from mailagent.telemetry import spans
 from mailagent.workflows.steps.circuit_breaker import Permit, find_permit, give_back, note_outcome
-from mailagent.workflows.steps.conversation.batch import Batch
+from mailagent.workflows.steps.conversation.batch import Batch, reader_of
 from mailagent.workflows.steps.conversation.context import Case, read_case
 from mailagent.workflows.steps.conversation.rate_limit import (
     is_above_the_limit,
@@ -219,7 +219,7 @@ def _request(asking: _Asking) -> Mapping[str, Any]:
     live = services.current()
     schemas = registry.schemas(live.policy)
     version = prompt.version(asking.instructions, schemas)
-    customer = hash_customer(asking.case.address if asking.case else "")
+    customer = hash_customer(asking.case.conversation.customer_email if asking.case else "")
     with spans.call(Provider.OPENAI, "ask"):
         return live.model.ask(
             asking.instructions, asking.input, schemas, version, customer, composition.FORMAT
@@ -291,7 +291,9 @@ def _look_up(asking: _Asking, call: _Next) -> None:
 
     def run() -> dict[str, Any]:
         with live.database.snapshot() as connection:
-            return registry.run(connection, tool, asking.batch, arguments)
+            conversation = asking.case.conversation if asking.case else None
+            reader = reader_of(connection, asking.batch, conversation)
+            return registry.run(tool, reader, arguments)
 
     output = retry_outages(run)
     asking.items += _tool_items(tool, call.text, output)
@@ -357,7 +359,7 @@ def tool_step(name: str) -> Callable[[Batch, Move], dict[str, Any]]:
     def use(batch: Batch, move: Move) -> dict[str, Any]:
         with services.current().database.transaction() as connection:
             call = read_text(connection, move)
-            output = registry.run(connection, name, batch, call["arguments"])
+            output = registry.run(name, reader_of(connection, batch), call["arguments"])
             text = {"output": output, "items": _tool_items(name, call, output)}
             stored = store_text(connection, batch, text)
         return {**stored, **{part: output[part] for part in _RECORDED if part in output}}
