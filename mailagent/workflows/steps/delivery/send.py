@@ -67,10 +67,7 @@ def _send_mail(outbound_id: str) -> str:
         outcome = live.sender.send(mail)
     mark("send_mail", "handed over")
     with live.database.transaction() as connection:
-        verdict = _judge(connection, mail, outcome) if isinstance(outcome, Refused) else None
-        # The breaker's row is locked before the mail's, as in `_claim`.
-        _note(connection, permit, outcome, verdict)
-        status = _record(connection, mail, outcome, verdict)
+        status = _record(connection, mail, permit, outcome)
         state = _leave_to_delivery(connection, outbound_id, status)
     if isinstance(outcome, Accepted) and permit.failed_lately:
         take_up(TAKEN_UP_AT_ONCE)
@@ -101,30 +98,6 @@ def _claim(outbound_id: str) -> tuple[OutboundMail, Permit] | str:
 def _leave_as_it_is(connection: sa.Connection, outbound_id: str) -> str:
     status = outbound.status_of(connection, outbound_id)
     return _leave_to_delivery(connection, outbound_id, status)
-
-
-def _judge(connection: sa.Connection, mail: OutboundMail, refused: Refused) -> Verdict:
-    now = services.current().now()
-    others = outbound.count_others_refused(connection, mail.outbound_id, now)
-    since, beside = outbound.note_refusal(connection, mail.outbound_id, now)
-    return judge_refusal(refused.blame, now - since, beside, others + 1)
-
-
-def _note(
-    connection: sa.Connection, permit: Permit, outcome: SendOutcome, verdict: Verdict | None
-) -> None:
-    """Record for the circuit breaker how SendGrid answered. A refusal of one mail says nothing about it."""
-    match outcome:
-        case Accepted():
-            note_outcome(connection, permit, None)
-        case Refused(why) if verdict is Verdict.OUTAGE:
-            note_outcome(connection, permit, Failure(why, needs_operator=True))
-        case Refused():
-            give_back(connection, permit)
-        case NotSent(why, seconds):
-            note_outcome(connection, permit, Failure(why, wish_seconds=seconds))
-        case OutcomeUnknown(why):
-            note_outcome(connection, permit, Failure(why))
 
 
 def take_up(most: int) -> int:
@@ -163,36 +136,42 @@ def _leave_to_delivery(connection: sa.Connection, outbound_id: str, status: Outb
 
 
 def _record(
-    connection: sa.Connection,
-    mail: OutboundMail,
-    outcome: SendOutcome,
-    verdict: Verdict | None = None,
+    connection: sa.Connection, mail: OutboundMail, permit: Permit, outcome: SendOutcome
 ) -> OutboundStatus:
-    """Record the outcome of a mail, with the `verdict` on a refusal; return the mail's state."""
-    now = services.current().now()
+    """Record the outcome for the circuit breaker and for the mail; return the mail's state."""
+    # The breaker's row is locked before the mail's, as in `_claim`.
     match outcome:
         case Accepted(provider_id):
-            sent = {"sent_at": now, "provider_id": provider_id}
+            note_outcome(connection, permit, None)
+            sent = {"sent_at": services.current().now(), "provider_id": provider_id}
             return outbound.record_outcome(connection, mail, OutboundStatus.SENT, **sent)
-        case Refused(why):
-            return _record_refusal(connection, mail, why, verdict)
         case NotSent(why, seconds):
+            note_outcome(connection, permit, Failure(why, wish_seconds=seconds))
             return _retry(connection, mail, why, max(seconds, backoff_seconds(mail.attempts)))
         case OutcomeUnknown(why):
+            note_outcome(connection, permit, Failure(why))
             # Stays "sending": a `delivery` run finds out what became of it.
             return outbound.record_outcome(connection, mail, OutboundStatus.SENDING, error=why)
+        case Refused() as refused:
+            return _record_refusal(connection, mail, permit, refused)
 
 
 def _record_refusal(
-    connection: sa.Connection, mail: OutboundMail, why: str, verdict: Verdict | None
+    connection: sa.Connection, mail: OutboundMail, permit: Permit, refused: Refused
 ) -> OutboundStatus:
+    now, why = services.current().now(), refused.why
+    others = outbound.count_others_refused(connection, mail.outbound_id, now)
+    since, beside = outbound.note_refusal(connection, mail.outbound_id, now)
+    verdict = judge_refusal(refused.blame, now - since, beside, others + 1)
+    if verdict is Verdict.OUTAGE:
+        note_outcome(connection, permit, Failure(why, needs_operator=True))
+        open_incident(connection, IncidentKind.SENDGRID, why)
+        seconds = _seconds_to_look_again(connection, mail.outbound_id)
+        return _retry(connection, mail, why, seconds, put_off_at=now)
+    give_back(connection, permit)  # a refusal of one mail says nothing about SendGrid
     if verdict is Verdict.FAILED:
         return _fail(connection, mail, why)
-    if verdict is Verdict.AGAIN:
-        return _retry(connection, mail, why, backoff_seconds(mail.attempts))
-    open_incident(connection, IncidentKind.SENDGRID, why)
-    seconds = _seconds_to_look_again(connection, mail.outbound_id)
-    return _retry(connection, mail, why, seconds, put_off_at=services.current().now())
+    return _retry(connection, mail, why, backoff_seconds(mail.attempts))
 
 
 def _retry(
@@ -253,7 +232,7 @@ def _look_at_delivery(outbound_id: str) -> Outlook:
             case WaitFor(seconds):
                 return _wait(row.status, seconds)
             case Settle(status, why):
-                return _settle(connection, outbound_id, status, why)
+                return _settle(connection, row, status, why)
         return Outlook(kind="settled", status=row.status, wait_seconds=0)
 
 
@@ -314,20 +293,18 @@ def _events_so_far(connection: sa.Connection, row: Row) -> Events:
 
 
 def _settle(
-    connection: sa.Connection, outbound_id: str, status: OutboundStatus, sent_again_why: str
+    connection: sa.Connection, row: Row, status: OutboundStatus, sent_again_why: str
 ) -> Outlook:
-    live = services.current()
-    row, mail = outbound.row_of(connection, outbound_id), outbound.load(connection, outbound_id)
+    live, outbound_id = services.current(), row.outbound_id
     outbound.settle(connection, outbound_id, status, live.now(), sent_again_why)
     # This record makes `MailState.sent_again` true, so it happens at most once.
     action = audit.SENT_AGAIN if status is OutboundStatus.QUEUED else "mail settled"
     details = {"status": status.value} | ({"why": sent_again_why} if sent_again_why else {})
     audit.record(connection, live.now(), audit.CLOCK, action, outbound_id, details)
     if status.lost:
-        why = row.error or ""
-        if status is OutboundStatus.UNDELIVERED:
-            why = delivery_events.why_undelivered(connection, outbound_id) or ""
-        act_on_lost(connection, mail, status, why)
+        undelivered = status is OutboundStatus.UNDELIVERED
+        why = delivery_events.why_undelivered(connection, outbound_id) if undelivered else row.error
+        act_on_lost(connection, outbound.load(connection, outbound_id), status, why or "")
     kind = "send" if status is OutboundStatus.QUEUED else "settled"
     return Outlook(kind=kind, status=status.value, wait_seconds=0)
 

@@ -7,7 +7,7 @@ An interrupted step leaves whole batches done, and the next one continues; sever
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
@@ -93,49 +93,40 @@ def _delete_all(
     scheduled: bool, before: datetime, clock: Clock, since: OldRun | None = None
 ) -> int:
     live, deleted = services.current(), 0
-    last = since
-    while not clock.is_over():
-        with live.database.snapshot() as connection:
-            page = live.workflow_client.tables.list_old(
-                connection, before, RUNS_AT_ONCE, last, scheduled=scheduled
-            )
-            done_with = _done_with(connection, page)
-        if not page:
+    for run_ids in _list_old(scheduled, before, since):
+        if clock.is_over():
             break
-        last = page[-1]
         with live.database.transaction() as connection:
-            gone = live.workflow_client.tables.delete_old(connection, done_with, before)
+            gone = live.workflow_client.tables.delete_old(connection, run_ids, before)
             retention.forget_dismissals(connection, gone)
         deleted += len(gone)
-        if len(page) < RUNS_AT_ONCE:
-            break
         time.sleep(PAUSE_SECONDS)
     return deleted
 
 
-def _done_with(connection: sa.Connection, page: Sequence[OldRun]) -> list[str]:
-    """Return those of the runs whose row is settled, too."""
-    still_open = retention.find_open(connection, {run.subject for run in page})
-    return [run.run_id for run in page if run.subject not in still_open]
+def _list_old(
+    scheduled: bool, before: datetime, since: OldRun | None = None
+) -> Iterator[list[str]]:
+    """Yield, page by page, the runs that are old enough and whose row is settled, too."""
+    live, last = services.current(), since
+    while True:
+        with live.database.snapshot() as connection:
+            page = live.workflow_client.tables.list_old(
+                connection, before, RUNS_AT_ONCE, last, scheduled=scheduled
+            )
+            still_open = retention.find_open(connection, {run.subject for run in page})
+        yield [run.run_id for run in page if run.subject not in still_open]
+        if len(page) < RUNS_AT_ONCE:
+            return
+        last = page[-1]
 
 
 def count_histories() -> int:
     """Return how many histories are old enough to be deleted."""
-    live = services.current()
-    now, kept, tables = live.now(), live.retention, live.workflow_client.tables
-    counted = 0
-    for scheduled, before in (
-        (True, kept.scheduled_runs_before(now)),
-        (False, kept.runs_before(now)),
-    ):
-        last: OldRun | None = None
-        with live.database.snapshot() as connection:
-            while page := tables.list_old(
-                connection, before, ROWS_AT_ONCE, last, scheduled=scheduled
-            ):
-                counted += len(_done_with(connection, page))
-                last = page[-1]
-    return counted
+    now, kept = services.current().now(), services.current().retention
+    scheduled = _list_old(True, kept.scheduled_runs_before(now))
+    ended = _list_old(False, kept.runs_before(now))
+    return sum(len(run_ids) for run_ids in (*scheduled, *ended))
 
 
 # --- content, and rows that are needed for a while --------------------------------------------------
