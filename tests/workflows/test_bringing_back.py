@@ -15,7 +15,7 @@ from mailagent.workflows.steps.maintenance import sweep
 from mailagent.workflows.steps.maintenance import sweep as sweep_steps
 from tests.cast import ADA, GRACE
 from tests.harness import Harness
-from tests.workflows.lost_runs import forget_runs
+from tests.workflows.trouble import forget_runs
 
 pytestmark = pytest.mark.both_databases
 

@@ -22,8 +22,7 @@ from mailagent.workflows.steps.maintenance import unfinished
 from mailagent.workflows.steps.maintenance.incidents import open_incident
 from tests.cast import ADA, GRACE, JUERGEN, KETTLE_WISH, NOW, TESS, order
 from tests.harness import Harness, open_shop, running, wait_until
-from tests.workflows.lost_runs import later
-from tests.workflows.trouble import failing, set_run, wait_for_run
+from tests.workflows.trouble import failing, later, set_run, wait_for_run
 
 OPS = "olga@shop.example"
 

@@ -16,8 +16,7 @@ from mailagent.workflows.steps.maintenance import sweep as steps
 from mailagent.workflows.steps.maintenance.flood import CASES_PER_HOUR
 from tests.cast import ADA, GRACE, NOW, TESS
 from tests.harness import Harness, running, wait_until
-from tests.workflows.lost_runs import forget_runs, later
-from tests.workflows.trouble import table_of_runs
+from tests.workflows.trouble import forget_runs, later, table_of_runs
 
 FOUR_HOURS = timedelta(hours=4)
 

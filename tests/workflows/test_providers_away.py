@@ -27,8 +27,8 @@ from tests.harness import Harness, open_shop
 from tests.programs.stampede.story import Clock
 from tests.round_trips.provider_faults import lost_before, no_key
 from tests.stripe_server import StripeServer
-from tests.workflows.lost_runs import forget_runs
 from tests.workflows.paying import propose
+from tests.workflows.trouble import forget_runs
 
 pay: Callable[[str], Any] = inspect.unwrap(payment.pay_refund)
 look: Callable[[str], Any] = inspect.unwrap(send.look_at_delivery)

@@ -16,8 +16,14 @@ from mailagent.workflows.steps.maintenance import sweep as steps
 from mailagent.workflows.steps.maintenance.rows import process_waiting
 from tests.cast import ADA, DESK_WISH, KETTLE_WISH, MONA, TESS, big_order, order
 from tests.harness import Harness, beside, running, wait_until
-from tests.workflows.lost_runs import forget_runs, later
-from tests.workflows.trouble import let_be_missed, set_run, table_of_runs, wait_for_run
+from tests.workflows.trouble import (
+    forget_runs,
+    later,
+    let_be_missed,
+    set_run,
+    table_of_runs,
+    wait_for_run,
+)
 
 pytestmark = pytest.mark.both_databases
 

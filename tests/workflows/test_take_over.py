@@ -15,8 +15,13 @@ from mailagent.workflows.steps.maintenance import sweep as steps
 from tests.cast import MONA
 from tests.harness import Harness, open_shop, running
 from tests.round_trips.approvals import decide, link_in
-from tests.workflows.dead_workers import columns_of, vanish, wait_for_a_refund_that_waits
-from tests.workflows.trouble import let_be_missed, table_of_runs
+from tests.workflows.trouble import (
+    columns_of,
+    let_be_missed,
+    table_of_runs,
+    vanish,
+    wait_for_a_refund_that_waits,
+)
 
 pytestmark = pytest.mark.both_databases
 

@@ -18,8 +18,14 @@ from mailagent.workflows.recovery import Unattended
 from tests.cast import ADA, KETTLE_WISH, MONA, order
 from tests.harness import Harness, running, wait_until
 from tests.round_trips.approvals import decide, link_in
-from tests.workflows.dead_workers import columns_of, vanish, wait_for_a_refund_that_waits
-from tests.workflows.trouble import once, table_of_runs, watched
+from tests.workflows.trouble import (
+    columns_of,
+    once,
+    table_of_runs,
+    vanish,
+    wait_for_a_refund_that_waits,
+    watched,
+)
 
 QUESTION = "What is the status of my order W1001? I would like to know whether it has arrived."
 

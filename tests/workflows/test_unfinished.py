@@ -15,8 +15,7 @@ from tests.cast import ADA, DESK_WISH, KETTLE_WISH, MONA, TESS, big_order, order
 from tests.harness import Harness, open_shop, running, wait_until
 from tests.round_trips.approvals import decide, link_in
 from tests.round_trips.provider_faults import limited
-from tests.workflows.lost_runs import forget_runs, later
-from tests.workflows.trouble import failing, set_run, wait_for_run
+from tests.workflows.trouble import failing, forget_runs, later, set_run, wait_for_run
 
 OPS = "olga@shop.example"
 

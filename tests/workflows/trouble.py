@@ -6,12 +6,15 @@ import sqlite3
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
+from dataclasses import replace
 from datetime import timedelta
 
 import sqlalchemy as sa
 
+from mailagent import services
 from mailagent.store import schema
 from mailagent.workflows.steps import recording
+from tests.cast import DESK_WISH, MONA, big_order
 from tests.harness import Harness, wait_until
 
 
@@ -88,6 +91,42 @@ def set_run(shop: Harness, run_id: str, status: str, worker_id: str = "test") ->
                 "now": int(shop.live.now().timestamp() * 1000),
             },
         )
+
+
+def wait_for_a_refund_that_waits(shop: Harness) -> str:
+    """Let a refund wait for its manager, with all else ended; return the id of its run."""
+    shop.stock(big_order())
+    shop.write(DESK_WISH)
+    shop.wait_for_mails(MONA)
+    wait_until(
+        lambda: len(shop.live.workflow_client.runs.list_runs("PENDING")) == 1,
+        20,
+        "the answer to be sent",
+    )
+    return shop.live.workflow_client.runs.list_runs("PENDING")[0].run_id
+
+
+def vanish(shop: Harness, run_id: str, worker_id: str) -> None:
+    """Leave a run as a worker that was killed does."""
+    set_run(shop, run_id, "PENDING", worker_id)
+
+
+def columns_of(shop: Harness, run_id: str) -> dict[str, object]:
+    (row,) = shop.rows(f"SELECT * FROM {table_of_runs(shop)} WHERE workflow_uuid = :it", it=run_id)
+    changed_by_the_test = {"updated_at": None, "completed_at": None}
+    return dict(row._mapping) | changed_by_the_test
+
+
+def later(shop: Harness, **delta: float) -> None:
+    """Let time pass for the rows."""
+    now = shop.live.now() + timedelta(**delta)
+    services.bind(replace(shop.live, now=lambda: now))
+
+
+def forget_runs(shop: Harness) -> None:
+    """Lose every wake-up, as a restored backup of the app's tables would."""
+    with shop.live.database.transaction() as connection:
+        connection.execute(sa.text(f"DELETE FROM {table_of_runs(shop)}"))
 
 
 def let_be_missed(shop: Harness) -> None:
