@@ -93,15 +93,11 @@ class Queue:
         return active
 
     def enqueue_delivery(
-        self,
-        connection: sa.Connection,
-        outbound_id: str,
-        again: int | str = 0,
-        about: RunAbout | None = None,
+        self, connection: sa.Connection, outbound_id: str, again: int | str = 0
     ) -> str:
         """Enqueue a run that sends a mail of ours or finds out what became of it. Returns the run's id."""
         run_id = run_id_of(DELIVERY, outbound_id, again)
-        return self._enqueue(connection, DELIVERY, run_id, outbound_id, about)
+        return self._enqueue(connection, DELIVERY, run_id, outbound_id, None)
 
     def enqueue_deliveries(self, connection: sa.Connection, outbound_ids: Iterable[str]) -> None:
         """Enqueue a run for each of these mails of ours."""

@@ -6,9 +6,9 @@ from __future__ import annotations
 import re
 import urllib.parse
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import timedelta
 from http.cookiejar import CookieJar
 from pathlib import Path
@@ -19,83 +19,53 @@ import sqlalchemy as sa
 from mailagent import services
 from mailagent.demo.fakes.webhooks import CONTENT_TYPE, build_body
 from mailagent.demo.process import ROOT
-from mailagent.demo.show import find_port
 from mailagent.workflows.steps.maintenance.unfinished import enqueue_refunds
 from tests.cast import ADA, DESK_WISH, MONA, big_order
 from tests.harness import Harness, letter, wait_until
-from tests.processes import Process, base_environment
+from tests.processes import Web, Worker, base_environment
 from tests.workflows.trouble import is_sqlite
 
 HOUR, DAY = 3600, 86_400
 
 
-@dataclass
-class Machine:
-    """A process of the app on a machine whose clock a test sets."""
-
-    child: Process
-    clock: Path
-    url: str = ""
-
-    def set_clock(self, off_seconds: int) -> None:
-        # In one piece: the process reads it at any moment.
-        fresh = self.clock.with_suffix(".new")
-        fresh.write_text(str(off_seconds))
-        fresh.rename(self.clock)
-
-
 @contextmanager
-def machine(
-    shop: Harness, folder: Path, role: str, off_seconds: int, zone: str
-) -> Iterator[Machine]:
-    """Run the app in one role, with the providers and the database of a harness."""
-    port = find_port(0)
-    clock = folder / f"{role}.clock"
-    clock.write_text(str(off_seconds))
-    arguments = {
-        "web": [
-            "gunicorn",
-            "-c",
-            "python:mailagent.serving",
-            "wsgi:app",
-            "-b",
-            f"127.0.0.1:{port}",
-        ],
-        "worker": ["flask", "--app", "wsgi", "worker", "--drain-seconds", "1"],
-    }
-    environment = {
-        **base_environment(),
-        **shop.environ,
-        "PYTHONPATH": str(ROOT / "tests" / "wrong_clock"),
-        "WRONG_CLOCK": str(clock),
-        "TZ": zone,
-        "MAILAGENT_ROLE": role,
-        "WORKER_ID": role,
-    }
-    child = Process(role, arguments[role], environment, folder / f"{role}.log")
-    started = {"web": "Listening at", "worker": "The worker runs"}[role]
+def clock_of(
+    shop: Harness, folder: Path, child: type[Web | Worker], off_seconds: int, zone: str
+) -> Iterator[tuple[Web | Worker, Callable[[int], None]]]:
+    """Run a process on a machine whose clock is wrong; give it, and a function that sets the clock."""
+    name = child.__name__.lower()
+    clock = folder / f"{name}.clock"
+
+    def set_clock(off_seconds: int) -> None:
+        # In one piece: the process reads it at any moment.
+        fresh = clock.with_suffix(".new")
+        fresh.write_text(str(off_seconds))
+        fresh.rename(clock)
+
+    set_clock(off_seconds)
+    own = {"PYTHONPATH": str(ROOT / "tests" / "wrong_clock"), "WRONG_CLOCK": str(clock), "TZ": zone}
+    process = child(name, {**base_environment(), **shop.environ, **own}, folder)
     try:
-        child.start()
-        child.wait_until(lambda: started in child.said())
-        yield Machine(child, clock, f"http://127.0.0.1:{port}")
+        process.start_and_wait()
+        yield process, set_clock
     finally:
-        child.stop()
+        process.stop()
 
 
-def post(web: Machine, shop: Harness, text: str) -> None:
+def post(url: str, shop: Harness, text: str) -> None:
     body = build_body(letter(text))
     headers = {"Content-Type": CONTENT_TYPE, **shop.inbound_key.sign(body)}
-    request = urllib.request.Request(f"{web.url}/webhooks/sendgrid/inbound", body, headers)
+    request = urllib.request.Request(f"{url}/webhooks/sendgrid/inbound", body, headers)
     wait_until(lambda: urllib.request.urlopen(request, timeout=20).status == 200, 20, "thanks")
 
 
 class Browser:
     """A manager's browser, on the page that a mail leads to."""
 
-    def __init__(self, web: Machine, mail: str) -> None:
+    def __init__(self, url: str, mail: str) -> None:
         link = re.search(r"/approvals/\S+", mail)
         assert link is not None
-        self._url = web.url + link[0]
+        self._url = url + link[0]
         self._opener = urllib.request.build_opener(
             urllib.request.ProxyHandler({}), urllib.request.HTTPCookieProcessor(CookieJar())
         )
@@ -137,27 +107,29 @@ def test_dates_hold_on_machines_whose_clocks_are_days_apart_and_jump(
     began_at = shop.live.now()
     shop.stock(big_order(), replace(big_order(), order_id="W2002"))
     with (
-        machine(shop, tmp_path, "web", 3 * HOUR, "Pacific/Kiritimati") as web,
-        machine(shop, tmp_path, "worker", -DAY, "America/St_Johns") as worker,
+        clock_of(shop, tmp_path, Web, 3 * HOUR, "Pacific/Kiritimati") as (web, set_clock_of_web),
+        clock_of(shop, tmp_path, Worker, -DAY, "America/St_Johns") as (worker, set_clock_of_worker),
     ):
-        post(web, shop, DESK_WISH)
+        assert isinstance(web, Web)
+        url = f"http://127.0.0.1:{web.port}"
+        post(url, shop, DESK_WISH)
         (first,) = shop.wait_for_mails(MONA)
-        post(web, shop, "The standing desk of order W2002 is damaged, please refund it.")
+        post(url, shop, "The standing desk of order W2002 is damaged, please refund it.")
         later = shop.wait_for_mails(MONA, 2)[-1]
         refund_ids = {refund.order_id: refund.refund_id for refund in shop.refunds()}
         for off in (-2 * DAY, DAY, -DAY):
-            worker.set_clock(off)
-        web.set_clock(-40 * DAY)
-        Browser(web, first.text).approve()  # its date is to come, by the one clock
+            set_clock_of_worker(off)
+        set_clock_of_web(-40 * DAY)
+        Browser(url, first.text).approve()  # its date is to come, by the one clock
         assert shop.wait_for_refund("paid").order_id == "W2001"
         let_pass(shop, refund_ids["W2002"])
-        assert 'name="csrf_token"' not in Browser(web, later.text).look()
+        assert 'name="csrf_token"' not in Browser(url, later.text).look()
         enqueue_refunds()  # by the worker's own clock its run has another day
         assert shop.wait_for_refund("expired").order_id == "W2002"
         wait_until(shop.at_rest, 30, "all to be told")
-        assert "3600 s" not in web.child.said()
-        assert "ahead of the database's" in web.child.said()
-        assert "behind the database's" in worker.child.said()
+        assert "3600 s" not in web.said()
+        assert "ahead of the database's" in web.said()
+        assert "behind the database's" in worker.said()
     times = [row[0] for row in shop.rows(TIMES) if row[0] is not None]
     assert began_at - timedelta(seconds=2) <= min(times)
     assert max(times) <= shop.live.now() + timedelta(seconds=2)

@@ -10,6 +10,7 @@ from mailagent import mailers, services
 from mailagent.domain.mail.message import OutboundMail, OutboundStatus, Purpose
 from mailagent.domain.refunds.escalation import Skip
 from mailagent.store import audit
+from mailagent.store.database import Row
 from mailagent.store.mail import outbound
 from mailagent.store.refunds import refunds
 
@@ -20,6 +21,18 @@ _FATES = {
     OutboundStatus.UNKNOWN: "may or may not have been sent",
     OutboundStatus.UNDELIVERED: "did not arrive",
 }
+
+
+def settle_as_lost(
+    connection: sa.Connection, row: Row, status: OutboundStatus, action: str, why: str
+) -> OutboundMail:
+    """Settle a locked mail of ours that is not sent any more, and act on that. Return the mail."""
+    now, outbound_id = services.current().now(), row.outbound_id
+    outbound.settle(connection, outbound_id, status, now)
+    audit.record(connection, now, audit.CLOCK, action, outbound_id, {"status": status.value})
+    mail = outbound.load(connection, outbound_id)
+    act_on_lost(connection, mail, status, why)
+    return mail
 
 
 def act_on_lost(

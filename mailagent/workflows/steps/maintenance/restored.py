@@ -15,9 +15,8 @@ import sqlalchemy as sa
 from mailagent import services
 from mailagent.domain.mail.conversation import HandOverReason
 from mailagent.domain.mail.message import OutboundStatus
-from mailagent.store import audit
 from mailagent.store.mail import assignments, conversations, drafts, outbound, throttled
-from mailagent.workflows.steps.delivery.undeliverable import act_on_lost
+from mailagent.workflows.steps.delivery.undeliverable import settle_as_lost
 from mailagent.workflows.steps.maintenance.flood import (
     CASES_PER_HOUR,
     KEPT_UNANSWERED,
@@ -82,16 +81,10 @@ def _writing() -> Iterator[sa.Connection]:
 
 def _doubt_ours(outbound_id: str) -> None:
     """Settle a mail of ours as unknown. SendGrid's events about it may be lost, so nothing waits for them."""
-    live = services.current()
     with _writing() as connection:
         row = outbound.row_of(connection, outbound_id, lock=True)
-        if row.status not in (OutboundStatus.QUEUED, OutboundStatus.SENDING):
-            return
-        outbound.settle(connection, outbound_id, OutboundStatus.UNKNOWN, live.now())
-        audit.record(connection, live.now(), audit.CLOCK, DOUBTED, outbound_id)
-        act_on_lost(
-            connection, outbound.load(connection, outbound_id), OutboundStatus.UNKNOWN, _WHY
-        )
+        if row.status in (OutboundStatus.QUEUED, OutboundStatus.SENDING):
+            settle_as_lost(connection, row, OutboundStatus.UNKNOWN, DOUBTED, _WHY)
 
 
 def _hand_over(conversation_id: str) -> None:
