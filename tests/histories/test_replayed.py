@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-import shutil
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import asdict, replace
 from pathlib import Path
 
@@ -17,7 +16,7 @@ from mailagent.workflows.steps.delivery.send import send_mail_async
 from mailagent.workflows.steps.refund.decision import claim_refund, tell_customer
 from mailagent.workflows.steps.refund.payment import pay_refund
 from tests.cast import ADA, MONA
-from tests.databases import migrate
+from tests.databases import ONE_DATABASE, migrate
 from tests.harness import Harness, open_shop, running, wait_until
 from tests.histories.history import History, read_all
 from tests.histories.old_shop import read_old_shop
@@ -31,17 +30,9 @@ HISTORIES = [each for each in read_all() if each.application_version == APPLICAT
 RELEASES = sorted({each.release for each in HISTORIES})
 
 
-@pytest.fixture
-def small_shop(tmp_path: Path, migrated_sqlite: Path) -> Iterator[Harness]:
-    """A shop on SQLite; what is replayed does not depend on the kind of database."""
-    path = tmp_path / "test.db"
-    shutil.copy(migrated_sqlite, path)
-    with open_shop(tmp_path, f"sqlite:///{path}") as harness:
-        yield harness
-
-
-def test_todays_code_replays_every_recorded_run(small_shop: Harness) -> None:
-    assert replay(small_shop, HISTORIES) == []
+@ONE_DATABASE
+def test_todays_code_replays_every_recorded_run(shop: Harness) -> None:
+    assert replay(shop, HISTORIES) == []
 
 
 @pytest.mark.parametrize("release", RELEASES)
@@ -124,10 +115,11 @@ CHANGED = {
 }
 
 
-def test_a_changed_body_is_told_by_workflow_and_step(small_shop: Harness) -> None:
+@ONE_DATABASE
+def test_a_changed_body_is_told_by_workflow_and_step(shop: Harness) -> None:
     recorded = the("small refund", REFUND)
     changed = [replace(recorded, workflow=name, run_id=name) for name in CHANGED]
-    assert replay(small_shop, changed) == [
+    assert replay(shop, changed) == [
         f"{history}: {CHANGED[history.workflow]}" for history in changed
     ]
 

@@ -4,32 +4,22 @@ from __future__ import annotations
 
 import ast
 import inspect
-import shutil
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
-import pytest
 import sqlalchemy as sa
 from dbos import DBOS
 
 from mailagent import engine as names
 from mailagent.engine import APPLICATION_VERSION, REFUND
 from tests.cast import ADA
+from tests.databases import ONE_DATABASE
 from tests.harness import Harness, beside, open_shop, running, wait_until
 from tests.histories.history import History, read_all
 from tests.histories.tables import WORKER, Tables
 from tests.round_trips.provider_faults import QUESTION
 
 OTHER = "of another release"
-
-
-@pytest.fixture
-def small_shop(tmp_path: Path, migrated_sqlite: Path) -> Iterator[Harness]:
-    path = tmp_path / "test.db"
-    shutil.copy(migrated_sqlite, path)
-    with open_shop(tmp_path, f"sqlite:///{path}") as harness:
-        yield harness
 
 
 def a_refund() -> History:
@@ -51,31 +41,31 @@ def test_the_version_is_a_number_that_somebody_wrote() -> None:
     assert str(given.value).isdigit()
 
 
-def test_workers_run_under_that_version_and_leave_runs_of_others_alone(small_shop: Harness) -> None:
-    tables, old = Tables(small_shop.live.database), a_refund()
+@ONE_DATABASE
+def test_workers_run_under_that_version_and_leave_runs_of_others_alone(shop: Harness) -> None:
+    tables, old = Tables(shop.live.database), a_refund()
     tables.put(old)
-    with running(small_shop):
+    with running(shop):
         assert DBOS.application_version == APPLICATION_VERSION
-        with small_shop.live.database.transaction() as connection:
-            small_shop.live.workflow_client.tables.give_back(
-                connection, WORKER
-            )  # as if it had vanished
-        small_shop.write(QUESTION)
-        small_shop.wait_for_mails(ADA)  # which a worker has taken from its queue since
+        with shop.live.database.transaction() as connection:
+            shop.live.workflow_client.tables.give_back(connection, WORKER)  # as if it had vanished
+        shop.write(QUESTION)
+        shop.wait_for_mails(ADA)  # which a worker has taken from its queue since
         assert tables.outcome(old.run_id)[0] == "ENQUEUED"
-        dbos = small_shop.live.workflow_client._dbos
+        dbos = shop.live.workflow_client._dbos
         dbos._sys_db.create_application_version(OTHER)
         dbos.set_latest_application_version(APPLICATION_VERSION)
-        said = check(small_shop)
+        said = check(shop)
         assert f"note: 1 run waits for workers of version {OTHER}" in said
         assert "Everything is in place" in said
 
 
-def test_a_release_that_was_rolled_back_says_that_it_gets_no_new_runs(small_shop: Harness) -> None:
-    with running(small_shop):
+@ONE_DATABASE
+def test_a_release_that_was_rolled_back_says_that_it_gets_no_new_runs(shop: Harness) -> None:
+    with running(shop):
         pass
-    assert "new runs" not in check(small_shop)
-    with small_shop.live.database.transaction() as connection:
+    assert "new runs" not in check(shop)
+    with shop.live.database.transaction() as connection:
         later = "SELECT max(version_timestamp) + 1 FROM application_versions"
         connection.execute(
             sa.text(
@@ -85,7 +75,7 @@ def test_a_release_that_was_rolled_back_says_that_it_gets_no_new_runs(small_shop
             ),
             {"name": OTHER},
         )
-    assert f"problem: new runs go to workers of version {OTHER} only" in check(small_shop)
+    assert f"problem: new runs go to workers of version {OTHER} only" in check(shop)
 
 
 # --- heartbeat ------------------------------------------------------------------------------------
