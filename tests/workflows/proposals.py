@@ -29,7 +29,7 @@ def write(
     **changes: Any,
 ) -> Batch:
     """Let a customer write; return what the next run of that thread works on."""
-    mail = shop.write(text, from_address=customer, subject=subject, **changes)
+    mail = shop.write(text, **{"from_address": customer, "subject": subject, **changes})
     return batch_of(shop, mail.message_id)
 
 
