@@ -6,8 +6,7 @@ Hidden text is how a mail tells a machine what its reader would not see; newslet
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from xml.etree.ElementTree import Element, TreeBuilder  # builds only: nothing is parsed
 
 from inscriptis.css_profiles import STRICT_CSS_PROFILE
@@ -15,12 +14,11 @@ from inscriptis.html_engine import Inscriptis
 from inscriptis.model.config import ParserConfig
 
 from mailagent.adapters.html.styles import find_styles
-from mailagent.adapters.html.tokens import tokenise
-from mailagent.adapters.html.tree import BLOCKS, TABLE_PARTS, Mark, Node, Page, build_page
+from mailagent.adapters.html.tree import Node, parse_html, walk
 from mailagent.adapters.html.visibility import Look, Seen, Style, look_of
 
+TEXT_MAX_LENGTH = 500_000
 HIDDEN_MAX_LENGTH = 20_000
-
 DEPTH_MAX = 100  # of what is laid out, which is a recursion
 # Laying out a table pads every line of a row to the width of its columns. Beyond this many
 # characters (lines times text) its cells are written below each other instead.
@@ -32,6 +30,13 @@ QUOTE_BEGINS, QUOTE_ENDS = "\ue0f0", "\ue0f1"
 _MARKED = re.compile(f"[{QUOTE_BEGINS}{QUOTE_ENDS}]")
 _WITHOUT_MARKS = str.maketrans("", "", QUOTE_BEGINS + QUOTE_ENDS)
 _WORD = re.compile(r"\w")
+
+_TABLE_PARTS = {"table", "thead", "tbody", "tfoot", "tr", "td", "th", "caption"}
+_BLOCKS = {
+    *_TABLE_PARTS,
+    *"address article aside blockquote center dd details div dl dt fieldset figcaption".split(),
+    *"figure footer form h1 h2 h3 h4 h5 h6 header li main nav ol p pre section summary ul".split(),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,23 +52,17 @@ class HtmlText:
 
 def render_text(html: str) -> HtmlText:
     """Return the text of an HTML mail as a person sees it. Linear in its length, never raises."""
-    page = build_page(tokenise(html))
-    styles, doubtful_rules = find_styles(page)
-    layout = Layout(page, _seen(page, styles))
-    # What was not read may have been hidden, or may have hidden something.
-    doubtful = page.cut or layout.doubtful or doubtful_rules
+    root, cut = parse_html(html)
+    if root is None:
+        return HtmlText("")
+    styles, doubtful = find_styles(root)
+    layout = _Layout(root, styles)
     text = Inscriptis(layout.root, ParserConfig(css=dict(STRICT_CSS_PROFILE))).get_text()
     hidden = " ".join(" ".join(layout.hidden).split())[:HIDDEN_MAX_LENGTH]
-    return HtmlText(_with_quote_signs(text), bool(hidden) or doubtful, page.cut, hidden)
-
-
-def _seen(page: Page, styles: Sequence[Style]) -> list[Seen]:
-    """Return whether a text in each element is seen."""
-    looks: list[Look] = []
-    for node, style in zip(page.nodes, styles, strict=True):
-        parent = looks[node.parent] if looks else Look()
-        looks.append(look_of(parent, node.name, node.attributes, style))
-    return [look.seen for look in looks]
+    cut = cut or layout.cut
+    # What was not read may have been hidden, or may have hidden something.
+    is_hidden = bool(hidden) or layout.doubtful or doubtful or cut
+    return HtmlText(_with_quote_signs(text), is_hidden, cut, hidden)
 
 
 def _with_quote_signs(text: str) -> str:
@@ -82,117 +81,88 @@ def _with_quote_signs(text: str) -> str:
 # --- layout ---------------------------------------------------------------------------------------
 
 
-@dataclass(slots=True)
-class _Open:
-    """An element that has begun and not yet ended. Without `element` it is not laid out: it changes
-    nothing, or lies too deep."""
+class _Layout:
+    """`root` holds what is seen, block by block. `hidden`: the texts that are not. `doubtful`: some of what is
+    laid out may not be seen by every reader. `cut`: there was too much text."""
 
-    name: str
-    seen: Seen = Seen.YES
-    element: Element | None = None
-    quote: bool = False
-
-
-@dataclass(slots=True)
-class _Table:
-    """What we must know of an open table to foresee how large it becomes."""
-
-    parts: list[Element] = field(default_factory=list)
-    lines: int = 1
-    text: int = 0
-
-
-class Layout:
-    """`root` holds what is seen. `hidden`: the texts that are not. `doubtful`: some of what is laid
-    out may not be seen by every reader."""
-
-    def __init__(self, page: Page, seen: Sequence[Seen]) -> None:
+    def __init__(self, source: Node, styles: dict[Node, Style]) -> None:
         self.hidden: list[str] = []
-        self.doubtful = False
+        self.doubtful = self.cut = False
+        self._left = TEXT_MAX_LENGTH
         self._tree = TreeBuilder()
-        self._open = [_Open("body", seen[1], self._tree.start("body", {}))]
-        self._depth = 1
-        self._pre = 0
-        self._tables: list[_Table] = []
-        self._area_left = TABLES_MAX_AREA
-        for event in page.events:
-            if isinstance(event, int):
-                self._start(page.nodes[event], seen[event])
-            elif isinstance(event, str):
-                self._text(event.translate(_WITHOUT_MARKS))
-            elif event is Mark.END:
-                self._end()
-            else:
-                self._break_line(self._open[-1].seen)
+        self._tree.start("body", {})
+        looks = [Look()]
+        open_blocks: list[Node] = []
+        for event, element in walk(source):
+            if event == "start":
+                looks.append(look_of(looks[-1], element.tag, element.attrib, styles[element]))
+                seen = looks[-1].seen
+                if element.tag in {"br", "hr"} and seen is not Seen.GONE:
+                    self._break_line()
+                elif element.tag in _BLOCKS and seen is not Seen.GONE:
+                    if len(open_blocks) < DEPTH_MAX:
+                        open_blocks.append(element)
+                        self._tree.start(element.tag, {})
+                        self._tree.data(QUOTE_BEGINS if _is_quote(element) else "")
+                    else:
+                        self._break_line()
+                self._text(element.text, seen)
+                continue
+            looks.pop()
+            if open_blocks and open_blocks[-1] is element:
+                open_blocks.pop()
+                self._tree.data(QUOTE_ENDS if _is_quote(element) else "")
+                self._tree.end(element.tag)
+            self._text(element.tail, looks[-1].seen)
         self._tree.end("body")
         self.root = self._tree.close()
+        _flatten_large_tables(self.root)
 
-    def _start(self, node: Node, seen: Seen) -> None:
-        opened = _Open(node.name, seen)
-        self._open.append(opened)
-        if node.name not in BLOCKS or seen is Seen.GONE:
-            return
-        if self._depth >= DEPTH_MAX:
-            self._break_line(seen)
-            return
-        opened.element = self._tree.start(node.name, {})
-        opened.quote = node.name == "blockquote" and _is_quote(node)
-        self._depth += 1
-        self._pre += node.name == "pre"
-        if opened.quote:
-            self._tree.data(QUOTE_BEGINS)
-        if node.name == "table":
-            self._tables.append(_Table())
-        if self._tables:
-            self._tables[-1].lines += 1
-            if node.name in TABLE_PARTS:
-                self._tables[-1].parts.append(opened.element)
+    def _break_line(self) -> None:
+        self._tree.start("br", {})
+        self._tree.end("br")
 
-    def _break_line(self, seen: Seen) -> None:
-        if seen is not Seen.GONE:
-            self._tree.start("br", {})
-            self._tree.end("br")
-            if self._tables:
-                self._tables[-1].lines += 1
-
-    def _text(self, text: str) -> None:
-        seen = self._open[-1].seen
+    def _text(self, text: str | None, seen: Seen) -> None:
+        text = (text or "").translate(_WITHOUT_MARKS)
         if seen is not Seen.YES and _WORD.search(text):
             self.doubtful = self.doubtful or seen is Seen.PERHAPS
             if seen is not Seen.PERHAPS:
                 self.hidden.append(text)
         if seen in {Seen.NO, Seen.GONE}:
             return
-        self._tree.data(text)
-        if self._tables:
-            self._tables[-1].text += len(text)
-            self._tables[-1].lines += text.count("\n") if self._pre else 0
-
-    def _end(self) -> None:
-        opened = self._open.pop()
-        if opened.quote:
-            self._tree.data(QUOTE_ENDS)
-        if opened.element is None:
-            return
-        self._tree.end(opened.element.tag)
-        self._depth -= 1
-        self._pre -= opened.name == "pre"
-        if opened.name == "table":
-            self._close_table(self._tables.pop())
-
-    def _close_table(self, table: _Table) -> None:
-        if self._tables:
-            self._tables[-1].lines += table.lines
-            self._tables[-1].text += table.text
-        area = table.lines * table.text
-        if area > min(TABLE_MAX_AREA, self._area_left):
-            for part in table.parts:
-                part.tag = "div"
-        else:
-            self._area_left -= area
+        self.cut = self.cut or len(text) > self._left
+        self._tree.data(text[: self._left])
+        self._left -= min(len(text), self._left)
 
 
-def _is_quote(node: Node) -> bool:
+def _is_quote(element: Node) -> bool:
     # Outlook and Apple Mail indent the sender's own text with a blockquote without a border.
-    style = node.attributes.get("style", "").replace(" ", "")
-    return node.attributes.get("type") == "cite" or "border:none" not in style
+    style = element.get("style", "").replace(" ", "").lower()
+    cited = element.get("type", "").lower() == "cite" or "border:none" not in style
+    return element.tag == "blockquote" and cited
+
+
+def _flatten_large_tables(root: Element) -> None:
+    lines: dict[Element, int] = {}
+    text: dict[Element, int] = {}
+    left = TABLES_MAX_AREA
+    large: set[Element] = set()
+    for element in reversed(list(root.iter())):  # children before parents
+        own = [element.text or "", *(child.tail or "" for child in element)]
+        lines[element] = 1 + sum(lines[child] for child in element)
+        lines[element] += sum(part.count("\n") for part in own) if element.tag == "pre" else 0
+        text[element] = sum(map(len, own)) + sum(text[child] for child in element)
+        if element.tag == "table":
+            area = lines[element] * text[element]
+            if area > min(TABLE_MAX_AREA, left):
+                large.add(element)
+            else:
+                left -= area
+    table_of: dict[Element, Element] = {}
+    for element in root.iter():
+        for child in element:
+            if (table := child if child.tag == "table" else table_of.get(element)) is not None:
+                table_of[child] = table
+    for element, table in table_of.items():
+        if table in large and element.tag in _TABLE_PARTS:
+            element.tag = "div"

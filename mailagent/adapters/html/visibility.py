@@ -1,7 +1,8 @@
 """Whether a person can read the text of an HTML element, by the declarations that hold for it.
 
-Not a browser: nothing is laid out. The usual ways of hiding text are understood. Text that may be hidden in
-another way is kept, and the mail is flagged.
+Not a browser: nothing is laid out. What mails use to hide text is understood: `display`, `visibility`,
+the `hidden` attribute, tiny letters, no opacity, the colour of the background, boxes without room, and
+places outside of the page.
 """
 
 from __future__ import annotations
@@ -11,8 +12,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from enum import Enum
 from functools import lru_cache
-
-from mailagent.adapters.html.tree import BLOCKS, TABLE_PARTS
 
 Style = Mapping[str, str]
 Colour = tuple[float, float, float, float]  # red, green, blue: 0 to 255; alpha: 0 to 1
@@ -24,7 +23,7 @@ class Seen(Enum):
     YES = "yes"
     PERHAPS = "perhaps"
     NO = "no"
-    GONE = "gone"  # neither is it seen nor does it take room
+    GONE = "gone"  # it takes no room either
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,9 +31,7 @@ class Look:
     """What a text inherits."""
 
     gone: bool = False
-    closed: bool = False  # of a <details>, only the <summary> is shown
-    unseen: bool = False  # visibility, which a child may take back
-    doubtful: bool = False
+    invisible: bool = False  # `visibility`, which a child may take back
     font_pixels: float = 16
     opacity: float = 1
     colour: Colour = (0, 0, 0, 1)
@@ -46,24 +43,16 @@ class Look:
         if self.gone:
             return Seen.GONE
         opacity = self.colour[3] * self.opacity
-        if self.closed or self.unseen or self.font_pixels < 2 or opacity < 0.05:
+        if self.invisible or self.font_pixels < 2 or opacity < 0.05:
             return Seen.NO
         pairs = zip(self.colour[:3], self.background[:3], strict=True)
-        contrast = opacity * max(abs(one - other) for one, other in pairs)
-        if contrast <= _SAME_COLOUR and not self.over_image:
-            return Seen.NO
-        faint = contrast <= (_SAME_COLOUR if self.over_image else _FAINT)
-        return Seen.PERHAPS if faint or self.doubtful or self.font_pixels < 4 else Seen.YES
+        if opacity * max(abs(one - other) for one, other in pairs) > _SAME_COLOUR:
+            return Seen.YES
+        return Seen.PERHAPS if self.over_image else Seen.NO
 
 
-# The greatest difference in red, green or blue.
-_SAME_COLOUR = 16
-_FAINT = 32
-
-# Shown only by programs that cannot do better.
-_FALLBACKS = {*"noscript noembed noframes iframe audio video canvas object datalist".split()}
-_SPECIAL = {*_FALLBACKS, "a", "details", "dialog", "summary", "template"}
-_ATTRIBUTES = {"hidden", "popover", "bgcolor", "background", "color", "text", "size"}
+_SAME_COLOUR = 16  # the greatest difference in red, green or blue
+_ATTRIBUTES = {"hidden", "bgcolor", "background", "color", "text", "size"}
 _LINK_COLOUR: Colour = (0, 0, 238, 1)
 
 
@@ -71,66 +60,108 @@ def look_of(parent: Look, name: str, attributes: Mapping[str, str], style: Style
     """Return how an element looks inside `parent`, given the declarations that hold for it."""
     if parent.gone:
         return parent
-    plain = not style and name not in _SPECIAL and _ATTRIBUTES.isdisjoint(attributes)
-    if plain and not parent.closed:
-        return parent
-    if _has_no_box(parent, name, attributes, style) or _is_cut_away(name, style):
+    if _has_no_box(name, attributes, style):
         return replace(parent, gone=True)
+    if not style and name != "a" and _ATTRIBUTES.isdisjoint(attributes):
+        return parent
     font_pixels = _font_pixels(style.get("font-size", ""), parent.font_pixels)
     if name == "font" and "size" in attributes and "font-size" not in style:
         font_pixels = max(font_pixels, 10)  # <font> knows no smaller size
-    visibility = style.get("visibility", "")
     background, over_image = _background(parent, attributes, style)
     return Look(
-        closed=name == "details" and "open" not in attributes,
-        unseen=visibility in {"hidden", "collapse"}
-        or (parent.unseen and visibility not in {"visible", "initial"}),
-        doubtful=parent.doubtful or name in _FALLBACKS or _is_doubtful(style),
+        invisible=style.get("visibility", "hidden" if parent.invisible else "") in _INVISIBLE,
         font_pixels=font_pixels,
-        opacity=parent.opacity * min(1.0, _ratio(style.get("opacity", ""))),
+        opacity=parent.opacity * min(1.0, _number(style.get("opacity", ""), 1.0)),
         colour=_text_colour(parent, name, attributes, style),
         background=background,
         over_image=over_image,
     )
 
 
-def hides(style: Style) -> bool:
-    """Whether these declarations alone may make a text unseen."""
-    return look_of(Look(), "", {}, style).seen is not Seen.YES
+# --- boxes and places -----------------------------------------------------------------------------
 
-
-def _has_no_box(parent: Look, name: str, attributes: Mapping[str, str], style: Style) -> bool:
-    display = style.get("display", "")
-    if display == "none" or (parent.closed and name != "summary"):
-        return True
-    if display:
-        return False
-    closed_dialog = name == "dialog" and "open" not in attributes
-    return closed_dialog or name == "template" or not {"hidden", "popover"}.isdisjoint(attributes)
-
-
-# --- sizes and places -----------------------------------------------------------------------------
-
-_NUMBER = r"[+-]?(?:\d{1,9}(?:\.\d{0,9})?|\.\d{1,9})"
-_LENGTH = re.compile(rf"({_NUMBER})([a-z]{{1,4}}|%)?")
+_INVISIBLE = {"hidden", "collapse"}
+_LENGTH = re.compile(r"([+-]?(?:\d{1,9}(?:\.\d{0,9})?|\.\d{1,9}))([a-z]{1,4}|%)?")
 _PIXELS = {"px": 1.0, "pt": 4 / 3, "pc": 16.0, "in": 96.0, "cm": 37.8, "mm": 3.78, "rem": 16.0}
-_PIXELS |= {"vw": 12.8, "vh": 8.0}
 _FONT_SIZES = {"xx-small": 9.0, "x-small": 10.0, "small": 13.0, "medium": 16.0, "large": 18.0}
 _FONT_SIZES |= {"x-large": 24.0, "xx-large": 32.0, "xxx-large": 48.0, "initial": 16.0}
-
-PLACES = {
-    "text-indent", "translate", "left", "top", "right", "bottom", "inset",
-    *(
-        f"{box}{side}"
-        for box in ("margin", "padding", "inset")
-        for side in ("", "-left", "-top", "-inline", "-inline-start")
-    ),
-}  # fmt: skip
-SIZES = {f"{limit}{side}" for limit in ("", "max-", "min-") for side in ("width", "height")}
-_NEEDS_POSITION = {"left", "top", "right", "bottom", "inset", "clip"}
 _READABLE_PIXELS = 8  # a box that cuts off more shows parts of letters only
-_FAR_OFF = re.compile(r"(?<!\.)\d{4}|\d{3}(?:r?em|v[wh]|in|cm)\b")  # outside of the page
-_SIZED = BLOCKS - TABLE_PARTS | {"", "button", "dialog", "legend", "marquee", "menu"}
+_SIZES = {f"{limit}{side}" for limit in ("", "max-", "min-") for side in ("width", "height")}
+# What stands in a line has no size; tables and their parts grow with their text.
+_WITHOUT_SIZE = set("a b em font i span strong u table tbody tr td th".split())
+
+_FAR_OFF = r"(?<![.\d])\d{4}|\d{3}(?:r?em|v[wh]|in|cm)\b"  # outside of the page
+_PLACES = (
+    "text-indent translate left top right bottom inset margin margin-left margin-top"
+    " margin-inline margin-inline-start padding padding-left padding-top inset-inline-start"
+).split()
+_NEEDS_POSITION = {"left", "top", "right", "bottom", "inset", "clip"}
+_NO_SCALE = r"[+-]?(?:0+(?![.\d])|0*\.0)"
+# Values with which nothing of a text is left on the page.
+HIDES = {
+    "display": re.compile(r"none\Z"),
+    **dict.fromkeys(_PLACES, re.compile(_FAR_OFF)),
+    **dict.fromkeys(("scale", "zoom"), re.compile(_NO_SCALE)),
+    "clip": re.compile(r"rect\((?:[01](?:px)?[\s,]*){4}\)"),
+    "clip-path": re.compile(
+        r"inset\(\s*(?:[5-9]\d|\d{3})(?:\.\d+)?%|(?:circle|ellipse|polygon)\([^1-9]*(?: at .*)?\)"
+    ),
+    "content-visibility": re.compile(r"hidden"),
+    "filter": re.compile(r"opacity[(=]\s*0*(?:\.0\d*)?%?\s*\)"),
+    "transform": re.compile(
+        rf"scale\w*\((?:[^)]*,)?\s*{_NO_SCALE}|translate[xy]?\([^)]*(?:{_FAR_OFF})"
+        r"|rotate[xy]\(\s*-?90deg|matrix\(\s*0\s*,"
+    ),
+}
+READ = {*HIDES, *_SIZES, "visibility", "opacity", "font-size", "color", "background-color"}
+READ |= {"background-image", "overflow", "position", "float"}
+
+
+def is_understood(name: str, value: str) -> bool:
+    """Whether a value is one that mail programs know. They pass over others, and the one before holds."""
+    if name in {"color", "background-color"}:
+        return parse_colour(value) is not None
+    if name == "font-size":
+        pixels = _FONT_SIZES.get(value) or _pixels(value, whole=16)
+        return pixels is not None and pixels >= 0
+    if name in HIDES and HIDES[name].search(value):
+        return True
+    return name not in _UNDERSTOOD or _UNDERSTOOD[name].fullmatch(value) is not None
+
+
+_LENGTHS = re.compile(r"auto|none|normal|visible|(?:\s?-?[\d.]+(?:[a-z]{1,4}|%)?)+")
+_UNDERSTOOD = {
+    **dict.fromkeys((*HIDES, *_SIZES), _LENGTHS),
+    "display": re.compile(
+        r"(?:inline-)?(?:block|flex|grid|table)|inline|list-item|table-[a-z-]+|-webkit-box"
+    ),
+    "visibility": re.compile("visible|hidden|collapse"),
+    "opacity": re.compile(r"[\d.]+%?"),
+    "transform": re.compile(r"none|(?:\s?(?:scale|translate|rotate)[xy]?\([^()]*\))+"),
+}
+
+
+def _has_no_box(name: str, attributes: Mapping[str, str], style: Style) -> bool:
+    """Whether nothing of an element's box is left, or it lies outside of the page."""
+    if "hidden" in attributes and "display" not in style:
+        return True
+    for key, value in style.items():
+        placed = key not in _NEEDS_POSITION or "position" in style
+        if key in HIDES and placed and HIDES[key].search(value):
+            return True
+    return style.get("overflow", "visible") != "visible" and _is_too_small(name, style)
+
+
+def _is_too_small(name: str, style: Style) -> bool:
+    if "display" not in style and "position" not in style and name in _WITHOUT_SIZE:
+        return False
+    sizes = (
+        _pixels(style.get(f"{limit}{side}", ""))
+        for side in ("width", "height")
+        for limit in ("", "max-")
+        if f"min-{side}" not in style
+    )
+    return any(size is not None and size < _READABLE_PIXELS for size in sizes)
 
 
 def _pixels(value: str, font_pixels: float = 16, whole: float | None = None) -> float | None:
@@ -149,133 +180,15 @@ def _pixels(value: str, font_pixels: float = 16, whole: float | None = None) -> 
 
 
 def _font_pixels(size: str, parent: float) -> float:
-    if size in {"smaller", "larger"}:
-        return parent * (0.83 if size == "smaller" else 1.2)
     pixels = _FONT_SIZES.get(size) or _pixels(size, parent, parent)
     return parent if pixels is None else pixels
 
 
-def _ratio(value: str) -> float:
+def _number(value: str, otherwise: float) -> float:
     match = _LENGTH.fullmatch(value)
     if match is None or match[2] not in {None, "%"}:
-        return 1.0
+        return otherwise
     return float(match[1]) / (100 if match[2] else 1)
-
-
-def _is_cut_away(name: str, style: Style) -> bool:
-    """Whether nothing is left of an element's box, or it lies outside of the page."""
-    for key, value in style.items():
-        pattern = _FAR_OFF if key in PLACES else HIDES.get(key)
-        if (
-            (key not in _NEEDS_POSITION or "position" in style)
-            and pattern
-            and pattern.search(value)
-        ):
-            return True
-    if style.get("overflow", "visible") == "visible" or not _has_a_size(name, style):
-        return False
-    sizes = (
-        _pixels(style.get(f"{limit}{side}", ""))
-        for side in ("width", "height")
-        for limit in ("", "max-")
-        if f"min-{side}" not in style
-    )
-    return any(size is not None and size < _READABLE_PIXELS for size in sizes)
-
-
-def _has_a_size(name: str, style: Style) -> bool:
-    """Whether width and height hold: neither for what stands in a line nor for cells, which grow."""
-    if style.get("position") in {"absolute", "fixed"} or style.get("float", "none") != "none":
-        return True
-    display = style.get("display", "")
-    if display:
-        return display not in {"inline", "contents"} and not display.startswith("table")
-    return name in _SIZED
-
-
-# --- properties that hide -------------------------------------------------------------------------
-
-_SCALED_AWAY = r"[+-]?(?:0+(?![.\d])|0*\.0)|\b[01]%"
-# Values that make a text unreadable.
-HIDES = {
-    **dict.fromkeys(("scale", "zoom"), re.compile(_SCALED_AWAY)),
-    "content-visibility": re.compile(r"hidden"),
-    "clip": re.compile(r"rect\((?:[01](?:px)?[\s,]*){4}\)"),
-    "clip-path": re.compile(
-        r"inset\(\s*(?:[5-9]\d|\d{3})(?:\.\d+)?%|(?:circle|ellipse|polygon)\([^1-9]*(?: at .*)?\)"
-    ),
-    "filter": re.compile(r"opacity[(=]\s*(?:0*(?:\.0\d*)?|[0-4]%)\s*\)"),
-    "transform": re.compile(
-        rf"rotate[xy]\(\s*-?90deg|matrix\(\s*0\s*,|translate[xy]?\([^)]*(?:{_FAR_OFF.pattern})"
-        rf"|scale\w*\((?:[^)]*,)?\s*(?:{_SCALED_AWAY})"
-    ),
-}
-_UNLESS_NONE = r"^(?!(?:none|normal|initial|unset|inherit)\Z)"
-# Values that may make a text unreadable in ways that we do not follow.
-MAY_HIDE = {
-    **dict.fromkeys(
-        "mask mask-image mask-border mask-box-image animation animation-name offset offset-path"
-        " font-size-adjust text-security mso-hide".split(),
-        re.compile(_UNLESS_NONE),
-    ),
-    "background-clip": re.compile(r"text"),
-    "clip-path": re.compile(_UNLESS_NONE + r"(?!inset\((?:\s*\d{1,2}(?!\d)(?:%|px)?){1,4}\s*\)\Z)"),
-    "filter": re.compile(r"(?:blur|brightness|contrast|invert|url)\("),
-    "letter-spacing": re.compile(r"^-?[1-9]\d|-(?:0?\.[3-9]|[1-9])[\d.]*em"),
-    "rotate": re.compile(r"[xy]|\d\s+\S+\s+\S"),  # about another axis than that to the reader
-    "transform": re.compile(r"rotate(?:3d|x|y)|skew|matrix|perspective|translate(?:z|3d)|\d{4}"),
-    "z-index": re.compile(r"^-"),
-}
-_CALCULATED = re.compile(r"(?:var|calc|min|max|clamp|env|attr)\(")
-_WHERE_CALCULATED = {
-    *"display visibility opacity font-size height max-height left top text-indent".split()
-}
-_COLOURS = {"color", "background-color", "text-fill-color"}
-
-
-def is_risky(name: str, value: str) -> bool:
-    """Whether a value makes a text unreadable, or may."""
-    return any(name in table and table[name].search(value) for table in (HIDES, MAY_HIDE))
-
-
-def _is_doubtful(style: Style) -> bool:
-    for name, value in style.items():
-        if name in MAY_HIDE and MAY_HIDE[name].search(value):
-            return True
-        if "(" in value and (
-            (name in _COLOURS and parse_colour(value) is None)
-            or (name in _WHERE_CALCULATED and _CALCULATED.search(value))
-        ):
-            return True
-    return False
-
-
-_GLOBAL = {"inherit", "initial", "unset", "revert", "currentcolor", "windowtext"}
-_VALID = {
-    "display": re.compile(
-        r"none|contents|list-item|flow-root|(?:-webkit-|inline-)?(?:block|flex|grid|box)|inline"
-        r"|(?:inline-)?table(?:-(?:row|cell|column|caption|header|footer|group|-)+)?"
-    ),
-    "visibility": re.compile(r"visible|hidden|collapse"),
-    "content-visibility": re.compile(r"visible|auto|hidden"),
-    "opacity": re.compile(rf"{_NUMBER}%?"),
-    **dict.fromkeys(SIZES, re.compile(r"auto|none|normal|[a-z-]*content|[\d.]+(?:[a-z]{1,4}|%)?")),
-    **dict.fromkeys(PLACES, re.compile(r"auto|.*\d.*")),
-}
-
-
-def is_understood(name: str, value: str) -> bool:
-    """Whether a browser understands a value, as far as we check. It passes over a declaration that it does
-    not understand, and the one before it holds."""
-    if value in _GLOBAL or _CALCULATED.search(value):
-        return True
-    if name in _COLOURS:
-        unknown = "(" in value and not value.startswith(("rgb", "hsl"))
-        return unknown or parse_colour(value) is not None
-    if name == "font-size":
-        pixels = _pixels(value, whole=16)
-        return value in {*_FONT_SIZES, "smaller", "larger"} or (pixels is not None and pixels >= 0)
-    return name not in _VALID or _VALID[name].fullmatch(value) is not None
 
 
 # --- colours --------------------------------------------------------------------------------------
@@ -294,7 +207,7 @@ def parse_colour(value: str) -> Colour | None:
     if match := _COLOUR_FUNCTION.fullmatch(value):
         arguments = re.split(r"[\s,/]+", match[2].strip())
         value = f"{match[1]}({','.join(arguments[:3])})"
-        alpha = _ratio("".join(arguments[3:4]))
+        alpha = _number("".join(arguments[3:4]), 1.0)
     try:
         red, green, blue, *opaque = ImageColor.getrgb(value)
     except ValueError:
@@ -304,21 +217,17 @@ def parse_colour(value: str) -> Colour | None:
 
 def _attribute_colour(value: str) -> Colour | None:
     """Return the colour of an HTML attribute, whose hash sign may be missing."""
-    return parse_colour(value.strip()) or parse_colour(f"#{value.strip()}")
+    bare = value.strip().lower()
+    return parse_colour(bare) or parse_colour(f"#{bare}")
 
 
 def _text_colour(parent: Look, name: str, attributes: Mapping[str, str], style: Style) -> Colour:
-    for declared in (style.get("text-fill-color"), style.get("color")):
-        if declared and (found := parse_colour(declared)):
-            return found
-    attribute = attributes.get("color") or (attributes.get("text") if name == "body" else None)
-    if attribute and (found := _attribute_colour(attribute)):
+    declared = parse_colour(style.get("color", ""))
+    attribute = attributes.get("color") or (attributes.get("text", "") if name == "body" else "")
+    if found := declared or _attribute_colour(attribute):
         return found
-    return (
-        _LINK_COLOUR
-        if name == "a" and "href" in attributes and "color" not in style
-        else parent.colour
-    )
+    is_link = name == "a" and "href" in attributes and "color" not in style
+    return _LINK_COLOUR if is_link else parent.colour
 
 
 def _background(parent: Look, attributes: Mapping[str, str], style: Style) -> tuple[Colour, bool]:

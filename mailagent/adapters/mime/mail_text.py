@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
-from itertools import islice
 
 from mailagent.adapters.html.text import render_text
-from mailagent.adapters.html.tokens import tokenise
+from mailagent.adapters.html.tree import all_words
 from mailagent.adapters.mime.attachment import ATTACHMENTS_MAX, make_attachment
 from mailagent.adapters.mime.headers import decode, decode_words, first
 from mailagent.adapters.mime.parser import Part, decoded_body, decoded_size
@@ -17,7 +16,6 @@ from mailagent.domain.mail.message import Attachment, body_of_hidden, shows_noth
 TEXT_MAX_BYTES = 2_000_000
 HTML_MAX_BYTES = 1_000_000
 COMPARED_MAX_LENGTH = 50_000
-COMPARED_MAX_TOKENS = 5_000
 COMPARED_MIN_WORDS = 15
 STUB_TIMES_WORDS = 2
 
@@ -114,8 +112,7 @@ def compose(segments: list[Segment]) -> tuple[str, tuple[str, ...]]:
 def _say_different_things(plain: str, html: str) -> bool:
     """Whether the two forms of a text, of which a reader sees one and we the other, share so few
     words that one of them was written for somebody else."""
-    tokens = islice(tokenise(html[:COMPARED_MAX_LENGTH]), COMPARED_MAX_TOKENS)
-    in_html = _words(" ".join(token for token in tokens if isinstance(token, str)))
+    in_html = _words(all_words(html[:COMPARED_MAX_LENGTH]))
     in_plain = _words(plain[:COMPARED_MAX_LENGTH])
     if min(len(in_html), len(in_plain)) < COMPARED_MIN_WORDS:
         return False
