@@ -1,14 +1,16 @@
-"""Read a webhook's body as bytes: completely, or raise."""
+"""Receive a webhook: read its body as bytes, completely, and answer so that nothing is lost."""
 
 from __future__ import annotations
 
+import logging
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from tempfile import SpooledTemporaryFile
 from typing import IO
 
-from flask import Request
+from flask import Request, Response
+
+logger = logging.getLogger(__name__)
 
 # SendGrid posts at most 30 MB of mail; the rest is room for the other fields.
 LARGEST_BYTES = 40 * 1024 * 1024
@@ -29,9 +31,32 @@ class Busy(Exception):
     """Too many large bodies are being stored."""
 
 
-def read_body(request: Request, largest_bytes: int = LARGEST_BYTES) -> bytes:
-    """Return the bytes of the body, at most `largest_bytes`. Raises NotWhole."""
-    return b"".join(read_pieces(request, largest_bytes))
+class Refused(Exception):
+    """A request is refused. Holds the answer."""
+
+    def __init__(self, words: str, status: int) -> None:
+        super().__init__(words)
+        self.words, self.status = words, status
+
+
+def answer(webhook: str, title: str, receive: Callable[[], str]) -> Response:
+    """Return the answer to a webhook. `receive` stores the request and returns the words of the 200.
+
+    It may raise Refused. After our own failure the answer is 503, and `title` sends the request again.
+    """
+    words, status = "the request could not be stored; send it again\n", 503
+    try:
+        words, status = receive(), 200
+    except Refused as refusal:
+        words, status = refusal.words, refusal.status
+    except NotWhole as problem:
+        logger.error("webhook=%s event=not_whole: answered 503: %s", webhook, problem)
+        words = "the request did not arrive whole; send it again\n"
+    except Exception:
+        logger.exception(
+            "webhook=%s event=not_stored: answered 503; %s will send it again", webhook, title
+        )
+    return Response(words, status, mimetype="text/plain")
 
 
 def read_pieces(request: Request, largest_bytes: int = LARGEST_BYTES) -> Iterator[bytes]:
@@ -55,34 +80,22 @@ def read_pieces(request: Request, largest_bytes: int = LARGEST_BYTES) -> Iterato
         raise NotWhole(f"{length} of {expected} bytes came")
 
 
-class SpooledBody:
-    """A body that is being received: read `pieces` once, then `whole`."""
-
-    def __init__(self, request: Request, file: IO[bytes]) -> None:
-        self._request, self._file = request, file
-
-    def pieces(self) -> Iterator[bytes]:
-        """Return the pieces of the body as they come, and store them. Raises NotWhole."""
-        for piece in read_pieces(self._request):
-            self._file.write(piece)
-            yield piece
-
-    @contextmanager
-    def whole(self) -> Iterator[bytes]:
-        """Give all bytes of the body, after `pieces`. Raises Busy."""
-        is_large = self._file.tell() > MEMORY_BYTES
-        if is_large and not _large.acquire(timeout=LARGE_WAIT_SECONDS):
-            raise Busy(f"{LARGE_AT_ONCE} large requests are being stored")
-        try:
-            self._file.seek(0)
-            yield self._file.read()
-        finally:
-            if is_large:
-                _large.release()
+def copied(pieces: Iterator[bytes], file: IO[bytes]) -> Iterator[bytes]:
+    """Return the pieces of a body as they come, and store them."""
+    for piece in pieces:
+        file.write(piece)
+        yield piece
 
 
 @contextmanager
-def spooled(request: Request) -> Iterator[SpooledBody]:
-    """Give the body of a request. It is on disk if it is larger than MEMORY_BYTES."""
-    with SpooledTemporaryFile(MEMORY_BYTES) as file:
-        yield SpooledBody(request, file)
+def whole(file: IO[bytes]) -> Iterator[bytes]:
+    """Give all bytes of a body that is stored. Raises Busy."""
+    is_large = file.tell() > MEMORY_BYTES
+    if is_large and not _large.acquire(timeout=LARGE_WAIT_SECONDS):
+        raise Busy(f"{LARGE_AT_ONCE} large requests are being stored")
+    try:
+        file.seek(0)
+        yield file.read()
+    finally:
+        if is_large:
+            _large.release()

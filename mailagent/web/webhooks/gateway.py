@@ -16,7 +16,7 @@ from mailagent.adapters.gateways import GatewayWebhook
 from mailagent.domain.refunds.payment import GatewayEvent
 from mailagent.store.refunds import gateway_events
 from mailagent.web.guard import signed_webhook
-from mailagent.web.webhooks.body import NotWhole, read_body
+from mailagent.web.webhooks.body import Refused, answer, read_pieces
 from mailagent.web.webhooks.payment_events import follow_dispute, follow_refund
 
 logger = logging.getLogger(__name__)
@@ -33,39 +33,30 @@ def make_blueprint(webhook: GatewayWebhook) -> Blueprint:
     @signed_webhook
     def receive_event() -> Response:
         """Take one event. Known ones, and kinds that say nothing of our money, are thanked for too."""
-        return _receive(webhook)
+        return answer(webhook.name, webhook.title, lambda: _receive(webhook))
 
     return blueprint
 
 
-def _receive(webhook: GatewayWebhook) -> Response:
-    try:
-        # A request that cannot be the gateway's ends at its headers; its body is not read.
-        is_possible = webhook.can_verify(request.headers)
-        body = read_body(request, LARGEST_EVENT_BYTES) if is_possible else b""
-        if not webhook.verify(request.headers, body, services.current().now()):
-            logger.error(
-                "webhook=%s event=signature_refused: the signature is wrong or old; answered 400. If this "
-                "is %s, compare the endpoint's signing secret with %s.",
-                webhook.name,
-                webhook.title,
-                webhook.secret_setting,
-            )
-            return _plain("the signature is missing, wrong or old\n", 400)
-        return _plain(_store(webhook, webhook.parse_event(body)), 200)
-    except NotWhole as problem:
-        logger.error("webhook=%s event=not_whole: answered 503: %s", webhook.name, problem)
-        return _plain("the request did not arrive whole; send it again\n", 503)
-    except ValueError as problem:
-        logger.error("webhook=%s event=unreadable: answered 400: %s", webhook.name, problem)
-        return _plain("this is not an event\n", 400)
-    except Exception:
-        logger.exception(
-            "webhook=%s event=not_stored: answered 503; %s will send it again",
+def _receive(webhook: GatewayWebhook) -> str:
+    # A request that cannot be the gateway's ends at its headers; its body is not read.
+    pieces = read_pieces(request, LARGEST_EVENT_BYTES)
+    body = b"".join(pieces) if webhook.can_verify(request.headers) else b""
+    if not webhook.verify(request.headers, body, services.current().now()):
+        logger.error(
+            "webhook=%s event=signature_refused: the signature is wrong or old; answered 400. If this "
+            "is %s, compare the endpoint's signing secret with %s.",
             webhook.name,
             webhook.title,
+            webhook.secret_setting,
         )
-        return _plain("the event could not be stored; send it again\n", 503)
+        raise Refused("the signature is missing, wrong or old\n", 400)
+    try:
+        event = webhook.parse_event(body)
+    except ValueError as problem:
+        logger.error("webhook=%s event=unreadable: answered 400: %s", webhook.name, problem)
+        raise Refused("this is not an event\n", 400) from problem
+    return _store(webhook, event)
 
 
 def _store(webhook: GatewayWebhook, event: GatewayEvent) -> str:
@@ -102,7 +93,3 @@ def _follow(connection: sa.Connection, event: GatewayEvent) -> str:
             gateway_events.apply(connection, event.given_back, services.current().now())
         )
     return "; ".join(outcomes) or "says nothing of our money"
-
-
-def _plain(text: str, status: int) -> Response:
-    return Response(text, status, mimetype="text/plain")

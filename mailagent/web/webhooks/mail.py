@@ -7,10 +7,9 @@ answer 200. A mail is never answered 3xx or 4xx, because the provider would disc
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import datetime
-from functools import partial
 
 import sqlalchemy as sa
 from flask import Blueprint, Response, request
@@ -33,9 +32,9 @@ from mailagent.store.mail.inbound import Filing
 from mailagent.store.mail.raw_mail import RawMail
 from mailagent.web.guard import signed_webhook
 from mailagent.web.webhooks import approval_reply, threading
-from mailagent.web.webhooks.body import NotWhole
+from mailagent.web.webhooks.body import Refused, answer
 from mailagent.web.webhooks.deliveries import record_bounce, record_events
-from mailagent.web.webhooks.signature import Refused, SignatureDoor
+from mailagent.web.webhooks.signature import SignatureDoor
 
 logger = logging.getLogger(__name__)
 
@@ -50,60 +49,38 @@ def make_blueprint(provider: MailProvider) -> Blueprint:
     @signed_webhook
     def receive_mail() -> Response:
         """Take one inbound mail."""
-        keys, content_type = (
-            services.current().inbound_keys,
-            request.headers.get("Content-Type", ""),
-        )
-        return _receive(
-            provider, "inbound", inbound_door, keys, partial(_store_mail, provider, content_type)
-        )
+
+        def store() -> str:
+            with inbound_door.receive(request, services.current().inbound_keys) as body:
+                return _store_mail(provider, request.headers.get("Content-Type", ""), body)
+
+        return answer("inbound", provider.title, store)
 
     @blueprint.post(f"/webhooks/{provider.name}/events")
     @signed_webhook
     def receive_events() -> Response:
         """Take a batch of delivery events. After anything but 2xx the provider sends the batch again."""
-        keys = services.current().events_keys
-        return _receive(provider, "events", events_door, keys, partial(_store_events, provider))
+
+        def store() -> str:
+            with events_door.receive(request, services.current().events_keys) as body:
+                return _store_events(provider, body)
+
+        return answer("events", provider.title, store)
 
     return blueprint
 
 
-def _receive(
-    provider: MailProvider,
-    webhook: str,
-    door: SignatureDoor,
-    keys: Sequence[str],
-    store: Callable[[bytes], Response],
-) -> Response:
-    """Verify a request and store it. The provider sends it again after a 503."""
-    try:
-        with door.receive(request, keys) as body:
-            return store(body)
-    except Refused as refusal:
-        return _plain(refusal.words, refusal.status)
-    except NotWhole as problem:
-        logger.error("webhook=%s event=not_whole: answered 503: %s", webhook, problem)
-        return _plain("the request did not arrive whole; send it again\n", 503)
-    except Exception:
-        logger.exception(
-            "webhook=%s event=not_stored: answered 503; %s will send it again",
-            webhook,
-            provider.title,
-        )
-        return _plain("the request could not be stored; send it again\n", 503)
-
-
-def _store_events(provider: MailProvider, body: bytes) -> Response:
+def _store_events(provider: MailProvider, body: bytes) -> str:
     try:
         events = provider.parse_events(body)
     except ValueError as problem:
         logger.error("webhook=events event=unreadable: answered 400: %s", problem)
-        return _plain(f"{problem}\n", 400)
+        raise Refused(f"{problem}\n", 400) from problem
     record_events(events)
-    return _plain("stored\n", 200)
+    return "stored\n"
 
 
-def _store_mail(provider: MailProvider, content_type: str, body: bytes) -> Response:
+def _store_mail(provider: MailProvider, content_type: str, body: bytes) -> str:
     live = services.current()
     addresses = ShopAddresses(live.shop.support_address, live.shop.reply_domain)
     mail = provider.parse_mail(content_type, body, addresses, live.now())
@@ -112,15 +89,15 @@ def _store_mail(provider: MailProvider, content_type: str, body: bytes) -> Respo
         now = live.now()
         known = arrivals.look_up(connection, mail, now, live.limits.mails_of_sender_per_hour)
         if known.stored:
-            return _plain("known already\n", 200)
+            return "known already\n"
         mail_id = _record(connection, mail, known, raw, now)
     if mail_id is None:
-        return _plain("known already\n", 200)
+        return "known already\n"
     if mail.kind is MailKind.MALFORMED:
         logger.error(
             "request kept as mail %s, but it cannot be read: %s", mail_id, mail.kind_reason
         )
-    return _plain("stored\n", 200)
+    return "stored\n"
 
 
 def _record(
@@ -207,7 +184,3 @@ def _without_keys(mail: ParsedMail, logs_in: Callable[[str], bool] | None) -> Pa
         body=without_keys(mail.body, logs_in),
         new_text=without_keys(mail.new_text, logs_in),
     )
-
-
-def _plain(text: str, status: int) -> Response:
-    return Response(text, status, mimetype="text/plain")

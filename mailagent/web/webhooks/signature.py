@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from tempfile import SpooledTemporaryFile
 
 from flask import Request, Response, current_app, request
 from werkzeug.datastructures import Headers
@@ -18,24 +19,15 @@ from mailagent import services
 from mailagent.adapters.mail_providers import MailProvider
 from mailagent.domain.mail.webhook import age_seconds, is_fresh
 from mailagent.web.console.page import not_found, page
-from mailagent.web.webhooks.body import spooled
+from mailagent.web.webhooks.body import MEMORY_BYTES, Refused, copied, read_pieces, whole
 
 logger = logging.getLogger(__name__)
 
 # Tolerances of `_compare_clocks`. An old signature may be of a request that waited, one in the future is not.
 AHEAD_SECONDS, BEHIND_SECONDS = 5, 300
 
-
 # Key in the WSGI environ of a verified request.
 VERIFIED = "mailagent.verified"
-
-
-class Refused(Exception):
-    """A request is refused for its signature. Holds the answer."""
-
-    def __init__(self, words: str, status: int) -> None:
-        super().__init__(words)
-        self.words, self.status = words, status
 
 
 class SignatureDoor:
@@ -53,8 +45,8 @@ class SignatureDoor:
         headers, provider = request.headers, self._provider
         if keys and not provider.can_verify(headers):
             raise self._refusal(headers, keys)
-        with spooled(request) as body:
-            good = provider.verify(keys, headers, body.pieces())
+        with SpooledTemporaryFile(MEMORY_BYTES) as file:
+            good = provider.verify(keys, headers, copied(read_pieces(request), file))
             if keys and not good:
                 raise self._refusal(headers, keys)
             if keys:
@@ -63,8 +55,8 @@ class SignatureDoor:
                 self._compare_clocks(timestamp)
                 self._refuse_by_age(timestamp)
                 request.environ[VERIFIED] = True
-            with body.whole() as whole:
-                yield whole
+            with whole(file) as body:
+                yield body
 
     def _refusal(self, headers: Headers, keys: Sequence[str]) -> Refused:
         signed = self._provider.looks_like_ours(headers)
