@@ -7,18 +7,18 @@ everything. In order: our own stored texts (free of language), then line rules.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Sequence
 
-from mailagent.adapters.mime.attribution import attribution_within
-from mailagent.adapters.mime.our_lines import our_lines
-from mailagent.adapters.mime.quote_line import is_quoted, plain_line, unquoted
 from mailagent.adapters.mime.quote_marks import (
-    Found,
+    QUOTE_SIGNS,
     Mark,
     find_mark,
     is_forwarded_line,
+    is_groupwise,
     is_reply_above,
-    split_reply_above,
+    next_text,
+    plain_line,
+    split_line,
 )
 from mailagent.adapters.mime.quote_words import FORWARD_PREFIXES
 from mailagent.adapters.mime.signature_lines import without_signature
@@ -34,6 +34,9 @@ SENTENCE_ENDS = (".", "?", "!", ":", "…", "。", "？", "！")
 _FORWARD_SUBJECT = re.compile(
     r"\s*[\[(]?(?:" + "|".join(re.escape(word) for word in FORWARD_PREFIXES) + r")\s?[:：]", re.I
 )
+_QUOTE_PREFIX = re.compile(r"(?:\s{0,8}[>\uff1e])+\s?")
+# "** urgent **" with other signs: no program writes a quote sign at the end of a line.
+_SHOUTED = re.compile(r">{2}.*<{2}\Z")
 
 
 def new_text(body: str, our_texts: Sequence[str] = (), subject: str = "") -> str:
@@ -43,11 +46,11 @@ def new_text(body: str, our_texts: Sequence[str] = (), subject: str = "") -> str
     A forward, told by its subject or its first mark, is kept whole.
     """
     whole = body.strip()
-    if not whole or _FORWARD_SUBJECT.match(subject):
+    if not whole or _FORWARD_SUBJECT.match(subject) or whole.count("\n") > MAIL_MAX_LINES:
         return whole
-    if whole.count("\n") > MAIL_MAX_LINES:
-        return whole
-    lines = _lines(whole)
+    lines = whole.splitlines()
+    searched = [part for line in lines[:MARKS_MAX_LINES] for part in split_line(line)]
+    lines = searched + lines[MARKS_MAX_LINES:]
     stretches = _written(lines, our_lines(lines, our_texts))
     if stretches is None:
         return whole
@@ -55,33 +58,16 @@ def new_text(body: str, our_texts: Sequence[str] = (), subject: str = "") -> str
     return "\n".join(kept).strip() or whole
 
 
-def _lines(text: str) -> list[str]:
-    """Return the lines of a text, those in two or more that hold a mark behind the customer's words."""
-    lines = text.splitlines()
-    searched = min(len(lines), MARKS_MAX_LINES)
-    return [part for at in range(searched) for part in _parts(lines, at)] + lines[searched:]
-
-
-def _parts(lines: Sequence[str], at: int) -> Iterator[str]:
-    line = lines[at]
-    if found := attribution_within(lines, at):
-        start, end = found
-        yield from (line[:start], line[start:end].lstrip(" -"))
-        line = line[end:]
-    if line or not found:
-        yield from split_reply_above(line)
-
-
 def _written(lines: Sequence[str], ours: Sequence[bool]) -> list[list[str]] | None:
     """Return the lines that are not quoted, in stretches between quotes, or None for a forward."""
     plain = [plain_line(line[:LINE_MAX_LENGTH]) for line in lines]
-    quoted = [is_quoted(line) for line in lines]
+    quoted = [_is_quoted(line) for line in lines]
     kept: list[list[str]] = [[]]
     left = MARKS_MAX_LINES
     at, at_top = 0, True  # above the first mark; a forward within quoted history is history
     while at < len(lines):
         if quoted[at]:
-            bare = plain_line(unquoted(lines[at][:LINE_MAX_LENGTH]))
+            bare = plain_line(_QUOTE_PREFIX.sub("", lines[at][:LINE_MAX_LENGTH], count=1))
             if at_top and is_forwarded_line(bare):
                 return None
             if is_reply_above(bare):
@@ -96,9 +82,14 @@ def _written(lines: Sequence[str], ours: Sequence[bool]) -> list[list[str]] | No
             continue
         elif found.mark is Mark.FORWARDED:
             return None
-        elif not _goes_on(lines, plain, ours, found):
-            break
         else:
+            following = next_text(plain, found.end)
+            # If the quote is marked line by line, or known to be ours, new text may follow it.
+            ends = following < len(lines) and (
+                quoted[following] or ours[following] or find_mark(plain, following)
+            )
+            if found.mark is Mark.REPLY_ABOVE or not ends:
+                break
             at, at_top = found.end, False
             left -= 1
         if kept[-1]:
@@ -106,19 +97,13 @@ def _written(lines: Sequence[str], ours: Sequence[bool]) -> list[list[str]] | No
     return kept
 
 
-def _goes_on(
-    lines: Sequence[str], plain: Sequence[str], ours: Sequence[bool], found: Found
-) -> bool:
-    """Whether new text may follow below a mark: if the quote is marked line by line, or known to be
-    ours, it ends somewhere; else it is all the rest."""
-    if found.mark is Mark.REPLY_ABOVE:
+def _is_quoted(line: str) -> bool:
+    """Whether a line begins with a quote sign; mailbox files write `>From` for a plain `From`."""
+    if not line.lstrip(" \t\u00a0\ufeff").startswith(QUOTE_SIGNS):
         return False
-    following = found.end
-    while following < len(lines) and not plain[following]:
-        following += 1
-    if following >= len(lines):
-        return False
-    return is_quoted(lines[following]) or ours[following] or bool(find_mark(plain, following))
+    return not (
+        line.startswith(">From ") or is_groupwise(line) or _SHOUTED.match(line[:400].strip())
+    )
 
 
 def _is_wrapped_quote(lines: Sequence[str], quoted: Sequence[bool], at: int) -> bool:
@@ -131,3 +116,64 @@ def _is_wrapped_quote(lines: Sequence[str], quoted: Sequence[bool], at: int) -> 
         return False
     word = line.split(maxsplit=1)[0]
     return not (word[0].isupper() or word[0].isdigit()) and len(before) + len(word) >= QUOTE_WIDTH
+
+
+# --- our own lines --------------------------------------------------------------------------------
+# Found by what we stored, in any language and however the sender's program wrapped or marked them.
+
+OUR_TEXTS_MAX_LENGTH = 100_000  # the newest texts; a thread that long quotes no more than that
+# Pieces of this many characters, white space aside, tell our words from a customer's.
+PIECE_LENGTH = 16
+_OVERLAP = PIECE_LENGTH - 1
+_NOT_TEXT = str.maketrans("", "", "> \t\r\n\u00a0\u200b\ufeff*_|")
+
+
+def our_lines(lines: Sequence[str], our_texts: Sequence[str]) -> list[bool]:
+    """Return for each line whether it stands in one of `our_texts`, which are newest last.
+
+    A line is ours if every piece of it is: so a line of ours that the customer wrote into is theirs.
+    A line too short for that is ours if it continues one that is, as it does in our text.
+    """
+    ours = _newest(our_texts)
+    pieces = set(_cut(ours))
+    if not pieces:
+        return [False] * len(lines)
+    bare = [_bare(line[:LINE_MAX_LENGTH]) for line in lines]
+    found = [_all_in(line, pieces) for line in bare]
+    _mark_continuations(bare, found, pieces, range(len(bare)), backwards=False)
+    _mark_continuations(bare, found, pieces, range(len(bare) - 1, -1, -1), backwards=True)
+    return found
+
+
+def _mark_continuations(
+    bare: list[str], found: list[bool], pieces: set[str], order: range, *, backwards: bool
+) -> None:
+    near = ""  # our last words on the way, white space aside: an answer may stand in between
+    for at in order:
+        line = bare[at]
+        joined = line[-_OVERLAP:] + near if backwards else near + line[:_OVERLAP]
+        if line and not found[at] and near:
+            found[at] = _all_in(joined, pieces)
+        if found[at]:
+            near = (line + near)[:_OVERLAP] if backwards else (near + line)[-_OVERLAP:]
+
+
+def _newest(our_texts: Sequence[str]) -> str:
+    kept: list[str] = []
+    left = OUR_TEXTS_MAX_LENGTH
+    for text in reversed(our_texts):
+        kept.append(_bare(text[: max(left, 0)]))
+        left -= len(text)
+    return "\n".join(kept)
+
+
+def _bare(text: str) -> str:
+    return text.translate(_NOT_TEXT).lower()
+
+
+def _cut(bare: str) -> Iterable[str]:
+    return (bare[at : at + PIECE_LENGTH] for at in range(len(bare) - PIECE_LENGTH + 1))
+
+
+def _all_in(bare: str, pieces: set[str]) -> bool:
+    return len(bare) >= PIECE_LENGTH and all(piece in pieces for piece in _cut(bare))

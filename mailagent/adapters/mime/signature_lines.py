@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from itertools import groupby
 
-from mailagent.adapters.mime.quote_line import plain_line
+from mailagent.adapters.mime.quote_marks import plain_line
 from mailagent.adapters.mime.quote_words import DEVICES, LEGAL_STEMS, SENT_FROM, SENT_FROM_ENDINGS
 
 # A longer block below "--" is more likely text that somebody set off with dashes.
