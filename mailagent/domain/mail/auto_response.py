@@ -103,24 +103,6 @@ _AUTOMATIC_REPLY = (
     r"|การตอบกลับอัตโนมัติ|(?:thư )?trả lời tự động|balasan otomatis|balasan automatik"
     r"|awtomatikong tugon|jibu otomatiki|自动(?:答复|回复)|自動(?:回覆|答覆|返信|応答)|자동 ?(?:회신|응답))"
 )
-# The same in other words and languages, a word that begins like "automatic" beside one that begins like
-# "answer". Customers write such a subject, too ("Antwort Automat"): only of an answer to a mail.
-_AUTOMATIC = (
-    r"autom[aáàā]|otomat|awtomat|avtomat|outomat|αυτ[όο]ματ|автомат|аўтамат"
-    r"|аутомат|ավտոմատ|ავტომატ|samodejn|sjálfvirk|uathoibr"
-    r"|자동|自动|自動|אוטומטי|تلقائي|خودکار|स्वचालित|স্বয়ংক্রিয়|อัตโนมัติ|tự động|தானியங்கி"
-)
-_ANSWER = (
-    r"repl|respon|respue|resposta|rispost|réponse|antw|reactie|reaktion|answer|svar|vasta|vastus|odpov|odpow"
-    r"|odgovor|одговор|отговор|ответ|відпов|адказ|válasz|răspuns|raspuns|atbild|atsaky|απάντησ|απαντησ|yanıt|cevap"
-    r"|cavab|жауап|javob|պատասխան|პასუხ|përgjigj|erantzun|freagra|ateb|ymateb|tweġiba|balasan|jawapan|tugon|jibu"
-    r"|trả lời|ตอบกลับ|उत्तर|जवाब|উত্তর|பதில்|پاسخ|جواب|رد|الرد|תשובה|מענה"
-    r"|회신|응답|返信|応答|答复|答覆|回复|回覆|回應"
-)
-_LIKE_AUTOMATIC_REPLY = (
-    rf"(?:(?:{_AUTOMATIC})[^\s:：]{{0,12}}[ -]?(?:{_ANSWER})[^\s:：]{{0,12}}"
-    rf"|(?:การ|thư )?(?:{_ANSWER})[^\s:：]{{0,12}} ?(?:ال)?(?:{_AUTOMATIC})[^\s:：]{{0,12}})"
-)
 _NOTICE_OF_ABSENCE = (
     r"(?:out of (?:the )?office auto[ -]?reply|abwesenheits(?:notiz|assistent|nachricht))"
 )
@@ -139,8 +121,8 @@ _ANSWERED_AUTO_REPLY_SUBJECT = re.compile(
 )
 # Words that customers use, too ("out of office: leave it with the neighbour"): only of an answer to a mail.
 _LIKELY_SUBJECT = re.compile(
-    rf"(?:{_LIKE_AUTOMATIC_REPLY}"
-    r"|out of (?:the )?office|absen[ct]e?(?: du bureau)?|abwesenheit|afwezigheid|afwezig|niet aanwezig"
+    r"(?:automatic response|out of (?:the )?office|absen[ct]e?(?: du bureau)?"
+    r"|abwesenheit|afwezigheid|afwezig|niet aanwezig"
     r"|fuera de la oficina|ausente|fuori (?:sede|ufficio)|ausência(?: temporária)?|frånvaro|fravær|poissa"
     r"|nieobecność|nepřítomnost|вне офиса|отсутствие|ofis dışında|不在)\s{0,3}(?:[:：]|\Z)"
 )
