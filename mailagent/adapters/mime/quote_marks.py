@@ -368,10 +368,8 @@ def header_block_end(lines: Sequence[str], at: int) -> int | None:
     the subject of an answer, or all four and a time of day, which tell it from a form or an itinerary
     that somebody wrote down.
     """
-    if at >= len(lines):
+    if at >= len(lines) or _label_kind(lines[at]) is None:
         return None
-    if _label_kind(lines[at]) is None:
-        return at + 4 if _has_the_form(lines[at : at + 4]) else None
     kinds: list[str] = []
     of_mail = dated = False
     end = at
@@ -404,27 +402,12 @@ def _says_when(line: str) -> bool:
     return bool(_HAS_FULL_DATE.search(line) and _CLOCK.search(line))
 
 
-def _has_the_form(block: Sequence[str]) -> bool:
-    """Whether four lines are such a block in a language that we do not know: each has a label, the
-    first an address, the second a date with a time of day, the third an address again. Of languages
-    written in ASCII we know the labels: there it is a form that somebody filled in."""
-    if (
-        len(block) < 4
-        or block[0].partition(":")[0].isascii()
-        or not (has_address(block[0]) and has_address(block[2]))
-    ):
-        return False
-    return all(map(_LABEL.match, block)) and _says_when(block[1])
+def _label_kind(line: str) -> str | None:
+    beginning = line[:_LABEL_MAX_LENGTH]
+    return _kind_of(beginning) if ":" in beginning or "：" in beginning else None
 
 
 @lru_cache(maxsize=1_024)
 def _kind_of(beginning: str) -> str | None:
     match = _LABEL.match(beginning)
     return _KINDS.get(match[1].strip()) if match else None
-
-
-def _label_kind(line: str) -> str | None:
-    beginning = line[:_LABEL_MAX_LENGTH]
-    if ":" not in beginning and "：" not in beginning:
-        return None
-    return _kind_of(beginning)

@@ -46,7 +46,7 @@ FROM_LABELS = _phrases(
     пошиљалац | pošiljalac | expeditor | expeditorul | подател | кімнен | saatja | kellelt | nuo |
     siuntėjas | no | sūtītājs | отправитель | відправник | šalje | шаље | מאת | من | مرسل | از | فرستنده |
     dari | daripada | từ | จาก | प्रेषक | से | nork | igorlea | nga | minn | ó | remitent | o | 보낸 사람 |
-    от кого | від кого | de la | người gửi | message from | oddi wrth | بھیجنے والا
+    от кого | від кого | de la | người gửi | message from | oddi wrth | بھیجنے والا | থেকে | გამგზავნი | ումից
     """
 )
 DATE_LABELS = _phrases(
@@ -63,7 +63,8 @@ DATE_LABELS = _phrases(
     दिनांक | तारीख | bidalia | dërguar | seolta | mibgħut | gestuur | anfonwyd | when | enviado el |
     enviat el | dërguar më | gửi lúc | enviado em | enviada em | enviado o | 보낸 날짜 | 보낸 시간 |
     sent on | gesendet am | message du | envoyé le | inviato il | data invio | تم الإرسال | تاريخ الإرسال |
-    ارسال شده | đã gửi | ngày gửi | भेजा गया | bidaltze data | datum odeslání | data wysłania | date sent
+    ارسال شده | đã gửi | ngày gửi | भेजा गया | bidaltze data | datum odeslání | data wysłania | date sent |
+    পাঠানো | გაგზავნილია | ուղարկվել է
     """
 )
 TO_LABELS = _phrases(
@@ -77,7 +78,7 @@ TO_LABELS = _phrases(
     kopia | kopio | kopi | copia | copie | kópia | copi | kp | a/c | koopia | kopija | afrit | másolat |
     bilgi | surəti | копия | копие | копія | копија | κοιν. | κοινοποίηση | עותק | نسخة | رونوشت | dw | udw |
     bcc | 抄送 | 副本 | 密件抄送 | 参照 | 참조 | สำเนา | 받는 사람 | másolatot kap | cc kapja | per a |
-    copie à | người nhận | sao y
+    copie à | người nhận | sao y | প্রতি | მიმღები | ում
     """
 )
 SUBJECT_LABELS = _phrases(
@@ -86,7 +87,7 @@ SUBJECT_LABELS = _phrases(
     aihe | temat | tema | předmět | predmet | предмет | тема | tárgy | konu | mövzu | θέμα | subiect |
     subiectul | teema | tēma | temats | относно | тақырып | efni | gaia | subjekti | pwnc | ábhar | suġġett |
     主题 | 主題 | 主旨 | 标题 | 標題 | 件名 | 제목 | נושא | הנדון | الموضوع | موضوع | subjek | perihal |
-    perkara | เรื่อง | ชื่อเรื่อง | หัวเรื่อง | विषय | naslov | zadeva | chủ đề | tiêu đề
+    perkara | เรื่อง | ชื่อเรื่อง | หัวเรื่อง | विषय | naslov | zadeva | chủ đề | tiêu đề | বিষয় | თემა | թեմա
     """
 )
 
