@@ -30,8 +30,8 @@ def test_values_keep_every_byte(newline: bytes, value: bytes) -> None:
 def test_files_are_apart_from_fields() -> None:
     found = parsed(form({"a": "1"}, [("attachment1", "photo.jpg", "image/jpeg", b"\r\n\xff")]))
     (file,) = found.files
-    assert (file.field, file.name, file.content_type) == ("attachment1", "photo.jpg", "image/jpeg")
-    assert file.value(found.body, 100) == b"\r\n\xff"
+    assert (file.name, file.content_type) == ("photo.jpg", "image/jpeg")
+    assert file.span.bytes_of(found.body) == b"\r\n\xff"
     assert set(found.fields) == {"a"}
 
 

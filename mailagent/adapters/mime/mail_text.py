@@ -138,14 +138,11 @@ def _words(text: str) -> set[str]:
 
 def _gather(part: Part, gathered: Gathered) -> None:
     if part.media_type == "multipart/alternative":
-        alternatives = Gathered(
-            text_bytes=gathered.text_bytes, html_bytes=gathered.html_bytes, files=gathered.files
-        )
+        before = len(gathered.segments)
         for child in part.children:
-            _gather(child, alternatives)
-        gathered.segments.append(_merged(alternatives.segments))
-        gathered.text_bytes, gathered.html_bytes = alternatives.text_bytes, alternatives.html_bytes
-        gathered.cut = gathered.cut or alternatives.cut
+            _gather(child, gathered)
+        alternatives = gathered.segments[before:]
+        gathered.segments[before:] = [_merged(alternatives)]
     elif part.media_type.startswith("multipart/") and part.children:
         for child in part.children:
             _gather(child, gathered)
@@ -169,7 +166,7 @@ def _is_text(part: Part) -> bool:
 
 
 def _read_segment(part: Part, gathered: Gathered) -> Segment:
-    length = part.body.end - part.body.start
+    length = len(part.body)
     html = part.media_type == "text/html"
     budget = gathered.html_bytes if html else gathered.text_bytes
     gathered.cut = gathered.cut or length > budget

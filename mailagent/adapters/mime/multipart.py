@@ -20,6 +20,18 @@ class Span:
     start: int
     end: int
 
+    def bytes_of(self, source: bytes, max_bytes: int | None = None) -> bytes:
+        """Return this stretch, or its first `max_bytes`."""
+        end = self.end if max_bytes is None else min(self.end, self.start + max_bytes)
+        return source[self.start : end]
+
+    def view_of(self, source: bytes) -> memoryview:
+        """Return this stretch without copying it."""
+        return memoryview(source)[self.start : self.end]
+
+    def __len__(self) -> int:
+        return self.end - self.start
+
 
 @dataclass(frozen=True, slots=True)
 class Split:

@@ -125,7 +125,7 @@ def _with_message(part: Part, depth: int, budget: _Budget) -> Part:
         return replace(part, cut=True)
     source, whole = part.source, part.body
     if _transfer_encoding(part) in {"base64", "quoted-printable"}:  # forbidden, and done
-        source = decoded_body(part, whole.end - whole.start)
+        source = decoded_body(part)
         whole = Span(0, len(source))
     return replace(part, children=(_parse_part(source, whole, "text/plain", depth - 1, budget),))
 
@@ -134,9 +134,9 @@ def _transfer_encoding(part: Part) -> str:
     return first(part.headers, "content-transfer-encoding").strip(" \t;.\"'").lower()
 
 
-def decoded_body(part: Part, max_bytes: int) -> bytes:
+def decoded_body(part: Part, max_bytes: int | None = None) -> bytes:
     """Return the decoded bytes of a leaf, from at most `max_bytes` of its encoded source."""
-    data = part.source[part.body.start : min(part.body.end, part.body.start + max_bytes)]
+    data = part.body.bytes_of(part.source, max_bytes)
     match _transfer_encoding(part):
         case "base64":
             return decode_base64(data)

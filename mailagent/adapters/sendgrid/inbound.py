@@ -30,7 +30,7 @@ from mailagent.adapters.mime.headers import (
     parse_message_id,
 )
 from mailagent.adapters.mime.mail_text import describe_file, list_files
-from mailagent.adapters.mime.parser import Part, decoded_body, parse_mime
+from mailagent.adapters.mime.parser import decoded_body, parse_mime
 from mailagent.adapters.mime.reply_text import new_text
 from mailagent.adapters.sendgrid.inbound_message import (
     SMALL_FIELD_MAX_BYTES,
@@ -45,9 +45,8 @@ from mailagent.adapters.sendgrid.inbound_message import (
 )
 from mailagent.domain.mail.authentication import ADDRESS_MAX_LENGTH, ascii_domain, normalise_address
 from mailagent.domain.mail.auto_response import NULL_RETURN_PATH, Signs, classify
-from mailagent.domain.mail.delivery import Bounce
 from mailagent.domain.mail.message import (
-    Identity,
+    AddressedToken,
     MailKind,
     ParsedMail,
     find_token,
@@ -83,37 +82,30 @@ def parse_request(
     whatever could be read of it.
     """
     form = parse_form(content_type, body)
-    if form is None:
-        return _unreadable(body, "the request is not multipart/form-data")
-    if not form.fields:
-        return _unreadable(body, "the request has no fields")
-    envelope = _parse_envelope(form)
-    return _parsed(form, envelope, read_message(form), shop, received_at)
-
-
-def _key(message: Message, envelope: _Envelope, shop: ShopAddresses) -> str:
-    token = find_token(envelope.to, shop.reply_domain)
-    return message.dedup_key if token is None else key_at_door(message.dedup_key, token.token)
-
-
-def _parsed(
-    form: FormData,
-    envelope: _Envelope,
-    message: Message,
-    shop: ShopAddresses,
-    received_at: datetime,
-) -> ParsedMail:
-    headers = message.headers
-    authors = message.authors
+    if form is None or not form.fields:
+        why = "is not multipart/form-data" if form is None else "has no fields"
+        return ParsedMail(
+            kind=MailKind.MALFORMED,
+            kind_reason=f"the request {why}",
+            dedup_key=request_key(body),
+        )
+    envelope, message = _parse_envelope(form), read_message(form)
+    headers, authors = message.headers, message.authors
     readable = (mailbox for mailbox in authors if mailbox.address)
     author = next(readable, authors[0] if authors else Mailbox("", ""))
     subject = _subject(form, headers)
+    kind, reason = classify(_signs(message, envelope, author, subject, shop))
     problem = envelope.problem or (None if form.closed else "the request was cut off")
-    kind, reason = _kind(envelope, message, author, subject, shop)
-    body, body_flags = _body(message)
-    evidence = _evidence(form, envelope, message, shop, received_at)
+    token = find_token(envelope.to, shop.reply_domain)
+    key = key_at_door(message.dedup_key, token.token) if token else message.dedup_key
+    text, body_flags = _body(message)
+    evidence = _evidence(form, envelope, message, token, shop, received_at)
     judged = judge_author(authors, headers, evidence, shop.customer_addresses)
     return ParsedMail(
+        kind=MailKind.MALFORMED if problem else kind,
+        kind_reason=problem or reason,
+        # The same mail may come again, complete. It must not count as a duplicate of this one.
+        dedup_key=request_key(body) if problem else key,
         from_address=author.address,
         from_name=_one_line(author.name)[:NAME_MAX_LENGTH],
         envelope_from=envelope.sender,
@@ -123,44 +115,17 @@ def _parsed(
         in_reply_to=parse_ids(headers, "in-reply-to"),
         references=parse_ids(headers, "references"),
         sent_at=parse_date(first(headers, "date")),
-        known_by_date=judged.known_by_date,
-        body=body,
-        new_text="" if shows_nothing(body) else new_text(body, subject=subject)[:BODY_MAX_LENGTH],
+        body=text,
+        new_text="" if shows_nothing(text) else new_text(text, subject=subject)[:BODY_MAX_LENGTH],
         identity=judged.identity,
         identity_unsigned=judged.identity_unsigned,
-        kind=MailKind.MALFORMED if problem else kind,
-        # The same mail may come again, complete. It must not count as a duplicate of this one.
-        dedup_key=request_key(form.body) if problem else _key(message, envelope, shop),
-        kind_reason=problem or reason,
+        known_by_date=judged.known_by_date,
         attachments=message.text.attachments,
         flags=(*message.text.flags, *body_flags, *judged.flags),
-        bounce=_bounce(message, body, reason) if kind is MailKind.BOUNCE else None,
-    )
-
-
-def _bounce(message: Message, body: str, reason: str | None) -> Bounce:
-    # Out-of-office replies have a null return path, too.
-    is_notice = reason != NULL_RETURN_PATH
-    return read_bounce(message.headers, message.report, body, is_notice)
-
-
-def _unreadable(body: bytes, reason: str) -> ParsedMail:
-    return ParsedMail(
-        from_address="",
-        from_name="",
-        envelope_from=None,
-        envelope_to=(),
-        subject="",
-        message_id=None,
-        in_reply_to=(),
-        references=(),
-        sent_at=None,
-        body="",
-        new_text="",
-        identity=Identity.NONE,
-        kind=MailKind.MALFORMED,
-        dedup_key=request_key(body),
-        kind_reason=reason,
+        # Out-of-office replies have a null return path, too.
+        bounce=read_bounce(headers, message.report, text, is_notice=reason != NULL_RETURN_PATH)
+        if kind is MailKind.BOUNCE
+        else None,
     )
 
 
@@ -185,25 +150,19 @@ def _envelope_address(text: str) -> str:
     return normalise_address(bare) or _one_line(bare)[:ADDRESS_MAX_LENGTH]
 
 
-def _kind(
-    envelope: _Envelope,
-    message: Message,
-    author: Mailbox,
-    subject: str,
-    shop: ShopAddresses,
-) -> tuple[MailKind, str | None]:
-    return classify(
-        Signs(
-            headers=message.headers,
-            envelope_from=envelope.sender,
-            from_address=author.address,
-            from_name=author.name or decode_words(first(message.headers, "from")),
-            subject=subject,
-            part_types=message.part_types,
-            own_addresses=(normalise_address(shop.support_address) or shop.support_address,),
-            reply_domain=ascii_domain(shop.reply_domain) or shop.reply_domain,
-            tells_failure=tells_failure(message.text.body),
-        )
+def _signs(
+    message: Message, envelope: _Envelope, author: Mailbox, subject: str, shop: ShopAddresses
+) -> Signs:
+    return Signs(
+        headers=message.headers,
+        envelope_from=envelope.sender,
+        from_address=author.address,
+        from_name=author.name or decode_words(first(message.headers, "from")),
+        subject=subject,
+        part_types=message.part_types,
+        own_addresses=(normalise_address(shop.support_address) or shop.support_address,),
+        reply_domain=ascii_domain(shop.reply_domain) or shop.reply_domain,
+        tells_failure=tells_failure(message.text.body),
     )
 
 
@@ -232,20 +191,17 @@ def _evidence(
     form: FormData,
     envelope: _Envelope,
     message: Message,
+    token: AddressedToken | None,
     shop: ShopAddresses,
     received_at: datetime,
 ) -> Evidence:
-    token = find_token(envelope.to, shop.reply_domain)
+    at = token_address(token.door, token.token, shop.reply_domain) if token else None
     return Evidence(
         spf=decoded_field(form, "spf"),
         dkim=decoded_field(form, "dkim"),
         envelope_from=envelope.sender,
         envelope_to=envelope.to,
-        reply_address=(
-            normalise_address(token_address(token.door, token.token, shop.reply_domain))
-            if token
-            else None
-        ),
+        reply_address=normalise_address(at) if at else None,
         tampered=form.repeated or {"email", "headers"} <= form.fields.keys(),
         header_flaw=message.header_flaw,
         received_at=received_at,
@@ -263,22 +219,13 @@ def find_attachment(content_type: str, body: bytes, number: int) -> AttachmentBy
     form = parse_form(content_type, body)
     if form is None or not form.fields or not 0 <= number < ATTACHMENTS_MAX:
         return None
+    file, data = None, b""
     if (span := form.fields.get("email")) is not None:
-        files = list_files(parse_mime(form.body, span))
-        return _from_part(files[number]) if number < len(files) else None
-    return _from_form(form, number) if number < len(form.files) else None
-
-
-def _from_part(part: Part) -> AttachmentBytes | None:
-    file = describe_file(part)
-    if not may_be_downloaded(file):
-        return None
-    return AttachmentBytes(file.name, decoded_body(part, part.body.end - part.body.start))
-
-
-def _from_form(form: FormData, number: int) -> AttachmentBytes | None:
-    posted = form.files[number]
-    file = make_attachment(posted.name, posted.content_type, posted.span.end - posted.span.start)
-    if not may_be_downloaded(file):
-        return None
-    return AttachmentBytes(file.name, posted.value(form.body, DOWNLOAD_MAX_BYTES))
+        parts = list_files(parse_mime(form.body, span))
+        if number < len(parts) and may_be_downloaded(file := describe_file(parts[number])):
+            data = decoded_body(parts[number])
+    elif number < len(form.files):
+        posted = form.files[number]
+        file = make_attachment(posted.name, posted.content_type, len(posted.span))
+        data = posted.span.bytes_of(form.body, DOWNLOAD_MAX_BYTES)
+    return AttachmentBytes(file.name, data) if file and may_be_downloaded(file) else None

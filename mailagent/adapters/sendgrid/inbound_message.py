@@ -39,7 +39,7 @@ from mailagent.adapters.mime.mail_text import (
     read_text,
 )
 from mailagent.adapters.mime.multipart import BOUNDARY_MAX_LENGTH, Span, split_parts
-from mailagent.adapters.mime.parser import Part, decoded_body, parse_mime
+from mailagent.adapters.mime.parser import decoded_body, parse_mime
 from mailagent.domain.mail.auto_response import CALENDAR_REPLY
 
 SMALL_FIELD_MAX_BYTES = 20_000
@@ -48,6 +48,7 @@ _RECEIVED = re.compile(rb"(?:\r?\n)*Received:[^\n]*\n(?:[ \t][^\n]*\n)*+", re.IG
 # A reply to an invitation (RFC 5546 section 3.2). Mail programs send it automatically.
 _CALENDAR_REPLY = re.compile(rb"^METHOD:(?:REPLY|COUNTER)\s*$", re.IGNORECASE | re.MULTILINE)
 _CALENDAR_MAX_BYTES = 20_000
+_REPORT_TYPES = STATUS_TYPES | RETURNED_TYPES
 _ANY_RECEIVED = re.compile(rb"^Received:[^\n]*\n?", re.IGNORECASE | re.MULTILINE)
 
 Bytes = bytes | memoryview
@@ -119,11 +120,6 @@ def _digest(begin: bytes, pieces: Iterable[Bytes]) -> str:
     return digest.hexdigest()
 
 
-def _charsets(form: FormData) -> Mapping[str, object]:
-    """Return the charset of each field."""
-    return read_json(form.value("charsets", SMALL_FIELD_MAX_BYTES))
-
-
 def read_json(data: bytes) -> Mapping[str, object]:
     """Return a field's JSON object; an empty one if it holds anything else."""
     try:
@@ -135,15 +131,10 @@ def read_json(data: bytes) -> Mapping[str, object]:
 
 def _read_raw(source: bytes, span: Span) -> Message:
     mail = parse_mime(source, span)
-    whole = memoryview(source)
     received = _RECEIVED.match(source, span.start, span.end)
+    whole = Span(received.end() if received else span.start, span.end).view_of(source)
     authors = from_mailboxes(mail.headers)
-    key = dedup_key(
-        mail.headers,
-        authors,
-        [memoryview(mail.source)[mail.body.start : mail.body.end]],
-        [whole[received.end() if received else span.start : span.end]],
-    )
+    key = dedup_key(mail.headers, authors, [mail.body.view_of(mail.source)], [whole])
     parts = mail.walk()
     return Message(
         headers=mail.headers,
@@ -154,7 +145,11 @@ def _read_raw(source: bytes, span: Span) -> Message:
             (part.media_type, decoded_body(part, _calendar_bytes(part.media_type)))
             for part in parts
         ),
-        report=tuple(_report_part(part) for part in parts if _is_report(part.media_type)),
+        report=tuple(
+            ReportPart(part.media_type, decoded_body(part, REPORT_MAX_BYTES))
+            for part in parts
+            if part.media_type in _REPORT_TYPES
+        ),
         dedup_key=key,
     )
 
@@ -173,45 +168,30 @@ def _calendar_bytes(media_type: str) -> int:
     return _CALENDAR_MAX_BYTES if media_type == "text/calendar" else 0
 
 
-def _is_report(media_type: str) -> bool:
-    return media_type in STATUS_TYPES or media_type in RETURNED_TYPES
-
-
-def _report_part(part: Part) -> ReportPart:
-    return ReportPart(part.media_type, decoded_body(part, REPORT_MAX_BYTES))
-
-
 def _read_parsed(form: FormData) -> Message:
-    charsets = _charsets(form)
     span = form.fields.get("headers", Span(0, 0))
     headers, end, flaw = parse_block(form.body, span)
     if end < span.end:
         flaw = flaw or ODD_HEADERS  # the field must hold nothing but headers
     if not headers:
-        headers = _headers_from_fields(form, charsets)
+        headers = {
+            name: (decode(form.value(name, SMALL_FIELD_MAX_BYTES), _charset(form, name)),)
+            for name in ("from", "to", "cc", "subject")
+            if name in form.fields
+        }
     segment = Segment(
-        decode(form.value("text", TEXT_MAX_BYTES), _charset(charsets, "text")),
-        decode_html(form.value("html", HTML_MAX_BYTES), _charset(charsets, "html")),
+        decode(form.value("text", TEXT_MAX_BYTES), _charset(form, "text")),
+        decode_html(form.value("html", HTML_MAX_BYTES), _charset(form, "html")),
     )
     body, flags = compose([segment])
-    types = [_media_type(file) for file in form.files]
-    report = [
-        ReportPart(media_type, file.value(form.body, REPORT_MAX_BYTES))
-        for media_type, file in zip(types, form.files, strict=True)
-        if _is_report(media_type)
-    ]
     attachments = tuple(
-        make_attachment(file.name, file.content_type, file.span.end - file.span.start)
+        make_attachment(file.name, file.content_type, len(file.span))
         for file in form.files[:ATTACHMENTS_MAX]
     )
-    content = [
-        memoryview(form.body)[one.start : one.end]
-        for one in (
-            *(form.fields[name] for name in ("text", "html") if name in form.fields),
-            *(file.span for file in form.files),
-        )
-    ]
-    bare_headers = _ANY_RECEIVED.sub(b"", form.body[span.start : span.end])
+    spans = [form.fields[name] for name in ("text", "html") if name in form.fields]
+    spans += [file.span for file in form.files]
+    content = [one.view_of(form.body) for one in spans]
+    bare_headers = _ANY_RECEIVED.sub(b"", span.bytes_of(form.body))
     authors = from_mailboxes(headers)
     return Message(
         headers=headers,
@@ -219,35 +199,27 @@ def _read_parsed(form: FormData) -> Message:
         authors=authors,
         text=MailText(body, attachments, flags),
         part_types=_part_types(
-            (media_type, file.value(form.body, _calendar_bytes(media_type)))
-            for media_type, file in zip(types, form.files, strict=True)
+            (file.media_type, file.span.bytes_of(form.body, _calendar_bytes(file.media_type)))
+            for file in form.files
         ),
-        report=tuple(report),
+        report=tuple(
+            ReportPart(file.media_type, file.span.bytes_of(form.body, REPORT_MAX_BYTES))
+            for file in form.files
+            if file.media_type in _REPORT_TYPES
+        ),
         dedup_key=dedup_key(headers, authors, content, [bare_headers, *content]),
     )
 
 
-def _media_type(file: FormFile) -> str:
-    return file.content_type.partition(";")[0].strip().lower()
-
-
-def _headers_from_fields(form: FormData, charsets: Mapping[str, object]) -> Headers:
-    return {
-        name: (decode(form.value(name, SMALL_FIELD_MAX_BYTES), _charset(charsets, name)),)
-        for name in ("from", "to", "cc", "subject")
-        if name in form.fields
-    }
-
-
-def _charset(charsets: Mapping[str, object], field: str) -> str | None:
-    name = charsets.get(field)
+def _charset(form: FormData, field: str) -> str | None:
+    """Return the charset that the form names for a field."""
+    name = read_json(form.value("charsets", SMALL_FIELD_MAX_BYTES)).get(field)
     return name if isinstance(name, str) else None
 
 
 def decoded_field(form: FormData, name: str) -> str:
-    """Return a short field as text, decoded by the charset that the form names."""
-    charsets = _charsets(form)
-    return decode(form.value(name, SMALL_FIELD_MAX_BYTES), _charset(charsets, name)).strip()
+    """Return a short field as text."""
+    return decode(form.value(name, SMALL_FIELD_MAX_BYTES), _charset(form, name)).strip()
 
 
 # --- form data ------------------------------------------------------------------------------------
@@ -260,14 +232,13 @@ FIELDS_MAX = 1_000
 class FormFile:
     """A file part: its name as sent, its type, and the span of its bytes in the request."""
 
-    field: str
     name: str
     content_type: str
     span: Span
 
-    def value(self, body: bytes, max_bytes: int) -> bytes:
-        """Return the first `max_bytes` of the file. `body` is the request's."""
-        return body[self.span.start : min(self.span.end, self.span.start + max_bytes)]
+    @property
+    def media_type(self) -> str:
+        return self.content_type.partition(";")[0].strip().lower()
 
 
 @dataclass(frozen=True, slots=True)
@@ -283,10 +254,7 @@ class FormData:
 
     def value(self, name: str, max_bytes: int) -> bytes:
         """Return the first `max_bytes` of a field; empty bytes if it is missing."""
-        span = self.fields.get(name)
-        return (
-            b"" if span is None else self.body[span.start : min(span.end, span.start + max_bytes)]
-        )
+        return self.fields.get(name, Span(0, 0)).bytes_of(self.body, max_bytes)
 
 
 def parse_form(content_type: str, body: bytes) -> FormData | None:
@@ -308,7 +276,7 @@ def parse_form(content_type: str, body: bytes) -> FormData | None:
         if kind != "form-data" or not name:
             continue
         if "filename" in names:
-            files.append(FormFile(name, names["filename"], first(headers, "content-type"), value))
+            files.append(FormFile(names["filename"], first(headers, "content-type"), value))
         else:
             repeated = repeated or name.lower() in fields
             fields.setdefault(name.lower(), value)

@@ -85,7 +85,7 @@ class Attachment:
     size_bytes: int
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ParsedMail:
     """One inbound mail, read as far as it could be; never an exception, whatever the bytes.
 
@@ -97,21 +97,21 @@ class ParsedMail:
     all that proves it, so that author and Date tell whether it came before.
     """
 
-    from_address: str
-    from_name: str
-    envelope_from: str | None
-    envelope_to: tuple[str, ...]
-    subject: str
-    message_id: str | None
-    in_reply_to: tuple[str, ...]
-    references: tuple[str, ...]
-    sent_at: datetime | None
-    body: str
-    new_text: str
-    identity: Identity
     kind: MailKind
-    dedup_key: str
     kind_reason: str | None = None
+    dedup_key: str
+    from_address: str = ""
+    from_name: str = ""
+    envelope_from: str | None = None
+    envelope_to: tuple[str, ...] = ()
+    subject: str = ""
+    message_id: str | None = None
+    in_reply_to: tuple[str, ...] = ()
+    references: tuple[str, ...] = ()
+    sent_at: datetime | None = None
+    body: str = ""
+    new_text: str = ""
+    identity: Identity = Identity.NONE
     attachments: tuple[Attachment, ...] = ()
     flags: tuple[str, ...] = ()
     bounce: Bounce | None = None
