@@ -46,25 +46,8 @@ def test_card_numbers_keep_their_last_four_digits_only(text: str, expected: str)
 @pytest.mark.parametrize(
     "between",
     [
-        *(
-            ".",
-            "/",
-            "_",
-            ",",
-            "*",
-            "|",
-            "\t",
-            "\n",
-            "\r\n",
-            " \n",
-            "\n> ",
-            "  ",
-            "   ",
-            ", ",
-            " - ",
-        ),
-        *("\u2009", "\u2010", "\u2011", "\u2012", "\u2014", "\u2212", "\u3000"),
-        *("\u00ad", "\u200b", "\u2060", "\ufeff", " \u200b"),
+        *"./_,*|\t\n\u2009\u2010\u2011\u2012\u2014\u2212\u3000\u00ad\u200b\u2060\ufeff",
+        *("\r\n", " \n", "\n> ", "  ", "   ", ", ", " - ", " \u200b"),
     ],
 )
 def test_card_numbers_are_masked_whatever_stands_between_their_groups(between: str) -> None:

@@ -124,7 +124,7 @@ def _is_of_author(domain: str, authors: Sequence[Mailbox]) -> bool:
 
 
 def _passed(evidence: Evidence, authors: Sequence[Mailbox]) -> set[str]:
-    """Return the domains of the author of which SendGrid says that a signature is sound."""
+    """Return the domains of the author whose signatures SendGrid found sound."""
     return {
         domain
         for domain, result in parse_dkim(evidence.dkim)

@@ -32,8 +32,8 @@ Headers = Mapping[str, tuple[str, ...]]
 # Flags of a block: we did not read all of it; other programs may read it otherwise.
 CUT_HEADERS, ODD_HEADERS = "cut_headers", "odd_headers"
 
-# Control characters, blanks before a colon, lines of blanks only: where a field begins, how it is called,
-# and where the block ends, is then an incident of the program.
+# Control characters, blanks before a colon, lines of blanks only: programs disagree on where such a field
+# begins, what its name is, and where the block ends.
 _ODD = re.compile(
     rb"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]|\r(?!\n)|^[ \t]++\r?$|^[!-9;-~]++[ \t]++:", re.MULTILINE
 )

@@ -110,8 +110,8 @@ def compose(segments: list[Segment]) -> tuple[str, tuple[str, ...]]:
 
 
 def _say_different_things(plain: str, html: str) -> bool:
-    """Whether the two forms of a text, of which a reader sees one and we the other, share so few
-    words that one of them was written for somebody else."""
+    """Whether the two forms of a text share so few words that one was written for somebody else.
+    A reader sees one form, and we read the other."""
     in_html = _words(all_words(html[:COMPARED_MAX_LENGTH]))
     in_plain = _words(plain[:COMPARED_MAX_LENGTH])
     if min(len(in_html), len(in_plain)) < COMPARED_MIN_WORDS:
@@ -121,7 +121,7 @@ def _say_different_things(plain: str, html: str) -> bool:
 
 def _is_stub(plain: str, html: str) -> bool:
     """Whether the plain form only stands in for the HTML ("your program shows no HTML"): a few
-    words, most of which the far longer other form does not have."""
+    words, most of them missing from the other form, which is far longer."""
     in_plain = _words(plain[:COMPARED_MAX_LENGTH])
     if len(in_plain) >= COMPARED_MIN_WORDS:
         return False

@@ -26,7 +26,7 @@ from mailagent.adapters.mime.signature_lines import without_signature
 LINE_MAX_LENGTH = 2_000  # longer lines are text, whatever they look like
 # Of the customer's own lines; what is below so many is all text, or marked line by line.
 MARKS_MAX_LINES = 500
-MAIL_MAX_LINES = 20_000  # nobody writes more: hostile mail would cost a second
+MAIL_MAX_LINES = 20_000  # people write less; a hostile mail would cost a second
 QUOTE_WIDTH = 70  # the least at which programs break the lines that they quote
 WRAPPED_MAX_LENGTH = 80
 SENTENCE_ENDS = (".", "?", "!", ":", "…", "。", "？", "！")

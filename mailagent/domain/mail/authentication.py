@@ -177,10 +177,10 @@ class Signature:
     expires_at: datetime | None
 
     def covers(self, name: str, count: int) -> bool:
-        """Return whether it signs a field of which the mail has `count`.
+        """Return whether it signs a field that stands `count` times in the mail.
 
-        Also where the mail has none: else it can be taken out of an old mail or put in. It signs the
-        lowest of several, one for each time it names the field (section 5.4.2).
+        It must also name a field that the mail does not have, or somebody could add that field later.
+        Each time it names a field, it signs one more, from the lowest up (section 5.4.2).
         """
         return self.fields.count(name) >= max(1, count)
 
@@ -284,7 +284,7 @@ def covers_message_id(signature: Signature, mail: SignedMail) -> bool:
 
 def is_of_now(signatures: Sequence[Signature], mail: SignedMail) -> bool:
     """Return whether a mail, by its Date and by the times in its signatures, was written just now or
-    was under way for no longer than servers try."""
+    took no more days to arrive than servers retry."""
     oldest = mail.received_at - timedelta(days=NEW_MAIL_DAYS)
     return (
         mail.sent_at is not None

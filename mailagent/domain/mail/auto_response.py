@@ -1,8 +1,7 @@
 """Which mails get no answer, because machines wrote them: one table of rules (RFC 3834).
 
-Pure. What only makes a machine likely, such as a subject that people write too, needs a second sign:
-a customer who gets no answer is worse than a machine that gets one, and loops nobody foresaw stop at
-the loop guard.
+Pure. A weak sign, such as a subject that people write too, needs a second sign: a customer who gets no
+answer is worse than a machine that gets one. The loop guard stops the loops that remain.
 """
 
 from __future__ import annotations
@@ -77,7 +76,7 @@ _BOUNCE_SUBJECT = re.compile(
     r"|メッセージを配信できません|配信不能|配信失敗|无法传递|無法傳遞|未传递的|배달되지 않음|배달되지 못함"
     r"|warning: (?:could not send message|message .{1,60} delayed)"
 )
-# Whole subjects as mail systems write them: nobody says "failure notice" of a parcel, but many do.
+# Whole subjects as only mail systems write them.
 _WHOLE_BOUNCE_SUBJECT = re.compile(
     r"undelivered mail returned to sender|mail delivery failed: returning message to sender"
     r"|delivery status notification ?\((?:failure|delay)\)"

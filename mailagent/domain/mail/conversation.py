@@ -47,7 +47,9 @@ class Conversation:
     handed_over_reason: str | None = None
     handed_over_at: datetime | None = None
     language: str | None = None  # in which the customer writes, such as `de`, once that is known
-    owner_email: str | None = None  # who of the shop answers it; None while it is nobody's own
+    owner_email: str | None = (
+        None  # the person of the shop who answers it; None while it has no owner
+    )
 
     @property
     def with_people(self) -> bool:
@@ -72,11 +74,11 @@ class Budget:
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """How much mail is worked on, against loops that nobody foresaw and against floods.
+    """How much mail is worked on, against unforeseen loops and floods.
 
-    `answers_per_hour` and `answers_to_sender_per_hour` blow the loop guard; the mail budgets park mail. All
-    are counted apart for mail that is proven to be the sender's and for mail that is not: what a
-    stranger writes in a customer's name uses up nothing of the customer's.
+    `answers_per_hour` and `answers_to_sender_per_hour` trip the loop guard; above the mail limits, mail
+    is throttled. Mail that is proven to be the sender's is counted apart from mail that is not, so that
+    a stranger who writes in a customer's name uses up nothing of the customer's.
     """
 
     answers_per_hour: int = 6

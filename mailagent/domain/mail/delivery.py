@@ -127,7 +127,7 @@ class Bounce:
     def of(self, address: str) -> tuple[FailedRecipient, ...] | None:
         """Return what it says of an address; None if it speaks of others only.
 
-        A bounce that names nobody speaks of whoever the returned mail was for.
+        A bounce without recipients is about the recipient of the returned mail.
         """
         named = [one for one in self.recipients if one.address or one.original]
         if not named:

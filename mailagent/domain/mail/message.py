@@ -54,12 +54,12 @@ class OutboundStatus(StrEnum):
     SENDING = "sending"  # written before the vendor is called: after a crash, look it up
     SENT = "sent"
     FAILED = "failed"  # the vendor will not take it
-    UNKNOWN = "unknown"  # nobody can tell any more; a person was told
+    UNKNOWN = "unknown"  # it cannot be found out any more; a person was told
     UNDELIVERED = "undelivered"  # the vendor took it, its recipient did not get it
 
     @property
     def lost(self) -> bool:
-        """Whether nobody may count on the mail having been read: a person must hear of it."""
+        """Whether the mail was perhaps never read, so that a person must hear of it."""
         return self in (OutboundStatus.FAILED, OutboundStatus.UNKNOWN, OutboundStatus.UNDELIVERED)
 
 
@@ -147,7 +147,7 @@ class InboundMail:
 
     @property
     def awaits_agent(self) -> bool:
-        """Whether the agent is to answer it: nobody has, and no draft of an answer waits."""
+        """Whether the agent has to answer it: it is unanswered, and no draft of an answer waits."""
         return self.status is MailStatus.UNANSWERED and self.draft_id is None
 
 
@@ -272,7 +272,7 @@ def left_out(body: str, new_text: str) -> str:
 
 
 def confirm_code(token: str) -> str:
-    """Return the six digits that whoever got a mail with this confirm token is asked to send back.
+    """Return the six digits that the reader of a mail with this confirm token is asked to send back.
 
     An automatic answer, or a plain "that was not me", goes to the same address without them.
     """

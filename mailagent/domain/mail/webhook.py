@@ -8,7 +8,7 @@ from datetime import datetime
 USUAL_HOURS = 24
 MOST_HOURS = 96
 
-# A clock that is wrong by more is ours or SendGrid's; nobody can record a request of the future.
+# A clock that is wrong by more is ours or SendGrid's; a request of the future cannot have been recorded.
 AHEAD_SECONDS = 3600
 
 

@@ -55,7 +55,7 @@ def receive(connection: sa.Connection, mail: ParsedMail, mail_id: str, now: date
 
 def _pass_over(connection: sa.Connection, mail: ParsedMail, ask: ApprovalRequest) -> str | None:
     """Have somebody else asked instead of a manager whose mailbox says that they are away. Forged, it
-    does no more than that: whoever was asked may still decide."""
+    does no more than that: the manager who was asked may still decide."""
     theirs = person_of(mail.from_address) == person_of(ask.manager_email)
     if not theirs or mail.kind_reason == READ_RECEIPT:
         return None
@@ -112,8 +112,8 @@ def _hear(
 def _refuse(
     connection: sa.Connection, mail: ParsedMail, ask: ApprovalRequest, refund: Refund
 ) -> str:
-    """Tell the manager, once for a request, of a reply that is not provably theirs. Whoever wrote it is
-    told nothing."""
+    """Tell the manager, once for a request, of a reply that is not provably theirs. Its sender gets no
+    answer."""
     reason = "not provably from the manager who was asked; nothing was recorded"
     notice = mailers.Notice(
         f"unproven:{ask.approval_id}:{ask.question.value}",

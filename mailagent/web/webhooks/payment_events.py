@@ -1,5 +1,8 @@
-"""What follows from a word of the payment gateway's: rows, and a wake-up. Never that a refund is paid: its
-own run asks the gateway. The words come in any order, and more than once."""
+"""What follows from an event of the payment gateway: rows, and a wake-up.
+
+An event never marks a refund as paid: the refund's own run asks the gateway. Events come in any order, and
+more than once.
+"""
 
 from __future__ import annotations
 
@@ -85,8 +88,8 @@ def _take_back(connection: sa.Connection, refund: Refund, told: GatewayRefund, a
 
 
 def _enqueue(connection: sa.Connection, refund: Refund, again: str) -> None:
-    """Make the refund's run look. One that has seen its end, and is only writing of it, looks no more:
-    what is to be told then is for a run of its own."""
+    """Make the refund's run look at its rows. A run that is already writing the outcome does not look again,
+    so later news gets a run of its own."""
     client = services.current().workflow_client
     looks_after = None
     if refund.status is RefundStatus.APPROVED:

@@ -170,7 +170,7 @@ def _why_throttled(
 
 
 def _why_unconfirmed(connection: sa.Connection, mail: ParsedMail, now: datetime) -> str | None:
-    """Ask nobody twice a day to confirm an address: somebody else may use us to write there.
+    """Ask an address at most once a day to confirm itself: somebody else may use us to write there.
 
     The caller leaves out mail to a reply address, which only our own mail to that mailbox names.
     """
