@@ -222,7 +222,6 @@ ATTRIBUTIONS = {
     "zoho": "---- On Tue, 03 Nov 2026 10:12:33 +0100 The Shop <support@shop.example> wrote ----",
     "mail.ru": "Вторник, 3 ноября 2026, 10:12 +03:00 от The Shop <support@shop.example>:",
     "yandex": '03.11.2026, 10:12, "The Shop" <support@shop.example>:',
-    "groupwise": ">>> The Shop <support@shop.example> 11/3/2026 10:12 AM >>>",
     "notes de": "The Shop <support@shop.example> schrieb am 03.11.2026 10:12:33:",
     "proton": "------- Original Message -------\n"
     "On Tuesday, November 3rd, 2026 at 10:12 AM, The Shop <support@shop.example> wrote:",

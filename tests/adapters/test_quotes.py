@@ -19,11 +19,11 @@ from tests.adapters.quotes import (
     quoted,
 )
 
-# Of these three no line is ever wrapped.
+# Of these two no line is ever wrapped.
 NAMED = {
     name: " ".join(text.split())
     for name, text in (ATTRIBUTIONS | MORE_ATTRIBUTIONS).items()
-    if name not in {"zoho", "groupwise", "proton"}
+    if name not in {"zoho", "proton"}
 }
 HISTORIES = [quoted(OURS), OURS]
 

@@ -47,7 +47,6 @@ _REPLY_ABOVE = re.compile(
     r"[^.!?]{0,10}\b(?:this|the|dieser|diese|cette|esta|questa|deze|denna)\b[^.!?]{0,20}"
     r"\b(?:line|linie|zeile|ligne|línea|linea|riga|linha|lijn|regel)\b"
 )
-_REPLY_ABOVE_MIN_LENGTH = 12
 _REPLY_ABOVE_WITHIN = re.compile(
     r"(?<=\S) (?=[-#]{2,9} ?(?:please )?(?:type your )?reply above this line)", re.IGNORECASE
 )
@@ -98,7 +97,7 @@ def next_text(lines: Sequence[str], at: int) -> int:
 
 def is_reply_above(line: str) -> bool:
     """Whether a line is a help desk's "reply above this line", in its many wordings."""
-    return len(line) >= _REPLY_ABOVE_MIN_LENGTH and bool(_REPLY_ABOVE.match(line))
+    return bool(_REPLY_ABOVE.match(line))
 
 
 def split_line(line: str) -> list[str]:
@@ -132,7 +131,6 @@ def _dashed(line: str) -> re.Match[str] | None:
 # we do not know are recognised by those.
 
 ATTRIBUTION_MAX_LINES = 5
-ATTRIBUTION_MAX_LENGTH = 400
 
 _ADDRESS = re.compile(r"[<(\[\"]?[^\s<>()\[\]\"]{1,100}@[^\s<>()\[\]\"]{2,200}")
 _BRACKETED_ADDRESS = re.compile(
@@ -169,9 +167,6 @@ _DATE_FIRST = re.compile(
 _WITHIN = re.compile(rf"(?<=\S)(?:\s|-{{2,3}}\s?)(?={_OPENING}{_FULL_DATE})", re.IGNORECASE)
 # "Tess <support@shop.example> hat", and then a date: its attribution began before that.
 _AUTHOR_BEFORE = re.compile(r"@[^\s<>]{1,190}[>)\]],?(?:\s\w+){0,2}\Z")
-# GroupWise: `>>> Tess 11/3/2026 10:12 AM >>>`
-_GROUPWISE = re.compile(r">{3} .{3,200}\d.{0,100} >{3}\Z")
-_COLON = re.compile("[:：]")
 _COLON_ENDS = (":", "：", "--", ":*", ":_", ":**")
 _BRACKETS = (">", ")", "]")
 _VERBS = frozenset(words.WROTE)
@@ -180,8 +175,6 @@ _ME = frozenset(words.FIRST_PERSON)
 
 def attribution_end(lines: Sequence[str], at: int) -> int | None:
     """Return where the attribution that begins on line `at` ends, or None if there is none."""
-    if is_groupwise(lines[at]):
-        return at + 1
     ends = list(_line_ends(lines, at))
     with_colon = next((end for end in ends if lines[end - 1].endswith(_COLON_ENDS)), None)
     if with_colon:
@@ -189,11 +182,6 @@ def attribution_end(lines: Sequence[str], at: int) -> int | None:
     if not ends or not _DATE_FIRST.match(_joined(lines, at, ends[-1])):
         return None
     return next((end for end in ends if _is_without_colon(lines, at, end)), None)
-
-
-def is_groupwise(line: str) -> bool:
-    """Whether a line is what GroupWise writes above a quote."""
-    return bool(_GROUPWISE.match(line[:MARK_MAX_LENGTH].rstrip()))
 
 
 def has_address(line: str) -> bool:
@@ -224,7 +212,7 @@ def _line_ends(lines: Sequence[str], at: int) -> Iterator[int]:
             return
         in_brackets += line.count("<") - line.count(">")
         length += len(line) + 1
-        if length > ATTRIBUTION_MAX_LENGTH:
+        if length > MARK_MAX_LENGTH:
             return
         yield index + 1
 
@@ -240,7 +228,7 @@ def _quote_follows(lines: Sequence[str], at: int) -> bool:
 
 def _goes_on_behind_its_colon(text: str) -> bool:
     """Whether somebody wrote on behind the colon that ends an attribution: one behind the verb or a bracket."""
-    for colon in _COLON.finditer(text):
+    for colon in re.finditer("[:：]", text):
         before = text[: colon.start()].rstrip()
         if before.endswith(_BRACKETS) or _ends_in_verb(before):
             return colon.end() < len(text)
@@ -301,10 +289,8 @@ def _belongs(lines: Sequence[str], at: int, end: int) -> bool:
         return False
     if _DATE_FIRST.match(text):
         return not _names_author(rest) or bool(_CLOCK.search(text))
-    named = _BRACKETED_ADDRESS.search(line)
-    return bool(named and _HAS_FULL_DATE.search(text) and _CLOCK.search(text)) and not has_address(
-        rest
-    )
+    named = _BRACKETED_ADDRESS.search(line) and not has_address(rest)
+    return bool(named and _HAS_FULL_DATE.search(text) and _CLOCK.search(text))
 
 
 def _names_author(text: str) -> bool:

@@ -14,7 +14,6 @@ from mailagent.adapters.mime.quote_marks import (
     Mark,
     find_mark,
     is_forwarded_line,
-    is_groupwise,
     is_reply_above,
     next_text,
     plain_line,
@@ -101,9 +100,7 @@ def _is_quoted(line: str) -> bool:
     """Whether a line begins with a quote sign; mailbox files write `>From` for a plain `From`."""
     if not line.lstrip(" \t\u00a0\ufeff").startswith(QUOTE_SIGNS):
         return False
-    return not (
-        line.startswith(">From ") or is_groupwise(line) or _SHOUTED.match(line[:400].strip())
-    )
+    return not (line.startswith(">From ") or _SHOUTED.match(line[:400].strip()))
 
 
 def _is_wrapped_quote(lines: Sequence[str], quoted: Sequence[bool], at: int) -> bool:
