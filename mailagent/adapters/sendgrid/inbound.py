@@ -84,11 +84,7 @@ def parse_request(
     form = parse_form(content_type, body)
     if form is None or not form.fields:
         why = "is not multipart/form-data" if form is None else "has no fields"
-        return ParsedMail(
-            kind=MailKind.MALFORMED,
-            kind_reason=f"the request {why}",
-            dedup_key=request_key(body),
-        )
+        return _unreadable(body, f"the request {why}")
     envelope, message = _parse_envelope(form), read_message(form)
     headers, authors = message.headers, message.authors
     readable = (mailbox for mailbox in authors if mailbox.address)
@@ -127,6 +123,10 @@ def parse_request(
         if kind is MailKind.BOUNCE
         else None,
     )
+
+
+def _unreadable(body: bytes, reason: str) -> ParsedMail:
+    return ParsedMail(kind=MailKind.MALFORMED, kind_reason=reason, dedup_key=request_key(body))
 
 
 def _parse_envelope(form: FormData) -> _Envelope:

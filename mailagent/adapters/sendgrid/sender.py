@@ -44,6 +44,10 @@ _ACTIVITY_ASKED_AGAIN_SECONDS = 6 * 3600.0
 KEEP_ALIVE_SECONDS = 5.0
 _IDLE_CONNECTIONS = 16
 
+# Fields of a mail that become header lines.
+_HEADER_FIELDS = (
+    "outbound_id to_address from_address subject message_id reply_to in_reply_to references auto_submitted"
+).split()
 # RFC 5322 section 2.1.1: a line has at most 998 characters, the header's name among them.
 _HEADER_LENGTH = 900
 
@@ -125,19 +129,9 @@ class MailSender:
 
 def _problem(mail: OutboundMail) -> str | None:
     """Return why this mail cannot be sent: a field that would inject a header line, or a bad Message-ID."""
-    fields = {
-        "outbound_id": (mail.outbound_id,),
-        "to_address": (mail.to_address,),
-        "from_address": (mail.from_address,),
-        "subject": (mail.subject,),
-        "message_id": (mail.message_id,),
-        "reply_to": (mail.reply_to or "",),
-        "in_reply_to": (mail.in_reply_to or "",),
-        "references": mail.references,
-        "auto_submitted": (mail.auto_submitted,),
-    }
-    for field, values in fields.items():
-        if any(_CONTROL.search(value) for value in values):
+    for field in _HEADER_FIELDS:
+        value = getattr(mail, field) or ""
+        if _CONTROL.search(value if isinstance(value, str) else "".join(value)):
             return f"{field} has a line break or control character in it; take it out of the row"
     if not _is_message_id(mail.message_id):
         return f"message_id {mail.message_id!r} is not of the form id@domain"
