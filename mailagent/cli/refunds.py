@@ -6,7 +6,6 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 import click
-import sqlalchemy as sa
 from flask import current_app
 
 from mailagent import services
@@ -24,10 +23,10 @@ from mailagent.domain.money import Money
 from mailagent.domain.refunds.payment import ListingProblem
 from mailagent.domain.refunds.reconciliation import Difference, Kind, OurPart, compare
 from mailagent.domain.refunds.refund import Refund
-from mailagent.store.database import Row
-from mailagent.store.refunds import approvals, external_refunds, gateway_events, refund_payments
+from mailagent.store.refunds import approvals, external_refunds, gateway_events
 from mailagent.store.refunds import refunds as store
 from mailagent.store.refunds.gateway_events import KNOWN
+from mailagent.store.refunds.refund_payments import Part
 from mailagent.web.webhooks.payment_events import follow_refund
 
 if TYPE_CHECKING:  # slow to import: pydantic
@@ -162,28 +161,22 @@ def _differences(payment_ids: list[str]) -> tuple[list[Difference], list[str]]:
             continue
         # Read our rows after the gateway's answer: what we recorded meanwhile is no difference.
         with live.database.snapshot() as connection:
-            ours = _ours(connection, payment_id)
+            ours = [
+                _part(part) for part in external_refunds.list_named_parts(connection, payment_id)
+            ]
         found += compare(payment_id, ours, theirs)
     return found, problems
 
 
-def _ours(connection: sa.Connection, payment_id: str) -> list[OurPart]:
-    rows = [
-        *refund_payments.list_payments_of(connection, payment_id),
-        *external_refunds.list_of_payment(connection, payment_id),
-    ]
-    return [_part(row) for row in rows]
-
-
-def _part(row: Row) -> OurPart:
-    returned = row.returned_at is not None and row.state == "done"
+def _part(part: Part) -> OurPart:
+    returned = part.returned_at is not None and part.state == "done"
     return OurPart(
-        refund_id=row.refund_id,
-        order_id=row.order_id,
-        amount=Money(row.amount_minor, row.currency),
-        state="returned" if returned else row.state,
-        key=row.idempotency_key,
-        reference=row.reference,
+        refund_id=part.refund_id,
+        order_id=part.order_id,
+        amount=Money(part.amount_minor, part.currency),
+        state="returned" if returned else part.state,
+        key=part.idempotency_key,
+        reference=part.reference,
     )
 
 

@@ -11,6 +11,7 @@ from datetime import datetime
 
 import sqlalchemy as sa
 
+from mailagent.domain.money import Money
 from mailagent.domain.refunds.payment import (
     GatewayRefund,
     RefundedTotal,
@@ -19,6 +20,8 @@ from mailagent.domain.refunds.payment import (
 )
 from mailagent.store import schema
 from mailagent.store.database import Row, columns_of, insert_once
+from mailagent.store.refunds import refund_payments
+from mailagent.store.refunds.refund_payments import Part
 
 _external, _payments, _refunds = schema.external_refunds, schema.refund_payments, schema.refunds
 
@@ -113,51 +116,29 @@ def record_sum(
     known = connection.scalar(
         sa.select(_external.c.amount_minor).where(_external.c.reference == reference)
     )
-    minor = total.amount.minor - _named_minor(connection, total, order_id, payment_id)
+    # Our refunds, also those under way, and external ones. The total may be older than a failure we know of.
+    named = sum(
+        part.amount_minor
+        for part in refund_payments.list_parts(connection, order_id=order_id)
+        if part.payment_id == payment_id
+        and part.gateway in (None, total.gateway)
+        and part.reference != reference
+        and part.counts(at=total.at)
+    )
+    minor = total.amount.minor - named
     if minor <= (known or 0):
         return 0
     connection.execute(_external.delete().where(_external.c.reference == reference))
-    connection.execute(
-        _external.insert().values(
-            reference=reference,
-            gateway=total.gateway,
-            order_id=order_id,
-            payment_id=payment_id,
-            amount_minor=minor,
-            currency=total.amount.currency,
-            seen_at=now,
-        )
+    _insert(
+        connection,
+        GatewayRefund(
+            reference, total.gateway, (), Money(minor, total.amount.currency), RefundState.SETTLED
+        ),
+        order_id,
+        payment_id,
+        now,
     )
     return minor
-
-
-def _named_minor(
-    connection: sa.Connection, total: RefundedTotal, order_id: str, payment_id: str
-) -> int:
-    """Return what of a total is known by name: our refunds, also those under way, and external ones. The
-    total may be older than a failure that we know of."""
-
-    def counted(returned_at: sa.ColumnElement[datetime]) -> sa.ColumnElement[bool]:
-        return sa.or_(returned_at.is_(None), returned_at > total.at)
-
-    ours = (
-        sa.select(sa.func.sum(_payments.c.amount_minor))
-        .join(_refunds, _refunds.c.refund_id == _payments.c.refund_id)
-        .where(
-            _refunds.c.order_id == order_id,
-            _payments.c.payment_id == payment_id,
-            _payments.c.state != "refused",
-            counted(_payments.c.returned_at),
-        )
-    )
-    external = sa.select(sa.func.sum(_external.c.amount_minor)).where(
-        _external.c.order_id == order_id,
-        _external.c.payment_id == payment_id,
-        _external.c.gateway == total.gateway,
-        _external.c.reference != reference_of(_SUM, order_id, payment_id),
-        counted(_external.c.returned_at),
-    )
-    return sum(int(connection.scalar(query) or 0) for query in (ours, external))
 
 
 def _subtract_from_sum(
@@ -174,58 +155,45 @@ def _subtract_from_sum(
 # --- read -----------------------------------------------------------------------------------------
 
 
-def given_back_minor(connection: sa.Connection, order_id: str) -> int:
-    """Return what was refunded elsewhere of an order, in minor units: as the gateway reported, and as
-    the shop's record of the order says."""
-    query = sa.select(sa.func.sum(_external.c.amount_minor)).where(
-        _external.c.order_id == order_id, _external.c.returned_at.is_(None)
+def sum_elsewhere(order_id: str | sa.ColumnElement[str]) -> sa.ScalarSelect[int]:
+    """Return the expression for what was refunded elsewhere of an order, in minor units: as the gateway
+    reported, and as the shop's record of the order says."""
+    return (
+        sa.select(sa.func.coalesce(sa.func.sum(_external.c.amount_minor), 0))
+        .where(_external.c.order_id == order_id, _external.c.returned_at.is_(None))
+        .scalar_subquery()
     )
-    return int(connection.scalar(query) or 0)
+
+
+def given_back_minor(connection: sa.Connection, order_id: str) -> int:
+    return int(connection.scalar(sa.select(sum_elsewhere(order_id))) or 0)
 
 
 def has_reported(connection: sa.Connection, order_id: str) -> bool:
     """Return whether the gateway reported an external refund of an order."""
-    query = sa.select(sa.literal(1)).where(
-        _external.c.order_id == order_id, _external.c.gateway != ORDER_RECORD
-    )
-    return connection.scalar(query.limit(1)) is not None
+    parts = refund_payments.list_parts(connection, order_id=order_id)
+    return any(part.gateway not in (None, ORDER_RECORD) for part in parts)
 
 
 def known_by_payment(connection: sa.Connection, order_id: str) -> Counter[str]:
     """Return what each payment of an order refunded by our refunds, or as the gateway reported, in minor
     units."""
-    ours = (
-        sa.select(_payments.c.payment_id, _payments.c.amount_minor)
-        .join(_refunds, _refunds.c.refund_id == _payments.c.refund_id)
-        .where(_refunds.c.order_id == order_id, _payments.c.state == "done")
-        .where(_payments.c.returned_at.is_(None))
+    parts = refund_payments.list_parts(connection, order_id=order_id)
+    return refund_payments.sum_by_payment(
+        part
+        for part in parts
+        if part.counts() and part.state == "done" and part.gateway != ORDER_RECORD
     )
-    reported = sa.select(_external.c.payment_id, _external.c.amount_minor).where(
-        _external.c.order_id == order_id,
-        _external.c.gateway != ORDER_RECORD,
-        _external.c.returned_at.is_(None),
-    )
-    known = Counter[str]()
-    for payment_id, minor in connection.execute(ours.union_all(reported)):
-        known[payment_id] += minor
-    return known
 
 
-def list_of_payment(connection: sa.Connection, payment_id: str) -> Sequence[Row]:
-    """Return the external refunds of a payment that the gateway named, also those that came back, with the
-    columns of `refund_payments.list_payments_of`."""
-    no_text = sa.cast(sa.null(), sa.Text)
-    query = sa.select(
-        _external,
-        no_text.label("refund_id"),
-        no_text.label("idempotency_key"),
-        sa.literal("done").label("state"),
-    ).where(
-        _external.c.payment_id == payment_id,
-        _external.c.gateway != ORDER_RECORD,
-        ~_external.c.reference.startswith(f"{_SUM}:"),
-    )
-    return connection.execute(query.order_by(_external.c.reference)).all()
+def list_named_parts(connection: sa.Connection, payment_id: str) -> list[Part]:
+    """Return the parts of a payment that the gateway can name: all but totals and the order's own record."""
+    return [
+        part
+        for part in refund_payments.list_parts(connection, payment_ids=[payment_id])
+        if part.gateway is None
+        or (part.gateway != ORDER_RECORD and not f"{part.reference}".startswith(f"{_SUM}:"))
+    ]
 
 
 def list_payments_named(connection: sa.Connection, payment_ids: Sequence[str]) -> Sequence[Row]:

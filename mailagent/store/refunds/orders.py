@@ -16,17 +16,10 @@ from mailagent.domain.money import Money
 from mailagent.domain.refunds.order import Order, OrderLine, OrderStatus, Payment
 from mailagent.store import schema
 from mailagent.store.database import Row, from_row
-from mailagent.store.refunds.external_refunds import ORDER_RECORD
+from mailagent.store.refunds.external_refunds import ORDER_RECORD, sum_elsewhere
 
 _orders, _lines, _payments = schema.orders, schema.order_lines, schema.order_payments
 _refunds, _external = schema.refunds, schema.external_refunds
-
-# What was refunded of an order outside mailagent, for a query of the order.
-REFUNDED_ELSEWHERE = (
-    sa.select(sa.func.coalesce(sa.func.sum(_external.c.amount_minor), 0))
-    .where(_external.c.order_id == _orders.c.order_id, _external.c.returned_at.is_(None))
-    .scalar_subquery()
-)
 
 # The first half of the keys of our advisory locks. DBOS uses other keys.
 _CUSTOMER, _SHOP, _PAYMENT = 0x6D61_0001, 0x6D61_0002, 0x6D61_0003
@@ -53,9 +46,9 @@ def find_of_conversation(
     Returns None for another customer's order, as for one that does not exist.
     """
     for spelling in _spellings(order_id):
-        query = sa.select(_orders, REFUNDED_ELSEWHERE.label("elsewhere_minor")).where(
-            _orders.c.order_id == spelling, _is_of_conversation(conversation_id)
-        )
+        query = sa.select(
+            _orders, sum_elsewhere(_orders.c.order_id).label("elsewhere_minor")
+        ).where(_orders.c.order_id == spelling, _is_of_conversation(conversation_id))
         rows = connection.execute(query).all()
         if rows:
             return with_parts(connection, rows)[0], int(rows[0].elsewhere_minor)
@@ -86,7 +79,7 @@ def list_names(connection: sa.Connection, email: str, limit: int) -> set[str]:
 
 def taken_minor(connection: sa.Connection, order_id: str) -> int:
     """Return what refunds hold of an order or was refunded elsewhere, in minor units."""
-    query = sa.select(_orders.c.held_minor + REFUNDED_ELSEWHERE)
+    query = sa.select(_orders.c.held_minor + sum_elsewhere(_orders.c.order_id))
     return int(connection.scalar(query.where(_orders.c.order_id == order_id)) or 0)
 
 

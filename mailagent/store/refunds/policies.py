@@ -12,6 +12,7 @@ from mailagent.domain.refunds.policy_rules import Granted
 from mailagent.domain.refunds.refund import HOLDING, RefundStatus
 from mailagent.store import audit, schema
 from mailagent.store.database import insert_once
+from mailagent.store.refunds import refund_payments
 
 _versions, _refunds, _payments = schema.policy_versions, schema.refunds, schema.refund_payments
 
@@ -71,11 +72,7 @@ def _granted(
     """Count the refunds in all currencies, and add up the money in one."""
     part_paid = (
         sa.select(sa.func.coalesce(sa.func.sum(_payments.c.amount_minor), 0))
-        .where(
-            _payments.c.refund_id == _refunds.c.refund_id,
-            _payments.c.state == "done",
-            _payments.c.returned_at.is_(None),
-        )
+        .where(_payments.c.refund_id == _refunds.c.refund_id, refund_payments.PAID)
         .scalar_subquery()
     )
     held = sa.case(

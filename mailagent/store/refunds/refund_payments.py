@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
@@ -17,6 +18,9 @@ from mailagent.store.database import Row
 
 _refunds, _payments = schema.refunds, schema.refund_payments
 _external = schema.external_refunds
+
+# What the gateway has refunded, and what did not come back to the shop later.
+PAID = sa.and_(_payments.c.state == "done", _payments.c.returned_at.is_(None))
 
 
 def intend_payment(
@@ -49,41 +53,69 @@ def find_payment(connection: sa.Connection, key: str) -> Row | None:
     return connection.execute(query).one_or_none()
 
 
-def list_payments_of(connection: sa.Connection, payment_id: str) -> Sequence[Row]:
-    """Return the intents of one payment for any refund, with the refund's currency and order."""
-    return connection.execute(
-        sa.select(_payments, _refunds.c.order_id, _refunds.c.currency)
-        .join(_refunds, _refunds.c.refund_id == _payments.c.refund_id)
-        .where(_payments.c.payment_id == payment_id)
-        .order_by(_payments.c.idempotency_key)
-    ).all()
+@dataclass(frozen=True, slots=True)
+class Part:
+    """What a payment gave back or is about to: by a refund of ours, or outside mailagent.
+
+    A part from outside has no `refund_id` and no `idempotency_key`, and `gateway` says who reported it.
+    """
+
+    order_id: str
+    payment_id: str
+    currency: str
+    amount_minor: int
+    state: str
+    reference: str | None
+    returned_at: datetime | None
+    refund_id: str | None
+    idempotency_key: str | None
+    gateway: str | None
+
+    def counts(self, at: datetime | None = None) -> bool:
+        """Return whether the money is gone from the payment or about to go, by what was known at a time."""
+        came_back = self.returned_at is not None and (at is None or self.returned_at <= at)
+        return self.state != "refused" and not came_back
 
 
-def list_refunded(connection: sa.Connection, order: Order) -> Sequence[Row]:
-    """Return every refund of an order's payments that was paid or is under way: `order_id`, `payment_id`,
-    `amount_minor`. Include refunds made elsewhere, and those of other orders that name the payments."""
-    ids = [payment.payment_id for payment in order.payments]
+def list_parts(
+    connection: sa.Connection, *, order_id: str | None = None, payment_ids: Sequence[str] = ()
+) -> list[Part]:
+    """Return all parts of one order, or of these payments on any order that names them."""
+
+    def here(order: sa.Column[str], payment: sa.Column[str]) -> sa.ColumnElement[bool]:
+        return payment.in_(payment_ids) if order_id is None else order == order_id
+
+    none = sa.cast(sa.null(), sa.Text)
     ours = (
-        sa.select(_refunds.c.order_id, _payments.c.payment_id, _payments.c.amount_minor)
-        .join(_refunds, _refunds.c.refund_id == _payments.c.refund_id)
-        .where(
-            _payments.c.payment_id.in_(ids),
-            _payments.c.state != "refused",
-            _payments.c.returned_at.is_(None),
+        sa.select(
+            _refunds.c.order_id, _payments.c.payment_id, _refunds.c.currency, _payments.c.amount_minor,
+            _payments.c.state, _payments.c.reference, _payments.c.returned_at,
+            _payments.c.refund_id, _payments.c.idempotency_key, none.label("gateway"),
         )
-    )
+        .join(_refunds, _refunds.c.refund_id == _payments.c.refund_id)
+        .where(here(_refunds.c.order_id, _payments.c.payment_id))
+    )  # fmt: skip
     external = sa.select(
-        _external.c.order_id, _external.c.payment_id, _external.c.amount_minor
-    ).where(_external.c.payment_id.in_(ids), _external.c.returned_at.is_(None))
-    return connection.execute(ours.union_all(external)).all()
+        _external.c.order_id, _external.c.payment_id, _external.c.currency, _external.c.amount_minor,
+        sa.literal("done"), _external.c.reference, _external.c.returned_at,
+        none, none, _external.c.gateway,
+    ).where(here(_external.c.order_id, _external.c.payment_id))  # fmt: skip
+    return [Part(*row) for row in connection.execute(ours.union_all(external))]
 
 
-def refunded_by_payment(connection: sa.Connection, order: Order) -> Counter[str]:
-    """Add up `list_refunded` for each payment, in minor units."""
-    refunded = Counter[str]()
-    for row in list_refunded(connection, order):
-        refunded[row.payment_id] += row.amount_minor
-    return refunded
+def list_refunded(connection: sa.Connection, order: Order) -> list[Part]:
+    """Return what was refunded of an order's payments or is under way, also elsewhere and for other orders
+    that name these payments."""
+    payment_ids = [payment.payment_id for payment in order.payments]
+    return [part for part in list_parts(connection, payment_ids=payment_ids) if part.counts()]
+
+
+def sum_by_payment(parts: Iterable[Part]) -> Counter[str]:
+    """Return the sum of the parts of each payment, in minor units."""
+    found = Counter[str]()
+    for part in parts:
+        found[part.payment_id] += part.amount_minor
+    return found
 
 
 def record_payment(connection: sa.Connection, key: str, state: str, **values: Any) -> None:
@@ -104,11 +136,7 @@ def mark_returned(connection: sa.Connection, key: str, now: datetime, why: str |
     """Record that a refund that was done has failed after all; return whether that was new."""
     marked = connection.execute(
         _payments.update()
-        .where(
-            _payments.c.idempotency_key == key,
-            _payments.c.returned_at.is_(None),
-            _payments.c.state == "done",
-        )
+        .where(_payments.c.idempotency_key == key, PAID)
         .values(returned_at=now, problem=why)
     )
     return marked.rowcount > 0

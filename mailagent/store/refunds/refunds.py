@@ -144,35 +144,34 @@ def _list(connection: sa.Connection, query: sa.Select[Any]) -> tuple[Refund, ...
 
 def _from_rows(connection: sa.Connection, rows: Sequence[Row]) -> tuple[Refund, ...]:
     failed = {row.refund_id for row in rows if row.status == RefundStatus.FAILED.value}
-    came_back = _payments.c.returned_at.is_not(None)
-    part_paid = _sum_done(connection, failed, ~came_back)
-    returned = _sum_done(connection, failed, came_back)
+    done = _sum_done(connection, failed) if failed else {}
     return tuple(
-        _refund(list(lines), part_paid.get(refund_id), returned.get(refund_id))
+        _refund(list(lines), done.get(refund_id))
         for refund_id, lines in groupby(rows, key=lambda row: str(row.refund_id))
     )
 
 
-def _sum_done(
-    connection: sa.Connection, refund_ids: set[str], where: sa.ColumnElement[bool]
-) -> dict[str, int]:
-    """Add up the payments of each refund that the gateway has done, in minor units."""
-    if not refund_ids:
-        return {}
+def _sum_done(connection: sa.Connection, refund_ids: set[str]) -> dict[str, Row]:
+    """Add up, in minor units, what the gateway paid of each refund, and what of that came back."""
+    came_back, total = _payments.c.returned_at.is_not(None), sa.func.sum(_payments.c.amount_minor)
     query = (
-        sa.select(_payments.c.refund_id, sa.func.sum(_payments.c.amount_minor))
-        .where(_payments.c.refund_id.in_(sorted(refund_ids)), _payments.c.state == "done", where)
+        sa.select(
+            _payments.c.refund_id,
+            total.filter(~came_back).label("part_paid"),
+            total.filter(came_back).label("returned"),
+        )
+        .where(_payments.c.refund_id.in_(sorted(refund_ids)), _payments.c.state == "done")
         .group_by(_payments.c.refund_id)
     )
-    return {refund_id: int(minor) for refund_id, minor in connection.execute(query)}
+    return {row.refund_id: row for row in connection.execute(query)}
 
 
-def _refund(rows: Sequence[Row], part_paid_minor: int | None, returned_minor: int | None) -> Refund:
+def _refund(rows: Sequence[Row], done: Row | None) -> Refund:
     row = rows[0]
     lines = [each for each in rows if each.line_no is not None]
 
     def money(minor: int | None) -> Money | None:
-        return None if minor is None else Money(minor, row.currency)
+        return Money(int(minor), row.currency) if minor else None
 
     return from_row(
         Refund,
@@ -186,8 +185,8 @@ def _refund(rows: Sequence[Row], part_paid_minor: int | None, returned_minor: in
         reason=RefundReason(row.reason),
         status=RefundStatus(row.status),
         policy_reasons=tuple(row.policy_reasons),
-        part_paid=money(part_paid_minor),
-        returned=money(returned_minor),
+        part_paid=money(done.part_paid) if done else None,
+        returned=money(done.returned) if done else None,
     )
 
 

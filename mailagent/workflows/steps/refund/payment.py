@@ -138,7 +138,7 @@ def _stopped(order: Order, refund: Refund, asked_by: str) -> str | None:
 def _write_intents(connection: sa.Connection, refund: Refund, order: Order) -> list[Row] | str:
     """Record how much each payment gives back, and return the rows; or return why it cannot be paid."""
     orders.lock_payments(connection, order)
-    earlier = refund_payments.refunded_by_payment(connection, order)
+    earlier = refund_payments.sum_by_payment(refund_payments.list_refunded(connection, order))
     try:
         parts = split_over_payments(order, refund.amount, earlier)
     except ValueError as problem:
