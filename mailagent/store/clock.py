@@ -1,7 +1,7 @@
-"""One clock for all processes: the database's. Dates are compared by it, whatever the machines' own say.
+"""One clock for all processes: the database's. Rows get its time, whatever the machines' own clocks show.
 
-It is asked now and then; in between, the time since is measured by a clock that nobody can set. On SQLite
-there is one machine, and its clock is the one. Waits within DBOS go by the machine's all the same.
+PostgreSQL is asked now and then; in between, a clock that nobody can set measures the time since. On SQLite
+there is one machine, and its clock is the one. DBOS's own waits go by the machine's clock.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ import logging
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 import sqlalchemy as sa
@@ -21,26 +20,13 @@ logger = logging.getLogger(__name__)
 
 # A clock drifts by some milliseconds in this time; one that is set is noticed after it.
 ASK_AGAIN_AFTER_SECONDS = 30.0
-# An answer that took longer says too little about when it was given.
-SLOW_SECONDS = 2.0
 # A machine without time synchronisation is off by more than this within weeks.
 SKEW_WORTH_A_WORD = timedelta(seconds=5)
-# A step back of less than this is a correction, and nobody has to see it; a longer one is followed.
+# A smaller step back is a correction and is not shown; a larger one is followed.
 CORRECTION = timedelta(seconds=5)
 
 # Only Linux counts the time that a machine sleeps.
 _UNSETTABLE: int = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
-
-
-_NOW = sa.select(sa.func.clock_timestamp())
-
-
-@dataclass(frozen=True, slots=True)
-class _Reckoning:
-    """What the database's clock showed when the clock that nobody sets showed `elapsed` seconds."""
-
-    at: datetime
-    elapsed: float
 
 
 class DatabaseClock:
@@ -56,57 +42,39 @@ class DatabaseClock:
         machine: Callable[[], datetime],
         elapsed: Callable[[], float],
     ) -> None:
-        self._request, self._machine, self._elapsed = ask, machine, elapsed
+        self._ask, self._machine, self._elapsed = ask, machine, elapsed
         self._asking = threading.Lock()
-        self._failures = 0
         self._asked_at = 0.0
-        self._reckoning: _Reckoning | None = None
+        self._known: tuple[datetime, float] | None = None  # the database's time, and `elapsed` then
         self._told_skew = timedelta(0)
 
     def __call__(self) -> datetime:
         """Return the time. Raises the database's error while the database has never been reached: a wrong
         machine's time must not get into rows."""
-        known = self._reckoning or self._ask_first()
+        at, elapsed_then = self._known or self._learn()
         elapsed_now = self._elapsed()
         if elapsed_now - self._asked_at > ASK_AGAIN_AFTER_SECONDS and self._asking.acquire(False):
             self._asked_at = elapsed_now
             # Beside the caller, who may hold locks and must not wait for a database that is away.
             threading.Thread(target=self._ask_again, name="clock", daemon=True).start()
-        return known.at + timedelta(seconds=elapsed_now - known.elapsed)
-
-    def _ask_first(self) -> _Reckoning:
-        failures = self._failures
-        with self._asking:
-            if self._reckoning is not None:
-                return self._reckoning
-            if self._failures != failures:  # it failed while we waited; it would again
-                raise sa.exc.TimeoutError("the database could not be asked for the time")
-            try:
-                self._reckoning = known = self._reckon()
-                self._asked_at = known.elapsed
-            except Exception:
-                self._failures += 1
-                raise
-            return known
+        return at + timedelta(seconds=elapsed_now - elapsed_then)
 
     def _ask_again(self) -> None:
         try:
-            self._reckoning = self._reckon()
+            self._learn()
         except sa.exc.SQLAlchemyError as problem:
             logger.warning("the database was not asked for the time: %s", type(problem).__name__)
         finally:
             self._asking.release()
 
-    def _reckon(self) -> _Reckoning:
-        """Ask, a second time if the answer was slow, and take it for the middle of the wait."""
-        for _ in range(2):
-            before = self._elapsed()
-            answer = self._request()
-            after = self._elapsed()
-            if after - before < SLOW_SECONDS:
-                break
+    def _learn(self) -> tuple[datetime, float]:
+        """Ask, and take the answer for the middle of the wait."""
+        before = self._elapsed()
+        answer = self._ask()
+        self._asked_at = self._elapsed()
+        self._known = known = answer, (before + self._asked_at) / 2
         self._tell_skew(self._machine() - answer)
-        return _Reckoning(answer, (before + after) / 2)
+        return known
 
     def _tell_skew(self, skew: timedelta) -> None:
         """Log that this machine's clock is wrong, or has become more so, or is right again."""
@@ -140,7 +108,7 @@ def open_clock(database: Database) -> Callable[[], datetime]:
     """Return the one clock of all processes on a database; it is not asked yet."""
     if database.engine.dialect.name == "sqlite":
         return SteadyClock(machine_time)
-    # Without the pool: who asks for the time may hold a connection, as may all others who could give one back.
+    # Without the pool: the caller may hold a connection, and all others may be in use.
     apart = open_database(database.engine.url.render_as_string(hide_password=False), pool_size=0)
     return SteadyClock(DatabaseClock(lambda: ask_database(apart), machine_time, elapsed))
 
@@ -148,7 +116,7 @@ def open_clock(database: Database) -> Callable[[], datetime]:
 def ask_database(database: Database) -> datetime:
     """Return the time by the database's clock."""
     with database.snapshot() as connection:
-        now: datetime = connection.execute(_NOW).scalar_one()
+        now: datetime = connection.execute(sa.select(sa.func.clock_timestamp())).scalar_one()
     return now
 
 
@@ -160,7 +128,7 @@ def find_skew(database: Database) -> timedelta:
 
 
 def tell_skew(skew: timedelta) -> str:
-    """Return, for whoever can set it right, how wrong this machine's clock is."""
+    """Return how wrong this machine's clock is, and what to do."""
     which = "ahead of" if skew > timedelta(0) else "behind"
     return (
         f"this machine's clock is {abs(skew).total_seconds():.0f} s {which} the database's: run a time"
