@@ -14,21 +14,22 @@ from typing import Any, TypeVar
 import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql, sqlite
 
-from mailagent.store.errors import drop_stale_plans, leave_out_details
+from mailagent.store.errors import leave_out_details
 
 Row = sa.Row[*tuple[Any, ...]]
 Record = TypeVar("Record")
+Found = TypeVar("Found")
 
 # DBOS opens the same file with engines of its own, so a writer may have to wait for one of them.
 SQLITE_BUSY_MILLISECONDS = 30_000
 
-# A process that is stopped within a transaction keeps its locks from all others for no longer: shorter than
-# the lease of a worker, so that who takes its runs over does not wait for it.
+# A process that stops within a transaction holds its locks no longer than this. It is shorter than a worker's
+# lease, so that the worker that takes over its runs does not wait for them.
 IDLE_IN_TRANSACTION_SECONDS = 20
 
-# How long a server may say nothing at all: one that lost its power, or its network, closes no connection, and
-# without these the system waits for it for hours. After 10 s of silence it is asked for a heartbeat every
-# 5 s; it is gone after three, or when nothing of ours was acknowledged for 20 s. libpq's names and units.
+# When a silent server counts as gone. One that lost its power or its network closes no connection, and the
+# system would wait for hours. After 10 s of silence it gets a keepalive every 5 s; it is gone after three
+# without an answer, or if nothing was acknowledged for 20 s. libpq's names and units.
 GONE_AFTER = {
     "connect_timeout": 10,
     "keepalives_idle": 10,
@@ -42,7 +43,7 @@ _LIMIT_HERE = sa.select(
     sa.func.set_config("statement_timeout", sa.bindparam("milliseconds", type_=sa.Text), True)
 )
 
-# A connection that was used so lately is taken as it is.
+# A connection that was used more recently is not pinged.
 PING_AFTER_SECONDS = 1.0
 
 END_OF_TIME = datetime.max.replace(tzinfo=UTC)
@@ -119,36 +120,31 @@ def open_database(
     shows the connections as. `pool_seconds`: how long to wait for a free one before TimeoutError. Time-outs
     and keepalives in the URL win over ours.
     """
+    options: dict[str, Any] = {
+        "pool_size": pool_size,
+        "max_overflow": 0,
+        "pool_timeout": pool_seconds,
+    }
+    if pool_size == 0:
+        options = {"poolclass": sa.NullPool}
+    # An error is logged and kept with its run; mail has no place there.
+    options["hide_parameters"] = True
     if url.startswith("sqlite"):
-        engine = sa.create_engine(
-            url,
-            pool_size=pool_size,
-            max_overflow=0,
-            pool_timeout=pool_seconds,
-            hide_parameters=True,
-        )
+        engine = sa.create_engine(url, **options)
         sa.event.listen(engine, "do_connect", _keep_private)
         sa.event.listen(engine, "connect", _set_up_sqlite)
         sa.event.listen(engine, "begin", _begin_sqlite)
-    else:
-        engine = sa.create_engine(
-            url,
-            **_pool(pool_size, pool_seconds),
-            hide_parameters=True,  # an error is logged and kept with its run; mail has no place there
-            connect_args={"application_name": name, **_patience(url)},
-        )
-        if "idle_in_transaction_session_timeout" not in url:
-            sa.event.listen(engine, "connect", _limit_idle_transactions)
-        _ping_after_rest(engine)
-        drop_stale_plans(engine)
-        leave_out_details(engine)
+        return Database(engine)
+    # What stands in `connect_args` would win over the URL.
+    said = sa.make_url(url).query
+    gone_after = {name: value for name, value in GONE_AFTER.items() if name not in said}
+    connect_args = {"application_name": name, **gone_after}
+    engine = sa.create_engine(url, **options, connect_args=connect_args)
+    if "idle_in_transaction_session_timeout" not in url:
+        sa.event.listen(engine, "connect", _limit_idle_transactions)
+    _ping_after_rest(engine)
+    leave_out_details(engine)
     return Database(engine)
-
-
-def _pool(size: int, seconds: float) -> dict[str, Any]:
-    if size == 0:
-        return {"poolclass": sa.NullPool}
-    return {"pool_size": size, "max_overflow": 0, "pool_timeout": seconds}
 
 
 def _ping_after_rest(engine: sa.Engine) -> None:
@@ -170,12 +166,6 @@ def _ping_after_rest(engine: sa.Engine) -> None:
             engine.dialect.do_ping(connection)
         except engine.dialect.loaded_dbapi.Error as error:
             raise sa.exc.DisconnectionError("the server has closed the connection") from error
-
-
-def _patience(url: str) -> dict[str, int]:
-    # What stands here would win over the URL.
-    said = sa.make_url(url).query
-    return {name: value for name, value in GONE_AFTER.items() if name not in said}
 
 
 def _limit_idle_transactions(connection: Any, _record: object) -> None:
@@ -228,6 +218,18 @@ def insert_once(
     insert = postgresql.insert if connection.dialect.name == "postgresql" else sqlite.insert
     once = insert(table).on_conflict_do_nothing(index_elements=key).returning(sa.literal(1))
     return connection.scalar(once, values) is not None
+
+
+def exists(connection: sa.Connection, *where: sa.ColumnElement[bool]) -> bool:
+    """Return whether there is a row for which all conditions hold."""
+    return connection.scalar(sa.select(sa.literal(1)).where(*where).limit(1)) is not None
+
+
+def required(found: Found | None, name: str) -> Found:
+    """Return what was found. Raises LookupError, with the `name` of what was looked for, if it is None."""
+    if found is None:
+        raise LookupError(f"{name} does not exist")
+    return found
 
 
 def from_row(kind: type[Record], row: Row, /, **values: Any) -> Record:

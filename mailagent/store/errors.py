@@ -66,9 +66,9 @@ _READ_ONLY = "25006"
 
 
 def mark_outages() -> None:
-    """Make every engine of this process take these errors for a lost connection: it opens new ones, and DBOS
-    tries to write its records until it can. It knows fewer errors as outages than there are, and a run whose
-    end it cannot record is nobody's: pending, with a worker that lives."""
+    """Make every engine of this process treat these errors as a lost connection: it opens new ones, and DBOS
+    tries again to write its records. DBOS itself counts fewer errors as outages. A run whose end it cannot
+    record would stay pending for ever, because its worker lives."""
     if not sa.event.contains(sa.Engine, "handle_error", _mark):
         sa.event.listen(sa.Engine, "handle_error", _mark)
 
@@ -80,24 +80,6 @@ def _mark(context: sa.engine.ExceptionContext) -> None:
     state = getattr(error.orig, "sqlstate", None)
     no_server = state is None and not isinstance(error.orig, sqlite3.Error) and is_outage(error)
     if no_server or state == _READ_ONLY:
-        context.is_disconnect = True
-
-
-# PostgreSQL's name for what refuses a statement that was prepared before a migration changed the type of a
-# column it returns. The state that it gives, 0A000, has many other meanings, and the words have a language.
-_REFUSES_STALE_PLANS = "RevalidateCachedQuery"
-
-
-def drop_stale_plans(engine: sa.Engine) -> None:
-    """Make an engine take such a refusal for a lost connection: all of its connections were opened before the
-    migration, and are replaced when they are next asked for. So it is an outage that passes with one more
-    try."""
-    sa.event.listen(engine, "handle_error", _mark_stale)
-
-
-def _mark_stale(context: sa.engine.ExceptionContext) -> None:
-    told = getattr(context.original_exception, "diag", None)
-    if told is not None and told.source_function == _REFUSES_STALE_PLANS:
         context.is_disconnect = True
 
 

@@ -347,7 +347,6 @@ sa.Table(
     "rate_limits",
     metadata,
     sa.Column("provider", sa.Text, primary_key=True),
-    sa.Column("starts_at", sa.BigInteger, nullable=False),
     sa.Column("requests_until", sa.BigInteger, nullable=False),
     sa.Column("tokens_until", sa.BigInteger, nullable=False),
 )

@@ -90,11 +90,6 @@ def tokens_of(
     return Tokens(*numbers) if micro_usd is None else Tokens(*numbers, *numbers, micro_usd)
 
 
-def plus(one: Mapping[str, Tokens], other: Mapping[str, Tokens]) -> dict[str, Tokens]:
-    """Add up two uses, each by the model's name."""
-    return {name: one.get(name, Tokens()) + other.get(name, Tokens()) for name in {**one, **other}}
-
-
 def cost_of(use: Iterable[Tokens], prices: TokenPrices | None) -> Decimal | None:
     """Return the cost of a use: the recorded cost, and the rest by `prices`; None if prices are needed and
     missing."""

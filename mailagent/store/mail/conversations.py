@@ -11,7 +11,7 @@ import sqlalchemy as sa
 from mailagent.domain.mail.conversation import Conversation, ConversationStatus
 from mailagent.domain.mail.message import AddressedToken, Door, MailStatus
 from mailagent.store import audit, schema
-from mailagent.store.database import Row, columns_of, from_row
+from mailagent.store.database import Row, columns_of, from_row, required
 from mailagent.store.ids import new_id, new_token
 from mailagent.store.mail import drafts
 
@@ -54,19 +54,13 @@ def find(connection: sa.Connection, conversation_id: str) -> Conversation | None
 
 
 def load(connection: sa.Connection, conversation_id: str) -> Conversation:
-    return _required(find(connection, conversation_id), conversation_id)
+    return required(find(connection, conversation_id), f"conversation {conversation_id}")
 
 
 def lock(connection: sa.Connection, conversation_id: str) -> Conversation:
     """Return the conversation and keep others from answering it until the commit. Raises LookupError."""
     here = _conversations.c.conversation_id == conversation_id
-    return _required(_find(connection, here, lock=True), conversation_id)
-
-
-def _required(conversation: Conversation | None, conversation_id: str) -> Conversation:
-    if conversation is None:
-        raise LookupError(f"conversation {conversation_id} does not exist")
-    return conversation
+    return required(_find(connection, here, lock=True), f"conversation {conversation_id}")
 
 
 def find_by_token(connection: sa.Connection, token: AddressedToken) -> Conversation | None:

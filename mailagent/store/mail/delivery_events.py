@@ -8,7 +8,7 @@ import sqlalchemy as sa
 
 from mailagent.domain.mail.delivery import DeliveryKind
 from mailagent.store import schema
-from mailagent.store.database import insert_once
+from mailagent.store.database import exists, insert_once
 
 _mails, _events = schema.outbound_mails, schema.delivery_events
 
@@ -27,7 +27,6 @@ def record_event(
     now: datetime,
 ) -> bool:
     """Record a delivery event of one of our mails; False when it is known or the mail is not ours."""
-    ours = sa.select(sa.exists().where(_mails.c.outbound_id == outbound_id))
     values = {
         "event_key": event_key,
         "outbound_id": outbound_id,
@@ -36,7 +35,8 @@ def record_event(
         "occurred_at": occurred_at,
         "received_at": now,
     }
-    return bool(connection.scalar(ours)) and insert_once(connection, _events, values, "event_key")
+    ours = exists(connection, _mails.c.outbound_id == outbound_id)
+    return ours and insert_once(connection, _events, values, "event_key")
 
 
 def why_undelivered(connection: sa.Connection, outbound_id: str) -> str | None:
@@ -66,14 +66,12 @@ def _first_reason(
 
 def was_accepted(connection: sa.Connection, outbound_id: str) -> bool:
     """Return whether any event shows that SendGrid took the mail."""
-    return bool(
-        connection.scalar(sa.select(sa.exists().where(_events.c.outbound_id == outbound_id)))
-    )
+    return exists(connection, _events.c.outbound_id == outbound_id)
 
 
 def has_any_event(connection: sa.Connection) -> bool:
     """Return whether the event webhook ever told of a mail of ours."""
-    return bool(connection.scalar(sa.select(sa.exists().where(_FROM_WEBHOOK))))
+    return exists(connection, _FROM_WEBHOOK)
 
 
 def was_later_mail_reported(connection: sa.Connection, sending_at: datetime) -> bool:
@@ -81,11 +79,11 @@ def was_later_mail_reported(connection: sa.Connection, sending_at: datetime) -> 
 
     Only events count that every mail which goes out has: had this one gone out, it would have one.
     """
-    later = sa.exists().where(
+    return exists(
+        connection,
         _FROM_WEBHOOK,
         _mails.c.outbound_id == _events.c.outbound_id,
         _events.c.received_at >= sending_at,
         _mails.c.sending_at > sending_at,
         _events.c.event.in_([DeliveryKind.PROCESSED.value, DeliveryKind.DELIVERED.value]),
     )
-    return bool(connection.scalar(sa.select(later)))

@@ -13,7 +13,15 @@ import sqlalchemy as sa
 from mailagent.domain.mail.message import OutboundMail, OutboundStatus, Purpose
 from mailagent.domain.mail.redaction import without_keys
 from mailagent.store import schema
-from mailagent.store.database import END_OF_TIME, Row, columns_of, from_row, insert_once
+from mailagent.store.database import (
+    END_OF_TIME,
+    Row,
+    columns_of,
+    exists,
+    from_row,
+    insert_once,
+    required,
+)
 
 _mails = schema.outbound_mails
 
@@ -55,18 +63,13 @@ def load(connection: sa.Connection, outbound_id: str) -> OutboundMail:
 def row_of(connection: sa.Connection, outbound_id: str, lock: bool = False) -> Row:
     query = sa.select(_mails).where(_mails.c.outbound_id == outbound_id)
     row = connection.execute(query.with_for_update() if lock else query).one_or_none()
-    if row is None:
-        raise LookupError(f"outbound mail {outbound_id} does not exist")
-    return row
+    return required(row, f"outbound mail {outbound_id}")
 
 
 def status_of(connection: sa.Connection, outbound_id: str) -> OutboundStatus:
     """Return the state of a mail, without its text. Raises LookupError."""
     query = sa.select(_mails.c.status).where(_mails.c.outbound_id == outbound_id)
-    status = connection.scalar(query)
-    if status is None:
-        raise LookupError(f"outbound mail {outbound_id} does not exist")
-    return OutboundStatus(status)
+    return OutboundStatus(required(connection.scalar(query), f"outbound mail {outbound_id}"))
 
 
 def claim_for_sending(
@@ -184,14 +187,14 @@ def _was_another_accepted(
     connection: sa.Connection, refused: Row, since: datetime, now: datetime
 ) -> bool:
     """Return whether SendGrid took another mail, handed over after a time and before a refused one."""
-    query = sa.select(sa.literal(1)).where(
+    return exists(
+        connection,
         _mails.c.created_at > now - _TRIED_FOR,
         _mails.c.sending_at > since,
         _mails.c.sending_at < refused.sending_at,
         _mails.c.sent_at.is_not(None),
         _mails.c.outbound_id != refused.outbound_id,
     )
-    return connection.scalar(query.limit(1)) is not None
 
 
 def count_others_refused(connection: sa.Connection, outbound_id: str, now: datetime) -> int:

@@ -10,7 +10,7 @@ import sqlalchemy as sa
 
 from mailagent.domain.mail.message import Identity, MailKind
 from mailagent.store import schema
-from mailagent.store.database import Row
+from mailagent.store.database import Row, exists, is_constant, overwrite_deleted
 
 _previews, _mails, _raw = schema.photo_previews, schema.inbound_mails, schema.raw_mails
 
@@ -72,23 +72,15 @@ def purge(connection: sa.Connection, before: datetime, limit: int) -> int:
         .limit(limit)
         .with_for_update(skip_locked=True)
     ).all()
-    if due and connection.dialect.name == "sqlite":
-        # Without it the bytes stay in the file until something else is written over them.
-        connection.exec_driver_sql("PRAGMA secure_delete = ON")
+    overwrite_deleted(connection)
     connection.execute(_raw.delete().where(_raw.c.mail_id.in_(due)))
     return len(due)
 
 
 # --- previews of photos ---------------------------------------------------------------------------
 
-# Of a photo under way, and of one that took the worker with it.
+# The problem of a photo until its preview is made, and for ever if the worker died of it.
 INTERRUPTED = "making the preview was interrupted"
-
-# As the partial index says it, which is found by constants only.
-_WITHOUT = sa.and_(
-    _mails.c.previews_made_at.is_(None),
-    _mails.c.kind == sa.literal_column(f"'{MailKind.CUSTOMER.value}'"),
-)
 
 
 def list_without_previews(connection: sa.Connection, limit: int) -> Sequence[str]:
@@ -99,7 +91,11 @@ def list_without_previews(connection: sa.Connection, limit: int) -> Sequence[str
     none = "'[]'" if connection.dialect.name == "sqlite" else "'[]'::jsonb"
     query = (
         sa.select(_mails.c.mail_id)
-        .where(_WITHOUT, sa.literal_column("attachments") != sa.literal_column(none))
+        .where(  # the condition of the partial index
+            _mails.c.previews_made_at.is_(None),
+            is_constant(_mails.c.kind, MailKind.CUSTOMER.value),
+            sa.literal_column("attachments") != sa.literal_column(none),
+        )
         .order_by(_mails.c.identity == Identity.NONE.value, _mails.c.received_at.desc())
         .limit(limit)
     )
@@ -112,8 +108,7 @@ def begin_preview(connection: sa.Connection, mail_id: str, number: int, now: dat
     kept = connection.scalar(
         sa.select(_raw.c.mail_id).where(_raw.c.mail_id == mail_id).with_for_update(read=True)
     )
-    tried = _of(mail_id, number)
-    if kept is None or connection.scalar(sa.select(sa.exists().where(tried))):
+    if kept is None or exists(connection, _of(mail_id, number)):
         return False
     connection.execute(
         _previews.insert().values(mail_id=mail_id, number=number, problem=INTERRUPTED, made_at=now)

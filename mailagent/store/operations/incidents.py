@@ -11,6 +11,7 @@ from mailagent.domain.mail.conversation import ConversationStatus, HandOverReaso
 from mailagent.domain.mail.message import MailStatus
 from mailagent.domain.operations.incident import IncidentKind, OpenIncident
 from mailagent.store import audit, schema
+from mailagent.store.database import exists
 from mailagent.store.mail.arrivals import UNCONFIRMED
 
 _audit = schema.audit.c
@@ -93,7 +94,7 @@ _STRIPE_PAYMENTS = ("pi_", "ch_", "py_")
 
 
 def has_model_answered(connection: sa.Connection, since: datetime) -> bool:
-    return _any(connection, _calls.at > since, _calls.outcome == "done")
+    return exists(connection, _calls.at > since, _calls.outcome == "done")
 
 
 def runs_refused_by_model(connection: sa.Connection, since: datetime) -> set[str]:
@@ -103,14 +104,14 @@ def runs_refused_by_model(connection: sa.Connection, since: datetime) -> set[str
 
 
 def has_mail_gone_out(connection: sa.Connection, since: datetime) -> bool:
-    return _any(connection, _mails.created_at > since - _UNDER_WAY, _mails.sent_at > since)
+    return exists(connection, _mails.created_at > since - _UNDER_WAY, _mails.sent_at > since)
 
 
 def has_stripe_paid(connection: sa.Connection, since: datetime) -> bool:
     theirs = sa.or_(
         *(_parts.payment_id.startswith(each, autoescape=True) for each in _STRIPE_PAYMENTS)
     )
-    return _any(connection, _parts.done_at > since, theirs)
+    return exists(connection, _parts.done_at > since, theirs)
 
 
 def count_loops(connection: sa.Connection, since: datetime) -> int:
@@ -131,7 +132,3 @@ def count_throttled(connection: sa.Connection) -> int:
         _inbound.no_answer_reason.not_in((HandOverReason.LOOP_DETECTED.value, UNCONFIRMED)),
     )
     return connection.scalar(query) or 0
-
-
-def _any(connection: sa.Connection, *where: sa.ColumnElement[bool]) -> bool:
-    return connection.scalar(sa.select(sa.literal(1)).where(*where).limit(1)) is not None

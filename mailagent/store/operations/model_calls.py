@@ -16,13 +16,14 @@ from mailagent.domain.operations.model_cost import (
     Tokens,
     day_begins_at,
     micro_usd,
-    plus,
     tokens_of,
 )
 from mailagent.store import schema
 from mailagent.store.database import Database, insert_once
 
 _calls = schema.model_calls
+
+DAY = timedelta(days=1)
 
 
 def record(
@@ -60,12 +61,12 @@ def sum_of(connection: sa.Connection, conversation_id: str) -> dict[str, Tokens]
     return _sum(connection, _calls.c.conversation_id == conversation_id)
 
 
-def sum_between(
-    connection: sa.Connection, since: datetime, until: datetime | None
-) -> dict[str, Tokens]:
-    """Return likewise what all calls took from a time on, and before another one."""
-    before = [] if until is None else [_calls.c.at < until]
-    return _sum(connection, _calls.c.at >= since, *before)
+def sum_by_day(
+    connection: sa.Connection, now: datetime, days: int
+) -> list[tuple[datetime, dict[str, Tokens]]]:
+    """Return what all calls took today and on the days before it, the newest day first."""
+    begins = [day_begins_at(now) - number * DAY for number in range(days)]
+    return [(at, _sum(connection, _calls.c.at >= at, _calls.c.at < at + DAY)) for at in begins]
 
 
 def _sum(connection: sa.Connection, *where: sa.ColumnElement[bool]) -> dict[str, Tokens]:
@@ -98,63 +99,26 @@ def _total(tokens: sa.ColumnElement[int]) -> sa.ColumnElement[int]:
 
 # --- spending -------------------------------------------------------------------------------------
 
-
-# Asked by each run, answered from memory for so long.
+# Each run asks what today's calls took. The answer is kept for so long.
 KEPT = timedelta(seconds=5)
-# What is recorded now may be committed a little later; what is older is not counted again.
-SETTLED_AFTER = timedelta(seconds=60)
-DAY = timedelta(days=1)
-
-Use = Mapping[str, Tokens]  # by the name of the model
 
 
 class Spending:
-    """Counts the tokens of a day by model, for one process; safe to be shared by threads."""
+    """What the calls of today took, by the model's name; for one process, safe to be shared by threads."""
 
     def __init__(self) -> None:
         self._lock = Lock()
-        self._asked_at: datetime | None = None
-        self._settled_until: datetime | None = None
-        self._settled: Use = {}
-        self._today: Use = {}
-        self._past: dict[datetime, Use] = {}
+        self._counted_at: datetime | None = None
+        self._today: Mapping[str, Tokens] = {}
 
     def of_today(
         self, database: Database, now: datetime, statement_seconds: float | None = None
-    ) -> Use:
+    ) -> Mapping[str, Tokens]:
         """Return what today's calls took until a few seconds ago. `statement_seconds`: as for a snapshot."""
         with self._lock:
-            asked_at = self._asked_at
-            if asked_at is None or not timedelta(0) <= now - asked_at < KEPT:
-                self._count(database, now, statement_seconds)
+            counted_at = self._counted_at
+            if counted_at is None or not timedelta(0) <= now - counted_at < KEPT:
+                with database.snapshot(statement_seconds) as connection:
+                    self._today = _sum(connection, _calls.c.at >= day_begins_at(now))
+                self._counted_at = now
             return self._today
-
-    def of_days(self, database: Database, now: datetime, days: int) -> list[tuple[datetime, Use]]:
-        """Return today and the days before it, the newest first."""
-        today = day_begins_at(now)
-        found = [(today, self.of_today(database, now))]
-        for number in range(1, days):
-            begins_at = today - number * DAY
-            if begins_at not in self._past:
-                with database.snapshot() as connection:
-                    use = sum_between(connection, begins_at, begins_at + DAY)
-                if now - (begins_at + DAY) < SETTLED_AFTER:
-                    found.append((begins_at, use))
-                    continue
-                self._past[begins_at] = use
-            found.append((begins_at, self._past[begins_at]))
-        return found
-
-    def _count(self, database: Database, now: datetime, statement_seconds: float | None) -> None:
-        begins_at = day_begins_at(now)
-        settled, until = self._settled, self._settled_until
-        if until is None or not begins_at <= until <= now:  # another day, or a clock put back
-            settled, until = {}, begins_at
-        settle_until = max(until, now - SETTLED_AFTER)
-        with database.snapshot(statement_seconds) as connection:
-            if settle_until > until:
-                more = sum_between(connection, until, settle_until)
-                settled = plus(settled, more)
-            today = plus(settled, sum_between(connection, settle_until, None))
-        self._settled, self._settled_until = settled, settle_until
-        self._today, self._asked_at = today, now

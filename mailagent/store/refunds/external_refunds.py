@@ -19,7 +19,7 @@ from mailagent.domain.refunds.payment import (
     RefundState,
 )
 from mailagent.store import schema
-from mailagent.store.database import Row, columns_of, insert_once
+from mailagent.store.database import Row, columns_of, exists, insert_once
 from mailagent.store.refunds import refund_payments
 from mailagent.store.refunds.refund_payments import Part
 
@@ -66,10 +66,9 @@ def record_failed(
 
 
 def is_known_failure(connection: sa.Connection, reference: str) -> bool:
-    query = sa.select(sa.literal(1)).where(
-        _external.c.reference == reference, _external.c.returned_at.is_not(None)
+    return exists(
+        connection, _external.c.reference == reference, _external.c.returned_at.is_not(None)
     )
-    return connection.scalar(query) is not None
 
 
 def mark_returned(connection: sa.Connection, reference: str, now: datetime) -> bool:

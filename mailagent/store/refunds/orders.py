@@ -15,7 +15,7 @@ import sqlalchemy as sa
 from mailagent.domain.money import Money
 from mailagent.domain.refunds.order import Order, OrderLine, OrderStatus, Payment
 from mailagent.store import schema
-from mailagent.store.database import Row, from_row
+from mailagent.store.database import Row, from_row, required
 from mailagent.store.refunds.external_refunds import ORDER_RECORD, sum_elsewhere
 
 _orders, _lines, _payments = schema.orders, schema.order_lines, schema.order_payments
@@ -35,7 +35,7 @@ def find(connection: sa.Connection, order_id: str) -> Order | None:
 
 
 def load(connection: sa.Connection, order_id: str) -> Order:
-    return _required(find(connection, order_id), order_id)
+    return required(find(connection, order_id), f"order {order_id}")
 
 
 def find_of_conversation(
@@ -106,23 +106,15 @@ def list_shared_payments(connection: sa.Connection, order: Order) -> tuple[str, 
 
 def _is_of_conversation(conversation_id: str) -> sa.ColumnElement[bool]:
     conversations = schema.conversations
-    return (
-        _orders.c.customer_email
-        == sa.select(conversations.c.customer_email)
-        .where(conversations.c.conversation_id == conversation_id)
-        .scalar_subquery()
+    theirs = sa.select(conversations.c.customer_email).where(
+        conversations.c.conversation_id == conversation_id
     )
+    return _orders.c.customer_email == theirs.scalar_subquery()
 
 
 def _spellings(order_id: str) -> tuple[str, str]:
     """Return an order number with and without the # that some shops' numbers begin with."""
     return order_id, order_id[1:] if order_id.startswith("#") else f"#{order_id}"
-
-
-def _required(order: Order | None, order_id: str) -> Order:
-    if order is None:
-        raise LookupError(f"order {order_id} does not exist")
-    return order
 
 
 # --- lock -----------------------------------------------------------------------------------------
@@ -134,7 +126,7 @@ def lock(connection: sa.Connection, order_id: str) -> Order | None:
 
 
 def lock_known(connection: sa.Connection, order_id: str) -> Order:
-    return _required(lock(connection, order_id), order_id)
+    return required(lock(connection, order_id), f"order {order_id}")
 
 
 def lock_of_conversation(

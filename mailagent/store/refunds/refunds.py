@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from itertools import groupby
-from typing import Any, TypeVar
+from typing import Any
 
 import sqlalchemy as sa
 
@@ -19,12 +19,10 @@ from mailagent.domain.refunds.refund import (
     check_transition,
 )
 from mailagent.store import schema
-from mailagent.store.database import Row, columns_of, from_row
+from mailagent.store.database import Row, columns_of, from_row, required
 
 _refunds, _lines, _payments = schema.refunds, schema.refund_lines, schema.refund_payments
 _outbound = schema.outbound_mails
-
-Found = TypeVar("Found")
 
 # One row for each line of a refund. Lines never change, so it is enough to lock the refund.
 _WITH_LINES = (
@@ -78,13 +76,13 @@ def find(connection: sa.Connection, refund_id: str) -> Refund | None:
 
 
 def load(connection: sa.Connection, refund_id: str) -> Refund:
-    return _required(find(connection, refund_id), refund_id)
+    return required(find(connection, refund_id), f"refund {refund_id}")
 
 
 def lock(connection: sa.Connection, refund_id: str) -> Refund:
     """Return the refund, and keep others from changing it until the commit. Raises LookupError."""
     query = _WITH_LINES.where(_refunds.c.refund_id == refund_id).with_for_update(of=_refunds)
-    return _required(next(iter(_list(connection, query)), None), refund_id)
+    return required(next(iter(_list(connection, query)), None), f"refund {refund_id}")
 
 
 def lock_of_mail(connection: sa.Connection, refund_id: str) -> tuple[Refund, tuple[Refund, ...]]:
@@ -97,18 +95,12 @@ def lock_of_mail(connection: sa.Connection, refund_id: str) -> tuple[Refund, tup
     )
     found = _list(connection, _WITH_LINES.where(same_mail).with_for_update(of=_refunds))
     refund = next((each for each in found if each.refund_id == refund_id), None)
-    return _required(refund, refund_id), tuple(each for each in found if each != refund)
-
-
-def _required(found: Found | None, refund_id: str) -> Found:
-    if found is None:
-        raise LookupError(f"refund {refund_id} does not exist")
-    return found
+    return required(refund, f"refund {refund_id}"), tuple(each for each in found if each != refund)
 
 
 def status_of(connection: sa.Connection, refund_id: str) -> RefundStatus:
     query = sa.select(_refunds.c.status).where(_refunds.c.refund_id == refund_id)
-    return RefundStatus(_required(connection.scalar(query), refund_id))
+    return RefundStatus(required(connection.scalar(query), f"refund {refund_id}"))
 
 
 def list_of_order(connection: sa.Connection, order_id: str) -> tuple[Refund, ...]:
@@ -195,7 +187,7 @@ def claim(connection: sa.Connection, refund_id: str, run_id: str) -> RefundStatu
     transaction changes until the commit. Raises LookupError."""
     update = _update(refund_id).values(run_id=run_id)
     status = connection.scalar(update.returning(_refunds.c.status))
-    return RefundStatus(_required(status, refund_id))
+    return RefundStatus(required(status, f"refund {refund_id}"))
 
 
 def move(connection: sa.Connection, refund: Refund, status: RefundStatus, **values: Any) -> None:

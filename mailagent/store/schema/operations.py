@@ -114,13 +114,11 @@ breakers = sa.Table(
     sa.CheckConstraint("(opened_at IS NULL) = (until_at IS NULL)", name="open"),
 )
 
-# Until when what a provider was asked takes its minute up, in microseconds since 1970, of all workers
-# together; `starts_at` is when the last call that was booked may start.
+# Until when the booked calls of all workers use up a provider's limits, in microseconds since 1970.
 rate_limits = sa.Table(
     "rate_limits",
     metadata,
     sa.Column("provider", sa.Text, primary_key=True),
-    sa.Column("starts_at", sa.BigInteger, nullable=False),
     sa.Column("requests_until", sa.BigInteger, nullable=False),
     sa.Column("tokens_until", sa.BigInteger, nullable=False),
 )

@@ -10,6 +10,7 @@ from mailagent import services
 from mailagent.domain.operations.access import Permission
 from mailagent.domain.operations.model_cost import format_usd
 from mailagent.store.console import knowledge
+from mailagent.store.operations import model_calls
 from mailagent.web.console.page import page
 from mailagent.web.console.timeline_view import of_use
 from mailagent.web.guard import needs
@@ -45,7 +46,8 @@ def show_model() -> Response:
     """Show the use and the cost of the last days, the newest day first."""
     live = services.current()
     budget = live.daily_budget
-    days = live.spending.of_days(live.database, live.now(), MODEL_DAYS)
+    with live.database.snapshot() as connection:
+        days = model_calls.sum_by_day(connection, live.now(), MODEL_DAYS)
     return page(
         "ops/model.html",
         days=[
