@@ -154,9 +154,10 @@ class Reader:
 
     def declined(self, order: Order) -> Values | None:
         """Return why the policy declined a refund in answer to these mails."""
-        reason = audit.detail_of_mails(
-            self.connection, order.order_id, audit.DECLINED, self.mail_ids, "reason"
+        declined = audit.details_of_mails(
+            self.connection, [order.order_id], audit.DECLINED, self.mail_ids
         )
+        reason = declined.get(order.order_id, {}).get("reason")
         return {"reason": reason} if reason else None
 
     def not_withdrawn(self, order: Order) -> Values | None:

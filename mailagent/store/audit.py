@@ -16,6 +16,8 @@ from mailagent.store import schema
 from mailagent.store.database import Database, Row
 from mailagent.store.pagination import Cursor, Part, Source, Window, read_part
 
+_audit = schema.audit
+
 AGENT = "agent"
 POLICY = "policy"
 CLOCK = "clock"
@@ -30,15 +32,15 @@ WITHDRAWN = "refund withdrawn"
 DECLINED = "refund declined"
 CLOSED = "breaker closed"
 
-# Statements that each mail needs are built once: building one costs about what sending it does.
-_RECORD = schema.audit.insert().inline()  # nobody needs the number of the row
+# Built once: building a statement costs about as much as sending it.
+_RECORD = _audit.insert().inline()  # without a question for the number of the row
 _LATEST = (
-    sa.select(schema.audit.c.at)
+    sa.select(_audit.c.at)
     .where(
-        schema.audit.c.subject == sa.bindparam("subject"),
-        schema.audit.c.action == sa.bindparam("action"),
+        _audit.c.subject == sa.bindparam("subject"),
+        _audit.c.action == sa.bindparam("action"),
     )
-    .order_by(schema.audit.c.audit_id.desc())
+    .order_by(_audit.c.audit_id.desc())
     .limit(1)
 )
 
@@ -57,42 +59,28 @@ def record(
 
 
 def told(connection: sa.Connection, subjects: Sequence[str]) -> set[str]:
-    """Return of which of these the operators have been told."""
-    query = sa.select(schema.audit.c.subject).where(
-        schema.audit.c.subject.in_(subjects), schema.audit.c.action == TOLD
+    """Return the rows among these of which the operators have been told."""
+    query = sa.select(_audit.c.subject).where(
+        _audit.c.subject.in_(subjects), _audit.c.action == TOLD
     )
     return set(connection.scalars(query))
 
 
-def subjects_of_mails(
+def details_of_mails(
     connection: sa.Connection, subjects: Sequence[str], action: str, mail_ids: Sequence[str]
-) -> set[str]:
-    """Return to which of these rows `action` was done in answer to one of these mails."""
-    query = sa.select(schema.audit.c.subject, schema.audit.c.details).where(
-        schema.audit.c.subject.in_(subjects), schema.audit.c.action == action
+) -> dict[str, dict[str, Any]]:
+    """Return the rows among these to which `action` was done in answer to one of these mails, each with the
+    details of the last time."""
+    query = sa.select(_audit.c.subject, _audit.c.details).where(
+        _audit.c.subject.in_(subjects), _audit.c.action == action
     )
-    found = connection.execute(query)
-    return {row.subject for row in found if row.details.get("mail_id") in mail_ids}
-
-
-def detail_of_mails(
-    connection: sa.Connection, subject: str, action: str, mail_ids: Sequence[str], name: str
-) -> str | None:
-    """Return a detail of the last time that `action` was done to a row in answer to one of these mails."""
-    query = (
-        sa.select(schema.audit.c.details)
-        .where(schema.audit.c.subject == subject, schema.audit.c.action == action)
-        .order_by(schema.audit.c.audit_id.desc())
-    )
-    for details in connection.scalars(query):
-        if details.get("mail_id") in mail_ids:
-            return str(details[name]) if name in details else None
-    return None
+    rows = connection.execute(query.order_by(_audit.c.audit_id))
+    return {row.subject: row.details for row in rows if row.details.get("mail_id") in mail_ids}
 
 
 def count_of(connection: sa.Connection, subject: str) -> int:
     """Return how many acts on a row are on record."""
-    query = sa.select(sa.func.count()).where(schema.audit.c.subject == subject)
+    query = sa.select(sa.func.count()).where(_audit.c.subject == subject)
     return connection.scalar(query) or 0
 
 
@@ -102,10 +90,7 @@ def latest_at(connection: sa.Connection, subject: str, action: str) -> datetime 
     return latest
 
 
-# --- audit log ------------------------------------------------------------------------------------
-
-
-_audit = schema.audit
+# --- read -----------------------------------------------------------------------------------------
 
 BATCH = 2_000
 

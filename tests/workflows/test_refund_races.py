@@ -7,8 +7,15 @@ from typing import Any
 
 import pytest
 
+from mailagent.domain.money import Money
 from mailagent.domain.refunds.order import Order
-from mailagent.domain.refunds.payment import OutcomeUnknown, Refunded
+from mailagent.domain.refunds.payment import (
+    GatewayEvent,
+    GatewayRefund,
+    OutcomeUnknown,
+    Refunded,
+    RefundState,
+)
 from mailagent.store.refunds import external_refunds, gateway_events, order_import
 from mailagent.workflows.steps.conversation.batch import Batch, take_batch
 from mailagent.workflows.tools.look_at_order import look_at_order
@@ -36,11 +43,10 @@ def approved(shop: Harness) -> str:
 def hear(shop: Harness, state: str) -> None:
     """Have a word of the gateway's on record that nobody has followed: its order came at the same moment."""
     now = shop.live.now()
-    told = {"reference": REFERENCE, "payment_ids": [PAID], "amount": "49.99 USD"}
-    fact = {**told, "state": state, "key": None, "order_id": None, "why": "closed"}
+    amount = Money(49_99, "USD")
+    told = GatewayRefund(REFERENCE, "moody", (PAID,), amount, RefundState(state), why="closed")
     with shop.live.database.transaction() as connection:
-        gateway_events.record(connection, "moody", "evt", "told", {"refunds": [fact]}, now, now)
-        gateway_events.record_payments(connection, "evt", [PAID])
+        gateway_events.record(connection, "moody", GatewayEvent("evt", "told", now, (told,)), now)
         gateway_events.set_outcome(connection, "evt", "no such payment")
 
 

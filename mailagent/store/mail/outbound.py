@@ -49,11 +49,18 @@ def record(connection: sa.Connection, mail: OutboundMail, dedup_key: str, now: d
 def list_by_subject(connection: sa.Connection, conversation_id: str, subject: str) -> list[str]:
     """Return the mails of a conversation that were written to people about one subject: those whose
     key is `subject`, a colon, and more."""
-    query = sa.select(_mails.c.outbound_id).where(
+    return _list_ids(
+        connection,
         _mails.c.conversation_id == conversation_id,
         _mails.c.dedup_key.startswith(f"{subject}:", autoescape=True),
     )
-    return list(connection.scalars(query.order_by(_mails.c.outbound_id)))
+
+
+def _list_ids(
+    connection: sa.Connection, *where: sa.ColumnElement[bool], limit: int | None = None
+) -> list[str]:
+    query = sa.select(_mails.c.outbound_id).where(*where).order_by(_mails.c.outbound_id)
+    return list(connection.scalars(query.limit(limit)))
 
 
 def load(connection: sa.Connection, outbound_id: str) -> OutboundMail:
@@ -259,12 +266,13 @@ def list_under_way(
 ) -> list[str]:
     """Return mails that should have been sent before a time and were not, in the order of their ids
     from the one behind `after`."""
-    query = sa.select(_mails.c.outbound_id).where(
+    return _list_ids(
+        connection,
         _mails.c.status.in_([status.value for status in _OPEN]),
         _mails.c.created_at < before,
         _mails.c.outbound_id > after,
+        limit=limit,
     )
-    return list(connection.scalars(query.order_by(_mails.c.outbound_id).limit(limit)))
 
 
 def is_recorded(connection: sa.Connection, dedup_key: str) -> bool:
@@ -279,12 +287,12 @@ def list_recorded(connection: sa.Connection, dedup_keys: Iterable[str]) -> froze
 
 def list_queued_of_refund(connection: sa.Connection, refund_id: str, purpose: Purpose) -> list[str]:
     """Return the mails of one purpose about a refund that have yet to be sent, the first first."""
-    query = sa.select(_mails.c.outbound_id).where(
+    return _list_ids(
+        connection,
         _mails.c.refund_id == refund_id,
         _mails.c.purpose == purpose.value,
         _mails.c.status == OutboundStatus.QUEUED.value,
     )
-    return list(connection.scalars(query.order_by(_mails.c.outbound_id)))
 
 
 def list_copies(connection: sa.Connection, dedup_keys: Sequence[str]) -> Sequence[Row]:
@@ -314,8 +322,7 @@ def count_lost_lately(connection: sa.Connection, address: str, latest: int = 10)
 
 
 def find_by_message_id(connection: sa.Connection, message_id: str) -> str | None:
-    query = sa.select(_mails.c.outbound_id).where(_mails.c.message_id == message_id)
-    return connection.scalars(query).one_or_none()
+    return next(iter(_list_ids(connection, _mails.c.message_id == message_id)), None)
 
 
 # --- what we wrote to somebody --------------------------------------------------------------------

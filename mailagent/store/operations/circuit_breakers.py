@@ -20,12 +20,12 @@ from mailagent.store import audit, schema
 from mailagent.store.database import Row, insert_once
 
 _breakers = schema.breakers
-_OF_PROVIDER = sa.select(_breakers).where(_breakers.c.provider == sa.bindparam("provider"))
 
 
 def find(connection: sa.Connection, provider: Provider) -> Breaker | None:
     """Return what is on record of a provider; None when it has not failed lately."""
-    row = connection.execute(_OF_PROVIDER, {"provider": provider.value}).one_or_none()
+    query = sa.select(_breakers).where(_breakers.c.provider == provider.value)
+    row = connection.execute(query).one_or_none()
     return _breaker(row) if row else None
 
 

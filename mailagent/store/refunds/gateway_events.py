@@ -3,16 +3,15 @@ are applied when the order comes."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from datetime import datetime
-from typing import Any
 
 import sqlalchemy as sa
 
 from mailagent.domain.money import Money, parse_money
 from mailagent.domain.refunds.order import Order, Payment
-from mailagent.domain.refunds.payment import GatewayRefund, RefundedTotal, RefundState
+from mailagent.domain.refunds.payment import GatewayEvent, GatewayRefund, RefundedTotal, RefundState
 from mailagent.domain.refunds.refund import Refund, RefundStatus
 from mailagent.store import audit, schema
 from mailagent.store.database import Row, insert_once
@@ -26,34 +25,28 @@ KNOWN = "known already"
 NO_PAYMENT = "no such payment"
 
 
-def record(
-    connection: sa.Connection,
-    gateway: str,
-    event_id: str,
-    kind: str,
-    body: Mapping[str, Any],
-    occurred_at: datetime,
-    now: datetime,
-) -> bool:
-    """Record an event; return whether it was new. Set its outcome in the same transaction."""
+def record(connection: sa.Connection, gateway: str, event: GatewayEvent, now: datetime) -> bool:
+    """Record an event; return whether it was new. Set its outcome in the same transaction.
+
+    The names of its payment are recorded too, so that an order that comes later finds the event. A foreign
+    event gets none, because it must not be applied.
+    """
     values = {
-        "event_id": event_id,
+        "event_id": event.event_id,
         "gateway": gateway,
-        "kind": kind,
-        "occurred_at": occurred_at,
+        "kind": event.kind,
+        "occurred_at": event.occurred_at,
         "received_at": now,
         "outcome": "",
-        "body": dict(body),
+        "body": event.facts(),
     }
-    return insert_once(connection, _events, values, "event_id")
-
-
-def record_payments(connection: sa.Connection, event_id: str, payment_ids: Iterable[str]) -> None:
-    """Record the names of an event's payment, so that an order that comes later finds the event. Record
-    none for an event that must not be applied."""
-    rows = [{"payment_id": each, "event_id": event_id} for each in sorted(set(payment_ids))]
+    if not insert_once(connection, _events, values, "event_id"):
+        return False
+    payment_ids = set() if event.foreign else event.payment_ids()
+    rows = [{"payment_id": each, "event_id": event.event_id} for each in sorted(payment_ids)]
     if rows:
         connection.execute(_names.insert(), rows)
+    return True
 
 
 def set_outcome(connection: sa.Connection, event_id: str, outcome: str) -> None:
@@ -185,44 +178,30 @@ def _find_owner(connection: sa.Connection, fact: GatewayRefund | RefundedTotal) 
 def _record(
     connection: sa.Connection, fact: GatewayRefund | RefundedTotal, owner: Row, now: datetime
 ) -> str:
-    orders.lock_row(connection, owner.order_id)
+    order_id, payment_id = owner.order_id, owner.payment_id
+    orders.lock_row(connection, order_id)
+    action, details = "refunded elsewhere", {"payment_id": payment_id}
     if isinstance(fact, GatewayRefund):
-        return _record_refund(connection, fact, owner, now)
-    return _record_total(connection, fact, owner, now)
-
-
-def _record_refund(
-    connection: sa.Connection, refund: GatewayRefund, owner: Row, now: datetime
-) -> str:
-    if not external_refunds.record(connection, refund, owner.order_id, owner.payment_id, now):
-        return KNOWN
-    failed = refund.state is RefundState.FAILED
-    action = "refunded elsewhere, returned" if failed else "refunded elsewhere"
-    details = {
-        "reference": refund.reference,
-        "amount": str(refund.amount),
-        "payment_id": owner.payment_id,
-    }
-    audit.record(connection, now, refund.gateway, action, owner.order_id, details)
-    what = "came back" if failed else "was refunded"
-    return (
-        f"{refund.amount} {what} on order {owner.order_id} outside mailagent, as {refund.reference}"
-    )
-
-
-def _record_total(
-    connection: sa.Connection, total: RefundedTotal, owner: Row, now: datetime
-) -> str:
-    minor = external_refunds.record_sum(connection, total, owner.order_id, owner.payment_id, now)
-    if not minor:
-        return KNOWN
-    amount = Money(minor, total.amount.currency)
-    details = {"amount": str(amount), "payment_id": owner.payment_id}
-    audit.record(connection, now, total.gateway, "refunded elsewhere", owner.order_id, details)
-    return (
-        f"{amount} was refunded on order {owner.order_id} outside mailagent, and the event does not name the"
-        " refunds: select the event refund.created too, or run flask refunds reconcile --record"
-    )
+        if not external_refunds.record(connection, fact, order_id, payment_id, now):
+            return KNOWN
+        amount, came_back = fact.amount, fact.state is RefundState.FAILED
+        if came_back:
+            action = "refunded elsewhere, returned"
+        details["reference"] = fact.reference
+        what = f"{'came back' if came_back else 'was refunded'} on order {order_id}"
+        outcome = f"{amount} {what} outside mailagent, as {fact.reference}"
+    else:
+        minor = external_refunds.record_sum(connection, fact, order_id, payment_id, now)
+        if not minor:
+            return KNOWN
+        amount = Money(minor, fact.amount.currency)
+        outcome = (
+            f"{amount} was refunded on order {order_id} outside mailagent, and the event does not name the"
+            " refunds: select the event refund.created too, or run flask refunds reconcile --record"
+        )
+    details["amount"] = str(amount)
+    audit.record(connection, now, fact.gateway, action, order_id, details)
+    return outcome
 
 
 def find_failure(connection: sa.Connection, payment_id: str, reference: str) -> str | None:

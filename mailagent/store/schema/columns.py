@@ -27,6 +27,11 @@ def one_of(column: str, values: type[StrEnum]) -> sa.CheckConstraint:
     return sa.CheckConstraint(f"{column} IN ({names})", name=column)
 
 
-def partial_index(name: str, *columns: str, where: str) -> sa.Index:
-    """Return an index of the rows for which a condition holds."""
-    return sa.Index(name, *columns, sqlite_where=sa.text(where), postgresql_where=sa.text(where))
+def check(name: str, condition: str) -> sa.CheckConstraint:
+    return sa.CheckConstraint(condition, name=name)
+
+
+def partial_index(name: str, *columns: str, where: str, postgresql: str | None = None) -> sa.Index:
+    """Return an index of the rows for which a condition holds. `postgresql`: the condition in its words."""
+    theirs = sa.text(postgresql or where)
+    return sa.Index(name, *columns, sqlite_where=sa.text(where), postgresql_where=theirs)

@@ -7,7 +7,7 @@ import sqlalchemy as sa
 from mailagent.domain.mail.conversation import ConversationStatus
 from mailagent.domain.mail.message import MailStatus, OutboundStatus
 from mailagent.store.database import UtcDateTime
-from mailagent.store.schema.columns import Json, metadata, one_of, partial_index
+from mailagent.store.schema.columns import Json, check, metadata, one_of, partial_index
 
 conversations = sa.Table(
     "conversations",
@@ -74,12 +74,10 @@ inbound_mails = sa.Table(
     # The mailbox or the domain whose share of MAILS_PER_HOUR it uses; NULL where it uses none.
     sa.Column("rate_limit_key", sa.Text),
     one_of("status", MailStatus),
-    sa.CheckConstraint(
-        "(status = 'answered') = (answered_by IS NOT NULL)", name="answered_by_a_mail"
-    ),
-    sa.CheckConstraint(
+    check("answered_by_a_mail", "(status = 'answered') = (answered_by IS NOT NULL)"),
+    check(
+        "reason_for_no_answer",
         "(status IN ('no_answer', 'throttled')) = (no_answer_reason IS NOT NULL)",
-        name="reason_for_no_answer",
     ),
     sa.Index("ix_inbound_mails_conversation_id_received_at", "conversation_id", "received_at"),
     sa.Index("ix_inbound_mails_from_address_received_at", "from_address", "received_at"),
@@ -90,15 +88,11 @@ inbound_mails = sa.Table(
     partial_index(
         "ix_inbound_mails_reasons", "kind", "no_answer_reason", where="status = 'no_answer'"
     ),
-    sa.Index(
+    partial_index(
         "ix_inbound_mails_without_previews",
         "received_at",
-        sqlite_where=sa.text(
-            "previews_made_at IS NULL AND kind = 'customer' AND attachments <> '[]'"
-        ),
-        postgresql_where=sa.text(
-            "previews_made_at IS NULL AND kind = 'customer' AND attachments <> '[]'::jsonb"
-        ),
+        where="previews_made_at IS NULL AND kind = 'customer' AND attachments <> '[]'",
+        postgresql="previews_made_at IS NULL AND kind = 'customer' AND attachments <> '[]'::jsonb",
     ),
 )
 
@@ -116,17 +110,12 @@ raw_mails = sa.Table(
 photo_previews = sa.Table(
     "photo_previews",
     metadata,
-    sa.Column(
-        "mail_id",
-        sa.Text,
-        sa.ForeignKey("raw_mails.mail_id", ondelete="CASCADE"),
-        primary_key=True,
-    ),
+    sa.Column("mail_id", sa.ForeignKey("raw_mails.mail_id", ondelete="CASCADE"), primary_key=True),
     sa.Column("number", sa.Integer, primary_key=True),  # from 0, among the mail's attachments
     sa.Column("picture", sa.LargeBinary),
     sa.Column("problem", sa.Text),
     sa.Column("made_at", UtcDateTime, nullable=False),
-    sa.CheckConstraint("(picture IS NULL) <> (problem IS NULL)", name="picture_or_problem"),
+    check("picture_or_problem", "(picture IS NULL) <> (problem IS NULL)"),
 )
 
 outbound_mails = sa.Table(
@@ -149,9 +138,8 @@ outbound_mails = sa.Table(
     sa.Column("in_reply_to", sa.Text),
     sa.Column("mail_references", Json, nullable=False),
     sa.Column("auto_submitted", sa.Text, nullable=False),
-    sa.Column(
-        "sources", Json
-    ),  # passages of the shop's knowledge that it quotes: `file/heading@version`
+    # The passages of the shop's knowledge that it quotes: `file/heading@version`.
+    sa.Column("sources", Json),
     sa.Column("status", sa.Text, nullable=False),
     sa.Column("attempts", sa.Integer, nullable=False, server_default="0"),
     sa.Column("created_at", UtcDateTime, nullable=False, index=True),
@@ -217,10 +205,8 @@ drafts = sa.Table(
     sa.Column("decided_by", sa.Text),
     sa.Column("decided_at", UtcDateTime),
     sa.Column("outbound_id", sa.ForeignKey("outbound_mails.outbound_id")),
-    sa.CheckConstraint(
-        "state IN ('waiting', 'sent', 'edited', 'discarded', 'superseded')", name="state"
-    ),
-    sa.CheckConstraint("(state IN ('sent', 'edited')) = (outbound_id IS NOT NULL)", name="sent"),
+    check("state", "state IN ('waiting', 'sent', 'edited', 'discarded', 'superseded')"),
+    check("sent", "(state IN ('sent', 'edited')) = (outbound_id IS NOT NULL)"),
     sa.Index("ix_drafts_conversation_id", "conversation_id"),
     partial_index("ix_drafts_waiting", "created_at", where="state = 'waiting'"),
 )

@@ -6,7 +6,7 @@ import sqlalchemy as sa
 
 from mailagent.domain.operations.circuit_breaker import Provider
 from mailagent.store.database import UtcDateTime
-from mailagent.store.schema.columns import Json, RowNumber, metadata, one_of
+from mailagent.store.schema.columns import Json, RowNumber, check, metadata, one_of
 
 # Links to log in with, by a hash: who reads the database gets in nowhere.
 login_links = sa.Table(
@@ -111,7 +111,7 @@ breakers = sa.Table(
     sa.Column("needs_operator", sa.Boolean, nullable=False, server_default=sa.false()),
     sa.Column("why", sa.Text, nullable=False, server_default=""),
     one_of("provider", Provider),
-    sa.CheckConstraint("(opened_at IS NULL) = (until_at IS NULL)", name="open"),
+    check("open", "(opened_at IS NULL) = (until_at IS NULL)"),
 )
 
 # Until when the booked calls of all workers use up a provider's limits, in microseconds since 1970.

@@ -7,7 +7,7 @@ import sqlalchemy as sa
 from mailagent.domain.refunds.order import OrderStatus
 from mailagent.domain.refunds.refund import RefundStatus
 from mailagent.store.database import UtcDateTime
-from mailagent.store.schema.columns import Json, metadata, one_of, partial_index
+from mailagent.store.schema.columns import Json, check, metadata, one_of, partial_index
 
 # The shop hands its orders over.
 orders = sa.Table(
@@ -30,11 +30,11 @@ orders = sa.Table(
     sa.Column("version", sa.Integer, nullable=False, server_default="1"),
     sa.Column("updated_at", UtcDateTime, nullable=False),
     one_of("status", OrderStatus),
-    sa.CheckConstraint("paid_minor >= 0", name="paid"),
-    sa.CheckConstraint("discount_minor >= 0", name="discount"),
-    sa.CheckConstraint("tax_minor >= 0", name="tax"),
-    sa.CheckConstraint("shipping_minor >= 0", name="shipping"),
-    sa.CheckConstraint("held_minor >= 0 AND held_minor <= paid_minor", name="never_above_paid"),
+    check("paid", "paid_minor >= 0"),
+    check("discount", "discount_minor >= 0"),
+    check("tax", "tax_minor >= 0"),
+    check("shipping", "shipping_minor >= 0"),
+    check("never_above_paid", "held_minor >= 0 AND held_minor <= paid_minor"),
     sa.Index("ix_orders_customer_email_placed_at", "customer_email", "placed_at"),
 )
 
@@ -51,9 +51,9 @@ order_lines = sa.Table(
     sa.Column("discount_minor", sa.BigInteger, nullable=False, server_default="0"),
     sa.Column("category", sa.Text),
     sa.Column("final_sale", sa.Boolean, nullable=False, server_default=sa.false()),
-    sa.CheckConstraint("quantity >= 1", name="quantity"),
-    sa.CheckConstraint("unit_price_minor >= 0", name="unit_price"),
-    sa.CheckConstraint("discount_minor >= 0", name="discount"),
+    check("quantity", "quantity >= 1"),
+    check("unit_price", "unit_price_minor >= 0"),
+    check("discount", "discount_minor >= 0"),
 )
 
 order_payments = sa.Table(
@@ -66,7 +66,7 @@ order_payments = sa.Table(
     sa.Column("amount_minor", sa.BigInteger, nullable=False),
     # The bank took it back for the customer: nothing is refunded on it beside that.
     sa.Column("charged_back_at", UtcDateTime),
-    sa.CheckConstraint("amount_minor >= 0", name="amount"),
+    check("amount", "amount_minor >= 0"),
 )
 
 refunds = sa.Table(
@@ -110,12 +110,12 @@ refunds = sa.Table(
     # The receipt that tells of it, where that tells of several: it stands under the key of another.
     sa.Column("receipt_id", sa.Text),
     one_of("status", RefundStatus),
-    sa.CheckConstraint("amount_minor > 0", name="amount"),
-    sa.CheckConstraint("shipping_minor >= 0", name="shipping"),
-    sa.CheckConstraint("short_minor >= 0", name="short"),
-    sa.CheckConstraint(
+    check("amount", "amount_minor > 0"),
+    check("shipping", "shipping_minor >= 0"),
+    check("short", "short_minor >= 0"),
+    check(
+        "paid_has_reference",
         "status <> 'paid' OR (gateway_reference IS NOT NULL AND paid_at IS NOT NULL)",
-        name="paid_has_reference",
     ),
     sa.Index("ix_refunds_conversation_id", "conversation_id"),
     sa.Index("ix_refunds_status_currency_amount_minor", "status", "currency", "amount_minor"),
@@ -133,8 +133,8 @@ refund_lines = sa.Table(
     sa.Column("item_id", sa.Text, nullable=False),
     sa.Column("quantity", sa.Integer, nullable=False),
     sa.Column("amount_minor", sa.BigInteger, nullable=False),
-    sa.CheckConstraint("quantity >= 1", name="quantity"),
-    sa.CheckConstraint("amount_minor >= 0", name="amount"),
+    check("quantity", "quantity >= 1"),
+    check("amount", "amount_minor >= 0"),
 )
 
 # One row per original payment that gives money back: the intent, written before the gateway is asked.
@@ -154,18 +154,16 @@ refund_payments = sa.Table(
     # The gateway had said "done", and later that the money came back: the customer never got it.
     sa.Column("returned_at", UtcDateTime),
     sa.UniqueConstraint("refund_id", "payment_id"),
-    sa.CheckConstraint("amount_minor > 0", name="amount"),
-    sa.CheckConstraint("state IN ('asked', 'done', 'refused')", name="state"),
-    sa.CheckConstraint("(state = 'done') = (reference IS NOT NULL)", name="done_has_reference"),
+    check("amount", "amount_minor > 0"),
+    check("state", "state IN ('asked', 'done', 'refused')"),
+    check("done_has_reference", "(state = 'done') = (reference IS NOT NULL)"),
 )
 
 approvals = sa.Table(
     "approvals",
     metadata,
     sa.Column("approval_id", sa.Text, primary_key=True),
-    sa.Column(
-        "refund_id", sa.Text, sa.ForeignKey("refunds.refund_id"), nullable=False, unique=True
-    ),
+    sa.Column("refund_id", sa.ForeignKey("refunds.refund_id"), nullable=False, unique=True),
     sa.Column("requested_at", UtcDateTime, nullable=False),
     sa.Column("expires_at", UtcDateTime, nullable=False),
 )
@@ -186,7 +184,7 @@ def _decisions(name: str) -> sa.Table:
         sa.Column("note_shared", sa.Boolean, nullable=False, server_default=sa.true()),
         # The manager's reply by which it was decided, if not by the page.
         sa.Column("mail_id", sa.Text),
-        sa.CheckConstraint("decision IN ('approve', 'reject')", name="decision"),
+        check("decision", "decision IN ('approve', 'reject')"),
     )
 
 
@@ -208,8 +206,8 @@ approval_requests = sa.Table(
     sa.Column("reminded_at", UtcDateTime),
     sa.Column("skipped_at", UtcDateTime),
     sa.Column("skipped_why", sa.Text),
-    sa.CheckConstraint("question IN ('approve', 'countersign')", name="question"),
-    sa.CheckConstraint("(skipped_at IS NULL) = (skipped_why IS NULL)", name="skipped"),
+    check("question", "question IN ('approve', 'countersign')"),
+    check("skipped", "(skipped_at IS NULL) = (skipped_why IS NULL)"),
 )
 
 # What a manager wrote in reply beside a decision; never for the customer.
@@ -255,7 +253,7 @@ external_refunds = sa.Table(
     sa.Column("currency", sa.Text, nullable=False),
     sa.Column("seen_at", UtcDateTime, nullable=False),
     sa.Column("returned_at", UtcDateTime),
-    sa.CheckConstraint("amount_minor > 0", name="amount"),
+    check("amount", "amount_minor > 0"),
 )
 
 # What the gateway told us, once per event; `outcome` says what came of it.
@@ -293,8 +291,8 @@ goodwill_codes = sa.Table(
     sa.Column("expires_at", UtcDateTime, nullable=False),
     sa.Column("used_at", UtcDateTime),
     sa.Column("used_on", sa.Text),
-    sa.CheckConstraint("percent BETWEEN 1 AND 100", name="percent"),
-    sa.CheckConstraint("(used_at IS NULL) = (used_on IS NULL)", name="used_once"),
+    check("percent", "percent BETWEEN 1 AND 100"),
+    check("used_once", "(used_at IS NULL) = (used_on IS NULL)"),
     sa.Index("ix_goodwill_codes_conversation_id", "conversation_id"),
 )
 
@@ -310,5 +308,5 @@ ledger_entries = sa.Table(
     sa.Column("amount_minor", sa.BigInteger, nullable=False),
     sa.Column("currency", sa.Text, nullable=False),
     sa.Column("recorded_at", UtcDateTime, nullable=False),
-    sa.CheckConstraint("amount_minor > 0", name="amount"),
+    check("amount", "amount_minor > 0"),
 )

@@ -62,19 +62,8 @@ def _receive(webhook: GatewayWebhook) -> str:
 def _store(webhook: GatewayWebhook, event: GatewayEvent) -> str:
     live = services.current()
     with live.database.transaction() as connection:
-        new = gateway_events.record(
-            connection,
-            webhook.name,
-            event.event_id,
-            event.kind,
-            event.facts(),
-            event.occurred_at,
-            live.now(),
-        )
-        if not new:
+        if not gateway_events.record(connection, webhook.name, event, live.now()):
             return "known already\n"
-        if not event.foreign:
-            gateway_events.record_payments(connection, event.event_id, event.payment_ids())
         outcome = event.foreign or _follow(connection, event)
         gateway_events.set_outcome(connection, event.event_id, outcome)
     logger.info("webhook=%s event=%s, %s: %s", webhook.name, event.event_id, event.kind, outcome)

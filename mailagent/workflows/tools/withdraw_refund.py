@@ -82,7 +82,7 @@ def _output(connection: sa.Connection, mail_ids: Sequence[str], order_id: str) -
     settled = [refund for refund in known if refund.status in _SETTLED]
     if settled:
         # An older withdrawal says nothing of the refunds that stay, which these mails are about.
-        by_these = audit.subjects_of_mails(
+        by_these = audit.details_of_mails(
             connection, [refund.refund_id for refund in gone], audit.WITHDRAWN, mail_ids
         )
         gone = [refund for refund in gone if refund.refund_id in by_these]

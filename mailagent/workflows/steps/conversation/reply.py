@@ -132,11 +132,11 @@ def _topics(
     known = refunds.list_of_customer(connection, address)
     bought, _ = orders.list_of_customer(connection, address, ORDERS_SEARCHED)
     order_ids = [order.order_id for order in bought]
-    declined = audit.subjects_of_mails(connection, order_ids, audit.DECLINED, mail_ids)
+    declined = audit.details_of_mails(connection, order_ids, audit.DECLINED, mail_ids)
     if declined or any(refund.mail_id in mail_ids for refund in known):
         yield Topic.REFUND
     refund_ids = [refund.refund_id for refund in known]
-    if audit.subjects_of_mails(connection, refund_ids, audit.WITHDRAWN, mail_ids):
+    if audit.details_of_mails(connection, refund_ids, audit.WITHDRAWN, mail_ids):
         yield Topic.WITHDRAWAL
     if goodwill.find_of_mails(connection, mail_ids):
         yield Topic.GOODWILL
