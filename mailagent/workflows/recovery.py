@@ -116,8 +116,7 @@ class Heartbeat:
     def _update_counters(self) -> None:
         if time.monotonic() >= self._counters_at:
             self._counters_at = time.monotonic() + COUNTERS_SECONDS
-            if update_counters():
-                self._counters_at = 0.0
+            update_counters()
 
 
 def enqueue_late_sweep() -> bool:
@@ -132,14 +131,12 @@ def enqueue_late_sweep() -> bool:
     return late
 
 
-def update_counters() -> bool:
-    """Count the rows that were added since the last time; return whether there are more to count at once."""
+def update_counters() -> None:
+    """Count the rows that were added since the last time."""
     live = services.current()
-    more = False
     for source in metric_figures.SOURCES:
         with live.database.transaction() as connection:
-            more |= metric_figures.move_on(connection, source, live.now())
-    return more
+            metric_figures.move_on(connection, source, live.now())
 
 
 def take_over() -> int:

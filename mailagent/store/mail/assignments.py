@@ -16,7 +16,7 @@ from mailagent.domain.mail.conversation import HandOverReason
 from mailagent.domain.mail.message import Identity, MailKind, MailStatus, OutboundStatus
 from mailagent.store import audit, schema
 from mailagent.store.database import Row
-from mailagent.store.mail import throttled
+from mailagent.store.mail import inbound, throttled
 
 _mails, _ours = schema.inbound_mails, schema.outbound_mails
 
@@ -48,13 +48,9 @@ _LEFT = sa.or_(
 def leave(connection: sa.Connection, conversation_id: str, up_to: str | None = None) -> None:
     """Leave the customer's mail that waits for the agent to people, all of it or `up_to` the
     newest mail that one of them saw. What the team wrote is still passed on to the customer."""
-    connection.execute(
-        _mails.update()
-        .where(
-            *_seen_of(conversation_id, up_to), _mails.c.status == MailStatus.UNANSWERED.value
-        )
-        .values(status=MailStatus.NO_ANSWER.value, no_answer_reason=PEOPLE_ANSWER)
-    )  # fmt: skip
+    unanswered = _mails.c.status == MailStatus.UNANSWERED.value
+    seen = _seen_of(conversation_id, up_to)
+    inbound.change_status(connection, MailStatus.NO_ANSWER, unanswered, *seen, reason=PEOPLE_ANSWER)
 
 
 def answer(
@@ -62,17 +58,12 @@ def answer(
 ) -> None:
     """Record that what a person wrote answers all that was left to people in a conversation, or is
     throttled, `up_to` the newest mail that they saw. Later mail stays theirs to answer."""
-    connection.execute(
-        _mails.update()
-        .where(
-            *_seen_of(conversation_id, up_to),
-            sa.or_(_LEFT, _mails.c.status == MailStatus.THROTTLED.value),
-        )
-        .values(status=MailStatus.ANSWERED.value, answered_by=outbound_id, no_answer_reason=None)
-    )
+    theirs = sa.or_(_LEFT, _mails.c.status == MailStatus.THROTTLED.value)
+    seen = _seen_of(conversation_id, up_to)
+    inbound.change_status(connection, MailStatus.ANSWERED, theirs, *seen, answered_by=outbound_id)
 
 
-def _seen_of(conversation_id: str, up_to: str | None) -> list[sa.ColumnElement[bool]]:
+def _seen_of(conversation_id: str, up_to: str | None = None) -> list[sa.ColumnElement[bool]]:
     of_thread = [_mails.c.conversation_id == conversation_id, _OF_CUSTOMER]
     if up_to is None:
         return of_thread
@@ -82,8 +73,8 @@ def _seen_of(conversation_id: str, up_to: str | None) -> list[sa.ColumnElement[b
 def give_back(connection: sa.Connection, conversation_id: str) -> Sequence[Row]:
     """Let the agent answer what was left to people in a conversation and nobody answered; return all
     mail of the customer that waits for the agent now, oldest first."""
-    # What an answer at /ops answers is marked; what one by mail does is not known, but nobody can have meant
-    # what came after it.
+    # A person who answers at /ops answers all mail that they saw. A person who answers by mail may not have
+    # seen all, but cannot have seen what came later.
     answered_by_mail_at: datetime | None = connection.scalar(
         sa.select(sa.func.max(_mails.c.received_at)).where(
             _mails.c.conversation_id == conversation_id,
@@ -91,18 +82,10 @@ def give_back(connection: sa.Connection, conversation_id: str) -> Sequence[Row]:
             _mails.c.status == MailStatus.ANSWERED.value,
         )
     )
-    later = [_mails.c.received_at > answered_by_mail_at] if answered_by_mail_at else []
-    connection.execute(
-        _mails.update()
-        .where(
-            _mails.c.conversation_id == conversation_id,
-            _OF_CUSTOMER,
-            _LEFT,
-            ~_is_overtaken(conversation_id),
-            *later,
-        )
-        .values(status=MailStatus.UNANSWERED.value, no_answer_reason=None, draft_id=None)
-    )
+    left = [*_seen_of(conversation_id), _LEFT, ~_is_overtaken(conversation_id)]
+    if answered_by_mail_at:
+        left.append(_mails.c.received_at > answered_by_mail_at)
+    inbound.change_status(connection, MailStatus.UNANSWERED, *left, draft_id=None)
     return connection.execute(
         sa.select(_mails.c.mail_id, _mails.c.wake_ups, _mails.c.identity)
         .where(
@@ -172,9 +155,6 @@ def list_doubtful_conversations(connection: sa.Connection) -> Sequence[Row]:
 
 def leave_doubtful(connection: sa.Connection, conversation_id: str, reason: str) -> list[str]:
     """Leave all waiting mail of a conversation to people; return the mails."""
-    left = (
-        _mails.update()
-        .where(_IS_OPEN, _mails.c.conversation_id == conversation_id)
-        .values(status=MailStatus.NO_ANSWER.value, no_answer_reason=reason)
-    )
-    return sorted(connection.scalars(left.returning(_mails.c.mail_id)))
+    here = _mails.c.conversation_id == conversation_id
+    left = inbound.change_status(connection, MailStatus.NO_ANSWER, _IS_OPEN, here, reason=reason)
+    return [row.mail_id for row in left]

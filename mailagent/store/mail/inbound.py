@@ -159,21 +159,37 @@ def list_recent(
 # --- what became of a mail ------------------------------------------------------------------------
 
 
-def answer(connection: sa.Connection, mail_ids: Sequence[str], outbound_id: str) -> None:
-    connection.execute(
+def change_status(
+    connection: sa.Connection,
+    status: MailStatus,
+    *where: sa.ColumnElement[bool],
+    reason: str | None = None,
+    **values: Any,
+) -> Sequence[Row]:
+    """Change the status of the mails for which all conditions hold. Return their `mail_id` and `from_address`,
+    in the order of their ids."""
+    changed = (
         _mails.update()
-        .where(_mails.c.mail_id.in_(mail_ids), _mails.c.status == MailStatus.UNANSWERED.value)
-        .values(status=MailStatus.ANSWERED.value, answered_by=outbound_id)
+        .where(*where)
+        .values(status=status.value, no_answer_reason=reason, **values)
+        .returning(_mails.c.mail_id, _mails.c.from_address)
     )
+    return sorted(connection.execute(changed).all())
+
+
+def is_unanswered(mail_ids: Sequence[str]) -> sa.ColumnElement[bool]:
+    """Return the condition for those of these mails that wait for an answer."""
+    return _mails.c.mail_id.in_(mail_ids) & (_mails.c.status == MailStatus.UNANSWERED.value)
+
+
+def answer(connection: sa.Connection, mail_ids: Sequence[str], outbound_id: str) -> None:
+    answered = is_unanswered(mail_ids)
+    change_status(connection, MailStatus.ANSWERED, answered, answered_by=outbound_id)
 
 
 def leave_unanswered(connection: sa.Connection, mail_ids: Sequence[str], reason: str) -> None:
     """Record why these mails never get an answer of ours."""
-    connection.execute(
-        _mails.update()
-        .where(_mails.c.mail_id.in_(mail_ids), _mails.c.status == MailStatus.UNANSWERED.value)
-        .values(status=MailStatus.NO_ANSWER.value, no_answer_reason=reason)
-    )
+    change_status(connection, MailStatus.NO_ANSWER, is_unanswered(mail_ids), reason=reason)
 
 
 def set_reason(connection: sa.Connection, mail_id: str, reason: str) -> None:

@@ -11,6 +11,7 @@ from mailagent.domain.mail.conversation import HandOverReason
 from mailagent.domain.mail.message import Identity, MailStatus
 from mailagent.store import schema
 from mailagent.store.database import Row
+from mailagent.store.mail import inbound
 from mailagent.store.mail.arrivals import is_unconfirmed
 
 _mails = schema.inbound_mails
@@ -28,22 +29,19 @@ def throttle_by_loop_guard(connection: sa.Connection, mail_ids: Sequence[str]) -
 
     Returns whether any did.
     """
-    throttled = connection.execute(
-        _mails.update()
-        .where(_mails.c.mail_id.in_(mail_ids), _mails.c.status == MailStatus.UNANSWERED.value)
-        .values(status=MailStatus.THROTTLED.value, no_answer_reason=LOOP_DETECTED)
+    waiting = inbound.is_unanswered(mail_ids)
+    return bool(
+        inbound.change_status(connection, MailStatus.THROTTLED, waiting, reason=LOOP_DETECTED)
     )
-    return throttled.rowcount > 0
 
 
 def close_throttled_by_loop_guard(connection: sa.Connection, conversation_id: str) -> list[str]:
     """Record that people are told of what the loop guard throttled in a thread; return the mails."""
-    return _close(
-        connection,
-        sa.and_(BY_LOOP_GUARD, _mails.c.conversation_id == conversation_id),
-        LOOP_DETECTED,
-        _mails.c.mail_id,
+    here = _mails.c.conversation_id == conversation_id
+    closed = inbound.change_status(
+        connection, MailStatus.NO_ANSWER, BY_LOOP_GUARD, here, reason=LOOP_DETECTED
     )
+    return [row.mail_id for row in closed]
 
 
 def list_conversations_in_loop(connection: sa.Connection, limit: int) -> list[str]:
@@ -70,24 +68,11 @@ def close_overdue(
 ) -> list[str]:
     """Record that mail which a budget throttled before a time is people's now, of one thread or all of it;
     return its senders."""
-    where = sa.and_(BY_BUDGET, _mails.c.received_at <= before)
+    where = [BY_BUDGET, _mails.c.received_at <= before]
     if conversation_id is not None:
-        where = sa.and_(where, _mails.c.conversation_id == conversation_id)
-    return _close(connection, where, reason, _mails.c.from_address)
-
-
-def _close(
-    connection: sa.Connection,
-    where: sa.ColumnElement[bool],
-    reason: str,
-    told: sa.Column[str],
-) -> list[str]:
-    closed = (
-        _mails.update()
-        .where(where)
-        .values(status=MailStatus.NO_ANSWER.value, no_answer_reason=reason)
-    )
-    return sorted(connection.scalars(closed.returning(told)))
+        where.append(_mails.c.conversation_id == conversation_id)
+    closed = inbound.change_status(connection, MailStatus.NO_ANSWER, *where, reason=reason)
+    return [row.from_address for row in closed]
 
 
 def list_waiting(
@@ -124,8 +109,5 @@ def list_waiting(
 
 def release(connection: sa.Connection, mail_id: str, run_id: str) -> None:
     """Let a throttled mail in: it waits to be answered."""
-    connection.execute(
-        _mails.update()
-        .where(_mails.c.mail_id == mail_id, _mails.c.status == MailStatus.THROTTLED.value)
-        .values(status=MailStatus.UNANSWERED.value, no_answer_reason=None, run_id=run_id)
-    )
+    this = _mails.c.mail_id == mail_id
+    inbound.change_status(connection, MailStatus.UNANSWERED, _THROTTLED, this, run_id=run_id)

@@ -24,7 +24,7 @@ from mailagent.domain.operations.model_cost import TokenPrices, Tokens, cost_of
 from mailagent.domain.refunds.refund import RefundStatus
 from mailagent.store import schema
 from mailagent.store.database import insert_once, is_constant
-from mailagent.store.mail import assignments, throttled
+from mailagent.store.mail import assignments, outbound, throttled
 from mailagent.store.operations import circuit_breakers, incidents, workers
 
 _mails, _outbound = schema.inbound_mails.c, schema.outbound_mails.c
@@ -41,7 +41,6 @@ REASONS = {
 OUTCOMES = ("done", "retry", "operator", "person")
 
 _NOT_SENT_YET = (OutboundStatus.QUEUED.value, OutboundStatus.SENDING.value)
-_LOST = tuple(status.value for status in OutboundStatus if status.lost)
 
 _unanswered = is_constant(_mails.status, MailStatus.UNANSWERED.value)
 _WAITING: Mapping[str, tuple[sa.ColumnElement[datetime], sa.ColumnElement[bool]]] = {
@@ -142,7 +141,7 @@ def _mail_out(connection: sa.Connection) -> Iterator[Sample]:
     for purpose in Purpose:
         yield Sample(metric.WRITTEN, (purpose.value,), written[purpose.value, "", "mails"])
     counts: Counter[str] = Counter()
-    for statuses in (_NOT_SENT_YET, _LOST):
+    for statuses in (_NOT_SENT_YET, outbound.LOST):
         query = sa.select(_outbound.status, sa.func.count()).group_by(_outbound.status)
         for status, number in connection.execute(
             query.where(is_constant(_outbound.status, *statuses))
@@ -225,12 +224,10 @@ def _number(connection: sa.Connection, rows: sa.Select[Any]) -> int:
 # --- counters -------------------------------------------------------------------------------------
 
 
-_counters, _marks = schema.counters.c, schema.counter_marks.c
-_written, _calls = schema.outbound_mails.c, schema.model_calls.c
+_counters, _marks, _calls = schema.counters.c, schema.counter_marks.c, schema.model_calls.c
 
 # A row has the time at which its transaction began; after this long every such transaction has ended.
 SETTLED_AFTER = timedelta(minutes=10)
-ROWS_AT_ONCE = 50_000
 FAILURES = "failures"
 
 _BEGINNING = datetime(1970, 1, 1, tzinfo=UTC)
@@ -254,20 +251,16 @@ _cached = sa.case(  # a server that counts more than it read is taken at its wor
     (_calls.cached_tokens > _calls.input_tokens, _calls.input_tokens), else_=_calls.cached_tokens
 )
 
-RECEIVED = Source("received", _mails.received_at, _mails.kind, sa.literal(""), {"mails": _ONE})
-WRITTEN = Source("written", _written.created_at, _written.purpose, sa.literal(""), {"mails": _ONE})
-CALLS = Source(
-    "calls",
-    _calls.at,
-    _calls.model,
-    _calls.outcome,
-    {
-        "calls": _ONE,
-        "input": _calls.input_tokens,
-        "cached": _cached,
-        "output": _calls.output_tokens,
-    },
-)
+_TOKENS = {
+    "calls": _ONE,
+    "input": _calls.input_tokens,
+    "cached": _cached,
+    "output": _calls.output_tokens,
+}
+_MAILS = {"mails": _ONE}
+RECEIVED = Source("received", _mails.received_at, _mails.kind, sa.literal(""), _MAILS)
+WRITTEN = Source("written", _outbound.created_at, _outbound.purpose, sa.literal(""), _MAILS)
+CALLS = Source("calls", _calls.at, _calls.model, _calls.outcome, _TOKENS)
 SOURCES = (RECEIVED, WRITTEN, CALLS)
 
 
@@ -303,11 +296,9 @@ def _count_rows(
     )
 
 
-def move_on(connection: sa.Connection, source: Source, now: datetime) -> bool:
-    """Add the next rows to a counter and move its mark behind them. Returns whether there may be more.
-
-    Of several workers that do so at once, one does.
-    """
+def move_on(connection: sa.Connection, source: Source, now: datetime) -> None:
+    """Add the rows since the mark to a counter, and move the mark to the newest of them. Of several workers
+    that do so at once, one does."""
     beginning = {"source": source.name, "counted_until": _BEGINNING}
     insert_once(connection, schema.counter_marks, beginning, "source")
     mark = connection.scalar(
@@ -315,15 +306,13 @@ def move_on(connection: sa.Connection, source: Source, now: datetime) -> bool:
         .where(_marks.source == source.name)
         .with_for_update(skip_locked=True)
     )
-    settled = now - SETTLED_AFTER
-    if mark is None or mark >= settled:
-        return False
-    newer = sa.select(source.at).where(source.at > mark, source.at <= settled)
-    full = connection.scalar(newer.order_by(source.at).offset(ROWS_AT_ONCE - 1).limit(1))
-    # No further than the last row: a clock that is set back may bring rows of the time since.
-    until = full or connection.scalar(newer.order_by(source.at.desc()).limit(1))
+    if mark is None:
+        return
+    # No further than the newest row: after a clock was set back, rows of the time since may still come.
+    settled = sa.select(source.at).where(source.at > mark, source.at <= now - SETTLED_AFTER)
+    until = connection.scalar(settled.order_by(source.at.desc()).limit(1))
     if until is None:
-        return False
+        return
     for counter, total in _count_rows(connection, source, mark, until).items():
         _add(connection, source.name, counter, total)
     connection.execute(
@@ -331,7 +320,6 @@ def move_on(connection: sa.Connection, source: Source, now: datetime) -> bool:
         .where(_marks.source == source.name)
         .values(counted_until=until)
     )
-    return full is not None
 
 
 def count_failure(connection: sa.Connection, provider: str) -> None:

@@ -126,8 +126,7 @@ def main(mails: int, times: int, keep: bool) -> None:
     ):
         began = time.perf_counter()
         fill(services.current().database.engine, size)
-        while update_counters():
-            pass
+        update_counters()
         click.echo(f"{mails:,} mails, filled in {time.perf_counter() - began:.0f} s")
         if keep:
             click.echo(url)
