@@ -23,10 +23,10 @@ from mailagent.domain.money import Money
 from mailagent.domain.refunds.payment import ListingProblem
 from mailagent.domain.refunds.reconciliation import Difference, Kind, OurPart, compare
 from mailagent.domain.refunds.refund import Refund
+from mailagent.store.database import Row
 from mailagent.store.refunds import approvals, external_refunds, gateway_events
 from mailagent.store.refunds import refunds as store
 from mailagent.store.refunds.gateway_events import KNOWN
-from mailagent.store.refunds.refund_payments import Part
 from mailagent.web.webhooks.payment_events import follow_refund
 
 if TYPE_CHECKING:  # slow to import: pydantic
@@ -168,7 +168,7 @@ def _differences(payment_ids: list[str]) -> tuple[list[Difference], list[str]]:
     return found, problems
 
 
-def _part(part: Part) -> OurPart:
+def _part(part: Row) -> OurPart:
     returned = part.returned_at is not None and part.state == "done"
     return OurPart(
         refund_id=part.refund_id,

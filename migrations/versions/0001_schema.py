@@ -327,7 +327,7 @@ sa.Table(
     metadata,
     sa.Column("worker_id", sa.Text, primary_key=True),
     sa.Column("seen_at", instant, nullable=False),
-    sa.Column("steady_since", instant),
+    sa.Column("steady_since", instant, nullable=False),
 )
 
 sa.Table(

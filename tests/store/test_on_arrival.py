@@ -12,40 +12,30 @@ import pytest
 import sqlalchemy as sa
 
 from mailagent import services
-from mailagent.domain.mail.conversation import Limits
-from mailagent.domain.mail.message import Identity, MailKind
+from mailagent.domain.mail.conversation import HOUR, Limits
+from mailagent.domain.mail.message import MailKind
 from mailagent.store.console import sessions
 from mailagent.store.database import Database
 from mailagent.store.mail import inbound, raw_mail
-from mailagent.store.mail.arrivals import KEPT, SHARE, Arrivals, Known, look_up
+from mailagent.store.mail.arrivals import KEPT, SHARE, Arrivals, Known, is_used_up, look_up
 from mailagent.store.mail.inbound import Filing
 from mailagent.store.mail.raw_mail import RawMail
 from tests.cast import ADA, GRACE, NOW
 from tests.harness import Harness
 from tests.store.parsed import parsed_mail
 
-FORGED = parsed_mail(dedup_key="key-2", message_id="m2@example.com", identity=Identity.NONE)
-
 
 def test_nothing_is_known_at_first(database: Database) -> None:
     with database.snapshot() as connection:
-        assert look_up(connection, parsed_mail(), NOW, 1) == Known(
-            stored=False,
-            same_message_id=0,
-            message_id=False,
-            signed_date=False,
-            proven=True,
-            is_used_up=False,
-            live_logins=False,
-        )
+        assert look_up(connection, parsed_mail()) == Known(False, 0, False, False)
 
 
 def test_a_stored_mail_is_known_by_its_key_and_its_message_id(database: Database) -> None:
     changed = parsed_mail(dedup_key="key-3")
     with database.transaction() as connection:
         inbound.record(connection, parsed_mail(), None, "a test", NOW)
-        same = look_up(connection, parsed_mail(), NOW, 9)
-        other = look_up(connection, changed, NOW, 9)
+        same = look_up(connection, parsed_mail())
+        other = look_up(connection, changed)
     assert (same.stored, other.stored) == (True, False)
     assert (other.same_message_id, other.message_id) == (1, True)
 
@@ -62,37 +52,38 @@ def test_a_mail_whose_message_id_is_not_signed_is_known_by_author_and_date(
     ]
     with database.transaction() as connection:
         inbound.record(connection, parsed_mail(), None, "a test", NOW + timedelta(days=7))
-        assert look_up(connection, parsed_mail(**changed), NOW, 9).signed_date
+        assert look_up(connection, parsed_mail(**changed)).signed_date
         for other in others:
             mail = parsed_mail(**changed | other)
-            assert not look_up(connection, mail, NOW, 9).signed_date
+            assert not look_up(connection, mail).signed_date
 
 
 def test_one_that_could_not_be_read_may_come_again(database: Database) -> None:
     broken = parsed_mail(dedup_key="key-3", kind=MailKind.MALFORMED)
     with database.transaction() as connection:
         inbound.record(connection, broken, None, "a test", NOW)
-        known = look_up(connection, parsed_mail(known_by_date=True), NOW, 9)
+        known = look_up(connection, parsed_mail(known_by_date=True))
     assert (known.same_message_id, known.message_id, known.signed_date) == (1, False, False)
 
 
 def test_proven_mail_of_the_last_hour_uses_up_what_is_proven_only(database: Database) -> None:
     with database.transaction() as connection:
         inbound.record(connection, parsed_mail(), None, "a test", NOW)
-        assert look_up(connection, parsed_mail(), NOW, 1).is_used_up
-        assert not look_up(connection, parsed_mail(), NOW, 2).is_used_up
-        assert not look_up(connection, parsed_mail(), NOW + timedelta(hours=2), 1).is_used_up
-        forged = look_up(connection, FORGED, NOW, 1)
-    assert (forged.proven, forged.is_used_up) == (False, False)
+        assert is_used_up(connection, NOW - HOUR, 1, True, ADA)
+        assert not is_used_up(connection, NOW - HOUR, 2, True, ADA)
+        assert not is_used_up(connection, NOW + HOUR, 1, True, ADA)
+        assert not is_used_up(connection, NOW - HOUR, 1, False, ADA)
 
 
-def test_a_link_that_logs_in_is_told_of_until_it_is_used(database: Database) -> None:
+def test_the_secret_of_a_login_is_known_until_it_is_used_or_too_old(database: Database) -> None:
     with database.transaction() as connection:
         sessions.record_link(connection, "secret", ADA, "/", NOW, NOW + timedelta(minutes=15))
-        assert look_up(connection, FORGED, NOW, 1).live_logins
-        assert not look_up(connection, FORGED, NOW + timedelta(hours=1), 1).live_logins
+        logs_in = sessions.find_live(connection, NOW)
+        assert logs_in is not None
+        assert [logs_in(word) for word in ("secret", "another")] == [True, False]
+        assert sessions.find_live(connection, NOW + timedelta(hours=1)) is None
         sessions.use_link(connection, "secret", NOW)
-        assert not look_up(connection, FORGED, NOW, 1).live_logins
+        assert sessions.find_live(connection, NOW) is None
 
 
 def test_a_mail_is_stored_with_its_request_or_not_at_all(database: Database) -> None:

@@ -100,14 +100,6 @@ def test_one_that_is_steady_is_enough_for_one_that_has_just_come(database: Datab
     assert not can_be_missed(database)
 
 
-def test_a_worker_of_the_version_before_has_no_say_but_lives(database: Database) -> None:
-    sign_in(database, "w1")
-    with database.transaction() as connection:
-        connection.execute(schema.workers.update().values(steady_since=None))
-    assert alive(database) == {"w1"}
-    assert not can_be_missed(database)
-
-
 def test_who_was_not_seen_for_a_day_is_forgotten(database: Database) -> None:
     sign_in(database, "w1", "w2")
     age(database, "w1", seen=workers.FORGOTTEN_AFTER_SECONDS + 1)

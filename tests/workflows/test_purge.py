@@ -85,7 +85,7 @@ def test_what_was_read_of_a_mail_stays_and_so_does_its_key(database: Database) -
         assert mail is not None
         assert mail.new_text == parsed_mail().new_text
         again = parsed_mail(dedup_key=f"key-{NOW.timestamp()}-0")
-        assert arrivals.look_up(connection, again, NOW, 1).stored
+        assert arrivals.look_up(connection, again).stored
 
 
 def test_two_purges_at_once_do_not_wait_for_each_other(database: Database) -> None:

@@ -16,7 +16,6 @@ from mailagent.domain.mail.authentication import CLOCK_ERROR
 from mailagent.domain.mail.conversation import HOUR, HandOverReason
 from mailagent.domain.mail.message import Identity, MailKind, MailStatus, ParsedMail, Purpose
 from mailagent.store import schema
-from mailagent.store.console import sessions
 from mailagent.store.database import Row
 
 _mails, _outbound = schema.inbound_mails, schema.outbound_mails
@@ -29,16 +28,6 @@ def is_proven(proven: bool) -> sa.ColumnElement[bool]:
     """Return the condition for mail that is proven to be its sender's, or for mail that is not."""
     none = Identity.NONE.value
     return _mails.c.identity != none if proven else _mails.c.identity == none
-
-
-def _of_sender(since: datetime, most: int, proven: bool, address: str) -> sa.Select[tuple[str]]:
-    """Select the mail of an address since a time that was the one to use up its limit, if there is one."""
-    came = sa.select(_mails.c.mail_id).where(
-        _mails.c.received_at >= since,
-        _mails.c.from_address == address,
-        is_proven(proven),
-    )
-    return came.offset(most - 1).limit(1)
 
 
 def _let_in(since: datetime, proven: bool) -> sa.Select[tuple[str]]:
@@ -64,7 +53,12 @@ def is_used_up(
 
     Mail that is proven to be its sender's and mail that is not are counted apart.
     """
-    return connection.scalar(_of_sender(since, most, proven, address)) is not None
+    came = sa.select(_mails.c.mail_id).where(
+        _mails.c.received_at >= since,
+        _mails.c.from_address == address,
+        is_proven(proven),
+    )
+    return connection.scalar(came.offset(most - 1).limit(1)) is not None
 
 
 # Why a mail is throttled whose sender was asked to confirm the address for another.
@@ -173,27 +167,16 @@ class Arrivals:
 @dataclass(frozen=True, slots=True)
 class Known:
     """What is on record when a mail comes in. `stored`: this very mail; `same_message_id`: how many mails with
-    its Message-ID; `message_id`: one of them could be read, for else it may come again, whole; `signed_date`: a
-    mail with its author and Date, if it is known by them.
-
-    `is_used_up`: whether its sender has sent as many mails within an hour as they may, throttled or not; only
-    mails count that are `proven` to be theirs, or only others. `live_logins`: whether any link logs somebody
-    in.
-    """
+    its Message-ID; `message_id`: one of them could be read (one that could not may come again, whole);
+    `signed_date`: a mail with its author and Date, if it is known by them."""
 
     stored: bool
     same_message_id: int
     message_id: bool
     signed_date: bool
-    proven: bool
-    is_used_up: bool
-    live_logins: bool
 
 
-def look_up(
-    connection: sa.Connection, mail: ParsedMail, now: datetime, most_of_sender: int
-) -> Known:
-    proven = mail.identity.proven
+def look_up(connection: sa.Connection, mail: ParsedMail) -> Known:
     is_readable = _mails.c.kind != MailKind.MALFORMED.value
     same_id = _mails.c.message_id == mail.message_id if mail.message_id else sa.false()
     same_date: sa.ColumnElement[bool] = sa.false()
@@ -210,10 +193,5 @@ def look_up(
         count.scalar_subquery().label("same_message_id"),
         sa.exists().where(same_id, is_readable).label("message_id"),
         sa.exists().where(same_date, is_readable).label("signed_date"),
-        sa.exists(_of_sender(now - HOUR, most_of_sender, proven, mail.from_address)).label(
-            "is_used_up"
-        ),
-        sa.exists(sessions.LIVE).label("live_logins"),
     )
-    row = connection.execute(query, {"now": now}).one()
-    return Known(**row._mapping, proven=proven)
+    return Known(**connection.execute(query).one()._mapping)

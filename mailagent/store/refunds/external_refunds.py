@@ -21,7 +21,6 @@ from mailagent.domain.refunds.payment import (
 from mailagent.store import schema
 from mailagent.store.database import Row, columns_of, exists, insert_once
 from mailagent.store.refunds import refund_payments
-from mailagent.store.refunds.refund_payments import Part
 
 _external, _payments, _refunds = schema.external_refunds, schema.refund_payments, schema.refunds
 
@@ -122,7 +121,7 @@ def record_sum(
         if part.payment_id == payment_id
         and part.gateway in (None, total.gateway)
         and part.reference != reference
-        and part.counts(at=total.at)
+        and refund_payments.counts(part, at=total.at)
     )
     minor = total.amount.minor - named
     if minor <= (known or 0):
@@ -181,17 +180,17 @@ def known_by_payment(connection: sa.Connection, order_id: str) -> Counter[str]:
     return refund_payments.sum_by_payment(
         part
         for part in parts
-        if part.counts() and part.state == "done" and part.gateway != ORDER_RECORD
+        if refund_payments.counts(part) and part.state == "done" and part.gateway != ORDER_RECORD
     )
 
 
-def list_named_parts(connection: sa.Connection, payment_id: str) -> list[Part]:
+def list_named_parts(connection: sa.Connection, payment_id: str) -> list[Row]:
     """Return the parts of a payment that the gateway can name: all but totals and the order's own record."""
     return [
         part
         for part in refund_payments.list_parts(connection, payment_ids=[payment_id])
         if part.gateway is None
-        or (part.gateway != ORDER_RECORD and not f"{part.reference}".startswith(f"{_SUM}:"))
+        or (part.gateway != ORDER_RECORD and not part.reference.startswith(f"{_SUM}:"))
     ]
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
@@ -53,34 +52,19 @@ def find_payment(connection: sa.Connection, key: str) -> Row | None:
     return connection.execute(query).one_or_none()
 
 
-@dataclass(frozen=True, slots=True)
-class Part:
-    """What a payment gave back or is about to: by a refund of ours, or outside mailagent.
-
-    A part from outside has no `refund_id` and no `idempotency_key`, and `gateway` says who reported it.
-    """
-
-    order_id: str
-    payment_id: str
-    currency: str
-    amount_minor: int
-    state: str
-    reference: str | None
-    returned_at: datetime | None
-    refund_id: str | None
-    idempotency_key: str | None
-    gateway: str | None
-
-    def counts(self, at: datetime | None = None) -> bool:
-        """Return whether the money is gone from the payment or about to go, by what was known at a time."""
-        came_back = self.returned_at is not None and (at is None or self.returned_at <= at)
-        return self.state != "refused" and not came_back
+def counts(part: Row, at: datetime | None = None) -> bool:
+    """Return whether a part of `list_parts` is gone from its payment or about to go: what was not refused and
+    did not come back, as far as was known at a time."""
+    came_back = part.returned_at is not None and (at is None or part.returned_at <= at)
+    return part.state != "refused" and not came_back
 
 
 def list_parts(
     connection: sa.Connection, *, order_id: str | None = None, payment_ids: Sequence[str] = ()
-) -> list[Part]:
-    """Return all parts of one order, or of these payments on any order that names them."""
+) -> Sequence[Row]:
+    """Return what the payments of one order gave back or are about to, or these payments on any order that
+    names them. What was refunded outside mailagent has a `gateway` that reported it, and no `refund_id` and
+    no `idempotency_key`."""
 
     def here(order: sa.Column[str], payment: sa.Column[str]) -> sa.ColumnElement[bool]:
         return payment.in_(payment_ids) if order_id is None else order == order_id
@@ -100,17 +84,17 @@ def list_parts(
         sa.literal("done"), _external.c.reference, _external.c.returned_at,
         none, none, _external.c.gateway,
     ).where(here(_external.c.order_id, _external.c.payment_id))  # fmt: skip
-    return [Part(*row) for row in connection.execute(ours.union_all(external))]
+    return connection.execute(ours.union_all(external)).all()
 
 
-def list_refunded(connection: sa.Connection, order: Order) -> list[Part]:
+def list_refunded(connection: sa.Connection, order: Order) -> list[Row]:
     """Return what was refunded of an order's payments or is under way, also elsewhere and for other orders
     that name these payments."""
     payment_ids = [payment.payment_id for payment in order.payments]
-    return [part for part in list_parts(connection, payment_ids=payment_ids) if part.counts()]
+    return [part for part in list_parts(connection, payment_ids=payment_ids) if counts(part)]
 
 
-def sum_by_payment(parts: Iterable[Part]) -> Counter[str]:
+def sum_by_payment(parts: Iterable[Row]) -> Counter[str]:
     """Return the sum of the parts of each payment, in minor units."""
     found = Counter[str]()
     for part in parts:

@@ -76,7 +76,7 @@ model_calls = sa.Table(
     sa.Column("input_tokens", sa.Integer, nullable=False),
     sa.Column("cached_tokens", sa.Integer, nullable=False),
     sa.Column("output_tokens", sa.Integer, nullable=False),
-    # By the prices of that moment; none without prices, and from before this was recorded.
+    # By the prices of that moment; none without prices.
     sa.Column("cost_micro_usd", sa.BigInteger),
     sa.Index("ix_model_calls_conversation_id", "conversation_id"),
 )
@@ -96,7 +96,9 @@ workers = sa.Table(
     metadata,
     sa.Column("worker_id", sa.Text, primary_key=True),
     sa.Column("seen_at", UtcDateTime, nullable=False),
-    sa.Column("steady_since", UtcDateTime),  # it has signed in without a gap since then
+    sa.Column(
+        "steady_since", UtcDateTime, nullable=False
+    ),  # it has signed in without a gap since then
 )
 
 # One row per provider that has failed lately, for all workers together: while it is open nobody asks

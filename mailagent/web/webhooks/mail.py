@@ -87,7 +87,7 @@ def _store_mail(provider: MailProvider, content_type: str, body: bytes) -> str:
     raw = RawMail(content_type, body)
     with live.database.transaction() as connection:
         now = live.now()
-        known = arrivals.look_up(connection, mail, now, live.limits.mails_of_sender_per_hour)
+        known = arrivals.look_up(connection, mail)
         if known.stored:
             return "known already\n"
         mail_id = _record(connection, mail, known, raw, now)
@@ -103,7 +103,7 @@ def _store_mail(provider: MailProvider, content_type: str, body: bytes) -> str:
 def _record(
     connection: sa.Connection, mail: ParsedMail, known: Known, raw: RawMail, now: datetime
 ) -> str | None:
-    logs_in = sessions.find_live(connection, now) if known.live_logins else None
+    logs_in = sessions.find_live(connection, now)
     # Remove secrets first: the stored texts of our own mails, which this mail may quote, have none either.
     # Then a code in quoted text does not count as an answer.
     mail = _without_our_words(connection, _without_keys(mail, logs_in))
@@ -112,7 +112,7 @@ def _record(
         mail = mail.without_signatures("known_message_id")
     elif known.signed_date:
         mail = mail.without_signatures("known_date")  # a replay under another Message-ID
-    place = threading.find_place_locked(connection, mail, known, now)
+    place = threading.find_place_locked(connection, mail, now)
     opens_new = place.opens_new
     if opens_new:
         language = find_language(mail.new_text) if mail.kind is MailKind.CUSTOMER else None

@@ -26,7 +26,6 @@ from mailagent.domain.operations.access import Permission, permissions_of
 from mailagent.domain.refunds.escalation import ApprovalRequest
 from mailagent.domain.shop import rate_limit_key
 from mailagent.store.mail import arrivals, conversations
-from mailagent.store.mail.arrivals import Known
 from mailagent.store.refunds import approvals
 
 
@@ -56,7 +55,7 @@ class Place:
         return replace(self, conversation=conversation)
 
 
-def find_place(connection: sa.Connection, mail: ParsedMail, known: Known, now: datetime) -> Place:
+def find_place(connection: sa.Connection, mail: ParsedMail, now: datetime) -> Place:
     """Return where a mail belongs. Records nothing."""
     token = find_token(mail.envelope_to, services.current().shop.reply_domain)
     if token is not None and token.door is Door.APPROVAL:
@@ -85,28 +84,26 @@ def find_place(connection: sa.Connection, mail: ParsedMail, known: Known, now: d
         ),
     )
     proven = mail.identity.proven or place.proves_mailbox
-    throttled = _why_throttled(connection, mail, known, proven, now)
+    throttled = _why_throttled(connection, mail, proven, now)
     with_people = place.conversation is not None and place.conversation.with_people
     if not throttled and not (proven or own or with_people):
         throttled = _why_unconfirmed(connection, mail, now)
     return replace(place, no_answer_reason=throttled, throttled=True) if throttled else place
 
 
-def find_place_locked(
-    connection: sa.Connection, mail: ParsedMail, known: Known, now: datetime
-) -> Place:
+def find_place_locked(connection: sa.Connection, mail: ParsedMail, now: datetime) -> Place:
     """Return where a mail belongs, and lock its conversation until the commit.
 
     Searches again if the customer was erased before the lock.
     """
-    place = find_place(connection, mail, known, now)
+    place = find_place(connection, mail, now)
     found = place.conversation
     if found is None:
         return place
     now_there = conversations.lock(connection, found.conversation_id)
     if now_there.reply_token == found.reply_token:
         return place
-    return find_place(connection, mail, known, now)
+    return find_place(connection, mail, now)
 
 
 def find_request(connection: sa.Connection, mail: ParsedMail) -> ApprovalRequest | None:
@@ -150,15 +147,12 @@ def _place_of_team(mail: ParsedMail, conversation: Conversation | None) -> Place
 
 
 def _why_throttled(
-    connection: sa.Connection, mail: ParsedMail, known: Known, proven: bool, now: datetime
+    connection: sa.Connection, mail: ParsedMail, proven: bool, now: datetime
 ) -> str | None:
     live = services.current()
     of_sender, in_all = live.limits.mails_of_sender_per_hour, live.limits.mails_per_hour
     which = "" if proven else " that are not proven to be theirs"
-    used_up = known.is_used_up
-    if proven != known.proven:  # the conversation proves the sender, or a replay does not
-        used_up = arrivals.is_used_up(connection, now - HOUR, of_sender, proven, mail.from_address)
-    if used_up:
+    if arrivals.is_used_up(connection, now - HOUR, of_sender, proven, mail.from_address):
         return f"more than {of_sender} mails an hour from this sender{which}"
     key = rate_limit_key(mail.from_address, registered_domain)
     share = live.limits.mails_of_key_per_hour(key)
