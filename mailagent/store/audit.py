@@ -59,7 +59,7 @@ def record(
 
 
 def told(connection: sa.Connection, subjects: Sequence[str]) -> set[str]:
-    """Return the rows among these of which the operators have been told."""
+    """Return those of these rows that the operators have been told of."""
     query = sa.select(_audit.c.subject).where(
         _audit.c.subject.in_(subjects), _audit.c.action == TOLD
     )
@@ -127,7 +127,8 @@ def read(connection: sa.Connection, wanted: Wanted, window: Window) -> Part[Act]
 
 
 def stream(database: Database, wanted: Wanted, batch: int = BATCH) -> Iterator[Act]:
-    """Give all acts up to now, oldest first, in batches: no transaction stays open while somebody reads."""
+    """Give all acts up to now, oldest first. Each batch is a transaction of its own, so that a slow reader
+    keeps none open."""
     with database.snapshot() as connection:
         last = connection.scalar(sa.select(sa.func.max(_audit.c.audit_id))) or 0
     behind = 0

@@ -1,6 +1,6 @@
 """One clock for all processes: the database's. Rows get its time, whatever the machines' own clocks show.
 
-PostgreSQL is asked now and then; in between, a clock that nobody can set measures the time since. On SQLite
+PostgreSQL is asked now and then; in between, a clock that cannot be set measures the time since. On SQLite
 there is one machine, and its clock is the one. DBOS's own waits go by the machine's clock.
 """
 
@@ -141,5 +141,5 @@ def machine_time() -> datetime:
 
 
 def elapsed() -> float:
-    """Return seconds by a clock that nobody sets and that goes on while the machine sleeps."""
+    """Return seconds by a clock that cannot be set and that goes on while the machine sleeps."""
     return time.clock_gettime(_UNSETTABLE)

@@ -53,7 +53,7 @@ READS = "mailagent_reads"
 
 
 class UtcDateTime(sa.types.TypeDecorator[datetime]):
-    """An aware UTC time; a naive one is refused, because nobody can tell what it meant."""
+    """An aware UTC time; a naive one is refused, because its time zone is unknown."""
 
     impl = sa.DateTime(timezone=True)
     cache_ok = True
@@ -189,7 +189,7 @@ def _keep_private(
     with suppress(OSError):  # it is there; or no folder is, and to connect says so
         os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
     for name in (path, f"{path}-wal", f"{path}-shm"):
-        with suppress(OSError):  # not there, or somebody else's
+        with suppress(OSError):  # not there, or another user's
             os.chmod(name, 0o600)
 
 

@@ -17,7 +17,7 @@ import sqlalchemy as sa
 # too late; a lock that was not to be had.
 _PASSING_CLASSES = ("08", "40", "53", "57")
 _PASSING_STATES = frozenset({"25P03", "25006", "55P03"})
-# A statement that ran into its time limit, or that somebody cancelled, would do so again.
+# A statement that ran into its time limit, or was cancelled, would do so again.
 _QUERY_CANCELED = "57014"
 
 # sqlite.org/rescode.html: the file is locked, or the disk behind it is in trouble.
@@ -54,7 +54,7 @@ def is_outage(error: BaseException) -> bool:
 
 
 def is_cancelled(error: BaseException) -> bool:
-    """Return whether a statement ran into its time limit, or somebody cancelled it."""
+    """Return whether a statement ran into its time limit or was cancelled."""
     return (
         isinstance(error, sa.exc.DBAPIError)
         and getattr(error.orig, "sqlstate", None) == _QUERY_CANCELED

@@ -25,7 +25,7 @@ PEOPLE_ANSWER = "people look after this conversation"
 # Marks the mails that `flask mails doubt` wrote, so that it can be interrupted and run again.
 WRITTEN_AFTER_RESTORE = "mail written after a restore"
 
-# After these the agent may go on in the thread without anybody having given it back.
+# After these the agent may go on in the thread although people have not given it back.
 _OVERTAKEN = (throttled.LOOP_DETECTED, throttled.SUMMED_UP)
 
 _OF_CUSTOMER = _mails.c.kind == MailKind.CUSTOMER.value
@@ -71,7 +71,7 @@ def _seen_of(conversation_id: str, up_to: str | None = None) -> list[sa.ColumnEl
 
 
 def give_back(connection: sa.Connection, conversation_id: str) -> Sequence[Row]:
-    """Let the agent answer what was left to people in a conversation and nobody answered; return all
+    """Let the agent answer what was left to people in a conversation and is still unanswered; return all
     mail of the customer that waits for the agent now, oldest first."""
     # A person who answers at /ops answers all mail that they saw. A person who answers by mail may not have
     # seen all, but cannot have seen what came later.

@@ -48,7 +48,7 @@ def why_undelivered(connection: sa.Connection, outbound_id: str) -> str | None:
 def why_unwelcome(connection: sa.Connection, outbound_id: str) -> str | None:
     """Return the permanent bounce or complaint that a signed event told of, or None.
 
-    A bounce that came as mail is none: anybody can write one.
+    A bounce that came as mail does not count: anyone can write one.
     """
     unwelcome = [DeliveryKind.BOUNCE.value, DeliveryKind.SPAMREPORT.value]
     return _first_reason(connection, outbound_id, _events.c.event.in_(unwelcome), _FROM_WEBHOOK)

@@ -1,5 +1,7 @@
-"""Drafts as rows: answers that wait for somebody's click. Whoever changes one has locked its
-conversation before, so of two people the first one's click stands."""
+"""Drafts as rows: answers of the agent that a person sends, edits or discards.
+
+Lock the conversation before you change a draft, so that the first of two clicks stands.
+"""
 
 from __future__ import annotations
 
@@ -86,7 +88,7 @@ def settle(
     now: datetime,
     outbound_id: str | None = None,
 ) -> bool:
-    """Record what somebody did with a draft; return False, changing nothing, if it waits no more."""
+    """Record what a person did with a draft; return False, changing nothing, if it waits no more."""
     settled = connection.execute(
         _drafts.update()
         .where(_drafts.c.draft_id == draft_id, _WAITING)
@@ -137,8 +139,8 @@ def find_next_waiting(connection: sa.Connection, but: str) -> str | None:
 
 
 def take_due(connection: sa.Connection, before: datetime, now: datetime) -> tuple[Draft, ...]:
-    """Return the drafts that wait since before a time and of which nobody was reminded, and record that
-    somebody is now. Of two that ask, one gets them."""
+    """Return the drafts that have waited since before a time without a reminder, and record the reminder. If
+    two processes ask, one gets them."""
     due = (
         _drafts.update()
         .where(_WAITING, _drafts.c.created_at <= before, _drafts.c.reminded_at.is_(None))

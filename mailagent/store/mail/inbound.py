@@ -211,7 +211,7 @@ def _update(connection: sa.Connection, mail_id: str, **values: Any) -> None:
 
 
 def prove_mailbox(connection: sa.Connection, conversation_id: str, address: str) -> None:
-    """Record that whoever wrote from `address` in this thread holds that mailbox."""
+    """Record that mail from `address` in this thread comes from the holder of that mailbox."""
     connection.execute(
         _mails.update()
         .where(
@@ -251,7 +251,7 @@ def list_waiting(
     connection: sa.Connection, before: datetime, limit: int, after: str = ""
 ) -> Sequence[Row]:
     """Return mails that wait for the agent since before a time, with the run enqueued for them, in the
-    order of their ids from the one behind `after`. Not those of which a draft waits for somebody.
+    order of their ids from the one behind `after`. Mails that a waiting draft answers are left out.
 
     `taken_back_at`: when the last draft of their conversation was; `given_back_at`: when people gave
     the conversation to the agent again. Before that the agent could not answer.
@@ -272,8 +272,8 @@ def find_waiting(connection: sa.Connection, mail_id: str) -> Row | None:
 def list_put_off(
     connection: sa.Connection, limit: int, offset: int = 0, by_turns: bool = True
 ) -> Sequence[Row]:
-    """Return mails of which a run ended because the model's provider was away, as `list_waiting` does,
-    from the one behind the first `offset` ones.
+    """Return mails whose run ended because the model's provider was away, as `list_waiting` does, without the
+    first `offset` ones.
 
     `by_turns`: of each customer the oldest first, then of each the second oldest, and so on; else those that
     were put off least often first, of these the oldest. Mail that is not proven to be its sender's has

@@ -325,7 +325,7 @@ def find_by_message_id(connection: sa.Connection, message_id: str) -> str | None
     return next(iter(_list_ids(connection, _mails.c.message_id == message_id)), None)
 
 
-# --- what we wrote to somebody --------------------------------------------------------------------
+# --- by conversation and address ------------------------------------------------------------------
 
 
 def list_of_conversation(connection: sa.Connection, conversation_id: str) -> Sequence[Row]:

@@ -84,7 +84,7 @@ INTERRUPTED = "making the preview was interrupted"
 
 
 def list_without_previews(connection: sa.Connection, limit: int) -> Sequence[str]:
-    """Return the newest customer mails with files of which no worker has looked for photos.
+    """Return the newest customer mails with files that no worker has searched for photos.
 
     Those of proven senders come first, so that photos of strangers do not hold them up.
     """

@@ -1,4 +1,4 @@
-"""Addresses that nothing is sent to: mail does not reach them, somebody complained, or they were erased."""
+"""Addresses that nothing is sent to: mail bounces, the reader complained, or the customer was erased."""
 
 from __future__ import annotations
 

@@ -80,7 +80,7 @@ def list_waiting(
 ) -> Sequence[Row]:
     """Return mail that a budget throttled before a time: the oldest of each sender, going round the shares.
 
-    Mail of an unproven sender who was asked since `asked_since` to confirm the address waits until they do.
+    A sender who is not proven and was asked since `asked_since` to confirm the address has to do so first.
     """
     oldest = (
         sa.select(

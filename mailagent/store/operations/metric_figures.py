@@ -111,8 +111,7 @@ def _mail_in(connection: sa.Connection) -> Iterator[Sample]:
 
 
 def _count_reasons(connection: sa.Connection) -> Counter[str]:
-    """Return how many mails will get no answer: those that nobody would answer by their kind, those of
-    customers by the reason."""
+    """Return how many mails will get no answer: mail of customers by the reason, other mail by its kind."""
     of_customer = sa.case(REASONS, value=_mails.no_answer_reason, else_="other")
     label = sa.case((_mails.kind == MailKind.CUSTOMER.value, of_customer), else_=_mails.kind)
     query = sa.select(label.label("reason"), sa.func.count().label("number")).group_by("reason")

@@ -55,7 +55,7 @@ def hold(
 
 
 def _lock(connection: sa.Connection, provider: Provider, at: int) -> tuple[int, int]:
-    """Let nobody else book until the commit. Return until when requests and tokens are booked, in
+    """Let no other call book until the commit. Return until when requests and tokens are booked, in
     microseconds since 1970."""
     unused = {"provider": provider.value, "requests_until": at, "tokens_until": at}
     insert_once(connection, _rate_limits, unused, "provider")

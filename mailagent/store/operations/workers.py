@@ -1,6 +1,6 @@
-"""Which worker processes live: each says so every few seconds, and the rest have vanished.
+"""Which worker processes live: each renews its lease every few seconds.
 
-All in the database's time: a machine whose clock is wrong neither kills the others nor lives for ever.
+All times are the database's: a machine whose clock is wrong neither buries the others nor lives for ever.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ _workers = schema.workers
 
 _NOW = sa.select(sa.func.clock_timestamp())
 
-# Who has not been seen for so long has vanished, and its runs are taken over.
+# A worker that was not seen for so long is dead, and its runs are taken over.
 LEASE_SECONDS = 30.0
-# Two beats, and a database that answers slowly. A worker whose own beats were further apart cannot tell
-# whether others are gone or were kept from the database as it was.
+# Two heartbeats and a slow database. A worker with a longer gap was cut off from the database, so it cannot
+# tell whether others are dead or were cut off as well.
 LONGEST_GAP_SECONDS = 15.0
 FORGOTTEN_AFTER_SECONDS = 86_400.0
 
 
 def sign_in(connection: sa.Connection, worker_id: str) -> None:
-    """Record that a worker lives; after a gap, or a leap of the clock, it is steady only from now on."""
+    """Renew the lease of a worker. After a gap, or a jump of the clock, it counts as steady from now on."""
     now, gap = _now(connection), timedelta(seconds=LONGEST_GAP_SECONDS)
     steady = sa.and_(
         _workers.c.seen_at.between(now - gap, now + gap), _workers.c.steady_since <= now
@@ -57,9 +57,9 @@ def forget(connection: sa.Connection) -> None:
 
 
 def alive(connection: sa.Connection) -> sa.Select[str]:
-    """Return the question which workers live, to be asked within another statement.
+    """Return the query for the workers that live, for use within another statement.
 
-    A row that is far in the future is of before the clock was set back, so it says nothing.
+    A row far in the future was written before the clock was set back, and does not count.
     """
     now, lease = _now(connection), timedelta(seconds=LEASE_SECONDS)
     return sa.select(_workers.c.worker_id).where(
@@ -68,10 +68,10 @@ def alive(connection: sa.Connection) -> sa.Select[str]:
 
 
 def can_be_missed(connection: sa.Connection) -> sa.ColumnElement[bool]:
-    """Return the condition under which who was not seen has vanished: some worker has reached the database
-    for a whole lease without a gap, so every other that lives could have, too.
+    """Return the condition under which a worker without a lease is dead: some worker has reached the database
+    for a whole lease without a gap, so every other living worker could have reached it too.
 
-    After an outage all leases have run out, and the first that is back must not bury the others.
+    After an outage all leases have ended, and the first worker that is back must not take over the others.
     """
     steady = _workers.c.steady_since <= _now(connection) - timedelta(seconds=LEASE_SECONDS)
     return alive(connection).where(steady).exists()

@@ -115,7 +115,7 @@ def record_sum(
         sa.select(_external.c.amount_minor).where(_external.c.reference == reference)
     )
     # Our refunds, also those under way, and external ones. The total may be older than a failure we know of.
-    named = sum(
+    named: int = sum(
         part.amount_minor
         for part in refund_payments.list_parts(connection, order_id=order_id)
         if part.payment_id == payment_id

@@ -39,7 +39,7 @@ def issue(connection: sa.Connection, code: GoodwillCode) -> None:
 
 
 def find(connection: sa.Connection, typed: str) -> GoodwillCode | None:
-    """Return the discount with this code, without regard to case and blanks."""
+    """Return the discount with this code; case and blanks do not matter."""
     return _first(_list(connection, _codes.c.code == normalise_code(typed)))
 
 

@@ -67,7 +67,7 @@ inbound_mails = sa.Table(
     sa.Column("wake_ups", sa.Integer, nullable=False, server_default="0"),
     # How many of its runs ended without asking because the model's provider was away.
     sa.Column("put_off", sa.Integer, nullable=False, server_default="0"),
-    # The draft that answers it once somebody has sent it.
+    # The draft that answers it once a person has sent it.
     sa.Column("draft_id", sa.Text),
     # When a worker had tried each of its photos: see `photo_previews`.
     sa.Column("previews_made_at", UtcDateTime),
@@ -189,7 +189,7 @@ suppressed_addresses = sa.Table(
     sa.Column("since", UtcDateTime, nullable=False),
 )
 
-# Answers of the agent that wait for somebody's click, and what became of them.
+# Answers of the agent that a person sends, edits or discards.
 drafts = sa.Table(
     "drafts",
     metadata,

@@ -20,7 +20,7 @@ login_links = sa.Table(
     sa.Column("used_at", UtcDateTime),
 )
 
-# Every time that somebody asked for one, whether the address may log in or not.
+# Every request for a login link, whether the address may log in or not.
 login_attempts = sa.Table(
     "login_attempts",
     metadata,
@@ -90,19 +90,18 @@ dismissals = sa.Table(
     sa.Column("at", UtcDateTime, nullable=False),
 )
 
-# One row per worker process that ever lived; who was not seen lately has vanished.
+# One row per worker process. A worker that was not seen lately is dead.
 workers = sa.Table(
     "workers",
     metadata,
     sa.Column("worker_id", sa.Text, primary_key=True),
     sa.Column("seen_at", UtcDateTime, nullable=False),
-    sa.Column(
-        "steady_since", UtcDateTime, nullable=False
-    ),  # it has signed in without a gap since then
+    # The worker has renewed its lease without a gap since then.
+    sa.Column("steady_since", UtcDateTime, nullable=False),
 )
 
-# One row per provider that has failed lately, for all workers together: while it is open nobody asks
-# that provider, but for one at a time who tries it once `until_at` has come.
+# One row per provider that has failed lately, for all workers together. While it is open the provider is not
+# called, except by one probe at a time from `until_at` on.
 breakers = sa.Table(
     "breakers",
     metadata,

@@ -88,7 +88,7 @@ refunds = sa.Table(
     sa.Column("status", sa.Text, nullable=False),
     # Whether a second person has to approve it after the first.
     sa.Column("four_eyes", sa.Boolean, nullable=False, server_default=sa.false()),
-    # Whether whoever approved it knew that the order was cancelled.
+    # Whether its approver knew that the order was cancelled.
     sa.Column("despite_cancel", sa.Boolean, nullable=False, server_default=sa.false()),
     # Hash of the order's customer, if that is another than asked for it, and its approver knew so.
     sa.Column("approved_for", sa.Text),
@@ -192,7 +192,7 @@ decisions = _decisions("decisions")
 # The second person's decision, where the policy asks for one: never the person of the first decision.
 countersignatures = _decisions("countersignatures")
 
-# Whom a question was put to, and what they have heard since. `skipped_why`: why somebody else is asked.
+# Which manager was asked what, and the reminders since. `skipped_why`: why another manager is asked.
 approval_requests = sa.Table(
     "approval_requests",
     metadata,
