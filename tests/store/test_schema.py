@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from datetime import datetime
 from pathlib import Path
-from typing import Any
 
 import pytest
 import sqlalchemy as sa
@@ -60,49 +59,53 @@ def test_an_empty_database_is_named_as_such(tmp_path: Path) -> None:
         check_schema(open_database(f"sqlite:///{tmp_path}/empty.db"))
 
 
-def _conversation_and_mail(connection: sa.Connection) -> tuple[str, str]:
-    conversation = conversations.open_new(connection, ADA, "Kettle", NOW)
-    mail_id = inbound.record(connection, parsed_mail(), conversation.conversation_id, None, NOW)
-    assert mail_id is not None
-    return conversation.conversation_id, mail_id
+@pytest.fixture
+def kettle(database: Database) -> Database:
+    """A database with the kettle's order and Ada's mail about it."""
+    with database.transaction() as connection:
+        order_import.save(connection, order(), NOW)
+        thread = conversations.open_new(connection, ADA, "Kettle", NOW).conversation_id
+        inbound.record(connection, parsed_mail(), thread, None, NOW)
+    return database
 
 
-def _refund(connection: sa.Connection, amount_minor: int, refund_id: str, **changes: Any) -> Refund:
-    conversation_id, mail_id = changes.pop("asked_in")
+def _refund(
+    connection: sa.Connection,
+    amount_minor: int,
+    refund_id: str = "refund_1",
+    status: RefundStatus = RefundStatus.APPROVED,
+) -> Refund:
+    mail = connection.execute(sa.select(schema.inbound_mails)).one()
     refund = Refund(
         refund_id=refund_id,
         order_id="W1001",
-        conversation_id=conversation_id,
-        mail_id=mail_id,
+        conversation_id=mail.conversation_id,
+        mail_id=mail.mail_id,
         amount=Money(amount_minor, "USD"),
         lines=(RefundLine(1, 1, Money(amount_minor, "USD")),),
         item_ids=("K1",),
         reason=RefundReason.DAMAGED,
-        status=changes.pop("status", RefundStatus.APPROVED),
+        status=status,
         requested_at=NOW,
     )
     refunds.record(connection, refund, f"key-{refund_id}", {}, {1: "K1"})
     return refund
 
 
-def test_refunds_of_an_order_never_go_above_what_was_paid(database: Database) -> None:
-    with database.transaction() as connection:
-        order_import.save(connection, order(), NOW)
-        asked_in = _conversation_and_mail(connection)
-        _refund(connection, 30_00, "refund_1", asked_in=asked_in)
-    with pytest.raises(sa.exc.IntegrityError), database.transaction() as connection:
-        _refund(connection, 20_00, "refund_2", asked_in=asked_in)
-    with database.transaction() as connection:
-        _refund(connection, 19_99, "refund_3", asked_in=asked_in)
+def test_refunds_of_an_order_never_go_above_what_was_paid(kettle: Database) -> None:
+    with kettle.transaction() as connection:
+        _refund(connection, 30_00)
+    with pytest.raises(sa.exc.IntegrityError), kettle.transaction() as connection:
+        _refund(connection, 20_00, "refund_2")
+    with kettle.transaction() as connection:
+        _refund(connection, 19_99, "refund_3")
         assert orders.held_minor(connection, "W1001") == 49_99
 
 
-def test_a_refund_that_ends_unpaid_gives_its_amount_back(database: Database) -> None:
-    with database.transaction() as connection:
-        order_import.save(connection, order(), NOW)
-        asked_in = _conversation_and_mail(connection)
+def test_a_refund_that_ends_unpaid_gives_its_amount_back(kettle: Database) -> None:
+    with kettle.transaction() as connection:
         waits = RefundStatus.AWAITING_APPROVAL
-        refund = _refund(connection, 49_99, "refund_1", asked_in=asked_in, status=waits)
+        refund = _refund(connection, 49_99, status=waits)
         refunds.move(connection, refund, RefundStatus.EXPIRED)
         assert orders.held_minor(connection, "W1001") == 0
 
@@ -116,15 +119,12 @@ def _pay(connection: sa.Connection, key: str, minor: int, state: str) -> None:
         refund_payments.record_payment(connection, key, state, reference=reference)
 
 
-def _failed_refund(connection: sa.Connection, *payments: tuple[int, str]) -> Refund:
+def _failed_refund(connection: sa.Connection, *payments: tuple[int, str]) -> None:
     """Record a refund of a kettle that has failed, with so much paid, refused or never settled."""
-    order_import.save(connection, order(), NOW)
-    asked_in = _conversation_and_mail(connection)
-    refund = _refund(connection, 49_99, "refund_1", asked_in=asked_in)
+    refund = _refund(connection, 49_99)
     for number, (minor, state) in enumerate(payments):
         _pay(connection, f"key {number}", minor, state)
     refunds.move(connection, refund, RefundStatus.FAILED)
-    return refund
 
 
 @pytest.mark.parametrize(
@@ -138,9 +138,9 @@ def _failed_refund(connection: sa.Connection, *payments: tuple[int, str]) -> Ref
     ],
 )
 def test_a_refund_that_failed_holds_what_was_paid_of_it(
-    database: Database, payments: list[tuple[int, str]], held: int
+    kettle: Database, payments: list[tuple[int, str]], held: int
 ) -> None:
-    with database.transaction() as connection:
+    with kettle.transaction() as connection:
         _failed_refund(connection, *payments)
         assert orders.held_minor(connection, "W1001") == held
         loaded = refunds.load(connection, "refund_1")
@@ -148,22 +148,21 @@ def test_a_refund_that_failed_holds_what_was_paid_of_it(
         assert loaded.held.minor == held
 
 
-def test_what_was_paid_of_a_failed_refund_cannot_be_given_again(database: Database) -> None:
-    with database.transaction() as connection:
-        failed = _failed_refund(connection, (20_00, "done"), (29_99, "refused"))
-    asked_in = (failed.conversation_id, failed.mail_id)
-    with pytest.raises(sa.exc.IntegrityError), database.transaction() as connection:
-        _refund(connection, 30_00, "refund_2", asked_in=asked_in)
-    with database.transaction() as connection:
-        _refund(connection, 29_99, "refund_3", asked_in=asked_in)
+def test_what_was_paid_of_a_failed_refund_cannot_be_given_again(kettle: Database) -> None:
+    with kettle.transaction() as connection:
+        _failed_refund(connection, (20_00, "done"), (29_99, "refused"))
+    with pytest.raises(sa.exc.IntegrityError), kettle.transaction() as connection:
+        _refund(connection, 30_00, "refund_2")
+    with kettle.transaction() as connection:
+        _refund(connection, 29_99, "refund_3")
         assert orders.held_minor(connection, "W1001") == 49_99
 
 
 def test_a_payment_of_a_failed_refund_counts_whenever_it_comes_and_goes(
-    database: Database,
+    kettle: Database,
 ) -> None:
     held = []
-    with database.transaction() as connection:
+    with kettle.transaction() as connection:
         _failed_refund(connection, (20_00, "done"), (29_99, "refused"))
         refund_payments.record_payment(connection, "key 1", "done", reference="late")
         held.append(orders.held_minor(connection, "W1001"))
@@ -178,10 +177,9 @@ def test_a_payment_of_a_failed_refund_counts_whenever_it_comes_and_goes(
     assert held == [49_99, 20_05, 20_00, 21_00]
 
 
-def test_payments_of_a_refund_that_is_not_over_count_once(database: Database) -> None:
-    with database.transaction() as connection:
-        order_import.save(connection, order(), NOW)
-        refund = _refund(connection, 49_99, "refund_1", asked_in=_conversation_and_mail(connection))
+def test_payments_of_a_refund_that_is_not_over_count_once(kettle: Database) -> None:
+    with kettle.transaction() as connection:
+        refund = _refund(connection, 49_99)
         _pay(connection, "key", 49_99, "done")
         assert orders.held_minor(connection, "W1001") == 49_99
         refunds.move(
@@ -202,11 +200,10 @@ def test_payments_of_a_refund_that_is_not_over_count_once(database: Database) ->
     ],
 )
 def test_that_money_was_given_back_is_never_unlearned(
-    database: Database, first: str, then: str, stands: str
+    kettle: Database, first: str, then: str, stands: str
 ) -> None:
-    with database.transaction() as connection:
-        order_import.save(connection, order(), NOW)
-        _refund(connection, 49_99, "refund_1", asked_in=_conversation_and_mail(connection))
+    with kettle.transaction() as connection:
+        _refund(connection, 49_99)
         _pay(connection, "key", 49_99, first)
         reference = {"reference": "later"} if then == "done" else {"problem": "later"}
         refund_payments.record_payment(connection, "key", then, **reference)
@@ -220,16 +217,14 @@ def test_that_money_was_given_back_is_never_unlearned(
     ids=["neither", "no date", "no reference", "both"],
 )
 def test_paid_needs_the_gateways_reference_and_a_date(
-    database: Database, reference: str | None, paid_at: datetime | None, is_taken: bool
+    kettle: Database, reference: str | None, paid_at: datetime | None, is_taken: bool
 ) -> None:
-    with database.transaction() as connection:
-        order_import.save(connection, order(), NOW)
-        asked_in = _conversation_and_mail(connection)
-        _refund(connection, 1000, "r1", asked_in=asked_in, status=RefundStatus.APPROVED)
+    with kettle.transaction() as connection:
+        _refund(connection, 1000, "r1", status=RefundStatus.APPROVED)
     paid = schema.refunds.update().values(
         status="paid", gateway_reference=reference, paid_at=paid_at
     )
-    with database.engine.connect() as connection:
+    with kettle.engine.connect() as connection:
         if is_taken:
             connection.execute(paid)
             return
@@ -237,20 +232,17 @@ def test_paid_needs_the_gateways_reference_and_a_date(
             connection.execute(paid)
 
 
-def test_a_raised_amount_is_refused_by_the_database(database: Database) -> None:
-    with database.transaction() as connection:
-        order_import.save(connection, order(), NOW)
-        _refund(connection, 30_00, "refund_1", asked_in=_conversation_and_mail(connection))
-    with pytest.raises(sa.exc.IntegrityError), database.transaction() as connection:
+def test_a_raised_amount_is_refused_by_the_database(kettle: Database) -> None:
+    with kettle.transaction() as connection:
+        _refund(connection, 30_00)
+    with pytest.raises(sa.exc.IntegrityError), kettle.transaction() as connection:
         connection.execute(sa.text("UPDATE refunds SET amount_minor = 5000"))
 
 
-def test_an_approval_has_one_decision(database: Database) -> None:
-    with database.transaction() as connection:
-        order_import.save(connection, order(), NOW)
+def test_an_approval_has_one_decision(kettle: Database) -> None:
+    with kettle.transaction() as connection:
         waits = RefundStatus.AWAITING_APPROVAL
-        asked_in = _conversation_and_mail(connection)
-        _refund(connection, 49_99, "refund_1", asked_in=asked_in, status=waits)
+        _refund(connection, 49_99, status=waits)
         approval = approvals.request(connection, "refund_1", NOW, NOW)
         first = RecordedDecision(approval.approval_id, "approve", MONA, NOW)
         second = RecordedDecision(approval.approval_id, "reject", "max@shop.example", NOW)
@@ -263,13 +255,13 @@ def test_an_approval_has_one_decision(database: Database) -> None:
 
 @pytest.mark.parametrize("table", ["audit", "decisions", "ledger_entries"])
 @pytest.mark.parametrize("statement", ["UPDATE {} SET {} = '2'", "DELETE FROM {}"])
-def test_what_is_on_record_stays(database: Database, table: str, statement: str) -> None:
+def test_what_is_on_record_stays(kettle: Database, table: str, statement: str) -> None:
     column = {"audit": "actor", "decisions": "note", "ledger_entries": "order_id"}[table]
-    with database.transaction() as connection:
+    with kettle.transaction() as connection:
         _put_something_on_record(connection)
     with (
         pytest.raises(sa.exc.DBAPIError, match="append-only"),
-        database.transaction() as connection,
+        kettle.transaction() as connection,
     ):
         connection.execute(sa.text(statement.format(table, column)))
 
@@ -286,16 +278,16 @@ def test_what_is_on_record_stays(database: Database, table: str, statement: str)
     ],
 )
 def test_words_may_be_taken_off_the_record_and_nothing_be_put_there(
-    database: Database, statement: str
+    kettle: Database, statement: str
 ) -> None:
-    with database.transaction() as connection:
+    with kettle.transaction() as connection:
         _put_something_on_record(connection)
     with (
         pytest.raises(sa.exc.DBAPIError, match="append-only"),
-        database.transaction() as connection,
+        kettle.transaction() as connection,
     ):
         connection.exec_driver_sql(statement)
-    with database.transaction() as connection:
+    with kettle.transaction() as connection:
         connection.exec_driver_sql("UPDATE decisions SET note = NULL")
         connection.exec_driver_sql("""UPDATE audit SET details = '{"amount":"1.00 USD"}'""")
 
@@ -303,9 +295,7 @@ def test_words_may_be_taken_off_the_record_and_nothing_be_put_there(
 def _put_something_on_record(connection: sa.Connection) -> None:
     words = {"amount": "1.00 USD", "note": "Sorry, Ada", "why": "550 ada@example.com"}
     audit.record(connection, NOW, MONA, "looked", "refund_1", words)
-    order_import.save(connection, order(), NOW)
-    asked_in = _conversation_and_mail(connection)
-    _refund(connection, 1_00, "refund_1", asked_in=asked_in, status=RefundStatus.AWAITING_APPROVAL)
+    _refund(connection, 1_00, status=RefundStatus.AWAITING_APPROVAL)
     approval = approvals.request(connection, "refund_1", NOW, NOW)
     approvals.record_decision(
         connection, RecordedDecision(approval.approval_id, "approve", MONA, NOW)

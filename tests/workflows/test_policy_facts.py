@@ -93,8 +93,8 @@ def test_what_a_person_decided_or_nobody_paid_counts_towards_no_cap(shop: Harnes
             .values(decided_by="mona@shop.example")
         )
         refunds.move(connection, refunds.lock(connection, second.refund_id), RefundStatus.FAILED)
-        dollars = policies.granted_to_customer(connection, ADA, NOW.replace(year=2020), "USD")
-        euros = policies.granted_by_shop(connection, NOW.replace(year=2020), "EUR")
+        dollars = policies.granted(connection, NOW.replace(year=2020), "USD", ADA)
+        euros = policies.granted(connection, NOW.replace(year=2020), "EUR")
     assert (dollars.count, dollars.minor) == (1, 49_99)
     assert (euros.count, euros.minor) == (1, 0)
 

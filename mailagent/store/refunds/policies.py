@@ -53,23 +53,14 @@ def _find_source(connection: sa.Connection, version: str) -> str | None:
 # --- caps -----------------------------------------------------------------------------------------
 
 
-def granted_to_customer(
-    connection: sa.Connection, email: str, since: datetime, currency: str
+def granted(
+    connection: sa.Connection, since: datetime, currency: str, email: str | None = None
 ) -> Granted:
-    """Return what the policy refunded to one customer without a person's decision, since a time."""
-    theirs = sa.select(schema.orders.c.order_id).where(schema.orders.c.customer_email == email)
-    return _granted(connection, since, currency, _refunds.c.order_id.in_(theirs))
-
-
-def granted_by_shop(connection: sa.Connection, since: datetime, currency: str) -> Granted:
-    """Return what the policy refunded to all customers without a person's decision, since a time."""
-    return _granted(connection, since, currency, sa.true())
-
-
-def _granted(
-    connection: sa.Connection, since: datetime, currency: str, whose: sa.ColumnElement[bool]
-) -> Granted:
-    """Count the refunds in all currencies, and add up the money in one."""
+    """Return what the policy refunded without a person's decision since a time, to all customers or to one:
+    the number of refunds in all currencies, and the money in one currency."""
+    orders = schema.orders
+    theirs = sa.select(orders.c.order_id).where(orders.c.customer_email == email)
+    whose = sa.true() if email is None else _refunds.c.order_id.in_(theirs)
     part_paid = (
         sa.select(sa.func.coalesce(sa.func.sum(_payments.c.amount_minor), 0))
         .where(_payments.c.refund_id == _refunds.c.refund_id, refund_payments.PAID)

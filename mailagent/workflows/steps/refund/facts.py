@@ -109,14 +109,14 @@ def _of_customer(connection: sa.Connection, order: Order) -> Granted | None:
     if not live.policy.caps.customer:
         return None
     since = live.now() - timedelta(days=live.policy.caps.customer_days)
-    return policies.granted_to_customer(connection, order.customer_email, since, order.currency)
+    return policies.granted(connection, since, order.currency, order.customer_email)
 
 
 def _of_day(connection: sa.Connection, order: Order) -> Granted | None:
     live = services.current()
     if not live.policy.caps.day:
         return None
-    return policies.granted_by_shop(connection, live.now() - DAY, order.currency)
+    return policies.granted(connection, live.now() - DAY, order.currency)
 
 
 def count_photos(mails: Sequence[Row]) -> int:
