@@ -15,7 +15,7 @@ from mailagent.adapters.order_files.files import OrdersFile, OrdersFormat, Readi
 from mailagent.cli.printing import Commands, print_json
 from mailagent.domain.money import Money
 from mailagent.domain.refunds.order import OrderProblem
-from mailagent.store.refunds import external_refunds, order_import
+from mailagent.store.refunds import order_import
 from mailagent.store.refunds import orders as store
 
 LARGEST_FILE_BYTES = 256 * 1024 * 1024
@@ -122,11 +122,10 @@ def show_order(order_id: str) -> None:
 
     with services.current().database.snapshot() as connection:
         order = store.find(connection, order_id)
-        held = store.held_minor(connection, order_id)
-        external = external_refunds.given_back_minor(connection, order_id)
+        taken = store.taken_minor(connection, order_id)
     if order is None:
         raise click.ClickException(f"there is no order {order_id}")
-    given_back = Money(held + external, order.currency)
+    given_back = Money(taken, order.currency)
     print_json(
         render_order(order)
         | {"paid": order.paid.decimal(), "refunded_or_under_way": given_back.decimal()}

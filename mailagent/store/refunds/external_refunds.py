@@ -185,13 +185,17 @@ def known_by_payment(connection: sa.Connection, order_id: str) -> Counter[str]:
 
 
 def list_named_parts(connection: sa.Connection, payment_id: str) -> list[Row]:
-    """Return the parts of a payment that the gateway can name: all but totals and the order's own record."""
-    return [
+    """Return the parts of a payment that the gateway can name, ours first: all but totals and what the
+    order's own record says."""
+    named = [
         part
         for part in refund_payments.list_parts(connection, payment_ids=[payment_id])
         if part.gateway is None
         or (part.gateway != ORDER_RECORD and not part.reference.startswith(f"{_SUM}:"))
     ]
+    return sorted(
+        named, key=lambda part: (part.gateway or "", part.idempotency_key, part.reference)
+    )
 
 
 def list_payments_named(connection: sa.Connection, payment_ids: Sequence[str]) -> Sequence[Row]:

@@ -17,6 +17,12 @@ metadata = sa.MetaData(
     }
 )
 
+
+def table(name: str, *parts: sa.schema.SchemaItem) -> sa.Table:
+    """Return a table of these columns, checks and indexes."""
+    return sa.Table(name, metadata, *parts)
+
+
 Json = sa.JSON().with_variant(JSONB(), "postgresql")
 RowNumber = sa.BigInteger().with_variant(sa.Integer, "sqlite")  # the database counts up
 

@@ -7,11 +7,10 @@ import sqlalchemy as sa
 from mailagent.domain.mail.conversation import ConversationStatus
 from mailagent.domain.mail.message import MailStatus, OutboundStatus
 from mailagent.store.database import UtcDateTime
-from mailagent.store.schema.columns import Json, check, metadata, one_of, partial_index
+from mailagent.store.schema.columns import Json, check, one_of, partial_index, table
 
-conversations = sa.Table(
+conversations = table(
     "conversations",
-    metadata,
     sa.Column("conversation_id", sa.Text, primary_key=True),
     sa.Column("customer_email", sa.Text, nullable=False, index=True),
     sa.Column("subject", sa.Text, nullable=False),
@@ -35,9 +34,8 @@ conversations = sa.Table(
     partial_index("ix_conversations_handed_over", "handed_over_at", where="status = 'handed_over'"),
 )
 
-inbound_mails = sa.Table(
+inbound_mails = table(
     "inbound_mails",
-    metadata,
     sa.Column("mail_id", sa.Text, primary_key=True),
     sa.Column("dedup_key", sa.Text, nullable=False, unique=True),
     sa.Column("conversation_id", sa.ForeignKey("conversations.conversation_id")),
@@ -97,9 +95,8 @@ inbound_mails = sa.Table(
 )
 
 # Apart from the mail, so that lists never drag 30 MB along and purging is one delete.
-raw_mails = sa.Table(
+raw_mails = table(
     "raw_mails",
-    metadata,
     sa.Column("mail_id", sa.ForeignKey("inbound_mails.mail_id"), primary_key=True),
     sa.Column("content_type", sa.Text, nullable=False),
     sa.Column("body", sa.LargeBinary, nullable=False),
@@ -107,9 +104,8 @@ raw_mails = sa.Table(
 )
 
 # A picture of each photo among a mail's files, or why there is none. They go with the raw mail.
-photo_previews = sa.Table(
+photo_previews = table(
     "photo_previews",
-    metadata,
     sa.Column("mail_id", sa.ForeignKey("raw_mails.mail_id", ondelete="CASCADE"), primary_key=True),
     sa.Column("number", sa.Integer, primary_key=True),  # from 0, among the mail's attachments
     sa.Column("picture", sa.LargeBinary),
@@ -118,9 +114,8 @@ photo_previews = sa.Table(
     check("picture_or_problem", "(picture IS NULL) <> (problem IS NULL)"),
 )
 
-outbound_mails = sa.Table(
+outbound_mails = table(
     "outbound_mails",
-    metadata,
     sa.Column("outbound_id", sa.Text, primary_key=True),
     # What this mail is for, once: `reply:<mail>`, `receipt:<refund>`, `approval_request:<approval>:<manager>`.
     sa.Column("dedup_key", sa.Text, nullable=False, unique=True),
@@ -168,9 +163,8 @@ outbound_mails = sa.Table(
     ),
 )
 
-delivery_events = sa.Table(
+delivery_events = table(
     "delivery_events",
-    metadata,
     sa.Column("event_key", sa.Text, primary_key=True),
     sa.Column("outbound_id", sa.ForeignKey("outbound_mails.outbound_id"), nullable=False),
     sa.Column("event", sa.Text, nullable=False),
@@ -181,18 +175,16 @@ delivery_events = sa.Table(
 )
 
 # Addresses that mail cannot reach, or that do not want ours: nothing more is sent there.
-suppressed_addresses = sa.Table(
+suppressed_addresses = table(
     "suppressed_addresses",
-    metadata,
     sa.Column("address", sa.Text, primary_key=True),
     sa.Column("reason", sa.Text, nullable=False),
     sa.Column("since", UtcDateTime, nullable=False),
 )
 
 # Answers of the agent that a person sends, edits or discards.
-drafts = sa.Table(
+drafts = table(
     "drafts",
-    metadata,
     sa.Column("draft_id", sa.Text, primary_key=True),
     sa.Column("conversation_id", sa.ForeignKey("conversations.conversation_id"), nullable=False),
     sa.Column("mail_ids", Json, nullable=False),

@@ -6,12 +6,11 @@ import sqlalchemy as sa
 
 from mailagent.domain.operations.circuit_breaker import Provider
 from mailagent.store.database import UtcDateTime
-from mailagent.store.schema.columns import Json, RowNumber, check, metadata, one_of
+from mailagent.store.schema.columns import Json, RowNumber, check, one_of, table
 
 # Links to log in with, by a hash: who reads the database gets in nowhere.
-login_links = sa.Table(
+login_links = table(
     "login_links",
-    metadata,
     sa.Column("token_hash", sa.Text, primary_key=True),
     sa.Column("email", sa.Text, nullable=False),
     sa.Column("next_path", sa.Text, nullable=False),
@@ -21,18 +20,16 @@ login_links = sa.Table(
 )
 
 # Every request for a login link, whether the address may log in or not.
-login_attempts = sa.Table(
+login_attempts = table(
     "login_attempts",
-    metadata,
     sa.Column("attempt_id", RowNumber, primary_key=True),
     sa.Column("email", sa.Text, nullable=False),
     sa.Column("client_address", sa.Text, nullable=False),
     sa.Column("at", UtcDateTime, nullable=False, index=True),
 )
 
-sessions = sa.Table(
+sessions = table(
     "sessions",
-    metadata,
     sa.Column("session_hash", sa.Text, primary_key=True),
     sa.Column("email", sa.Text, nullable=False),
     sa.Column("began_at", UtcDateTime, nullable=False),
@@ -43,18 +40,16 @@ sessions = sa.Table(
     sa.Column("offered_secret", sa.Text),
 )
 
-second_factors = sa.Table(
+second_factors = table(
     "second_factors",
-    metadata,
     sa.Column("email", sa.Text, primary_key=True),
     sa.Column("encrypted_secret", sa.Text, nullable=False),
     sa.Column("last_step", sa.BigInteger, nullable=False),
     sa.Column("enrolled_at", UtcDateTime, nullable=False),
 )
 
-step_texts = sa.Table(
+step_texts = table(
     "step_texts",
-    metadata,
     sa.Column("text_id", sa.Text, primary_key=True),
     sa.Column("conversation_id", sa.ForeignKey("conversations.conversation_id"), nullable=False),
     sa.Column("at", UtcDateTime, nullable=False, index=True),
@@ -64,9 +59,8 @@ step_texts = sa.Table(
 )
 
 # Every call of the model and what it cost, also of answers that never left.
-model_calls = sa.Table(
+model_calls = table(
     "model_calls",
-    metadata,
     sa.Column("call_id", RowNumber, primary_key=True),
     sa.Column("conversation_id", sa.ForeignKey("conversations.conversation_id"), nullable=False),
     sa.Column("run_id", sa.Text),
@@ -82,18 +76,16 @@ model_calls = sa.Table(
 )
 
 # What a person has seen to and need not see in the inbox any more, by the id of its row or run.
-dismissals = sa.Table(
+dismissals = table(
     "dismissals",
-    metadata,
     sa.Column("subject", sa.Text, primary_key=True),
     sa.Column("dismissed_by", sa.Text, nullable=False),
     sa.Column("at", UtcDateTime, nullable=False),
 )
 
 # One row per worker process. A worker that was not seen lately is dead.
-workers = sa.Table(
+workers = table(
     "workers",
-    metadata,
     sa.Column("worker_id", sa.Text, primary_key=True),
     sa.Column("seen_at", UtcDateTime, nullable=False),
     # The worker has renewed its lease without a gap since then.
@@ -102,9 +94,8 @@ workers = sa.Table(
 
 # One row per provider that has failed lately, for all workers together. While it is open the provider is not
 # called, except by one probe at a time from `until_at` on.
-breakers = sa.Table(
+breakers = table(
     "breakers",
-    metadata,
     sa.Column("provider", sa.Text, primary_key=True),
     sa.Column("failures", sa.Integer, nullable=False, server_default="0"),
     sa.Column("opened_at", UtcDateTime),
@@ -116,9 +107,8 @@ breakers = sa.Table(
 )
 
 # Until when the booked calls of all workers use up a provider's limits, in microseconds since 1970.
-rate_limits = sa.Table(
+rate_limits = table(
     "rate_limits",
-    metadata,
     sa.Column("provider", sa.Text, primary_key=True),
     sa.Column("requests_until", sa.BigInteger, nullable=False),
     sa.Column("tokens_until", sa.BigInteger, nullable=False),
@@ -126,9 +116,8 @@ rate_limits = sa.Table(
 
 # How many rows of a source there were until its mark, or how much of them: what was counted once is not
 # counted again, and what is purged later has been counted.
-counters = sa.Table(
+counters = table(
     "counters",
-    metadata,
     sa.Column("source", sa.Text, primary_key=True),
     sa.Column("label", sa.Text, primary_key=True),
     sa.Column("detail", sa.Text, primary_key=True),
@@ -136,16 +125,14 @@ counters = sa.Table(
     sa.Column("total", sa.BigInteger, nullable=False),
 )
 
-counter_marks = sa.Table(
+counter_marks = table(
     "counter_marks",
-    metadata,
     sa.Column("source", sa.Text, primary_key=True),
     sa.Column("counted_until", UtcDateTime, nullable=False),
 )
 
-audit = sa.Table(
+audit = table(
     "audit",
-    metadata,
     sa.Column("audit_id", RowNumber, primary_key=True),
     sa.Column("at", UtcDateTime, nullable=False, index=True),
     sa.Column("actor", sa.Text, nullable=False),

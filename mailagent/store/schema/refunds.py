@@ -7,12 +7,11 @@ import sqlalchemy as sa
 from mailagent.domain.refunds.order import OrderStatus
 from mailagent.domain.refunds.refund import RefundStatus
 from mailagent.store.database import UtcDateTime
-from mailagent.store.schema.columns import Json, check, metadata, one_of, partial_index
+from mailagent.store.schema.columns import Json, check, one_of, partial_index, table
 
 # The shop hands its orders over.
-orders = sa.Table(
+orders = table(
     "orders",
-    metadata,
     sa.Column("order_id", sa.Text, primary_key=True),
     sa.Column("customer_email", sa.Text, nullable=False),
     sa.Column("customer_name", sa.Text, nullable=False),
@@ -38,9 +37,8 @@ orders = sa.Table(
     sa.Index("ix_orders_customer_email_placed_at", "customer_email", "placed_at"),
 )
 
-order_lines = sa.Table(
+order_lines = table(
     "order_lines",
-    metadata,
     sa.Column("order_id", sa.ForeignKey("orders.order_id"), primary_key=True),
     sa.Column("line_no", sa.Integer, primary_key=True),
     sa.Column("item_id", sa.Text, nullable=False),
@@ -56,9 +54,8 @@ order_lines = sa.Table(
     check("discount", "discount_minor >= 0"),
 )
 
-order_payments = sa.Table(
+order_payments = table(
     "order_payments",
-    metadata,
     sa.Column("order_id", sa.ForeignKey("orders.order_id"), primary_key=True),
     sa.Column("payment_id", sa.Text, primary_key=True, index=True),
     sa.Column("position", sa.Integer, nullable=False),
@@ -69,9 +66,8 @@ order_payments = sa.Table(
     check("amount", "amount_minor >= 0"),
 )
 
-refunds = sa.Table(
+refunds = table(
     "refunds",
-    metadata,
     sa.Column("refund_id", sa.Text, primary_key=True),
     # One proposal of the model: the same one again, after a crash or a replay, is the same row.
     sa.Column("proposal_key", sa.Text, nullable=False, unique=True),
@@ -125,9 +121,8 @@ refunds = sa.Table(
     partial_index("ix_refunds_failed", "requested_at", where="status = 'failed'"),
 )
 
-refund_lines = sa.Table(
+refund_lines = table(
     "refund_lines",
-    metadata,
     sa.Column("refund_id", sa.ForeignKey("refunds.refund_id"), primary_key=True),
     sa.Column("line_no", sa.Integer, primary_key=True),
     sa.Column("item_id", sa.Text, nullable=False),
@@ -138,9 +133,8 @@ refund_lines = sa.Table(
 )
 
 # One row per original payment that gives money back: the intent, written before the gateway is asked.
-refund_payments = sa.Table(
+refund_payments = table(
     "refund_payments",
-    metadata,
     sa.Column("idempotency_key", sa.Text, primary_key=True),
     sa.Column("refund_id", sa.ForeignKey("refunds.refund_id"), nullable=False),
     sa.Column("payment_id", sa.Text, nullable=False, index=True),
@@ -159,9 +153,8 @@ refund_payments = sa.Table(
     check("done_has_reference", "(state = 'done') = (reference IS NOT NULL)"),
 )
 
-approvals = sa.Table(
+approvals = table(
     "approvals",
-    metadata,
     sa.Column("approval_id", sa.Text, primary_key=True),
     sa.Column("refund_id", sa.ForeignKey("refunds.refund_id"), nullable=False, unique=True),
     sa.Column("requested_at", UtcDateTime, nullable=False),
@@ -171,9 +164,8 @@ approvals = sa.Table(
 
 def _decisions(name: str) -> sa.Table:
     """Return a table of decisions. Its primary key is the rule: one for each approval, the first one stands."""
-    return sa.Table(
+    return table(
         name,
-        metadata,
         sa.Column("approval_id", sa.ForeignKey("approvals.approval_id"), primary_key=True),
         sa.Column("decision", sa.Text, nullable=False),
         sa.Column("decided_by", sa.Text, nullable=False),
@@ -193,9 +185,8 @@ decisions = _decisions("decisions")
 countersignatures = _decisions("countersignatures")
 
 # Which manager was asked what, and the reminders since. `skipped_why`: why another manager is asked.
-approval_requests = sa.Table(
+approval_requests = table(
     "approval_requests",
-    metadata,
     sa.Column("approval_id", sa.ForeignKey("approvals.approval_id"), primary_key=True),
     sa.Column("question", sa.Text, primary_key=True),
     sa.Column("manager_email", sa.Text, primary_key=True),
@@ -211,9 +202,8 @@ approval_requests = sa.Table(
 )
 
 # What a manager wrote in reply beside a decision; never for the customer.
-approval_notes = sa.Table(
+approval_notes = table(
     "approval_notes",
-    metadata,
     sa.Column("mail_id", sa.ForeignKey("inbound_mails.mail_id"), primary_key=True),
     sa.Column("approval_id", sa.ForeignKey("approvals.approval_id"), nullable=False, index=True),
     sa.Column("manager_email", sa.Text, nullable=False),
@@ -222,9 +212,8 @@ approval_notes = sa.Table(
 )
 
 # Managers whose mailbox said that they are away, or took no mail: others are asked meanwhile.
-manager_absences = sa.Table(
+manager_absences = table(
     "manager_absences",
-    metadata,
     sa.Column("manager_email", sa.Text, primary_key=True),
     sa.Column("why", sa.Text, nullable=False),
     sa.Column("since", UtcDateTime, nullable=False),
@@ -232,9 +221,8 @@ manager_absences = sa.Table(
 )
 
 # Every policy that ever decided, as it was written then.
-policy_versions = sa.Table(
+policy_versions = table(
     "policy_versions",
-    metadata,
     sa.Column("version", sa.Text, primary_key=True),
     sa.Column("source", sa.Text, nullable=False),
     sa.Column("first_used_at", UtcDateTime, nullable=False),
@@ -242,9 +230,8 @@ policy_versions = sa.Table(
 
 # Money that was given back without us, such as in the gateway's own dashboard; and, as returned, refunds of
 # ours that came to nothing and gave way to another one under the same key.
-external_refunds = sa.Table(
+external_refunds = table(
     "external_refunds",
-    metadata,
     sa.Column("reference", sa.Text, primary_key=True),
     sa.Column("gateway", sa.Text, nullable=False),
     sa.Column("order_id", sa.ForeignKey("orders.order_id"), nullable=False, index=True),
@@ -257,9 +244,8 @@ external_refunds = sa.Table(
 )
 
 # What the gateway told us, once per event; `outcome` says what came of it.
-gateway_events = sa.Table(
+gateway_events = table(
     "gateway_events",
-    metadata,
     sa.Column("event_id", sa.Text, primary_key=True),
     sa.Column("gateway", sa.Text, nullable=False),
     sa.Column("kind", sa.Text, nullable=False),
@@ -270,17 +256,15 @@ gateway_events = sa.Table(
 )
 
 # Which payments an event speaks of, by all their names: an order that comes later is found by them.
-gateway_event_payments = sa.Table(
+gateway_event_payments = table(
     "gateway_event_payments",
-    metadata,
     sa.Column("payment_id", sa.Text, primary_key=True),
     sa.Column("event_id", sa.ForeignKey("gateway_events.event_id"), primary_key=True, index=True),
 )
 
 # Discounts given for goodwill: one per order, good for one use.
-goodwill_codes = sa.Table(
+goodwill_codes = table(
     "goodwill_codes",
-    metadata,
     sa.Column("code", sa.Text, primary_key=True),
     sa.Column("order_id", sa.ForeignKey("orders.order_id"), nullable=False, unique=True),
     sa.Column("conversation_id", sa.ForeignKey("conversations.conversation_id"), nullable=False),
@@ -297,9 +281,8 @@ goodwill_codes = sa.Table(
 )
 
 # The built-in gateway: refunds recorded for settlement elsewhere.
-ledger_entries = sa.Table(
+ledger_entries = table(
     "ledger_entries",
-    metadata,
     sa.Column("idempotency_key", sa.Text, primary_key=True),
     sa.Column("reference", sa.Text, nullable=False, unique=True),
     sa.Column("refund_id", sa.Text, nullable=False),
