@@ -127,15 +127,9 @@ def record_sum(
     if minor <= (known or 0):
         return 0
     connection.execute(_external.delete().where(_external.c.reference == reference))
-    _insert(
-        connection,
-        GatewayRefund(
-            reference, total.gateway, (), Money(minor, total.amount.currency), RefundState.SETTLED
-        ),
-        order_id,
-        payment_id,
-        now,
-    )
+    amount = Money(minor, total.amount.currency)
+    rest = GatewayRefund(reference, total.gateway, (), amount, RefundState.SETTLED)
+    _insert(connection, rest, order_id, payment_id, now)
     return minor
 
 
