@@ -307,8 +307,8 @@ def list_copies(connection: sa.Connection, dedup_keys: Sequence[str]) -> Sequenc
     return connection.execute(copies).all()
 
 
-def count_lost_lately(connection: sa.Connection, address: str, latest: int = 10) -> int:
-    """Return how many of the newest settled mails to an address were lost, counted from the last one."""
+def count_lost_lately(connection: sa.Connection, address: str) -> int:
+    """Return how many mails to an address were lost since the last one that was sent, at most 10."""
     statuses = connection.scalars(
         sa.select(_mails.c.status)
         .where(
@@ -316,7 +316,7 @@ def count_lost_lately(connection: sa.Connection, address: str, latest: int = 10)
             _mails.c.status.in_([OutboundStatus.SENT.value, *LOST]),
         )
         .order_by(_mails.c.created_at.desc())
-        .limit(latest)
+        .limit(10)
     )
     return sum(1 for _ in takewhile(lambda status: status in LOST, statuses))
 
@@ -354,14 +354,14 @@ def list_to_customer(
     return connection.execute(newest).all()[::-1]
 
 
-def list_texts_to(connection: sa.Connection, address: str, limit: int = 20) -> list[str]:
-    """Return the texts of our newest mails to an address, oldest of them first, without links that decide
-    or log in: what its next mail may quote."""
+def list_texts_to(connection: sa.Connection, address: str) -> list[str]:
+    """Return the texts of our newest 20 mails to an address, oldest of them first, without links that decide
+    or log in. The next mail from there may quote them."""
     texts = connection.scalars(
         sa.select(_mails.c.text)
         .where(_mails.c.to_address == address)
         .order_by(_mails.c.created_at.desc())
-        .limit(limit)
+        .limit(20)
     ).all()
     return [without_keys(text) for text in texts[::-1]]
 
