@@ -148,12 +148,6 @@ def test_what_was_counted_holds_for_a_minute_and_not_if_the_clock_goes_back(
         assert len(said) == 2
 
 
-def test_another_limit_is_counted_for(shop: Harness, arrivals: Arrivals) -> None:
-    shop.write("Hello")
-    assert not asked(shop, arrivals, 1000)
-    assert asked(shop, arrivals, 1)
-
-
 def test_of_a_flood_that_goes_on_only_the_excess_is_throttled(shop: Harness) -> None:
     clock = shop.live.now()
     shop.live = replace(shop.live, limits=Limits(mails_per_hour=3), now=lambda: clock)

@@ -126,38 +126,29 @@ SHARE = 10
 KEPT = timedelta(seconds=60)
 
 
-@dataclass(slots=True)
-class _Left:
-    """What this process may let in of `most` before it counts again, and when it counted."""
-
-    most: int
-    mails: int
-    counted_at: datetime
-
-
 class Arrivals:
     """Says whether more mail may be let in; for one process, safe to be shared by threads."""
 
     def __init__(self) -> None:
         self._lock = Lock()
-        self._left: dict[bool, _Left] = {}
+        # When mail was last counted, and how many mails this process may let in before it counts again.
+        self._left: dict[bool, tuple[datetime, int]] = {}
 
     def is_used_up(self, connection: sa.Connection, now: datetime, most: int, proven: bool) -> bool:
         """Say whether `most` mails an hour have been let in, and one more would be too many.
 
         Mail that is proven to be its sender's and mail that is not are counted apart. Ten processes that all
-        count at the same moment keep the limit; many more may go beyond it by a few mails in a hundred.
+        count at the same moment keep the limit; many more may exceed it by a few mails in a hundred.
         """
         with self._lock:
-            left = self._left.get(proven)
-            is_fresh = left is not None and timedelta(0) <= now - left.counted_at < KEPT
-            if left and is_fresh and left.most == most and left.mails > 0:
-                left.mails -= 1
+            counted_at, left = self._left.get(proven, (now, 0))
+            if left > 0 and timedelta(0) <= now - counted_at < KEPT:
+                self._left[proven] = counted_at, left - 1
                 return False
         let_in = _let_in(now - HOUR, proven).limit(most).subquery()
         came = connection.scalar(sa.select(sa.func.count()).select_from(let_in)) or 0
         with self._lock:
-            self._left[proven] = _Left(most, (most - came) // SHARE, now)
+            self._left[proven] = now, (most - came) // SHARE
         return came >= most
 
 
