@@ -150,7 +150,7 @@ def _id(source: Source[Any], cursor: Cursor) -> sa.ColumnElement[Any]:
 
 @dataclass(frozen=True, slots=True)
 class Count:
-    """How many rows a list has, and since when the oldest waits. Nobody counts beyond `most`."""
+    """How many rows a list has, and since when the oldest waits. Rows beyond `most` are not counted."""
 
     number: int
     oldest_at: datetime | None

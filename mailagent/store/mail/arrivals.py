@@ -84,8 +84,8 @@ def list_automatic(
     connection: sa.Connection, since: datetime, proven: bool, conversation_id: str, address: str
 ) -> Sequence[Row]:
     """Return when (`at`) the agent's newest answers since a time were written, and when the newest mails came
-    that the loop guard left without one: `in_thread` of a thread, else of an address. What is of both is
-    there twice.
+    that the loop guard left without one: `in_thread` of a thread, else of an address. An entry
+    of both is listed twice.
 
     `proven`: to mail that was proven to be its sender's, or to mail that was not.
     """

@@ -35,8 +35,8 @@ _WAITS = sa.and_(
 
 @dataclass(frozen=True, slots=True)
 class Filing:
-    """What goes into a mail's row beside the mail. `throttled`: it is not answered only for now; `run_id`: the
-    run that is enqueued for it in this transaction; `raw`: the request that brought it, kept beside it."""
+    """What goes into a mail's row beside the mail. `throttled`: it is not answered for now; `run_id`: the run
+    that is enqueued for it in this transaction; `raw`: the request that brought it, kept beside it."""
 
     mail_id: str = field(default_factory=lambda: new_id("mail"))
     throttled: bool = False
@@ -226,10 +226,10 @@ def prove_mailbox(connection: sa.Connection, conversation_id: str, address: str)
 def put_off(
     connection: sa.Connection, conversation_id: str, mail_ids: Sequence[str], run_id: str | None
 ) -> int:
-    """Record that a run ended because the model's provider was away: for the mail that it was enqueued for,
-    and for those it was at. Returns how many.
+    """Record that a run ended because the model's provider was away: on the mail that it was enqueued for, and
+    on those that it was answering. Returns how many.
 
-    Not more often than a mail was enqueued for: a step may be repeated, and a run forked.
+    A mail is counted at most once for each run enqueued for it, although a step may be repeated.
     """
     counted = connection.execute(
         _mails.update()
@@ -275,10 +275,9 @@ def list_put_off(
     """Return mails whose run ended because the model's provider was away, as `list_waiting` does, without the
     first `offset` ones.
 
-    `by_turns`: of each customer the oldest first, then of each the second oldest, and so on; else those that
-    were put off least often first, of these the oldest. Mail that is not proven to be its sender's has
-    turns of its own, and so has what was enqueued for again and not put off since: its run is at it, or has
-    failed.
+    `by_turns`: the oldest mail of each customer first, then the second oldest of each, and so on; otherwise
+    mail that was put off least often first. Mail that is not proven to be its sender's has turns of its own.
+    So has mail that was enqueued again and not put off since: its run is active or has failed.
     """
     return connection.execute(_put_off_query(limit, offset, by_turns)).all()
 

@@ -107,7 +107,7 @@ def claim_for_sending(
 def record_outcome(
     connection: sa.Connection, mail: OutboundMail, status: OutboundStatus, **values: Any
 ) -> OutboundStatus:
-    """Record what became of a mail that was "sending"; one that is not any more stays as it is. Returns its
+    """Record the outcome of a mail that is "sending"; if it is not any more, change nothing. Returns its
     state."""
     cut = {} if status in _OPEN else _without_links(mail)
     recorded = connection.scalar(
@@ -138,7 +138,7 @@ def _without_links(mail: OutboundMail | Row) -> dict[str, sa.Case[str]]:
 def put_off(
     connection: sa.Connection, outbound_id: str, next_attempt_at: datetime, now: datetime
 ) -> None:
-    """Record when a queued mail is to be looked at again whose vendor is not asked for now."""
+    """Record when to try a queued mail again whose vendor is not called for now."""
     connection.execute(
         _mails.update()
         .where(_mails.c.outbound_id == outbound_id, _mails.c.status == OutboundStatus.QUEUED.value)
@@ -147,8 +147,7 @@ def put_off(
 
 
 def take_up(connection: sa.Connection, limit: int, now: datetime) -> list[str]:
-    """Make mails that were put off due at once, those first that have waited longest since they were last
-    looked at; return which."""
+    """Make mails due now that were put off, those first that were put off longest ago; return which."""
     waiting = (
         sa.select(_mails.c.outbound_id)
         .where(_mails.c.status == OutboundStatus.QUEUED.value, _mails.c.put_off_at.is_not(None))
@@ -230,7 +229,7 @@ def settle(
     now: datetime,
     sent_again_why: str = "",
 ) -> None:
-    """Record what a mail's state turned out to be, whatever it was before; or why it is sent again."""
+    """Set the state of a mail, whatever it was before; and why it is sent again, if it is."""
     values: dict[str, Any] = {"status": status.value, "next_attempt_at": None}
     if status not in _OPEN:
         values |= _without_links(row_of(connection, outbound_id))
@@ -286,7 +285,7 @@ def list_recorded(connection: sa.Connection, dedup_keys: Iterable[str]) -> froze
 
 
 def list_queued_of_refund(connection: sa.Connection, refund_id: str, purpose: Purpose) -> list[str]:
-    """Return the mails of one purpose about a refund that have yet to be sent, the first first."""
+    """Return the queued mails of one purpose about a refund, oldest first."""
     return _list_ids(
         connection,
         _mails.c.refund_id == refund_id,
@@ -296,9 +295,9 @@ def list_queued_of_refund(connection: sa.Connection, refund_id: str, purpose: Pu
 
 
 def list_copies(connection: sa.Connection, dedup_keys: Sequence[str]) -> Sequence[Row]:
-    """Return the mails under these keys, and keep others that ask for the same from going on.
+    """Return the mails under these keys, and make other callers with the same keys wait until the commit.
 
-    Only the first is locked: so two that look at each other's mail wait instead of blocking.
+    Only the first mail is locked, so that two callers cannot deadlock.
     """
     copies = (
         sa.select(_mails).where(_mails.c.dedup_key.in_(dedup_keys)).order_by(_mails.c.dedup_key)

@@ -63,7 +63,7 @@ def count(connection: sa.Connection, before: datetime) -> int:
 def purge(connection: sa.Connection, before: datetime, limit: int) -> int:
     """Delete the raw bytes of the oldest mails that came before a time; return of how many.
 
-    Rows that another purge is at are left to it.
+    Rows that another purge has locked are skipped.
     """
     due = connection.scalars(
         sa.select(_raw.c.mail_id)

@@ -41,9 +41,9 @@ def _breaker(row: Row) -> Breaker:
 
 
 def claim_probe(connection: sa.Connection, provider: Provider, now: datetime) -> bool:
-    """Take the turn to ask a provider whose breaker is open; of all who want it at once, one gets it.
+    """Claim the probe of a provider whose breaker is open. If several processes claim it at once, one gets it.
 
-    The next turn comes after PROBE_SECONDS if nothing is heard of this one: its process has died.
+    If its outcome is not recorded, because the process died, the next probe is free after PROBE_SECONDS.
     """
     beyond = now + timedelta(seconds=LONGEST_WISH_SECONDS)
     claimed = connection.execute(
@@ -58,7 +58,7 @@ def claim_probe(connection: sa.Connection, provider: Provider, now: datetime) ->
 
 
 def free_probe(connection: sa.Connection, provider: Provider, now: datetime) -> None:
-    """Give the turn back: nothing was asked."""
+    """Give a probe back that was not used."""
     connection.execute(
         _breakers.update()
         .where(_breakers.c.provider == provider.value, _breakers.c.until_at > now)
@@ -69,8 +69,8 @@ def free_probe(connection: sa.Connection, provider: Provider, now: datetime) -> 
 def record_success(
     connection: sa.Connection, provider: Provider, probing: bool, now: datetime
 ) -> None:
-    """Record that a provider has answered. Only a probe closes a breaker that is open: an answer to what
-    was asked before it opened says nothing of now."""
+    """Record that a provider has answered. Only a probe closes an open breaker: other answers may belong to
+    calls from before it opened."""
     known = _breakers.c.provider == provider.value
     where = known if probing else sa.and_(known, _breakers.c.until_at.is_(None))
     ended = connection.execute(_breakers.delete().where(where))
@@ -101,8 +101,8 @@ def record_failure(
 
 
 def give_another_chance(connection: sa.Connection, now: datetime) -> None:
-    """Let everybody ask every provider again: an operator has put something right and replays. The first
-    failure opens the breaker again."""
+    """Let every provider be called again: an operator has put something right and replays. The first failure
+    opens its breaker again."""
     rows = connection.execute(
         sa.select(_breakers).where(_breakers.c.until_at.is_not(None)).with_for_update()
     ).all()

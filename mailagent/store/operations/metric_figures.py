@@ -37,7 +37,7 @@ REASONS = {
     throttled.SUMMED_UP: "flood",
     **{reason.value: reason.name.lower() for reason in HandOverReason},
 }
-# How a call of the model may end. All are told, since no rate sees the step from no series to its first value.
+# How a call of the model may end. All are reported from zero on: a rate misses the first value of a new series.
 OUTCOMES = ("done", "retry", "operator", "person")
 
 _NOT_SENT_YET = (OutboundStatus.QUEUED.value, OutboundStatus.SENDING.value)

@@ -1,5 +1,5 @@
-"""Words that recorded steps speak of: what the model said, what tools were asked and answered. DBOS's records
-hold the id of the row, so that its console shows none of them, and a fork or a replay finds them.
+"""Texts of recorded steps: what the model said, what tools were asked and answered. DBOS records only the id of
+the row, so that its console shows no texts; a fork or a replay reads them by the id.
 
 A row never changes: a step that runs again writes another one.
 """
