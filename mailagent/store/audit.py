@@ -32,18 +32,6 @@ WITHDRAWN = "refund withdrawn"
 DECLINED = "refund declined"
 CLOSED = "breaker closed"
 
-# Built once: building a statement costs about as much as sending it.
-_RECORD = _audit.insert().inline()  # without a question for the number of the row
-_LATEST = (
-    sa.select(_audit.c.at)
-    .where(
-        _audit.c.subject == sa.bindparam("subject"),
-        _audit.c.action == sa.bindparam("action"),
-    )
-    .order_by(_audit.c.audit_id.desc())
-    .limit(1)
-)
-
 
 def record(
     connection: sa.Connection,
@@ -55,7 +43,8 @@ def record(
 ) -> None:
     """Record that `actor` did `action` (a past participle) to the row with the id `subject`."""
     values = {"at": now, "actor": actor, "action": action, "subject": subject}
-    connection.execute(_RECORD, {**values, "details": dict(details or {})})
+    # Inline: the number of the row is not wanted.
+    connection.execute(_audit.insert().inline(), {**values, "details": dict(details or {})})
 
 
 def told(connection: sa.Connection, subjects: Sequence[str]) -> set[str]:
@@ -86,8 +75,8 @@ def count_of(connection: sa.Connection, subject: str) -> int:
 
 def latest_at(connection: sa.Connection, subject: str, action: str) -> datetime | None:
     """Return when `action` was last done to a row, or None."""
-    latest: datetime | None = connection.scalar(_LATEST, {"subject": subject, "action": action})
-    return latest
+    query = sa.select(_audit.c.at).where(_audit.c.subject == subject, _audit.c.action == action)
+    return connection.scalar(query.order_by(_audit.c.audit_id.desc()).limit(1))
 
 
 # --- read -----------------------------------------------------------------------------------------

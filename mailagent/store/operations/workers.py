@@ -8,13 +8,11 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 
 import sqlalchemy as sa
-from sqlalchemy.dialects import postgresql, sqlite
 
 from mailagent.store import schema
+from mailagent.store.database import UtcDateTime, insert_once
 
 _workers = schema.workers
-
-_NOW = sa.select(sa.func.clock_timestamp())
 
 # A worker that was not seen for so long is dead, and its runs are taken over.
 LEASE_SECONDS = 30.0
@@ -27,22 +25,15 @@ FORGOTTEN_AFTER_SECONDS = 86_400.0
 def sign_in(connection: sa.Connection, worker_id: str) -> None:
     """Renew the lease of a worker. After a gap, or a jump of the clock, it counts as steady from now on."""
     now, gap = _now(connection), timedelta(seconds=LONGEST_GAP_SECONDS)
+    new = {"worker_id": worker_id, "seen_at": now, "steady_since": now}
+    if insert_once(connection, _workers, new, "worker_id"):
+        return
     steady = sa.and_(
         _workers.c.seen_at.between(now - gap, now + gap), _workers.c.steady_since <= now
     )
-    insert = postgresql.insert if connection.dialect.name == "postgresql" else sqlite.insert
-    statement = insert(_workers).values(worker_id=worker_id, seen_at=now, steady_since=now)
-    connection.execute(
-        statement.on_conflict_do_update(
-            index_elements=["worker_id"],
-            set_={
-                "seen_at": statement.excluded.seen_at,
-                "steady_since": sa.case(
-                    (steady, _workers.c.steady_since), else_=statement.excluded.steady_since
-                ),
-            },
-        )
-    )
+    since = sa.case((steady, _workers.c.steady_since), else_=sa.literal(now, UtcDateTime))
+    here = _workers.c.worker_id == worker_id
+    connection.execute(_workers.update().where(here).values(seen_at=now, steady_since=since))
 
 
 def sign_out(connection: sa.Connection, worker_id: str) -> None:
@@ -80,5 +71,5 @@ def can_be_missed(connection: sa.Connection) -> sa.ColumnElement[bool]:
 def _now(connection: sa.Connection) -> datetime:
     if connection.dialect.name == "sqlite":
         return datetime.now(UTC)  # it has no other clock than this machine's
-    now: datetime = connection.execute(_NOW).scalar_one()
+    now: datetime = connection.execute(sa.select(sa.func.clock_timestamp())).scalar_one()
     return now
