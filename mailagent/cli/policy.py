@@ -126,7 +126,7 @@ def _print(verdict: _Verdict) -> None:
     for sentence in _how(verdict):
         click.echo(sentence)
     click.echo("\nThe rules")
-    rows = [(each.rule, each.fact, each.outcome or "passes") for each in verdict.rules]
+    rows = [(each.outcome, each.fact, _effect(each)) for each in verdict.rules]
     print_table(("rule", "here", "outcome"), rows, "none")
     click.echo(f"\nPolicy version: {one_line(verdict.version)}")
 
@@ -151,6 +151,12 @@ def _reasons(decision: Decision) -> tuple[DeclineReason | ManagerReason, ...]:
             return reasons
         case Declined(reason):
             return (reason,)
+
+
+def _effect(rule: Weighed) -> str:
+    if not rule.applies:
+        return "passes"
+    return "declines" if isinstance(rule.outcome, DeclineReason) else "asks a manager"
 
 
 def _words(reason: DeclineReason | ManagerReason) -> str:
@@ -214,11 +220,7 @@ def _record(verdict: _Verdict) -> dict[str, Any]:
         ],
         "shipping": verdict.asked.shipping.decimal(),
         "rules": [
-            {
-                "rule": each.rule,
-                "fact": each.fact,
-                "outcome": each.outcome.value if each.outcome else "passes",
-            }
+            {"rule": each.outcome.value, "fact": each.fact, "outcome": _effect(each)}
             for each in verdict.rules
         ],
         "facts": plain_facts(verdict.facts),

@@ -74,7 +74,7 @@ def test_each_rule_is_shown_with_its_fact(ruled: Harness) -> None:
     assert (
         "The order: lines 40.00 USD, discount 4.00 USD, carriage 5.00 USD; paid 41.00 USD." in told
     )
-    assert "up to 1000.00 USD without asking" in told
+    assert "9.00 USD; up to 1000.00 USD without asking" in told
     assert "Policy version: spring" in told
     dear = flask(ruled, "policy", "explain", "W2001").output
     assert "two managers would decide on 1499.00 USD" in dear

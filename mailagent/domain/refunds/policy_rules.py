@@ -7,7 +7,7 @@ the decision.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from mailagent.domain.money import Money
@@ -32,17 +32,17 @@ AHEAD_MOST = timedelta(days=1)
 
 @dataclass(frozen=True, slots=True)
 class Weighed:
-    """One rule, the fact that it looked at, and its outcome: None lets the refund pass."""
+    """One rule: the outcome that it may have, whether it applies, and the fact that it looked at."""
 
-    rule: str
+    outcome: DeclineReason | ManagerReason
+    applies: bool
     fact: str
-    outcome: DeclineReason | ManagerReason | None = None
 
 
 def decide(facts: RefundFacts, policy: Policy, now: datetime) -> Decision:
     """Decide on a proposed refund: declined by the first rule that declines, else a manager decides if any
     rule says so, else approved."""
-    outcomes = [each.outcome for each in weigh(facts, policy, now)]
+    outcomes = [each.outcome for each in weigh(facts, policy, now) if each.applies]
     for outcome in outcomes:
         if isinstance(outcome, DeclineReason):
             ended_at = None
@@ -56,13 +56,10 @@ def decide(facts: RefundFacts, policy: Policy, now: datetime) -> Decision:
 
 
 def weigh(facts: RefundFacts, policy: Policy, now: datetime) -> tuple[Weighed, ...]:
-    """Return every rule in its order, with its fact and its outcome."""
-    returns = list(_returns(facts, policy, now))
-    if _is_cancelled(facts):  # Nothing of a cancelled order is sent back.
-        returns = [replace(each, outcome=None) for each in returns]
+    """Return every rule in its order."""
     rules = (
         *_refusals(facts),
-        *returns,
+        *_returns(facts, policy, now),
         *_limits(facts, policy),
         _arrival(facts, now),
         *_circumstances(facts, policy),
@@ -72,7 +69,7 @@ def weigh(facts: RefundFacts, policy: Policy, now: datetime) -> tuple[Weighed, .
     )
     if not policy.drafts_refunds:
         return rules
-    return (*rules, _drafted(facts, policy, any(each.outcome for each in rules)))
+    return (*rules, _drafted(facts, policy, any(each.applies for each in rules)))
 
 
 def _is_cancelled(facts: RefundFacts) -> bool:
@@ -84,56 +81,35 @@ def _is_cancelled(facts: RefundFacts) -> bool:
 
 def _refusals(facts: RefundFacts) -> Iterator[Weighed]:
     nothing = _is_cancelled(facts) and facts.remaining.minor <= 0
-    yield Weighed(
-        "a cancelled order of which nothing is left is not refunded",
-        f"the order is {facts.order_status.value}; {facts.remaining} is left",
-        DeclineReason.ORDER_CANCELLED if nothing else None,
-    )
-    yield Weighed(
-        # A refund beside a chargeback would pay twice. People refund what is left of other payments.
-        "a charged back payment is the bank's matter",
-        f"charged back: {facts.charged_back}",
-        DeclineReason.CHARGED_BACK if facts.charged_back.minor > 0 else None,
-    )
-    yield Weighed(
-        "something is left to refund of the items",
-        f"they come to {facts.amount}",
-        DeclineReason.NOTHING_LEFT if facts.amount.minor <= 0 else None,
-    )
+    fact = f"the order is {facts.order_status.value}; {facts.remaining} is left"
+    yield Weighed(DeclineReason.ORDER_CANCELLED, nothing, fact)
+    # A refund beside a chargeback would pay twice. People refund what is left of other payments.
+    taken = facts.charged_back
+    yield Weighed(DeclineReason.CHARGED_BACK, taken.minor > 0, f"charged back: {taken}")
+    fact = f"the items come to {facts.amount}"
+    yield Weighed(DeclineReason.NOTHING_LEFT, facts.amount.minor <= 0, fact)
     above = facts.amount.minor > facts.remaining.minor
-    yield Weighed(
-        "never more than is left of what was paid",
-        f"{facts.amount} of {facts.remaining} that is left",
-        DeclineReason.ABOVE_BALANCE if above else None,
-    )
+    fact = f"{facts.amount} of {facts.remaining} that is left of what was paid"
+    yield Weighed(DeclineReason.ABOVE_BALANCE, above, fact)
 
 
 def _returns(facts: RefundFacts, policy: Policy, now: datetime) -> Iterator[Weighed]:
-    final = _final_items(facts, policy)
-    refused = bool(final) and facts.reason not in SHOP_AT_FAULT
-    yield Weighed(
-        "a final sale is not taken back, unless the shop is at fault",
-        f"final sale: {', '.join(final) or 'none'}; reason: {facts.reason.value}",
-        DeclineReason.FINAL_SALE if refused else None,
-    )
-    days = policy.window_days(facts.categories)
-    fact, closed = "not delivered yet", False
+    returned = not _is_cancelled(facts)  # Nothing of a cancelled order is sent back.
+    final, reason = _final_items(facts, policy), facts.reason
+    refused = bool(final) and reason not in SHOP_AT_FAULT
+    fact = f"final sale: {', '.join(final) or 'none'}; reason: {reason.value}"
+    yield Weighed(DeclineReason.FINAL_SALE, returned and refused, fact)
+    # Of several items, the shortest window counts.
+    fact, closed = f"{policy.window_days(facts.categories)} days; not delivered yet", False
     if facts.delivered_at is not None:
         until = return_by(facts.delivered_at, policy, facts.categories)
         fact = f"delivered {_moment(facts.delivered_at)}, ends {_moment(until)}"
         closed = now > until
-    yield Weighed(
-        f"within the return window, the shortest of the items': {days} days",
-        fact,
-        DeclineReason.WINDOW_CLOSED if closed else None,
-    )
+    yield Weighed(DeclineReason.WINDOW_CLOSED, returned and closed, fact)
     # The photo comes last: we do not ask for one and then decline for another reason.
-    missing = facts.reason in policy.photo_reasons and facts.photos == 0
-    yield Weighed(
-        f"reasons that need a photo: {', '.join(sorted(policy.photo_reasons)) or 'none'}",
-        f"reason: {facts.reason.value}; photos: {facts.photos}",
-        DeclineReason.PHOTO_NEEDED if missing else None,
-    )
+    missing = reason in policy.photo_reasons and facts.photos == 0
+    fact = f"reason: {reason.value}; photos: {facts.photos}"
+    yield Weighed(DeclineReason.PHOTO_NEEDED, returned and missing, fact)
 
 
 # --- what needs a person --------------------------------------------------------------------------
@@ -143,140 +119,94 @@ def _limits(facts: RefundFacts, policy: Policy) -> Iterator[Weighed]:
     currency, minor = facts.amount.currency, facts.amount.minor
     limit = policy.limits.get(currency)
     if limit is None:
-        yield Weighed(
-            "the automatic limit of the currency",
-            f"none is set for {currency}",
-            ManagerReason.NO_LIMIT_FOR_CURRENCY,
-        )
+        yield Weighed(ManagerReason.NO_LIMIT_FOR_CURRENCY, True, f"none is set for {currency}")
         return
-    together = minor + facts.granted_unasked.minor
+    upto = f"up to {Money(limit, currency)} without asking"
     above = minor > limit
-    yield Weighed(
-        f"up to {Money(limit, currency)} without asking",
-        f"{facts.amount}",
-        ManagerReason.ABOVE_LIMIT if above else None,
-    )
-    yield Weighed(
-        f"up to {Money(limit, currency)} without asking for all refunds of an order together",
-        f"{Money(together, currency)} with earlier ones that nobody was asked for",
-        # Otherwise an expensive order could be refunded without a manager, one line at a time.
-        ManagerReason.ABOVE_LIMIT_TOGETHER if together > limit and not above else None,
-    )
+    yield Weighed(ManagerReason.ABOVE_LIMIT, above, f"{facts.amount}; {upto}")
+    # Otherwise an expensive order could be refunded without a manager, one line at a time.
+    together = minor + facts.granted_unasked.minor
+    fact = f"{Money(together, currency)} with earlier ones that nobody was asked for; {upto}"
+    yield Weighed(ManagerReason.ABOVE_LIMIT_TOGETHER, together > limit and not above, fact)
 
 
 def _arrival(facts: RefundFacts, now: datetime) -> Weighed:
-    rule, fact = "the order was delivered", f"the order is {facts.order_status.value}"
+    fact = f"the order is {facts.order_status.value}"
     arrived = facts.order_status is OrderStatus.DELIVERED
     if facts.delivered_at is not None and facts.delivered_at > now + AHEAD_MOST:
         # A wrong date would keep the return window open for ever.
         fact, arrived = f"{fact}, as of {_moment(facts.delivered_at)}, which is to come", False
-    asked_anyway = arrived or _is_cancelled(facts)
-    return Weighed(rule, fact, None if asked_anyway else ManagerReason.NOT_DELIVERED)
+    missing = not arrived and not _is_cancelled(facts)
+    return Weighed(ManagerReason.NOT_DELIVERED, missing, fact)
 
 
 def _circumstances(facts: RefundFacts, policy: Policy) -> Iterator[Weighed]:
-    yield Weighed(
-        # The shop may have refunded it in its own system.
-        "what is left of a cancelled order is for a person",
-        f"the order is {facts.order_status.value}",
-        ManagerReason.CANCELLED if _is_cancelled(facts) else None,
-    )
-    yield Weighed(
-        # Otherwise the customer gets in parts what a manager rejected.
-        "nothing of it was refused before, or came back",
-        "some of it was" if facts.refused_before else "nothing was",
-        ManagerReason.REFUSED_BEFORE if facts.refused_before else None,
-    )
-    yield Weighed(
-        # Otherwise a customer who asks again for one of three mugs is paid for a second one.
-        "no units of the same items were refunded before, or are about to be",
-        "some were" if facts.items_before else "none were",
-        ManagerReason.ITEM_AGAIN if facts.items_before else None,
-    )
-    more = facts.worth is not None and facts.worth.minor > facts.amount.minor
-    yield Weighed(
-        "what the items come to is left of what was paid",
-        f"they come to {facts.worth or facts.amount}; {facts.amount} is asked for",
-        ManagerReason.REMAINDER if more else None,
-    )
+    # The shop may have refunded a cancelled order in its own system.
+    fact = f"the order is {facts.order_status.value}"
+    yield Weighed(ManagerReason.CANCELLED, _is_cancelled(facts), fact)
+    # Otherwise the customer gets in parts what a manager rejected.
+    fact = f"some of it was refused before: {_yes(facts.refused_before)}"
+    yield Weighed(ManagerReason.REFUSED_BEFORE, facts.refused_before, fact)
+    # Otherwise a customer who asks again for one of three mugs is paid for a second one.
+    fact = f"refunds of the same items before: {_yes(facts.items_before)}"
+    yield Weighed(ManagerReason.ITEM_AGAIN, facts.items_before, fact)
+    worth = facts.worth or facts.amount
+    fact = f"the items come to {worth}; {facts.amount} is asked for"
+    yield Weighed(ManagerReason.REMAINDER, worth.minor > facts.amount.minor, fact)
+    # Otherwise each of the orders could refund the payment in full.
     shared = ", ".join(facts.shared_payments)
-    yield Weighed(
-        # Otherwise each of the orders could refund the payment in full.
-        "no other order names its payments",
-        shared or "none does",
-        ManagerReason.PAYMENT_SHARED if shared else None,
-    )
+    fact = f"payments that other orders name: {shared or 'none'}"
+    yield Weighed(ManagerReason.PAYMENT_SHARED, bool(shared), fact)
     final = _final_items(facts, policy)
-    yield Weighed(
-        "a final sale for which the shop is at fault is for a person",
-        f"final sale: {', '.join(final) or 'none'}",
-        ManagerReason.FINAL_SALE if final and facts.reason in SHOP_AT_FAULT else None,
-    )
+    fact = f"final sale: {', '.join(final) or 'none'}; reason: {facts.reason.value}"
+    at_fault = facts.reason in SHOP_AT_FAULT
+    yield Weighed(ManagerReason.FINAL_SALE, bool(final) and at_fault, fact)
 
 
 def _always(facts: RefundFacts, policy: Policy) -> Iterator[Weighed]:
-    named = policy.always_ask
-    found: dict[str, tuple[ManagerReason, list[str]]] = {
-        "reasons": (ManagerReason.REASON, [facts.reason] if facts.reason in named.reasons else []),
-        "categories": (
-            ManagerReason.CATEGORY,
-            [each for each in facts.categories if each and named.has_category(each)],
-        ),
-        "items": (
-            ManagerReason.ITEM,
-            [line.item_id for line in facts.lines if line.item_id in named.item_ids],
-        ),
-        "payment methods": (
-            ManagerReason.METHOD,
-            [each for each in facts.methods if named.has_method(each)],
-        ),
-    }
-    for what, (reason, matching) in found.items():
-        words = ", ".join(dict.fromkeys(matching))
-        yield Weighed(
-            f"{what} that always need a person", words or "none", reason if words else None
-        )
+    named, reason = policy.always_ask, facts.reason
+    for outcome, found in (
+        (ManagerReason.REASON, [reason] if reason in named.reasons else []),
+        (ManagerReason.CATEGORY, filter(named.has_category, facts.categories)),
+        (ManagerReason.ITEM, (each.item_id for each in facts.lines if each.item_id in named.item_ids)),
+        (ManagerReason.METHOD, filter(named.has_method, facts.methods)),
+    ):  # fmt: skip
+        words = ", ".join(dict.fromkeys(str(each) for each in found))
+        yield Weighed(outcome, bool(words), f"named by the policy: {words or 'none'}")
 
 
 def _caps(facts: RefundFacts, policy: Policy) -> Iterator[Weighed]:
     caps = policy.caps
-    days = f"one customer in {caps.customer_days} days"
-    for whose, cap, granted, reason in (
-        ("one order", caps.order, facts.granted_unasked, ManagerReason.ORDER_CAP),
-        (days, caps.customer, facts.of_customer, ManagerReason.CUSTOMER_CAP),
-        ("the whole shop in 24 hours", caps.day, facts.of_day, ManagerReason.DAY_CAP),
+    for outcome, cap, granted in (
+        (ManagerReason.ORDER_CAP, caps.order, facts.granted_unasked),
+        (ManagerReason.CUSTOMER_CAP, caps.customer, facts.of_customer),
+        (ManagerReason.DAY_CAP, caps.day, facts.of_day),
     ):
         if cap:
-            yield _cap(facts.amount, whose, cap, granted or Granted(), reason)
+            yield _cap(facts.amount, cap, granted or Granted(), outcome)
 
 
-def _cap(amount: Money, whose: str, cap: Cap, granted: Granted, reason: ManagerReason) -> Weighed:
+def _cap(amount: Money, cap: Cap, granted: Granted, outcome: ManagerReason) -> Weighed:
     count, money = granted.count + 1, Money(granted.minor + amount.minor, amount.currency)
     most = cap.money.get(amount.currency)
-    words = [] if most is None else [str(Money(most, amount.currency))]
-    words += [] if cap.count is None else [f"{cap.count} refunds"]
     above = (most is not None and money.minor > most) or (
         cap.count is not None and count > cap.count
     )
-    return Weighed(
-        f"without asking for {whose}, at most: {' and '.join(words) or 'any amount'}",
-        f"{money} in {count} with this one",
-        reason if above else None,
-    )
+    limits = [] if most is None else [str(Money(most, amount.currency))]
+    limits += [] if cap.count is None else [f"{cap.count} refunds"]
+    fact = f"{money} in {count} with this one; at most {' and '.join(limits) or 'any amount'}"
+    return Weighed(outcome, above, fact)
 
 
 def _four_eyes(facts: RefundFacts, policy: Policy) -> Weighed:
     currency = facts.amount.currency
     tier = policy.four_eyes_above.get(currency)
-    if tier is None:
-        return Weighed("a second person approves", f"never for {currency}")
     # Otherwise one manager alone could approve an expensive order in parts.
     together = facts.amount.minor + facts.seen_by_one.minor
-    return Weighed(
-        f"above {Money(tier, currency)} a second person approves",
-        f"{Money(together, currency)} with what no second person saw",
-        ManagerReason.FOUR_EYES if together > tier else None,
-    )
+    fact = f"{Money(together, currency)} with what no second person saw"
+    if tier is not None:
+        fact += f"; above {Money(tier, currency)} a second person approves"
+    return Weighed(ManagerReason.FOUR_EYES, tier is not None and together > tier, fact)
 
 
 def _drafted(facts: RefundFacts, policy: Policy, settled: bool) -> Weighed:
@@ -286,13 +216,9 @@ def _drafted(facts: RefundFacts, policy: Policy, settled: bool) -> Weighed:
     # As with the limit, refunds of the same order count together.
     together = facts.amount.minor + facts.granted_unasked.minor
     let_through = facts.reason in policy.unasked.reasons or (most is not None and together <= most)
-    words = [] if most is None else [f"up to {Money(most, currency)} for an order"]
-    words += [f"the reason {reason}" for reason in sorted(policy.unasked.reasons)]
-    return Weighed(
-        f"in draft mode a person decides; unasked: {', '.join(words) or 'nothing'}",
-        f"{Money(together, currency)}, reason: {facts.reason.value}",
-        None if settled or let_through else ManagerReason.DRAFT_MODE,
-    )
+    upto = "" if most is None else f"; up to {Money(most, currency)} for an order is unasked"
+    fact = f"{Money(together, currency)}, reason: {facts.reason.value}{upto}"
+    return Weighed(ManagerReason.DRAFT_MODE, not settled and not let_through, fact)
 
 
 def _final_items(facts: RefundFacts, policy: Policy) -> list[str]:
@@ -305,6 +231,10 @@ def _final_items(facts: RefundFacts, policy: Policy) -> list[str]:
 
 def _moment(instant: datetime) -> str:
     return instant.strftime("%Y-%m-%d %H:%M UTC")
+
+
+def _yes(is_so: bool) -> str:
+    return "yes" if is_so else "no"
 
 
 # --- refund facts ---------------------------------------------------------------------------------
