@@ -9,18 +9,15 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
 
 from mailagent import services
 from mailagent.domain.mail.message import Door, confirm_code, token_address
 from mailagent.store.database import Row
 from mailagent.store.mail import conversations
 from mailagent.web.webhooks import threading
-from mailagent.web.webhooks.body import LARGEST_BYTES
 from tests.cast import NOW
 from tests.databases import postgres_copy
 from tests.harness import Harness, open_shop
-from tests.letters.__main__ import run
 from tests.letters.expectation import (
     FOLDER,
     NEW_THREAD,
@@ -139,31 +136,3 @@ def test_it_is_in_the_thread_where_it_belongs(
         assert conversation_id not in {row_of(outcomes[file]).conversation_id for file in before}
     else:
         assert conversation_id == row_of(outcomes[one.thread]).conversation_id
-
-
-def test_the_program_tells_what_came_of_a_folder(tmp_path: Path) -> None:
-    (tmp_path / "below").mkdir()
-    for file in ("english.eml", "bounce.eml"):
-        shutil.copy(FOLDER / file, tmp_path / "below" / file)
-    done = CliRunner().invoke(run, [str(tmp_path), "--json", str(tmp_path / "all.json")])
-    assert done.exit_code == 0, done.output
-    assert "1 bounce" in done.output
-    assert "below/english.eml" in (tmp_path / "all.json").read_text("utf-8")
-
-
-def test_the_program_says_which_files_are_the_same_mail(tmp_path: Path) -> None:
-    mail = (FOLDER / "english.eml").read_bytes()
-    (tmp_path / "one.eml").write_bytes(mail)
-    (tmp_path / "two.eml").write_bytes(b"X-Copied-By: a gateway\r\n" + mail)
-    done = CliRunner().invoke(run, [str(tmp_path)])
-    assert done.exit_code == 0, done.output
-    assert "the same mail as another file: two.eml" in done.output
-
-
-def test_the_program_fails_when_a_mail_was_not_taken(tmp_path: Path) -> None:
-    mail = (FOLDER / "english.eml").read_bytes()
-    (tmp_path / "large.eml").write_bytes(mail + b"x" * LARGEST_BYTES)
-    done = CliRunner().invoke(run, [str(tmp_path)])
-    assert done.exit_code == 1
-    assert "not 200: large.eml" in done.output
-    assert "not whole: large.eml" in done.output

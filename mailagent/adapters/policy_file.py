@@ -11,6 +11,7 @@ from typing import Annotated, TypeVar
 from pydantic import (
     AfterValidator,
     BeforeValidator,
+    ConfigDict,
     Field,
     PlainValidator,
     ValidationError,
@@ -47,14 +48,14 @@ def _one_line(text: str) -> str:
     return text.strip()
 
 
-def _distinct(elements: list[T]) -> list[T]:
+def _distinct(elements: list[T]) -> frozenset[T]:
     again = {str(each) for each in elements if elements.count(each) > 1}
     if again:
         raise ValueError(f"has {', '.join(sorted(again))} more than once; remove one")
-    return elements
+    return frozenset(elements)
 
 
-def _has_photo(reasons: list[RefundReason]) -> list[RefundReason]:
+def _has_photo(reasons: frozenset[RefundReason]) -> frozenset[RefundReason]:
     if RefundReason.NOT_DELIVERED in reasons:
         raise ValueError("not_delivered can have no photo; remove it")
     return reasons
@@ -70,27 +71,19 @@ def _amount(pair: tuple[str, object]) -> int:
     return parse_money(text, parse_currency(currency)).minor
 
 
-def _keys_compared(
-    compared: Callable[[str], str],
-) -> Callable[[dict[str, int]], dict[str, int]]:
-    def read(table: dict[str, int]) -> dict[str, int]:
-        found: dict[str, int] = {}
-        for key, days in table.items():
-            name = compared(key)
-            if not name or name in found:
-                raise ValueError(f"the key {key!r} is empty or a duplicate; remove it")
-            found[name] = days
-        return found
-
-    return read
+def _compare_keys(table: dict[str, int], compared: Callable[[str], str]) -> dict[str, int]:
+    names = {key: compared(key) for key in table}
+    for key, name in names.items():
+        if not name or list(names.values()).count(name) > 1:
+            raise ValueError(f"the key {key!r} is empty or a duplicate; remove it")
+    return {name: table[key] for key, name in names.items()}
 
 
 Text = Annotated[str, Field(max_length=500), AfterValidator(_one_line)]
+Reason = Annotated[RefundReason, Field(strict=False)]  # TOML has no enums
+Texts = Annotated[list[Text], AfterValidator(_distinct)]
 Words = Annotated[list[Annotated[Text, AfterValidator(same_word)]], AfterValidator(_distinct)]
 Methods = Annotated[list[Annotated[Text, AfterValidator(method_word)]], AfterValidator(_distinct)]
-Texts = Annotated[list[Text], AfterValidator(_distinct)]
-# Not strict, because TOML has no enums.
-Reason = Annotated[RefundReason, Field(strict=False)]
 Reasons = Annotated[list[Reason], AfterValidator(_distinct)]
 Amounts = Annotated[  # minor units by currency
     dict[str, Annotated[int, PlainValidator(_amount)]], BeforeValidator(_with_keys)
@@ -98,16 +91,23 @@ Amounts = Annotated[  # minor units by currency
 Count = Annotated[int, Field(ge=0, le=1_000_000)]
 Days = Annotated[int, Field(ge=1, le=3650)]
 WindowDays = Annotated[int, Field(ge=0, le=3650)]
-CategoryDays = Annotated[dict[str, WindowDays], AfterValidator(_keys_compared(same_word))]
+CategoryDays = Annotated[
+    dict[str, WindowDays], AfterValidator(lambda table: _compare_keys(table, same_word))
+]
 ExpectedDays = Annotated[
-    dict[str, Annotated[int, Field(ge=0, le=90)]], AfterValidator(_keys_compared(method_word))
+    dict[str, Annotated[int, Field(ge=0, le=90)]],
+    AfterValidator(lambda table: _compare_keys(table, method_word)),
 ]
 
 
-# --- tables ---------------------------------------------------------------------------------------
+# --- tables, as in the domain -----------------------------------------------------------------------
 
 
-class Named(Record):
+class Sets(Record):
+    model_config = ConfigDict(validate_default=True)  # `[]` becomes a set, too
+
+
+class Named(Sets):
     item_ids: Texts = []
     categories: Words = []
 
@@ -119,17 +119,17 @@ class AlwaysAsk(Named):
 
 class Cap(Record):
     count: Count | None = None
-    money: Amounts | None = None
+    money: Amounts = {}
 
     @model_validator(mode="after")
     def _caps_something(self) -> Cap:
-        if self.money == {} or (self.money is None and self.count is None):
+        if not self.money and self.count is None:
             raise ValueError("has neither money nor count; add one, or remove the table")
         return self
 
 
 class CustomerCap(Cap):
-    days: Days = domain.Caps().customer_days
+    days: Days = domain.CustomerCap().days
 
 
 class Caps(Record):
@@ -143,7 +143,7 @@ class Goodwill(Record):
     valid_days: Days = domain.Goodwill(1).valid_days
 
 
-class Draft(Record):
+class Draft(Sets):
     refunds_above: Amounts = {}
     unasked_reasons: Reasons = []
 
@@ -151,7 +151,7 @@ class Draft(Record):
 class PolicyFile(Record):
     version: Annotated[Text, Field(max_length=80)] | None = None
     return_window_days: WindowDays = _BUILT_IN.return_window_days
-    photo_reasons: Annotated[Reasons, AfterValidator(_has_photo)] = []
+    photo_reasons: Annotated[Reasons, AfterValidator(_has_photo)] = Field([], validate_default=True)
     refund_shipping: bool = _BUILT_IN.refund_shipping
     limits: Amounts = dict(_BUILT_IN.limits)
     return_window_days_by_category: CategoryDays = {}
@@ -200,38 +200,24 @@ def parse_policy(text: str) -> Policy:
 
 def _to_domain(file: PolicyFile, source: str) -> Policy:
     digest = hashlib.sha256(source.encode()).hexdigest()[:16]
-    goodwill, final, ask = file.goodwill, file.final_sale, file.always_ask
-    caps, customer = file.caps, file.caps.customer
-    return Policy(
-        limits=file.limits,
-        return_window_days=file.return_window_days,
-        four_eyes_above=file.four_eyes_above,
-        goodwill=domain.Goodwill(**goodwill.model_dump()) if goodwill else None,
-        version=file.version or f"sha256-{digest}",
-        source=source,
-        category_windows=file.return_window_days_by_category,
-        final_sale=domain.Named(frozenset(final.item_ids), frozenset(final.categories)),
-        photo_reasons=frozenset(file.photo_reasons),
-        always_ask=domain.Named(
-            frozenset(ask.item_ids),
-            frozenset(ask.categories),
-            frozenset(ask.reasons),
-            frozenset(ask.methods),
-        ),
-        caps=domain.Caps(
-            order=_cap(caps.order),
-            customer=_cap(customer),
-            customer_days=customer.days if customer else domain.Caps().customer_days,
-            day=_cap(caps.day),
-        ),
-        refund_shipping=file.refund_shipping,
-        expected_days=file.expected_days,
-        unasked=domain.Unasked(file.draft.refunds_above, frozenset(file.draft.unasked_reasons)),
+    values = dict(file) | {
+        "version": file.version or f"sha256-{digest}",
+        "source": source,
+        "final_sale": domain.Named(**dict(file.final_sale)),
+        "always_ask": domain.Named(**dict(file.always_ask)),
+        "caps": _caps(file.caps),
+        "goodwill": domain.Goodwill(**dict(file.goodwill)) if file.goodwill else None,
+        "draft": domain.Draft(**dict(file.draft)),
+    }
+    return Policy(**values)
+
+
+def _caps(caps: Caps) -> domain.Caps:
+    return domain.Caps(
+        order=domain.Cap(**dict(caps.order or {})),
+        customer=domain.CustomerCap(**dict(caps.customer or {})),
+        day=domain.Cap(**dict(caps.day or {})),
     )
-
-
-def _cap(cap: Cap | None) -> domain.Cap:
-    return domain.Cap(cap.money or {}, cap.count) if cap else domain.Cap()
 
 
 def _contradictions(policy: Policy) -> Iterator[str]:
@@ -241,7 +227,7 @@ def _contradictions(policy: Policy) -> Iterator[str]:
                 f"four_eyes_above.{currency}: is below the limit for refunds without a manager;"
                 " write at least that"
             )
-    for currency, most in policy.unasked.refunds_above.items():
+    for currency, most in policy.draft.refunds_above.items():
         if most > policy.limits.get(currency, 0):
             yield (
                 f"draft.refunds_above.{currency}: is above the limit for refunds without a manager;"

@@ -18,7 +18,7 @@ from mailagent.cli.printing import (
     print_json,
     print_records,
 )
-from mailagent.domain.operations.replay import ReplayPlan, plan_replay, tell_reach
+from mailagent.domain.operations.replay import ReplayPlan, plan_replay
 from mailagent.engine import QUEUE_OF, STATUSES
 from mailagent.engine.replay import ReplayRefused
 from mailagent.engine.run import Run, RunFilter, first_step_to_repeat, no_such_run
@@ -126,7 +126,7 @@ def _tell(plan: ReplayPlan) -> list[str]:
     lines = [f"A replay from step {plan.start} keeps: {kept or 'nothing'}"]
     lines.append("and runs again:" if plan.again else "and runs again: the steps after them.")
     lines += [f"  {step.number:3}  {step.name:18}  {step.effect.does}" for step in plan.again]
-    return [*lines, *tell_reach(plan), *plan.facts]
+    return [*lines, *plan.reach, *plan.facts]
 
 
 def _record(run: Run) -> dict[str, Any]:

@@ -139,7 +139,9 @@ def test_an_order_is_shown_with_what_can_still_be_refunded() -> None:
 
 
 def test_an_item_says_what_the_policy_has_for_it_alone() -> None:
-    policy = Policy(category_windows={"kitchen": 14}, final_sale=Named(item_ids=frozenset({"M1"})))
+    policy = Policy(
+        return_window_days_by_category={"kitchen": 14}, final_sale=Named(item_ids=frozenset({"M1"}))
+    )
     lines = [replace(line, category="Kitchen") for line in bought().lines[:1]]
     delivered = replace(bought(), lines=(*lines, *bought().lines[1:]))
     kettle, mug = order_output(delivered, [], policy)["items"]

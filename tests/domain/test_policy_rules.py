@@ -15,14 +15,15 @@ from mailagent.domain.refunds.policy import (
     Approved,
     Cap,
     Caps,
+    CustomerCap,
     Decision,
     Declined,
     DeclineReason,
+    Draft,
     ManagerReason,
     Named,
     NeedsManager,
     Policy,
-    Unasked,
 )
 from mailagent.domain.refunds.policy_rules import Granted, LineFacts, RefundFacts, decide, weigh
 from mailagent.domain.refunds.refund import RefundReason
@@ -52,7 +53,7 @@ def delivered_days_ago(days: int, late: timedelta = timedelta(0)) -> dict[str, A
 
 NEEDS_PHOTO = Policy(photo_reasons=frozenset({DAMAGED}))
 FINAL = Policy(final_sale=Named(frozenset({"G1"}), frozenset({"shoes"})))
-WINDOWS = Policy(category_windows={"shoes": 14, "kitchen": 60})
+WINDOWS = Policy(return_window_days_by_category={"shoes": 14, "kitchen": 60})
 ASKS = Policy(
     always_ask=Named(
         item_ids=frozenset({"G1"}),
@@ -61,9 +62,7 @@ ASKS = Policy(
         methods=frozenset({"gift_card"}),
     )
 )
-DRAFTS = Policy(
-    drafts_refunds=True, unasked=Unasked({"USD": 50_00}, frozenset({RefundReason.DAMAGED}))
-)
+DRAFTS = Policy(drafts_refunds=True, draft=Draft({"USD": 50_00}, frozenset({RefundReason.DAMAGED})))
 TWO = Policy(limits={"USD": 10_000_00}, four_eyes_above={"USD": 2_000_00})
 
 
@@ -205,19 +204,19 @@ TWO = Policy(limits={"USD": 10_000_00}, four_eyes_above={"USD": 2_000_00})
             id="the order's third refund of two",
         ),
         pytest.param(
-            capped(customer=Cap({"USD": 100_00}, 3)),
+            capped(customer=CustomerCap({"USD": 100_00}, 3)),
             facts(50_00, of_customer=Granted(2, 50_00)),
             Approved(),
             id="exactly the customer's caps",
         ),
         pytest.param(
-            capped(customer=Cap({"USD": 100_00}, 3)),
+            capped(customer=CustomerCap({"USD": 100_00}, 3)),
             facts(50_00, of_customer=Granted(2, 50_01)),
             manager(ManagerReason.CUSTOMER_CAP),
             id="a cent above the customer's cap",
         ),
         pytest.param(
-            capped(customer=Cap({"USD": 100_00}, 3)),
+            capped(customer=CustomerCap({"USD": 100_00}, 3)),
             facts(1, of_customer=Granted(3, 3)),
             manager(ManagerReason.CUSTOMER_CAP),
             id="one refund more than a customer's",
@@ -271,7 +270,7 @@ TWO = Policy(limits={"USD": 10_000_00}, four_eyes_above={"USD": 2_000_00})
             id="everything waits in draft mode",
         ),
         pytest.param(
-            Policy(unasked=DRAFTS.unasked),
+            Policy(draft=DRAFTS.draft),
             facts(50_01, reason=CHANGED_MIND),
             Approved(),
             id="nothing waits without draft mode",
@@ -395,7 +394,10 @@ def test_the_built_in_policy_says_when_to_expect_money(method: str, days: int | 
         (FINAL, "beside what order lines say: the items G1."),
         (NEEDS_PHOTO, "A photo is needed where the reason is: damaged."),
         (ASKS, "always decides where it was paid by gift_card."),
-        (capped(customer=Cap({"USD": 1_00}, 2)), "in 30 days: at most 1.00 USD and 2 refunds."),
+        (
+            capped(customer=CustomerCap({"USD": 1_00}, 2)),
+            "in 30 days: at most 1.00 USD and 2 refunds.",
+        ),
         (TWO, "A second person approves above 2000.00 USD."),
         (DRAFTS, "Draft mode: a person decides on every refund"),
         (DRAFTS, "Draft mode leaves out up to 50.00 USD for an order."),

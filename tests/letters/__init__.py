@@ -1,4 +1,2 @@
-"""Letters as the world sends them, one oddity each, and the program that posts a folder of mail.
-
-The letters are the `.eml` files beside this; `expected.toml` says what must come of each.
-"""
+"""Letters as the world sends them, one oddity each: the `.eml` files. `expected.toml` says what must come of
+each."""

@@ -12,7 +12,7 @@ import sqlalchemy as sa
 
 from mailagent import services
 from mailagent.domain.refunds.order import Order
-from mailagent.domain.refunds.policy import Cap, Caps, ManagerReason, Named, Policy
+from mailagent.domain.refunds.policy import Cap, Caps, CustomerCap, ManagerReason, Named, Policy
 from mailagent.domain.refunds.refund import RefundReason, RefundStatus
 from mailagent.store import schema
 from mailagent.store.refunds import policies, refunds
@@ -55,8 +55,8 @@ def propose_at_once(shop: Harness, customers: Sequence[str]) -> list[dict[str, A
 @pytest.mark.parametrize(
     ("rules", "reason"),
     [
-        (Caps(customer=Cap(count=3)), ManagerReason.CUSTOMER_CAP),
-        (Caps(customer=Cap({"USD": 3 * 49_99})), ManagerReason.CUSTOMER_CAP),
+        (Caps(customer=CustomerCap(count=3)), ManagerReason.CUSTOMER_CAP),
+        (Caps(customer=CustomerCap({"USD": 3 * 49_99})), ManagerReason.CUSTOMER_CAP),
         (Caps(day=Cap(count=3)), ManagerReason.DAY_CAP),
     ],
     ids=["a customer's count", "a customer's money", "a day's count"],
@@ -73,7 +73,7 @@ def test_a_cap_holds_when_orders_are_asked_for_at_once(
 
 
 def test_a_customers_cap_is_nobody_elses_and_ends(shop: Harness) -> None:
-    under(shop, caps=Caps(customer=Cap(count=1), customer_days=7))
+    under(shop, caps=Caps(customer=CustomerCap(count=1, days=7)))
     told = propose_at_once(shop, [ADA, GRACE])
     assert [each["outcome"] for each in told] == ["approved", "approved"]
     shop.stock(kettle_of(ADA, 7), kettle_of(ADA, 8))
@@ -100,7 +100,7 @@ def test_what_a_person_decided_or_nobody_paid_counts_towards_no_cap(shop: Harnes
 
 
 def test_a_decision_keeps_its_facts_and_the_text_that_it_was_made_by(shop: Harness) -> None:
-    under(shop, version="spring", source="# one", caps=Caps(customer=Cap(count=5)))
+    under(shop, version="spring", source="# one", caps=Caps(customer=CustomerCap(count=5)))
     shop.stock(order())
     propose(write(shop), "W1001")
     under(shop, version="spring", source="# another")

@@ -3,15 +3,14 @@ and the model, by the rows as they are now. Pure."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 from typing import Protocol
 
 from mailagent.domain.mail.message import OutboundStatus, Purpose
-from mailagent.domain.money import Money
-from mailagent.domain.refunds.refund import RefundStatus
+from mailagent.domain.refunds.refund import Refund, RefundStatus
 
 
 class Reach(StrEnum):
@@ -30,63 +29,65 @@ class StepEffect:
     reaches: frozenset[Reach] = frozenset()
 
 
-def _does(words: str, *reaches: Reach) -> StepEffect:
-    return StepEffect(words, frozenset(reaches))
-
-
 _UNKNOWN = StepEffect(
     "is a step of another version of the program; look at its code before you replay"
 )
 
+_MAIL, _MONEY, _MODEL = (frozenset({reach}) for reach in Reach)
+
 EFFECTS: Mapping[str, StepEffect] = {
     # a conversation
-    "take_batch": _does("looks which mails of the thread are unanswered"),
-    "ask_model": _does(
-        "asks the model again, which costs tokens, and looks up what it wants to know", Reach.MODEL
+    "take_batch": StepEffect("finds the thread's unanswered mails"),
+    "ask_model": StepEffect(
+        "asks the model again, which costs tokens, and looks up what it wants to know", _MODEL
     ),
-    "propose_refund": _does(
-        "asks the policy; the same wish is the same refund, and a refund is paid by its own run only"
+    "propose_refund": StepEffect(
+        "asks the policy; the same request is the same refund, and a refund is paid by its own run only"
     ),
-    "withdraw_refund": _does("takes back a refund that still waits; once is for ever"),
-    "offer_goodwill": _does("gives a discount code, unless the order has had one"),
-    "write_reply": _does("writes the answer to the customer, unless one was written"),
-    "put_off": _does("notes that the mail waits until the model may be asked again"),
-    "hand_over": _does("gives the conversation to the team, unless nothing waits any more"),
-    "forward_team_replies": _does("writes the team's words to the customer, unless that was done"),
-    "pass_on_to_people": _does("writes the mail to the team, unless that was done"),
-    "stop_loop": _does("leaves the mail to people, unless that was done"),
-    "send_mail": _does("hands the mail to SendGrid, unless that has happened", Reach.MAIL),
+    "withdraw_refund": StepEffect("withdraws a refund that still waits, unless that was done"),
+    "offer_goodwill": StepEffect("gives a discount code, unless the order has had one"),
+    "write_reply": StepEffect("writes the answer to the customer, unless one was written"),
+    "put_off": StepEffect("records that the mail waits until the model may be asked again"),
+    "hand_over": StepEffect("gives the conversation to the team, unless nothing waits any more"),
+    "forward_team_replies": StepEffect(
+        "writes the team's words to the customer, unless that was done"
+    ),
+    "pass_on_to_people": StepEffect("writes the mail to the team, unless that was done"),
+    "stop_loop": StepEffect("leaves the mail to people, unless that was done"),
+    "send_mail": StepEffect("hands the mail to SendGrid, unless that has happened", _MAIL),
     # a refund
-    "claim_refund": _does(
-        "makes this run the one that looks after the refund, and writes to the manager, unless that was"
-        " done; older links still work"
+    "claim_refund": StepEffect(
+        "makes this run the refund's own, and writes to the manager, unless that was done; older links"
+        " still work"
     ),
-    "look_at_decision": _does("looks whether somebody has decided"),
-    "pay_refund": _does(
+    "look_at_decision": StepEffect("checks whether somebody has decided"),
+    "pay_refund": StepEffect(
         "asks the payment gateway under the refund's own key, after looking up what was paid",
-        Reach.MONEY,
+        _MONEY,
     ),
-    "tell_customer": _does("writes to the customer how the refund ended, unless that was done"),
+    "tell_customer": StepEffect(
+        "writes the refund's outcome to the customer, unless that was done"
+    ),
     # mail of ours
-    "look_at_delivery": _does("looks how far the mail is"),
+    "look_at_delivery": StepEffect("checks the mail's state"),
     # the sweep
-    "report_failed_runs": _does("tells operators what failed, once for each incident"),
-    "take_over_runs": _does("queues the runs again whose worker is gone"),
-    "enqueue_mail": _does("enqueues mail that waits"),
-    "enqueue_refunds": _does("enqueues refunds that wait"),
-    "enqueue_deliveries": _does("enqueues mail of ours that waits"),
-    "release_throttled_mail": _does("lets throttled mail in, as far as it is due"),
-    "purge_raw_mail": _does("deletes raw mail that is old enough"),
+    "report_failed_runs": StepEffect("tells operators what failed, once for each incident"),
+    "take_over_runs": StepEffect("enqueues runs again whose worker is gone"),
+    "enqueue_mail": StepEffect("enqueues mail that waits"),
+    "enqueue_refunds": StepEffect("enqueues refunds that wait"),
+    "enqueue_deliveries": StepEffect("enqueues mail of ours that waits"),
+    "release_throttled_mail": StepEffect("releases throttled mail that is due"),
+    "purge_raw_mail": StepEffect("deletes raw mail that is old enough"),
     # housekeeping
-    "purge_histories": _does("deletes histories of runs that are old enough"),
-    "purge_content": _does("takes out what was said long enough ago"),
-    "purge_short_lived": _does("deletes old logins and the like"),
+    "purge_histories": StepEffect("deletes histories of runs that are old enough"),
+    "purge_content": StepEffect("deletes texts that are old enough"),
+    "purge_short_lived": StepEffect("deletes old logins and other short-lived rows"),
     # previews
-    "make_previews": _does("makes pictures of photos that have none"),
+    "make_previews": StepEffect("makes pictures of photos that have none"),
     # what DBOS itself records
-    "DBOS.recv": _does("waits for a wake-up, or until its time is up"),
-    "DBOS.sleep": _does("waits"),
-    "DBOS.patch": _does("notes which version of the program it began with"),
+    "DBOS.recv": StepEffect("waits for a wake-up, or until its time is up"),
+    "DBOS.sleep": StepEffect("waits"),
+    "DBOS.patch": StepEffect("records which version of the program it began with"),
 }
 
 
@@ -111,26 +112,17 @@ class MailNow:
 
 
 @dataclass(frozen=True, slots=True)
-class RefundNow:
-    refund_id: str
-    status: RefundStatus
-    amount: Money
-    reference: str | None = None
-    paid_at: datetime | None = None
-    decided_by: str | None = None
-    expires_at: datetime | None = None
-    # Whether the gateway was called and its answer is not known.
-    asked: bool = False
-
-
-@dataclass(frozen=True, slots=True)
 class RowsNow:
-    """What a run is about, as it is now. `unanswered` leaves out mail that a waiting draft answers."""
+    """What a run is about, as it is now. `unanswered` leaves out mail that a waiting draft answers.
+    `expires_at`: when the refund's approval ends; `asked`: the gateway was called, and its answer is not
+    known."""
 
     unanswered: int | None = None
     draft_ids: tuple[str, ...] = ()
     handed_over: bool = False
-    refund: RefundNow | None = None
+    refund: Refund | None = None
+    expires_at: datetime | None = None
+    asked: bool = False
     mails: tuple[MailNow, ...] = ()
 
 
@@ -144,7 +136,7 @@ def tell_rows(rows: RowsNow) -> tuple[str, ...]:
     if rows.unanswered or (rows.unanswered == 0 and not rows.draft_ids):
         told.append(_tell_unanswered(rows.unanswered, rows.handed_over))
     if rows.refund is not None:
-        told.append(_tell_refund(rows.refund))
+        told.append(f"The refund of {rows.refund.amount} {_tell_refund(rows.refund, rows)}.")
     return (*told, *map(_tell_mail, rows.mails))
 
 
@@ -157,58 +149,48 @@ def _tell_unanswered(count: int, handed_over: bool) -> str:
     return f"{what} for an answer: the agent answers."
 
 
-def _tell_refund(refund: RefundNow) -> str:
-    match refund.status:
-        case RefundStatus.PAID:
-            on = f" on {_moment(refund.paid_at)}" if refund.paid_at else ""
-            return (
-                f"The refund of {refund.amount} was paid{on} (reference {refund.reference}): "
-                "it is not paid again."
-            )
-        case RefundStatus.AWAITING_APPROVAL:
-            until = f" until {_moment(refund.expires_at)}" if refund.expires_at else ""
-            return (
-                f"The refund of {refund.amount} waits for a manager{until}: "
-                "the links mailed before still work, and nothing is paid without a decision."
-            )
-        case RefundStatus.APPROVED if refund.asked:
-            return (
-                f"The refund of {refund.amount} was asked for at the gateway, and what came of it is not "
-                "known: it is looked up first, and paid only if it was not."
-            )
-        case RefundStatus.APPROVED:
-            by = f" by {refund.decided_by}" if refund.decided_by else ""
-            return f"The refund of {refund.amount} is approved{by} and not paid: it will be paid, once."
-    return f"The refund of {refund.amount} is {refund.status.value}: a replay does not change that."
+def _tell_refund(refund: Refund, rows: RowsNow) -> str:
+    if refund.status is RefundStatus.PAID:
+        paid = f"was paid{_moment(' on', refund.paid_at)}"
+        return f"{paid} (reference {refund.gateway_reference}): it is not paid again"
+    if refund.status is RefundStatus.AWAITING_APPROVAL:
+        waits = f"waits for a manager{_moment(' until', rows.expires_at)}"
+        return f"{waits}: links in earlier mails still work, and nothing is paid without a decision"
+    if refund.status is not RefundStatus.APPROVED:
+        return f"is {refund.status}: a replay does not change that"
+    if rows.asked:
+        return (
+            "was requested from the gateway, and the outcome is not known: it is looked up first, and paid"
+            " only if it was not"
+        )
+    by = f" by {refund.decided_by}" if refund.decided_by else ""
+    return f"is approved{by} and not paid: it will be paid, once"
 
 
 _NAMES = {
     Purpose.REPLY: "The answer",
     Purpose.RECEIPT: "The receipt",
-    Purpose.REFUND_OUTCOME: "The word on how the refund ended",
-    Purpose.APPROVAL_REQUEST: "The question to the manager",
-    Purpose.HAND_OVER: "The case for the team",
-    Purpose.TEAM_REPLY: "The team's words",
+    Purpose.REFUND_OUTCOME: "The mail about the refund's outcome",
+    Purpose.APPROVAL_REQUEST: "The approval request",
+    Purpose.HAND_OVER: "The hand-off to the team",
+    Purpose.TEAM_REPLY: "The team's answer",
     Purpose.NOTICE: "The notice",
     Purpose.LOGIN: "The login link",
 }
 
 
 def _tell_mail(mail: MailNow) -> str:
-    what = f"{_NAMES.get(mail.purpose, 'The mail')} to {mail.to_address}"
-    match mail.status:
-        case OutboundStatus.SENT | OutboundStatus.UNDELIVERED:
-            on = f" on {_moment(mail.sent_at)}" if mail.sent_at else ""
-            return f"{what} was sent{on}: it is not sent again."
-        case OutboundStatus.QUEUED:
-            return f"{what} has not gone out: it is sent, once."
-        case OutboundStatus.SENDING:
-            return f"{what} may have gone out: that is found out before anything is sent."
-    return f"{what} is {mail.status.value}: it is not sent again."
+    told = {
+        OutboundStatus.SENT: f"was sent{_moment(' on', mail.sent_at)}: it is not sent again",
+        OutboundStatus.UNDELIVERED: f"was sent{_moment(' on', mail.sent_at)}: it is not sent again",
+        OutboundStatus.QUEUED: "has not gone out: it is sent, once",
+        OutboundStatus.SENDING: "may have gone out: that is found out before anything is sent",
+    }.get(mail.status, f"is {mail.status}: it is not sent again")
+    return f"{_NAMES[mail.purpose]} to {mail.to_address} {told}."
 
 
-def _moment(moment: datetime | None) -> str:
-    return "" if moment is None else f"{moment:%Y-%m-%d at %H:%M} UTC"
+def _moment(before: str, moment: datetime | None) -> str:
+    return "" if moment is None else f"{before} {moment:%Y-%m-%d at %H:%M} UTC"
 
 
 # --- replay plan ----------------------------------------------------------------------------------
@@ -239,19 +221,14 @@ class PlannedStep:
 
 @dataclass(frozen=True, slots=True)
 class ReplayPlan:
-    """A replay from step `start`. `may_reach`: what the run may reach after the recorded steps; `facts`:
-    sentences about what the replay does as the rows are now."""
+    """A replay from step `start`. `reach`: sentences about the mail, money and model calls that it comes to;
+    `facts`: sentences about what it does as the rows are now."""
 
     start: int
     kept: tuple[PlannedStep, ...]
     again: tuple[PlannedStep, ...]
-    may_reach: frozenset[Reach]
+    reach: tuple[str, ...]
     facts: tuple[str, ...]
-
-    @property
-    def reaches(self) -> frozenset[Reach]:
-        """Return what the steps that run again reach."""
-        return frozenset[Reach]().union(*(step.effect.reaches for step in self.again))
 
 
 # What a workflow may reach when it goes on.
@@ -269,28 +246,26 @@ def plan_replay(
         PlannedStep(step.number, step.name, step.error is not None, effect_of(step.name))
         for step in steps
     ]
+    again = tuple(step for step in planned if step.number >= start)
     return ReplayPlan(
         start=start,
         kept=tuple(step for step in planned if step.number < start),
-        again=tuple(step for step in planned if step.number >= start),
-        may_reach=_MAY_REACH.get(workflow, frozenset()),
+        again=again,
+        reach=tuple(_tell_reach(again, _MAY_REACH.get(workflow, frozenset()))),
         facts=() if rows is None else tell_rows(rows),
     )
 
 
-_AMONG = {
+_REACHED = {
     Reach.MODEL: "the model is asked again, which costs tokens",
     Reach.MAIL: "mail is handed to SendGrid, unless it has been sent",
     Reach.MONEY: "the payment gateway is asked, after looking up what was paid",
 }
 
 
-def tell_reach(plan: ReplayPlan) -> tuple[str, ...]:
-    """Return a sentence for each thing outside that the replay reaches, or may reach."""
-    told = []
-    for reach, words in _AMONG.items():
-        if reach in plan.reaches:
-            told.append(f"Among the steps that run again: {words}.")
-        elif reach in plan.may_reach:
-            told.append(f"It may come to this afterwards: {words}.")
-    return tuple(told)
+def _tell_reach(again: Sequence[PlannedStep], may_reach: frozenset[Reach]) -> Iterator[str]:
+    for reach, words in _REACHED.items():
+        if any(reach in step.effect.reaches for step in again):
+            yield f"Among the steps that run again: {words}."
+        elif reach in may_reach:
+            yield f"It may come to this afterwards: {words}."

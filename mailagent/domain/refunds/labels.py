@@ -98,7 +98,7 @@ def describe_policy(policy: Policy) -> Iterator[str]:
 def _refusals(policy: Policy) -> Iterator[str]:
     yield "Nothing is refunded of an order that is cancelled or charged back, nor more than was paid."
     yield f"Items come back within {policy.return_window_days} days of delivery."
-    for category, days in sorted(policy.category_windows.items()):
+    for category, days in sorted(policy.return_window_days_by_category.items()):
         yield f"Items of the category {category!r} come back within {days} days."
     yield "A final sale is not taken back; where the fault is ours, a person decides."
     for what, names in _items(policy.final_sale):
@@ -123,7 +123,7 @@ def _persons(policy: Policy) -> Iterator[str]:
     caps = policy.caps
     for whose, cap in (
         ("one order", caps.order),
-        (f"one customer in {caps.customer_days} days", caps.customer),
+        (f"one customer in {caps.customer.days} days", caps.customer),
         ("the whole shop in 24 hours", caps.day),
     ):
         if cap:
@@ -136,10 +136,10 @@ def _persons(policy: Policy) -> Iterator[str]:
 
 def _draft_mode(policy: Policy) -> Iterator[str]:
     yield "Draft mode: a person decides on every refund that would be paid without asking."
-    if policy.unasked.refunds_above:
-        yield f"Draft mode leaves out up to {_amounts(policy.unasked.refunds_above)} for an order."
-    if policy.unasked.reasons:
-        words = "; ".join(sorted(REFUND_REASONS[each] for each in policy.unasked.reasons))
+    if policy.draft.refunds_above:
+        yield f"Draft mode leaves out up to {_amounts(policy.draft.refunds_above)} for an order."
+    if policy.draft.unasked_reasons:
+        words = "; ".join(sorted(REFUND_REASONS[each] for each in policy.draft.unasked_reasons))
         yield f"Draft mode leaves out refunds where the reason is: {words}."
 
 

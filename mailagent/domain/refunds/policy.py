@@ -92,23 +92,29 @@ class Cap:
 
 
 @dataclass(frozen=True, slots=True)
+class CustomerCap(Cap):
+    """A cap for what one customer gets within `days`."""
+
+    days: int = 30
+
+
+@dataclass(frozen=True, slots=True)
 class Caps:
-    """Above these caps a manager decides: for one order, for one customer within `customer_days`, and for
-    the whole shop within 24 hours."""
+    """Above these caps a manager decides: for one order, for one customer, and for the whole shop within 24
+    hours."""
 
     order: Cap = Cap()
-    customer: Cap = Cap()
-    customer_days: int = 30
+    customer: CustomerCap = CustomerCap()
     day: Cap = Cap()
 
 
 @dataclass(frozen=True, slots=True)
-class Unasked:
+class Draft:
     """What is refunded without a manager in draft mode: up to `refunds_above` by currency for one order, and
     for these reasons."""
 
     refunds_above: Mapping[str, int] = field(default_factory=lambda: _NOTHING)
-    reasons: frozenset[RefundReason] = frozenset()
+    unasked_reasons: frozenset[RefundReason] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,9 +141,9 @@ class Policy:
     a currency that is not listed always needs one. Above `four_eyes_above` a second manager must approve
     after the first.
 
-    `category_windows` are return windows in days that differ from `return_window_days`; `expected_days` says
-    by payment method how long money takes to arrive. Decisions record the `version`; `source` is the text of
-    the policy. `drafts_refunds`: only `unasked` is refunded without a manager.
+    `return_window_days_by_category` are the return windows that differ; `expected_days` says by payment method
+    how long money takes to arrive. Decisions record the `version`; `source` is the text of
+    the policy. `drafts_refunds`: only `draft` is refunded without a manager.
     """
 
     limits: Mapping[str, int] = field(
@@ -150,7 +156,7 @@ class Policy:
     goodwill: Goodwill | None = None
     version: str = "built-in"
     source: str = ""
-    category_windows: Mapping[str, int] = field(default_factory=lambda: _NOTHING)
+    return_window_days_by_category: Mapping[str, int] = field(default_factory=lambda: _NOTHING)
     final_sale: Named = Named()
     photo_reasons: frozenset[RefundReason] = frozenset()
     always_ask: Named = Named()
@@ -163,14 +169,16 @@ class Policy:
         )
     )
     drafts_refunds: bool = False
-    unasked: Unasked = Unasked()
+    draft: Draft = Draft()
 
     def window_days(self, categories: Iterable[str | None] = ()) -> int:
         """Return the shortest return window of items of these categories, by default the usual one."""
         usual = self.return_window_days
         return min(
             (
-                usual if each is None else self.category_windows.get(same_word(each), usual)
+                usual
+                if each is None
+                else self.return_window_days_by_category.get(same_word(each), usual)
                 for each in categories
             ),
             default=usual,

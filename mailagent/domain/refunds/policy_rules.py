@@ -212,10 +212,12 @@ def _four_eyes(facts: RefundFacts, policy: Policy) -> Weighed:
 def _drafted(facts: RefundFacts, policy: Policy, settled: bool) -> Weighed:
     """Weigh draft mode, which asks a manager if no other rule decides (`settled`: one does)."""
     currency = facts.amount.currency
-    most = policy.unasked.refunds_above.get(currency)
+    most = policy.draft.refunds_above.get(currency)
     # As with the limit, refunds of the same order count together.
     together = facts.amount.minor + facts.granted_unasked.minor
-    let_through = facts.reason in policy.unasked.reasons or (most is not None and together <= most)
+    let_through = facts.reason in policy.draft.unasked_reasons or (
+        most is not None and together <= most
+    )
     upto = "" if most is None else f"; up to {Money(most, currency)} for an order is unasked"
     fact = f"{Money(together, currency)}, reason: {facts.reason.value}{upto}"
     return Weighed(ManagerReason.DRAFT_MODE, not settled and not let_through, fact)

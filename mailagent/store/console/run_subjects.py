@@ -11,7 +11,7 @@ import sqlalchemy as sa
 from mailagent.domain.mail.conversation import ConversationStatus
 from mailagent.domain.mail.message import OutboundStatus, Purpose
 from mailagent.domain.money import Money
-from mailagent.domain.operations.replay import MailNow, RefundNow, RowsNow
+from mailagent.domain.operations.replay import MailNow, RowsNow
 from mailagent.domain.operations.run_about import RunAbout
 from mailagent.store import schema
 from mailagent.store.mail import conversations, drafts
@@ -114,17 +114,12 @@ def _refund_now(connection: sa.Connection, refund_id: str) -> RowsNow | None:
         return None
     approval = approvals.find_of_refund(connection, refund_id)
     intents = refund_payments.list_payments(connection, refund_id)
-    now = RefundNow(
-        refund_id=refund_id,
-        status=refund.status,
-        amount=refund.amount,
-        reference=refund.gateway_reference,
-        paid_at=refund.paid_at,
-        decided_by=refund.decided_by,
+    return RowsNow(
+        refund=refund,
         expires_at=approval.expires_at if approval else None,
         asked=any(row.state == "asked" for row in intents),
+        mails=_list_mails(connection, _mails.c.refund_id == refund_id),
     )
-    return RowsNow(refund=now, mails=_list_mails(connection, _mails.c.refund_id == refund_id))
 
 
 def _list_mails(connection: sa.Connection, where: sa.ColumnElement[bool]) -> tuple[MailNow, ...]:

@@ -10,7 +10,7 @@ from flask import Blueprint, Response, request
 
 from mailagent import services
 from mailagent.domain.operations.access import Permission
-from mailagent.domain.operations.replay import effect_of, plan_replay, tell_reach, tell_rows
+from mailagent.domain.operations.replay import effect_of, plan_replay, tell_rows
 from mailagent.domain.text import tell_error
 from mailagent.engine import FAILED, QUEUE_OF, SCHEDULED, STATUSES
 from mailagent.engine.replay import Refusal, ReplayRefused
@@ -190,7 +190,6 @@ def preview(run_id: str) -> Response:
         run=run,
         path=run_path(run.run_id),
         plan=plan,
-        reach=tell_reach(plan),
         choices=[
             *((step.number, step.name) for step in run.steps),
             (last + 1, "after the last step"),

@@ -108,7 +108,7 @@ def _of_customer(connection: sa.Connection, order: Order) -> Granted | None:
     live = services.current()
     if not live.policy.caps.customer:
         return None
-    since = live.now() - timedelta(days=live.policy.caps.customer_days)
+    since = live.now() - timedelta(days=live.policy.caps.customer.days)
     return policies.granted(connection, since, order.currency, order.customer_email)
 
 
