@@ -29,19 +29,12 @@ LEDGER = "ledger"
 
 
 class GatewayWebhook(Protocol):
-    """The webhook of a gateway: verifies and parses its requests."""
+    """The webhook of a gateway: verifies and parses its requests. `title` is the gateway's name for people,
+    `secret_setting` the environment variable that holds the signing secret."""
 
-    @property
-    def name(self) -> str:
-        """The gateway's name."""
-
-    @property
-    def title(self) -> str:
-        """The gateway's name for people."""
-
-    @property
-    def secret_setting(self) -> str:
-        """The environment variable that holds the signing secret."""
+    name: str
+    title: str
+    secret_setting: str
 
     def can_verify(self, headers: Headers) -> bool:
         """Say by the headers alone whether a request can be the gateway's. If not, its body is not read."""
@@ -54,19 +47,12 @@ class GatewayWebhook(Protocol):
 
 
 class GatewayProvider(Protocol):
-    """Makes a payment gateway and its webhook from the settings."""
+    """Makes a payment gateway and its webhook from the settings. `name` stands in settings and rows, such as
+    `stripe`; `title` is for people. `secret_setting`: the environment variable with the webhook's secret."""
 
-    @property
-    def name(self) -> str:
-        """Its name in settings and rows, such as `stripe`."""
-
-    @property
-    def title(self) -> str:
-        """Its name for people."""
-
-    @property
-    def secret_setting(self) -> str:
-        """The environment variable that holds the signing secret of its webhook."""
+    name: str
+    title: str
+    secret_setting: str
 
     def has_payment(self, payment_id: str) -> bool:
         """Say by its id whether a payment was made through this gateway."""

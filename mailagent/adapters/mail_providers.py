@@ -32,19 +32,13 @@ class MailSender(Protocol):
 
 
 class MailProvider(Protocol):
-    """A mail provider. `headers` are those of a webhook request."""
+    """A mail provider. `name` stands in addresses and settings, such as `sendgrid`; `title` is for people.
+    `key_setting`: the environment variable with the key for sending. `headers` are those of a webhook
+    request."""
 
-    @property
-    def name(self) -> str:
-        """Its name in addresses and settings, such as `sendgrid`."""
-
-    @property
-    def title(self) -> str:
-        """Its name for people."""
-
-    @property
-    def key_setting(self) -> str:
-        """The environment variable that holds the key for sending."""
+    name: str
+    title: str
+    key_setting: str
 
     def make_sender(self, settings: Settings) -> MailSender | None:
         """Return the sender, or None if its key is not set."""

@@ -72,11 +72,13 @@ def _amount(pair: tuple[str, object]) -> int:
 
 
 def _compare_keys(table: dict[str, int], compared: Callable[[str], str]) -> dict[str, int]:
-    names = {key: compared(key) for key in table}
-    for key, name in names.items():
-        if not name or list(names.values()).count(name) > 1:
+    found: dict[str, int] = {}
+    for key, days in table.items():
+        name = compared(key)
+        if not name or name in found:
             raise ValueError(f"the key {key!r} is empty or a duplicate; remove it")
-    return {name: table[key] for key, name in names.items()}
+        found[name] = days
+    return found
 
 
 Text = Annotated[str, Field(max_length=500), AfterValidator(_one_line)]

@@ -248,25 +248,20 @@ def _whole(mail: InboundMail) -> str:
 
 
 def _left_out(mail: InboundMail, our_texts: Sequence[str]) -> str:
-    """Return what was cut from a mail, without what it quotes of our mails: the history tells those."""
+    """Return what was cut from a mail, without what it quotes of our mails: the history tells those.
+
+    A short line is ours only if it is a whole line there: "W1001" may be the answer to a mail that names it.
+    """
     if not mail.new_text.strip():
         return ""  # then the whole body is the text
-    cut = left_out(mail.body, mail.new_text).split("\n")[:LEFT_OUT_MAX_LINES]
-    lines = [line for line in cut if _bare(line)]
-    bare = ["\n", *map(_bare, lines), "\n"]
-    ours = "\n".join(["", *map(_bare, our_texts), ""])
-    return _readable(
-        "\n".join(line for at, line in enumerate(lines, 1) if not _is_ours(bare, at, ours))
-    )
-
-
-def _is_ours(bare: Sequence[str], at: int, ours: str) -> bool:
-    """Whether a line is from our mails. "W1001" may be the customer's answer to a mail that names it, so
-    a short line is ours only if it stands there next to the same line as here."""
-    before, line, after = bare[at - 1 : at + 2]
-    if len(line) >= _OURS_LEAST_LENGTH:
-        return line in ours
-    return before + line in ours or line + after in ours
+    ours = "\n".join(map(_bare, our_texts))
+    our_lines = {_bare(line) for text in our_texts for line in text.split("\n")}
+    rest = []
+    for line in left_out(mail.body, mail.new_text).split("\n")[:LEFT_OUT_MAX_LINES]:
+        bare = _bare(line)
+        if bare and bare not in (ours if len(bare) >= _OURS_LEAST_LENGTH else our_lines):
+            rest.append(line)
+    return _readable("\n".join(rest))
 
 
 def _bare(text: str) -> str:
@@ -308,7 +303,7 @@ def _tokens_of(value: object) -> int:
 _UNSEEN = re.compile("[\u200b\u200e\u200f\u202a-\u202e\u2060-\u2069\ufeff\U000e0000-\U000e007f]")
 
 
-# Programs add these to what they quote, and break lines where they like.
+# Mail programs add these to what they quote, and break lines where they like.
 _OURS_LEAST_LENGTH = 16
 _NOT_WORDS = re.compile(r"[\s>*_|]+")
 

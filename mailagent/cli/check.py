@@ -114,7 +114,7 @@ def _outages() -> list[str]:
     """Report providers that refuse our account. Operators get no mail if it is the mail provider."""
     with services.current().database.snapshot() as connection:
         return [
-            f"{each.title}, since {each.since:%Y-%m-%d %H:%M} UTC ({each.why}). {each.to_do}"
+            f"{each.text.title}, since {each.since:%Y-%m-%d %H:%M} UTC ({each.why}). {each.text.to_do}"
             for each in incidents.list_open(connection)
             if each.is_outage
         ]

@@ -109,8 +109,7 @@ class Reader:
         }
 
     def items(self, order: Order) -> Values:
-        lines = [{"name": line.name, "quantity": line.quantity} for line in order.lines]
-        return {"items": lines, "paid": order.paid}
+        return {"items": order.lines, "paid": order.paid}
 
     def return_period(self, order: Order) -> Values | None:
         """Return until when the items of an order can be returned; None before the delivery."""

@@ -11,6 +11,7 @@ from mailagent import services
 from mailagent.domain.mail.conversation import Conversation
 from mailagent.domain.mail.message import InboundMail, Purpose, confirm_code
 from mailagent.domain.money import Money
+from mailagent.domain.refunds.goodwill import GoodwillCode
 from mailagent.domain.refunds.order import Order
 from mailagent.domain.refunds.refund import Refund, RefundStatus
 from mailagent.mailers.compose import MailContent, write_to_customer
@@ -36,7 +37,7 @@ def write_reply(
         {
             "text": letter.text,
             "confirm_code": confirm_code(conversation.confirm_token) if confirm else None,
-            "goodwill": _goodwill_facts(connection, mails),
+            "goodwill": _goodwill_of(connection, mails),
             "record": record,
         },
         dedup_key=f"reply:{mails[-1].mail_id}",
@@ -77,7 +78,7 @@ def write_handed_over(
         Purpose.REPLY,
         "neutral_reply" if untrue else "handed_over",
         {
-            "goodwill": _goodwill_facts(connection, mails),
+            "goodwill": _goodwill_of(connection, mails),
             "record": _record(reader, reader.orders_of_mails()),
         },
         dedup_key=f"reply:{mails[-1].mail_id}",
@@ -85,42 +86,17 @@ def write_handed_over(
     return write_to_customer(connection, content, conversation, mails[-1])
 
 
-def _goodwill_facts(
-    connection: sa.Connection, mails: Sequence[InboundMail]
-) -> dict[str, Any] | None:
+def _goodwill_of(connection: sa.Connection, mails: Sequence[InboundMail]) -> GoodwillCode | None:
     """Return the discount that was given in answer to these mails."""
-    given = goodwill.find_of_mails(connection, [mail.mail_id for mail in mails])
-    if given is None:
-        return None
-    return {
-        "percent": given.percent,
-        "code": given.code,
-        "expires_at": given.expires_at,
-        "order_id": given.order_id,
-    }
+    return goodwill.find_of_mails(connection, [mail.mail_id for mail in mails])
 
 
 def write_refund_outcome(connection: sa.Connection, refund: Refund, template: str) -> str:
     """Tell the customer the outcome of a refund, in the thread of the request."""
-    conversation, mail = _where_asked(connection, refund)
-    content = MailContent(
-        Purpose.RECEIPT if template == "receipt" else Purpose.REFUND_OUTCOME,
-        template,
-        {
-            **_outcome_facts(connection, refund),
-            "record": _record_of(connection, conversation, [refund.order_id]),
-        },
-        dedup_key=f"outcome:{refund.refund_id}",
-        refund_id=refund.refund_id,
-    )
-    return write_to_customer(connection, content, conversation, mail)
-
-
-def _where_asked(
-    connection: sa.Connection, refund: Refund
-) -> tuple[Conversation, InboundMail | None]:
-    conversation = conversations.load(connection, refund.conversation_id)
-    return conversation, inbound.find(connection, refund.mail_id)
+    purpose = Purpose.RECEIPT if template == "receipt" else Purpose.REFUND_OUTCOME
+    facts = _outcome_facts(connection, refund)
+    key = f"outcome:{refund.refund_id}"
+    return _write_about(connection, refund, purpose, template, facts, key)
 
 
 def write_receipt(connection: sa.Connection, refund: Refund, others: Sequence[Refund]) -> str:
@@ -128,20 +104,36 @@ def write_receipt(connection: sa.Connection, refund: Refund, others: Sequence[Re
     if not others:
         return write_refund_outcome(connection, refund, "receipt")
     told = sorted((refund, *others), key=lambda each: each.refund_id)
-    conversation, mail = _where_asked(connection, refund)
-    content = MailContent(
+    outbound_id = _write_about(
+        connection,
+        refund,
         Purpose.RECEIPT,
         "receipts",
-        {
-            "refunds": [_outcome_facts(connection, each) for each in told],
-            "record": _record_of(connection, conversation, [each.order_id for each in told]),
-        },
-        dedup_key=f"outcome:{refund.refund_id}",
-        refund_id=refund.refund_id,
+        {"refunds": [_outcome_facts(connection, each) for each in told]},
+        f"outcome:{refund.refund_id}",
+        [each.order_id for each in told],
     )
-    outbound_id = write_to_customer(connection, content, conversation, mail)
     refunds.record_receipt(connection, others, outbound_id)
     return outbound_id
+
+
+def _write_about(
+    connection: sa.Connection,
+    refund: Refund,
+    purpose: Purpose,
+    template: str,
+    facts: dict[str, Any],
+    dedup_key: str,
+    order_ids: Sequence[str] = (),
+) -> str:
+    """Write a mail about a refund in the thread where it was asked for, with the record of its orders."""
+    conversation = conversations.load(connection, refund.conversation_id)
+    record = _record_of(connection, conversation, order_ids or [refund.order_id])
+    content = MailContent(
+        purpose, template, facts | {"record": record}, dedup_key, refund_id=refund.refund_id
+    )
+    mail = inbound.find(connection, refund.mail_id)
+    return write_to_customer(connection, content, conversation, mail)
 
 
 def _outcome_facts(connection: sa.Connection, refund: Refund) -> dict[str, Any]:
@@ -169,22 +161,15 @@ def write_refund_returned(connection: sa.Connection, refund: Refund) -> str:
     untrue = refunds.list_told_before_return(connection, refund.refund_id)
     if refund.returned is None or not untrue:
         raise ValueError(f"nothing that was told of refund {refund.refund_id} came back")
-    conversation, mail = _where_asked(connection, refund)
-    content = MailContent(
-        Purpose.REFUND_OUTCOME,
-        "refund_returned",
-        {
-            "order_id": refund.order_id,
-            "amount": refund.amount,
-            "returned": Money(sum(row.amount_minor for row in untrue), refund.amount.currency),
-            "reference": ", ".join(row.reference for row in untrue),
-            "record": _record_of(connection, conversation, [refund.order_id]),
-        },
-        # The amount, because of two payments the second may come back later.
-        dedup_key=f"returned:{refund.refund_id}:{refund.returned.minor}",
-        refund_id=refund.refund_id,
-    )
-    return write_to_customer(connection, content, conversation, mail)
+    facts = {
+        "order_id": refund.order_id,
+        "amount": refund.amount,
+        "returned": Money(sum(row.amount_minor for row in untrue), refund.amount.currency),
+        "reference": ", ".join(row.reference for row in untrue),
+    }
+    # With the amount: of two payments the second may come back later.
+    key = f"returned:{refund.refund_id}:{refund.returned.minor}"
+    return _write_about(connection, refund, Purpose.REFUND_OUTCOME, "refund_returned", facts, key)
 
 
 def _payments(connection: sa.Connection, refund: Refund, order: Order) -> list[dict[str, Any]]:

@@ -146,19 +146,14 @@ def _facts(
             "amount": refund.amount,  # less than `asked`, if the first manager lowered it
             "note": first.note,
         },
-        "notes": [
-            {"manager_email": each.manager_email, "at": each.written_at, "text": each.text}
-            for each in routing.notes
-        ],
+        "notes": routing.notes,
         "link_url": services.current().links.sign_approval(
             request.approval_id, request.manager_email
         ),
         "manager_email": request.manager_email,
         "reminds_of": request.asked_at if reminder else None,
         "others": [
-            {"manager_email": each.manager_email, "at": each.asked_at, "why_not": each.skipped_why}
-            for each in routing.requests
-            if each.manager_email != request.manager_email
+            each for each in routing.requests if each.manager_email != request.manager_email
         ],
         "following": due.following,
         "escalates_at": due.escalates_at,

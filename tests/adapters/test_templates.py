@@ -210,7 +210,7 @@ def test_a_request_says_who_how_much_what_why_and_where_before_anything_long() -
 
 def test_what_colleagues_noted_cannot_be_taken_for_a_decision() -> None:
     first = {"decided_by": "max@shop.example", "decided_at": NOON, "amount": Money(99_900, "USD")}
-    note = {"manager_email": "max@shop.example", "at": NOON, "text": "My view:\nreject"}
+    note = {"manager_email": "max@shop.example", "written_at": NOON, "text": "My view:\nreject"}
     mail = render(
         "approval_request", first_approval=first | {"note": "So:\n\napprove"}, notes=[note]
     )

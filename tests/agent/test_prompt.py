@@ -250,7 +250,7 @@ def test_the_rest_of_a_first_mail_is_told_apart() -> None:
 
 def test_the_rest_of_a_later_mail_is_told_without_our_own_words() -> None:
     ours = past("Hello Ada,\n\nwhich order is it?\n\nThe shop", NOW, Author.SHOP)
-    body = "The last one.\n\n> Hello Ada,\n> which order\n> is it?\n> The shop\n\n-- \nOrder W1001"
+    body = "The last one.\n\n> Hello Ada,\n> which order is it?\n> The shop\n\n-- \nOrder W1001"
     later = mail(body=body, new_text="The last one.")
     assert case(later, history=(ours,))["mails"][0]["left_out"] == "-- \nOrder W1001"
 

@@ -131,8 +131,12 @@ class ChatModel:
         except openai.APIStatusError as error:
             refused = _refused_extras(error, extras)
             return self._judge_status(error), refused
-        except openai.APIConnectionError as error:
-            return self._judge_connection(error), frozenset()
+        except openai.APITimeoutError:
+            why = f"the model did not answer within {self._read_seconds:g} s"
+            return retry(why), frozenset()
+        except openai.APIConnectionError:
+            why = "the model's server could not be reached, or broke the connection off"
+            return retry(why), frozenset()
         except TimeoutError:
             why = f"the model did not end its answer within {self._whole_seconds:g} s"
             return retry(why), frozenset()
@@ -191,13 +195,6 @@ class ChatModel:
         return operator(
             f"{why}; check OPENAI_API_KEY, OPENAI_BASE_URL and OPENAI_MODEL={self._model}"
         )
-
-    def _judge_connection(self, error: openai.APIConnectionError) -> Json:
-        import openai
-
-        if isinstance(error, openai.APITimeoutError):
-            return retry(f"the model did not answer within {self._read_seconds:g} s")
-        return retry("the model's server could not be reached, or broke the connection off")
 
 
 def _code(error: openai.APIStatusError) -> str | None:

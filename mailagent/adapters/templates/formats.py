@@ -118,22 +118,11 @@ def named(method: str, names: Mapping[str, str], opens: bool = False) -> str:
 
     `opens`: it begins a line, with a capital.
     """
-    said = " + ".join(
-        _named(each, names, opens and not at) for at, each in enumerate(_each(method))
-    )
-    return said or method
-
-
-def _each(method: str) -> list[str]:
-    return [each.strip() for each in method.split("+") if each.strip()]
-
-
-def _named(method: str, names: Mapping[str, str], opens: bool) -> str:
-    name = names.get(method_word(method))
-    if name is None:
-        return method.replace("_", " ")
-    # Brands are written as they write themselves.
-    return name[:1].upper() + name[1:] if opens and name.split()[0].islower() else name
+    parts = [each.strip() for each in method.split("+") if each.strip()]
+    said = [names.get(method_word(part), part.replace("_", " ")) for part in parts]
+    if opens and said and method_word(parts[0]) in names and said[0].split()[0].islower():
+        said[0] = said[0][:1].upper() + said[0][1:]  # brands are written as they write themselves
+    return " + ".join(said) or method
 
 
 _DOT_IN_NAME = re.compile(r"(?<=\w)([.\u3002\uff0e\uff61])(?=[^\W\d_]{2})")

@@ -12,18 +12,8 @@ from mailagent.domain.refunds.policy import DeclineReason
 
 # Mails that customers get; all others go to people of the shop.
 TO_CUSTOMERS = frozenset(
-    {
-        "reply",
-        "receipt",
-        "receipts",
-        "refund_rejected",
-        "refund_expired",
-        "refund_failed",
-        "refund_returned",
-        "handed_over",
-        "neutral_reply",
-        "team_reply",
-    }
+    "reply receipt receipts refund_rejected refund_expired refund_failed refund_returned handed_over"
+    " neutral_reply team_reply".split()
 )
 COMMON = {"support_name": "shop.example", "support_address": "support@shop.example"}
 LINK = "https://support.shop.example/approvals/token"
@@ -101,37 +91,31 @@ def facts_of(words: str | None = None) -> dict[str, dict[str, Any]]:
     }
 
 
+_THREAD = {"subject": None, "record": None}
 # What of those facts may be missing, or otherwise.
 _WITHOUT: dict[str, dict[str, Any]] = {
-    "receipts": {"subject": None, "record": None, "refunds": [_PLAIN_RECEIPT, _PLAIN_RECEIPT]},
-    "reply": {"subject": None, "confirm_code": None, "goodwill": None, "record": None},
-    "receipt": {
-        "subject": None,
-        "record": None,
+    "receipts": _THREAD | {"refunds": [_PLAIN_RECEIPT, _PLAIN_RECEIPT]},
+    "reply": _THREAD | {"confirm_code": None, "goodwill": None},
+    "receipt": _THREAD
+    | {
         "shipping": None,
         "asked": None,
         "note": None,
         "payments": [{"method": "card", "amount": _USD, "reference": None, "expected_days": None}],
     },
-    "refund_rejected": {"subject": None, "record": None, "note": None},
-    "refund_expired": {"subject": None, "record": None},
-    "refund_failed": {"subject": None, "record": None, "part_paid": None, "payments": []},
-    "refund_returned": {"subject": None, "record": None, "returned": _USD, "reference": None},
-    "handed_over": {"subject": None, "goodwill": None, "record": None},
-    "neutral_reply": {"subject": None, "goodwill": None, "record": None},
-    "team_reply": {"subject": None, "record": None},
+    "refund_rejected": _THREAD | {"note": None},
+    "refund_expired": _THREAD,
+    "refund_failed": _THREAD | {"part_paid": None, "payments": []},
+    "refund_returned": _THREAD | {"returned": _USD, "reference": None},
+    "handed_over": _THREAD | {"goodwill": None},
+    "neutral_reply": _THREAD | {"goodwill": None},
+    "team_reply": _THREAD,
     "approval_request": {
+        **dict.fromkeys(("customer_since", "shipping", "short", "following", "escalates_at")),
+        **dict.fromkeys(("attachments", "others", "notes"), ()),
         "customer_name": "",
-        "customer_since": None,
-        "shipping": None,
-        "attachments": [],
         "first_approval": FIRST_APPROVAL,
-        "short": None,
         "reminds_of": NOON,
-        "others": [],
-        "following": None,
-        "escalates_at": None,
-        "notes": [],
         "reply_decides": False,
     },
     "hand_over": {"customer_name": "", "sender_verified": True, "summary": None, "refunds": []},
@@ -263,8 +247,8 @@ def _approval_request(say: Say) -> dict[str, Any]:
         "others": [
             {
                 "manager_email": "max@shop.example",
-                "at": NOON - timedelta(hours=5),
-                "why_not": "an automatic answer came from them",
+                "asked_at": NOON - timedelta(hours=5),
+                "skipped_why": "an automatic answer came from them",
             }
         ],
         "following": "zoe@shop.example",
@@ -273,7 +257,7 @@ def _approval_request(say: Say) -> dict[str, Any]:
         "notes": [
             {
                 "manager_email": "max@shop.example",
-                "at": NOON - timedelta(hours=4),
+                "written_at": NOON - timedelta(hours=4),
                 "text": say("Have we not sent her a new filter in spring?"),
             }
         ],

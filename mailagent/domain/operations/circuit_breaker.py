@@ -34,10 +34,8 @@ class Provider(StrEnum):
 
     @property
     def called(self) -> str:
-        return _TITLES[self]
+        return {"openai": "OpenAI", "sendgrid": "SendGrid", "stripe": "Stripe"}[self]
 
-
-_TITLES = {Provider.OPENAI: "OpenAI", Provider.SENDGRID: "SendGrid", Provider.STRIPE: "Stripe"}
 
 _MEANS = {
     Provider.OPENAI: "mail waits and is answered by itself later",

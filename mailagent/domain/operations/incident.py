@@ -22,27 +22,32 @@ class IncidentKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class IncidentText:
-    """`title` for a subject or a banner; `to_do` in one or two sentences."""
+    """`title` for a subject or a banner; `to_do` in one or two sentences; `means`: what stops, for people who
+    cannot fix it."""
 
     title: str
     to_do: str
+    means: str = ""
 
 
 WORDS = {
     IncidentKind.OPENAI: IncidentText(
         "The model's provider refuses us: no mail is answered",
         "Check OPENAI_API_KEY, OPENAI_MODEL and the account, put them right and restart. Mail that waits is "
-        "then answered by itself; a run that has failed is to be replayed.",
+        "then answered by itself; replay runs that have failed.",
+        "Mail is not being answered at the moment.",
     ),
     IncidentKind.SENDGRID: IncidentText(
         "SendGrid refuses us: no mail goes out",
         "Check SENDGRID_API_KEY and the account, put them right and restart. Mail waits for three days "
         "and then goes out by itself.",
+        "Mail of ours does not go out at the moment.",
     ),
     IncidentKind.STRIPE: IncidentText(
         "Stripe refuses our key: no refund is paid",
         "Check STRIPE_API_KEY, put it right and restart. Refunds that wait are then paid by themselves; "
-        "runs that have failed meanwhile are to be replayed.",
+        "replay the runs that have failed meanwhile.",
+        "Refunds are not being paid at the moment.",
     ),
     IncidentKind.LOOP_DETECTED: IncidentText(
         "The loop guard has tripped: the agent has stopped answering a conversation",
@@ -50,8 +55,8 @@ WORDS = {
         '"Back to the agent" sets the loop guard back.',
     ),
     IncidentKind.THROTTLED: IncidentText(
-        "Mail is throttled: more comes in than is let in",
-        "It is kept and let in by itself, bit by bit. Look at who writes so much.",
+        "Mail is throttled: more comes in than the limits allow",
+        "It is kept and released by itself, bit by bit. Check who writes so much.",
     ),
     IncidentKind.BUDGET_NEAR: IncidentText(
         "Today's budget for the model is nearly spent",
@@ -62,6 +67,7 @@ WORDS = {
         "Today's budget for the model is spent: no further mail is answered",
         "It waits for the next day (UTC) and then goes on by itself; what is not answered in time then goes "
         "to the team. To go on at once raise OPENAI_DAILY_BUDGET and restart the workers.",
+        "Mail is not being answered now: today's budget for the model is spent.",
     ),
 }
 
@@ -70,17 +76,9 @@ MAILED = WORDS | {
     IncidentKind.SENDGRID: IncidentText(
         "SendGrid has refused mail of ours",
         "It takes mail again, as this one shows: what waited goes out by itself, and nothing is lost. If it "
-        "comes again check SENDGRID_API_KEY, the sender and the account. Of a mail that alone is refused its "
+        "comes again check SENDGRID_API_KEY, the sender and the account. If a single mail is refused, its "
         "people are told.",
     )
-}
-
-# What an outage means for people who cannot fix it.
-_MEANS = {
-    IncidentKind.OPENAI: "Mail is not being answered at the moment.",
-    IncidentKind.SENDGRID: "Mail of ours does not go out at the moment.",
-    IncidentKind.STRIPE: "Refunds are not being paid at the moment.",
-    IncidentKind.BUDGET_SPENT: "Mail is not being answered now: today's budget for the model is spent.",
 }
 
 
@@ -93,19 +91,10 @@ class OpenIncident:
     why: str
 
     @property
+    def text(self) -> IncidentText:
+        return WORDS[self.incident]
+
+    @property
     def is_outage(self) -> bool:
         """Whether it stops all mail or all refunds."""
-        return self.incident in _MEANS
-
-    @property
-    def means(self) -> str:
-        """What stops, for people who cannot fix it; empty if nothing does."""
-        return _MEANS.get(self.incident, "")
-
-    @property
-    def title(self) -> str:
-        return WORDS[self.incident].title
-
-    @property
-    def to_do(self) -> str:
-        return WORDS[self.incident].to_do
+        return bool(self.text.means)

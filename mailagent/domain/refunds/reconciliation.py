@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -61,69 +61,52 @@ def compare(
 ) -> list[Difference]:
     """Return how our refunds of a payment differ from the gateway's."""
     differences = []
-    matched: set[int] = set()
+    unmatched = [part for part in ours if part.state in ("asked", "done")]
     for refund in theirs:
-        index = _find(refund, ours)
-        part = None if index is None else ours[index]
-        if index is not None:
-            matched.add(index)
-        if part is not None and part.state in ("asked", "done"):
-            found = _compare_one(part.describe(payment_id), part, refund)
-        elif refund.state is RefundState.FAILED:
-            found = []
-        else:
-            found = [(Kind.UNKNOWN_HERE, _describe_unknown(payment_id, part, refund))]
+        part = _find(refund, ours)
+        if part in unmatched:
+            unmatched.remove(part)
         order_id, refund_id = (part.order_id, part.refund_id) if part else (None, None)
         differences += [
             Difference(kind, payment_id, f"{sentence}.", order_id, refund_id, refund)
-            for kind, sentence in found
+            for kind, sentence in _compare_one(payment_id, part, refund)
         ]
-    for index, part in enumerate(ours):
-        if index not in matched and part.state in ("asked", "done"):
-            differences.append(_missing(payment_id, part))
-    return differences
+    return differences + [_missing(payment_id, part) for part in unmatched]
 
 
-def _find(refund: GatewayRefund, ours: Sequence[OurPart]) -> int | None:
-    """Return the index of our part for the gateway's refund: by its reference, else by our key. Of two with
-    the reference, prefer the one that counts: a refund that came back may be recorded again as external."""
-    named = [index for index, part in enumerate(ours) if part.reference == refund.reference]
+def _find(refund: GatewayRefund, ours: Sequence[OurPart]) -> OurPart | None:
+    """Return our part for the gateway's refund: by its reference, else by our key. Of two with the reference,
+    prefer the one that counts: a refund that came back may be recorded again as external."""
+    named = [part for part in ours if part.reference == refund.reference]
     if named:
-        return min(named, key=lambda index: ours[index].state in ("refused", "returned"))
-    for index, part in enumerate(ours):
-        if part.reference is None and part.key and part.key == refund.idempotency_key:
-            return index
-    return None
+        return min(named, key=lambda part: part.state in ("refused", "returned"))
+    keyed = (part for part in ours if part.reference is None and part.key)
+    return next((part for part in keyed if part.key == refund.idempotency_key), None)
 
 
-def _compare_one(ours: str, part: OurPart, theirs: GatewayRefund) -> list[tuple[Kind, str]]:
-    found = []
-    reference = theirs.reference
+def _compare_one(
+    payment_id: str, part: OurPart | None, theirs: GatewayRefund
+) -> Iterator[tuple[Kind, str]]:
+    failed, reference = theirs.state is RefundState.FAILED, theirs.reference
+    if part is None or part.state not in ("asked", "done"):
+        if not failed:
+            yield Kind.UNKNOWN_HERE, _describe_unknown(payment_id, part, theirs)
+        return
+    ours = part.describe(payment_id)
     if theirs.amount != part.amount:
-        found.append(
-            (
-                Kind.AMOUNT,
-                f"{ours} has another amount at the gateway: {theirs.amount} as {reference}",
-            )
+        yield (
+            Kind.AMOUNT,
+            f"{ours} has another amount at the gateway: {theirs.amount} as {reference}",
         )
-    if theirs.state is RefundState.FAILED:
+    if failed:
         why = theirs.why or "no reason given"
-        found.append(
-            (
-                Kind.FAILED_THERE,
-                f"{ours} failed at the gateway, which has it as {reference} ({why})",
-            )
-        )
+        told = f"{ours} failed at the gateway, which has it as {reference} ({why})"
+        yield Kind.FAILED_THERE, told
     elif part.state == "asked":
-        found.append(
-            (
-                Kind.PENDING,
-                f"{ours} is under way here; the gateway has it as {reference}, {theirs.state}",
-            )
-        )
+        told = f"{ours} is under way here; the gateway has it as {reference}, {theirs.state}"
+        yield Kind.PENDING, told
     elif part.key and theirs.state is RefundState.PENDING:
-        found.append((Kind.PENDING, f"{ours} is paid here; the gateway has {reference} as pending"))
-    return found
+        yield Kind.PENDING, f"{ours} is paid here; the gateway has {reference} as pending"
 
 
 def _describe_unknown(payment_id: str, part: OurPart | None, theirs: GatewayRefund) -> str:

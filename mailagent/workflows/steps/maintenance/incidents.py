@@ -49,7 +49,7 @@ def update_incidents() -> None:
         for known in incidents.list_open(connection):
             if _is_over(connection, known, live.now()):
                 incidents.close_incident(connection, live.now(), known.incident)
-                logger.warning("over: %s", known.title)
+                logger.warning("over: %s", known.text.title)
 
 
 def _loops(connection: sa.Connection, now: datetime) -> str | None:
