@@ -34,110 +34,54 @@ WINDOW = timedelta(days=POLICY.return_window_days)
 DAY = timedelta(days=1)
 
 
+CASES = (
+    ("small and in time", facts(), Approved()),
+    ("exactly the limit", facts(1_000_00), Approved()),
+    ("a cent above the limit", facts(1_000_01), manager(ManagerReason.ABOVE_LIMIT)),
+    ("together exactly the limit", facts(500_00, unasked=500_00), Approved()),
+    ("together a cent above the limit",
+        facts(500_00, unasked=500_01), manager(ManagerReason.ABOVE_LIMIT_TOGETHER)),
+    ("a currency without a limit", facts(currency="CHF"), manager(ManagerReason.NO_LIMIT_FOR_CURRENCY)),
+    ("all that is left", facts(100_00, remaining=100_00), Approved()),
+    ("a cent more than is left", facts(100_01, remaining=100_00), Declined(DeclineReason.ABOVE_BALANCE)),
+    ("nothing left", facts(0), Declined(DeclineReason.NOTHING_LEFT)),
+    ("last moment of the window", facts(delivered_at=NOW - WINDOW), Approved()),
+    ("a second after the window",
+        facts(delivered_at=NOW - WINDOW - SECOND), Declined(DeclineReason.WINDOW_CLOSED, NOW - SECOND)),
+    ("a refusal comes before a manager",
+        facts(5_000_00, delivered_at=NOW - WINDOW - SECOND),
+        Declined(DeclineReason.WINDOW_CLOSED, NOW - SECOND)),
+    ("cancelled and given back",
+        facts(status=OrderStatus.CANCELLED, remaining=0), Declined(DeclineReason.ORDER_CANCELLED)),
+    ("cancelled with a cent left",
+        facts(1, status=OrderStatus.CANCELLED, remaining=1), manager(ManagerReason.CANCELLED)),
+    ("nothing of a cancelled order is sent back too late",
+        facts(status=OrderStatus.CANCELLED, delivered_at=NOW - WINDOW - SECOND),
+        manager(ManagerReason.CANCELLED)),
+    ("a cent for one more unit of the same item",
+        facts(1, items_before=True), manager(ManagerReason.ITEM_AGAIN)),
+    ("what is left of more",
+        facts(43_60, remaining=43_60, worth=Money(53_60, "USD")), manager(ManagerReason.REMAINDER)),
+    ("what is left and no more", facts(43_60, remaining=43_60, worth=Money(43_60, "USD")), Approved()),
+    ("pending", facts(status=OrderStatus.PENDING, delivered_at=None), manager(ManagerReason.NOT_DELIVERED)),
+    ("every reason is given",
+        facts(2_000_00, status=OrderStatus.SHIPPED, delivered_at=None),
+        manager(ManagerReason.ABOVE_LIMIT, ManagerReason.NOT_DELIVERED)),
+    ("a clock that is ahead", facts(delivered_at=NOW + DAY), Approved()),
+    ("delivered in time to come", facts(delivered_at=NOW + DAY + SECOND), manager(ManagerReason.NOT_DELIVERED)),
+    ("another order names the payment",
+        facts(1, shared_payments=("pi_1",)), manager(ManagerReason.PAYMENT_SHARED)),
+    ("a cent that somebody said no to", facts(1, refused_before=True), manager(ManagerReason.REFUSED_BEFORE)),
+    ("refused before and above the limit",
+        facts(1_000_01, refused_before=True), manager(ManagerReason.ABOVE_LIMIT, ManagerReason.REFUSED_BEFORE)),
+    ("refused before and too late",
+        facts(delivered_at=NOW - WINDOW - SECOND, refused_before=True),
+        Declined(DeclineReason.WINDOW_CLOSED, NOW - SECOND)),
+)  # fmt: skip
+
+
 @pytest.mark.parametrize(
-    ("case", "expected"),
-    [
-        pytest.param(facts(), Approved(), id="small and in time"),
-        pytest.param(facts(1_000_00), Approved(), id="exactly the limit"),
-        pytest.param(
-            facts(1_000_01), manager(ManagerReason.ABOVE_LIMIT), id="a cent above the limit"
-        ),
-        pytest.param(facts(500_00, unasked=500_00), Approved(), id="together exactly the limit"),
-        pytest.param(
-            facts(500_00, unasked=500_01),
-            manager(ManagerReason.ABOVE_LIMIT_TOGETHER),
-            id="together a cent above the limit",
-        ),
-        pytest.param(
-            facts(currency="CHF"),
-            manager(ManagerReason.NO_LIMIT_FOR_CURRENCY),
-            id="a currency without a limit",
-        ),
-        pytest.param(facts(100_00, remaining=100_00), Approved(), id="all that is left"),
-        pytest.param(
-            facts(100_01, remaining=100_00),
-            Declined(DeclineReason.ABOVE_BALANCE),
-            id="a cent more than is left",
-        ),
-        pytest.param(facts(0), Declined(DeclineReason.NOTHING_LEFT), id="nothing left"),
-        pytest.param(facts(delivered_at=NOW - WINDOW), Approved(), id="last moment of the window"),
-        pytest.param(
-            facts(delivered_at=NOW - WINDOW - SECOND),
-            Declined(DeclineReason.WINDOW_CLOSED, NOW - SECOND),
-            id="a second after the window",
-        ),
-        pytest.param(
-            facts(5_000_00, delivered_at=NOW - WINDOW - SECOND),
-            Declined(DeclineReason.WINDOW_CLOSED, NOW - SECOND),
-            id="a refusal comes before a manager",
-        ),
-        pytest.param(
-            facts(status=OrderStatus.CANCELLED, remaining=0),
-            Declined(DeclineReason.ORDER_CANCELLED),
-            id="cancelled and given back",
-        ),
-        pytest.param(
-            facts(1, status=OrderStatus.CANCELLED, remaining=1),
-            manager(ManagerReason.CANCELLED),
-            id="cancelled with a cent left",
-        ),
-        pytest.param(
-            facts(status=OrderStatus.CANCELLED, delivered_at=NOW - WINDOW - SECOND),
-            manager(ManagerReason.CANCELLED),
-            id="nothing of a cancelled order is sent back too late",
-        ),
-        pytest.param(
-            facts(1, items_before=True),
-            manager(ManagerReason.ITEM_AGAIN),
-            id="a cent for one more unit of the same item",
-        ),
-        pytest.param(
-            facts(43_60, remaining=43_60, worth=Money(53_60, "USD")),
-            manager(ManagerReason.REMAINDER),
-            id="what is left of more",
-        ),
-        pytest.param(
-            facts(43_60, remaining=43_60, worth=Money(43_60, "USD")),
-            Approved(),
-            id="what is left and no more",
-        ),
-        pytest.param(
-            facts(status=OrderStatus.PENDING, delivered_at=None),
-            manager(ManagerReason.NOT_DELIVERED),
-            id="pending",
-        ),
-        pytest.param(
-            facts(2_000_00, status=OrderStatus.SHIPPED, delivered_at=None),
-            manager(ManagerReason.ABOVE_LIMIT, ManagerReason.NOT_DELIVERED),
-            id="every reason is given",
-        ),
-        pytest.param(facts(delivered_at=NOW + DAY), Approved(), id="a clock that is ahead"),
-        pytest.param(
-            facts(delivered_at=NOW + DAY + SECOND),
-            manager(ManagerReason.NOT_DELIVERED),
-            id="delivered in time to come",
-        ),
-        pytest.param(
-            facts(1, shared_payments=("pi_1",)),
-            manager(ManagerReason.PAYMENT_SHARED),
-            id="another order names the payment",
-        ),
-        pytest.param(
-            facts(1, refused_before=True),
-            manager(ManagerReason.REFUSED_BEFORE),
-            id="a cent that somebody said no to",
-        ),
-        pytest.param(
-            facts(1_000_01, refused_before=True),
-            manager(ManagerReason.ABOVE_LIMIT, ManagerReason.REFUSED_BEFORE),
-            id="refused before and above the limit",
-        ),
-        pytest.param(
-            facts(delivered_at=NOW - WINDOW - SECOND, refused_before=True),
-            Declined(DeclineReason.WINDOW_CLOSED, NOW - SECOND),
-            id="refused before and too late",
-        ),
-    ],
+    ("case", "expected"), [row[1:] for row in CASES], ids=[row[0] for row in CASES]
 )
 def test_the_policy_decides(case: RefundFacts, expected: Decision) -> None:
     assert decide(case, POLICY, NOW) == expected
