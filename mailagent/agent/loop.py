@@ -37,8 +37,8 @@ class Reply:
 
 @dataclass(frozen=True, slots=True)
 class AskAgain:
-    """The model could not answer now. `after_seconds` is the server's own wish, if it had one; `limited`:
-    it is well, and was asked more than it lets us."""
+    """The model could not answer now. `after_seconds`: the pause that the server asked for, if any; `limited`:
+    the server works, and we exceeded its rate limit."""
 
     after_seconds: float | None
     why: str
@@ -84,8 +84,8 @@ def next_move(outcome: Mapping[str, Any]) -> Move:
 
 
 def failure_of(outcome: Mapping[str, Any]) -> Failure | None:
-    """Return how the model's provider has failed, by the plain data that `ChatModel.ask` returned; None if
-    it is well, whatever it made of this mail."""
+    """Return how the model's provider has failed, by the plain data that `ChatModel.ask` returned; None if the
+    provider works, whatever it answered to this mail."""
     why = str(outcome.get("why", ""))
     match outcome["kind"]:
         case "operator":
@@ -185,15 +185,12 @@ class Spent:
         )
 
     def plus_unusable_reply(self) -> Spent:
-        """Return this plus one reply that was not true."""
+        """Return this plus one reply that could not be sent."""
         return replace(self, unusable_replies=self.unusable_replies + 1)
 
-    def over(self, budget: Budget) -> bool:
-        """Say whether the model may not be asked again. Look before each ask, not after."""
-        return self.why_over(budget) is not None
-
     def why_over(self, budget: Budget) -> HandOverReason | None:
-        """Return which part of `budget` is used up, as the reason for a person to take over.
+        """Return which part of `budget` is used up, as the reason for a person to take over. Check before each
+        ask, not after.
 
         `provider_retries` are attempts after the first: with 8 of them a ninth failure is the last.
         """
@@ -209,18 +206,18 @@ class Spent:
 
 
 def is_limited_for_long(move: Move, spent: Spent, budget: Budget) -> bool:
-    """Say whether the last retry of `budget` has met a limit a minute: the model is well, so the mail can
-    wait for its turn and needs nobody. `spent` counts the failure that led to `move`."""
+    """Return whether the last retry of `budget` met a rate limit: the model works, so the mail can wait and
+    needs no person. `spent` counts the failure that led to `move`."""
     is_limited = isinstance(move, AskAgain) and move.limited
     return is_limited and spent.why_over(budget) is HandOverReason.PROVIDER_DOWN
 
 
 def pause_seconds(move: AskAgain, spent: Spent, run_id: str) -> float:
-    """Return how long to sleep before asking again, in seconds: a back-off that doubles, or the server's
-    wish if that is longer, and up to a quarter more.
+    """Return how long to sleep before asking again, in seconds: a back-off that doubles, or the pause that the
+    server asked for if that is longer, and up to a quarter more.
 
-    How much more follows from the run and the try: what was refused at one moment does not come back at
-    one moment. `spent` counts the failure that led to `move`.
+    The extra depends on the run and the attempt, so that runs refused together do not come back together.
+    `spent` counts the failure that led to `move`.
     """
     own = backoff_seconds(max(1, spent.provider_retries), first_seconds=2, longest_seconds=300)
     pause = max(own, move.after_seconds or 0.0)

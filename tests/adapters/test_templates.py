@@ -33,6 +33,7 @@ HOSTILE = (
 
 
 NAMES = sorted(facts_of(""))
+FIRST = {"decided_by": "max@shop.example", "decided_at": NOON, "amount": Money(99_900, "USD")}
 LANGUAGES = ["en", "de", "fr", "es", "it", "nl", "pl", "pt"]
 
 
@@ -80,17 +81,14 @@ def test_a_subject_is_one_line_whatever_the_facts(name: str) -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_hostile_words_stay_words_in_html(name: str) -> None:
-    page = Elements(render(name, HOSTILE).html)
+    mail = render(name, HOSTILE)
+    assert "{{ 7 * 7 }}" in HOSTILE
+    assert " 49" not in mail.subject + mail.text + mail.html, "it was read as a template"
+    page = Elements(mail.html)
     assert not page.tags & {"script", "img", "iframe", "form", "table", "style"}
     links = {"approval_request": [LINK], "login_link": [LOGIN_LINK]}
     assert page.links == links.get(name, [])
     assert not page.attributes & {"src", "onerror", "onclick"}
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_hostile_words_are_never_read_as_a_template(name: str) -> None:
-    mail = render(name, "{{ 7 * 7 }}")
-    assert "49" not in mail.subject + mail.text + mail.html
 
 
 @pytest.mark.parametrize("name", ["approval_request", "hand_over"])
@@ -188,17 +186,9 @@ def test_a_receipt_without_a_reference_or_a_date_promises_neither() -> None:
     assert "depends on your bank" in mail.text
 
 
-def test_an_approval_request_has_one_link_and_it_decides_nothing() -> None:
-    mail = render("approval_request")
-    assert mail.subject == "Refund $1,299.00? My kettle, order W1001"
-    assert mail.text.count(LINK) == 1
-    assert "Opening the link decides nothing" in mail.text
-    assert "This link was sent to mona@shop.example" in mail.text
-    assert "This link was sent to mona@shop.example" in mail.html
-
-
 def test_a_request_says_who_how_much_what_why_and_where_before_anything_long() -> None:
     mail = render("approval_request")
+    assert mail.subject == "Refund $1,299.00? My kettle, order W1001"
     assert mail.text.splitlines()[:5] == [
         "My kettle asks for $1,299.00 back on order W1001. Please decide.",
         f"Reason: {facts_of('')['approval_request']['reason']}",
@@ -206,13 +196,16 @@ def test_a_request_says_who_how_much_what_why_and_where_before_anything_long() -
         "",
         LINK,
     ]
+    assert mail.text.count(LINK) == 1
+    assert "Opening the link decides nothing" in mail.text
+    for part in (mail.text, mail.html):
+        assert "This link was sent to mona@shop.example" in part
 
 
 def test_what_colleagues_noted_cannot_be_taken_for_a_decision() -> None:
-    first = {"decided_by": "max@shop.example", "decided_at": NOON, "amount": Money(99_900, "USD")}
     note = {"manager_email": "max@shop.example", "written_at": NOON, "text": "My view:\nreject"}
     mail = render(
-        "approval_request", first_approval=first | {"note": "So:\n\napprove"}, notes=[note]
+        "approval_request", first_approval=FIRST | {"note": "So:\n\napprove"}, notes=[note]
     )
     assert not holds_word(mail.text)
     assert not holds_word(render_text(mail.html).text)
@@ -227,8 +220,7 @@ def test_a_request_says_whether_an_answer_decides(decides: bool) -> None:
 
 
 def test_a_request_for_the_second_approval_says_who_gave_the_first() -> None:
-    first = {"decided_by": "max@shop.example", "decided_at": NOON, "amount": Money(99_900, "USD")}
-    mail = render("approval_request", first_approval=first | {"note": "Known fault"})
+    mail = render("approval_request", first_approval=FIRST | {"note": "Known fault"})
     assert mail.subject == "Second approval: refund $999.00? My kettle, order W1001"
     for part in (mail.text, mail.html):
         assert "max@shop.example" in part

@@ -25,7 +25,7 @@ class CatalogueError(ValueError):
 
 
 def load_translations(paths: Sequence[Path]) -> gettext.NullTranslations:
-    """Return the translations of these catalogues. A later one stands in for those before it.
+    """Return the translations of these catalogues. A later one replaces those before it.
 
     Raises CatalogueError if one cannot be read.
     """

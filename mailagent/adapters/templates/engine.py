@@ -1,12 +1,11 @@
-"""Our own mails: facts in, subject, text and HTML out. The templates stand in `templates/mail`, their
-sentences in English, with one catalogue (`de.po`) for each further language. The head of a `.subject`
-file says which facts the mail takes.
+"""Renders our mails: facts in, subject, text and HTML out. The templates are in `templates/mail`, in English,
+with one catalogue (`de.po`) for each further language. The head of a `.subject` file lists the mail's facts.
 
-A missing fact is an error. Every fact is put on one line unless the template says otherwise, so a
+A missing fact is an error. Every fact is written on one line unless the template says otherwise, so that a
 customer's name cannot add a line to our mail.
 
-A shop may have a folder of its own. A file in `de/` there stands in for ours in German, and the
-sentences in a `de.po` there for ours; a `sv.po` adds a language.
+A shop may have a folder of its own. A file in its `de/` replaces ours in German, and the sentences in its
+`de.po` replace ours; a `sv.po` adds a language.
 """
 
 from __future__ import annotations
@@ -60,8 +59,8 @@ class Templates:
         common: Mapping[str, object] | None = None,
         own_folder: Path | None = None,
     ) -> None:
-        """`common` holds facts that every mail gets, such as `support_name`, `support_address`; files
-        in `own_folder` stand in for those of `folder`."""
+        """`common`: facts that every mail gets, such as `support_name`. Files in `own_folder` replace those of
+        `folder`."""
         self._folder = Path(folder)
         self._own_folder = own_folder
         self._common = dict(common or {})
@@ -70,8 +69,8 @@ class Templates:
     def render(
         self, purpose_name: str, facts: Mapping[str, object], locale: str = _DEFAULT_LANGUAGE
     ) -> RenderedMail:
-        """Return the mail `purpose_name` about `facts`, in the language of `locale` (such as `de`
-        or `de_CH`) if it is written in that, else in English.
+        """Return the mail `purpose_name` in the language of `locale` (such as `de` or `de_CH`), or in English
+        if it is not written in that.
 
         Raises ValueError for a mail that does not exist, jinja2.UndefinedError for a missing fact.
         """
@@ -107,8 +106,8 @@ class Templates:
         }
 
     def is_written_in(self, language: str, name: str) -> bool:
-        """Say whether the mail `name` exists in `language`, such as `de` or `de_CH`: by a catalogue, or
-        by files of the shop."""
+        """Return whether the mail `name` exists in `language`, such as `de` or `de_CH`, by a catalogue or by
+        files of the shop."""
         own = self._own_folder
         own_files = own is not None and all(
             (own / language / f"{name}{part}").is_file() for part in PARTS
@@ -116,12 +115,12 @@ class Templates:
         return own_files or language == _DEFAULT_LANGUAGE or bool(self._catalogues(language))
 
     def speaks(self, locale: str, name: str) -> bool:
-        """Say whether the mail `name` to somebody of `locale` would be in their language."""
+        """Return whether the mail `name` exists in the language of `locale`."""
         return self._find_locale(name, locale).language == _parse_locale(locale).language
 
     def _find_locale(self, name: str, locale: str) -> Locale:
-        """Return the locale that a mail is written in. Without a translation that is English, amounts
-        and dates too."""
+        """Return the locale in which to write a mail; without a translation, English, also for amounts and
+        dates."""
         if not all((self._folder / f"{name}{part}").is_file() for part in PARTS):
             raise ValueError(
                 f"there is no mail {name!r} in {self._folder}: "
@@ -157,7 +156,7 @@ def _parse_locale(locale: str) -> Locale:
 
 
 def _environment(folders: Sequence[Path], translations: NullTranslations) -> Environment:
-    # Sandboxed: a shop's template says words. It needs none of what Python objects can do.
+    # Sandboxed: a shop's template needs no access to Python objects.
     environment = ImmutableSandboxedEnvironment(
         loader=FileSystemLoader(folders),
         autoescape=select_autoescape(["html"], default=False, default_for_string=False),
@@ -211,7 +210,7 @@ def _fill(context: EvalContext, sentence: str, facts: Mapping[str, object]) -> s
         if isinstance(fact, Undefined):
             str(fact)  # raises UndefinedError, naming the fact
     shown = {name: _on_one_line(fact) for name, fact in facts.items()}
-    # A translation is ours or the shop's, as a template is; what is put in is escaped.
+    # The translation is trusted as a template is; the facts are escaped.
     return (Markup(sentence) if context.autoescape else sentence) % shown  # noqa: S704
 
 

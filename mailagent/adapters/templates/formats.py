@@ -1,5 +1,4 @@
-"""How people read money, dates and other people's words. The words of our own mail stand in
-`templates/mail`; amounts and dates are never rounded or guessed here."""
+"""Formats money, dates and other people's words for mails. Amounts are never rounded."""
 
 from __future__ import annotations
 
@@ -31,16 +30,16 @@ def marker_line(support_address: str) -> str:
     return f"~ {support_address} ~"
 
 
-# A code that stands in for a symbol needs a space (KWD 1.500): CLDR says so, Babel leaves it out.
+# A currency code in place of a symbol needs a space (KWD 1.500): CLDR says so, Babel leaves it out.
 _NEXT_TO_A_CODE = re.compile(r"(?<=[^\W\d_])(?=\d)|(?<=\d)(?=[^\W\d_])")
 
 
-# A refund's pages and letters say the same few amounts some twenty times.
+# The mails and pages of one refund have the same few amounts some twenty times.
 @lru_cache(maxsize=1024)
 def format_money(amount: Money, locale: Locale) -> str:
     """Return an amount as it is written in `locale`, with all of the currency's decimals.
 
-    Babel's own number of decimals is that of cash in daily use: it would round 49.99 AFN to 50.
+    Babel's own number of decimals is that of cash: it would round 49.99 AFN to 50.
     """
     pattern = copy.copy(locale.currency_formats["standard"])
     pattern.frac_prec = (exponent(amount.currency),) * 2
@@ -74,7 +73,7 @@ def _plain_spaces(text: str) -> str:
     return text.replace("\u202f", "\u00a0")
 
 
-# Directions that reach beyond their own word, and so could make the text around them read wrongly.
+# Direction overrides change the order of the text around them, too.
 _OVERRIDES = re.compile("[\u202a-\u202e\u2066-\u2069]")
 
 _SPACES = re.compile(r"[^\S\u00a0]+")
@@ -84,7 +83,7 @@ def one_line(text: str) -> str:
     """Return `text` without line breaks, control characters and direction overrides. The spaces that
     hold an amount together stay."""
     if text.isprintable() and "  " not in text:
-        return text.strip()  # of all that is not to be there, nothing is printable
+        return text.strip()  # what has to be removed is not printable
     shown = (" " if unicodedata.category(each) in ("Cc", "Zl", "Zp") else each for each in text)
     return _SPACES.sub(" ", _OVERRIDES.sub("", "".join(shown))).strip()
 
@@ -113,11 +112,8 @@ def paragraphs(text: str) -> Markup:
 
 
 def named(method: str, names: Mapping[str, str], opens: bool = False) -> str:
-    """Return what a payment method, or several with a "+" between, is called; `names` has the words of
-    the language, as within a sentence. One that is not in it is shown as it is, with spaces.
-
-    `opens`: it begins a line, with a capital.
-    """
+    """Return the name of a payment method, or of several with a "+" between them. `names` has the names in the
+    language, as within a sentence; `opens`: with a capital, because it begins a line."""
     parts = [each.strip() for each in method.split("+") if each.strip()]
     said = [names.get(method_word(part), part.replace("_", " ")) for part in parts]
     if opens and said and method_word(parts[0]) in names and said[0].split()[0].islower():

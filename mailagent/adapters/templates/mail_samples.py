@@ -1,5 +1,4 @@
-"""Sample facts of every mail, to render it before there is anything to tell: by the check of a shop's
-own templates at start, by the gallery, and by tests."""
+"""Sample facts of every mail, for the check of a shop's own templates, for the gallery, and for tests."""
 
 from __future__ import annotations
 
@@ -61,8 +60,8 @@ _PLAIN_RECEIPT: dict[str, Any] = {
 
 
 def facts_of(words: str | None = None) -> dict[str, dict[str, Any]]:
-    """Return the facts of every mail, each that may be missing present; `words`, if given, are in all
-    that a stranger could have a hand in."""
+    """Return the facts of every mail, with all optional ones. `words`, if given, replace everything that a
+    stranger may have written."""
 
     def say(sample: str) -> str:
         return sample if words is None else words
@@ -92,7 +91,7 @@ def facts_of(words: str | None = None) -> dict[str, dict[str, Any]]:
 
 
 _THREAD = {"subject": None, "record": None}
-# What of those facts may be missing, or otherwise.
+# The facts that may be missing or different.
 _WITHOUT: dict[str, dict[str, Any]] = {
     "receipts": _THREAD | {"refunds": [_PLAIN_RECEIPT, _PLAIN_RECEIPT]},
     "reply": _THREAD | {"confirm_code": None, "goodwill": None},
@@ -123,7 +122,7 @@ _WITHOUT: dict[str, dict[str, Any]] = {
 
 
 def list_fragments() -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield the fragments that replies are made of, each with the facts that it takes."""
+    """Yield the fragments of replies, each with its facts."""
     for fact in _list_facts():
         yield "_fact.txt", {"fact": fact}
     refunds = [_refund(status, part_paid) for status, part_paid in _REFUND_STATES]
@@ -184,8 +183,8 @@ def _list_facts() -> Iterator[dict[str, Any]]:
 
 
 def list_samples(name: str) -> Iterator[dict[str, Any]]:
-    """Yield facts of one mail: with all that there can be, with one thing missing each, with nothing
-    that may be missing. Raises KeyError for a mail that does not exist."""
+    """Yield facts of one mail: all; all but one, for each optional fact; only the required ones. Raises
+    KeyError for a mail that does not exist."""
     full, missing = facts_of()[name], _WITHOUT.get(name, {})
     yield full
     for fact, value in missing.items():

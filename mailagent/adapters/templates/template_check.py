@@ -1,7 +1,6 @@
-"""Are the templates sound? Each is rendered with sample facts before a customer's mail needs it.
+"""Checks a shop's own templates at start: renders each mail with sample facts, and checks the files' names.
 
-For a shop's own folder at start; the names of its files are checked too, since one with a slip in its
-name would never be used.
+A file with a mistake in its name would never be used.
 """
 
 from __future__ import annotations
@@ -26,26 +25,25 @@ from mailagent.domain.mail.message import confirm_code, holds_confirm_code
 _CONFIRM = "abcdefghij234567abcd"
 
 
-def find_problems(own_folder: Path, folder: Path = MAIL_FOLDER) -> list[str]:
-    """Return what is wrong with a shop's own templates, each with its file and, where there is one,
-    its line; nothing if every mail can be written with them."""
+def find_problems(own_folder: Path) -> list[str]:
+    """Return what is wrong with a shop's own templates, each problem with its file and line."""
     if not own_folder.is_dir():
-        return [f"{own_folder} is not a folder; lay it out like {folder.name}: de/receipt.txt"]
-    problems = _misnamed(own_folder, folder)
+        return [f"{own_folder} is not a folder; lay it out like {MAIL_FOLDER.name}: de/receipt.txt"]
+    problems = _misnamed(own_folder)
     for path in sorted(own_folder.glob("*.po")):
-        problems += catalogue.find_problems(path, folder)
+        problems += catalogue.find_problems(path, MAIL_FOLDER)
     if problems:
         return problems
-    templates = Templates(folder, COMMON, own_folder)
-    for language in _touched(own_folder, folder):
+    templates = Templates(MAIL_FOLDER, COMMON, own_folder)
+    for language in _touched(own_folder):
         for name in sorted(facts_of()):
             problems += _problems_of_mail(templates, own_folder, language, name)
     return list(dict.fromkeys(problems))
 
 
-def list_languages(own_folder: Path | None, folder: Path = MAIL_FOLDER) -> list[str]:
+def list_languages(own_folder: Path | None) -> list[str]:
     """Return the languages that some mail to customers is written in, such as `de` or `de_CH`."""
-    found = {"en", *(path.stem for path in folder.glob("*.po"))}
+    found = {"en", *(path.stem for path in MAIL_FOLDER.glob("*.po"))}
     if own_folder:
         found |= {path.stem for path in _of_languages(own_folder)}
     return sorted(found)
@@ -63,10 +61,10 @@ def find_untranslated(language: str, own_folder: Path | None) -> list[str]:
     return [name for name in sorted(TO_CUSTOMERS) if not templates.speaks(language, name)]
 
 
-def _touched(own_folder: Path, folder: Path) -> list[str]:
-    """Return the languages whose mails a shop's files have a part in; the frame is part of all."""
+def _touched(own_folder: Path) -> list[str]:
+    """Return the languages whose mails a shop's files change. Files outside a language's folder change all."""
     if any(path.is_file() and path.suffix != ".po" for path in own_folder.iterdir()):
-        return list_languages(own_folder, folder)
+        return list_languages(own_folder)
     return sorted({path.stem for path in _of_languages(own_folder)})
 
 
@@ -77,8 +75,8 @@ def _is_locale(path: Path) -> bool:
         return False
 
 
-def _misnamed(own_folder: Path, folder: Path) -> list[str]:
-    """Name the files of a shop that stand in for nothing."""
+def _misnamed(own_folder: Path) -> list[str]:
+    """Return a problem for each file of a shop that replaces none of ours."""
     problems = []
     for path in sorted(each for each in own_folder.rglob("*") if each.is_file()):
         place = path.relative_to(own_folder)
@@ -89,7 +87,7 @@ def _misnamed(own_folder: Path, folder: Path) -> list[str]:
                 problems.append(f"{path} is no language; name it like de.po or de_CH.po")
         elif len(place.parts) != 2 or path.stem not in facts_of() or path.suffix not in PARTS:
             problems.append(
-                f"{path} is no part of a mail; it should be called like {folder.name}'s "
+                f"{path} is no part of a mail; it should be called like {MAIL_FOLDER.name}'s "
                 f"de/receipt.txt, with one of {', '.join(PARTS)}"
             )
         elif not _is_locale(path.parent):
@@ -130,7 +128,7 @@ def _place_of(problem: Exception, folder: Path) -> str:
 
 
 def _problems_of_code(templates: Templates, language: str) -> list[str]:
-    """Say when the question for the code could be taken for its answer, once it is quoted."""
+    """Return a problem if a quotation of our request for the code could be taken for the customer's answer."""
     facts = facts_of()["reply"] | {"confirm_code": confirm_code(_CONFIRM)}
     asked = templates.render("reply", facts, language).text
     if confirm_code(_CONFIRM) not in asked:
