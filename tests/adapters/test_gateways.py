@@ -12,13 +12,13 @@ from typing import Any
 
 import pytest
 
-from mailagent.adapters.stripe.amounts import from_stripe, to_stripe
 from mailagent.adapters.stripe.gateway import (
     FINAL_CODES,
     FINAL_FAILURES,
     KEYS_MAX,
     StripeGateway,
 )
+from mailagent.adapters.stripe.refunds import from_stripe, to_stripe
 from mailagent.demo.fakes.http_server import Answer
 from mailagent.domain.money import Money
 from mailagent.domain.refunds.payment import (

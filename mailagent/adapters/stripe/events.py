@@ -12,8 +12,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
-from mailagent.adapters.stripe.amounts import from_stripe
-from mailagent.adapters.stripe.refunds import NAME, payment_ids, read_refund
+from mailagent.adapters.stripe.refunds import NAME, from_stripe, payment_ids, read_refund
 from mailagent.domain.refunds.payment import Dispute, GatewayEvent, GatewayRefund, RefundedTotal
 
 REFUND_KINDS = frozenset(

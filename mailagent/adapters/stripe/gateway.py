@@ -13,13 +13,14 @@ import requests
 import stripe
 
 from mailagent.adapters.http import retry_after_seconds
-from mailagent.adapters.stripe.amounts import from_stripe, to_stripe
 from mailagent.adapters.stripe.refunds import (
     FAILED,
     KEY_FIELD,
     PENDING,
+    from_stripe,
     is_stripe_payment,
     read_refund,
+    to_stripe,
 )
 from mailagent.domain.refunds.payment import (
     GatewayRefund,
