@@ -1,7 +1,7 @@
 """The registry of payment gateways.
 
-To add one, write a folder beside this module with a class that satisfies `GatewayProvider`, and register it
-in `_register_built_in`. Its name is a value of PAYMENT_GATEWAY and part of its webhook's path. The gateway
+To add one, write a folder beside this module with a class that satisfies `GatewayProvider`, and add it to
+`_providers`. Its name is a value of PAYMENT_GATEWAY and part of its webhook's path. The gateway
 `ledger` needs no provider.
 """
 
@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Protocol
 
+from mailagent.adapters.stripe.provider import Stripe
 from mailagent.domain.refunds.payment import (
     GatewayEvent,
     GatewayRefund,
@@ -67,7 +68,7 @@ class GatewayProvider(Protocol):
         """Return the problems of its settings, a sentence each; none if the settings do not use it."""
 
 
-_providers: dict[str, GatewayProvider] = {}
+_providers: dict[str, GatewayProvider] = {Stripe.name: Stripe()}
 
 
 def register(provider: GatewayProvider) -> None:
@@ -131,12 +132,3 @@ class RoutedGateway:
 
     def _of(self, payment_id: str) -> PaymentGateway:
         return self._known if self._is_known(payment_id) else self._rest
-
-
-def _register_built_in() -> None:
-    from mailagent.adapters.stripe.provider import Stripe
-
-    register(Stripe())
-
-
-_register_built_in()

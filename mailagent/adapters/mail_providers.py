@@ -1,7 +1,7 @@
 """The registry of mail providers, which receive and send mail and report deliveries.
 
-To add one, write a folder beside this module with a class that satisfies `MailProvider`, and register it in
-`_register_built_in`. Its name is a value of MAIL_PROVIDER and part of its webhooks' paths.
+To add one, write a folder beside this module with a class that satisfies `MailProvider`, and add it to
+`_providers`. Its name is a value of MAIL_PROVIDER and part of its webhooks' paths.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Protocol
 
 from mailagent.adapters.mime.attachment import AttachmentBytes
+from mailagent.adapters.sendgrid.provider import SendGrid
 from mailagent.domain.mail.delivery import DeliveryEvent, SendOutcome, Trace
 from mailagent.domain.mail.message import OutboundMail, ParsedMail
 from mailagent.domain.shop import ShopAddresses
@@ -70,7 +71,7 @@ class MailProvider(Protocol):
         """Return the delivery events of a request. Raises ValueError if the body is not valid."""
 
 
-_providers: dict[str, MailProvider] = {}
+_providers: dict[str, MailProvider] = {SendGrid.name: SendGrid()}
 
 
 def register(provider: MailProvider) -> None:
@@ -83,12 +84,3 @@ def find(name: str) -> MailProvider:
     if name not in _providers:
         raise ValueError(f"{name!r} is not known; use one of {', '.join(sorted(_providers))}")
     return _providers[name]
-
-
-def _register_built_in() -> None:
-    from mailagent.adapters.sendgrid.provider import SendGrid
-
-    register(SendGrid())
-
-
-_register_built_in()
