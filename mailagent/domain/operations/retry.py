@@ -45,11 +45,11 @@ class Verdict(Enum):
 def judge_refusal(
     blame: Blame, refused_for: timedelta, refused_beside: int, recipients: int
 ) -> Verdict:
-    """Decide about a refused mail. The blame is not enough: an unstable SendGrid answers 400 to everything.
-
-    `refused_for`: the time since its first refusal after another mail was accepted. `refused_beside`: how
-    often it was refused after another mail was accepted in between. `recipients`: how many addresses, with
-    its own, were refused since SendGrid last accepted a mail."""
+    """Decide about a refused mail. The blame alone is not enough: an unstable SendGrid answers 400 to
+    everything.
+        `refused_for`: the time since its first refusal after another mail was accepted. `refused_beside`: how
+        often it was refused after another mail was accepted in between. `recipients`: how many addresses, with
+        its own, were refused since SendGrid last accepted a mail."""
     if blame is Blame.MAIL:
         return Verdict.FAILED
     enough = REFUSALS_OF_ONE_MAIL if recipients == 1 else REFUSALS_AMONG_OTHERS
@@ -88,7 +88,7 @@ MAY_GO_TWICE: Mapping[Purpose, bool] = {
 
 SAW_LATER_MAIL = "SendGrid told of a mail handed over later, and not of this one"
 HAS_NO_TRACE = "SendGrid's records have a mail handed over later, and no trace of this one"
-NOBODY_KNOWS = "nobody knows whether it went out, and twice is better than never"
+NOBODY_KNOWS = "its outcome stays unknown, and twice is better than never"
 
 
 @dataclass(frozen=True, slots=True)

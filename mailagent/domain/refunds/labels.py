@@ -130,11 +130,8 @@ def _persons(policy: Policy) -> Iterator[str]:
             yield f"Refunded without asking for {whose}: at most {_cap(cap)}."
     if policy.four_eyes_above:
         yield f"A second person approves above {_amounts(policy.four_eyes_above)}."
-    if policy.drafts_refunds:
-        yield from _draft_mode(policy)
-
-
-def _draft_mode(policy: Policy) -> Iterator[str]:
+    if not policy.drafts_refunds:
+        return
     yield "Draft mode: a person decides on every refund that would be paid without asking."
     if policy.draft.refunds_above:
         yield f"Draft mode leaves out up to {_amounts(policy.draft.refunds_above)} for an order."
@@ -144,23 +141,18 @@ def _draft_mode(policy: Policy) -> Iterator[str]:
 
 
 def _money(policy: Policy) -> Iterator[str]:
-    if policy.refund_shipping:
-        yield "Shipping is refunded with the last item of an order."
-    else:
-        yield "Shipping is not refunded."
+    shipping = (
+        "refunded with the last item of an order" if policy.refund_shipping else "not refunded"
+    )
+    yield f"Shipping is {shipping}."
     if policy.goodwill:
         yield (
             f"The agent may give a discount of up to {policy.goodwill.most_percent} % on the next order,"
             f" once per order; its code is good for {policy.goodwill.valid_days} days."
         )
     for method, days in sorted(policy.expected_days.items()):
-        yield f"Money that goes back by {method} is expected {_within(days)}."
-
-
-def _within(business_days: int) -> str:
-    if business_days == 0:
-        return "at once"
-    return f"within {business_days} business {'day' if business_days == 1 else 'days'}"
+        within = f"within {days} business {'day' if days == 1 else 'days'}" if days else "at once"
+        yield f"Money that goes back by {method} is expected {within}."
 
 
 def _items(named: Named) -> Iterator[tuple[str, str]]:
