@@ -12,8 +12,9 @@ from mailagent.domain.money import Money
 from mailagent.domain.refunds.order import imported_method, is_shops_own, method_labels
 from mailagent.domain.refunds.payment import GatewayRefund, RefundState, may_have_been_asked
 from mailagent.domain.refunds.reconciliation import Kind, OurPart, compare
-from mailagent.domain.refunds.refund import Refund, RefundReason, RefundStatus, seconds_to_wait
+from mailagent.domain.refunds.refund import RefundStatus, seconds_to_wait
 from tests.cast import NOW
+from tests.domain.table_ware import earlier
 
 
 @pytest.mark.parametrize(
@@ -21,11 +22,7 @@ from tests.cast import NOW
     [
         (False, 0, False),
         (False, 12 * 60 - 1, False),
-        (
-            False,
-            12 * 60,
-            True,
-        ),  # a database before this one may have asked; its key may be forgotten
+        (False, 12 * 60, True),  # an earlier database may have asked, and its key may be forgotten
         (True, 0, True),
         (True, 12 * 60, True),
         (False, -60, False),  # a clock that jumped back
@@ -95,18 +92,7 @@ def test_no_bank_has_a_part_in_what_the_shop_keeps_itself(method: str, own: bool
 # --- receipt --------------------------------------------------------------------------------------
 
 
-OTHER = Refund(
-    refund_id="r2",
-    order_id="W1002",
-    conversation_id="c",
-    mail_id="m",
-    amount=Money(10, "USD"),
-    lines=(),
-    item_ids=(),
-    reason=RefundReason.OTHER,
-    status=RefundStatus.PAID,
-    requested_at=NOW,
-)
+OTHER = earlier()
 WAITED_FOR = {RefundStatus.APPROVED}
 
 

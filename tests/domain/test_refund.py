@@ -16,7 +16,6 @@ from mailagent.domain.refunds.refund import (
     ItemsProblem,
     Refund,
     RefundLine,
-    RefundReason,
     RefundStatus,
     WantedItem,
     check_transition,
@@ -294,19 +293,16 @@ MUG_ORDER = order(
 
 def refund(refund_id: str, status: RefundStatus, **units: int) -> Refund:
     numbers = {"M": 1, "K": 2}
-    lines = tuple(RefundLine(numbers[item], n, Money(n, "USD")) for item, n in units.items())
-    return Refund(
-        refund_id=refund_id,
-        order_id="W1001",
-        conversation_id="c",
-        mail_id="m",
-        amount=Money(10, "USD"),
-        lines=lines,
-        item_ids=tuple(units),
-        reason=RefundReason.OTHER,
-        status=status,
-        requested_at=NOW,
-    )
+    lines = (RefundLine(numbers[item], n, usd(n)) for item, n in units.items())
+    return replace(earlier(*lines, status=status), refund_id=refund_id, item_ids=tuple(units))
+
+
+PAST = [
+    refund("r0", RefundStatus.REJECTED, M=3, K=1),
+    refund("r1", RefundStatus.PAID, M=1),
+    refund("r2", RefundStatus.AWAITING_APPROVAL, K=1),
+    refund("r3", RefundStatus.WITHDRAWN, M=1),
+]
 
 
 @pytest.mark.parametrize(
@@ -322,13 +318,8 @@ def refund(refund_id: str, status: RefundStatus, **units: int) -> Refund:
 def test_only_what_is_short_is_told_of(
     wanted: tuple[WantedItem, ...], got: dict[str, int], covering: list[str]
 ) -> None:
-    earlier = [
-        refund("r0", RefundStatus.REJECTED, M=3, K=1),
-        refund("r1", RefundStatus.PAID, M=1),
-        refund("r2", RefundStatus.AWAITING_APPROVAL, K=1),
-    ]
-    new = refund("r3", RefundStatus.APPROVED, **got)
-    found = find_covering(MUG_ORDER, wanted, new, [*earlier, new])
+    new = refund("r4", RefundStatus.APPROVED, **got)
+    found = find_covering(MUG_ORDER, wanted, new, [*PAST, new])
     assert [each.refund_id for each in found] == covering
 
 
@@ -339,10 +330,4 @@ def test_only_what_is_short_is_told_of(
 def test_only_what_holds_units_of_the_same_items_is_found(
     item_ids: list[str], holding: list[str]
 ) -> None:
-    earlier = [
-        refund("r0", RefundStatus.REJECTED, M=3, K=1),
-        refund("r1", RefundStatus.PAID, M=1),
-        refund("r2", RefundStatus.AWAITING_APPROVAL, K=1),
-        refund("r3", RefundStatus.WITHDRAWN, M=1),
-    ]
-    assert [each.refund_id for each in find_holding(item_ids, earlier)] == holding
+    assert [each.refund_id for each in find_holding(item_ids, PAST)] == holding
