@@ -125,7 +125,7 @@ def _tell(plan: ReplayPlan) -> list[str]:
     kept = ", ".join(step.name for step in plan.kept)
     lines = [f"A replay from step {plan.start} keeps: {kept or 'nothing'}"]
     lines.append("and runs again:" if plan.again else "and runs again: the steps after them.")
-    lines += [f"  {step.number:3}  {step.name:18}  {step.effect.does}" for step in plan.again]
+    lines += [f"  {step.number:3}  {step.name:18}  {step.does}" for step in plan.again]
     return [*lines, *plan.reach, *plan.facts]
 
 

@@ -21,81 +21,59 @@ class Reach(StrEnum):
     MODEL = "model"
 
 
-@dataclass(frozen=True, slots=True)
-class StepEffect:
-    """What a step does, as the end of a sentence that begins with its name."""
-
-    does: str
-    reaches: frozenset[Reach] = frozenset()
-
-
-_UNKNOWN = StepEffect(
-    "is a step of another version of the program; look at its code before you replay"
-)
-
-_MAIL, _MONEY, _MODEL = (frozenset({reach}) for reach in Reach)
-
-EFFECTS: Mapping[str, StepEffect] = {
+# What each step does, as the end of a sentence that begins with its name.
+EFFECTS: Mapping[str, str] = {
     # a conversation
-    "take_batch": StepEffect("finds the thread's unanswered mails"),
-    "ask_model": StepEffect(
-        "asks the model again, which costs tokens, and looks up what it wants to know", _MODEL
+    "take_batch": "finds the thread's unanswered mails",
+    "ask_model": "asks the model again, which costs tokens, and looks up what it wants to know",
+    "propose_refund": (
+        "asks the policy; the same request is the same refund, and only a refund's own run pays it"
     ),
-    "propose_refund": StepEffect(
-        "asks the policy; the same request is the same refund, and a refund is paid by its own run only"
-    ),
-    "withdraw_refund": StepEffect("withdraws a refund that still waits, unless that was done"),
-    "offer_goodwill": StepEffect("gives a discount code, unless the order has had one"),
-    "write_reply": StepEffect("writes the answer to the customer, unless one was written"),
-    "put_off": StepEffect("records that the mail waits until the model may be asked again"),
-    "hand_over": StepEffect("gives the conversation to the team, unless nothing waits any more"),
-    "forward_team_replies": StepEffect(
-        "writes the team's words to the customer, unless that was done"
-    ),
-    "pass_on_to_people": StepEffect("writes the mail to the team, unless that was done"),
-    "stop_loop": StepEffect("leaves the mail to people, unless that was done"),
-    "send_mail": StepEffect("hands the mail to SendGrid, unless that has happened", _MAIL),
+    "withdraw_refund": "withdraws a refund that still waits, unless that was done",
+    "offer_goodwill": "gives a discount code, unless the order has had one",
+    "write_reply": "writes the answer to the customer, unless one was written",
+    "put_off": "records that the mail waits until the model may be asked again",
+    "hand_over": "gives the conversation to the team, unless nothing waits any more",
+    "forward_team_replies": "writes the team's words to the customer, unless that was done",
+    "pass_on_to_people": "writes the mail to the team, unless that was done",
+    "stop_loop": "leaves the mail to people, unless that was done",
+    "send_mail": "hands the mail to SendGrid, unless that has happened",
     # a refund
-    "claim_refund": StepEffect(
+    "claim_refund": (
         "makes this run the refund's own, and writes to the manager, unless that was done; older links"
         " still work"
     ),
-    "look_at_decision": StepEffect("checks whether somebody has decided"),
-    "pay_refund": StepEffect(
-        "asks the payment gateway under the refund's own key, after looking up what was paid",
-        _MONEY,
-    ),
-    "tell_customer": StepEffect(
-        "writes the refund's outcome to the customer, unless that was done"
-    ),
+    "look_at_decision": "checks whether somebody has decided",
+    "pay_refund": "asks the payment gateway under the refund's own key, after looking up what was paid",
+    "tell_customer": "writes the refund's outcome to the customer, unless that was done",
     # mail of ours
-    "look_at_delivery": StepEffect("checks the mail's state"),
+    "look_at_delivery": "checks the mail's state",
     # the sweep
-    "report_failed_runs": StepEffect("tells operators what failed, once for each incident"),
-    "take_over_runs": StepEffect("enqueues runs again whose worker is gone"),
-    "enqueue_mail": StepEffect("enqueues mail that waits"),
-    "enqueue_refunds": StepEffect("enqueues refunds that wait"),
-    "enqueue_deliveries": StepEffect("enqueues mail of ours that waits"),
-    "release_throttled_mail": StepEffect("releases throttled mail that is due"),
-    "purge_raw_mail": StepEffect("deletes raw mail that is old enough"),
+    "report_failed_runs": "tells operators what failed, once for each incident",
+    "take_over_runs": "enqueues runs again whose worker is gone",
+    "enqueue_mail": "enqueues mail that waits",
+    "enqueue_refunds": "enqueues refunds that wait",
+    "enqueue_deliveries": "enqueues mail of ours that waits",
+    "release_throttled_mail": "releases throttled mail that is due",
+    "purge_raw_mail": "deletes raw mail that is old enough",
     # housekeeping
-    "purge_histories": StepEffect("deletes histories of runs that are old enough"),
-    "purge_content": StepEffect("deletes texts that are old enough"),
-    "purge_short_lived": StepEffect("deletes old logins and other short-lived rows"),
+    "purge_histories": "deletes histories of runs that are old enough",
+    "purge_content": "deletes texts that are old enough",
+    "purge_short_lived": "deletes old logins and other short-lived rows",
     # previews
-    "make_previews": StepEffect("makes pictures of photos that have none"),
+    "make_previews": "makes pictures of photos that have none",
     # what DBOS itself records
-    "DBOS.recv": StepEffect("waits for a wake-up, or until its time is up"),
-    "DBOS.sleep": StepEffect("waits"),
-    "DBOS.patch": StepEffect("records which version of the program it began with"),
+    "DBOS.recv": "waits for a wake-up, or until its time is up",
+    "DBOS.sleep": "waits",
+    "DBOS.patch": "records which version of the program it began with",
 }
+_REACHES = {"ask_model": Reach.MODEL, "send_mail": Reach.MAIL, "pay_refund": Reach.MONEY}
+_UNKNOWN = "is a step of another version of the program; look at its code before you replay"
 
 
-def effect_of(step: str) -> StepEffect:
+def effect_of(step: str) -> str:
     """Return what a step does when it runs again, by its recorded name."""
-    return EFFECTS.get(step) or (
-        EFFECTS["DBOS.patch"] if step.startswith("DBOS.patch") else _UNKNOWN
-    )
+    return EFFECTS.get("DBOS.patch" if step.startswith("DBOS.patch") else step, _UNKNOWN)
 
 
 # --- rows now -------------------------------------------------------------------------------------
@@ -216,7 +194,8 @@ class PlannedStep:
     number: int
     name: str
     failed: bool
-    effect: StepEffect
+    does: str
+    reach: Reach | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -232,10 +211,10 @@ class ReplayPlan:
 
 
 # What a workflow may reach when it goes on.
-_MAY_REACH: Mapping[str, frozenset[Reach]] = {
-    "conversation": frozenset({Reach.MODEL, Reach.MAIL}),
-    "refund": frozenset({Reach.MONEY, Reach.MAIL}),
-    "delivery": frozenset({Reach.MAIL}),
+_MAY_REACH: Mapping[str, Sequence[Reach]] = {
+    "conversation": (Reach.MODEL, Reach.MAIL),
+    "refund": (Reach.MONEY, Reach.MAIL),
+    "delivery": (Reach.MAIL,),
 }
 
 
@@ -243,7 +222,13 @@ def plan_replay(
     workflow: str, steps: Sequence[Recorded], start: int, rows: RowsNow | None = None
 ) -> ReplayPlan:
     planned = [
-        PlannedStep(step.number, step.name, step.error is not None, effect_of(step.name))
+        PlannedStep(
+            step.number,
+            step.name,
+            failed=step.error is not None,
+            does=effect_of(step.name),
+            reach=_REACHES.get(step.name),
+        )
         for step in steps
     ]
     again = tuple(step for step in planned if step.number >= start)
@@ -251,7 +236,7 @@ def plan_replay(
         start=start,
         kept=tuple(step for step in planned if step.number < start),
         again=again,
-        reach=tuple(_tell_reach(again, _MAY_REACH.get(workflow, frozenset()))),
+        reach=tuple(_tell_reach(again, _MAY_REACH.get(workflow, ()))),
         facts=() if rows is None else tell_rows(rows),
     )
 
@@ -263,9 +248,9 @@ _REACHED = {
 }
 
 
-def _tell_reach(again: Sequence[PlannedStep], may_reach: frozenset[Reach]) -> Iterator[str]:
+def _tell_reach(again: Sequence[PlannedStep], may_reach: Sequence[Reach]) -> Iterator[str]:
     for reach, words in _REACHED.items():
-        if any(reach in step.effect.reaches for step in again):
+        if any(step.reach is reach for step in again):
             yield f"Among the steps that run again: {words}."
         elif reach in may_reach:
             yield f"It may come to this afterwards: {words}."

@@ -140,7 +140,7 @@ def _step(step: RecordedStep) -> dict[str, Any]:
     return {
         "number": step.number,
         "name": step.name,
-        "does": effect_of(step.name).does,
+        "does": effect_of(step.name),
         "started_at": step.started_at,
         "error": tell_error(step.error) if step.error else "",
         "output": _shown_output(step.output),
