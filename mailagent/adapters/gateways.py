@@ -38,10 +38,11 @@ class GatewayWebhook(Protocol):
     secret_setting: str
 
     def can_verify(self, headers: Headers) -> bool:
-        """Say by the headers alone whether a request can be the gateway's. If not, its body is not read."""
+        """Return, by the headers alone, whether a request can be the gateway's. If not, its body is not
+        read."""
 
     def verify(self, headers: Headers, body: bytes, now: datetime) -> bool:
-        """Say whether the gateway signed a request, not long before `now`."""
+        """Return whether the gateway signed a request, not long before `now`."""
 
     def parse_event(self, body: bytes) -> GatewayEvent:
         """Parse an event. Raises ValueError if the body is not one."""
@@ -56,7 +57,7 @@ class GatewayProvider(Protocol):
     secret_setting: str
 
     def has_payment(self, payment_id: str) -> bool:
-        """Say by its id whether a payment was made through this gateway."""
+        """Return, by its id, whether a payment was made through this gateway."""
 
     def make(self, settings: Settings) -> PaymentGateway:
         """Return the gateway that these settings describe."""
@@ -105,7 +106,7 @@ class RoutedGateway:
         self._known, self._is_known, self._rest = known, is_known, rest
 
     def is_remote(self, payment_id: str) -> bool:
-        """Say whether a refund of this payment is a network call."""
+        """Return whether a refund of this payment is a network call."""
         return self._is_known(payment_id)
 
     def refund(self, request: RefundRequest) -> PaymentOutcome:

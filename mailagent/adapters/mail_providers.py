@@ -45,16 +45,17 @@ class MailProvider(Protocol):
         """Return the sender, or None if its key is not set."""
 
     def looks_like_ours(self, headers: Headers) -> bool:
-        """Say whether a request has this provider's signature, valid or not."""
+        """Return whether a request has this provider's signature, valid or not."""
 
     def signed_at(self, headers: Headers) -> str:
         """Return the time of the signature, in Unix seconds as text; empty without one."""
 
     def can_verify(self, headers: Headers) -> bool:
-        """Say by the headers alone whether a request can be the provider's. If not, its body is not read."""
+        """Return, by the headers alone, whether a request can be the provider's. If not, its body is not
+        read."""
 
     def verify(self, keys: Sequence[str], headers: Headers, body: Iterable[bytes]) -> bool:
-        """Say whether one of `keys` signed a request. Reads all of `body`. The caller judges the age."""
+        """Return whether one of `keys` signed a request. Reads all of `body`. The caller judges the age."""
 
     def parse_mail(
         self, content_type: str, body: bytes, shop: ShopAddresses, received_at: datetime

@@ -165,7 +165,7 @@ class Spent:
     turn_ms: int = 0
 
     def plain(self) -> dict[str, int]:
-        """Return this to be recorded; `turn_ms` only if there is one."""
+        """Return this as plain data for a record; `turn_ms` only if there is one."""
         spent = asdict(self)
         return {name: spent[name] for name in spent if spent[name] or name != "turn_ms"}
 

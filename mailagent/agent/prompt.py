@@ -30,7 +30,7 @@ FILES_MAX_TOKENS = 1_200
 SUBJECT_MAX_LENGTH = 300
 ATTACHMENTS_MAX = 20
 CUT = "[… text left out]"
-# A mail of which less would fit is only counted.
+# A mail that would be cut to less is only counted.
 _LEAST_TOKENS = 50
 
 _INSTRUCTIONS = """\

@@ -27,7 +27,7 @@ class Passage:
 
     @property
     def version(self) -> str:
-        """A hash of the text: what was quoted can be told from what stands there now."""
+        """A hash of the text, to see whether the passage has changed since it was quoted."""
         return hashlib.sha256(self.text.encode()).hexdigest()[:12]
 
     @property

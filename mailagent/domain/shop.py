@@ -165,7 +165,7 @@ class Waits:
 # --- retention ------------------------------------------------------------------------------------
 
 
-# Scheduled runs, of which there is one a minute and more: long enough to investigate a weekend.
+# Scheduled runs, at least one a minute: long enough to investigate a weekend.
 SCHEDULED_RUN_DAYS = 2
 # Login links and sessions after they have expired, login attempts after they were made.
 LOGIN_DAYS = 7

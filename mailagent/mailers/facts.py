@@ -93,7 +93,8 @@ class Reader:
         return self._known[order_id]
 
     def _no_order(self, subject: str) -> Fact | None:
-        """Say that a number is none of the customer's orders; name it only if it can be a number."""
+        """Return the fact that a number is none of the customer's orders. It names only what can be a
+        number."""
         if self.find_order(subject) is not None:
             return None
         is_number = subject.replace("-", "").isalnum() and len(subject) <= NO_ORDER_ID_MAX_LENGTH

@@ -100,7 +100,7 @@ def _read_output(output: list[Json], items_before: int, usage: Json) -> Json:
 
 
 def _is_echoed(item: Json) -> bool:
-    """Say whether an item can go back to the server.
+    """Return whether an item can go back to the server.
 
     A reasoning item without content refers to data that the server has not stored. Calls of tools that we do
     not offer cannot be answered.

@@ -33,7 +33,7 @@ _SIGNATURE_PARTS = (re.compile("t=[0-9]{1,12}"), re.compile("v1=[0-9a-f]{64}"))
 
 
 def can_verify(header: str) -> bool:
-    """Say whether a `Stripe-Signature` header is well formed: it has a time and a signature.
+    """Return whether a `Stripe-Signature` header is well formed: it has a time and a signature.
     https://docs.stripe.com/webhooks/signature"""
     parts = [each.strip() for each in header.split(",")]
     return all(any(form.fullmatch(each) for each in parts) for form in _SIGNATURE_PARTS)

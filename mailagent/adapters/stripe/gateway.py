@@ -102,7 +102,7 @@ class StripeGateway:
         )
 
     def is_remote(self, payment_id: str) -> bool:
-        """Say whether a payment was made through Stripe."""
+        """Return whether a payment was made through Stripe."""
         return is_stripe_payment(payment_id)
 
     def refund(self, request: RefundRequest) -> PaymentOutcome:

@@ -30,7 +30,7 @@ class Stripe:
     secret_setting = SECRET_SETTING
 
     def has_payment(self, payment_id: str) -> bool:
-        """Say whether an id is that of a PaymentIntent or a Charge."""
+        """Return whether an id is that of a PaymentIntent or a Charge."""
         return is_stripe_payment(payment_id)
 
     def make(self, settings: Settings) -> PaymentGateway:
@@ -45,7 +45,7 @@ class Stripe:
         return StripeWebhook(secrets, is_live_key(settings.stripe_api_key)) if secrets else None
 
     def find_problems(self, settings: Settings) -> list[str]:
-        """Say if the key or the SDK is missing."""
+        """Return a problem if the key or the SDK is missing."""
         pays = settings.payment_gateway == NAME and settings.runs_workflows
         listens = bool(settings.stripe_webhook_secrets) and settings.runs_web
         problems = []
@@ -73,7 +73,7 @@ class StripeWebhook:
         self._livemode = livemode
 
     def can_verify(self, headers: Headers) -> bool:
-        """Say whether the signature has the form of Stripe's."""
+        """Return whether the signature has the form of Stripe's."""
         return events.can_verify(headers.get(SIGNATURE_HEADER, ""))
 
     def verify(self, headers: Headers, body: bytes, now: datetime) -> bool:
@@ -86,6 +86,6 @@ class StripeWebhook:
 
 
 def is_live_key(api_key: str | None) -> bool | None:
-    """Say whether a key moves real money; None without one, or with one of another form.
+    """Return whether a key moves real money; None without one, or with one of another form.
     https://docs.stripe.com/keys"""
     return {"_live_": True, "_test_": False}.get((api_key or "")[2:8])

@@ -19,7 +19,7 @@ FAILED = frozenset({"failed", "canceled"})
 
 
 def is_stripe_payment(payment_id: str) -> bool:
-    """Say by its id whether a payment was made through Stripe."""
+    """Return, by its id, whether a payment was made through Stripe."""
     return payment_id.startswith(("pi_", "ch_", "py_"))
 
 

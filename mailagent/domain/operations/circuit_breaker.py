@@ -57,11 +57,11 @@ class Breaker:
 
 
 class Standing(Enum):
-    """The state of a breaker: who may call the provider now."""
+    """The state of a breaker: all calls are made, one is made, or none."""
 
-    CLOSED = "everybody"
-    PROBE = "one"
-    OPEN = "nobody"
+    CLOSED = "closed"
+    PROBE = "probe"
+    OPEN = "open"
 
 
 @dataclass(frozen=True, slots=True)

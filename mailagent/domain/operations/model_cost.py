@@ -128,7 +128,8 @@ ALARM_PERCENT = 80
 
 @dataclass(frozen=True, slots=True)
 class DailyBudget:
-    """When `usd` are spent, no more mail is begun that day; at `alarm_percent` of it operators are told."""
+    """After `usd` are spent, the agent begins no more mail that day; at `alarm_percent` operators get a
+    mail."""
 
     usd: Decimal
     alarm_percent: int = ALARM_PERCENT

@@ -50,8 +50,8 @@ class RunAbout:
 
 
 def attributes_to_search(term: str) -> list[Mapping[str, str]]:
-    """Return attributes of which a run about `term` has at least one. `term` is an id or a customer's
-    address."""
+    """Return attributes to search for: a run about `term` has at least one of them. `term` is an id or a
+    customer's address."""
     word = term.strip()
     if "@" in word:
         written = dict.fromkeys((word, word.casefold()))

@@ -41,7 +41,7 @@ def overlaps_refused(order: Order, lines: Iterable[RefundLine], earlier: Iterabl
     """Return whether `lines` have an item for which a refund was rejected, has expired or came back.
 
     Other units of the item count too, because the units are alike. Withdrawn refunds do not count, nor do
-    those that failed before any money moved: nobody rejected them.
+    those that failed before any money moved: no manager rejected them.
     """
     refused: set[int] = set()
     for refund in earlier:

@@ -143,7 +143,7 @@ class PaymentGateway(Protocol):
     name: str
 
     def is_remote(self, payment_id: str) -> bool:
-        """Say whether a refund of this payment is asked for over the network."""
+        """Return whether a refund of this payment is asked for over the network."""
 
     def refund(self, request: RefundRequest) -> PaymentOutcome:
         """Refund the money; the same key twice refunds it once."""
@@ -176,7 +176,7 @@ class GatewayEvent:
         return {name for each in about if each for name in each.payment_ids}
 
     def facts(self) -> dict[str, Any]:
-        """Return what is worth keeping of it: no names, addresses or cards, of which events are full."""
+        """Return what to store of it: no names, addresses or cards, which events contain."""
         return {
             "refunds": [
                 {

@@ -126,7 +126,7 @@ def _limits(facts: RefundFacts, policy: Policy) -> Iterator[Weighed]:
     yield Weighed(ManagerReason.ABOVE_LIMIT, above, f"{facts.amount}; {upto}")
     # Otherwise an expensive order could be refunded without a manager, one line at a time.
     together = minor + facts.granted_unasked.minor
-    fact = f"{Money(together, currency)} with earlier ones that nobody was asked for; {upto}"
+    fact = f"{Money(together, currency)} with earlier ones that no manager decided on; {upto}"
     yield Weighed(ManagerReason.ABOVE_LIMIT_TOGETHER, together > limit and not above, fact)
 
 

@@ -172,8 +172,8 @@ def price_lines(
     is worth its share of what was paid for the goods: less discounts, also an unnamed one (the customer paid
     less than the lines add up to), and with the tax on top. Shipping is not included: see `price_shipping`.
 
-    Raises ItemsProblem for an item that is not on the order, that is named twice, or of which more
-    are wanted than were bought.
+    Raises ItemsProblem for an item that is not on the order or is named twice, and for more units than
+    were bought.
     """
     taken, given = Counter[int](), Counter[int]()
     for line in _held_lines(earlier):
