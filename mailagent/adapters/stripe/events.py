@@ -1,6 +1,6 @@
 """Verify and parse Stripe's webhook events: https://docs.stripe.com/api/events/types.
 
-Events come in any order, and more than once. Only `verify` imports the SDK.
+Events come in any order, and more than once. Only `StripeWebhook.verify` imports the SDK.
 """
 
 from __future__ import annotations
@@ -10,10 +10,20 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from mailagent.adapters.stripe.refunds import NAME, from_stripe, payment_ids, read_refund
+from mailagent.adapters.stripe.refunds import (
+    NAME,
+    SECRET_SETTING,
+    TITLE,
+    from_stripe,
+    payment_ids,
+    read_refund,
+)
 from mailagent.domain.refunds.payment import Dispute, GatewayEvent, GatewayRefund, RefundedTotal
+
+if TYPE_CHECKING:
+    from werkzeug.datastructures import Headers
 
 REFUND_KINDS = frozenset(
     {"refund.created", "refund.updated", "refund.failed", "charge.refund.updated"}
@@ -29,40 +39,50 @@ _MONEY_BACK = "won"
 _PREVENTED, _NEVER_TAKEN = "prevented", "block"
 
 
+SIGNATURE_HEADER = "Stripe-Signature"  # https://docs.stripe.com/webhooks/signature
 _SIGNATURE_PARTS = (re.compile("t=[0-9]{1,12}"), re.compile("v1=[0-9a-f]{64}"))
-
-
-def can_verify(header: str) -> bool:
-    """Return whether a `Stripe-Signature` header is well formed: it has a time and a signature.
-    https://docs.stripe.com/webhooks/signature"""
-    parts = [each.strip() for each in header.split(",")]
-    return all(any(form.fullmatch(each) for each in parts) for form in _SIGNATURE_PARTS)
-
-
-def verify(secrets: Sequence[str], header: str, body: bytes, now: datetime) -> bool:
-    """Return whether a `Stripe-Signature` header signs these bytes with one of the webhook's secrets, not
-    long before `now`. https://docs.stripe.com/webhooks/signature"""
-    from stripe import SignatureVerificationError, WebhookSignature
-
-    if not header.isascii():  # the SDK's comparison would raise
-        return False
-    for secret in secrets:
-        try:
-            # With a tolerance, the SDK would use this machine's clock.
-            WebhookSignature.verify_header(body, header, secret, tolerance=None)
-        except (SignatureVerificationError, UnicodeDecodeError):
-            continue
-        return now.timestamp() - _signed_at(header) <= TOLERANCE_SECONDS
-    return False
-
-
-def _signed_at(header: str) -> int:
-    """Return the Unix seconds of a verified header: the first `t`, as the SDK does."""
-    return next(int(each[2:]) for each in header.split(",") if each.startswith("t="))
-
-
 # The tolerance of Stripe's own libraries. Stripe signs each delivery anew.
 TOLERANCE_SECONDS = 300
+
+
+class StripeWebhook:
+    """Satisfies `adapters.gateways.GatewayWebhook`."""
+
+    name = NAME
+    title = TITLE
+    secret_setting = SECRET_SETTING
+
+    def __init__(self, secrets: Sequence[str], livemode: bool | None) -> None:
+        """`livemode`: whether our key moves real money; None if that is not known."""
+        self._secrets = secrets
+        self._livemode = livemode
+
+    def can_verify(self, headers: Headers) -> bool:
+        """Return whether the signature has the form of Stripe's: a time and a signature."""
+        parts = [each.strip() for each in headers.get(SIGNATURE_HEADER, "").split(",")]
+        return all(any(form.fullmatch(each) for each in parts) for form in _SIGNATURE_PARTS)
+
+    def verify(self, headers: Headers, body: bytes, now: datetime) -> bool:
+        """Return whether one of the secrets signed these bytes, at most five minutes before `now`."""
+        from stripe import SignatureVerificationError, WebhookSignature
+
+        header = headers.get(SIGNATURE_HEADER, "")
+        if not header.isascii():  # the SDK's comparison would raise
+            return False
+        for secret in self._secrets:
+            try:
+                # With a tolerance, the SDK would use this machine's clock.
+                WebhookSignature.verify_header(body, header, secret, tolerance=None)
+            except (SignatureVerificationError, UnicodeDecodeError):
+                continue
+            # The first `t`, as the SDK reads it.
+            signed_at = next(int(each[2:]) for each in header.split(",") if each.startswith("t="))
+            return now.timestamp() - signed_at <= TOLERANCE_SECONDS
+        return False
+
+    def parse_event(self, body: bytes) -> GatewayEvent:
+        """Return what an event says."""
+        return parse_event(body, self._livemode)
 
 
 def parse_event(body: bytes, livemode: bool | None = None) -> GatewayEvent:

@@ -2,23 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from datetime import datetime
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
-from mailagent.adapters.stripe import events
-from mailagent.adapters.stripe.refunds import NAME, is_stripe_payment
-from mailagent.domain.refunds.payment import GatewayEvent, PaymentGateway
+from mailagent.adapters.stripe.events import StripeWebhook
+from mailagent.adapters.stripe.refunds import NAME, SECRET_SETTING, TITLE, is_stripe_payment
+from mailagent.domain.refunds.payment import PaymentGateway
 
 if TYPE_CHECKING:
-    from werkzeug.datastructures import Headers
-
     from mailagent.settings import Settings
 
-TITLE = "Stripe"
-SIGNATURE_HEADER = "Stripe-Signature"
-SECRET_SETTING = "STRIPE_WEBHOOK_SECRET"  # noqa: S105 - the name of a variable
 PACKAGE = "stripe==16.1.0"
 
 
@@ -58,31 +51,6 @@ class Stripe:
             asked = "PAYMENT_GATEWAY is stripe" if pays else "STRIPE_WEBHOOK_SECRET is set"
             problems.append(f"{asked}, but its package is missing: pip install {PACKAGE}")
         return problems
-
-
-class StripeWebhook:
-    """Satisfies `adapters.gateways.GatewayWebhook`."""
-
-    name = NAME
-    title = TITLE
-    secret_setting = SECRET_SETTING
-
-    def __init__(self, secrets: Sequence[str], livemode: bool | None) -> None:
-        """`livemode`: whether our key moves real money; None if that is not known."""
-        self._secrets = secrets
-        self._livemode = livemode
-
-    def can_verify(self, headers: Headers) -> bool:
-        """Return whether the signature has the form of Stripe's."""
-        return events.can_verify(headers.get(SIGNATURE_HEADER, ""))
-
-    def verify(self, headers: Headers, body: bytes, now: datetime) -> bool:
-        """Verify the signature, not older than five minutes."""
-        return events.verify(self._secrets, headers.get(SIGNATURE_HEADER, ""), body, now)
-
-    def parse_event(self, body: bytes) -> GatewayEvent:
-        """Return what an event says."""
-        return events.parse_event(body, self._livemode)
 
 
 def is_live_key(api_key: str | None) -> bool | None:

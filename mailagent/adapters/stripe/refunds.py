@@ -9,6 +9,8 @@ from mailagent.domain.money import Money, exponent
 from mailagent.domain.refunds.payment import GatewayRefund, RefundState
 
 NAME = "stripe"
+TITLE = "Stripe"
+SECRET_SETTING = "STRIPE_WEBHOOK_SECRET"  # noqa: S105 - the name of a variable
 
 # The metadata field with our idempotency key, which stays the same if we ask under another key.
 KEY_FIELD = "mailagent_key"
