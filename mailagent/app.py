@@ -16,7 +16,7 @@ from mailagent import cli, services
 from mailagent.adapters import gateways, mail_providers
 from mailagent.adapters.links import Links
 from mailagent.adapters.mail_providers import MailSender
-from mailagent.adapters.templates.engine import MAIL_FOLDER, Templates
+from mailagent.adapters.templates.engine import Templates
 from mailagent.adapters.totp import Totp
 from mailagent.demo.command import demo_command
 from mailagent.domain.knowledge import Knowledge
@@ -80,7 +80,6 @@ def make_services(settings: Settings) -> services.Services:
         waits=settings.waits,
         links=Links(settings.secret_keys, settings.shop.public_url),
         templates=Templates(
-            MAIL_FOLDER,
             {"support_name": settings.shop.name, "support_address": settings.shop.support_address},
             settings.mail_templates,
         ),

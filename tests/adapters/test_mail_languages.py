@@ -8,8 +8,8 @@ import pytest
 
 from mailagent.adapters.html.text import render_text
 from mailagent.adapters.templates import formats
-from mailagent.adapters.templates.catalogue import find_problems
-from mailagent.adapters.templates.engine import MAIL_FOLDER, RenderedMail, Templates
+from mailagent.adapters.templates.catalogue import MAIL_FOLDER, find_problems
+from mailagent.adapters.templates.engine import RenderedMail, Templates
 from mailagent.adapters.templates.mail_samples import COMMON, TO_CUSTOMERS, facts_of, list_samples
 from mailagent.adapters.templates.template_check import list_languages
 from mailagent.domain.mail.language import find_language
@@ -17,7 +17,7 @@ from mailagent.domain.mail.message import confirm_code, holds_confirm_code
 from mailagent.domain.money import Money
 from mailagent.domain.refunds.order import OUR_WORDS
 
-OURS = Templates(MAIL_FOLDER, COMMON)
+OURS = Templates(COMMON)
 TRANSLATED = ["de", "es", "fr", "it", "nl", "pl", "pt"]
 LANGUAGES = ["en", *TRANSLATED]
 EVERY = [(name, language) for name in sorted(TO_CUSTOMERS) for language in LANGUAGES]
@@ -46,7 +46,7 @@ def words_of(text: str) -> set[str]:
 
 @pytest.mark.parametrize("language", TRANSLATED)
 def test_a_catalogue_has_every_message_with_its_placeholders(language: str) -> None:
-    assert find_problems(MAIL_FOLDER / f"{language}.po", MAIL_FOLDER) == []
+    assert find_problems(MAIL_FOLDER / f"{language}.po") == []
 
 
 def test_every_language_that_has_a_catalogue_is_tested_here() -> None:

@@ -10,7 +10,7 @@ from babel.messages.catalog import Catalog
 from babel.messages.pofile import write_po
 
 from mailagent.adapters.templates.catalogue import list_messages
-from mailagent.adapters.templates.engine import MAIL_FOLDER, PARTS, RenderedMail, Templates
+from mailagent.adapters.templates.engine import PARTS, RenderedMail, Templates
 from mailagent.adapters.templates.mail_samples import COMMON, TO_CUSTOMERS, facts_of
 from mailagent.adapters.templates.template_check import (
     find_problems,
@@ -26,7 +26,7 @@ def write(folder: Path, name: str, words: str) -> None:
 
 
 def render(folder: Path, name: str, locale: str = "en") -> RenderedMail:
-    return Templates(MAIL_FOLDER, COMMON, folder).render(name, facts_of()[name], locale)
+    return Templates(COMMON, folder).render(name, facts_of()[name], locale)
 
 
 @pytest.mark.parametrize("language", ["en", "de", "fr", "es", "it", "nl", "pl", "pt"])
@@ -67,7 +67,7 @@ def test_a_shop_can_add_a_language_and_what_it_left_out_is_english_throughout(
 def catalogue(folder: Path, language: str, translate: Callable[[str], str]) -> Path:
     """Write a whole catalogue, each message translated by a function."""
     filled = Catalog(locale=language)
-    for message in list_messages(MAIL_FOLDER):
+    for message in list_messages():
         texts = (message,) if isinstance(message, str) else message
         plurals = 1 if isinstance(message, str) else filled.num_plurals
         done = tuple(translate(texts[-1]) for _ in range(plurals))

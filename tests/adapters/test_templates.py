@@ -38,7 +38,7 @@ LANGUAGES = ["en", "de", "fr", "es", "it", "nl", "pl", "pt"]
 
 
 def render(name: str, words: str = "My kettle", **changes: object) -> RenderedMail:
-    return Templates(TEMPLATES / "mail", COMMON).render(name, facts_of(words)[name] | changes)
+    return Templates(COMMON).render(name, facts_of(words)[name] | changes)
 
 
 class Elements(HTMLParser):
@@ -111,7 +111,7 @@ def test_a_missing_fact_is_an_error_not_a_gap(name: str) -> None:
     facts = facts_of("x")[name]
     for missing in facts.keys() - {"note", "amount", "order_id", "requested_at"}:
         with pytest.raises(UndefinedError):
-            Templates(TEMPLATES / "mail", COMMON).render(
+            Templates(COMMON).render(
                 name, {key: value for key, value in facts.items() if key != missing}
             )
 
@@ -166,7 +166,7 @@ def test_a_receipt_says_what_was_paid_and_when_to_expect_it() -> None:
 
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_a_receipt_for_several_refunds_lists_each_as_its_own_would(language: str) -> None:
-    mails = Templates(TEMPLATES / "mail", COMMON)
+    mails = Templates(COMMON)
     facts = facts_of()["receipts"]
     mail = mails.render("receipts", facts, language)
     for refund in facts["refunds"]:
@@ -249,12 +249,12 @@ def test_the_team_is_warned_of_a_sender_nobody_verified() -> None:
 
 def test_a_mail_that_does_not_exist_is_named() -> None:
     with pytest.raises(ValueError, match="there is no mail 'greeting'"):
-        Templates(TEMPLATES / "mail").render("greeting", {})
+        Templates(COMMON).render("greeting", {})
 
 
 @pytest.mark.parametrize("locale", ["sv", "xx", "", "../../etc", "en-GB", "nonsense_nonsense"])
 def test_a_language_that_is_not_written_falls_back_to_english(locale: str) -> None:
-    mail = Templates(TEMPLATES / "mail", COMMON).render("receipt", facts_of("x")["receipt"], locale)
+    mail = Templates(COMMON).render("receipt", facts_of("x")["receipt"], locale)
     assert "We have refunded" in mail.text
 
 

@@ -14,7 +14,7 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
-from mailagent.adapters.templates.engine import MAIL_FOLDER, RenderedMail, Templates
+from mailagent.adapters.templates.engine import RenderedMail, Templates
 from mailagent.adapters.templates.mail_samples import COMMON, FIRST_APPROVAL, TO_CUSTOMERS, facts_of
 from mailagent.adapters.templates.template_check import list_languages
 from mailagent.domain.money import Money
@@ -126,7 +126,7 @@ def main() -> None:
 
 def list_mails() -> Iterator[Shown]:
     """Yield every mail in every language that we ship, with all that it can say; a reply also with less."""
-    templates = Templates(MAIL_FOLDER, COMMON)
+    templates = Templates(COMMON)
     for language in list_languages(None):
         facts_in_language = _facts_in(language, templates)
         for name, facts in sorted(facts_of().items()):

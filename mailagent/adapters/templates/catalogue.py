@@ -15,6 +15,7 @@ from babel.messages.mofile import write_mo
 from babel.messages.pofile import PoFileError, read_po
 from jinja2 import Environment
 
+MAIL_FOLDER = Path(__file__).resolve().parents[3] / "templates" / "mail"
 _FUNCTIONS = ("_", "_n")
 
 MessageId = str | tuple[str, str]
@@ -40,15 +41,15 @@ def load_translations(paths: Sequence[Path]) -> gettext.NullTranslations:
     return translations
 
 
-def find_problems(path: Path, folder: Path) -> list[str]:
-    """Return what is wrong with a catalogue of the mails in `folder`: messages that it lacks, and
-    translations whose placeholders are not those of the message."""
+def find_problems(path: Path) -> list[str]:
+    """Return what is wrong with a catalogue: messages that it lacks, and translations whose placeholders are
+    not those of the message."""
     try:
         catalogue = _read(path)
     except CatalogueError as problem:
         return [str(problem)]
     problems = []
-    for message_id in list_messages(folder):
+    for message_id in list_messages():
         message = catalogue.get(message_id)
         if message is None or message.fuzzy or not _is_translated(message.string):
             problems.append(f"{path}: has no translation of {_first(message_id)!r}")
@@ -57,18 +58,18 @@ def find_problems(path: Path, folder: Path) -> list[str]:
     return problems
 
 
-def list_messages(folder: Path) -> list[MessageId]:
-    """Return the messages of all templates in a folder, each once: a text, or singular and plural.
+def list_messages() -> list[MessageId]:
+    """Return the messages of all templates, each once: a text, or singular and plural.
 
     Raises TemplateSyntaxError.
     """
-    return list(dict.fromkeys(_messages(folder)))
+    return list(dict.fromkeys(_messages()))
 
 
-def _messages(folder: Path) -> Iterator[MessageId]:
+def _messages() -> Iterator[MessageId]:
     environment = Environment(extensions=["jinja2.ext.i18n"], autoescape=True)
     for path in sorted(
-        each for each in folder.iterdir() if each.suffix != ".po" and each.is_file()
+        each for each in MAIL_FOLDER.iterdir() if each.suffix != ".po" and each.is_file()
     ):
         found = environment.extract_translations(path.read_text("utf-8"), _FUNCTIONS)  # type: ignore[attr-defined]
         for _line, _function, message in found:

@@ -32,10 +32,9 @@ from jinja2.sandbox import ImmutableSandboxedEnvironment
 from markupsafe import Markup
 
 from mailagent.adapters.templates import formats
-from mailagent.adapters.templates.catalogue import load_translations
+from mailagent.adapters.templates.catalogue import MAIL_FOLDER, load_translations
 from mailagent.domain.refunds.order import is_shops_own
 
-MAIL_FOLDER = Path(__file__).resolve().parents[3] / "templates" / "mail"
 PARTS = (".subject", ".txt", ".html")
 # The country whose words our catalogue has, where the formats of Babel's language alone are another's.
 _OUR_REGION = {"pt": "pt_PT"}
@@ -51,19 +50,12 @@ class RenderedMail:
 
 
 class Templates:
-    """Renders the mails of one folder. One per process; threads may share it."""
+    """Renders mails. One per process; threads may share it."""
 
-    def __init__(
-        self,
-        folder: Path | str,
-        common: Mapping[str, object] | None = None,
-        own_folder: Path | None = None,
-    ) -> None:
-        """`common`: facts that every mail gets, such as `support_name`. Files in `own_folder` replace those of
-        `folder`."""
-        self._folder = Path(folder)
+    def __init__(self, common: Mapping[str, object], own_folder: Path | None = None) -> None:
+        """`common`: facts that every mail gets, such as `support_name`. Files in `own_folder` replace ours."""
+        self._common = common
         self._own_folder = own_folder
-        self._common = dict(common or {})
         self._environments: dict[str, Environment] = {}
 
     def render(
@@ -121,17 +113,17 @@ class Templates:
     def _find_locale(self, name: str, locale: str) -> Locale:
         """Return the locale in which to write a mail; without a translation, English, also for amounts and
         dates."""
-        if not all((self._folder / f"{name}{part}").is_file() for part in PARTS):
+        files = [f"{name}{part}" for part in PARTS]
+        if not all((MAIL_FOLDER / file).is_file() for file in files):
             raise ValueError(
-                f"there is no mail {name!r} in {self._folder}: "
-                f"it needs {', '.join(name + part for part in PARTS)}"
+                f"there is no mail {name!r} in {MAIL_FOLDER}: it needs {', '.join(files)}"
             )
         wanted = _parse_locale(locale)
         written = any(self.is_written_in(each, name) for each in (str(wanted), wanted.language))
         return wanted if written else Locale.parse(_DEFAULT_LANGUAGE)
 
     def _catalogues(self, language: str) -> list[Path]:
-        folders = [self._folder, *([self._own_folder] if self._own_folder else [])]
+        folders = [MAIL_FOLDER, *([self._own_folder] if self._own_folder else [])]
         paths = (folder / f"{language}.po" for folder in folders)
         return [path for path in paths if path.is_file()]
 
@@ -142,7 +134,7 @@ class Templates:
             paths = [path for language in languages for path in self._catalogues(language)]
             own = self._own_folder
             folders = [own / language for language in reversed(languages)] + [own] if own else []
-            found = _environment([*folders, self._folder], load_translations(paths))
+            found = _environment([*folders, MAIL_FOLDER], load_translations(paths))
             self._environments[str(locale)] = found
         return found
 

@@ -12,7 +12,8 @@ from babel import Locale, UnknownLocaleError
 from jinja2 import TemplateSyntaxError
 
 from mailagent.adapters.templates import catalogue
-from mailagent.adapters.templates.engine import MAIL_FOLDER, PARTS, Templates
+from mailagent.adapters.templates.catalogue import MAIL_FOLDER
+from mailagent.adapters.templates.engine import PARTS, Templates
 from mailagent.adapters.templates.mail_samples import (
     COMMON,
     TO_CUSTOMERS,
@@ -31,10 +32,10 @@ def find_problems(own_folder: Path) -> list[str]:
         return [f"{own_folder} is not a folder; lay it out like {MAIL_FOLDER.name}: de/receipt.txt"]
     problems = _misnamed(own_folder)
     for path in sorted(own_folder.glob("*.po")):
-        problems += catalogue.find_problems(path, MAIL_FOLDER)
+        problems += catalogue.find_problems(path)
     if problems:
         return problems
-    templates = Templates(MAIL_FOLDER, COMMON, own_folder)
+    templates = Templates(COMMON, own_folder)
     for language in _touched(own_folder):
         for name in sorted(facts_of()):
             problems += _problems_of_mail(templates, own_folder, language, name)
@@ -57,7 +58,7 @@ def _of_languages(own_folder: Path) -> list[Path]:
 
 def find_untranslated(language: str, own_folder: Path | None) -> list[str]:
     """Return the mails to customers that would be written in English instead of `language`."""
-    templates = Templates(MAIL_FOLDER, COMMON, own_folder)
+    templates = Templates(COMMON, own_folder)
     return [name for name in sorted(TO_CUSTOMERS) if not templates.speaks(language, name)]
 
 
