@@ -88,7 +88,7 @@ MAY_GO_TWICE: Mapping[Purpose, bool] = {
 
 SAW_LATER_MAIL = "SendGrid told of a mail handed over later, and not of this one"
 HAS_NO_TRACE = "SendGrid's records have a mail handed over later, and no trace of this one"
-NOBODY_KNOWS = "its outcome stays unknown, and twice is better than never"
+NOBODY_KNOWS = "nobody knows whether it went out, and twice is better than never"
 
 
 @dataclass(frozen=True, slots=True)
