@@ -8,12 +8,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Any, Protocol
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
 
+from mailagent.adapters import mail_providers
 from mailagent.adapters.links import Links
 from mailagent.adapters.mail_providers import MailProvider, MailSender
-from mailagent.adapters.templates.engine import Templates
-from mailagent.adapters.totp import Totp
 from mailagent.domain.knowledge import Knowledge
 from mailagent.domain.mail.conversation import Budget, Limits
 from mailagent.domain.mail.draft import DraftReplies
@@ -25,8 +26,12 @@ from mailagent.domain.refunds.policy import Policy
 from mailagent.domain.shop import Retention, Shop, Waits
 from mailagent.engine.client import WorkflowClient
 from mailagent.store.database import Database
-from mailagent.store.mail.arrivals import Arrivals
 from mailagent.store.operations.model_calls import Spending
+
+if TYPE_CHECKING:  # slow to import; not every command needs them
+    from mailagent.adapters.templates.engine import Templates
+    from mailagent.adapters.totp import Totp
+    from mailagent.store.mail.arrivals import Arrivals
 
 
 class Model(Protocol):
@@ -52,11 +57,11 @@ class Services:
     policy: Policy
     waits: Waits
     links: Links
-    templates: Templates
     gateway: PaymentGateway
     model: Model
     sender: MailSender
-    mail_provider: MailProvider
+    mail_provider_name: str
+    mail_templates: Path | None = None
     inbound_keys: tuple[str, ...] = ()
     events_keys: tuple[str, ...] = ()
     orders_api_tokens: tuple[str, ...] = ()
@@ -67,7 +72,6 @@ class Services:
     pace: RateLimit = RateLimit()
     spending: Spending = field(default_factory=Spending)
     webhook_hours: int = USUAL_HOURS
-    arrivals: Arrivals = field(default_factory=Arrivals)
     draft_replies: DraftReplies = DraftReplies.NONE
     knowledge: Knowledge = Knowledge()
     check_model: Model | None = None  # None: nobody reads the words of a reply a second time
@@ -75,6 +79,26 @@ class Services:
     budget: Budget = field(default_factory=Budget)
     limits: Limits = field(default_factory=Limits)
     now: Callable[[], datetime] = lambda: datetime.now(UTC)
+
+    @cached_property
+    def arrivals(self) -> Arrivals:
+        from mailagent.store.mail.arrivals import Arrivals
+
+        return Arrivals()
+
+    @cached_property
+    def mail_provider(self) -> MailProvider:
+        return mail_providers.find(self.mail_provider_name)
+
+    @cached_property
+    def templates(self) -> Templates:
+        from mailagent.adapters.templates.engine import Templates
+
+        names = {
+            "support_name": self.shop.name,
+            "support_address": self.shop.support_address,
+        }
+        return Templates(names, self.mail_templates)
 
 
 _bound: Services | None = None

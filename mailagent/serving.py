@@ -51,12 +51,11 @@ class ServerLog(Logger):  # type: ignore[misc]  # the package ships no types
 
     def setup(self, cfg: Any) -> None:
         """Set up gunicorn's handlers; format their lines as JSON if LOG_FORMAT says so."""
-        from mailagent.settings import log_format_of
         from mailagent.telemetry import log_lines
 
         super().setup(cfg)
         self.error_log.addFilter(_cut_tokens)  # it logs the URL of a failed request
-        if log_format_of(os.environ) != log_lines.JSON:
+        if log_lines.format_of(os.environ) != log_lines.JSON:
             return
         for log in (self.error_log, self.access_log):
             for handler in log.handlers:

@@ -23,10 +23,6 @@ from pydantic.fields import FieldInfo
 from mailagent import settings_checks
 from mailagent.adapters import gateways, mail_providers
 from mailagent.adapters import setting_values as values
-from mailagent.adapters.knowledge import read_knowledge
-from mailagent.adapters.policy_file import PolicyFileProblem, load_policy
-from mailagent.adapters.sendgrid.signature import parse_public_key
-from mailagent.adapters.templates import template_check
 from mailagent.domain.knowledge import Knowledge
 from mailagent.domain.mail.conversation import Limits
 from mailagent.domain.mail.draft import DraftRefunds, DraftReplies
@@ -41,6 +37,7 @@ from mailagent.domain.operations.model_cost import (
 from mailagent.domain.operations.rate_limit import RateLimit
 from mailagent.domain.refunds.policy import Policy
 from mailagent.domain.shop import Retention, Shop, Waits
+from mailagent.telemetry import log_lines
 
 T = TypeVar("T")
 
@@ -49,7 +46,6 @@ DEFAULT_MODEL = "gpt-5.4-mini"
 SENDGRID_URL = "https://api.sendgrid.com"
 KEY_FILE = Path(".mailagent-key")
 ENVIRONMENTS = ("development", "production")
-LOG_FORMATS = ("text", "json")
 
 
 class SettingsProblem(Exception):
@@ -96,6 +92,8 @@ def _whole(most: int, words: str = "") -> PlainValidator:
 
 
 def _public_key(text: str) -> str:
+    from mailagent.adapters.sendgrid.signature import parse_public_key
+
     parse_public_key(text)
     return text
 
@@ -109,6 +107,8 @@ def _beat_file(text: str) -> Path:
 
 def _mail_templates(text: str) -> Path:
     """Return the shop's template folder. Renders every mail once to find errors."""
+    from mailagent.adapters.templates import template_check
+
     folder = Path(text).absolute()
     problems = template_check.find_problems(folder)
     if problems:
@@ -117,6 +117,8 @@ def _mail_templates(text: str) -> Path:
 
 
 def _policy(text: str) -> Policy:
+    from mailagent.adapters.policy_file import PolicyFileProblem, load_policy
+
     try:
         return load_policy(Path(text))
     except PolicyFileProblem as problem:
@@ -124,6 +126,8 @@ def _policy(text: str) -> Policy:
 
 
 def _knowledge(text: str) -> Knowledge:
+    from mailagent.adapters.knowledge import read_knowledge
+
     return read_knowledge(Path(text))
 
 
@@ -383,7 +387,7 @@ class Settings(BaseModel):
         "[docs/operate.md](docs/operate.md#mail-that-is-throttled)",
         Limits().mails_per_hour,
     )
-    log_format_set: Annotated[str, _among(*LOG_FORMATS)] | None = _setting(
+    log_format_set: Annotated[str, _among(*log_lines.FORMATS)] | None = _setting(
         "format of the log: `text` or `json`: [docs/monitoring.md](docs/monitoring.md#the-log)",
         name="LOG_FORMAT",
         shown="`json` in production, else `text`",
@@ -407,7 +411,7 @@ class Settings(BaseModel):
     # Set by `flask demo` and by tests.
     demo_url: str | None = _setting("", name="MAILAGENT_DEMO")
     crash_at: str | None = _setting("", name="MAILAGENT_CRASH_AT")
-    crash_marker: str | None = _setting("", name="MAILAGENT_CRASH_ONCE")
+    crash_marker: Path | None = _setting("", name="MAILAGENT_CRASH_ONCE")
     made_key_file: Path | None = None  # not a setting: set if this process created the file
 
     @property
@@ -428,7 +432,7 @@ class Settings(BaseModel):
 
     @property
     def log_format(self) -> str:
-        return self.log_format_set or LOG_FORMATS[self.production]
+        return self.log_format_set or log_lines.FORMATS[self.production]
 
     @cached_property
     def shop(self) -> Shop:
@@ -548,13 +552,6 @@ def load_settings(environ: Mapping[str, str], key_file: Path = KEY_FILE) -> Sett
 def _names(problem: str, settings: set[str]) -> bool:
     """Whether a problem names one of these settings."""
     return not settings.isdisjoint(re.findall(r"[A-Z_]{4,}", problem))
-
-
-def log_format_of(environ: Mapping[str, str]) -> str:
-    """Return the log format. It is needed to log that other settings are wrong, so it never raises."""
-    log_format = environ.get("LOG_FORMAT", "").strip()
-    default = LOG_FORMATS[environ.get("MAILAGENT_ENV", "").strip() == "production"]
-    return log_format if log_format in LOG_FORMATS else default
 
 
 def _with_secret_key(settings: Settings, key_file: Path) -> Settings:

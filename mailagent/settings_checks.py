@@ -9,7 +9,6 @@ from urllib.parse import urlsplit
 
 from mailagent.adapters import gateways
 from mailagent.adapters import setting_values as values
-from mailagent.adapters.templates import template_check
 from mailagent.domain.shop import Shop, person_of
 
 if TYPE_CHECKING:
@@ -52,6 +51,10 @@ def _find_manager_problems(settings: Settings) -> list[str]:
 
 def _find_language_problems(settings: Settings) -> list[str]:
     language = settings.default_language
+    if language == "en":
+        return []
+    from mailagent.adapters.templates import template_check  # slow to import
+
     missing = template_check.find_untranslated(language, settings.mail_templates)
     if not missing:
         return []

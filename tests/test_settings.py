@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 
 from mailagent.demo.fakes.webhooks import WebhookKey
-from mailagent.settings import SettingsProblem, list_settings, load_settings, log_format_of
+from mailagent.settings import SettingsProblem, list_settings, load_settings
+from mailagent.telemetry import log_lines
 
 
 @pytest.fixture
@@ -476,7 +477,7 @@ def test_a_web_process_needs_no_console(tmp_path: Path, key_file: Path) -> None:
 def test_the_log_has_a_format_also_where_the_settings_are_wrong(
     environ: dict[str, str], log_format: str
 ) -> None:
-    assert log_format_of(environ) == log_format
+    assert log_lines.format_of(environ) == log_format
 
 
 def test_every_setting_of_the_reference_has_a_group_and_a_description() -> None:

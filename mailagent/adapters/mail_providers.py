@@ -1,17 +1,16 @@
 """The registry of mail providers, which receive and send mail and report deliveries.
 
 To add one, write a folder beside this module with a class that satisfies `MailProvider`, and add it to
-`_providers`. Its name is a value of MAIL_PROVIDER and part of its webhooks' paths.
+`_register_built_in`. Its name is a value of MAIL_PROVIDER and part of its webhooks' paths.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from datetime import datetime
+from functools import cache
 from typing import TYPE_CHECKING, Protocol
 
-from mailagent.adapters.mime.attachment import AttachmentBytes
-from mailagent.adapters.sendgrid.provider import SendGrid
 from mailagent.domain.mail.delivery import DeliveryEvent, SendOutcome, Trace
 from mailagent.domain.mail.message import OutboundMail, ParsedMail
 from mailagent.domain.shop import ShopAddresses
@@ -19,6 +18,7 @@ from mailagent.domain.shop import ShopAddresses
 if TYPE_CHECKING:
     from werkzeug.datastructures import Headers
 
+    from mailagent.adapters.mime.attachment import AttachmentBytes
     from mailagent.settings import Settings
 
 
@@ -82,6 +82,14 @@ def register(provider: MailProvider) -> None:
 
 def find(name: str) -> MailProvider:
     """Return a provider. Raises ValueError for an unknown name."""
+    _register_built_in()
     if name not in _providers:
         raise ValueError(f"{name!r} is not known; use one of {', '.join(sorted(_providers))}")
     return _providers[name]
+
+
+@cache
+def _register_built_in() -> None:
+    from mailagent.adapters.sendgrid.provider import SendGrid  # slow to import
+
+    register(SendGrid())

@@ -5,7 +5,6 @@ from __future__ import annotations
 from urllib.parse import urlsplit
 
 import sqlalchemy as sa
-from babel import Locale, UnknownLocaleError
 
 from mailagent.domain.mail.authentication import ascii_domain, normalise_address
 from mailagent.domain.text import is_one_line
@@ -50,6 +49,8 @@ def parse_line(text: str) -> str:
 
 def parse_locale(text: str) -> str:
     """Return a locale as Babel names it, such as `de` or `de_CH`."""
+    from babel import Locale, UnknownLocaleError  # slow to import
+
     try:
         return str(Locale.parse(text.replace("-", "_")))
     except (ValueError, UnknownLocaleError):

@@ -18,7 +18,7 @@ from mailagent.web import erasing
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @with_appcontext
 def erase(email: str, dry_run: bool, yes: bool) -> None:
-    """Erase the customer with the address EMAIL (docs/erasure.md).
+    """Erase a customer. EMAIL is their address; see docs/erasure.md.
 
     Mails, names, notes and addresses are erased. Orders, amounts, dates, refunds and payments stay, under an
     alias.

@@ -18,7 +18,7 @@ from mailagent.store.privacy import retention
 @click.option("--dry-run", is_flag=True, help="Print what would be deleted and change nothing.")
 @with_appcontext
 def purge(dry_run: bool) -> None:
-    """Delete what is older than RAW_MAIL_DAYS, RUN_DAYS and MAIL_DAYS, and expired short-lived rows.
+    """Delete everything that is past its retention period (RAW_MAIL_DAYS, RUN_DAYS, MAIL_DAYS).
 
     You may interrupt it, run it twice at once, and run it beside workers (docs/retention.md).
     """

@@ -27,7 +27,6 @@ from mailagent.store.database import Row
 from mailagent.store.refunds import approvals, external_refunds, gateway_events
 from mailagent.store.refunds import refunds as store
 from mailagent.store.refunds.gateway_events import KNOWN
-from mailagent.web.webhooks.payment_events import follow_refund
 
 if TYPE_CHECKING:  # slow to import: pydantic
     from mailagent.settings import Settings
@@ -183,6 +182,8 @@ def _part(part: Row) -> OurPart:
 def _record_difference(difference: Difference) -> str | None:
     if difference.theirs is None:
         return None
+    from mailagent.web.webhooks.payment_events import follow_refund  # slow to import
+
     live = services.current()
     event_id = f"reconciled{live.now():%Y%m%d%H%M%S}"
     with live.database.transaction() as connection:

@@ -27,8 +27,8 @@ FOLDER = Path(".mailagent-demo")
     help="Port of the app; 0 picks a free one.  [default: 8000, or a free one when it is taken]",
 )
 @click.option("--fresh", is_flag=True, help=f"Delete what earlier demos left in {FOLDER}.")
-def demo_command(once: bool, port: int | None, fresh: bool) -> None:
-    """Show mailagent at work: a small shop, its customers and a manager, all on this machine."""
+def demo(once: bool, port: int | None, fresh: bool) -> None:
+    """Show mailagent at work on this machine. A small shop, its customers and a manager are played."""
     from mailagent.demo import show
     from mailagent.demo.process import AppWillNotStart, CommandFailed, FolderInUse
     from mailagent.demo.story import FactMissing

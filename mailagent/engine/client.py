@@ -1,21 +1,27 @@
 """The workflow client: enqueues and wakes workflows, and reads and replays their runs, from any process.
 
-It knows workflows by name and imports none of their code.
+It knows workflows by name and imports none of their code. DBOS takes a quarter of a second to import: the
+parts do that at first use, so that commands which need none of them are fast.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cached_property
+from typing import TYPE_CHECKING
 
 import sqlalchemy as sa
-from dbos import DBOSClient, DBOSPortableJSONSerializer
 
 from mailagent.domain.operations.run_about import RunAbout
 from mailagent.engine import APPLICATION_NAME
-from mailagent.engine.enqueue import Queue
-from mailagent.engine.replay import Replays
-from mailagent.engine.runs import Runs
 from mailagent.engine.tables import SystemTables
+
+if TYPE_CHECKING:
+    from dbos import DBOSClient
+
+    from mailagent.engine.enqueue import Queue
+    from mailagent.engine.replay import Replays
+    from mailagent.engine.runs import Runs
 
 
 class WorkflowClient:
@@ -27,19 +33,40 @@ class WorkflowClient:
         describe: Callable[[sa.Connection, str], RunAbout] | None = None,
         before_replay: Callable[[sa.Connection], None] | None = None,
     ) -> None:
-        """Connect lazily. `describe` finds out what a row is about, so that its run can be found by it.
+        """Connect at first use. `describe` finds out what a row is about, so that its run can be found by it.
         `before_replay` prepares rows for a run that is replayed."""
-        self._dbos = DBOSClient(
-            system_database_engine=engine,
+        self._engine, self._describe, self._before_replay = engine, describe, before_replay
+        self.tables = SystemTables(engine.dialect.name == "sqlite")
+
+    @cached_property
+    def _dbos(self) -> DBOSClient:
+        from dbos import DBOSClient, DBOSPortableJSONSerializer
+
+        return DBOSClient(
+            system_database_engine=self._engine,
             serializer=DBOSPortableJSONSerializer(),
             application_name=APPLICATION_NAME,
             lazy=True,
             retry_connection_errors=False,
         )
-        self.tables = SystemTables(engine.dialect.name == "sqlite")
-        self.queue = Queue(self._dbos, self.tables, describe)
-        self.runs = Runs(self._dbos, self.tables, engine)
-        self.replays = Replays(self._dbos, self.runs, engine, before_replay)
+
+    @cached_property
+    def queue(self) -> Queue:
+        from mailagent.engine.enqueue import Queue
+
+        return Queue(self._dbos, self.tables, self._describe)
+
+    @cached_property
+    def runs(self) -> Runs:
+        from mailagent.engine.runs import Runs
+
+        return Runs(self._dbos, self.tables, self._engine)
+
+    @cached_property
+    def replays(self) -> Replays:
+        from mailagent.engine.replay import Replays
+
+        return Replays(self._dbos, self.runs, self._engine, self._before_replay)
 
     def close(self) -> None:
         """Close DBOS's client. The engine stays open: it belongs to the app."""

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Any
-
-from dbos import WorkflowStatus
+from typing import TYPE_CHECKING, Any
 
 from mailagent.domain.text import is_one_line
 from mailagent.engine import ACTIVE, FAILED, QUEUE_OF, SCHEDULED
+
+if TYPE_CHECKING:  # slow to import
+    from dbos import WorkflowStatus
 
 # DBOSMaxStepRetriesExceeded, as DBOS keeps it.
 _TRIED_TOO_OFTEN = "has exceeded its maximum of"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import sys
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
@@ -40,6 +41,13 @@ class JsonLine(JsonFormatter):
         log_data |= ({"run_id": run_id} if run_id else {}) | log_ids.known()
         if trace_id := spans.trace_id():
             log_data["trace_id"] = trace_id
+
+
+def format_of(environ: Mapping[str, str]) -> str:
+    """Return the log format. It is needed to log that other settings are wrong, so it never raises."""
+    log_format = environ.get("LOG_FORMAT", "").strip()
+    default = FORMATS[environ.get("MAILAGENT_ENV", "").strip() == "production"]
+    return log_format if log_format in FORMATS else default
 
 
 def make_formatter() -> logging.Formatter:

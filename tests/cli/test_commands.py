@@ -12,7 +12,9 @@ from threading import Barrier
 import pytest
 import sqlalchemy as sa
 from click.testing import Result
+from flask import Flask
 
+from mailagent import cli
 from mailagent.cli.actor import actor
 from mailagent.cli.printing import explain
 from mailagent.domain.mail.message import OutboundMail, OutboundStatus, Purpose
@@ -500,3 +502,31 @@ def test_check_prints_every_problem_and_then_none(shop: Harness) -> None:
         0,
         "Everything is in place (development, role all).\n",
     )
+
+
+# --- what a command loads ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", [*cli.load_all()])
+def test_help_shows_the_first_sentence_of_each_command(name: str) -> None:
+    app = Flask("test")
+    cli.register(app)
+    listed = app.cli.commands[name].get_short_help_str(200)
+    assert listed == cli.load(name).get_short_help_str(200)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "unwanted"),
+    [
+        (("--help",), {"sqlalchemy", "pydantic", "mailagent.settings", "mailagent.services"}),
+        (("refunds", "list"), {"dbos", "openai", "sendgrid", "babel", "mailagent.app"}),
+        (("orders", "show", "W1001"), {"dbos", "openai", "sendgrid", "babel", "mailagent.app"}),
+    ],
+)
+def test_small_commands_load_only_what_they_need(
+    shop: Harness, arguments: tuple[str, ...], unwanted: set[str]
+) -> None:
+    done = process({**shop.environ, "PYTHONPROFILEIMPORTTIME": "1"}, *arguments)
+    loaded = {line.rpartition("|")[2].strip() for line in done.stderr.splitlines()}
+    assert "flask.cli" in loaded
+    assert loaded.isdisjoint(unwanted)

@@ -17,12 +17,11 @@ import click
 from flask import Flask
 from werkzeug.routing import Rule
 
-from mailagent import services
+from mailagent import cli, services
 from mailagent.app import create_app
 from mailagent.settings import SETTINGS
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "reference.md"
-FLASKS_OWN = {"run", "shell", "routes"}
 
 _HEAD = """\
 # Reference
@@ -59,7 +58,7 @@ def whole_app() -> Iterator[Flask]:
 
 def render(app: Flask) -> str:
     """Return the document."""
-    parts = [_HEAD, *_settings(), *_routes(app), *_commands(app)]
+    parts = [_HEAD, *_settings(), *_routes(app), *_commands()]
     return "\n".join(parts).rstrip() + "\n"
 
 
@@ -104,15 +103,14 @@ def _purpose(app: Flask, rule: Rule) -> str:
     return _first_paragraph(app.view_functions[rule.endpoint].__doc__)
 
 
-def _commands(app: Flask) -> Iterator[str]:
+def _commands() -> Iterator[str]:
     yield (
         "## Commands\n\nRun them from the repository's root, with `.venv/bin/` in front or the virtual "
         "environment activated. Each has `--help`.\n\n| command | what |\n|---|---|"
     )
-    for path, command in sorted(_leaves(app.cli, "flask")):
-        if path.split()[1] not in FLASKS_OWN:
-            usage = " ".join([path, *filter(None, map(_usage, command.params))])
-            yield f"| `{usage}` | {_first_paragraph(command.help)} |"
+    for path, command in sorted(_leaves(click.Group(commands=cli.load_all()), "flask")):
+        usage = " ".join([path, *filter(None, map(_usage, command.params))])
+        yield f"| `{usage}` | {_first_paragraph(command.help)} |"
 
 
 def _leaves(command: click.Command, path: str) -> Iterator[tuple[str, click.Command]]:

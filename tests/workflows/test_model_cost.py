@@ -15,7 +15,7 @@ import pytest
 
 from mailagent import services
 from mailagent.agent.prompt import estimate_tokens
-from mailagent.app import NotConfigured
+from mailagent.bootstrap import NotConfigured
 from mailagent.domain.operations.incident import WORDS, IncidentKind
 from mailagent.domain.operations.model_cost import day_begins_at, parse_prices
 from mailagent.domain.operations.rate_limit import RateLimit

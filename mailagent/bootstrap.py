@@ -1,0 +1,154 @@
+"""Makes the services from the settings, for web processes, workers and commands."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import TYPE_CHECKING, Any
+
+import click
+import sqlalchemy as sa
+from flask import Flask
+
+from mailagent import services
+from mailagent.adapters import gateways, mail_providers
+from mailagent.adapters.links import Links
+from mailagent.adapters.mail_providers import MailSender
+from mailagent.domain.knowledge import Knowledge
+from mailagent.domain.mail.conversation import Limits
+from mailagent.domain.mail.delivery import Blame, Refused, SendOutcome, Trace
+from mailagent.domain.mail.message import OutboundMail
+from mailagent.domain.refunds.payment import PaymentGateway
+from mailagent.engine.client import WorkflowClient
+from mailagent.settings import Settings, SettingsProblem, load_settings
+from mailagent.store.clock import open_clock
+from mailagent.store.console import run_subjects
+from mailagent.store.database import open_database
+from mailagent.store.operations import circuit_breakers
+from mailagent.store.refunds.ledger import LedgerGateway
+from mailagent.telemetry.log_ids import describe_process
+
+if TYPE_CHECKING:
+    from mailagent.adapters.totp import Totp
+
+
+class NotConfigured:
+    """Takes the place of the model or the mail sender if its key is not set. Every call returns the reason."""
+
+    def __init__(self, setting: str) -> None:
+        self._why = f"{setting} is not set"
+
+    def send(self, _mail: OutboundMail) -> SendOutcome:
+        return Refused(self._why, Blame.ACCOUNT)
+
+    def find_trace(self, _outbound_id: str) -> Trace:
+        return Trace.NOT_ASKED
+
+    def ask(self, *_arguments: Any) -> dict[str, Any]:
+        return {"kind": "operator", "why": self._why}
+
+
+def _give_another_chance(connection: sa.Connection) -> None:
+    circuit_breakers.give_another_chance(connection, services.current().now())
+
+
+# How long a reply waits for its second reader.
+CHECK_SECONDS = 10.0
+
+
+def make_services(settings: Settings, *, works: bool) -> None:
+    """Make the services from the settings, and bind them. This opens no connection.
+
+    `works`: this process runs workflows, so it needs the model and the mail sender.
+    """
+    database = open_database(settings.database_url)
+    live = services.Services(
+        database=database,
+        workflow_client=WorkflowClient(
+            database.engine, run_subjects.describe, _give_another_chance
+        ),
+        shop=settings.shop,
+        policy=settings.policy,
+        waits=settings.waits,
+        links=Links(settings.secret_keys, settings.shop.public_url),
+        gateway=_gateway(settings, LedgerGateway(database, lambda: services.current().now())),
+        model=_model(settings) if works else NotConfigured("MAILAGENT_ROLE=worker"),
+        sender=_sender(settings) if works else NotConfigured("MAILAGENT_ROLE=worker"),
+        mail_provider_name=settings.mail_provider,
+        mail_templates=settings.mail_templates,
+        inbound_keys=settings.inbound_keys,
+        events_keys=settings.events_keys,
+        orders_api_tokens=settings.orders_api_tokens,
+        metrics_tokens=settings.metrics_tokens,
+        totp=_totp(settings) if settings.second_factor == "totp" else None,
+        token_prices=settings.token_prices,
+        daily_budget=settings.daily_budget,
+        pace=settings.pace,
+        draft_replies=settings.draft_replies,
+        knowledge=settings.knowledge or Knowledge(),
+        check_model=_check_model(settings) if works else None,
+        retention=settings.retention,
+        webhook_hours=settings.webhook_hours,
+        limits=Limits(mails_per_hour=settings.mails_per_hour),
+        now=open_clock(database),
+    )
+    services.bind(live)
+
+
+def _gateway(settings: Settings, ledger: LedgerGateway) -> PaymentGateway:
+    provider = gateways.find(settings.payment_gateway)
+    if provider is None or not settings.runs_workflows:
+        return ledger
+    return gateways.RoutedGateway(provider.make(settings), provider.has_payment, ledger)
+
+
+def _model(settings: Settings) -> services.Model:
+    if not settings.openai_api_key:
+        return NotConfigured("OPENAI_API_KEY")
+    from mailagent.adapters.openai.client import ChatModel
+
+    return ChatModel(settings.openai_api_key, settings.openai_base_url, settings.openai_model)
+
+
+def _check_model(settings: Settings) -> services.Model | None:
+    if not settings.openai_api_key or not settings.check_model:
+        return None
+    from mailagent.adapters.openai.client import ChatModel
+
+    return ChatModel(
+        settings.openai_api_key, settings.openai_base_url, settings.check_model, CHECK_SECONDS
+    )
+
+
+def _sender(settings: Settings) -> MailSender:
+    provider = mail_providers.find(settings.mail_provider)
+    return provider.make_sender(settings) or NotConfigured(provider.key_setting)
+
+
+def _totp(settings: Settings) -> Totp:
+    from mailagent.adapters.totp import Totp
+
+    return Totp(settings.secret_keys, settings.shop.name)
+
+
+def plan_crash(app: Flask, settings: Settings) -> None:
+    """Plan the crash that MAILAGENT_CRASH_AT asks for, in the demo and in tests."""
+    if settings.crash_at:
+        from mailagent.demo.crash_point import plan
+
+        plan(app, settings.crash_at, settings.crash_marker)
+
+
+def prepare_command(app: Flask, command: str) -> None:
+    """Make what a command needs. Exits with 1 and every problem if the settings are wrong."""
+    try:
+        settings = load_settings(os.environ)
+    except SettingsProblem as problem:
+        click.echo(problem, err=True)
+        sys.exit(1)
+    works = settings.runs_workflows and command == "worker"
+    make_services(settings, works=works)
+    describe_process(role=settings.role)
+    app.config["MAILAGENT"] = settings
+    if works:
+        plan_crash(app, settings)
