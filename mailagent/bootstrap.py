@@ -141,6 +141,8 @@ def plan_crash(app: Flask, settings: Settings) -> None:
 
 def prepare_command(app: Flask, command: str) -> None:
     """Make what a command needs. Exits with 1 and every problem if the settings are wrong."""
+    if command == "demo":
+        return  # the demo's app is another process, with settings of its own
     try:
         settings = load_settings(os.environ)
     except SettingsProblem as problem:

@@ -412,7 +412,6 @@ class Settings(BaseModel):
     demo_url: str | None = _setting("", name="MAILAGENT_DEMO")
     crash_at: str | None = _setting("", name="MAILAGENT_CRASH_AT")
     crash_marker: Path | None = _setting("", name="MAILAGENT_CRASH_ONCE")
-    made_key_file: Path | None = None  # not a setting: set if this process created the file
 
     @property
     def production(self) -> bool:
@@ -556,11 +555,9 @@ def _names(problem: str, settings: set[str]) -> bool:
 
 def _with_secret_key(settings: Settings, key_file: Path) -> Settings:
     """Add the key in a file that only its owner can read. Create the file if there is none."""
-    made = False
     try:
         with contextlib.suppress(FileExistsError):
             descriptor = os.open(key_file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-            made = True
             with os.fdopen(descriptor, "w") as file:
                 file.write(secrets.token_urlsafe(48))
         key = key_file.read_text("ascii").strip()
@@ -568,8 +565,7 @@ def _with_secret_key(settings: Settings, key_file: Path) -> Settings:
         raise _key_problem(f"{key_file} cannot be created or read ({problem})") from None
     if not key:
         raise _key_problem(f"{key_file} is empty, so delete it; the next start creates it again")
-    made_key_file = key_file if made else None
-    return settings.model_copy(update={"secret_keys": (key,), "made_key_file": made_key_file})
+    return settings.model_copy(update={"secret_keys": (key,)})
 
 
 def _key_problem(what: str) -> SettingsProblem:

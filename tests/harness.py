@@ -248,9 +248,9 @@ def wait_until(condition: Callable[[], bool], seconds: float, what: str) -> None
 
 
 @contextmanager
-def _providers(folder: Path, faults: Faults) -> Iterator[tuple[str, str, Mailboxes]]:
+def _providers(faults: Faults) -> Iterator[tuple[str, str, Mailboxes]]:
     """Run the local OpenAI and SendGrid; give their URLs and the mailboxes."""
-    mailboxes = Mailboxes(folder / "mailboxes.jsonl")
+    mailboxes = Mailboxes()
     servers = FaultyOpenAI(faults), FaultySendGrid(mailboxes, faults)
     for server in servers:
         server.start()
@@ -293,7 +293,7 @@ def open_shop(
     """Open a shop on a migrated database; its workflows do not run yet."""
     inbound_key, events_key = WebhookKey(folder / "inbound.pem"), WebhookKey(folder / "events.pem")
     faults = Faults()
-    with _providers(folder, faults) as (openai_url, sendgrid_url, mailboxes):
+    with _providers(faults) as (openai_url, sendgrid_url, mailboxes):
         environ = {
             **shop_settings(database_url, openai_url, sendgrid_url, inbound_key, events_key),
             "MAIL_OUTCOME_SECONDS": "2",

@@ -255,11 +255,6 @@ def test_a_key_file_that_cannot_be_used_is_told(tmp_path: Path) -> None:
             load_settings({}, key_file)
 
 
-def test_whoever_made_the_key_file_knows_it(key_file: Path) -> None:
-    assert load_settings({}, key_file).made_key_file == key_file
-    assert load_settings({}, key_file).made_key_file is None
-
-
 def test_a_role_needs_only_its_own_secrets(tmp_path: Path, key_file: Path) -> None:
     web = production(tmp_path, MAILAGENT_ROLE="web", OPENAI_API_KEY="", SENDGRID_API_KEY="")
     web["OPENAI_DAILY_BUDGET"] = ""
@@ -495,7 +490,3 @@ def test_a_setting_that_is_wrong_by_itself_hides_no_other_problem(
         load_settings(environ, key_file)
     names = [each.partition(":")[0] for each in raised.value.problems]
     assert names == ["OPENAI_API_KEY", "SECRET_KEY"]
-
-
-def test_only_settings_are_read_from_the_environment(key_file: Path) -> None:
-    assert load_settings({"MADE_KEY_FILE": "x", "SECRET_KEY": "k"}, key_file).made_key_file is None

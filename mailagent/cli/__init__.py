@@ -16,7 +16,7 @@ from flask import Flask
 _COMMANDS = {
     "check": ("mailagent.cli.check", "Check settings, database, keys and queues."),
     "conversations": ("mailagent.cli.conversations", "Conversations with customers."),
-    "demo": ("mailagent.demo.command", "Show mailagent at work on this machine."),
+    "demo": ("mailagent.demo.show", "Show mailagent at work on this machine."),
     "erase": ("mailagent.cli.erase", "Erase a customer."),
     "goodwill": ("mailagent.cli.goodwill", "Discount codes that were given for goodwill."),
     "knowledge": ("mailagent.cli.knowledge", "What replies may quote (SHOP_KNOWLEDGE)."),

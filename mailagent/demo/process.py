@@ -1,26 +1,21 @@
-"""Runs the demo's app as a process: prepares its folder and database, starts it, restarts it after a crash."""
+"""Runs the demo's app as a process: prepares its database, starts it, restarts it after a crash."""
 
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import http.client
 import os
-import secrets
-import shutil
 import signal
 import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
-from io import TextIOWrapper
 from pathlib import Path
 
 import mailagent
 from mailagent.demo import shop
-from mailagent.demo.fakes.webhooks import WebhookKey
 
 _READY_SECONDS = 30.0
 _MAX_DEATHS_AT_START = 3
@@ -33,12 +28,13 @@ class AppWillNotStart(Exception):
 class Supervisor:
     """Keeps the app running. The next start gets `environment`, which may be changed between starts.
 
-    `pause_seconds`: how long the app stays dead after a crash, so that people can see it.
+    `folder` gets the app's log. `pause_seconds`: how long the app stays dead after a crash, so that people can
+    see it.
     """
 
     def __init__(
         self,
-        folder: DemoFolder,
+        folder: Path,
         port: int,
         environment: dict[str, str],
         say: Callable[[str], None],
@@ -46,7 +42,8 @@ class Supervisor:
     ) -> None:
         self.environment = environment
         self._pause_seconds = pause_seconds
-        self._folder = folder
+        self.log = folder / "app.log"
+        self._orders = folder / "orders.jsonl"
         self._port = port
         self._say = say
         self._app: AppProcess | None = None
@@ -57,13 +54,12 @@ class Supervisor:
         self._watcher = threading.Thread(target=self._watch, daemon=True)
 
     def prepare(self) -> None:
-        """Bring the database up to date and fill the shop, the first time. Raises CommandFailed."""
+        """Make the database and fill the shop. Raises CommandFailed."""
         run_command(["alembic", "upgrade", "head"], self.environment)
-        if not self._folder.seeded.exists():
-            self._folder.orders.write_text(shop.orders_file(datetime.now(UTC)), "utf-8")
-            orders = str(self._folder.orders)
-            run_command(["flask", "--app", "wsgi", "orders", "import", orders], self.environment)
-            self._folder.seeded.touch()
+        self._orders.write_text(shop.orders_file(datetime.now(UTC)), "utf-8")
+        run_command(
+            ["flask", "--app", "wsgi", "orders", "import", str(self._orders)], self.environment
+        )
 
     def start(self) -> None:
         """Start the app, and restart it whenever it dies. Raises AppWillNotStart."""
@@ -98,12 +94,7 @@ class Supervisor:
     def _watch(self) -> None:
         deaths_at_start = 0
         while not self._stopping.is_set() and deaths_at_start < _MAX_DEATHS_AT_START:
-            app = AppProcess(
-                self._port,
-                self.environment,
-                self._folder.app_log,
-                keep=[self._folder.lock_descriptor],
-            )
+            app = AppProcess(self._port, self.environment, self.log)
             with self._changed:
                 self._app = app
             came_up = self._come_up(app)
@@ -135,8 +126,8 @@ class Supervisor:
         return False
 
     def _log_end(self, what: str) -> str:
-        lines = self._folder.app_log.read_text("utf-8", "replace").splitlines()[-15:]
-        return "\n".join([f"{what} The end of {self._folder.app_log}:", *lines])
+        lines = self.log.read_text("utf-8", "replace").splitlines()[-15:]
+        return "\n".join([f"{what} The end of its log:", *lines])
 
 
 # --- app process ----------------------------------------------------------------------------------
@@ -166,14 +157,9 @@ def run_command(arguments: list[str], environment: Mapping[str, str]) -> None:
 
 
 class AppProcess:
-    """gunicorn and its worker, in a process group of their own so that both can be killed at once.
+    """gunicorn and its worker, in a process group of their own so that both can be killed at once."""
 
-    Both inherit the open files in `keep`, and hold a lock among them until they end.
-    """
-
-    def __init__(
-        self, port: int, environment: Mapping[str, str], log: Path, keep: Sequence[int] = ()
-    ) -> None:
+    def __init__(self, port: int, environment: Mapping[str, str], log: Path) -> None:
         self._port = port
         with log.open("ab") as output:
             self._process = subprocess.Popen(  # noqa: S603 - our own interpreter with our own arguments
@@ -186,7 +172,6 @@ class AppProcess:
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=output,
-                pass_fds=keep,
                 start_new_session=True,  # Ctrl-C is for the supervisor alone
             )
 
@@ -236,74 +221,3 @@ class AppProcess:
     def _signal(self, number: signal.Signals) -> None:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self._process.pid, number)
-
-
-# --- folder ---------------------------------------------------------------------------------------
-
-
-class FolderInUse(Exception):
-    """Another demo runs in this folder; the text says what to do."""
-
-
-class DemoFolder:
-    """Locks the folder until `release`. Raises FolderInUse if another demo runs in it.
-
-    Two apps with one worker name on one SQLite file would take each other's runs.
-    """
-
-    def __init__(self, path: Path) -> None:
-        self.path = path.absolute()
-        self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
-        self._lock = _lock(self.path / "lock")
-        self.database = self.path / "mailagent.db"
-        self.mailboxes = self.path / "mailboxes.jsonl"
-        self.app_log = self.path / "app.log"
-        self.orders = self.path / "orders.jsonl"
-        self.crash_marker = self.path / "crashed"
-        self.seeded = self.path / "seeded"
-
-    @property
-    def database_url(self) -> str:
-        return f"sqlite:///{self.database}"
-
-    def clear(self) -> None:
-        """Remove everything from earlier demos."""
-        for entry in self.path.iterdir():
-            if entry.is_dir() and not entry.is_symlink():
-                shutil.rmtree(entry)
-            elif entry.name != "lock":
-                entry.unlink()
-
-    @property
-    def lock_descriptor(self) -> int:
-        """The file descriptor of the lock. A process that inherits it holds the lock until it ends."""
-        return self._lock.fileno()
-
-    def release(self) -> None:
-        """Unlock the folder."""
-        self._lock.close()
-
-    def secret_key(self) -> str:
-        """Return the key that signs links. It stays the same, so that mailed links work after a restart."""
-        path = self.path / "secret-key"
-        if not path.exists():
-            descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-            with os.fdopen(descriptor, "w", encoding="ascii") as file:
-                file.write(secrets.token_urlsafe(48))
-        return path.read_text("ascii")
-
-    def webhook_key(self, name: str) -> WebhookKey:
-        return WebhookKey(self.path / f"{name}.pem")
-
-
-def _lock(path: Path) -> TextIOWrapper:
-    file = path.open("a", encoding="ascii")
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError as taken:
-        file.close()
-        raise FolderInUse(
-            f"Another demo is running in {path.parent}. Stop it first, or start this one elsewhere. "
-            "If it was killed, its app may have outlived it: end the gunicorn process."
-        ) from taken
-    return file

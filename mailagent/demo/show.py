@@ -1,11 +1,12 @@
-"""The two modes of `flask demo`: the story in the terminal, and the page. Each starts the providers and the
-app, and stops them at the end."""
+"""`flask demo`: tells the story in the terminal, or serves the page. Everything that it makes is in a temporary
+folder and is removed at the end."""
 
 from __future__ import annotations
 
 import os
 import signal
 import socket
+import sys
 import tempfile
 import time
 from collections.abc import Iterator
@@ -15,7 +16,7 @@ from pathlib import Path
 import click
 
 from mailagent.demo.fakes.providers import Providers
-from mailagent.demo.process import AppWillNotStart, DemoFolder, Supervisor
+from mailagent.demo.process import AppWillNotStart, CommandFailed, Supervisor
 from mailagent.demo.story import FactMissing, Story
 
 DEFAULT_PORT = 8000
@@ -26,6 +27,31 @@ _DEAD_SECONDS = 3.0
 
 class PortBusy(Exception):
     """The port cannot be used; the text says what to do."""
+
+
+@click.command("demo")
+@click.option("--once", is_flag=True, help="Tell the story without a browser, check it, and end.")
+@click.option(
+    "--port",
+    type=click.IntRange(0, 65_535),
+    help="Port of the app; 0 picks a free one.  [default: 8000, or a free one when it is taken]",
+)
+def demo(once: bool, port: int | None) -> None:
+    """Show mailagent at work on this machine. A small shop, its customers and a manager are played."""
+    for number in (signal.SIGTERM, signal.SIGHUP):  # end like Ctrl-C, which also stops the app
+        signal.signal(number, signal.default_int_handler)
+    try:
+        found = find_default_port() if port is None else find_port(port)
+        with tempfile.TemporaryDirectory(prefix="mailagent-demo-") as path:
+            (_tell_story if once else _serve_page)(Path(path), found)
+    except FactMissing:
+        sys.exit(1)  # the story has printed the fact
+    except (CommandFailed, AppWillNotStart, PortBusy) as problem:
+        click.echo(str(problem), err=True)
+        sys.exit(1)
+    except KeyboardInterrupt:
+        click.echo("Stopped.")
+        sys.exit(130 if once else 0)
 
 
 def find_default_port() -> int:
@@ -53,30 +79,22 @@ def find_port(port: int) -> int:
         return int(probe.getsockname()[1])
 
 
-def tell_story(port: int) -> None:
-    """Tell and check the story in a temporary folder. Raises FactMissing."""
+def _tell_story(folder: Path, port: int) -> None:
     began = time.monotonic()
-    with tempfile.TemporaryDirectory(prefix="mailagent-demo-") as path:
-        folder = DemoFolder(Path(path))
-        with _running(folder, port, model_seconds=0, dead_seconds=0) as (providers, supervisor):
-            story = Story(folder, providers, supervisor, click.echo)
-            try:
-                story.run()
-            except FactMissing as missing:
-                log = "\n".join(folder.app_log.read_text("utf-8", "replace").splitlines()[-30:])
-                click.echo(
-                    f"  ✗ {missing}\n\nThe story broke here. The end of the log:\n{log}", err=True
-                )
-                raise
+    with _running(folder, port, model_seconds=0, dead_seconds=0) as (providers, supervisor):
+        story = Story(folder, providers, supervisor, click.echo)
+        try:
+            story.run()
+        except FactMissing as missing:
+            log = "\n".join(supervisor.log.read_text("utf-8", "replace").splitlines()[-30:])
+            told = f"  ✗ {missing}\n\nThe story broke here. The end of the log:\n{log}"
+            click.echo(told, err=True)
+            raise
     seconds = time.monotonic() - began
     click.echo(f"\nAll {story.facts} facts hold. It took {seconds:.0f} s.")
 
 
-def run_page(port: int, path: Path, fresh: bool) -> None:
-    """Serve the demo's page from the folder at `path` until it is interrupted."""
-    folder = DemoFolder(path)
-    if fresh:
-        folder.clear()
+def _serve_page(folder: Path, port: int) -> None:
     with _running(folder, port, _MODEL_SECONDS, _DEAD_SECONDS) as (providers, supervisor):
         click.echo(f"\n  Open {providers.app_url}/demo/   (Ctrl-C ends the demo)\n")
         while supervisor.failure is None:
@@ -86,12 +104,13 @@ def run_page(port: int, path: Path, fresh: bool) -> None:
 
 @contextmanager
 def _running(
-    folder: DemoFolder, port: int, model_seconds: float, dead_seconds: float
+    folder: Path, port: int, model_seconds: float, dead_seconds: float
 ) -> Iterator[tuple[Providers, Supervisor]]:
+    """Run providers and app until the end of the block."""
     providers = Providers(folder, port, os.environ, model_seconds)
     supervisor = Supervisor(folder, port, providers.environment(), click.echo, dead_seconds)
     if providers.uses_real_model:
-        click.echo(f"The model is real ({providers.model_name}); the mail stays on this machine.")
+        click.echo("The model is real; the mail stays on this machine.")
     else:
         click.echo(
             "The model is scripted and the mail stays on this machine. "
@@ -107,4 +126,3 @@ def _running(
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         supervisor.stop()
         providers.stop()
-        folder.release()

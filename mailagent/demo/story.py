@@ -18,7 +18,7 @@ import httpx2
 from mailagent.demo import shop
 from mailagent.demo.fakes.mailboxes import SentMail
 from mailagent.demo.fakes.providers import Providers
-from mailagent.demo.process import DemoFolder, Supervisor
+from mailagent.demo.process import Supervisor
 
 _ADA, _GRACE, _MONA = "ada@example.com", "grace@example.org", "mona@shop.example"
 _PEOPLE = {_ADA: "Ada", _GRACE: "Grace", _MONA: "Mona (manager)"}
@@ -38,15 +38,15 @@ class Story:
 
     def __init__(
         self,
-        folder: DemoFolder,
+        folder: Path,
         providers: Providers,
         supervisor: Supervisor,
         say: Callable[[str], None],
     ) -> None:
-        self._folder = folder
+        self._crash_marker = folder / "crashed"
         self._providers = providers
         self._supervisor = supervisor
-        self._records = Records(folder.database)
+        self._records = Records(folder / "mailagent.db")
         self._say = say
         self._timeout_seconds = 120.0 if providers.uses_real_model else 60.0
         # Keeps cookies, as the CSRF protection expects. Uses no proxy of the environment.
@@ -111,7 +111,7 @@ class Story:
         # The next process kills itself once: at the end of the step that pays, before DBOS has recorded
         # the step. The process after that runs the step again.
         self._supervisor.environment["MAILAGENT_CRASH_AT"] = "pay_refund:asked"
-        self._supervisor.environment["MAILAGENT_CRASH_ONCE"] = str(self._folder.crash_marker)
+        self._supervisor.environment["MAILAGENT_CRASH_ONCE"] = str(self._crash_marker)
         before = self._process()
         self._supervisor.crash()
         self._supervisor.wait_until_ready()
@@ -144,7 +144,7 @@ class Story:
         before = self._process()
         with suppress(httpx2.HTTPError):  # the app may die before it answers
             self._decide(link, token, "approve")
-        self._wait_for("the app came to the payment", self._folder.crash_marker.exists)
+        self._wait_for("the app came to the payment", self._crash_marker.exists)
         self._wait_for("it died there, and is another process now", lambda: self._is_not(before))
         refund = self._wait_for("after the restart the refund is paid", lambda: self._paid(_LAPTOP))
         self._wait_for_mail(_GRACE, 2, "Grace got her receipt")

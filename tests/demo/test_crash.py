@@ -13,7 +13,7 @@ from pathlib import Path
 
 from mailagent.demo import shop
 from mailagent.demo.fakes.providers import Providers
-from mailagent.demo.process import DemoFolder, Supervisor
+from mailagent.demo.process import Supervisor
 from mailagent.demo.show import find_port
 from tests.cast import ADA
 
@@ -62,9 +62,9 @@ def wait_until(condition: Callable[[], bool], seconds: float = 30) -> None:
 
 def test_a_crash_loses_no_letter_and_the_app_comes_back(tmp_path: Path) -> None:
     said: list[str] = []
-    folder, port = DemoFolder(tmp_path / "demo"), find_port(0)
-    providers = Providers(folder, port, {"PATH": "/usr/bin:/bin"})
-    supervisor = Supervisor(folder, port, providers.environment(), said.append)
+    port = find_port(0)
+    providers = Providers(tmp_path, port, {"PATH": "/usr/bin:/bin"})
+    supervisor = Supervisor(tmp_path, port, providers.environment(), said.append)
     providers.start()
     try:
         supervisor.prepare()
@@ -78,6 +78,5 @@ def test_a_crash_loses_no_letter_and_the_app_comes_back(tmp_path: Path) -> None:
     finally:
         supervisor.stop()
         providers.stop()
-        folder.release()
     assert "The app process died (SIGKILL). Starting it again …" in said
     assert page.process == 0, "the app outlived its supervisor"

@@ -55,7 +55,7 @@ def demo_with(tmp_path: Path, database_url: str, model: str) -> Iterator[DemoPag
 
 @contextmanager
 def _open(folder: Path, database_url: str, model: str) -> Iterator[DemoPage]:
-    mailboxes = Mailboxes(folder / "demo.jsonl")
+    mailboxes = Mailboxes()
     server = SendGridServer(mailboxes, SUPPORT)
     server.start()
     settings = {"MAILAGENT_DEMO": server.url, "OPENAI_MODEL": model}

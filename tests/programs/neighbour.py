@@ -43,7 +43,7 @@ class Neighbour:
 @contextmanager
 def open_neighbour(folder: Path, database: Path) -> Iterator[Neighbour]:
     """Run the other shop on a migrated SQLite file; `folder` is for its keys, mail and log."""
-    mailboxes = Mailboxes(folder / "mailboxes.jsonl")
+    mailboxes = Mailboxes()
     key = WebhookKey(folder / "inbound.pem")
     servers = openai, sendgrid = OpenAIServer(), SendGridServer(mailboxes, ADDRESS)
     for server in servers:

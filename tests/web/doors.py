@@ -83,7 +83,7 @@ def doors(harness: Harness) -> list[Door]:
 @contextmanager
 def open_fullest(folder: Path, database_url: str, **settings: str) -> Iterator[Harness]:
     """Open a shop that has every route there can be."""
-    providers = SendGridServer(Mailboxes(folder / "demo.jsonl"), SUPPORT)
+    providers = SendGridServer(Mailboxes(), SUPPORT)
     providers.start()
     try:
         with open_shop(

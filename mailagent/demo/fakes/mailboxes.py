@@ -1,17 +1,14 @@
 """The mail of the demo's people: what the app sent them, and what they wrote to the shop.
 
-Mail is kept in memory and in a file of JSON lines (the last line of an id wins), so that it survives a
-restart of the providers. `webhooks` delivers it.
+It is kept in memory, and `webhooks` delivers it.
 """
 
 from __future__ import annotations
 
-import json
 import threading
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from enum import StrEnum
-from pathlib import Path
 from typing import Any
 
 
@@ -64,27 +61,18 @@ class MailContent:
 class Mailboxes:
     """All mail of the demo, oldest first."""
 
-    def __init__(self, path: Path) -> None:
-        self._path = path
+    def __init__(self) -> None:
         self._sent: dict[str, SentMail] = {}
         self._letters: dict[str, MailContent] = {}
         self._changed = threading.Condition()
-        if path.exists():
-            lines = path.read_text("utf-8")
-            for line in lines.splitlines():
-                self._load(line)
-            if not lines.endswith("\n"):  # the last line was cut off: do not append to it
-                path.write_text(lines + "\n", "utf-8")
 
     def record_sent(self, mail: SentMail) -> None:
         with self._changed:
-            self._append("sent", asdict(mail))
             self._sent[mail.mail_id] = mail
             self._changed.notify_all()
 
     def queue_mail(self, letter: MailContent) -> None:
         with self._changed:
-            self._append("letter", asdict(letter))
             self._letters[letter.mail_number] = letter
             self._changed.notify_all()
 
@@ -113,19 +101,3 @@ class Mailboxes:
                 "sent": [asdict(mail) for mail in self._sent.values()],
                 "letters": [asdict(letter) for letter in self._letters.values()],
             }
-
-    def _append(self, kind: str, fields: dict[str, Any]) -> None:
-        with self._path.open("a", encoding="utf-8") as file:
-            file.write(json.dumps({"kind": kind, **fields}) + "\n")
-
-    def _load(self, line: str) -> None:
-        try:
-            fields = json.loads(line)
-            if fields.pop("kind") == "sent":
-                self._sent[fields["mail_id"]] = SentMail(**fields)
-            else:
-                letter = MailContent(**fields)
-                state = CustomerMailState(letter.state)
-                self._letters[letter.mail_number] = replace(letter, state=state)
-        except (ValueError, KeyError, TypeError):
-            return  # the line was cut off when the process died

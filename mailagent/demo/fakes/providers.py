@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -9,8 +10,7 @@ from mailagent.demo import shop
 from mailagent.demo.fakes.mailboxes import Mailboxes
 from mailagent.demo.fakes.openai import MODEL_NAME, OpenAIServer
 from mailagent.demo.fakes.sendgrid import SendGridServer
-from mailagent.demo.fakes.webhooks import WebhookSender
-from mailagent.demo.process import DemoFolder
+from mailagent.demo.fakes.webhooks import WebhookKey, WebhookSender
 from mailagent.settings import SETTINGS
 
 # A developer's own settings are not passed on: a demo must not pay, send, trace or connect anywhere.
@@ -30,18 +30,18 @@ class Providers:
 
     def __init__(
         self,
-        folder: DemoFolder,
+        folder: Path,
         app_port: int,
         environ: Mapping[str, str],
         latency_seconds: float = 0.0,
     ) -> None:
         self.app_url = f"http://127.0.0.1:{app_port}"
-        self.mailboxes = Mailboxes(folder.mailboxes)
+        self.mailboxes = Mailboxes()
         self.uses_real_model = bool(environ.get("OPENAI_API_KEY", "").strip())
         self._environ = environ
-        self._folder = folder
-        self._inbound_key = folder.webhook_key("inbound")
-        self._events_key = folder.webhook_key("events")
+        self._database = folder / "mailagent.db"
+        self._inbound_key = WebhookKey(folder / "inbound.pem")
+        self._events_key = WebhookKey(folder / "events.pem")
         origins = (self.app_url, f"http://localhost:{app_port}")
         self._openai = OpenAIServer(latency_seconds)
         self.sendgrid = SendGridServer(self.mailboxes, shop.SUPPORT_ADDRESS, origins)
@@ -70,7 +70,7 @@ class Providers:
 
     def _settings(self) -> dict[str, str]:
         return {
-            "DATABASE_URL": self._folder.database_url,
+            "DATABASE_URL": f"sqlite:///{self._database}",
             "SENDGRID_BASE_URL": self.sendgrid.url,
             "SENDGRID_API_KEY": "demo",
             "SENDGRID_INBOUND_PUBLIC_KEY": self._inbound_key.public_text(),
@@ -81,7 +81,7 @@ class Providers:
             "MANAGER_EMAILS": ",".join(shop.MANAGERS),
             "TEAM_EMAILS": ",".join(shop.TEAM),
             "OPS_EMAILS": ",".join(shop.OPERATORS),
-            "SECRET_KEY": self._folder.secret_key(),
+            "SECRET_KEY": secrets.token_urlsafe(48),
             # The same after a restart, so that DBOS recovers the worker's own runs.
             "WORKER_ID": "demo",
             "MAIL_OUTCOME_SECONDS": str(_MAIL_OUTCOME_SECONDS),
@@ -92,11 +92,6 @@ class Providers:
             "no_proxy": "127.0.0.1,localhost," + self._environ.get("no_proxy", ""),
             "PYTHONUNBUFFERED": "1",
         }
-
-    @property
-    def model_name(self) -> str:
-        """Return what the page calls the model."""
-        return self._environ.get("OPENAI_MODEL", "OpenAI") if self.uses_real_model else MODEL_NAME
 
     def _model_settings(self) -> dict[str, str]:
         if self.uses_real_model:

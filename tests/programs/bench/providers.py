@@ -44,9 +44,7 @@ class Providers:
     def __init__(self, folder: Path) -> None:
         log = folder / "providers.log"
         module = "tests.programs.bench.providers"
-        self._child = Process(
-            "providers", [module, str(folder / "mailboxes.jsonl")], base_environment(), log
-        )
+        self._child = Process("providers", [module], base_environment(), log)
         self._child.start()
         self._child.wait_until(lambda: "}" in self._child.said())
         urls = json.loads(self._child.said().splitlines()[-1])
@@ -86,12 +84,12 @@ class Providers:
         self._child.stop()
 
 
-def serve(mailbox_file: Path) -> None:
+def serve() -> None:
     """Run the servers until the process is stopped."""
     # By default five connections may wait and more are reset: the app would rightly hold such a mail
     # back for ten minutes, because nobody can tell whether it was taken.
     ThreadingHTTPServer.request_queue_size = 128
-    mailboxes, model = Mailboxes(mailbox_file), ModelServer()
+    mailboxes, model = Mailboxes(), ModelServer()
     sendgrid = SendGridServer(mailboxes, SUPPORT)
 
     def wait(request: Request) -> Answer:
@@ -125,4 +123,4 @@ def serve(mailbox_file: Path) -> None:
 
 
 if __name__ == "__main__":
-    serve(Path(sys.argv[1]))
+    serve()

@@ -71,7 +71,7 @@ class SweptShop:
         self._database_url = database_url
         self.database: Database = open_database(database_url, pool_size=2)
         self.dbos = "" if self.database.engine.dialect.name == "sqlite" else "dbos."
-        self.mailboxes = Mailboxes(folder / "mailboxes.jsonl")
+        self.mailboxes = Mailboxes()
         self.faults = Faults()
         self.openai = ScriptedOpenAI(story.script)
         self._sendgrid = FaultySendGrid(self.mailboxes, self.faults)

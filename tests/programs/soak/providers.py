@@ -122,7 +122,7 @@ class Providers:
         ThreadingHTTPServer.request_queue_size = 128
         _be_quiet(ThreadingHTTPServer)
         self.dice = Dice(seed)
-        self.mailboxes = Mailboxes(folder / "mailboxes.jsonl")
+        self.mailboxes = Mailboxes()
         self.openai, self.sendgrid = SoakOpenAI(self.dice), SoakSendGrid(self.mailboxes, self.dice)
         self.openai.start()
         self.sendgrid.start()
