@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from mailagent.demo.fakes.webhooks import WebhookKey
-from mailagent.settings import SettingsProblem, list_settings, load_settings
+from mailagent.settings import SETTINGS, SettingsProblem, load_settings
 from mailagent.telemetry import log_lines
 
 
@@ -476,9 +476,9 @@ def test_the_log_has_a_format_also_where_the_settings_are_wrong(
 
 
 def test_every_setting_of_the_reference_has_a_group_and_a_description() -> None:
-    listed = {each.name: each for each in list_settings()}
+    listed = {each.name: each for each in SETTINGS}
     assert all(each.group and each.meaning for each in listed.values())
-    assert (listed["WORKER_ID"].group, listed["STRIPE_API_KEY"].group) == ("process", "payments")
+    assert (listed["WORKER_ID"].group, listed["STRIPE_API_KEY"].group) == ("Process", "Payments")
     assert "MAILAGENT_CRASH_AT" not in listed
 
 

@@ -68,7 +68,7 @@ def _settings() -> Iterator[str]:
         "with what to do; `flask check` lists them, too.\n"
     )
     for group, settings in groupby(SETTINGS, key=lambda each: each.group):
-        yield f"### {group.capitalize()}\n\n| name | default | meaning |\n|---|---|---|"
+        yield f"### {group}\n\n| name | default | meaning |\n|---|---|---|"
         for each in settings:
             # Links in descriptions start at the repository's root.
             meaning = each.meaning.replace("](docs/", "](")
