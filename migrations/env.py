@@ -12,7 +12,7 @@ from dbos import DBOS
 from mailagent.adapters.setting_values import parse_database_url
 from mailagent.cli.printing import explain
 from mailagent.engine.own_queue import keep_own_queues
-from mailagent.settings import DEFAULT_DATABASE_URL
+from mailagent.settings.topics import DEFAULT_DATABASE_URL
 from mailagent.store.database import Database, open_database
 from mailagent.store.migration import GaveUp, Patience, one_at_a_time, short_locks, with_patience
 from mailagent.store.schema import metadata

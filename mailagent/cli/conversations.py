@@ -10,9 +10,10 @@ import sqlalchemy as sa
 from mailagent import services
 from mailagent.cli.printing import (
     AS_JSON,
-    LIMIT,
     Commands,
+    columns,
     instant,
+    limit,
     one_line,
     print_json,
     print_records,
@@ -28,37 +29,18 @@ conversations = Commands("conversations", help="Conversations with customers.")
 
 @conversations.command("list")
 @AS_JSON
-@click.option(
-    "--limit", type=LIMIT, default=50, show_default=True, help="How many, latest mail first."
-)
+@limit("latest mail first")
 def list_conversations(as_json: bool, limit: int) -> None:
     """List conversations, the latest mail first."""
     with services.current().database.snapshot() as connection:
         rows = store.list_recent(connection, limit)
-    records = [
-        {
-            "conversation_id": row.conversation_id,
-            "customer_email": row.customer_email,
-            "subject": row.subject,
-            "status": row.status,
-            "unanswered": row.unanswered,
-            "throttled": row.throttled,
-            "opened_at": instant(row.opened_at),
-            "last_mail_at": instant(row.last_mail_at),
-            "handed_over_reason": row.handed_over_reason,
-        }
-        for row in rows
-    ]
-    columns = (
-        "conversation_id",
-        "customer_email",
-        "status",
-        "unanswered",
-        "throttled",
-        "last_mail_at",
-        "subject",
+    names = (
+        "conversation_id customer_email subject status unanswered throttled opened_at last_mail_at"
+        " handed_over_reason"
     )
-    print_records(records, columns, "There are no conversations yet.", as_json=as_json)
+    shown = "conversation_id customer_email status unanswered throttled last_mail_at subject"
+    records = [columns(row, names) for row in rows]
+    print_records(records, shown, "There are no conversations yet.", as_json=as_json)
 
 
 @conversations.command("show")
@@ -78,26 +60,19 @@ def show_conversation(conversation_id: str, as_json: bool) -> None:
 
 
 def _record(connection: sa.Connection, conversation: Conversation) -> dict[str, Any]:
+    names = "conversation_id customer_email subject status handed_over_reason opened_at"
     events = [*_mails_in(connection, conversation), *_mails_out(connection, conversation)]
+    refunds = refund_rows.list_of_conversation(connection, conversation.conversation_id)
     return {
-        "conversation_id": conversation.conversation_id,
-        "customer_email": conversation.customer_email,
-        "subject": conversation.subject,
-        "status": conversation.status.value,
-        "handed_over_reason": conversation.handed_over_reason,
-        "opened_at": instant(conversation.opened_at),
+        **columns(conversation, names),
         "mails": sorted(events, key=lambda event: event["at"]),
         "refunds": [
             {
-                "refund_id": refund.refund_id,
-                "order_id": refund.order_id,
+                **columns(refund, "refund_id order_id status requested_at decided_by"),
                 "amount": refund.amount.decimal(),
                 "currency": refund.amount.currency,
-                "status": refund.status.value,
-                "requested_at": instant(refund.requested_at),
-                "decided_by": refund.decided_by,
             }
-            for refund in refund_rows.list_of_conversation(connection, conversation.conversation_id)
+            for refund in refunds
         ],
     }
 
@@ -106,16 +81,11 @@ def _mails_in(connection: sa.Connection, conversation: Conversation) -> list[dic
     return [
         {
             "direction": "in",
-            "mail_id": mail.mail_id,
-            "at": instant(mail.received_at),
+            "at": mail.received_at,
             "from": mail.from_address,
-            "subject": mail.subject,
             "text": mail.new_text,
             "left_out": left_out(mail.body, mail.new_text),
-            "kind": mail.kind.value,
-            "identity": mail.identity.value,
-            "status": mail.status.value,
-            "no_answer_reason": mail.no_answer_reason,
+            **columns(mail, "mail_id subject kind identity status no_answer_reason"),
         }
         for mail in inbound.list_of_conversation(connection, conversation.conversation_id)
     ]
@@ -126,13 +96,9 @@ def _mails_out(connection: sa.Connection, conversation: Conversation) -> list[di
         {
             "direction": "out",
             "mail_id": row.outbound_id,
-            "at": instant(row.created_at),
+            "at": row.created_at,
             "to": row.to_address,
-            "subject": row.subject,
-            "text": row.text,
-            "purpose": row.purpose,
-            "status": row.status,
-            "error": row.error,
+            **columns(row, "subject text purpose status error"),
             "sent_again": row.sent_again_why,
         }
         for row in outbound.list_of_conversation(connection, conversation.conversation_id)
@@ -146,7 +112,7 @@ def _print(record: dict[str, Any]) -> None:
     for mail in record["mails"]:
         other = f"from {mail['from']}" if mail["direction"] == "in" else f"to {mail['to']}"
         state = mail.get("no_answer_reason") or mail["status"]
-        click.echo(f"\n{mail['at']}  {other}  [{state}]  {one_line(mail['subject'])}")
+        click.echo(f"\n{instant(mail['at'])}  {other}  [{state}]  {one_line(mail['subject'])}")
         if mail.get("sent_again"):
             click.echo(f"    sent again: {mail['sent_again']}")
         for line in mail["text"].strip().splitlines():

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import click
-import sqlalchemy as sa
 from flask.cli import with_appcontext
 
 from mailagent.cli.actor import actor
-from mailagent.cli.printing import explain
+from mailagent.cli.printing import Command
 from mailagent.store.privacy.erasure import ErasureRefusedError
 from mailagent.web import erasing
 
 
-@click.command("erase")
+@click.command("erase", cls=Command)
 @click.argument("email")
 @click.option("--dry-run", is_flag=True, help="Print what would be erased and change nothing.")
 @click.option("--yes", is_flag=True, help="Do not ask.")
@@ -30,8 +29,6 @@ def erase(email: str, dry_run: bool, yes: bool) -> None:
         _erase(address, dry_run, yes)
     except ErasureRefusedError as refusal:
         raise click.ClickException(_refusal(refusal)) from None
-    except sa.exc.DBAPIError as problem:
-        raise click.ClickException(explain(problem)) from None
 
 
 def _erase(address: str, dry_run: bool, yes: bool) -> None:

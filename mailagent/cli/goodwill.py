@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import click
 
 from mailagent import services
-from mailagent.cli.printing import AS_JSON, Commands, instant, print_records
-from mailagent.domain.refunds.goodwill import GoodwillCode, Redeemed, Redemption
+from mailagent.cli.printing import AS_JSON, Commands, columns, instant, print_records
+from mailagent.domain.refunds.goodwill import Redeemed, Redemption
 from mailagent.store.refunds import goodwill as store
 
 goodwill = Commands("goodwill", help="Discount codes that were given for goodwill.")
@@ -20,9 +18,12 @@ def list_codes(as_json: bool) -> None:
     """List the discounts, oldest first."""
     with services.current().database.snapshot() as connection:
         found = store.list_all(connection)
-    columns = ("code", "order_id", "percent", "issued_at", "expires_at", "used_at", "used_on")
+    names = (
+        "code order_id conversation_id percent policy_version issued_at expires_at used_at used_on"
+    )
+    shown = "code order_id percent issued_at expires_at used_at used_on"
     nothing = "There are no discount codes."
-    print_records([_record(code) for code in found], columns, nothing, as_json=as_json)
+    print_records([columns(code, names) for code in found], shown, nothing, as_json=as_json)
 
 
 @goodwill.command("redeem")
@@ -44,17 +45,3 @@ def _success(redemption: Redemption, order_id: str) -> str:
         return f"{percent}% off order {order_id}: the code is used now."
     used_at = instant(redemption.code.used_at)
     return f"{percent}% off order {order_id}: the code was used on it already, at {used_at}."
-
-
-def _record(code: GoodwillCode) -> dict[str, Any]:
-    return {
-        "code": code.code,
-        "order_id": code.order_id,
-        "conversation_id": code.conversation_id,
-        "percent": code.percent,
-        "policy_version": code.policy_version,
-        "issued_at": instant(code.issued_at),
-        "expires_at": instant(code.expires_at),
-        "used_at": instant(code.used_at),
-        "used_on": code.used_on,
-    }

@@ -5,12 +5,12 @@ from __future__ import annotations
 import click
 
 from mailagent import services
-from mailagent.cli.printing import AS_JSON, LIMIT, Commands, instant, print_records
+from mailagent.cli.printing import AS_JSON, Commands, columns, limit, print_records
 from mailagent.domain.mail.message import MailKind, MailStatus
 from mailagent.store.mail import inbound
 
 SUBJECT_WIDTH = 60
-COLUMNS = ("received_at", "mail_id", "from", "kind", "status", "reason", "subject")
+SHOWN = "received_at mail_id from kind status reason subject"
 
 mails = Commands("mails", help="Inbound mail.")
 
@@ -43,9 +43,7 @@ def doubt(dry_run: bool) -> None:
 @click.option(
     "--kind", type=click.Choice([each.value for each in MailKind]), help="Only of this kind."
 )
-@click.option(
-    "--limit", type=LIMIT, default=50, show_default=True, help="How many, newest mail first."
-)
+@limit("newest mail first")
 @AS_JSON
 def list_mails(status: str | None, kind: str | None, limit: int, as_json: bool) -> None:
     """List inbound mail, newest first."""
@@ -58,18 +56,12 @@ def list_mails(status: str | None, kind: str | None, limit: int, as_json: bool) 
         )
     records = [
         {
-            "received_at": instant(row.received_at),
-            "mail_id": row.mail_id,
-            "conversation_id": row.conversation_id,
+            **columns(row, "received_at mail_id conversation_id kind identity status subject"),
             "from": row.from_address,
-            "kind": row.kind,
-            "identity": row.identity,
-            "status": row.status,
             "reason": row.no_answer_reason,
-            "subject": row.subject,
         }
         for row in rows
     ]
     if not as_json:
         records = [{**each, "subject": each["subject"][:SUBJECT_WIDTH]} for each in records]
-    print_records(records, COLUMNS, "There are no such mails.", as_json=as_json)
+    print_records(records, SHOWN, "There are no such mails.", as_json=as_json)

@@ -11,7 +11,7 @@ import click
 import sqlalchemy as sa
 
 from mailagent import services
-from mailagent.cli.printing import Commands, one_line, print_json, print_table
+from mailagent.cli.printing import AS_JSON, Commands, one_line, print_json, print_table
 from mailagent.domain.money import Money
 from mailagent.domain.refunds.labels import DECLINE_REASONS, MANAGER_REASONS, describe_policy
 from mailagent.domain.refunds.order import Order
@@ -49,7 +49,7 @@ def show_policy() -> None:
     help="Why the customer wants the money back.",
 )
 @click.option("--photos", type=click.IntRange(0), default=0, help="How many photos came along.")
-@click.option("--json", "as_json", is_flag=True, help="Print an object.")
+@AS_JSON
 def explain_policy(
     order_id: str, items: str | None, reason: str, photos: int, as_json: bool
 ) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -11,14 +11,30 @@ import click
 import sqlalchemy as sa
 from flask.cli import AppGroup
 
-LIMIT = click.IntRange(1, 100_000)
 AS_JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+
+
+def limit(order: str) -> Callable[[Any], Any]:
+    """Return the option --limit of a list in this order."""
+    return click.option(
+        "--limit",
+        type=click.IntRange(1, 100_000),
+        default=50,
+        show_default=True,
+        help=f"How many, {order}.",
+    )
+
+
+def columns(row: object, names: str) -> dict[str, Any]:
+    """Return these attributes of a row, by their names."""
+    return {name: getattr(row, name) for name in names.split()}
+
 
 _DEADLOCK, _SERIALIZATION_FAILURE = "40P01", "40001"
 
 
-class Commands(AppGroup):
-    """A group of commands that report a database error in one sentence, without a traceback."""
+class _TellsTrouble(click.Command):
+    """Refuses arguments that are not text, and reports a database error in one sentence."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         for argument in args:
@@ -34,6 +50,14 @@ class Commands(AppGroup):
             return super().invoke(ctx)
         except sa.exc.DBAPIError as problem:
             raise click.ClickException(explain(problem)) from None
+
+
+class Command(_TellsTrouble):
+    """A command that stands alone."""
+
+
+class Commands(_TellsTrouble, AppGroup):
+    """A group of commands."""
 
 
 def explain(problem: sa.exc.DBAPIError) -> str:
@@ -60,13 +84,14 @@ def instant(moment: datetime | None) -> str | None:
 
 
 def print_records(
-    records: Sequence[Mapping[str, Any]], columns: Sequence[str], nothing: str, *, as_json: bool
+    records: Sequence[Mapping[str, Any]], shown: str, nothing: str, *, as_json: bool
 ) -> None:
-    """Print records as JSON, or these columns of them as a table."""
+    """Print records as JSON, or the columns `shown` as a table."""
     if as_json:
         print_json(records)
     else:
-        print_table(columns, [[record[name] for name in columns] for record in records], nothing)
+        heads = shown.split()
+        print_table(heads, [[record[name] for name in heads] for record in records], nothing)
 
 
 def print_table(heads: Sequence[str], rows: Sequence[Sequence[object]], nothing: str) -> None:

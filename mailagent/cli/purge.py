@@ -5,16 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import click
-import sqlalchemy as sa
 from flask.cli import with_appcontext
 
 from mailagent import services
-from mailagent.cli.printing import explain
+from mailagent.cli.printing import Command
 from mailagent.store.mail import raw_mail
 from mailagent.store.privacy import retention
 
 
-@click.command("purge")
+@click.command("purge", cls=Command)
 @click.option("--dry-run", is_flag=True, help="Print what would be deleted and change nothing.")
 @with_appcontext
 def purge(dry_run: bool) -> None:
@@ -22,11 +21,8 @@ def purge(dry_run: bool) -> None:
 
     You may interrupt it, run it twice at once, and run it beside workers (docs/retention.md).
     """
-    try:
-        for number, what in _count() if dry_run else _purge():
-            click.echo(f"{number:8}  {what}")
-    except sa.exc.DBAPIError as problem:
-        raise click.ClickException(explain(problem)) from None
+    for number, what in _count() if dry_run else _purge():
+        click.echo(f"{number:8}  {what}")
     if dry_run:
         click.echo("Nothing was changed.")
 

@@ -12,9 +12,9 @@ from mailagent import services
 from mailagent.adapters import gateways
 from mailagent.cli.printing import (
     AS_JSON,
-    LIMIT,
     Commands,
-    instant,
+    columns,
+    limit,
     one_line,
     print_json,
     print_records,
@@ -42,68 +42,38 @@ def list_refunds(order_id: str | None, as_json: bool) -> None:
     with services.current().database.snapshot() as connection:
         found = store.list_all(connection, order_id)
         deciders = approvals.list_deciders(connection)
-    print_records(
-        [_record(refund, deciders.get(refund.refund_id)) for refund in found],
-        (
-            "refund_id",
-            "order_id",
-            "amount",
-            "currency",
-            "status",
-            "requested_at",
-            "decided_by",
-            "paid_at",
-        ),
-        "There are no refunds.",
-        as_json=as_json,
-    )
+    records = [_record(refund, deciders.get(refund.refund_id)) for refund in found]
+    shown = "refund_id order_id amount currency status requested_at decided_by paid_at"
+    print_records(records, shown, "There are no refunds.", as_json=as_json)
 
 
 def _record(refund: Refund, deciders: tuple[str, str | None] | None) -> dict[str, Any]:
     first, second = deciders or (None, None)
     return {
-        "refund_id": refund.refund_id,
-        "order_id": refund.order_id,
-        "conversation_id": refund.conversation_id,
+        **columns(refund, "refund_id order_id conversation_id"),
         "amount": refund.amount.decimal(),
         "currency": refund.amount.currency,
-        "item_ids": list(refund.item_ids),
-        "reason": refund.reason.value,
-        "status": refund.status.value,
-        "requested_at": instant(refund.requested_at),
-        "decided_by": refund.decided_by,
-        "decided_at": instant(refund.decided_at),
-        "note": refund.note,
-        "gateway": refund.gateway,
-        "gateway_reference": refund.gateway_reference,
-        "paid_at": instant(refund.paid_at),
-        "four_eyes": refund.four_eyes,
+        **columns(
+            refund,
+            "item_ids reason status requested_at decided_by decided_at note gateway gateway_reference"
+            " paid_at four_eyes",
+        ),
         "first_decided_by": first,
         "countersigned_by": second,
     }
 
 
 @refunds.command("events")
-@click.option("--limit", type=LIMIT, default=50, show_default=True, help="How many, newest first.")
+@limit("newest first")
 @AS_JSON
 def list_events(limit: int, as_json: bool) -> None:
     """List the payment gateway's webhook events, newest first, and what followed."""
     with services.current().database.snapshot() as connection:
         found = gateway_events.list_latest(connection, limit)
-    records = [
-        {
-            "event_id": row.event_id,
-            "gateway": row.gateway,
-            "kind": row.kind,
-            "outcome": row.outcome,
-            "occurred_at": instant(row.occurred_at),
-            "received_at": instant(row.received_at),
-        }
-        for row in found
-    ]
-    columns = ("event_id", "kind", "occurred_at", "outcome")
+    names = "event_id gateway kind outcome occurred_at received_at"
+    records = [columns(row, names) for row in found]
     nothing = "The payment gateway has sent no events."
-    print_records(records, columns, nothing, as_json=as_json)
+    print_records(records, "event_id kind occurred_at outcome", nothing, as_json=as_json)
 
 
 # --- reconciliation -------------------------------------------------------------------------------
@@ -204,11 +174,7 @@ def _print(found: list[Difference], outcomes: list[str | None], payments: int) -
 def _plain(difference: Difference, outcome: str | None) -> dict[str, Any]:
     theirs = difference.theirs
     return {
-        "kind": difference.kind.value,
-        "payment_id": difference.payment_id,
-        "order_id": difference.order_id,
-        "refund_id": difference.refund_id,
+        **columns(difference, "kind payment_id order_id refund_id sentence"),
         "gateway_reference": theirs.reference if theirs else None,
-        "sentence": difference.sentence,
         "recorded": outcome,
     }

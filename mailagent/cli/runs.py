@@ -11,9 +11,9 @@ from mailagent import services
 from mailagent.cli.actor import record_act
 from mailagent.cli.printing import (
     AS_JSON,
-    LIMIT,
     Commands,
-    instant,
+    columns,
+    limit,
     one_line,
     print_json,
     print_records,
@@ -31,13 +31,13 @@ runs = Commands("runs", help="Workflow runs.")
 @click.option("--status", type=click.Choice(STATUSES), help="Only runs in this state.")
 @click.option("--about", help="Only runs about this conversation, order, refund, mail or customer.")
 @AS_JSON
-@click.option("--limit", type=LIMIT, default=50, show_default=True, help="How many, newest first.")
+@limit("newest first")
 def list_runs(status: str | None, about: str | None, as_json: bool, limit: int) -> None:
     """List runs, newest first."""
     wanted = RunFilter(statuses=(status,) if status else (), about=about)
     found = services.current().workflow_client.runs.list_page(wanted, limit)
-    columns = ("run_id", "workflow", "status", "created_at", "error")
-    print_records([_record(run) for run in found], columns, "There are no runs.", as_json=as_json)
+    shown = "run_id workflow status created_at error"
+    print_records([_record(run) for run in found], shown, "There are no runs.", as_json=as_json)
 
 
 @runs.command("show")
@@ -130,26 +130,14 @@ def _tell(plan: ReplayPlan) -> list[str]:
 
 
 def _record(run: Run) -> dict[str, Any]:
+    names = (
+        "run_id workflow subject status created_at updated_at worker_id forked_from output error"
+    )
     return {
-        "run_id": run.run_id,
-        "workflow": run.workflow,
-        "subject": run.subject,
-        "status": run.status,
-        "created_at": instant(run.created_at),
-        "updated_at": instant(run.updated_at),
-        "worker_id": run.worker_id,
-        "forked_from": run.forked_from,
+        **columns(run, names),
         "attributes": dict(run.attributes),
-        "output": run.output,
-        "error": run.error,
         "steps": [
-            {
-                "step": step.number,
-                "name": step.name,
-                "output": step.output,
-                "error": step.error,
-                "started_at": instant(step.started_at),
-            }
+            {"step": step.number, **columns(step, "name output error started_at")}
             for step in run.steps
         ],
     }

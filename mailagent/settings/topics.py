@@ -31,6 +31,9 @@ from mailagent.settings import types
 from mailagent.telemetry import log_lines
 
 
+DEFAULT_DATABASE_URL = "sqlite:///mailagent.db"
+
+
 def _setting(
     description: str, default: object = None, *, name: str | None = None, shown: str | None = None
 ) -> Any:
@@ -70,7 +73,7 @@ class Process(Topic):
     )
     database_url: Annotated[str, PlainValidator(values.parse_database_url)] = _setting(
         "the database of the app and of DBOS; use `postgresql+psycopg://…` in production",
-        "sqlite:///mailagent.db",
+        DEFAULT_DATABASE_URL,
     )
     secret_keys: types.Texts = _setting(
         "signs links and encrypts second factors; to rotate keys, a comma-separated list, newest first",
