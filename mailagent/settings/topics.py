@@ -30,7 +30,6 @@ from mailagent.domain.shop import Retention, Waits
 from mailagent.settings import types
 from mailagent.telemetry import log_lines
 
-
 DEFAULT_DATABASE_URL = "sqlite:///mailagent.db"
 
 
