@@ -11,7 +11,7 @@ import signal
 import threading
 import time
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import httpx2
 import sqlalchemy as sa
@@ -33,13 +33,10 @@ from mailagent.demo import shop
 from mailagent.demo.fakes.openai import MODEL_NAME
 from mailagent.domain.money import Money
 from mailagent.engine.run import Run
+from mailagent.settings import Settings
 from mailagent.store import schema
 from mailagent.store.refunds import refunds
 from mailagent.web.guard import open_to_all
-
-if TYPE_CHECKING:  # pydantic loads with it
-    from mailagent.settings import Settings
-
 
 blueprint = Blueprint("demo", __name__, url_prefix="/demo", static_folder="static")
 

@@ -33,6 +33,15 @@ class FactMissing(Exception):
     """The app does not do something that the story promises; the text says what."""
 
 
+@dataclass(frozen=True, slots=True)
+class RefundRecord:
+    """The status of a refund, the amount of each payment made for it, and each decision with its author."""
+
+    status: str
+    ledger_minor: tuple[int, ...]
+    decisions: tuple[tuple[str, str], ...]
+
+
 class Story:
     """Writes mails, kills the app, opens links, and checks the outcome of each."""
 
@@ -46,7 +55,7 @@ class Story:
         self._crash_marker = folder / "crashed"
         self._providers = providers
         self._supervisor = supervisor
-        self._records = Records(folder / "mailagent.db")
+        self._database = folder / "mailagent.db"
         self._say = say
         self._timeout_seconds = 120.0 if providers.uses_real_model else 60.0
         # Keeps cookies, as the CSRF protection expects. Uses no proxy of the environment.
@@ -67,9 +76,6 @@ class Story:
         except httpx2.HTTPError as problem:
             raise FactMissing(f"the app answers ({problem})") from problem
 
-    def _title(self, title: str) -> None:
-        self._say(f"\n{title}")
-
     def _fact(self, fact: str, holds: bool) -> None:
         if not holds:
             raise FactMissing(fact)
@@ -87,7 +93,7 @@ class Story:
         return found
 
     def _small_refund(self) -> None:
-        self._title("A small refund: 49.99 USD, paid without asking a manager")
+        self._say("\nA small refund: 49.99 USD, paid without asking a manager")
         self._write(shop.SMALL_REFUND)
         refund = self._wait_for("the refund is in the ledger", lambda: self._paid(_KETTLE))
         self._wait_for_mail(_ADA, 2, "Ada got an answer and a receipt")
@@ -97,7 +103,7 @@ class Story:
         self._fact("no manager was asked", not self._sent(_MONA))
 
     def _expensive_refund(self) -> None:
-        self._title("An expensive refund: 1,499.00 USD, a manager has to decide")
+        self._say("\nAn expensive refund: 1,499.00 USD, a manager has to decide")
         self._write(shop.EXPENSIVE_REFUND)
         self._wait_for_mail(_MONA, 1, "a manager was asked by mail")
         self._wait_for_mail(_GRACE, 1, "Grace got a mail that a manager decides")
@@ -107,7 +113,7 @@ class Story:
         self._fact("nothing was paid", self._laptop().ledger_minor == ())
 
     def _crash_while_it_waits(self) -> None:
-        self._title("The app is killed while the refund waits (SIGKILL)")
+        self._say("\nThe app is killed while the refund waits (SIGKILL)")
         # The next process kills itself once: at the end of the step that pays, before DBOS has recorded
         # the step. The process after that runs the step again.
         self._supervisor.environment["MAILAGENT_CRASH_AT"] = "pay_refund:asked"
@@ -120,7 +126,7 @@ class Story:
         self._fact("the manager was not asked again", len(self._sent(_MONA)) == 1)
 
     def _manager_looks(self) -> str:
-        self._title("Mona opens the link twice: looking changes nothing")
+        self._say("\nMona opens the link twice: looking changes nothing")
         link = find_link(self._sent(_MONA)[0])
         if link is None:
             raise FactMissing("the manager's mail has a link to the approval page")
@@ -135,8 +141,8 @@ class Story:
         return link
 
     def _manager_approves(self, link: str) -> str:
-        self._title(
-            "Mona approves; the app is killed in the step that pays, before that step is recorded"
+        self._say(
+            "\nMona approves; the app is killed in the step that pays, before that step is recorded"
         )
         token = find_csrf_token(self._browser.get(link).text)
         if token is None:
@@ -154,7 +160,7 @@ class Story:
         return token
 
     def _second_click(self, link: str, token: str) -> None:
-        self._title("Mona clicks once more, and then on the other button")
+        self._say("\nMona clicks once more, and then on the other button")
         page = self._browser.get(link)
         self._fact("the page shows who decided", _says(page, _MONA) and _says(page, "approved"))
         late = self._decide(link, token, "reject")
@@ -166,10 +172,8 @@ class Story:
         return self._browser.post(link, data=fields, headers={"Referer": link})
 
     def _check_everything(self) -> None:
-        self._title("A last check of everything")
-        self._wait_for(
-            "everything is answered and sent", lambda: not self._records.has_unfinished_mail()
-        )
+        self._say("\nA last check of everything")
+        self._wait_for("everything is answered and sent", self._all_mail_is_done)
         time.sleep(1.5)  # a second mail or payment would arrive now
         count = {address: len(self._sent(address)) for address in _PEOPLE}
         self._fact(
@@ -177,21 +181,49 @@ class Story:
         )
         self._fact("the manager was asked once", count[_MONA] == 1)
         self._fact("no mail went out twice", self._no_mail_twice())
-        self._fact("two refunds, two payments", self._records.ledger_count() == 2)
+        payments = self._rows("SELECT count(*) FROM ledger_entries")
+        self._fact("two refunds, two payments", payments == [(2,)])
         self._fact("both refunds are paid", bool(self._paid(_KETTLE) and self._paid(_LAPTOP)))
 
     def _sent(self, address: str) -> list[SentMail]:
         return self._providers.mailboxes.sent(address)
 
     def _paid(self, order_id: str) -> RefundRecord | None:
-        refunds = self._records.refunds(order_id)
+        refunds = self._refunds(order_id)
         return refunds[0] if [refund.status for refund in refunds] == ["paid"] else None
 
     def _laptop(self) -> RefundRecord:
-        refunds = self._records.refunds(_LAPTOP)
+        refunds = self._refunds(_LAPTOP)
         if len(refunds) != 1:
             raise FactMissing(f"there is one refund of {_LAPTOP} (there are {len(refunds)})")
         return refunds[0]
+
+    def _refunds(self, order_id: str) -> list[RefundRecord]:
+        ledger = "SELECT amount_minor FROM ledger_entries WHERE refund_id = ?"
+        decisions = (
+            "SELECT decision, decided_by FROM decisions JOIN approvals USING (approval_id)"
+            " WHERE refund_id = ?"
+        )
+        return [
+            RefundRecord(
+                status,
+                tuple(amount for (amount,) in self._rows(ledger, refund_id)),
+                tuple(self._rows(decisions, refund_id)),
+            )
+            for refund_id, status in self._rows(
+                "SELECT refund_id, status FROM refunds WHERE order_id = ?", order_id
+            )
+        ]
+
+    def _all_mail_is_done(self) -> bool:
+        return not self._rows(
+            "SELECT 1 FROM inbound_mails WHERE status = 'unanswered'"
+            " UNION ALL SELECT 1 FROM outbound_mails WHERE status <> 'sent'"
+        )
+
+    def _rows(self, query: str, *values: str) -> list[tuple[Any, ...]]:
+        with closing(sqlite3.connect(self._database, timeout=10)) as connection:
+            return connection.execute(query, values).fetchall()
 
     def _process(self) -> int:
         """Return the process number of the app, as the app says it."""
@@ -252,60 +284,3 @@ def find_csrf_token(html: str) -> str | None:
 
 def _says(page: httpx2.Response, text: str) -> bool:
     return text.lower() in unescape(page.text).lower()
-
-
-# --- records --------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class RefundRecord:
-    """The status of a refund, the amount of each payment made for it, and each decision with its author."""
-
-    status: str
-    ledger_minor: tuple[int, ...]
-    decisions: tuple[tuple[str, str], ...]
-
-
-class Records:
-    """The rows of the app's database, read anew at each call."""
-
-    def __init__(self, database: Path) -> None:
-        self._database = database
-
-    def refunds(self, order_id: str) -> list[RefundRecord]:
-        """Return the refunds of one order, oldest first."""
-        refunds = self._rows(
-            "SELECT refund_id, status FROM refunds WHERE order_id = ? ORDER BY requested_at",
-            order_id,
-        )
-        ledger = "SELECT amount_minor FROM ledger_entries WHERE refund_id = ?"
-        decisions = (
-            "SELECT decision, decided_by FROM decisions JOIN approvals USING (approval_id)"
-            " WHERE refund_id = ?"
-        )
-        return [
-            RefundRecord(
-                status,
-                tuple(amount for (amount,) in self._rows(ledger, refund_id)),
-                tuple(self._rows(decisions, refund_id)),
-            )
-            for refund_id, status in refunds
-        ]
-
-    def ledger_count(self) -> int:
-        """Return how many payments there are in all."""
-        return int(self._rows("SELECT count(*) FROM ledger_entries")[0][0])
-
-    def has_unfinished_mail(self) -> bool:
-        """Return whether a mail is still to be answered or sent."""
-        query = (
-            "SELECT 1 FROM inbound_mails WHERE status = 'unanswered'"
-            " UNION ALL SELECT 1 FROM outbound_mails WHERE status <> 'sent'"
-        )
-        return bool(self._rows(query))
-
-    def _rows(self, query: str, *values: str) -> list[tuple[Any, ...]]:
-        # Not mode=ro: a reader of a WAL database must be able to create its shared-memory file.
-        with closing(sqlite3.connect(self._database, timeout=10)) as connection:
-            connection.execute("PRAGMA query_only = ON")
-            return connection.execute(query, values).fetchall()

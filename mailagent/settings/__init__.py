@@ -87,7 +87,7 @@ class Setting:
 
 
 def _list_settings() -> Iterator[Setting]:
-    for topic in reversed(Settings.__bases__):
+    for topic in topics.Topic.__subclasses__():
         for field in topic.model_fields.values():
             if field.description:
                 group = str(topic.__doc__).rstrip(".")

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import TYPE_CHECKING, Any
 
 from mailagent.telemetry import log_ids
@@ -15,7 +15,6 @@ from mailagent.telemetry import log_ids
 if TYPE_CHECKING:
     from opentelemetry.context import Context
     from opentelemetry.sdk.trace import TracerProvider
-    from opentelemetry.trace import Span, SpanKind
 
 NAME = "mailagent"
 STOP_SECONDS = 2.0
@@ -50,17 +49,10 @@ def stop() -> None:
         ending.join(STOP_SECONDS)
 
 
-@contextmanager
-def request(method: str, route: str) -> Iterator[None]:
+def request(method: str, route: str) -> AbstractContextManager[None]:
     """Make the span of a request. It has the route, not the path, which may contain the token of a link."""
-    if not _started:
-        yield
-        return
-    from opentelemetry.trace import SpanKind
-
     named = {"http.request.method": method, "http.route": route}
-    with _span(f"{method} {route}", SpanKind.SERVER, named):
-        yield
+    return _span(f"{method} {route}", "SERVER", named)
 
 
 def note_status(status: int) -> None:
@@ -74,16 +66,9 @@ def note_status(status: int) -> None:
             span.set_status(Status(StatusCode.ERROR))
 
 
-@contextmanager
-def call(provider: str, what: str) -> Iterator[None]:
+def call(provider: str, what: str) -> AbstractContextManager[None]:
     """Make the span of a call to a provider."""
-    if not _started:
-        yield
-        return
-    from opentelemetry.trace import SpanKind
-
-    with _span(f"{provider} {what}", SpanKind.CLIENT, {"peer.service": provider}):
-        yield
+    return _span(f"{provider} {what}", "CLIENT", {"peer.service": provider})
 
 
 @contextmanager
@@ -97,14 +82,14 @@ def wake_up(workflow: str, running: Mapping[str, str] | None = None) -> Iterator
     if not _started:
         yield {}
         return
-    from opentelemetry.trace import Link, SpanKind, get_current_span
+    from opentelemetry.trace import Link, get_current_span
     from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
     parent, links = None, []
     if running:
         parent = TraceContextTextMapPropagator().extract(dict(running))
         links = [Link(get_current_span().get_span_context())]
-    with _span(f"wake {workflow}", SpanKind.PRODUCER, {}, parent, links):
+    with _span(f"wake {workflow}", "PRODUCER", {}, parent, links):
         carried: dict[str, str] = {}
         TraceContextTextMapPropagator().inject(carried)
         yield carried
@@ -113,21 +98,30 @@ def wake_up(workflow: str, running: Mapping[str, str] | None = None) -> Iterator
 @contextmanager
 def _span(
     name: str,
-    kind: SpanKind,
+    kind: str,
     attributes: Mapping[str, Any],
     parent: Context | None = None,
     links: list[Any] | None = None,
-) -> Iterator[Span]:
-    tracer = _started[0].get_tracer(NAME)
-    with tracer.start_as_current_span(
-        name,
-        context=parent,
-        kind=kind,
-        attributes={**attributes, **_ids()},
-        links=links,
-        record_exception=False,  # an exception's text may quote a mail
-    ) as span:
-        yield span
+) -> Iterator[None]:
+    """Make a span of a `kind` of SpanKind, if tracing is on."""
+    if not _started:
+        yield
+        return
+    from opentelemetry.trace import SpanKind
+
+    with (
+        _started[0]
+        .get_tracer(NAME)
+        .start_as_current_span(
+            name,
+            context=parent,
+            kind=SpanKind[kind],
+            attributes={**attributes, **_ids()},
+            links=links,
+            record_exception=False,  # an exception's text may quote a mail
+        )
+    ):
+        yield
 
 
 def _ids() -> dict[str, str]:
