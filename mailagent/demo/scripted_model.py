@@ -12,17 +12,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from mailagent.domain.mail.language import find_language
 from mailagent.domain.refunds.refund import RefundReason
 
 _MAX_ORDERS = 3  # of one mail; each costs two turns
-PHRASES: dict[str, dict[str, str]] = tomllib.loads(
-    Path(__file__).with_name("phrases.toml").read_text("utf-8")
-)
-
-T = TypeVar("T")
+_WORDS = tomllib.loads(Path(__file__).with_suffix(".toml").read_text("utf-8"))
+PHRASES: dict[str, dict[str, str]] = _WORDS["phrases"]
 
 
 class Wish(StrEnum):
@@ -255,86 +252,9 @@ def _find(
 # --- reading a mail ------------------------------------------------------------------------------
 
 
-# The first row that matches wins: "you never sent it" before "it is broken".
-_REASONS: tuple[tuple[RefundReason, str], ...] = (
-    (
-        RefundReason.NOT_DELIVERED,
-        r"never (arrived|came|got|received)|not (arrived|been delivered)|did(n't| not) arrive"
-        r"|nie angekommen|nicht angekommen|jamais (arriv|reçu)|pas arriv|nunca llegó|no ha llegado",
-    ),
-    (
-        RefundReason.WRONG_ITEM,
-        r"\bwrong (item|one|size|colou?r|model|thing|product)"
-        r"|\b(sent|got|received|delivered)\b[^.!?]{0,30}\bwrong\b|falsche|mauvais|équivocad|equivocad",
-    ),
-    (
-        RefundReason.DAMAGED,
-        r"broke|damag|crack|defect|faulty|does(n't| not) work|stopped working|won't turn on|leak"
-        r"|kaputt|defekt|beschädigt|funktioniert nicht|cassé|abîmé|ne marche pas|en panne"
-        r"|\brot[oa]s?\b|dañad|no funciona|averiad",
-    ),
-    (
-        RefundReason.NOT_AS_DESCRIBED,
-        r"not (as|what) (described|advertised|shown|i expected|the picture)|nicht wie beschrieben"
-        r"|pas conforme|no es como",
-    ),
-    (
-        RefundReason.CHANGED_MIND,
-        r"changed my mind|do(n't| not) (like|need|want)|no longer (need|want)|too (small|big|large)"
-        r"|anders überlegt|gefällt mir nicht|brauche .{0,30}nicht mehr|zu (klein|groß)"
-        r"|changé d'avis|n'en ai plus besoin|ne me plaît pas|cambiado de (idea|opinión)"
-        r"|no me gusta|ya no (lo|la) necesito",
-    ),
-)
-
-# The first row that matches wins. A person is asked for only near a verb of speaking: "your manager
-# approved it" asks for nobody.
-_WISHES: tuple[tuple[Wish, str], ...] = (
-    (
-        Wish.PERSON,
-        r"\b(talk|speak|put me through|connect me)\b[^.!?]{0,60}"
-        r"\b(human|person|people|someone|manager|supervisor|agent)\b"
-        r"|\b(real|actual) (human|person)\b|\bhuman being\b"
-        r"|\b(sprechen|reden|verbinden)\b[^.!?]{0,60}\b(mensch|mitarbeiter|person|chef)"
-        r"|\b(mensch|mitarbeiter|person|chef)\w*[^.!?]{0,60}\b(sprechen|reden|verbinden)\b"
-        r"|\bparler\b[^.!?]{0,60}\b(humain|personne|quelqu|responsable)"
-        r"|\bhablar\b[^.!?]{0,60}\b(humano|persona|alguien|encargado|responsable)",
-    ),
-    (
-        Wish.WITHDRAW,
-        r"\bnever ?mind\b|\bforget (?:about )?(?:it|my (?:refund|request)|the (?:refund|request))\b"
-        r"|\b(?:withdraw|cancel|take back) (?:my|the) (?:refund|request)|\b(?:don't|do not|no longer)"
-        r" (?:want|need) (?:a|the|my) (?:refund|money)"
-        r"|\bhat sich erledigt\b|\bschon erledigt\b|\bvergessen sie (?:es|die|meine)\b"
-        r"|\b(?:ziehe|nehme)\b[^.!?]{0,60}\bzurück\b|\bkeine (?:erstattung|rückzahlung) mehr\b"
-        r"|\blaissez tomber\b|\boubliez\b|\bje (?:retire|renonce)\b|\bannulez ma demande\b"
-        r"|\bdéjelo\b|\bolvíde(?:lo|se)\b|\bretiro mi\b|\bya no (?:hace falta|quiero el reembolso)",
-    ),
-    (
-        Wish.REFUND,
-        r"\brefund|\bmoney back\b|\breturn (it|them|this|the|my)\b|\bsend (it|them) back\b|\breimburs"
-        r"|erstatt|\bgeld zurück|zurückgeben|zurückschicken|\brembours|\brendre\b|\breembols"
-        r"|\bdevol(v|uci)|\bdevuelv|\bdinero de vuelta",
-    ),
-    (
-        Wish.NEWS,
-        r"\bwhere('s| is| are)\b|\bwhen (will|do|does|is)\b|\bstatus\b|\btrack|\bany news\b|\bmy orders?\?"
-        r"|\bwo (ist|sind|bleibt)\b|\bwann\b|\boù (est|sont|en est)\b|\bquand\b"
-        r"|\bdónde\b|\bcuándo\b|\bestado\b",
-    ),
-    (Wish.REFUND, "|".join(pattern for _, pattern in _REASONS)),
-    (
-        Wish.YES,
-        r"^\W*(yes|yep|ja|jawohl|oui|sí|si)\b|\b(it is|it's|this is) (really )?me\b|\bi confirm\b"
-        r"|\bich bin es\b|\bbestätige\b|\bc'est (bien )?moi\b|\bje confirme\b|\bsoy yo\b|\bconfirmo\b",
-    ),
-    (Wish.THANKS, r"\bthank|\bcheers\b|\bdanke|\bvielen dank\b|\bmerci\b|\bgracias\b"),
-)
-
 _ORDER_ID = re.compile(r"\bw[\s-]?(\d{4,10})\b", re.IGNORECASE)
 _BARE_NUMBER = re.compile(
-    r"\b(?:order|bestellung|commande|pedido)\s*(?:no\.?|number|nr\.?|nummer|n°|número)?\s*[:#]?\s*"
-    r"(\d{4,10})\b",
+    r"\b(?:order|bestellung)\s*(?:no\.?|number|nr\.?|nummer)?\s*[:#]?\s*(\d{4,10})\b",
     re.IGNORECASE,
 )
 
@@ -353,18 +273,22 @@ def find_order_ids(text: str) -> tuple[str, ...]:
 
 
 def find_wish(text: str) -> Wish:
-    """Return what `text` asks for; asking for a person goes before everything else."""
-    return _first_match(_WISHES, text, Wish.UNCLEAR)
+    """Return what `text` asks for. Asking for a person goes before everything else."""
+    wish = Wish(_first_match("wishes", text, Wish.UNCLEAR))
+    if wish in (Wish.YES, Wish.THANKS, Wish.UNCLEAR) and pick_reason(text) != RefundReason.OTHER:
+        return Wish.REFUND
+    return wish
 
 
 def pick_reason(text: str) -> RefundReason:
     """Return why the customer wants the money back, as far as the words tell."""
-    return _first_match(_REASONS, text, RefundReason.OTHER)
+    return RefundReason(_first_match("reasons", text, RefundReason.OTHER))
 
 
-def _first_match(table: Iterable[tuple[T, str]], text: str, otherwise: T) -> T:
+def _first_match(table: str, text: str, otherwise: str) -> str:
     plain = text.lower().replace("’", "'")
-    return next((found for found, pattern in table if re.search(pattern, plain)), otherwise)
+    rows = _WORDS[table].items()
+    return next((name for name, found in rows if re.search("|".join(found), plain)), otherwise)
 
 
 def names_item(text: str, name: str) -> bool:

@@ -78,8 +78,6 @@ def play(case_text: str, outputs: Mapping[str, Any]) -> tuple[list[Call], str]:
         ("The kettle and the mugs of w-1001 never arrived", ["1", "2"], "not_delivered"),
         ("I changed my mind about order no. 1001, please refund the kettle", ["1"], "changed_mind"),
         ("Bestellung W1001 ist kaputt, bitte Geld zurück", ["1", "2"], "damaged"),
-        ("Ma commande W1001 est cassée, remboursement svp", ["1", "2"], "damaged"),
-        ("Mi pedido W1001 llegó roto, quiero un reembolso", ["1", "2"], "damaged"),
     ],
 )
 def test_it_looks_at_the_named_order_and_proposes_the_named_items(
@@ -195,8 +193,6 @@ def test_two_orders_in_one_letter_are_both_seen_to() -> None:
         "Let me talk to a human being, now!",
         "I want to speak with your manager about W1001. Refund it!",
         "Ich will mit einem Menschen sprechen",
-        "Je veux parler à une vraie personne",
-        "Quiero hablar con una persona",
     ],
 )
 def test_who_wants_a_person_gets_one(text: str) -> None:
@@ -280,8 +276,6 @@ def test_a_tool_that_fails_goes_to_a_person() -> None:
     [
         ("Hello, my kettle is broken", "en"),
         ("Guten Tag, mein Wasserkocher ist kaputt", "de"),
-        ("Bonjour, ma bouilloire est cassée", "fr"),
-        ("Hola, mi hervidor no funciona", "es"),
         ("W1001", "en"),
     ],
 )
@@ -313,7 +307,6 @@ def test_order_numbers_are_found_however_they_are_written(
         ("something is wrong", RefundReason.OTHER),
         ("not what I expected", RefundReason.NOT_AS_DESCRIBED),
         ("Der Mantel gefällt mir nicht", RefundReason.CHANGED_MIND),
-        ("nunca llegó", RefundReason.NOT_DELIVERED),
         ("please", RefundReason.OTHER),
     ],
 )
@@ -352,8 +345,6 @@ def test_a_call_without_its_output_is_refused() -> None:
         "I don't want a refund for W1001 any more",
         "Bestellung W1001: hat sich erledigt, danke!",
         "Ich ziehe meine Bitte um Rückzahlung für W1001 zurück.",
-        "Laissez tomber le remboursement de la commande W1001.",
-        "Olvídelo, ya no hace falta el reembolso de W1001.",
     ],
 )
 def test_never_mind_takes_the_request_back(text: str) -> None:
