@@ -14,8 +14,9 @@ import sys
 import threading
 from queue import SimpleQueue
 from types import FrameType
-from typing import Any, NoReturn
+from typing import Any
 
+import click
 from gunicorn.glogging import Logger
 
 # gunicorn binds 127.0.0.1:8000, or 0.0.0.0:$PORT if PORT is set, or what --bind says.
@@ -82,41 +83,26 @@ def on_starting(_server: Any) -> None:
 
     try:
         settings = load_settings(os.environ)
+        if settings.runs_workflows:
+            _wait_for_database(settings.database_url)
     except SettingsProblem as problem:
-        _refuse(str(problem))
-    if settings.runs_workflows:
-        _wait_for_database(settings.database_url)
+        sys.exit(str(problem))
+    except click.ClickException as problem:
+        sys.exit(problem.message)
 
 
 def _wait_for_database(url: str) -> None:
     # Imported here: gunicorn's parent process needs these modules in no other place.
-    import sqlalchemy as sa
-
-    from mailagent.cli.printing import explain
     from mailagent.cli.worker import catch_signals, wait_for_database
     from mailagent.store.database import open_database
-    from mailagent.store.migration import SchemaProblem
 
     database = open_database(url)
     signals = catch_signals()  # until the server installs its own handlers
     try:
-        if not wait_for_database(database, _say, signals):
+        if not wait_for_database(database, signals):
             sys.exit(0)
-    except SchemaProblem as problem:
-        _refuse(str(problem))
-    except sa.exc.DBAPIError as problem:
-        _refuse(explain(problem))
     finally:
         database.close()  # a connection must not be shared with a forked process
-
-
-def _say(message: str) -> None:
-    print(message, file=sys.stderr)  # noqa: T201 - there is no log yet
-
-
-def _refuse(why: str) -> NoReturn:
-    _say(why)
-    sys.exit(1)
 
 
 def post_worker_init(worker: Any) -> None:

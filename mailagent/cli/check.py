@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import click
 import sqlalchemy as sa
 from flask import current_app
@@ -17,14 +15,12 @@ from mailagent.domain.operations.circuit_breaker import tell_breaker
 from mailagent.domain.refunds.policy import Policy
 from mailagent.domain.shop import Shop
 from mailagent.engine.client import WorkflowClient
+from mailagent.settings import Settings
 from mailagent.store.clock import SKEW_WORTH_A_WORD, find_skew, tell_skew
 from mailagent.store.mail import outbound, suppressions
 from mailagent.store.migration import SchemaProblem, check_schema
 from mailagent.store.operations import circuit_breakers, incidents
 from mailagent.store.refunds import policies
-
-if TYPE_CHECKING:  # slow to import: pydantic
-    from mailagent.settings import Settings
 
 
 @click.command("check")
@@ -34,10 +30,13 @@ def check() -> None:
     settings: Settings = current_app.config["MAILAGENT"]
     problems, notes = _database_problems(), list[str]()
     if not problems:
-        problems = [*_version_problems(), *_wrong_clock(), *_outages()]
-        problems += _mail_problems(settings.shop)
-        notes = [*_suppressed_customers(settings.shop), *_renamed_policy(settings.policy)]
-        notes += [*_runs_of_other_versions(), *_open_breakers()]
+        problems = [*_version_problems(), *_wrong_clock()]
+        with services.current().database.snapshot() as connection:
+            problems += [*_outages(connection), *_mail_problems(connection, settings.shop)]
+            notes = _suppressed_customers(connection, settings.shop)
+            notes += _renamed_policy(connection, settings.policy)
+            notes += _open_breakers(connection)
+        notes += _runs_of_other_versions()
     notes += [*_late_deadlines(settings), *_webhook_hours(settings)]
     problems = [*_missing_keys(settings), *problems]
     for problem in problems:
@@ -110,25 +109,23 @@ def _wrong_clock() -> list[str]:
     return [tell_skew(skew)] if abs(skew) > SKEW_WORTH_A_WORD else []
 
 
-def _outages() -> list[str]:
+def _outages(connection: sa.Connection) -> list[str]:
     """Report providers that refuse our account. Operators get no mail if it is the mail provider."""
-    with services.current().database.snapshot() as connection:
-        return [
-            f"{each.text.title}, since {each.since:%Y-%m-%d %H:%M} UTC ({each.why}). {each.text.to_do}"
-            for each in incidents.list_open(connection)
-            if each.is_outage
-        ]
+    return [
+        f"{each.text.title}, since {each.since:%Y-%m-%d %H:%M} UTC ({each.why}). {each.text.to_do}"
+        for each in incidents.list_open(connection)
+        if each.is_outage
+    ]
 
 
-def _open_breakers() -> list[str]:
+def _open_breakers(connection: sa.Connection) -> list[str]:
     """Report providers that we do not call now. This ends by itself."""
-    live = services.current()
-    with live.database.snapshot() as connection:
-        found = circuit_breakers.list_open(connection)
-    return [tell_breaker(provider, each, live.now()) for provider, each in found.items()]
+    found = circuit_breakers.list_open(connection)
+    now = services.current().now()
+    return [tell_breaker(provider, each, now) for provider, each in found.items()]
 
 
-def _mail_problems(shop: Shop) -> list[str]:
+def _mail_problems(connection: sa.Connection, shop: Shop) -> list[str]:
     """Report managers, team members and operators whom our mail does not reach."""
     named = {
         "TEAM_EMAILS": shop.team_emails,
@@ -140,35 +137,31 @@ def _mail_problems(shop: Shop) -> list[str]:
         for address in shop.people
     }
     problems = []
-    with services.current().database.snapshot() as connection:
-        suppressed = suppressions.list_suppressed(connection)
-        for address, names in settings_of.items():
-            lost = outbound.count_lost_lately(connection, address)
-            if address in suppressed:
-                problems.append(
-                    f"nothing is sent to {address} ({names}): {suppressed[address]}; "
-                    "delete its row in suppressed_addresses when it works again"
-                )
-            elif lost:
-                which = f"the last {lost} mails" if lost > 1 else "the last mail"
-                problems.append(
-                    f"{which} to {address} ({names}) did not arrive: "
-                    "correct the setting or the mailbox"
-                )
+    suppressed = suppressions.list_suppressed(connection)
+    for address, names in settings_of.items():
+        lost = outbound.count_lost_lately(connection, address)
+        if address in suppressed:
+            problems.append(
+                f"nothing is sent to {address} ({names}): {suppressed[address]}; "
+                "delete its row in suppressed_addresses when it works again"
+            )
+        elif lost:
+            which = f"the last {lost} mails" if lost > 1 else "the last mail"
+            problems.append(
+                f"{which} to {address} ({names}) did not arrive: correct the setting or the mailbox"
+            )
     return problems
 
 
-def _suppressed_customers(shop: Shop) -> list[str]:
-    with services.current().database.snapshot() as connection:
-        count = len(set(suppressions.list_suppressed(connection)) - set(shop.people))
+def _suppressed_customers(connection: sa.Connection, shop: Shop) -> list[str]:
+    count = len(set(suppressions.list_suppressed(connection)) - set(shop.people))
     if not count:
         return []
     return [f"nothing is sent to customers' addresses that bounced or complained: {count} of them"]
 
 
-def _renamed_policy(policy: Policy) -> list[str]:
-    with services.current().database.snapshot() as connection:
-        version = policies.version_of(connection, policy)
+def _renamed_policy(connection: sa.Connection, policy: Policy) -> list[str]:
+    version = policies.version_of(connection, policy)
     if version == policy.version:
         return []
     return [

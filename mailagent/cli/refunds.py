@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 from flask import current_app
@@ -23,13 +23,11 @@ from mailagent.domain.money import Money
 from mailagent.domain.refunds.payment import ListingProblem
 from mailagent.domain.refunds.reconciliation import Difference, Kind, OurPart, compare
 from mailagent.domain.refunds.refund import Refund
+from mailagent.settings import Settings
 from mailagent.store.database import Row
 from mailagent.store.refunds import approvals, external_refunds, gateway_events
 from mailagent.store.refunds import refunds as store
 from mailagent.store.refunds.gateway_events import KNOWN
-
-if TYPE_CHECKING:  # slow to import: pydantic
-    from mailagent.settings import Settings
 
 refunds = Commands("refunds", help="Refunds: requested, decided, paid.")
 

@@ -7,7 +7,6 @@ import logging
 import os
 import signal
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, NoReturn
@@ -72,15 +71,7 @@ def worker(drain_seconds: int) -> None:
         )
     signals = catch_signals()
     _remove_beat_file(settings.worker_beat_file)
-    try:
-        reached = wait_for_database(
-            services.current().database, lambda message: click.echo(message, err=True), signals
-        )
-    except SchemaProblem as problem:
-        raise click.ClickException(str(problem)) from None
-    except sa.exc.DBAPIError as problem:
-        raise click.ClickException(explain(problem)) from None
-    if not reached:
+    if not wait_for_database(services.current().database, signals):
         return
     if settings.otlp_endpoint:
         spans.start(settings.otlp_endpoint, settings.role)
@@ -113,29 +104,29 @@ def catch_signals() -> SimpleQueue[int]:
     return signals
 
 
-def wait_for_database(
-    database: Database, say: Callable[[str], None], signals: SimpleQueue[int]
-) -> bool:
+def wait_for_database(database: Database, signals: SimpleQueue[int]) -> bool:
     """Return True once the database is reached and migrated; False if a signal comes first.
 
-    Retries for as long as the server is away. Raises SchemaProblem, and DBAPIError for an error that does not
-    pass by itself, such as a missing SQLite file.
+    Retries for as long as the server is away. Raises ClickException for what does not pass by itself, such as a
+    missing SQLite file or an old schema.
     """
     tries = 0
     while signals.empty():
         try:
             check_schema(database)
             return True
+        except SchemaProblem as problem:
+            raise click.ClickException(str(problem)) from None
         except sa.exc.DBAPIError as problem:
             if database.engine.dialect.name == "sqlite" or not is_outage(problem):
-                raise
+                raise click.ClickException(explain(problem)) from None
             if tries % TRIES_PER_MESSAGE == 0:
-                say(f"{explain(problem)} Waiting for it.")
+                click.echo(f"{explain(problem)} Waiting for it.", err=True)
         tries += 1
         with contextlib.suppress(Empty):
             signals.get(timeout=RETRY_SECONDS)
             break
-    say("Stopped before the database was reached.")
+    click.echo("Stopped before the database was reached.", err=True)
     return False
 
 
