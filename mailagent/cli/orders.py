@@ -11,7 +11,7 @@ import click
 
 from mailagent import services
 from mailagent.adapters.order_files.export import OrdersFileProblem
-from mailagent.adapters.order_files.files import OrdersFile, OrdersFormat, Reading, parse_orders
+from mailagent.adapters.order_files.files import OrdersFile, Reading, parse_orders
 from mailagent.cli.printing import Commands, print_json
 from mailagent.domain.money import Money
 from mailagent.domain.refunds.order import OrderProblem
@@ -26,12 +26,6 @@ orders = Commands("orders", help="The shop's orders.")
 
 @orders.command("import")
 @click.argument("file", type=click.File("rb"))
-@click.option(
-    "--format",
-    "format_name",
-    type=click.Choice([each.value for each in OrdersFormat]),
-    help="Format of FILE, if its first line does not show it.",
-)
 @click.option(
     "--timezone", "zone_name", help="Time zone of times without one, such as Europe/Berlin."
 )
@@ -48,7 +42,6 @@ orders = Commands("orders", help="The shop's orders.")
 )
 def import_orders(
     file: BinaryIO,
-    format_name: str | None,
     zone_name: str | None,
     days: int | None,
     ours_included: bool,
@@ -58,9 +51,7 @@ def import_orders(
     FILE is JSON, or a CSV export of Shopify or WooCommerce: see docs/orders.md.
     """
     now = services.current().now()
-    reading = Reading(
-        now, OrdersFormat(format_name) if format_name else None, _zone(zone_name), days
-    )
+    reading = Reading(now, _zone(zone_name), days)
     try:
         found = parse_orders(_read(file), reading)
         counts = _save(found, now, ours_included)

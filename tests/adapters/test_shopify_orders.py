@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mailagent.adapters.order_files.export import OrdersFileProblem
-from mailagent.adapters.order_files.files import OrdersFile, OrdersFormat, Reading, parse_orders
+from mailagent.adapters.order_files.files import OrdersFile, Reading, parse_orders
 from mailagent.adapters.order_files.record import render_order
 from mailagent.domain.refunds.order import Order, OrderStatus
 from tests.cast import ADA, NOW
@@ -239,7 +239,6 @@ def test_it_is_recognised_and_lines_are_counted_as_an_editor_does(change: Any) -
     data = change(export(noted, SECOND, free(Name="#1002")))
     # The header, then a row over three lines, then the second row of the first order.
     assert [line_no for line_no, _ in read(data).orders] == [2, 6]
-    assert read(data, format=OrdersFormat.SHOPIFY) == read(data)
 
 
 @pytest.mark.parametrize(

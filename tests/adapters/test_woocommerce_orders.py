@@ -10,7 +10,7 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from mailagent.adapters.order_files.export import OrdersFileProblem
-from mailagent.adapters.order_files.files import OrdersFile, OrdersFormat, Reading, parse_orders
+from mailagent.adapters.order_files.files import OrdersFile, Reading, parse_orders
 from mailagent.adapters.order_files.record import render_order
 from mailagent.domain.refunds.order import Order, OrderStatus
 from tests.cast import JUERGEN, NOW
@@ -186,7 +186,7 @@ def test_what_was_sent_without_a_date_is_counted_where_that_was_asked_for() -> N
 
 def test_an_order_without_a_mail_address_is_left_out() -> None:
     nobody = ORDER | {"order_id": "813", "billing_email": ""} | BOOK
-    file = read(export(ORDER | MUGS, ORDER | BOOK, nobody), format=OrdersFormat.WOOCOMMERCE)
+    file = read(export(ORDER | MUGS, ORDER | BOOK, nobody))
     assert (len(file.orders), file.left_out) == (1, (4,))
 
 

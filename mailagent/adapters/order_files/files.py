@@ -8,7 +8,6 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from enum import StrEnum
 from typing import Any
 from zoneinfo import ZoneInfo
 
@@ -24,25 +23,12 @@ from mailagent.adapters.order_files.shops import Shopify, WooCommerce
 from mailagent.domain.refunds.order import Order, OrderProblem, OrderStatus
 
 
-class OrdersFormat(StrEnum):
-    JSON_LINES = "jsonl"
-    SHOPIFY = "shopify"
-    WOOCOMMERCE = "woocommerce"
-
-
-_EXPORTS: Mapping[OrdersFormat, Export] = {
-    OrdersFormat.SHOPIFY: Shopify(),
-    OrdersFormat.WOOCOMMERCE: WooCommerce(),
-}
-
-
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """How a file is to be read. `format` None: by its first line. `zone`: of times that name none.
-    `delivered_after_days`: when what was sent counts as delivered; None if that is not known."""
+    """How to read a file. `zone` is that of times without one. A shipped order counts as delivered after
+    `delivered_after_days`; None if that is unknown."""
 
     now: datetime
-    format: OrdersFormat | None = None
     zone: ZoneInfo | None = None
     delivered_after_days: int | None = None
 
@@ -63,11 +49,11 @@ def parse_orders(data: bytes, reading: Reading) -> OrdersFile:
 
     Raises OrdersFileProblem for the first line that is not an order, or an order that comes twice.
     """
-    format = reading.format or _recognise(data)
-    if format is OrdersFormat.JSON_LINES:
+    if _is_json(data):
         file = OrdersFile(tuple(_parse_json(data)))
     else:
-        file = _parse_csv(decode_text(data), _EXPORTS[format], reading)
+        text = decode_text(data)
+        file = _parse_csv(text, _recognise(text), reading)
     seen: dict[str, int] = {}
     for line_no, order in file.orders:
         if order.order_id in seen:
@@ -78,13 +64,11 @@ def parse_orders(data: bytes, reading: Reading) -> OrdersFile:
     return file
 
 
-def _recognise(data: bytes) -> OrdersFormat:
-    if _is_json(data):
-        return OrdersFormat.JSON_LINES
-    names = header_of(decode_text(data))
-    for format, export in _EXPORTS.items():
-        if set(export.marks) <= set(names):
-            return format
+def _recognise(text: str) -> Export:
+    names = set(header_of(text))
+    for export in (Shopify(), WooCommerce()):
+        if names.issuperset(export.marks):
+            return export
     raise OrdersFileProblem(
         1,
         "is neither a JSON object nor the header of an export by Shopify or WooCommerce, with commas"
