@@ -47,7 +47,8 @@ def _setting(
 class Topic(BaseModel):
     """A group of settings. The docstring is its name in the reference."""
 
-    model_config = ConfigDict(frozen=True, alias_generator=str.upper)
+    # Validators are built for `Settings` alone, when it is first used.
+    model_config = ConfigDict(frozen=True, alias_generator=str.upper, defer_build=True)
 
 
 class Process(Topic):
