@@ -72,7 +72,7 @@ class MailProvider(Protocol):
         """Return the delivery events of a request. Raises ValueError if the body is not valid."""
 
 
-_providers: dict[str, MailProvider] = {SendGrid.name: SendGrid()}
+_providers: dict[str, MailProvider] = {}
 
 
 def register(provider: MailProvider) -> None:

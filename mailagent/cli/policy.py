@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import click
@@ -59,41 +58,14 @@ def explain_policy(
         if order is None:
             raise click.ClickException(f"there is no order {order_id}")
         try:
-            verdict = _judge(connection, order, _wanted(order, items), reason, photos)
+            record = _explain(connection, order, _wanted(order, items), reason, photos)
         except ItemsProblem as problem:
             look = f"flask orders show {shlex.quote(order_id)}"
             raise click.ClickException(f"{problem}. Look at it: {look}") from None
     if as_json:
-        print_json(_record(verdict))
+        print_json(record)
     else:
-        _print(verdict)
-
-
-@dataclass(frozen=True, slots=True)
-class _Verdict:
-    asked: Asked
-    facts: RefundFacts
-    rules: tuple[Weighed, ...]
-    decision: Decision
-    version: str
-
-
-def _judge(
-    connection: sa.Connection, order: Order, wanted: Sequence[WantedItem], reason: str, photos: int
-) -> _Verdict:
-    live, now = services.current(), services.current().now()
-    earlier = refunds.list_of_order(connection, order.order_id)
-    lines = price_lines(order, wanted, earlier)
-    shipping = shipping_of(order, lines, earlier)
-    asked = Asked(order, lines, shipping, RefundReason(reason), earlier)
-    facts = gather_facts(connection, asked, photos)
-    return _Verdict(
-        asked,
-        facts,
-        weigh(facts, live.policy, now),
-        decide(facts, live.policy, now),
-        policies.version_of(connection, live.policy),
-    )
+        _print(record)
 
 
 def _wanted(order: Order, items: str | None) -> list[WantedItem]:
@@ -114,33 +86,49 @@ def _item(text: str, on_order: Sequence[str]) -> WantedItem:
     return WantedItem(item_id, int(quantity))
 
 
-# --- printing -----------------------------------------------------------------------------------
+def _explain(
+    connection: sa.Connection, order: Order, wanted: Sequence[WantedItem], reason: str, photos: int
+) -> dict[str, Any]:
+    """Return the decision with all that it rests on."""
+    live, now = services.current(), services.current().now()
+    earlier = refunds.list_of_order(connection, order.order_id)
+    lines = price_lines(order, wanted, earlier)
+    shipping = shipping_of(order, lines, earlier)
+    asked = Asked(order, lines, shipping, RefundReason(reason), earlier)
+    facts = gather_facts(connection, asked, photos)
+    decision = decide(facts, live.policy, now)
+    of_order = {line.line_no: line for line in order.lines}
+    return {
+        "order_id": order.order_id,
+        "decision": _DECISIONS[type(decision)],
+        "reasons": [{"reason": each.value, "words": _words(each)} for each in _reasons(decision)],
+        "four_eyes": isinstance(decision, NeedsManager) and decision.four_eyes,
+        "amount": facts.amount.decimal(),
+        "currency": facts.amount.currency,
+        "lines": [
+            {
+                "line_no": each.line_no,
+                "item_id": of_order[each.line_no].item_id,
+                "name": of_order[each.line_no].name,
+                "quantity": each.quantity,
+                "unit_price": of_order[each.line_no].unit_price.decimal(),
+                "amount": each.amount.decimal(),
+            }
+            for each in lines
+        ],
+        "shipping": shipping.decimal(),
+        "worth": asked.worth.decimal(),
+        "how": _how(order, facts),
+        "rules": [
+            {"rule": each.outcome.value, "fact": each.fact, "outcome": _effect(each)}
+            for each in weigh(facts, live.policy, now)
+        ],
+        "facts": plain_facts(facts),
+        "policy_version": policies.version_of(connection, live.policy),
+    }
 
 
-def _print(verdict: _Verdict) -> None:
-    click.echo(f"Order {verdict.asked.order.order_id}: {_sentence(verdict)}")
-    for reason in _reasons(verdict.decision):
-        click.echo(f"  {_words(reason)}")
-    click.echo("\nThe amount")
-    print_table(("item", "name", "units", "unit price", "comes to"), _amounts(verdict), "nothing")
-    for sentence in _how(verdict):
-        click.echo(sentence)
-    click.echo("\nThe rules")
-    rows = [(each.outcome, each.fact, _effect(each)) for each in verdict.rules]
-    print_table(("rule", "here", "outcome"), rows, "none")
-    click.echo(f"\nPolicy version: {one_line(verdict.version)}")
-
-
-def _sentence(verdict: _Verdict) -> str:
-    match verdict.decision:
-        case Approved():
-            return f"{verdict.facts.amount} would be refunded without asking."
-        case NeedsManager(four_eyes=True):
-            return f"two managers would decide on {verdict.facts.amount}, one after the other."
-        case NeedsManager():
-            return f"a manager would decide on {verdict.facts.amount}."
-        case Declined():
-            return f"{verdict.facts.amount} would be declined."
+_DECISIONS = {Approved: "approved", NeedsManager: "needs_manager", Declined: "declined"}
 
 
 def _reasons(decision: Decision) -> tuple[DeclineReason | ManagerReason, ...]:
@@ -163,66 +151,50 @@ def _words(reason: DeclineReason | ManagerReason) -> str:
     return DECLINE_REASONS[reason] if isinstance(reason, DeclineReason) else MANAGER_REASONS[reason]
 
 
-def _amounts(verdict: _Verdict) -> list[tuple[object, ...]]:
-    by_number = {line.line_no: line for line in verdict.asked.order.lines}
-    rows: list[tuple[object, ...]] = [
-        (
-            by_number[each.line_no].item_id,
-            by_number[each.line_no].name,
-            each.quantity,
-            by_number[each.line_no].unit_price,
-            each.amount,
-        )
-        for each in verdict.asked.lines
-    ]
-    rows.append(("", "carriage", "", "", verdict.asked.shipping))
-    rows.append(("", "in all", "", "", verdict.asked.worth))
-    short = verdict.asked.worth - verdict.facts.amount
-    left = [("", "of which is left", "", "", verdict.facts.amount)] if short.minor else []
-    return [*rows, *left]
-
-
-def _how(verdict: _Verdict) -> list[str]:
-    """Say how the amount was computed: each unit is worth its share of what was paid."""
-    order = verdict.asked.order
-    listed = Money(sum(line.net_minor for line in order.lines), order.currency)
-    named = (
+def _how(order: Order, facts: RefundFacts) -> list[str]:
+    """Say how the amount was computed."""
+    parts = (
+        ("lines", sum(line.net_minor for line in order.lines)),
         ("discount", order.discount_minor),
         ("carriage", order.shipping_minor),
         ("tax on top", order.tax_minor),
     )
-    rest = [f"{what} {Money(minor, order.currency)}" for what, minor in named if minor]
+    told = ", ".join(f"{what} {Money(minor, order.currency)}" for what, minor in parts if minor)
     return [
-        f"The order: lines {', '.join([str(listed), *rest])}; paid {order.paid}.",
+        f"The order: {told}; paid {order.paid}.",
         "Each unit is worth its share of what was paid for the goods, less what went back before.",
-        f"Left of what was paid: {verdict.facts.remaining}.",
+        f"Left of what was paid: {facts.remaining}.",
     ]
 
 
-def _record(verdict: _Verdict) -> dict[str, Any]:
-    decision = {Approved: "approved", NeedsManager: "needs_manager", Declined: "declined"}
-    reasons = _reasons(verdict.decision)
-    return {
-        "order_id": verdict.asked.order.order_id,
-        "decision": decision[type(verdict.decision)],
-        "reasons": [{"reason": each.value, "words": _words(each)} for each in reasons],
-        "four_eyes": isinstance(verdict.decision, NeedsManager) and verdict.decision.four_eyes,
-        "amount": verdict.facts.amount.decimal(),
-        "currency": verdict.facts.amount.currency,
-        "lines": [
-            {
-                "line_no": each.line_no,
-                "item_id": fact.item_id,
-                "quantity": each.quantity,
-                "amount": each.amount.decimal(),
-            }
-            for each, fact in zip(verdict.asked.lines, verdict.facts.lines, strict=True)
-        ],
-        "shipping": verdict.asked.shipping.decimal(),
-        "rules": [
-            {"rule": each.outcome.value, "fact": each.fact, "outcome": _effect(each)}
-            for each in verdict.rules
-        ],
-        "facts": plain_facts(verdict.facts),
-        "policy_version": verdict.version,
-    }
+# --- printing -----------------------------------------------------------------------------------
+
+
+_HEADLINES = {
+    "approved": "{} would be refunded without asking.",
+    "needs_manager": "a manager would decide on {}.",
+    "declined": "{} would be declined.",
+}
+_TWO_MANAGERS = "two managers would decide on {}, one after the other."
+
+
+def _print(record: dict[str, Any]) -> None:
+    headline = _TWO_MANAGERS if record["four_eyes"] else _HEADLINES[record["decision"]]
+    amount = f"{record['amount']} {record['currency']}"
+    click.echo(f"Order {record['order_id']}: {headline.format(amount)}")
+    for each in record["reasons"]:
+        click.echo(f"  {each['words']}")
+    click.echo(f"\nThe amount in {record['currency']}")
+    names = ("item_id", "name", "quantity", "unit_price", "amount")
+    rows = [[line[name] for name in names] for line in record["lines"]]
+    rows.append(["", "carriage", "", "", record["shipping"]])
+    rows.append(["", "in all", "", "", record["worth"]])
+    if record["worth"] != record["amount"]:
+        rows.append(["", "that much is left", "", "", record["amount"]])
+    print_table(("item", "name", "units", "unit price", "comes to"), rows, "nothing")
+    for sentence in record["how"]:
+        click.echo(sentence)
+    click.echo("\nThe rules")
+    rules = [list(each.values()) for each in record["rules"]]
+    print_table(("rule", "here", "outcome"), rules, "none")
+    click.echo(f"\nPolicy version: {one_line(record['policy_version'])}")
