@@ -29,12 +29,11 @@ class OpenAIServer(LocalServer):
 
     def __init__(self, latency_seconds: float = 0.0, port: int = 0) -> None:
         self._latency_seconds = latency_seconds
-        super().__init__({"POST /v1/responses": self._create, "GET /v1/models": _models}, _no, port)
+        super().__init__({"POST /v1/responses": self._create}, _no, port)
 
     def _create(self, request: Request) -> Answer:
-        refusal = _key_missing(request)
-        if refusal:
-            return refusal
+        if not str(request.headers.get("Authorization", "")).startswith("Bearer "):
+            return _error(401, "You didn't provide an API key.")
         try:
             body = json.loads(request.body)
             turn = _turn(body)
@@ -42,17 +41,6 @@ class OpenAIServer(LocalServer):
             return _error(400, f"The demo's model cannot read this request: {problem}")
         time.sleep(self._latency_seconds)
         return Answer(200, answer_to(body, turn, request.body))
-
-
-def _key_missing(request: Request) -> Answer | None:
-    if not str(request.headers.get("Authorization", "")).startswith("Bearer "):
-        return _error(401, "You didn't provide an API key.")
-    return None
-
-
-def _models(request: Request) -> Answer:
-    model = {"id": MODEL_NAME, "object": "model", "created": 0, "owned_by": "mailagent-demo"}
-    return _key_missing(request) or Answer(200, {"object": "list", "data": [model]})
 
 
 def _no(request: Request) -> Answer:

@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import gzip
 import json
 import re
 import secrets
@@ -54,8 +53,7 @@ class SendGridServer(LocalServer):
             return _errors(413, [("", "The JSON payload you have included is too large.")])
         if request.headers.get_content_type() != "application/json":
             return _errors(415, [("", "Content-Type should be application/json.")])
-        is_packed = request.headers.get("Content-Encoding") == "gzip"
-        mail = _parse_mail(gzip.decompress(request.body) if is_packed else request.body)
+        mail = _parse_mail(request.body)
         if isinstance(mail, list):
             return _errors(400, mail)
         recorded = _recorded(mail)
