@@ -244,7 +244,9 @@ def test_what_happened_can_be_looked_at(shop: Harness) -> None:
     assert {run["status"] for run in runs} == {"SUCCESS"}
     run = next(run for run in runs if run["workflow"] == "refund")
     steps = json.loads(flask(shop, "runs", "show", run["run_id"], "--json").output)["steps"]
-    assert [step["name"] for step in steps] == [
+    # A receipt that waits for the answer before it adds steps of DBOS's own.
+    names = [step["name"] for step in steps if not step["name"].startswith("DBOS.")]
+    assert names == [
         "claim_refund",
         "pay_refund",
         "tell_customer",
