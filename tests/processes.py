@@ -5,19 +5,23 @@ from __future__ import annotations
 
 import contextlib
 import http.client
-import json
 import os
 import signal
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
 from pathlib import Path
-from typing import Any
+from typing import ParamSpec, TypeVar
 
 from mailagent.demo.process import ROOT
 from tests.harness import wait_until
 from tests.ports import choose_port
+
+P = ParamSpec("P")
+T = TypeVar("T")
 
 START_SECONDS = 60.0
 _STOP_SECONDS = 10.0
@@ -36,21 +40,10 @@ def base_environment() -> dict[str, str]:
     return {**kept, "NO_PROXY": local, "no_proxy": local, "PYTHONUNBUFFERED": "1"}
 
 
-def run_script(module: str, job: Mapping[str, Any]) -> Any:
-    """Run a module that reads a job as JSON and prints its result as JSON. Raises ProcessFailed."""
-    done = subprocess.run(
-        [sys.executable, "-m", module],
-        cwd=ROOT,
-        env=base_environment(),
-        input=json.dumps(job),
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    if done.returncode != 0:
-        end = "\n".join(done.stderr.splitlines()[-15:])
-        raise ProcessFailed(f"`{module}` ended ({done.returncode}):\n{end}")
-    return json.loads(done.stdout.splitlines()[-1])
+def in_a_process(call: Callable[P, T], *arguments: P.args, **named: P.kwargs) -> T:
+    """Call a function in a new process of its own, which has imported nothing but the function's module."""
+    with ProcessPoolExecutor(1, get_context("spawn")) as pool:
+        return pool.submit(call, *arguments, **named).result()
 
 
 class Process:
@@ -149,7 +142,7 @@ class Process:
 
 
 class Worker(Process):
-    """`flask worker`. `module`: a program that does the same and something more."""
+    """`flask worker`. `arguments`: a program that does the same and something more."""
 
     def __init__(
         self,

@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.programs.mutations.bugs import ROOT, Bug, load_bugs, plant
+from mailagent.app import ROOT
+from tests.programs.mutations.bugs import Bug, load_bugs, plant
 
 BUGS = load_bugs()
 

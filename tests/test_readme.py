@@ -13,7 +13,7 @@ from flask import Flask
 from mailagent import cli
 from mailagent.settings import SETTINGS
 from mailagent.workflows.steps.recording import CRASH_POINTS
-from tests.programs import crash_table, reference
+from tests.programs import proof, reference
 from tests.programs.crash_sweep.stories import (
     LEFT_OUT,
     STORIES,
@@ -112,7 +112,7 @@ def test_every_link_leads_somewhere(document: Path) -> None:
 
 
 def test_every_picture_is_shown_or_kept_by_the_script() -> None:
-    script = (ROOT / "tests" / "programs" / "screenshots.py").read_text("utf-8")
+    script = (ROOT / "tests" / "programs" / "screens.py").read_text("utf-8")
     shown = "".join(document.read_text("utf-8") for document in DOCUMENTS)
     for picture in (ROOT / "docs" / "pictures").iterdir():
         stem = re.sub(r"-(light|dark)$", "", picture.stem)
@@ -127,12 +127,12 @@ def test_the_console_has_the_version_of_dbos() -> None:
 
 def test_the_table_of_the_crash_sweep_has_every_step_and_post_and_none_that_broke() -> None:
     document = (ROOT / "docs" / "reliability.md").read_text("utf-8")
-    table = document.partition(crash_table.BEGIN)[2].partition(crash_table.END)[0]
+    table = proof.part_of(document, "crash sweep")
     swept = set(re.findall(r"^\| `([^`]+)` \|", table, re.MULTILINE))
     posts = {post for story in STORIES for post in story.posts}
     assert swept == (CRASH_POINTS.keys() - LEFT_OUT.keys()) | posts, (
         "sweep again: python -m tests.programs.crash_sweep --json FILE, "
-        "then python -m tests.programs.crash_table FILE"
+        "then the same with --table FILE"
     )
     assert not re.search("BROKEN|differs|not reached", table)
 

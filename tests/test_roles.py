@@ -6,9 +6,9 @@ from pathlib import Path
 
 from mailagent.demo.fakes.webhooks import WebhookKey
 from tests.databases import postgres_copy
-from tests.processes import base_environment
+from tests.processes import base_environment, in_a_process
 from tests.programs.bench.flows import QUESTION, prepare
-from tests.programs.bench.roles import look_at_web
+from tests.programs.bench.loaded import look
 
 
 def test_a_web_process_receives_mail_without_model_client_and_engine(
@@ -27,7 +27,7 @@ def test_a_web_process_receives_mail_without_model_client_and_engine(
             "OPENAI_API_KEY": "test",
             "SENDGRID_API_KEY": "test",
         }
-        loaded = look_at_web(environment, post)
-    assert loaded["statuses"] == [200, 200, 404, 200]
-    assert {"openai", "httpx2", "sendgrid"}.isdisjoint(loaded["modules"])
-    assert not loaded["engine"]
+        loaded = in_a_process(look, environment, post.body, post.headers)
+    assert loaded.statuses == [200, 200, 404, 200]
+    assert {"openai", "httpx2", "sendgrid"}.isdisjoint(loaded.modules)
+    assert not loaded.engine

@@ -11,7 +11,6 @@ import pytest
 from mailagent.domain.mail.conversation import HandOverReason
 from tests.cast import ADA, GRACE, MAX, MONA, TESS
 from tests.programs.soak.checker import find_damage
-from tests.programs.soak.damage import Damage
 from tests.programs.soak.evidence import (
     Arrived,
     Evidence,
@@ -21,7 +20,7 @@ from tests.programs.soak.evidence import (
     RefundRow,
     RunRow,
 )
-from tests.programs.soak.story import Click, End, Kind, Story, TakeOver, Written
+from tests.programs.soak.story import Click, Damage, End, Kind, Story, TakeOver, Written
 
 OVERDUE = HandOverReason.LEFT_UNANSWERED.value
 STRANGER = "mallory@evil.example"

@@ -2,16 +2,9 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Any
-from xml.etree import ElementTree
-
-import pytest
-
 from tests.programs.watched import board, page
 from tests.programs.watched.watching import EXPECTED
 
-SVG = "{http://www.w3.org/2000/svg}"
 PAGE = page.PAGE.read_text("utf-8")
 STALE = "run again: python -m tests.programs.watched --document"
 
@@ -31,23 +24,8 @@ def test_the_run_of_the_page_found_nothing_wrong() -> None:
     assert "\n- Nothing was wrong.\n" in PAGE
 
 
-@pytest.mark.parametrize("file", page.PICTURES, ids=lambda file: file.stem)
-def test_the_pictures_have_a_chart_for_each_panel_over_time(file: Path) -> None:
-    over_time = [each.title for each in board.targets() if each.kind == "timeseries"]
-    assert chart_titles(file.read_text("utf-8")) == list(dict.fromkeys(over_time)), STALE
-
-
 def test_alerts_that_are_expected_are_there() -> None:
     assert EXPECTED.keys() <= board.alerts().keys()
-
-
-def chart_titles(picture: str) -> list[str]:
-    root = ElementTree.fromstring(picture)
-    return [str(each.findtext(f"{SVG}title")) for each in root.findall(f"{SVG}g")]
-
-
-def answer(kind: str, result: Any) -> dict[str, Any]:
-    return {"status": "success", "data": {"resultType": kind, "result": result}}
 
 
 def test_every_alert_of_today_has_a_limit_to_leave_out() -> None:

@@ -1,7 +1,6 @@
-"""Every mail in every language, to look at: `python -m tests.programs.gallery FOLDER` writes it as
-HTML and text, with an index.html. `--pictures` also takes the pictures of docs/mails.md anew.
+"""Write every mail in every language as HTML and text: `python -m tests.programs.gallery FOLDER`.
 
-The pictures need Chromium on the PATH. Nothing here is a test; pytest does not collect it.
+`--pictures` also takes the pictures of docs/mails.md anew, which needs Chromium on the PATH.
 """
 
 from __future__ import annotations
@@ -19,8 +18,7 @@ from mailagent.adapters.templates.mail_samples import COMMON, FIRST_APPROVAL, TO
 from mailagent.adapters.templates.template_check import list_languages
 from mailagent.domain.money import Money
 
-LARGEST_BYTES = 400_000
-WIDTH = 1100
+WIDTH, TALLEST = 1100, 20_000
 
 STYLE = """
 body{margin:0;padding:24px;font:15px/1.4 sans-serif;background:Canvas;color:CanvasText;color-scheme:light dark}
@@ -233,11 +231,8 @@ def _page(title: str, body: str) -> str:
 
 
 def picture(sheets: Iterable[Path]) -> None:
-    """Take a picture of each sheet: all of what people of the shop get, some of what customers do.
-
-    Raises SystemExit when one is too large or Chromium is missing.
-    """
-    from tests.programs.screenshots import opened, save, studio
+    """Take a picture of each sheet: all of what people of the shop get, some of what customers do."""
+    from tests.programs.screens import opened, save, studio
 
     with studio() as (browser, _):
         for sheet in sheets:
@@ -246,7 +241,7 @@ def picture(sheets: Iterable[Path]) -> None:
                 if width != WIDTH:
                     page.add_style_tag(content=LESS)
                     page.evaluate(FIT)
-                save(page, sheet.stem, whole=True, largest_bytes=LARGEST_BYTES, palette=True)
+                save(page, sheet.stem, TALLEST)
 
 
 if __name__ == "__main__":

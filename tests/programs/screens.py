@@ -1,31 +1,50 @@
-"""The pictures of the console, and docs/screens.md that shows them: `python -m tests.programs.screens`
-takes them anew from a running demo, each page light and dark, on a phone and on a desk.
+"""Take the pictures of the demo, of approvals and of the console anew from a running demo, and write
+docs/screens.md that shows them: `python -m tests.programs.screens [NAME …]`.
 
-With names of pages, only those. Needs Chromium on the PATH. Nothing here is a test; pytest does not
-collect it.
+With names of the console's pages, only those. It needs Chromium on the PATH.
 """
 
 from __future__ import annotations
 
+import io
+import os
 import re
+import shutil
 import sys
+import tempfile
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
 
-from playwright.sync_api import Browser, StorageState
+import click
+import httpx2
+from PIL import Image
+from playwright.sync_api import Browser, Page, StorageState, sync_playwright
 
+from mailagent.app import ROOT
 from mailagent.demo import shop as demo_shop
 from mailagent.demo.fakes.providers import Providers
-from mailagent.demo.process import Supervisor
+from mailagent.demo.process import DemoFolder, Supervisor
+from mailagent.demo.show import find_port
+from mailagent.demo.story import find_link
 from tests.cast import GRACE, MAX, MONA, OLGA, TESS
 from tests.harness import wait_until
-from tests.programs.screenshots import PICTURES, demo_running, opened, save, studio, write
 
-LARGEST_BYTES = 100_000
+PICTURES = ROOT / "docs" / "pictures"
 DOCUMENT = PICTURES.parent / "screens.md"
+LARGEST_BYTES = 200_000
 
-# (how it is called, width, height, how much of it: a phone shows what fits, a desk the whole page)
-WINDOWS = (("phone", 390, 844), ("desktop", 1200, 800))
-TALLEST = 1500  # of a page that is longer, the beginning is shown
+DESKTOP = (1400, 860)
+PHONE = (390, 844)
+# Of the console: the name of a window and its size. A phone shows what fits, a desk the page down to here.
+WINDOWS = {"phone": PHONE, "desktop": (1200, 800)}
+TALLEST = 1500
+
+CHROMIUM = [
+    *("--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-sync"),
+    *("--disable-background-networking", "--disable-component-update"),
+    "--disable-lcd-text",  # coloured edges of letters take twice the space
+]
 
 # What is shown, in this order, and what to see on it.
 CAPTIONS: Mapping[str, tuple[str, str]] = {
@@ -57,18 +76,154 @@ CAPTIONS: Mapping[str, tuple[str, str]] = {
 }
 
 
-def main() -> None:
-    """Take every picture and write the document. Raises SystemExit when a picture is too large."""
-    with studio() as (browser, path), demo_running(path / "console") as (providers, supervisor):
+OPENING = """\
+# Screens
+
+Every page that people of the shop see, light or dark as the reader's own screen is.
+The pictures are taken from a running demo, by `python -m tests.programs.screens`.
+To try the pages, start `flask demo` and log in at `/ops` as olga@shop.example.
+Her mailbox is on the demo's page.
+
+## Approve
+
+From the link in the manager's mail, without a login and without JavaScript.
+"""
+
+
+@click.command()
+@click.argument("names", nargs=-1, type=click.Choice(list(CAPTIONS)))
+def main(names: tuple[str, ...]) -> None:
+    """Take every picture, or those of some pages of the console, and write docs/screens.md.
+
+    Exits with 1 if a picture is too large to be kept.
+    """
+    with studio() as (browser, path):
+        if not names:
+            picture_demo(browser, path / "demo")
+        picture_console(browser, path / "console", names or tuple(CAPTIONS))
+    DOCUMENT.write_text("\n".join([OPENING, *_sections()]) + "\n", "utf-8")
+
+
+def picture_console(browser: Browser, path: Path, names: tuple[str, ...]) -> None:
+    """Picture these pages in every window, light and dark."""
+    with demo_running(path) as (providers, supervisor):
         live_through(providers, supervisor)
         people = log_in(browser, providers)
         places = find_places(browser, people, providers.app_url)
         assert places.keys() == CAPTIONS.keys(), places
-        for name, url in places.items():
-            if name not in (sys.argv[1:] or CAPTIONS):
-                continue
-            picture(browser, None if name == "login" else people, name, url)
-    DOCUMENT.write_text(document(), "utf-8")
+        for name in names:
+            logged_in = None if name == "login" else people
+            for window, size in WINDOWS.items():
+                for scheme in ("light", "dark"):
+                    with opened(browser, places[name], size, scheme, logged_in) as page:
+                        save(page, f"{name}-{window}-{scheme}", TALLEST if window != "phone" else 0)
+
+
+@contextmanager
+def studio() -> Iterator[tuple[Browser, Path]]:
+    """Give a browser, and a folder for demos. Raises SystemExit without Chromium."""
+    os.environ["NO_PROXY"] = os.environ["no_proxy"] = "127.0.0.1,localhost"
+    os.environ.pop("OPENAI_API_KEY", None)  # the pictures show the scripted model
+    chromium = shutil.which("chromium")
+    if chromium is None:
+        sys.exit("Chromium is not on the PATH: install it (Debian: apt-get install chromium)")
+    with (
+        tempfile.TemporaryDirectory(prefix="mailagent-pictures-") as path,
+        sync_playwright() as playwright,
+    ):
+        browser = playwright.chromium.launch(executable_path=chromium, args=CHROMIUM)
+        yield browser, Path(path)
+        browser.close()
+
+
+def picture_demo(browser: Browser, path: Path) -> None:
+    """Picture the demo's page, and the approval that its expensive letter leads to."""
+    with demo_running(path) as (providers, _):
+        write(providers, demo_shop.SMALL_REFUND, mails_to="ada@example.com", count=2)
+        write(providers, demo_shop.EXPENSIVE_REFUND, mails_to=MONA, count=1)
+        link = find_link(providers.mailboxes.sent(MONA)[0]) or ""
+        for scheme in ("light", "dark"):
+            with opened(browser, link, PHONE, scheme, scale=2) as page:
+                save(page, f"approval-phone-{scheme}")
+            with opened(browser, link, DESKTOP, scheme) as page:
+                save(page, f"approval-desktop-{scheme}", TALLEST)
+            with opened(browser, f"{providers.app_url}/demo/", DESKTOP, scheme) as page:
+                page.get_by_role("button", name="Mona").click()
+                page.get_by_text("Refund $1,499.00?").first.wait_for()
+                page.frame_locator("iframe").get_by_text("Why you are asked").first.wait_for()
+                page.mouse.move(0, 0)
+                save(page, f"demo-{scheme}")
+
+
+@contextmanager
+def demo_running(path: Path) -> Iterator[tuple[Providers, Supervisor]]:
+    """Run the demo's app and providers in a folder of their own."""
+    folder, port = DemoFolder(path), find_port(0)
+    providers = Providers(folder, port, os.environ)
+    supervisor = Supervisor(folder, port, providers.environment(), print)
+    providers.start()
+    try:
+        supervisor.prepare()
+        supervisor.start()
+        yield providers, supervisor
+    finally:
+        supervisor.stop()
+        providers.stop()
+        folder.release()
+
+
+def write(providers: Providers, letter: demo_shop.ReadyMail, mails_to: str, count: int) -> None:
+    """Send a ready-made letter and wait for what it leads to."""
+    fields = {"from": letter.sender, "subject": letter.subject, "text": letter.text}
+    httpx2.post(f"{providers.sendgrid.url}/demo/letters", json=fields, trust_env=False)
+    boxes = providers.mailboxes
+    wait_until(lambda: len(boxes.sent(mails_to)) >= count, 30, f"{count} mails to {mails_to}")
+
+
+@contextmanager
+def opened(
+    browser: Browser,
+    url: str,
+    size: tuple[int, int],
+    scheme: str,
+    people: StorageState | None = None,
+    scale: int = 1,
+) -> Iterator[Page]:
+    """Open a page in a window of `size`, light or dark; `people`: who is logged in."""
+    context = browser.new_context(
+        viewport={"width": size[0], "height": size[1]},
+        device_scale_factor=scale,
+        color_scheme="dark" if scheme == "dark" else "light",
+        reduced_motion="reduce",
+        storage_state=people,
+    )
+    page = context.new_page()
+    page.goto(url)
+    page.wait_for_load_state("load")
+    try:
+        yield page
+    finally:
+        context.close()
+
+
+def save(page: Page, name: str, tallest: int = 0) -> None:
+    """Write what the window shows, or the whole page down to `tallest`, in 256 colours.
+
+    Raises SystemExit when the picture is too large to be kept.
+    """
+    size = page.viewport_size
+    assert size is not None
+    whole = page.evaluate("document.documentElement.scrollHeight")
+    height = min(whole, tallest) if tallest else size["height"]
+    clip = {"x": 0, "y": 0, "width": size["width"], "height": height}
+    data = page.screenshot(animations="disabled", full_page=bool(tallest), clip=clip)  # type: ignore[arg-type]  # its own TypedDict
+    path = PICTURES / f"{name}.png"
+    picture = Image.open(io.BytesIO(data)).convert("RGB").quantize(256)
+    picture.save(path, "PNG", optimize=True)
+    written = path.stat().st_size
+    print(f"{path.name}: {written // 1000} kB")
+    if written > LARGEST_BYTES:
+        sys.exit(f"{path.name} has {written} bytes; at most {LARGEST_BYTES} are kept")
 
 
 def live_through(providers: Providers, supervisor: Supervisor) -> None:
@@ -144,34 +299,6 @@ def find_places(browser: Browser, people: StorageState, url: str) -> dict[str, s
     return places
 
 
-def picture(browser: Browser, people: StorageState | None, name: str, url: str) -> None:
-    """Take a page in every window and scheme. Raises SystemExit for one that is too large."""
-    for window, width, height in WINDOWS:
-        for scheme in ("light", "dark"):
-            with opened(browser, url, (width, height), scheme, people) as page:
-                place, whole = f"{name}-{window}-{scheme}", window == "desktop"
-                save(page, place, whole, TALLEST, LARGEST_BYTES, palette=True)
-
-
-def document() -> str:
-    """Return docs/screens.md."""
-    return "\n".join([OPENING, *_sections()]) + "\n"
-
-
-OPENING = """\
-# Screens
-
-Every page that people of the shop see, light or dark as the reader's own screen is.
-The pictures are taken from a running demo, by `python -m tests.programs.screens` and \
-`python -m tests.programs.screenshots`.
-To try the pages, start `flask demo` and log in at `/ops` as olga@shop.example.
-Her mailbox is on the demo's page.
-
-## Approve
-
-From the link in the manager's mail, without a login and without JavaScript.
-"""
-
 APPROVALS = ("approval-phone", "approval-desktop")
 
 
@@ -183,7 +310,7 @@ def _sections() -> Iterator[str]:
         yield f"\n## {title}\n\n{words}\n"
         yield " ".join(
             shown(f"{name}-{window}", f"{title}, on a {window}", 220 if window == "phone" else 560)
-            for window, _, _ in WINDOWS
+            for window in WINDOWS
         )
 
 

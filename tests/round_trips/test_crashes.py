@@ -7,16 +7,20 @@ from __future__ import annotations
 
 import os
 import random
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from mailagent.workflows.steps.recording import CRASH_POINTS
 from tests.harness import open_shop
-from tests.programs.crash_sweep import STORIES, Point, declared_points, try_point
-from tests.programs.crash_sweep.nursery import Nursery
-from tests.programs.crash_sweep.stories import LEFT_OUT, POSTS_LEFT_OUT, find_unmade, find_unswept
+from tests.programs.crash_sweep.point import Point, declared_points, try_point
+from tests.programs.crash_sweep.stories import (
+    LEFT_OUT,
+    POSTS_LEFT_OUT,
+    STORIES,
+    find_unmade,
+    find_unswept,
+)
 
 SEED = int(os.environ.get("MAILAGENT_SWEEP_SEED", "1"))
 
@@ -58,19 +62,12 @@ def sampled(seed: int) -> dict[str, tuple[Point, str]]:
 SAMPLED = sampled(SEED)
 
 
-@pytest.fixture(scope="module")
-def nursery() -> Iterator[Nursery]:
-    opened = Nursery()
-    yield opened
-    opened.close()
-
-
 @pytest.mark.parametrize(
     ("point", "database_url"), SAMPLED.values(), indirect=["database_url"], ids=list(SAMPLED)
 )
-def test_the_promises_hold_after_a_crash(point: Point, database_url: str, nursery: Nursery) -> None:
+def test_the_promises_hold_after_a_crash(point: Point, database_url: str) -> None:
     print(f"seed {SEED}: {point}")  # noqa: T201 - says what was sampled
-    assert try_point(point, database_url, nursery), f"{point}: the process did not die there"
+    assert try_point(point, database_url), f"{point}: the process did not die there"
 
 
 def test_some_story_comes_to_every_step() -> None:

@@ -24,7 +24,7 @@ from mailagent.store.pagination import (
 )
 from tests.cast import MAX, MONA, NOW, TESS
 from tests.databases import postgres_copy
-from tests.programs.bench.console_fill import Size, fill
+from tests.programs.console.fill import Size, fill
 from tests.store.lost_mail import lose_mail
 
 LOST = Asked(Waiting.UNDELIVERED)

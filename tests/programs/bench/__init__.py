@@ -1,5 +1,4 @@
-"""What mail costs on PostgreSQL, and what waiting, many workers and a full database cost:
-`python -m tests.programs.bench`. See docs/benchmarks.md.
+"""What mail costs on PostgreSQL, and what waiting, many workers and a full database cost: docs/benchmarks.md.
 
-Never run by pytest, except with a handful of everything: figures depend on the machine.
+pytest runs it only with a handful of everything, because figures depend on the machine.
 """

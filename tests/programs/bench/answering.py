@@ -8,15 +8,13 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from tests.processes import ProcessFailed
-from tests.programs.bench.deciding import approve, approve_all
+from tests.processes import Process, ProcessFailed
+from tests.programs.bench.clients import Poster, approve, approve_all, post_all
 from tests.programs.bench.flows import APPROVED, QUESTION, REFUND, Flow, prepare
 from tests.programs.bench.ground import Ground
-from tests.programs.bench.meter import Meter, Used, between
-from tests.programs.bench.posting import Poster, post_all
+from tests.programs.bench.meter import Usage
 from tests.programs.bench.providers import PATIENCE_SECONDS, Counts
 from tests.programs.bench.records import Records, list_left, read_records
-from tests.programs.bench.table import Figures
 
 _LONGEST_PAUSE_SECONDS = 0.5
 FLOWS = (QUESTION, REFUND, APPROVED)
@@ -32,84 +30,52 @@ class Alone:
 
 @dataclass(frozen=True, slots=True)
 class Answered:
-    """`asks`: of the model, for each mail."""
+    """What all mails of one flow used. `requests`: calls of the model for each mail."""
 
-    figures: Figures
+    used: Usage
+    per_second: float
     alone: Alone
     requests: float
     records: Records
 
 
-@dataclass(frozen=True, slots=True)
-class Idle:
-    """What a second of waiting uses: queues are polled, the schedule is looked at."""
-
-    cpu_ms: float
-    transactions: float
-    database_ms: float
-
-
-Results = tuple[dict[str, Answered], Idle]
+Results = tuple[dict[str, Answered], Usage]
 
 
 def measure_mails(ground: Ground) -> Results:
-    """Measure each flow with everything in one process."""
-    with ground.database() as url, ground.stable.web(url, "all") as (app, webhook):
-        return _measure(ground, url, ground.meter(url, app), webhook, FLOWS)
+    """Measure each flow with everything in one process; return also what waiting uses."""
+    with ground.database() as url, ground.web(url, "all") as (app, webhook):
+        return _measure(ground, url, app, webhook, FLOWS)
 
 
 def measure_worker(ground: Ground) -> Results:
     """Measure what a worker does for a question, with the webhook in another process.
 
-    Of the transactions those of the webhook are among them: PostgreSQL counts by database.
+    The webhook's transactions are counted, too: PostgreSQL counts by database.
     """
     with (
         ground.database() as url,
-        ground.stable.web(url, "web") as (_, webhook),
-        ground.stable.worker(url) as worker,
+        ground.web(url, "web") as (_, webhook),
+        ground.worker(url) as worker,
     ):
-        return _measure(ground, url, ground.meter(url, worker), webhook, (QUESTION,))
-
-
-@dataclass(frozen=True, slots=True)
-class _Load:
-    """Many mails of one flow at once. `began_at`, `ended_at`: as the rows' times are, in seconds."""
-
-    used: Used
-    per_second: float
-    requests: float
-    began_at: float
-    ended_at: float
+        return _measure(ground, url, worker, webhook, (QUESTION,))
 
 
 def _measure(
-    ground: Ground, database_url: str, meter: Meter, webhook: str, flows: Sequence[Flow]
+    ground: Ground, url: str, child: Process, webhook: str, flows: Sequence[Flow]
 ) -> Results:
-    alone = {flow: one_by_one(ground, database_url, webhook, flow) for flow in flows}
-    loads = {flow: _all_at_once(ground, database_url, meter, webhook, flow) for flow in flows}
-    before = meter.read()
-    time.sleep(max(load.used.seconds for load in loads.values()))
-    rest = between(before, meter.read())
-    answered = {
-        flow.name: Answered(
-            ground.figures(load.used.without(rest), alone[flow].whole_ms, load.per_second),
-            alone[flow],
-            load.requests,
-            read_records(database_url, load.began_at, load.ended_at),
-        )
-        for flow, load in loads.items()
-    }
-    return answered, Idle(
-        rest.cpu_seconds * 1000 / rest.seconds,
-        rest.transactions / rest.seconds,
-        rest.database_seconds * 1000 / rest.seconds,
-    )
+    alone = {flow: one_by_one(ground, url, webhook, flow) for flow in flows}
+    loads = [_all_at_once(ground, url, child, webhook, flow, alone[flow]) for flow in flows]
+    before = ground.read(url, child)
+    time.sleep(max(load.used.seconds for load in loads))
+    idle = ground.read(url, child).minus(before)
+    return {flow.name: load for flow, load in zip(flows, loads, strict=True)}, idle
 
 
-def one_by_one(ground: Ground, database_url: str, webhook: str, flow: Flow) -> Alone:
+def one_by_one(ground: Ground, url: str, webhook: str, flow: Flow) -> Alone:
     pauses = random.Random(1)
     whole_ms, after_200_ms = [], []
-    for post in prepare(flow, ground.alone, database_url, ground.stable.key):
+    for post in prepare(flow, ground.alone, url, ground.key):
         # Right after the last one each mail would wait for the next look at the queue equally long.
         time.sleep(pauses.uniform(0, _LONGEST_PAUSE_SECONDS))
         before, began = ground.providers.counts(), time.perf_counter()
@@ -125,32 +91,31 @@ def one_by_one(ground: Ground, database_url: str, webhook: str, flow: Flow) -> A
 
 
 def _all_at_once(
-    ground: Ground, database_url: str, meter: Meter, webhook: str, flow: Flow
-) -> _Load:
-    posts = prepare(flow, ground.mails, database_url, ground.stable.key)
-    before, counts, began_at = meter.read(), ground.providers.counts(), time.time()
+    ground: Ground, url: str, child: Process, webhook: str, flow: Flow, alone: Alone
+) -> Answered:
+    posts = prepare(flow, ground.mails, url, ground.key)
+    before, counts, began_at = ground.read(url, child), ground.providers.counts(), time.time()
     posted = post_all(webhook, posts)
     if flow.mails_before is not None:
-        wait_for_mails(ground, database_url, counts.mails + flow.mails_before * ground.mails)
+        wait_for_mails(ground, url, counts.mails + flow.mails_before * ground.mails)
         approve_all(webhook, ground.providers.list_links(counts.mails))
-    done = wait_for_mails(ground, database_url, counts.mails + flow.mails_back * ground.mails)
-    seconds = time.monotonic() - posted.began_at
-    ended_at = time.time()
-    return _Load(
-        used=between(before, meter.read()),
+    done = wait_for_mails(ground, url, counts.mails + flow.mails_back * ground.mails)
+    seconds, ended_at = time.monotonic() - posted.began_at, time.time()
+    return Answered(
+        used=ground.read(url, child).minus(before),
         per_second=ground.mails / seconds,
+        alone=alone,
         requests=(done.requests - counts.requests) / ground.mails,
-        began_at=began_at,
-        ended_at=ended_at,
+        records=read_records(url, began_at, ended_at),
     )
 
 
 def wait_for_mails(
-    ground: Ground, database_url: str, mails: int, patience_seconds: float = PATIENCE_SECONDS
+    ground: Ground, url: str, mails: int, patience_seconds: float = PATIENCE_SECONDS
 ) -> Counts:
-    """Wait until so many mails were sent. Raises ProcessFailed, with what is left, in vain."""
+    """Wait until so many mails were sent. Raises ProcessFailed, with what is left, if they are not."""
     try:
         return ground.providers.wait_for_mails(mails, patience_seconds)
     except ProcessFailed as failed:
-        left = "\n".join(list_left(database_url))
+        left = "\n".join(list_left(url))
         raise ProcessFailed(f"{failed}; not done:\n{left}") from failed

@@ -15,7 +15,7 @@ from mailagent.store.database import open_database
 from mailagent.store.refunds import order_import
 from tests.cast import big_order, order
 from tests.harness import letter
-from tests.programs.bench.posting import Post
+from tests.programs.bench.clients import Post
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,11 +1,11 @@
-"""Readings of what the measured programs have used so far, and the difference between two of them."""
+"""CPU, memory and transactions that programs and PostgreSQL use. Linux only: it reads /proc."""
 
 from __future__ import annotations
 
 import os
 import time
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import sqlalchemy as sa
@@ -13,127 +13,78 @@ import sqlalchemy as sa
 from tests.processes import Process
 
 # A backend of PostgreSQL that goes idle keeps its latest counts to itself for up to ten seconds
-# (PGSTAT_IDLE_INTERVAL in pgstat.c); nothing makes another session's backend tell them earlier.
+# (PGSTAT_IDLE_INTERVAL in pgstat.c); another session cannot make it tell them earlier.
 SETTLE_SECONDS = 11.0
+MB = 1024 * 1024
+_KB = 1024
+_PROC = Path("/proc")
+_TICKS = os.sysconf("SC_CLK_TCK")
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
-    at: float
-    cpu_seconds: float
-    transactions: int
-    database_seconds: float
-
-
-@dataclass(frozen=True, slots=True)
-class Used:
-    """What was used between two readings. `database_seconds`: CPU of PostgreSQL, its upkeep included."""
+class Usage:
+    """What was used so far, or between two readings. `database_seconds`: CPU of PostgreSQL."""
 
     seconds: float
     cpu_seconds: float
     transactions: float
     database_seconds: float
 
-    def without(self, idle: Used) -> Used:
-        """Return this without what as long a time of waiting uses."""
-        share = self.seconds / idle.seconds
-        return Used(
-            self.seconds,
-            self.cpu_seconds - idle.cpu_seconds * share,
-            self.transactions - idle.transactions * share,
-            self.database_seconds - idle.database_seconds * share,
+    def minus(self, other: Usage, times: float = 1.0) -> Usage:
+        return Usage(
+            self.seconds - other.seconds * times,
+            self.cpu_seconds - other.cpu_seconds * times,
+            self.transactions - other.transactions * times,
+            self.database_seconds - other.database_seconds * times,
         )
 
-
-def between(before: Reading, after: Reading) -> Used:
-    return Used(
-        after.at - before.at,
-        after.cpu_seconds - before.cpu_seconds,
-        after.transactions - before.transactions,
-        after.database_seconds - before.database_seconds,
-    )
+    def without(self, idle: Usage) -> Usage:
+        """Return this without what waiting uses in as long a time."""
+        return replace(self.minus(idle, self.seconds / idle.seconds), seconds=self.seconds)
 
 
-class Meter:
-    """Reads the CPU time of programs and of PostgreSQL, and the transactions of one database.
+def read_usage(server_url: str, database_url: str, children: Sequence[Process]) -> Usage:
+    """Return what these programs, PostgreSQL and one of its databases have used so far.
 
     Asks by way of `server_url`, another database, so that asking is not counted.
     """
-
-    def __init__(
-        self,
-        server_url: str,
-        database_url: str,
-        children: Sequence[Process],
-        settle_seconds: float,
-    ) -> None:
-        self._server_url = server_url
-        self._database = database_name(database_url)
-        self._children = children
-        self._settle_seconds = settle_seconds
-
-    def read(self) -> Reading:
-        """Wait until PostgreSQL's counts are whole, and read everything."""
-        time.sleep(self._settle_seconds)
-        for child in self._children:
-            child.check()
-        return Reading(
-            time.monotonic(),
-            sum(map(cpu_seconds, self._children)),
-            count_transactions(self._server_url, self._database),
-            database_seconds(self._server_url),
-        )
-
-
-def database_name(url: str) -> str:
-    return sa.make_url(url).database or ""
-
-
-def count_transactions(server_url: str, database: str) -> int:
-    """Return how many transactions a database has seen, those that only read among them.
-
-    A transaction that only read is mostly ended by a rollback: SQLAlchemy's way to give a connection
-    back.
-    """
+    for child in children:
+        child.check()
     engine = sa.create_engine(server_url, isolation_level="AUTOCOMMIT")
-    query = sa.text(
-        "SELECT xact_commit + xact_rollback FROM pg_stat_database WHERE datname = :database"
+    # A transaction that only read mostly ends by a rollback: SQLAlchemy gives connections back that way.
+    counted = sa.text(
+        "SELECT xact_commit + xact_rollback FROM pg_stat_database WHERE datname = :it"
     )
     with engine.connect() as connection:
-        counted = connection.scalar(query, {"database": database})
+        transactions = connection.scalar(counted, {"it": sa.make_url(database_url).database})
+        backend = connection.scalar(sa.text("SELECT pg_backend_pid()"))
+        database_seconds = _cpu_seconds_of_postgres(int(backend or 0))
     engine.dispose()
-    return int(counted or 0)
-
-
-def database_seconds(server_url: str) -> float:
-    """Return the CPU time of all processes of a PostgreSQL on this machine so far; 0 for one elsewhere."""
-    engine = sa.create_engine(server_url, isolation_level="AUTOCOMMIT")
-    with engine.connect() as connection:
-        backend = int(connection.scalar(sa.text("SELECT pg_backend_pid()")) or 0)
-        seconds = cpu_seconds_of_children(backend, "postgres")
-    engine.dispose()
-    return seconds
-
-
-# --- /proc ------------------------------------------------------------------------------------------
-
-_TICKS = os.sysconf("SC_CLK_TCK")
+    cpu = sum(map(cpu_seconds, children))
+    return Usage(time.monotonic(), cpu, float(transactions or 0), database_seconds)
 
 
 def cpu_seconds(process: Process) -> float:
     """Return the CPU time of a process and its children so far, ended ones included."""
-    return sum(_ticks(entry, process.pid) for entry in Path("/proc").iterdir()) / _TICKS
+    return sum(_ticks(_stat(entry)) for entry in _group(process)) / _TICKS
 
 
-def _ticks(entry: Path, group: int) -> int:
-    """Return the CPU ticks of a process if it belongs to `group`."""
-    fields = _stat(entry)
-    return sum(map(int, fields[11:15])) if fields and int(fields[2]) == group else 0
+def _cpu_seconds_of_postgres(backend: int) -> float:
+    """Return the CPU time of a server's processes so far, ended ones included; 0 for a server elsewhere."""
+    fields = _stat(_PROC / str(backend))
+    if not fields or (_PROC / str(backend) / "comm").read_text("utf-8").strip() != "postgres":
+        return 0.0
+    parent = fields[1]
+    family = [each for each in map(_stat, _PROC.iterdir()) if each and each[1] == parent]
+    return sum(map(_ticks, [*family, _stat(_PROC / parent)])) / _TICKS
+
+
+def _ticks(fields: Sequence[str]) -> int:
+    return sum(map(int, fields[11:15]))
 
 
 def _stat(entry: Path) -> list[str]:
-    """Return the fields of a process after its name: state, parent, group, … (proc_pid_stat(5)); none
-    when it has ended while we looked."""
+    """Return the fields of a process after its name: state, parent, … (proc_pid_stat(5)); none if it ended."""
     if not entry.name.isdigit():
         return []
     try:
@@ -143,13 +94,52 @@ def _stat(entry: Path) -> list[str]:
         return []
 
 
-def cpu_seconds_of_children(one: int, name: str) -> float:
-    """Return the CPU time of the parent of process `one` and of all its children, ended ones included; 0
-    if there is no such process here, or it is not called `name`."""
-    proc = Path("/proc")
-    fields = _stat(proc / str(one))
-    if not fields or (proc / str(one) / "comm").read_text("utf-8").strip() != name:
-        return 0.0
-    parent = fields[1]
-    family = [each for each in map(_stat, proc.iterdir()) if each and each[1] == parent]
-    return sum(sum(map(int, each[11:15])) for each in [*family, _stat(proc / parent)]) / _TICKS
+def _group(child: Process) -> Iterator[Path]:
+    for entry in _PROC.iterdir():
+        try:
+            if entry.name.isdigit() and os.getpgid(int(entry.name)) == child.pid:
+                yield entry
+        except ProcessLookupError:
+            continue  # it ended while we looked
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """In bytes, all processes of a program together.
+
+    `pss`: each shared page is divided among the processes that share it: what the program costs the machine.
+    `rss`: shared pages counted once for each process; `largest_rss`: of the process that holds most.
+    `peak_rss`: the most that each process ever held.
+    """
+
+    pss: int
+    rss: int
+    largest_rss: int
+    peak_rss: int
+    threads: int
+    processes: int
+
+
+def read_memory(child: Process) -> Memory:
+    """Read what a program holds now (proc_pid_smaps(5), proc_pid_status(5))."""
+    found = [(_sizes(entry / "smaps_rollup"), _sizes(entry / "status")) for entry in _group(child)]
+    return Memory(
+        pss=sum(rollup.get("Pss", 0) for rollup, _ in found),
+        rss=sum(rollup.get("Rss", 0) for rollup, _ in found),
+        largest_rss=max((rollup.get("Rss", 0) for rollup, _ in found), default=0),
+        peak_rss=sum(status.get("VmHWM", 0) for _, status in found),
+        threads=sum(status.get("Threads", 0) for _, status in found),
+        processes=len(found),
+    )
+
+
+def _sizes(file: Path) -> dict[str, int]:
+    """Return the numbers of a file by their names; those in kB as bytes."""
+    try:
+        lines = [line.split() for line in file.read_text("utf-8", "replace").splitlines()]
+    except (FileNotFoundError, ProcessLookupError):
+        return {}  # it ended while we looked
+    numbers = [words for words in lines if len(words) >= 2 and words[1].isdigit()]
+    return {
+        words[0].rstrip(":"): int(words[1]) * (_KB if words[-1] == "kB" else 1) for words in numbers
+    }

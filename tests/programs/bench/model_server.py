@@ -16,9 +16,9 @@ _HEAD_LIMIT_BYTES = 64 * 1024
 
 
 class ModelServer:
-    """Speaks the Responses API. `latency_seconds`: how long each answer takes, to be changed at any time.
+    """Speaks the Responses API. `latency_seconds`: how long each answer takes; it may be changed at any time.
 
-    `asks`, `seconds`: how many answers there were, and the time they took; `most_at_once`: how many were
+    `requests`, `seconds`: how many answers there were, and the time they took; `most_at_once`: how many were
     waited for at the same moment.
     """
 

@@ -1,7 +1,7 @@
-"""The local OpenAI and SendGrid in a process of their own, so that their CPU is nobody else's.
+"""The local OpenAI and SendGrid in a process of their own, so that their CPU is not counted.
 
-They answer without latency, unless the model is told otherwise. `python -m tests.programs.bench.providers FILE`
-serves them; a third port tells how many mails were taken and how long the model thought.
+They answer without latency unless the model is told otherwise. A third port tells how many mails were taken and
+how long the model thought.
 """
 
 from __future__ import annotations
@@ -29,8 +29,7 @@ PATIENCE_SECONDS = 300.0
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """`most_at_once`: how many asks of the model were under way at the same moment, since its latency was
-    set."""
+    """`most_at_once`: how many calls of the model were under way at once since its latency was set."""
 
     mails: int
     requests: int

@@ -6,7 +6,7 @@ from __future__ import annotations
 import sqlalchemy as sa
 
 from mailagent.store.database import open_database
-from tests.programs.bench.console_fill import Size, fill
+from tests.programs.console.fill import Size, fill
 
 # Where DBOS keeps what belongs to a run; all of them name the run in this column.
 _OF_A_RUN = ("workflow_status", "workflow_input", "workflow_output", "operation_outputs")

@@ -7,24 +7,23 @@ import json
 import statistics
 import time
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 
 import sqlalchemy as sa
 
 from mailagent.store.database import Database, open_database
-from tests.processes import Process, ProcessFailed
-from tests.programs.bench.deciding import approve
+from tests.processes import Process
+from tests.programs.bench.clients import approve
+from tests.programs.bench.fill import fill_waiting
 from tests.programs.bench.ground import Ground
-from tests.programs.bench.memory import Memory, read_memory
-from tests.programs.bench.told import Aim, Told, render_lines
-from tests.programs.bench.waiting_fill import fill_waiting
+from tests.programs.bench.measured import Aim, Measured, render_lines
+from tests.programs.bench.meter import Memory, read_memory
 
 _KB = 1024
-_LOOK_SECONDS = 0.02
-# The first ones load what is needed but once; they wait before memory is read for the first time.
+# The first ones make the worker load what it needs; they wait before memory is read for the first time.
 _FIRST = 20
-# For each refund, beside a fixed time; a slow machine must not be taken for a worker that hangs.
+# For each refund, beside a fixed time: a slow machine must not be taken for a worker that hangs.
 _PATIENCE_EACH_SECONDS = 0.3
 _PATIENCE_SECONDS = 120.0
 
@@ -38,112 +37,98 @@ class Waited:
     memory: Memory
     paid_seconds: list[float]
 
+    def paid(self) -> str:
+        seconds = self.paid_seconds
+        return f"{statistics.median(seconds):.2f} s in the median, {max(seconds):.2f} s at most"
 
+
+@dataclass(frozen=True)
 class _Watch:
     """Sees how many runs of a worker wait, and how many refunds are paid."""
 
-    def __init__(self, file: Path, database: Database, patience_seconds: float) -> None:
-        self.file = file
-        self._database = database
-        self._patience_seconds = patience_seconds
+    file: Path
+    database: Database
+    patience_seconds: float
 
-    def wait_until_waiting(self, worker: Process, count: int) -> None:
-        self._wait(worker, lambda: self._waiting(worker) >= count, f"{count} runs that wait")
+    def wait_until(self, worker: Process, count: Callable[[Process], int], least: int) -> None:
+        worker.wait_until(lambda: count(worker) >= least, self.patience_seconds)
 
-    def wait_until_paid(self, worker: Process, count: int) -> None:
-        self._wait(worker, lambda: self.count_paid() >= count, f"{count} refunds to be paid")
-
-    def _wait(self, worker: Process, over: Callable[[], bool], what: str) -> None:
-        deadline = time.monotonic() + self._patience_seconds
-        while not over():
-            worker.check()
-            if time.monotonic() > deadline:
-                raise ProcessFailed(f"waited {self._patience_seconds:g} s in vain for {what}")
-            time.sleep(_LOOK_SECONDS)
-
-    def _waiting(self, worker: Process) -> int:
+    def count_waiting(self, worker: Process) -> int:
         try:
             seen: dict[str, int] = json.loads(self.file.read_text("utf-8"))
         except FileNotFoundError:
             return 0
         return seen["waiting"] if seen["pid"] == worker.pid else 0  # else of the one before
 
-    def count_paid(self) -> int:
-        with self._database.snapshot() as connection:
+    def count_paid(self, _worker: Process) -> int:
+        with self.database.snapshot() as connection:
             paid = sa.text("SELECT count(*) FROM refunds WHERE status = 'paid'")
             return int(connection.scalar(paid) or 0)
 
 
-def measure(ground: Ground) -> Told:
+def measure(ground: Ground) -> Measured:
     count, decisions = ground.sizes.waiting, ground.sizes.decisions
-    with ground.database() as url, ground.stable.web(url, "web") as (_, webhook):
+    with ground.database() as url, ground.web(url, "web") as (_, webhook):
         database = open_database(url)
         patience = _PATIENCE_SECONDS + count * _PATIENCE_EACH_SECONDS
         watch = _Watch(ground.folder / "waiting.json", database, patience)
         sent = ground.providers.counts().mails
-        with ground.stable.worker(url, watch.file) as worker:
+        with ground.worker(url, watch.file) as worker:
             fill_waiting(url, _FIRST)
-            watch.wait_until_waiting(worker, _FIRST)
+            watch.wait_until(worker, watch.count_waiting, _FIRST)
             time.sleep(ground.sizes.idle_seconds)
             before = read_memory(worker)
             began = time.monotonic()
             fill_waiting(url, count)
-            watch.wait_until_waiting(worker, _FIRST + count)
+            watch.wait_until(worker, watch.count_waiting, _FIRST + count)
             seconds = time.monotonic() - began
             links = ground.providers.list_links(sent)
-            first = _waited(ground, watch, worker, seconds, (webhook, links[:decisions]))
+            first = _decide(ground, watch, worker, seconds, webhook, links[:decisions])
             began = time.monotonic()
             worker.kill()
-        with ground.stable.worker(url, watch.file) as worker:
-            watch.wait_until_waiting(worker, _FIRST + count - decisions)
+        with ground.worker(url, watch.file) as worker:
+            watch.wait_until(worker, watch.count_waiting, _FIRST + count - decisions)
             seconds = time.monotonic() - began
             rest = links[decisions : 2 * decisions]
-            again = _waited(ground, watch, worker, seconds, (webhook, rest))
+            again = _decide(ground, watch, worker, seconds, webhook, rest)
         database.close()
-    return _told(ground, before, first, again)
+    return _measured(count, before, first, again)
 
 
-def _waited(
+def _decide(
     ground: Ground,
     watch: _Watch,
     worker: Process,
     seconds: float,
-    clicks: tuple[str, list[str]],
+    webhook: str,
+    links: list[str],
 ) -> Waited:
     time.sleep(ground.sizes.idle_seconds)
     memory = read_memory(worker)
-    webhook, links = clicks
     paid_seconds = []
     for link in links:
-        paid = watch.count_paid()
+        paid = watch.count_paid(worker)
         pressed_at = approve(webhook, link)
-        watch.wait_until_paid(worker, paid + 1)
+        watch.wait_until(worker, watch.count_paid, paid + 1)
         paid_seconds.append(time.monotonic() - pressed_at)
     return Waited(seconds, memory, paid_seconds)
 
 
-def _told(ground: Ground, before: Memory, first: Waited, again: Waited) -> Told:
-    count = ground.sizes.waiting
+def _measured(count: int, before: Memory, first: Waited, again: Waited) -> Measured:
     held = [(each.memory.pss - before.pss) / _KB / count for each in (first, again)]
     threads = max(each.memory.threads for each in (first, again)) - before.threads
     slowest = max(first.paid_seconds + again.paid_seconds)
-    table = render_lines(
-        [
-            ("refunds that wait on one worker", f"{_FIRST} and {count:,} more"),
-            ("until all waited, their making and mails included", f"{first.seconds:.1f} s"),
-            (
-                "memory of each of these (PSS)",
-                f"{held[0]:.1f} KB; after the restart {held[1]:.1f} KB",
-            ),
-            (
-                "threads of the worker",
-                f"{before.threads} with {_FIRST} of them; {first.memory.threads} with all of them;"
-                f" {again.memory.threads} after the restart",
-            ),
-            ("from SIGKILL until all wait again", f"{again.seconds:.1f} s"),
-            ("from a click to paid", f"{_paid(first)}; after the restart {_paid(again)}"),
-        ]
-    )
+    table = {
+        "refunds that wait on one worker": f"{_FIRST} and {count:,} more",
+        "until all waited, their making and mails included": f"{first.seconds:.1f} s",
+        "memory of each of these (PSS)": (f"{held[0]:.1f} KB; after the restart {held[1]:.1f} KB"),
+        "threads of the worker": (
+            f"{before.threads} with {_FIRST} of them; {first.memory.threads} with all of them;"
+            f" {again.memory.threads} after the restart"
+        ),
+        "from SIGKILL until all wait again": f"{again.seconds:.1f} s",
+        "from a click to paid": f"{first.paid()}; after the restart {again.paid()}",
+    }
     aims = [
         Aim("memory of a waiting refund", max(held), 25, "KB"),
         # The engine's, which are no more with ten times as many: 64, and one for each conversation.
@@ -151,16 +136,4 @@ def _told(ground: Ground, before: Memory, first: Waited, again: Waited) -> Told:
         Aim("from SIGKILL until all wait again", again.seconds, 90, "s"),
         Aim("a decision is paid meanwhile, the slowest", slowest, 2, "s"),
     ]
-    figures = {
-        "waiting": count,
-        "before": asdict(before),
-        "first": asdict(first),
-        "again": asdict(again),
-        "kb_each": held,
-    }
-    return Told(table, figures, aims)
-
-
-def _paid(waited: Waited) -> str:
-    seconds = waited.paid_seconds
-    return f"{statistics.median(seconds):.2f} s in the median, {max(seconds):.2f} s at most"
+    return Measured(render_lines(table.items()), aims)

@@ -1,5 +1,8 @@
-"""`python -m tests.programs.crash_sweep`: sweep, print a line for each point and the counts, exit 1 if
-one is bad.
+"""Kill the app with SIGKILL at every point of every step and POST, on SQLite and PostgreSQL, and check the
+promises after each.
+
+Prints a line for each point, and the counts. Exits with 1 if a promise was broken, a point was not reached, a
+story differs from what it declares, no story comes to a step, or nothing was tried.
 """
 
 from __future__ import annotations
@@ -10,86 +13,100 @@ import sys
 import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
+from dataclasses import asdict, dataclass
 from functools import partial
-from pathlib import Path
 
 from tests.databases import Copy, copies
-from tests.programs.crash_sweep import report
-from tests.programs.crash_sweep.nursery import Nursery
+from tests.programs import proof
 from tests.programs.crash_sweep.point import Found, Point, find_points, try_point
-from tests.programs.crash_sweep.report import Result
+from tests.programs.crash_sweep.promises import CHECKS
 from tests.programs.crash_sweep.stories import LEFT_OUT, STORIES, find_unswept
 from tests.programs.crash_sweep.story import Story
-from tests.programs.run_record import this_run
+
+STORIES_NAMED = 3
+
+
+@dataclass(frozen=True)
+class Result:
+    """The outcome of a point: `held`, `not reached` or `BROKEN`. Without a `name` it is that of a story played
+    whole: `BROKEN`, or `differs` from what it declares, and its points are swept all the same."""
+
+    database: str
+    story: str
+    name: str
+    at: str
+    outcome: str
+    seconds: float
+    why: str = ""
+
+    def __str__(self) -> str:
+        where = f"{self.name}, {self.at}" if self.name else "played whole"
+        line = (
+            f"{self.database:10}  {self.outcome:11}  {self.seconds:5.1f} s  {self.story}: {where}"
+        )
+        return f"{line}\n{self.why}" if self.why else line
 
 
 def main() -> int:
-    """Sweep; exit with 1 if a promise was broken, a point not reached, a story differs from what it
-    declares, no story comes to a step, or nothing was tried."""
+    """Sweep as the command line says."""
     options = _parse_arguments()
+    if options.table:
+        proof.put_table("crash sweep", options.table, table)
+        return 0
     unswept = find_unswept()
     if unswept:
-        print(
-            f"no story comes to: {', '.join(sorted(unswept))}; write one, or leave it out with a reason"
-        )
+        print(f"no story comes to: {', '.join(sorted(unswept))}")
     for step, why in LEFT_OUT.items():
         print(f"left out: {step}, because {why}")
-    began, run = time.monotonic(), this_run()
-    nursery = Nursery()
+    began, run = time.monotonic(), proof.this_run()
     results: list[Result] = []
-    for kind in options.database or ("sqlite", "postgresql"):
+    for kind in options.database or proof.DATABASES:
         with copies(kind) as copy:
-            results += _sweep(kind, copy, nursery, options)
-    nursery.close()
-    if options.json:
-        report.write_json(options.json, results, run)
-    report.print_summary(results, options.seed, time.monotonic() - began)
-    if not report.are_any_tried(results):
-        print("nothing was tried: no point has such a name")
-        return 1
-    return 1 if unswept or any(result.is_bad for result in results) else 0
+            results += _sweep(kind, copy, options)
+    rows = [asdict(result) for result in results]
+    proof.write_results(options.json, rows, run)
+    print(f"\nseed {options.seed}, {time.monotonic() - began:.0f} seconds")
+    print(f"checked after each: {', '.join(CHECKS)}")
+    print(proof.count_points([row | run for row in rows]))
+    bad = [result for result in results if result.outcome != "held"]
+    for result in bad:
+        print(f"{result.outcome}: {result.database}, {result.story}: {result.name}, {result.at}")
+    tried = any(result.name for result in results)
+    return 0 if tried and not bad and not unswept else 1
 
 
 def _parse_arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        prog="python -m tests.programs.crash_sweep", description=__doc__
-    )
-    parser.add_argument("--sample", type=int, help="so many points of each database, by chance")
-    parser.add_argument("--only", default="", help="points whose name has this in it")
+    parser = proof.sweep_options("crash_sweep", __doc__)
     parser.add_argument(
         "--first-only",
         action="store_true",
-        help="not the second time, and so on, that a story comes to a point",
+        help="each point of a story once, however often it comes",
     )
     parser.add_argument("--jobs", type=int, default=3, help="points tried at the same time")
-    parser.add_argument("--seed", type=int, default=int(time.time()))
-    parser.add_argument("--database", choices=("sqlite", "postgresql"), action="append")
-    parser.add_argument("--json", type=Path, help="write the results here, too")
-    return parser.parse_args()  # fmt: skip
+    return parser.parse_args()
 
 
-def _sweep(
-    kind: str, copy: Copy, nursery: Nursery, options: argparse.Namespace
-) -> Iterator[Result]:
+def _sweep(kind: str, copy: Copy, options: argparse.Namespace) -> Iterator[Result]:
     with ThreadPoolExecutor(options.jobs) as jobs:
         wanted = []
-        for found in jobs.map(partial(_find, kind, copy, nursery), _stories(options.only)):
+        for found in jobs.map(partial(_find, kind, copy), _stories(options.only)):
             if isinstance(found, Result):
-                yield _told(found)
+                yield _printed(found)
                 continue
             if found.wrong:
-                yield _told(Result(kind, found.story.name, "", "", "differs", 0, found.wrong))
+                name = found.story.name
+                yield _printed(Result(kind, name, "", "", "differs", 0, found.wrong))
             wanted += [point for point in found.points if _is_wanted(point, options)]
         if options.sample:
             wanted = random.Random(options.seed).sample(wanted, min(options.sample, len(wanted)))
-        trying = [jobs.submit(_try, kind, copy, nursery, point) for point in wanted]
+        trying = [jobs.submit(_try, kind, copy, point) for point in wanted]
         for tried in as_completed(trying):
-            yield _told(tried.result())
+            yield _printed(tried.result())
 
 
 def _stories(only: str) -> Sequence[Story]:
-    """Return the stories that can have points of such a name: one that is named is played alone."""
-    named = [story for story in STORIES if only and only.split(":", maxsplit=1)[0] in story.name]
+    """Return the stories that can have points of such a name; a story that is named is played alone."""
+    named = [story for story in STORIES if only and only.partition(":")[0] in story.name]
     return named or STORIES
 
 
@@ -97,40 +114,63 @@ def _is_wanted(point: Point, options: argparse.Namespace) -> bool:
     return options.only in str(point) and (point.number == 1 or not options.first_only)
 
 
-def _find(kind: str, copy: Copy, nursery: Nursery, story: Story) -> Found | Result:
+def _find(kind: str, copy: Copy, story: Story) -> Found | Result:
     began = time.monotonic()
     try:
         with copy() as url:
-            return find_points(story, url, nursery)
+            return find_points(story, url)
     except Exception as problem:  # noqa: BLE001 - one story that cannot be played ends no sweep
         took = time.monotonic() - began
         return Result(kind, story.name, "", "", "BROKEN", took, _say(problem))
 
 
-def _try(kind: str, copy: Copy, nursery: Nursery, point: Point) -> Result:
+def _try(kind: str, copy: Copy, point: Point) -> Result:
     began, why = time.monotonic(), ""
     try:
-        held = _holds(copy, nursery, point) or _holds(copy, nursery, point)
-        outcome = "held" if held else "not reached"
+        # Time may keep a story from a point once, but not twice.
+        outcome = "held" if _holds(copy, point) or _holds(copy, point) else "not reached"
     except Exception as problem:  # noqa: BLE001 - a database that is gone is a point that did not hold
         outcome, why = "BROKEN", _say(problem)
     took = time.monotonic() - began
     return Result(kind, point.story.name, point.name, point.spot, outcome, took, why)
 
 
-def _holds(copy: Copy, nursery: Nursery, point: Point) -> bool:
-    """Try a point; say whether it was reached. Time may have kept a story from it once, not twice."""
+def _holds(copy: Copy, point: Point) -> bool:
     with copy() as url:
-        return try_point(point, url, nursery)
+        return try_point(point, url)
 
 
 def _say(problem: Exception) -> str:
     return str(problem) if isinstance(problem, AssertionError) else repr(problem)
 
 
-def _told(result: Result) -> Result:
+def _printed(result: Result) -> Result:
     print(result, flush=True)
     return result
+
+
+def table(rows: proof.Rows) -> str:
+    """Return a row for each step and POST: the stories that come to it, and on each database at how many points
+    the app was killed there. Anything but `held` is named."""
+    kinds = sorted({row["database"] for row in rows})
+    lines = [f"| killed in | stories | {' | '.join(kinds)} |", "|---" * (len(kinds) + 2) + "|"]
+    for name in sorted({row["name"] for row in rows}, key=lambda name: (" " in name, name)):
+        here = [row for row in rows if row["name"] == name]
+        cells = (
+            proof.count_outcomes(row for row in here if row["database"] == kind).removesuffix(
+                " held"
+            )
+            for kind in kinds
+        )
+        shown = f"`{name}`" if name else "a story, played whole"
+        lines.append(f"| {shown} | {_name_stories(here)} | {' | '.join(cells)} |")
+    return "\n".join([*lines, "", proof.count_points(rows)])
+
+
+def _name_stories(rows: proof.Rows) -> str:
+    names = sorted({row["story"] for row in rows})
+    more = len(names) - STORIES_NAMED
+    return ", ".join(names) if more <= 0 else f"{', '.join(names[:STORIES_NAMED])} and {more} more"
 
 
 if __name__ == "__main__":

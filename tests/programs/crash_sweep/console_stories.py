@@ -33,8 +33,6 @@ def _answered_by_a_person(shop: SweptShop) -> None:
     shop.wait_for_mails(TESS, 2)
     shop.wait_for_quiet()
     people.press(shop, TESS, page, f"{page}/give-back")
-    shop.wait_for_mails(ADA, 3)
-    shop.wait_for_quiet()
 
 
 def _pays_for_the_kettle(shop: SweptShop) -> None:

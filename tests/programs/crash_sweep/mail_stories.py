@@ -19,8 +19,6 @@ NO_LOOK = frozenset({"ask_model:looked"})  # the model asks for nothing
 
 def _requests(shop: SweptShop) -> None:
     shop.write(QUESTION)
-    shop.wait_for_mails(ADA)
-    shop.wait_for_quiet()
 
 
 def _people_take_over(shop: SweptShop) -> None:
@@ -33,20 +31,15 @@ def _people_take_over(shop: SweptShop) -> None:
     )  # fmt: skip
     shop.wait_for_mails(ADA, 2)
     shop.write("At what time?", to=told.reply_to)
-    shop.wait_for_mails(TESS, 2)
-    shop.wait_for_quiet()
 
 
 def _answer_is_a_draft(shop: SweptShop) -> None:
     shop.write(QUESTION)
     people.send_drafts(shop, ADA)
-    shop.wait_for_quiet()
 
 
 def _gets_a_discount(shop: SweptShop) -> None:
     shop.write("The kettle of order W1001 came late. Is there a discount for that?")
-    shop.wait_for_mails(ADA)
-    shop.wait_for_quiet()
 
 
 def _says_discount(
@@ -72,8 +65,6 @@ def _says_what_is_false(
 
 def _is_answered_falsely(shop: SweptShop) -> None:
     shop.write("I am happy with my kettle.")
-    shop.wait_for_mails(ADA)
-    shop.wait_for_quiet()
 
 
 def _writes_until_the_loop_guard_is_due(shop: SweptShop) -> None:
@@ -87,8 +78,6 @@ def _writes_until_the_loop_guard_is_due(shop: SweptShop) -> None:
 def _writes_once_too_often(shop: SweptShop) -> None:
     to = shop.mails_to(ADA)[-1].reply_to
     shop.write("Thank you, we will be in touch.", to=to)
-    shop.wait_for_mails(TESS)
-    shop.wait_for_quiet()
 
 
 def _taken_but_500(accept: Callable[[], Answer]) -> Answer:

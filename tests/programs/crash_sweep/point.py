@@ -12,15 +12,14 @@ from pathlib import Path
 
 from mailagent.demo.crash_point import AROUND_COMMIT, TRACE
 from mailagent.workflows.steps.recording import CRASH_POINTS
-from tests.programs.crash_sweep.nursery import Nursery
 from tests.programs.crash_sweep.promises import PromiseBroken, check
 from tests.programs.crash_sweep.shop import SweptShop
 from tests.programs.crash_sweep.stories import LEFT_OUT
-from tests.programs.crash_sweep.story import EVENTS, Story
+from tests.programs.crash_sweep.story import EVENTS, Story, fewest
 from tests.programs.crash_sweep.sweep_stories import HOUSEKEEPING, SWEEP
-from tests.programs.crash_sweep.what_is_left import describe
 
 LOG_SHOWN = 3000
+ROW_SHOWN = 300  # of a row: what steps returned has words of mails in it
 
 # How often a story comes to these is decided by time: how many reports of mails come together, how often
 # a wake-up wakes or a wait ends. So many visits are tried; of all else, every one.
@@ -72,12 +71,12 @@ class Found:
     wrong: str
 
 
-def find_points(story: Story, database_url: str, nursery: Nursery) -> Found:
+def find_points(story: Story, database_url: str) -> Found:
     """Return every point that a story comes to: it is played once, and nobody is killed.
 
     Raises PromiseBroken where the story itself, without a death, breaks a promise.
     """
-    with _swept(story, database_url, nursery, story) as shop:
+    with _swept(story, database_url, story) as shop:
         _play(shop, story, TRACE, shop.trace)
         return points_of(story, shop.trace.read_text().splitlines())
 
@@ -101,12 +100,12 @@ def points_of(story: Story, trace: Iterable[str]) -> Found:
     return Found(story, points, "; ".join(wrong))
 
 
-def try_point(point: Point, database_url: str, nursery: Nursery) -> bool:
+def try_point(point: Point, database_url: str) -> bool:
     """Crash at a point and check; return whether the process really died there.
 
     Raises PromiseBroken, or AssertionError when something never happened.
     """
-    with _swept(point.story, database_url, nursery, point) as shop:
+    with _swept(point.story, database_url, point) as shop:
         _play(shop, point.story, point.crash_at, shop.marker)
         return shop.marker.exists()
 
@@ -119,13 +118,16 @@ def _play(shop: SweptShop, story: Story, crash_at: str, marker: Path) -> None:
             shop.stop()
         shop.start(MAILAGENT_CRASH_AT=crash_at, MAILAGENT_CRASH_ONCE=str(marker))
         story.play(shop)
+        for person, count in story.mails.items():
+            shop.wait_for_mails(person, fewest(count))
+        shop.wait_for_quiet()
         check(shop, story)
 
 
 @contextmanager
-def _swept(story: Story, database_url: str, nursery: Nursery, what: object) -> Iterator[SweptShop]:
+def _swept(story: Story, database_url: str, what: object) -> Iterator[SweptShop]:
     folder = Path(tempfile.mkdtemp(prefix="mailagent-sweep-"))
-    shop = SweptShop(story, folder, database_url, nursery)
+    shop = SweptShop(story, folder, database_url)
     try:
         yield shop
     except AssertionError as problem:
@@ -135,3 +137,15 @@ def _swept(story: Story, database_url: str, nursery: Nursery, what: object) -> I
         ) from None
     finally:
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def describe(shop: SweptShop) -> str:
+    """Return the rows that may say what was waited for: the log of the app rarely does."""
+    lines = []
+    for table in (
+        *("conversations", "inbound_mails", "refunds", "refund_payments", "outbound_mails"),
+        *("breakers", "workers", f"{shop.dbos}workflow_status", f"{shop.dbos}operation_outputs"),
+    ):
+        found = shop.rows(f"SELECT * FROM {table}")
+        lines += [table, *(f"    {dict(row._mapping)}"[:ROW_SHOWN] for row in found)]
+    return "\n".join(lines)

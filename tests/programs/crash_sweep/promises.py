@@ -11,7 +11,7 @@ from mailagent.workflows.steps.recording import CRASH_POINTS
 from tests.cast import GRACE, MAX, MONA
 from tests.programs.crash_sweep import people
 from tests.programs.crash_sweep.shop import SweptShop
-from tests.programs.crash_sweep.story import Count, Story
+from tests.programs.crash_sweep.story import Story, fewest, most_of
 
 
 class PromiseBroken(AssertionError):
@@ -47,17 +47,13 @@ def _answered_once(shop: SweptShop, story: Story) -> None:
     assert not [each for each, count in got.items() if count > 1], f"a mail went out twice: {got}"
     for person in {mail.to for mail in shop.mailboxes.sent()} | story.mails.keys():
         subjects = [mail.subject for mail in shop.mails_to(person)]
-        least, most = _wanted(story.mails.get(person, 0))
+        least, most = fewest(story.mails.get(person, 0)), most_of(story.mails.get(person, 0))
         if person == GRACE and shop.traded:
             least, most = least + 1, most + 1
         assert least <= len(subjects) <= most, f"{person} got {subjects}, not {least} to {most}"
     for mail in shop.rows("SELECT * FROM inbound_mails WHERE kind = 'customer'"):
         told = mail.no_answer_reason if mail.status == "no_answer" else mail.answered_by in got
         assert told, f"{mail.mail_id} of {mail.from_address} is {mail.status}, without an answer"
-
-
-def _wanted(count: Count) -> tuple[int, int]:
-    return count if isinstance(count, tuple) else (count, count)
 
 
 def _paid_once(shop: SweptShop, story: Story) -> None:

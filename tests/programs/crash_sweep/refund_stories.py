@@ -20,8 +20,6 @@ PRESSED = WEBHOOKS | {"POST /approvals/<token>"}
 
 def _asks_for_the_kettle(shop: SweptShop) -> None:
     shop.write(KETTLE_WISH)
-    shop.wait_for_mails(ADA, 2)
-    shop.wait_for_quiet()
 
 
 def _told_by_stripe(shop: SweptShop) -> None:
@@ -33,8 +31,6 @@ def _told_by_stripe(shop: SweptShop) -> None:
     shop.wait(lambda: bool(_asked_of_stripe(shop)), "Stripe to be asked")
     shop.stripe.settle("succeeded")
     shop.wait(lambda: shop.post_stripe_event("refund.updated"), "the event to be taken")
-    shop.wait_for_mails(ADA, 2)
-    shop.wait_for_quiet()
 
 
 def _asked_of_stripe(shop: SweptShop) -> list[Any]:
@@ -44,30 +40,22 @@ def _asked_of_stripe(shop: SweptShop) -> list[Any]:
 def _approved(shop: SweptShop) -> None:
     shop.write(DESK_WISH)
     people.decide(shop, MONA, "approve")
-    shop.wait_for_mails(ADA, 2)
-    shop.wait_for_quiet()
 
 
 def _rejected(shop: SweptShop) -> None:
     shop.write(DESK_WISH)
     people.decide(shop, MONA, "reject")
-    shop.wait_for_mails(ADA, 2)
-    shop.wait_for_quiet()
 
 
 def _countersigned(shop: SweptShop) -> None:
     shop.write(DESK_WISH)
     people.decide(shop, MONA, "approve")
     people.decide(shop, MAX, "approve")
-    shop.wait_for_mails(ADA, 2)
-    shop.wait_for_quiet()
 
 
 def _approved_by_mail(shop: SweptShop) -> None:
     shop.write(DESK_WISH)
     people.decide_by_mail(shop, MONA, "Approve")
-    shop.wait_for_mails(ADA, 2)
-    shop.wait_for_quiet()
 
 
 def _withdrawn(shop: SweptShop) -> None:
@@ -75,14 +63,10 @@ def _withdrawn(shop: SweptShop) -> None:
     shop.wait_for_mails(MONA)
     shop.wait_for_mails(ADA)
     shop.write("Never mind, I do not want a refund for order W2001 any more.")
-    shop.wait_for_mails(ADA, 2)
-    shop.wait_for_quiet()
 
 
 def _left_to_expire(shop: SweptShop) -> None:
     shop.write(DESK_WISH)
-    shop.wait_for_mails(ADA, 2)
-    shop.wait_for_quiet()
 
 
 def _bounced(shop: SweptShop) -> None:
@@ -90,8 +74,6 @@ def _bounced(shop: SweptShop) -> None:
     asked = shop.wait_for_mails(MONA)[0]
     shop.wait(lambda: shop.post_event(asked, "bounce"), "the bounce to be taken")
     people.decide(shop, MAX, "approve")
-    shop.wait_for_mails(ADA, 2)
-    shop.wait_for_quiet()
 
 
 STORIES = (

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import json
 import threading
-import urllib.error
-import urllib.request
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import httpx2
 import sqlalchemy as sa
 
 from mailagent.demo.fakes.http_server import Answer, Request
@@ -25,7 +24,8 @@ from tests import stripe_server
 from tests.cast import ADA, GRACE, MAX, MONA, OLGA, TESS, big_order, order
 from tests.harness import Faults, FaultySendGrid, letter, shop_settings, wait_until
 from tests.ports import choose_port
-from tests.programs.crash_sweep.nursery import GrownApp, Nursery
+from tests.processes import base_environment
+from tests.programs.crash_sweep.starting import App
 from tests.stripe_server import StripeServer
 
 if TYPE_CHECKING:
@@ -66,8 +66,8 @@ class ScriptedOpenAI(OpenAIServer):
 class SweptShop:
     """A shop that a story is played in."""
 
-    def __init__(self, story: Story, folder: Path, database_url: str, nursery: Nursery) -> None:
-        self._story, self._folder, self._nursery = story, folder, nursery
+    def __init__(self, story: Story, folder: Path, database_url: str) -> None:
+        self._story, self._folder = story, folder
         self._database_url = database_url
         self.database: Database = open_database(database_url, pool_size=2)
         self.dbos = "" if self.database.engine.dialect.name == "sqlite" else "dbos."
@@ -84,7 +84,7 @@ class SweptShop:
             self.mailboxes, self.url, self._inbound, self.events_key
         )
         self.marker, self.trace, self.log = folder / "crashed", folder / "trace", folder / "app.log"
-        self._app: GrownApp | None = None
+        self._app: App | None = None
         self.traded = False
 
     @contextmanager
@@ -113,8 +113,7 @@ class SweptShop:
 
     def start(self, **changes: str) -> None:
         """Start the app with some settings changed."""
-        environment = self._environment() | changes
-        self._app = self._nursery.start(self._port, environment, self.log)
+        self._app = App(self._port, self._environment() | changes, self.log)
 
     def stop(self) -> None:
         """Kill the app, if one is there."""
@@ -132,9 +131,7 @@ class SweptShop:
             "STRIPE_API_BASE": self.stripe.url if self.stripe else "",
         }
         return {
-            "PATH": "/usr/bin:/bin",
-            "NO_PROXY": "127.0.0.1",
-            "no_proxy": "127.0.0.1",
+            **base_environment(),
             **shop_settings(
                 self._database_url,
                 self.openai.url,
@@ -199,12 +196,12 @@ class SweptShop:
 
     def _post(self, path: str, body: bytes, headers: Mapping[str, str]) -> bool:
         headers = {"Content-Type": "application/json", **headers}
-        request = urllib.request.Request(f"{self.url}{path}", body, headers)
         try:
-            with urllib.request.urlopen(request, timeout=10) as answer:
-                return bool(answer.status == 200)
-        except OSError:
+            with httpx2.Client(timeout=10, trust_env=False) as client:
+                answer = client.post(f"{self.url}{path}", content=body, headers=headers)
+        except httpx2.HTTPError:
             return False
+        return answer.status_code == 200
 
     # --- what is on record ------------------------------------------------------------------------
 

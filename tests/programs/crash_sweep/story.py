@@ -18,15 +18,22 @@ WEBHOOKS = frozenset({INBOUND, EVENTS})
 Script = Callable[[CustomerRequest, list[ToolResult], bool], Turn | None]
 
 
+def fewest(count: Count) -> int:
+    return count[0] if isinstance(count, tuple) else count
+
+
+def most_of(count: Count) -> int:
+    return count[1] if isinstance(count, tuple) else count
+
+
 @dataclass(frozen=True)
 class Story:
     """One story of a shop.
 
-    `prepare` is played first, by an app that nobody kills; `play` by the one that is killed, and again
-    from wherever the crash left it. `reaches` are the steps that `play` comes to, `posts` the rules of
-    the POSTs; `passes_by` are the points of those steps that it does not come to, as `<step>:<point>`,
-    because their effect was had before. `mails` counts what people get in all; `refunds` are the states
-    that refunds end in; `deciders` who decided on them.
+    `prepare` is played first, with an app that lives. Then `play`, with the app that is killed; afterwards all
+    `mails`, counted by person, have to come. `reaches` are the steps that `play` comes to, `posts` the rules of
+    its POSTs. `passes_by` are points of those steps, as `<step>:<point>`, that it does not come to: their
+    effect is there already. `refunds` are the states that refunds end in, `deciders` the people who decided.
     """
 
     name: str

@@ -5,11 +5,13 @@ The schedule wakes the sweep once a minute; these stories wake it themselves, ev
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import sqlalchemy as sa
+from dbos import DBOSClient, DBOSPortableJSONSerializer
 
 from mailagent import engine
 from mailagent.demo.fakes.http_server import Answer
@@ -17,22 +19,55 @@ from mailagent.demo.fakes.mailboxes import CustomerMailState
 from mailagent.domain.operations.circuit_breaker import Provider
 from mailagent.store import schema
 from mailagent.store.console import sessions
+from mailagent.store.ids import new_id
 from tests.cast import ADA, DESK_WISH, GRACE, JUERGEN, MALLORY, MONA, OLGA, TESS
 from tests.programs.crash_sweep import people
-from tests.programs.crash_sweep.notifications import ScheduledRuns
 from tests.programs.crash_sweep.shop import QUESTION, SweptShop
 from tests.programs.crash_sweep.story import EVENTS, Story, steps
 
+WAKE_PAUSE_SECONDS = 4.0
 PAUSE = timedelta(minutes=10)  # before OpenAI is asked again
-LONG_AGO = timedelta(
-    minutes=70
-)  # longer than the sweep leaves a row alone, or a budget parks a mail
+# Longer than the sweep leaves a row alone, or a budget throttles a mail.
+LONG_AGO = timedelta(minutes=70)
 
 SWEEP = steps(
     "report_failed_runs take_over_runs enqueue_mail enqueue_refunds enqueue_deliveries"
     " release_throttled_mail purge_raw_mail"
 )
 HOUSEKEEPING = steps("purge_short_lived purge_content purge_histories")
+
+
+class ScheduledRuns:
+    """Enqueues one scheduled workflow again and again, but never twice within a few seconds."""
+
+    def __init__(self, shop: SweptShop, workflow: str) -> None:
+        self._client = DBOSClient(
+            system_database_engine=shop.database.engine,
+            serializer=DBOSPortableJSONSerializer(),
+            application_name=engine.APPLICATION_NAME,
+            lazy=True,
+        )
+        self._workflow = workflow
+        self._last_at = 0.0
+
+    def enqueue(self) -> bool:
+        """Enqueue a run if the last one was a while ago; always True, so that a wait can go on with `and`."""
+        if time.monotonic() - self._last_at >= WAKE_PAUSE_SECONDS:
+            self._last_at = time.monotonic()
+            run_id = new_id(self._workflow)
+            self._client.enqueue(
+                {
+                    "workflow_name": self._workflow,
+                    "queue_name": engine.DELIVERIES,
+                    "workflow_id": run_id,
+                },
+                "now",
+                None,
+            )
+        return True
+
+    def close(self) -> None:
+        self._client.destroy()
 
 
 def _leave_everything(shop: SweptShop) -> None:
@@ -135,7 +170,6 @@ def _the_sweep_sees_to_everything(shop: SweptShop) -> None:
             lambda person=person, count=count: sweeps.enqueue() and _has(shop, person, count),  # type: ignore[misc]  # mypy cannot infer a lambda with defaults
             f"{count} mails to {person}",
         )
-    shop.wait_for_quiet()
     sweeps.close()
 
 
@@ -155,7 +189,6 @@ def _openai_is_away(shop: SweptShop) -> None:
     with shop.database.transaction() as connection:
         connection.execute(schema.breakers.update().values(_open_breaker(-PAUSE)))
     shop.wait(lambda: sweeps.enqueue() and _has(shop, ADA, 1), "the answer")
-    shop.wait_for_quiet()
     sweeps.close()
 
 

@@ -1,29 +1,26 @@
-"""The list of deliberate bugs, read from `bugs.toml`, and how one is put into a copy of the program."""
+"""The list of deliberate bugs, `bugs.toml`, and how one is put into a copy of the program."""
 
 from __future__ import annotations
 
 import tomllib
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-ROOT = Path(__file__).parents[3]
+from pydantic import BaseModel
+
 LIST = Path(__file__).with_name("bugs.toml")
 
 
-@dataclass(frozen=True, slots=True)
-class Edit:
-    """What stands in a file exactly once, and what is to stand there instead."""
+class Edit(BaseModel):
+    """Text that a file has exactly once, and what replaces it."""
 
     file: str
     find: str
     put: str
 
 
-@dataclass(frozen=True, slots=True)
-class Bug:
-    """A bug that somebody might make. `hurts`: whom and how, if nobody noticed; `tests`: the files, or
-    single tests, of which one must fail."""
+class Bug(BaseModel):
+    """A bug that somebody might make. `hurts`: what it would do if no test noticed. `tests`: files or single
+    tests, one of which must fail."""
 
     name: str
     promise: int
@@ -36,20 +33,9 @@ class BugMisplacedError(Exception):
     """A bug's text does not stand in its file exactly once: the list has to follow the code."""
 
 
-def load_bugs() -> tuple[Bug, ...]:
+def load_bugs() -> list[Bug]:
     """Return all bugs of the list, in its order."""
-    listed = tomllib.loads(LIST.read_text("utf-8"))["bug"]
-    return tuple(_bug(each) for each in listed)
-
-
-def _bug(entry: dict[str, Any]) -> Bug:
-    return Bug(
-        name=entry["name"],
-        promise=entry["promise"],
-        hurts=entry["hurts"],
-        edits=tuple(Edit(**edit) for edit in entry["edits"]),
-        tests=tuple(entry["tests"]),
-    )
+    return [Bug(**each) for each in tomllib.loads(LIST.read_text("utf-8"))["bug"]]
 
 
 def plant(bug: Bug, root: Path) -> None:

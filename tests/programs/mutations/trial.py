@@ -17,7 +17,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from threading import Lock
 
-from tests.programs.mutations.bugs import ROOT, Bug, BugMisplacedError, plant
+from mailagent.app import ROOT
+from tests.programs.mutations.bugs import Bug, BugMisplacedError, plant
 
 PATIENCE_SECONDS = 900
 _LEFT_OUT = shutil.ignore_patterns(

@@ -1,68 +1,62 @@
-"""Replay finished, failed and waiting runs from every step, in every way: `python -m
-tests.programs.replay_sweep`.
+"""Replay finished, failed and waiting runs from every step, in every way; check that nothing is paid or
+written twice and that links still work.
 
-Prints a line for each point at which a promise was broken, and the counts of each story; exits with
-1 if there was one, or a point that was not reached, or if nothing was replayed at all; and unless
-it is a sample, if a way was refused at every point.
+Prints each point at which a promise was broken, and the counts of each story. Exits with 1 if there was one,
+a point was not reached or nothing was replayed; in a whole sweep also if a way was refused at every point.
 """
 
 from __future__ import annotations
 
-import argparse
-import json
 import os
 import sys
-import time
 from concurrent.futures import ProcessPoolExecutor
 from functools import partial
 from multiprocessing import get_context
-from pathlib import Path
 
-from tests.programs.replay_sweep.one_database import Row, sweep
-from tests.programs.run_record import this_run
+from tests.programs import proof
+from tests.programs.replay_sweep.one_database import sweep_all
 
 
 def main() -> int:
-    """Sweep; exit as `exit_code` says."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--sample", type=int, help="only so many points of each story, by chance")
-    parser.add_argument("--only", default="", help="only points whose name has this in it")
-    parser.add_argument("--story", default="", help="only stories whose name has this in it")
-    parser.add_argument("--seed", type=int, default=int(time.time()))
-    parser.add_argument("--database", choices=("sqlite", "postgresql"), action="append")
-    parser.add_argument("--json", type=Path, help="write the results here, too")
-    options = parser.parse_args()
+    """Sweep as the command line says."""
+    options = proof.sweep_options("replay_sweep", __doc__).parse_args()
+    if options.table:
+        proof.put_table("replay sweep", options.table, table)
+        return 0
     # The SDKs would ask a proxy for servers of this machine, too.
     os.environ["NO_PROXY"] = os.environ["no_proxy"] = "127.0.0.1,localhost"
-    run = this_run()
-    kinds = options.database or ["sqlite", "postgresql"]
-    # Each in a process of its own: one has a core's worth of work for nearly all of its time.
+    run = proof.this_run()
+    kinds = options.database or proof.DATABASES
+    # Each in a process of its own: a sweep keeps one core busy.
     with ProcessPoolExecutor(len(kinds), get_context("spawn")) as processes:
-        rows = [row for part in processes.map(partial(sweep, options), kinds) for row in part]
-    print(f"\nseed {options.seed}")
-    if options.json:
-        options.json.write_text(json.dumps([row | run for row in rows], indent=1))
-    whole = not options.sample and not options.only
-    if whole:
-        for way in find_refused(rows):
-            print(f"refused at every point: {way}")
-    return exit_code(rows, whole)
+        rows = [row for part in processes.map(partial(sweep_all, options), kinds) for row in part]
+    proof.write_results(options.json, rows, run)
+    print(f"\nseed {options.seed}\n{proof.count_points([row | run for row in rows])}")
+    refused = [] if options.sample or options.only else find_refused(rows)
+    for way in refused:
+        print(f"refused at every point: {way}")
+    outcomes = {row["outcome"] for row in rows}
+    return 0 if "held" in outcomes <= {"held", "refused"} and not refused else 1
 
 
-def find_refused(rows: list[Row]) -> list[str]:
+def find_refused(rows: proof.Rows) -> list[str]:
     """Return the ways that were refused at every point of a database: they have shown nothing there."""
     refused = {(row["database"], row["way"]) for row in rows if row["outcome"] == "refused"}
     others = {(row["database"], row["way"]) for row in rows if row["outcome"] != "refused"}
     return [f"{kind}, {way}" for kind, way in sorted(refused - others)]
 
 
-def exit_code(rows: list[Row], whole: bool = False) -> int:
-    """Return 0 if points were replayed or refused, at least one of them replayed, and all held; where the
-    points of the stories are `whole`, not a sample, at least one in each way on each database."""
-    outcomes = {row["outcome"] for row in rows}
-    if "held" not in outcomes or not outcomes <= {"held", "refused"}:
-        return 1
-    return 1 if whole and find_refused(rows) else 0
+def table(rows: proof.Rows) -> str:
+    """Return a row for each story, a column for each way, and in each cell the outcomes on all databases."""
+    ways = list(dict.fromkeys(row["way"] for row in rows))
+    lines = [f"| story | {' | '.join(ways)} |", "|---" * (len(ways) + 1) + "|"]
+    for story in dict.fromkeys(row["story"] for row in rows):
+        cells = (
+            proof.count_outcomes(row for row in rows if (row["story"], row["way"]) == (story, way))
+            for way in ways
+        )
+        lines.append(f"| {story} | {' | '.join(cells)} |")
+    return "\n".join([*lines, "", proof.count_points(rows)])
 
 
 if __name__ == "__main__":

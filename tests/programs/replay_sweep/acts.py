@@ -80,13 +80,17 @@ def writes_first(text: str) -> Act:
 def run_fails(harness: Harness, customer: Customer) -> None:
     """Wait for the run of the customer's mail to fail."""
 
+    query = "SELECT run_id FROM inbound_mails WHERE from_address = :e"
+    (mail,) = harness.rows(query, e=customer.email)
+    _wait_until_failed(harness, mail.run_id)
+
+
+def _wait_until_failed(harness: Harness, run_id: str) -> None:
     def has_failed() -> bool:
-        query = "SELECT run_id FROM inbound_mails WHERE from_address = :e"
-        (mail,) = harness.rows(query, e=customer.email)
-        run = harness.live.workflow_client.runs.find_run(mail.run_id)
+        run = harness.live.workflow_client.runs.find_run(run_id)
         return run is not None and run.has_failed
 
-    _wait(has_failed, f"the run of {customer.email} to fail")
+    _wait(has_failed, f"run {run_id} to fail")
 
 
 def _forget_failures(harness: Harness) -> None:
@@ -133,7 +137,7 @@ def is_asked(harness: Harness, customer: Customer) -> None:
     request_of(harness, customer)
 
 
-def fails_when_rung(harness: Harness, customer: Customer) -> None:
+def fails_when_woken(harness: Harness, customer: Customer) -> None:
     """Enqueue the customer's refund, and wait for its run to fail."""
     query = "SELECT refund_id, run_id FROM refunds WHERE order_id = :o"
     (refund,) = harness.rows(query, o=customer.order_id)
@@ -141,12 +145,7 @@ def fails_when_rung(harness: Harness, customer: Customer) -> None:
         harness.live.workflow_client.queue.enqueue_refund(
             connection, refund.refund_id, refund.run_id
         )
-
-    def has_failed() -> bool:
-        run = harness.live.workflow_client.runs.find_run(refund.run_id)
-        return run is not None and run.has_failed
-
-    _wait(has_failed, f"the refund's run of {customer.email} to fail")
+    _wait_until_failed(harness, refund.run_id)
 
 
 def manager_says(decision: str) -> Act:

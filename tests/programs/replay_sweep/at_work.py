@@ -56,9 +56,7 @@ def stories_at_work() -> tuple[Story, ...]:
     )
 
 
-def sweep_at_work(
-    story: Story, database_url: str, choose: Choose = lambda points: points
-) -> list[Result]:
+def sweep_at_work(story: Story, database_url: str, choose: Choose) -> list[Result]:
     """Hold the runs of a story at the points that `choose` leaves of all, and replay them meanwhile."""
     with ExitStack() as stack:
         harness = stack.enter_context(open_harness(story, database_url))

@@ -10,6 +10,7 @@ from tests.cast import OLGA
 from tests.harness import Harness
 from tests.programs.replay_sweep.acts import Customer, customer_of, request_of
 from tests.programs.replay_sweep.stories import Kind, Story
+from tests.round_trips.approvals import link_in
 
 # Each by the conversation that it belongs to. A reply's text is the model's, and may not change either.
 _ROWS = (
@@ -83,7 +84,7 @@ def check_end(harness: Harness, story: Story, customer: Customer) -> None:
     """Raise PromiseBroken unless the customer's story ended as it should: paid once, written once, the
     old link shows what was decided."""
     _check_money(harness, story, customer)
-    check_mails(harness, story, customer)
+    _check_mails(harness, story, customer)
     waiting = harness.rows(
         "SELECT 1 FROM inbound_mails WHERE from_address = :e AND status = 'unanswered'",
         e=customer.email,
@@ -94,7 +95,7 @@ def check_end(harness: Harness, story: Story, customer: Customer) -> None:
         _check_link(harness, customer)
 
 
-def check_mails(harness: Harness, story: Story, customer: Customer) -> None:
+def _check_mails(harness: Harness, story: Story, customer: Customer) -> None:
     """Check what the customer was sent, and what the shop's people were sent about it."""
     got = len(harness.mails_to(customer.email))
     if got != story.end.mails:
@@ -128,8 +129,6 @@ def _check_money(harness: Harness, story: Story, customer: Customer) -> None:
 
 
 def _check_link(harness: Harness, customer: Customer) -> None:
-    from tests.round_trips.approvals import link_in
-
     path = link_in(request_of(harness, customer).text).replace(harness.live.shop.public_url, "")
     page = harness.client.get(path)
     if page.status_code != 200 or 'name="decision"' in page.text:

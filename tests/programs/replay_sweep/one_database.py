@@ -1,6 +1,4 @@
-"""All stories on one kind of database: what `python -m tests.programs.replay_sweep` does in a process
-for each.
-"""
+"""All stories on one kind of database: `python -m tests.programs.replay_sweep` does this once for each kind."""
 
 from __future__ import annotations
 
@@ -8,21 +6,20 @@ import argparse
 import logging
 import random
 import time
-from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import partial
 
 from tests.databases import fresh_databases
+from tests.programs import proof
 from tests.programs.replay_sweep.at_work import stories_at_work, sweep_at_work
 from tests.programs.replay_sweep.points import Point, Result
-from tests.programs.replay_sweep.stories import STORIES
+from tests.programs.replay_sweep.stories import STORIES, Story
 from tests.programs.replay_sweep.sweep import sweep_story
 
-Row = dict[str, str]
 
-
-def sweep(options: argparse.Namespace, kind: str) -> list[Row]:
-    """Sweep the stories that the options leave on one kind of database; return a row for each point."""
-    logging.disable(logging.CRITICAL)  # runs fail on purpose by the hundred; each would be told of
+def sweep_all(options: argparse.Namespace, kind: str) -> proof.Rows:
+    """Sweep the stories on one kind of database; return a row for each point."""
+    logging.disable(logging.CRITICAL)  # hundreds of runs fail on purpose, and each would be logged
     chance = random.Random(f"{options.seed} {kind}")
 
     def choose(points: list[Point]) -> list[Point]:
@@ -32,36 +29,34 @@ def sweep(options: argparse.Namespace, kind: str) -> list[Row]:
         picked = set(chance.sample(range(len(left)), options.sample))
         return [point for number, point in enumerate(left) if number in picked]
 
-    rows: list[Row] = []
+    rows: proof.Rows = []
     with fresh_databases(kind) as fresh:
-        for story in STORIES:
-            if options.story in story.name:
-                _sweep(rows, kind, story.name, lambda: sweep_story(story, fresh(), choose))  # noqa: B023 - called at once
-        for story in stories_at_work():
-            if options.story in story.name:
-                _sweep(rows, kind, story.name, lambda: sweep_at_work(story, fresh(), choose))  # noqa: B023 - called at once
+        for play, stories in ((sweep_story, STORIES), (sweep_at_work, stories_at_work())):
+            for story in _named(options.only, stories):
+                rows += _rows_of(story, kind, partial(play, story, fresh(), choose))
     return rows
 
 
-def _sweep(rows: list[Row], kind: str, name: str, play: Callable[[], list[Result]]) -> None:
+def _named(only: str, stories: Sequence[Story]) -> Sequence[Story]:
+    """Return the stories that can have points of such a name; a story that is named is played alone."""
+    every = [*STORIES, *stories_at_work()]
+    if not any(only.startswith(f"{story.name}:") for story in every):
+        return stories
+    return [story for story in stories if only.startswith(f"{story.name}:")]
+
+
+def _rows_of(story: Story, kind: str, play: Callable[[], list[Result]]) -> proof.Rows:
     began = time.monotonic()
     try:
         results = play()
     except AssertionError as problem:  # one story that cannot be played ends no sweep
-        print(f"BROKEN  {kind}  {name}, without a replay\n    {problem}", flush=True)
-        whole = {"way": "none", "point": name, "outcome": "BROKEN", "problem": str(problem)}
-        rows.append({"database": kind, "story": name, **whole})
-        return
-    for result in results:
-        if result.outcome not in ("held", "refused"):
-            print(f"{result.outcome}  {kind}  {result.point}\n    {result.problem}", flush=True)
-    counts = Counter(result.outcome for result in results)
-    told = ", ".join(f"{count} {outcome}" for outcome, count in sorted(counts.items()))
-    print(f"{kind:10}  {time.monotonic() - began:4.0f} s  {name}: {told}", flush=True)
-    rows += [
+        print(f"BROKEN  {kind}  {story.name}, without a replay\n    {problem}", flush=True)
+        whole = {"way": "none", "point": story.name, "outcome": "BROKEN", "problem": str(problem)}
+        return [{"database": kind, "story": story.name, **whole}]
+    rows = [
         {
             "database": kind,
-            "story": result.point.story.name,
+            "story": story.name,
             "way": result.point.way.name,
             "point": str(result.point),
             "outcome": result.outcome,
@@ -69,3 +64,9 @@ def _sweep(rows: list[Row], kind: str, name: str, play: Callable[[], list[Result
         }
         for result in results
     ]
+    for row in rows:
+        if row["outcome"] not in ("held", "refused"):
+            print(f"{row['outcome']}  {kind}  {row['point']}\n    {row['problem']}", flush=True)
+    counts = proof.count_outcomes(rows)
+    print(f"{kind:10}  {time.monotonic() - began:4.0f} s  {story.name}: {counts}", flush=True)
+    return rows

@@ -11,7 +11,7 @@ from mailagent import services
 from tests.harness import Harness
 from tests.programs.replay_sweep.acts import (
     Act,
-    fails_when_rung,
+    fails_when_woken,
     gets_mails,
     has_draft,
     is_asked,
@@ -145,7 +145,7 @@ STORIES = (
         then=(refund_is("paid"), gets_mails(2)), trouble=bank_closed,
     ),
     Story(
-        "broken while it waits", Kind.FAILED, End("paid", 2), (*ASKED, fails_when_rung),
+        "broken while it waits", Kind.FAILED, End("paid", 2), (*ASKED, fails_when_woken),
         then=(manager_says("approve"), refund_is("paid"), gets_mails(2)), dear=True,
         trouble=lambda _harness: failing("look_at_decision"),
     ),

@@ -217,9 +217,7 @@ def _has(run: Run, point: Point) -> bool:
     return any((step.number, step.name) == (point.step, point.step_name) for step in run.steps)
 
 
-def sweep_story(
-    story: Story, database_url: str, choose: Choose = lambda points: points
-) -> list[Result]:
+def sweep_story(story: Story, database_url: str, choose: Choose) -> list[Result]:
     """Replay a story at the points that `choose` leaves of all."""
     with open_harness(story, database_url) as harness:
         sweep = Sweep(harness, story)

@@ -1,6 +1,5 @@
-"""Mixed load and random faults for some minutes, then the promises: `python -m tests.programs.soak
---minutes 10`.
+"""Mixed load and random faults for some minutes, then the promises: two web and three worker processes on a
+PostgreSQL of their own, and providers that fail at random.
 
-Two web and three worker processes on a PostgreSQL of their own, and providers that fail at random.
-CI tries the checker (tests/test_soak.py); the table of a whole run is in docs/reliability.md.
+CI tries the checker (tests/test_soak.py). The table of a whole run is in docs/reliability.md.
 """

@@ -1,10 +1,12 @@
-"""`python -m tests.programs.soak [--minutes N] [--seed N] [--json FILE]`: loads, breaks, waits,
-checks; exits with 1 if a promise was broken, or too little was tried.
+"""Load a shop, break its processes, database and providers, wait, and check the promises:
+`python -m tests.programs.soak`.
 """
 
 from __future__ import annotations
 
 import json
+import os
+import platform
 import re
 import shutil
 import statistics
@@ -12,9 +14,10 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -25,15 +28,14 @@ from mailagent.store.database import Database, open_database
 from tests.cast import MAX, MONA, TESS
 from tests.harness import shop_settings
 from tests.processes import Web, Worker, base_environment
-from tests.programs.run_record import RELIABILITY, put_between, this_run
+from tests.programs.proof import put_table, this_run, told
 from tests.programs.soak.chaos import Chaos
-from tests.programs.soak.checker import find_damage
-from tests.programs.soak.enough import find_shortage
+from tests.programs.soak.checker import find_damage, find_shortage
 from tests.programs.soak.evidence import Evidence, read_evidence
 from tests.programs.soak.people import People
 from tests.programs.soak.providers import Providers
-from tests.programs.soak.report import BEGIN, END, Soak, figures, render
 from tests.programs.soak.server import OwnServer, own_server
+from tests.programs.soak.story import Damage
 from tests.programs.soak.take_overs import count_left
 
 WEBS, WORKERS = 2, 3
@@ -51,36 +53,37 @@ _NOT_AT_REST = (
 )
 
 
+FILE = click.Path(dir_okay=False, path_type=Path)
+
+
 @click.command()
 @click.option("--minutes", default=10.0, show_default=True, help="How long there are faults.")
-@click.option("--seed", default=int(time.time()), help="Of all that is left to chance.")
-@click.option("--json", "json_file", type=click.Path(path_type=Path))
-@click.option("--table", type=click.Path(path_type=Path), help="Only put this JSON into the docs.")
-def soak(
-    minutes: float,
-    seed: int,
-    json_file: Path | None,
-    table: Path | None,
-) -> None:
-    """Soak the app on a PostgreSQL of its own, and check the promises."""
+@click.option("--seed", default=int(time.time()), help="Of everything random.")
+@click.option("--json", "json_file", type=FILE, help="Write the figures to this file, too.")
+@click.option("--table", type=FILE, help="Run nothing; write this file's figures into the docs.")
+def soak(minutes: float, seed: int, json_file: Path | None, table: Path | None) -> None:
+    """Soak the app; exit with 1 if a promise was broken, or too little was tried."""
     if table is not None:
-        data = json.loads(table.read_text("utf-8"))
-        put_between(RELIABILITY, BEGIN, END, f"{render(data)}\n")
+        put_table("soak", [table], lambda rows: render(rows[0]))
         return
     click.echo(f"seed {seed}", err=True)
     folder = Path(tempfile.mkdtemp(prefix="mailagent-soak-"))
-    with own_server() as server, _harness(folder, server, seed) as harness:
-        data = harness.play(minutes)
+    with own_server() as server, _stage(folder, server, seed) as stage:
+        data = stage.play(minutes)
     click.echo(render(data))
-    wrong = [*data["findings"], *data["shortage"]]
-    for each in wrong:
+    for each in data["wrong"]:
         click.echo(each)
     if json_file is not None:
-        json_file.write_text(json.dumps(data, indent=2) + "\n", "utf-8")
-    if wrong:
-        click.echo(f"the logs are in {folder}", err=True)
-        sys.exit(1)
+        json_file.write_text(json.dumps([data], indent=2) + "\n", "utf-8")
+    if data["wrong"]:
+        sys.exit(f"the logs are in {folder}")
     shutil.rmtree(folder, ignore_errors=True)
+
+
+def render(data: Mapping[str, Any]) -> str:
+    """Return the table of the figures."""
+    rows = {**data["figures"], "program": told([data])}
+    return "\n".join(["| what | figure |", "|---|---|", *(f"| {it} | {rows[it]} |" for it in rows)])
 
 
 class SoakStage:
@@ -115,15 +118,13 @@ class SoakStage:
         }
 
     def play(self, minutes: float) -> dict[str, Any]:
-        """Load and break for so long, let all come to rest, and return the figures."""
+        """Load and break for so long, let all come to rest, and return the figures and what is wrong."""
         run = this_run()
-        for web in self.webs:
-            web.start_and_wait()
-        for worker in self.workers:
-            worker.start_and_wait()
-        story = self.people.story
+        processes: list[Web | Worker] = [*self.webs, *self.workers]
+        for process in processes:
+            process.start_and_wait()
         left = partial(count_left, self.database)
-        chaos = Chaos(self.workers, self.webs, self._server, self._seed, story, left)
+        chaos = Chaos(self.workers, self.webs, self._server, self._seed, self.people.story, left)
         self.people.start(MAILS_PER_SECOND)
         chaos.start()
         self._tell_of_time(minutes * 60)
@@ -132,15 +133,19 @@ class SoakStage:
         chaos.stop()
         settled_after = self._rest()
         self.people.stop()
-        seen, soak = self._evidence(), self._soak(minutes, chaos, settled_after)
-        shortage = find_shortage(
-            minutes,
-            MAILS_PER_SECOND,
-            soak.mails,
-            Counter(refund.status for refund in seen.refunds),
-            {**soak.process_faults, **soak.provider_faults},
-        )
-        return figures(soak, seen, find_damage(seen), shortage) | run
+        seen = self._evidence()
+        faults = {**chaos.faults, **self.providers.dice.thrown}
+        findings = find_damage(seen)
+        shortage = find_shortage(minutes, MAILS_PER_SECOND, seen, faults)
+        broken = Counter(finding.damage for finding in findings)
+        figures = {
+            "length": f"{minutes:g} minutes, then {settled_after:.0f} s to rest",
+            **self._figures(seen, chaos),
+            **{damage.value: broken[damage] for damage in Damage},
+            "machine": _list(self._machine()),
+        }
+        wrong = [*(f"{finding.damage}: {finding.what}" for finding in findings), *shortage]
+        return {**run, "figures": figures, "wrong": wrong}
 
     def _tell_of_time(self, seconds: float) -> None:
         until = time.monotonic() + seconds
@@ -175,32 +180,43 @@ class SoakStage:
             frozenset({TESS}),
         )
 
-    def _soak(self, minutes: float, chaos: Chaos, settled_after: float) -> Soak:
-        counter = self.people.counter
+    def _figures(self, seen: Evidence, chaos: Chaos) -> dict[str, Any]:
+        counter, thrown = self.people.counter, self.providers.dice.thrown
+        states = Counter(mail.status for mail in seen.inbound)
         answers = sorted(self._answer_seconds()) or [0.0]
+        taken = [int(count) for each in self.workers for count in _TAKEN.findall(each.said())]
+        slowest = max((each.seconds for each in seen.story.take_overs if each.runs), default=0.0)
+        mails = f"{counter.mails.total()} ({_list(counter.mails)})"
+        return {
+            "mails written": mails,
+            "posted again after 503 or no answer": counter.redelivered,
+            "posted once too often": counter.duplicates,
+            "stored and thanked for": len(seen.story.accepted),
+            "answered": states["answered"],
+            "without an answer of the agent's, with the reason": states["no_answer"],
+            "refunds": _list(Counter(refund.status for refund in seen.refunds)),
+            "mails of ours": _list(Counter(mail.status for mail in seen.ours)),
+            "clicks of managers": counter.clicks,
+            "faults of processes and the database": _list(chaos.faults),
+            "faults of providers": _list(thrown),
+            "faults in all": chaos.faults.total() + thrown.total(),
+            "runs taken over from workers that had vanished": sum(taken),
+            "slowest take-over after a kill": f"{slowest:.0f} s",
+            "slowest end after SIGTERM": f"{chaos.slowest_end_seconds:.1f} s",
+            "answer: median, slowest": f"{statistics.median(answers):.1f} s, {answers[-1]:.0f} s",
+        }
+
+    def _machine(self) -> dict[str, Any]:
         with self.database.snapshot() as connection:
-            version = str(connection.scalar(sa.text("SHOW server_version")))
-        return Soak(
-            minutes=minutes,
-            seed=self._seed,
-            mails=dict(counter.mails),
-            posted_again=counter.redelivered,
-            posted_twice=counter.duplicates,
-            clicks=counter.clicks,
-            process_faults=dict(chaos.faults),
-            provider_faults=dict(self.providers.dice.thrown),
-            takeovers=sum(
-                int(count) for worker in self.workers for count in _TAKEN.findall(worker.said())
-            ),
-            slowest_take_over_seconds=max(
-                (each.seconds for each in self.people.story.take_overs if each.runs), default=0.0
-            ),
-            slowest_end_seconds=chaos.slowest_end_seconds,
-            slowest_answer_seconds=answers[-1],
-            median_answer_seconds=statistics.median(answers),
-            settled_after_seconds=settled_after,
-            postgresql=version,
-        )
+            postgresql = str(connection.scalar(sa.text("SHOW server_version")))
+        return {
+            "cores": os.cpu_count(),
+            # How many processes wanted to run at once: far above the cores, being slow says nothing.
+            "load": round(os.getloadavg()[1]),
+            "Python": platform.python_version(),
+            "PostgreSQL": postgresql,
+            **{name: version(name) for name in ("dbos", "sqlalchemy", "psycopg", "gunicorn")},
+        }
 
     def _answer_seconds(self) -> Iterator[float]:
         """Yield how long each mail waited, from its first try to the answer's departure."""
@@ -224,12 +240,16 @@ class SoakStage:
 
 
 @contextmanager
-def _harness(folder: Path, server: OwnServer, seed: int) -> Iterator[SoakStage]:
-    harness = SoakStage(folder, server, seed)
+def _stage(folder: Path, server: OwnServer, seed: int) -> Iterator[SoakStage]:
+    stage = SoakStage(folder, server, seed)
     try:
-        yield harness
+        yield stage
     finally:
-        harness.close()
+        stage.close()
+
+
+def _list(counts: Mapping[str, Any]) -> str:
+    return ", ".join(f"{name} {count}" for name, count in sorted(counts.items())) or "none"
 
 
 if __name__ == "__main__":

@@ -1,19 +1,23 @@
-"""Goes over what a soak left behind and names every promise that was broken. Pure.
-
-The books and the processes here; mail in `mail_judge`, refunds in `refund_judge`.
+"""Goes over what a soak left behind, names every promise that was broken, and says whether enough was tried.
+Pure. The books and the processes here; mail in `mail_judge`, refunds in `refund_judge`.
 """
 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping
 
 from mailagent.domain.mail.message import Purpose
 from tests.programs.soak import mail_judge, refund_judge
-from tests.programs.soak.damage import Damage, Finding, Found
+from tests.programs.soak.chaos import SHARES as PROCESS_FAULTS
 from tests.programs.soak.evidence import Evidence
+from tests.programs.soak.providers import FAULTS as PROVIDER_FAULTS
+from tests.programs.soak.story import Damage, Finding, Found, Kind
 
 _AT_REST = {"SUCCESS", "ERROR", "CANCELLED", "MAX_RECOVERY_ATTEMPTS_EXCEEDED"}
 TAKEN_OVER_SECONDS = 60.0
+# A run of so many minutes has time for each fault of processes twice, a shorter one for each once.
+LONG_MINUTES = 5.0
 
 
 def find_damage(seen: Evidence) -> list[Finding]:
@@ -88,7 +92,7 @@ def _at_rest(seen: Evidence) -> Found:
 
 
 def _went_down(seen: Evidence) -> Found:
-    """Whoever is asked to end does so in time; without the database nobody is held to that."""
+    """A process that is asked to end does so in time, unless the database was away."""
     for end in seen.story.ends:
         if end.killed and not seen.story.was_away(end.began, end.ended):
             took = end.ended - end.began
@@ -101,3 +105,32 @@ def _taken_over(seen: Evidence) -> Found:
         late = each.runs and each.seconds > TAKEN_OVER_SECONDS
         if late and not seen.story.was_away(each.killed, each.taken):
             yield Damage.UNEXPLAINED, f"runs of {each.process} waited {each.seconds:.0f} s"
+
+
+def find_shortage(
+    minutes: float, mails_per_second: float, seen: Evidence, faults: Mapping[str, int]
+) -> list[str]:
+    """Return what there was too little of for the findings to mean anything. `faults`: by class."""
+    return [
+        f"too few: {what}: {count} of at least {least}"
+        for what, count, least in _demands(minutes, mails_per_second, seen, faults)
+        if count < least
+    ]
+
+
+def _demands(
+    minutes: float, mails_per_second: float, seen: Evidence, faults: Mapping[str, int]
+) -> Iterator[tuple[str, int, int]]:
+    # Half of what is asked for: on a slow machine people write more slowly.
+    written = Counter(mail.kind for mail in seen.story.written)
+    yield "mails", written.total(), max(1, int(minutes * 60 * mails_per_second / 2))
+    for kind in Kind:
+        yield f"mails, {kind}", written[kind], 1
+    refunds = Counter(refund.status for refund in seen.refunds)
+    for end in ("paid", "rejected", "withdrawn"):
+        yield f"refunds that were {end}", refunds[end], 1
+    for fault in PROCESS_FAULTS:
+        yield fault, faults.get(fault, 0), 2 if minutes >= LONG_MINUTES else 1
+    for provider, kinds in PROVIDER_FAULTS.items():
+        for each in kinds:
+            yield f"{provider} {each}", faults.get(f"{provider} {each}", 0), 1

@@ -100,7 +100,7 @@ class Evidence:
     runs: Sequence[RunRow] = ()
 
     def team_has(self, conversation_id: str | None) -> bool:
-        """Whether a letter with this conversation's case reached the team."""
+        """Whether a mail that hands this conversation over reached the team."""
         arrived = {each.outbound_id for each in self.arrived}
         return conversation_id is not None and any(
             mail.purpose == Purpose.HAND_OVER

@@ -8,9 +8,8 @@ from collections import Counter
 from mailagent.domain.mail.conversation import HandOverReason
 from mailagent.domain.mail.message import MailStatus, Purpose
 from mailagent.store.mail.assignments import PEOPLE_ANSWER
-from tests.programs.soak.damage import Damage, Found
 from tests.programs.soak.evidence import Evidence, InboundMail
-from tests.programs.soak.story import Kind, Written
+from tests.programs.soak.story import Damage, Found, Kind, Written
 
 _OVERDUE = HandOverReason.LEFT_UNANSWERED.value
 _ANSWERS = (Purpose.REPLY, Purpose.TEAM_REPLY)

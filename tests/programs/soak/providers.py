@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from http.server import ThreadingHTTPServer
 from pathlib import Path
 
@@ -19,20 +19,53 @@ from tests.stripe_server import StripeServer
 
 HANG_SECONDS = 8.0
 
+Call = Callable[[], Answer]
+Fault = Callable[[Call], Answer]
 
-KINDS = {
-    "OpenAI": ("429", "500", "503", "hangs", "HTML", "line cut"),
-    "SendGrid": ("429", "500", "lost before", "lost after"),
-    "Stripe": ("500 and made", "429", "lost before", "lost after"),
+
+def _says(status: int, value: object, headers: Mapping[str, str] | None = None) -> Fault:
+    return lambda _call: Answer(status, value, headers or {})
+
+
+def _cut(_call: Call) -> Answer:
+    raise LineCut
+
+
+def _hangs(call: Call) -> Answer:
+    time.sleep(HANG_SECONDS)
+    return call()
+
+
+# A fault is given the real call and may make it.
+FAULTS: Mapping[str, Mapping[str, Fault]] = {
+    "OpenAI": {
+        "429": _says(429, {"error": {"message": "slow down"}}, {"Retry-After": "1"}),
+        "500": _says(500, {"error": {"message": "sorry"}}),
+        "503": _says(503, {"error": {"message": "overloaded"}}),
+        "hangs": _hangs,
+        "HTML": _says(200, "<html><body>a page of a proxy</body></html>"),
+        "line cut": _cut,
+    },
+    "SendGrid": {
+        "429": _says(429, {"errors": [{"message": "too many requests"}]}),
+        "500": _says(500, {"errors": [{"message": "sorry"}]}),
+        "lost before": _cut,
+        "lost after": stripe_server.lost_after,
+    },
+    "Stripe": {
+        "500 and made": stripe_server.made_but_500,
+        "429": stripe_server.limited,
+        "lost before": _cut,
+        "lost after": stripe_server.lost_after,
+    },
 }
-# Until each kind has been there, of so many requests one goes wrong.
+# Until each kind has been there, one of so many requests goes wrong; then this share of all.
 FIRST_ROUND = 5
-# Of all later requests.
 SHARE = 0.05
 
 
 class Dice:
-    """Which fault comes next, if any."""
+    """Decides which fault comes next, if any, and counts them."""
 
     def __init__(self, seed: int) -> None:
         self._chance = random.Random(seed)
@@ -40,17 +73,21 @@ class Dice:
         self._asked: Counter[str] = Counter()
         self.thrown: Counter[str] = Counter()
 
-    def throw(self, provider: str) -> str | None:
-        if not self.on:
-            return None
+    def call(self, provider: str, call: Call) -> Answer:
+        """Make the real call, or let it go wrong."""
+        kind = self._throw(provider) if self.on else None
+        return FAULTS[provider][kind](call) if kind else call()
+
+    def _throw(self, provider: str) -> str | None:
         self._asked[provider] += 1
-        missing = [kind for kind in KINDS[provider] if not self.thrown[f"{provider} {kind}"]]
+        kinds = list(FAULTS[provider])
+        missing = [kind for kind in kinds if not self.thrown[f"{provider} {kind}"]]
         if missing:
             if self._asked[provider] % FIRST_ROUND:
                 return None
         elif self._chance.random() >= SHARE:
             return None
-        kind = self._chance.choice(missing or KINDS[provider])
+        kind = self._chance.choice(missing or kinds)
         self.thrown[f"{provider} {kind}"] += 1
         return kind
 
@@ -61,20 +98,8 @@ class SoakOpenAI(OpenAIServer):
         super().__init__()
 
     def _create(self, request: Request) -> Answer:
-        match self._dice.throw("OpenAI"):
-            case "429":
-                return Answer(429, {"error": {"message": "slow down"}}, {"Retry-After": "1"})
-            case "500":
-                return Answer(500, {"error": {"message": "sorry"}})
-            case "503":
-                return Answer(503, {"error": {"message": "overloaded"}})
-            case "HTML":
-                return Answer(200, "<html><body>a page of a proxy</body></html>")
-            case "line cut":
-                raise LineCut
-            case "hangs":
-                time.sleep(HANG_SECONDS)
-        return super()._create(request)
+        create = super()._create
+        return self._dice.call("OpenAI", lambda: create(request))
 
 
 class SoakSendGrid(SendGridServer):
@@ -83,44 +108,25 @@ class SoakSendGrid(SendGridServer):
         super().__init__(mailboxes, SUPPORT)
 
     def _send(self, request: Request) -> Answer:
-        match self._dice.throw("SendGrid"):
-            case "429":
-                return Answer(429, {"errors": [{"message": "too many requests"}]})
-            case "500":
-                return Answer(500, {"errors": [{"message": "sorry"}]})
-            case "lost before":
-                raise LineCut
-            case "lost after":
-                super()._send(request)
-                raise LineCut
-        return super()._send(request)
+        send = super()._send
+        return self._dice.call("SendGrid", lambda: send(request))
 
 
 class SoakStripe(StripeServer):
-    """Its list of faults is the dice."""
-
     dice: Dice
 
-    def _create(self, request: Request) -> Answer:
-        faults = {
-            "500 and made": stripe_server.made_but_500,
-            "429": stripe_server.limited,
-            "lost before": stripe_server.lost_before,
-            "lost after": stripe_server.lost_after,
-        }
-        kind = self.dice.throw("Stripe")
-        if kind is not None:
-            self.faults.append(faults[kind])
-        return super()._create(request)
+    def _execute(self, key: str, sent: str) -> Answer:
+        execute = super()._execute
+        return self.dice.call("Stripe", lambda: execute(key, sent))
 
 
 class Providers:
     """All three, in threads of this process."""
 
     def __init__(self, folder: Path, seed: int) -> None:
-        # More than five at once may call; and whoever hangs up is no news.
+        # More than five at once may call; and a caller that hangs up is no news.
         ThreadingHTTPServer.request_queue_size = 128
-        _be_quiet(ThreadingHTTPServer)
+        ThreadingHTTPServer.handle_error = lambda *_: None  # type: ignore[method-assign]  # on purpose
         self.dice = Dice(seed)
         self.mailboxes = Mailboxes()
         self.openai, self.sendgrid = SoakOpenAI(self.dice), SoakSendGrid(self.mailboxes, self.dice)
@@ -132,8 +138,3 @@ class Providers:
     def stop(self) -> None:
         for server in (self.openai, self.sendgrid, self.stripe):
             server.stop()
-
-
-def _be_quiet(server: type[ThreadingHTTPServer]) -> None:
-    say_nothing: Callable[..., None] = lambda *_: None  # noqa: E731 - a method, given as one
-    server.handle_error = say_nothing  # type: ignore[method-assign]  # on purpose

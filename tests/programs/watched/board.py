@@ -11,7 +11,7 @@ from typing import Any
 
 import yaml
 
-from mailagent.demo.process import ROOT
+from mailagent.app import ROOT
 
 DEPLOY = ROOT / "docs" / "deploy"
 RULE_FILES = (DEPLOY / "prometheus" / "recorded.yaml", DEPLOY / "prometheus" / "alerts.yaml")
@@ -23,13 +23,10 @@ _LIMIT = re.compile(r" (?:==|<|>) [\d.* ]+$")
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """One query of a panel. `legend`: what its series are called; `most`: where the axis ends, if the panel
-    says so."""
+    """One query of a panel. `legend`: what its series are called."""
 
     title: str
-    kind: str
     unit: str
-    most: float | None
     query: str
     legend: str
 
@@ -44,15 +41,8 @@ def targets() -> list[Target]:
 
 
 def _target(panel: Mapping[str, Any], target: Mapping[str, Any]) -> Target:
-    shown = panel["fieldConfig"]["defaults"]
-    return Target(
-        panel["title"],
-        panel["type"],
-        shown["unit"],
-        shown.get("max"),
-        target["expr"],
-        target["legendFormat"],
-    )
+    unit = panel["fieldConfig"]["defaults"]["unit"]
+    return Target(panel["title"], unit, target["expr"], target["legendFormat"])
 
 
 def _rules() -> list[dict[str, Any]]:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import sqlalchemy as sa
 
 from mailagent.store.database import Database
-from tests.programs.watched.answers import Series
+from tests.programs.watched.prometheus import Series
 
 Rows = dict[str, float]  # by the labels' values, those that are 0 left out
 # A range begins with the first scrape that has a series, and is stretched to whole scrapes.

@@ -10,11 +10,10 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 
 from mailagent.demo.fakes.http_server import Answer, Request
-from tests.programs.bench.deciding import approve
+from tests.programs.bench.clients import Post, Poster, approve
 from tests.programs.bench.flows import APPROVED, QUESTION, REFUND, prepare
 from tests.programs.bench.ground import Ground
 from tests.programs.bench.model_server import ModelServer
-from tests.programs.bench.posting import Post, Poster
 
 MIX = (QUESTION, REFUND, QUESTION, APPROVED, QUESTION, REFUND, QUESTION)
 AWAY_FROM, AWAY_UNTIL = 0.4, 0.5  # of the run
@@ -99,9 +98,7 @@ def _posts(ground: Ground, url: str) -> Iterator[Post]:
     """Yield mails without end, each about a new order."""
     while True:
         flows = {
-            flow.name: iter(
-                prepare(flow, MIX.count(flow) * _ROUNDS_AT_ONCE, url, ground.stable.key)
-            )
+            flow.name: iter(prepare(flow, MIX.count(flow) * _ROUNDS_AT_ONCE, url, ground.key))
             for flow in (QUESTION, REFUND, APPROVED)
         }
         for flow in MIX * _ROUNDS_AT_ONCE:

@@ -1,41 +1,26 @@
-"""Puts the result of a loaded run into docs/loaded-run.md, and its pictures beside it."""
+"""The result of a loaded run in docs/loaded-run.md."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
 
-from mailagent.demo.process import ROOT
-from tests.programs.run_record import told as told_run
+from mailagent.app import ROOT
+from tests.programs.proof import told as told_run
+from tests.programs.proof import with_part
 from tests.programs.watched.compare import Compared
-from tests.programs.watched.picture import DARK, LIGHT, draw, told
 from tests.programs.watched.results import Alert, Line, Result, Shown
 
 PAGE = ROOT / "docs" / "loaded-run.md"
-PICTURES = {
-    ROOT / "docs" / "pictures" / "loaded-run-light.svg": LIGHT,
-    ROOT / "docs" / "pictures" / "loaded-run-dark.svg": DARK,
-}
-BEGIN, END = "<!-- loaded run -->\n", "<!-- end of loaded run -->"
 _MOST_SHOWN = 12
 _PANEL = re.compile(r"^\| (.+?) \| `(.+?)` \| .+ \|$", re.MULTILINE)
 _ALERT = re.compile(r"^\| `(\w+)` \| ", re.MULTILINE)
 
 
 def write(result: Result) -> None:
-    """Write page and pictures anew."""
-    PAGE.write_text(fill_in(PAGE.read_text("utf-8"), result), "utf-8")
-    for file, look in PICTURES.items():
-        file.write_text(draw(result.panels, result.seconds, look), "utf-8")
-
-
-def fill_in(text: str, result: Result) -> str:
-    """Return the page with this result in its marked place. Raises ValueError where it has none."""
-    before, begin, rest = text.partition(BEGIN)
-    _, end, after = rest.partition(END)
-    if not begin or not end:
-        raise ValueError(f"the page has no place for a result: {BEGIN.strip()} … {END}")
-    return before + BEGIN + "\n".join(_block(result)) + "\n" + END + after
+    """Write the result into the page."""
+    text = PAGE.read_text("utf-8")
+    PAGE.write_text(with_part(text, "loaded run", "\n".join(block_of(result))), "utf-8")
 
 
 def panels_in(text: str) -> list[tuple[str, str]]:
@@ -51,22 +36,15 @@ def alerts_in(text: str) -> list[str]:
 
 def recorded_in(text: str) -> list[str]:
     """Return the names in the page's table of what is recorded."""
-    return re.findall(
-        r"^\| `([\w:]+)` \| \d",
-        text.partition("| recorded |")[2].partition("\n\n")[0],
-        re.MULTILINE,
-    )
+    table = text.partition("| recorded |")[2].partition("\n\n")[0]
+    return re.findall(r"^\| `([\w:]+)` \| \d", table, re.MULTILINE)
 
 
-def _block(result: Result) -> Iterator[str]:
+def block_of(result: Result) -> Iterator[str]:
+    """Yield the lines of the result."""
     yield from _about(result)
-    yield from (
-        "",
-        "### What each panel showed",
-        "",
-        "| panel | query | at the end (least to most) |",
-    )
-    yield "|---|---|---|"
+    yield from ("", "### What each panel showed", "")
+    yield from ("| panel | query | at the end (least to most) |", "|---|---|---|")
     yield from (_row(each) for each in result.panels)
     yield from ("", "### The same figures from the rows", "")
     yield from ("| asked of Prometheus | from | of | Prometheus | rows |", "|---|---|---|---|---|")
@@ -81,19 +59,17 @@ def _block(result: Result) -> Iterator[str]:
 def _about(result: Result) -> Iterator[str]:
     names = ("cores", "Python", "PostgreSQL", "Prometheus")
     versions = ", ".join(f"{name} {result.facts[name]}" for name in names)
-    load, seconds = result.load, result.seconds
-    minutes = seconds["load"] / 60
-    away = [seconds[f"away_{each}"] / 60 for each in ("from", "until")]
+    load, (minutes, away_from, away_until) = result.load, result.minutes
     yield f"Run at {told_run([result.facts])}; {versions}."
     yield ""
     yield (
-        f"- {load['mails']:,} mails in {minutes:.1f} minutes, {load['mails'] / seconds['load']:.1f} a second,"
+        f"- {load['mails']:,} mails in {minutes:.1f} minutes, {load['mails'] / minutes / 60:.1f} a second,"
         " to one web process and two workers: of seven, four are questions, two small refunds, and one is a"
         " refund that a manager is asked about."
     )
     yield f"- Managers approved {load['decided']:,} of these; every third is left waiting."
     yield (
-        f"- From minute {away[0]:.1f} to {away[1]:.1f} the model answered 503 and 429 by turns:"
+        f"- From minute {away_from:.1f} to {away_until:.1f} the model answered 503 and 429 by turns:"
         f" {load['refused']:,} times, beside {load['requests']:,} answers."
     )
     yield "- " + ("; ".join(result.wrong) if result.wrong else "Nothing was wrong.")
@@ -103,13 +79,13 @@ def _row(shown: Shown) -> str:
     moving = [line for line in shown.lines if any(line.values)]
     moving.sort(key=lambda line: -max(line.values))
     still = len(shown.lines) - len(moving)
-    cells = [_line(line, shown.unit) for line in moving[:_MOST_SHOWN]]
+    cells = [_line(line, shown.target.unit) for line in moving[:_MOST_SHOWN]]
     if len(moving) > _MOST_SHOWN:
         cells.append(f"{len(moving) - _MOST_SHOWN} smaller ones")
     if still:
         cells.append(f"{still} more: 0" if moving else (f"all {still}: 0" if still > 1 else "0"))
-    query = shown.query.replace("|", r"\|")
-    return f"| {shown.title} | `{query}` | {'<br>'.join(cells) or 'nothing'} |"
+    query = shown.target.query.replace("|", r"\|")
+    return f"| {shown.target.title} | `{query}` | {'<br>'.join(cells) or 'nothing'} |"
 
 
 def _line(line: Line, unit: str) -> str:
@@ -137,3 +113,13 @@ def _alert(alert: Alert) -> str:
     states = [f"{state} from minute {max(at, 0) / 60:.1f}" for state, at in alert.was.items()]
     was = f"{', '.join(states)}: {alert.expected or 'not expected'}" if states else "quiet"
     return f"| `{alert.name}` | {alert.looks_at} | {was} |"
+
+
+def told(value: float, unit: str) -> str:
+    """Return a value in the unit of its panel."""
+    if unit == "percentunit":
+        return f"{value * 100:.3g} %"
+    if unit == "currencyUSD":
+        return f"${value:.2f}"
+    number = f"{value:,.0f}" if value >= 1000 or value == int(value) else f"{value:.3g}"
+    return f"{number} s" if unit == "s" else number

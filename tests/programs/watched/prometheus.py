@@ -4,23 +4,22 @@ repository has them; and the questions that it is asked."""
 from __future__ import annotations
 
 import json
+import math
 import shutil
 import subprocess
 import sys
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-from urllib.error import HTTPError, URLError
-from urllib.parse import urlencode
-from urllib.request import ProxyHandler, build_opener
 
 import click
+import httpx2
 
 from mailagent.demo.show import find_port
 from tests.processes import base_environment
-from tests.programs.watched.answers import Series, parse
 from tests.programs.watched.board import RULE_FILES
 
 SCRAPE_SECONDS = 2
@@ -34,39 +33,74 @@ _MISSING = (
 )
 
 
+class QueryFailed(Exception):
+    """Prometheus did not take a query; the text is its own."""
+
+
+@dataclass(frozen=True, slots=True)
+class Series:
+    """`points`: seconds since 1970, and the value."""
+
+    labels: Mapping[str, str]
+    points: tuple[tuple[float, float], ...]
+
+    @property
+    def last(self) -> float:
+        return self.points[-1][1]
+
+
 class Prometheus:
-    """A server that runs, as those who ask it see it."""
+    """A server that runs."""
 
     def __init__(self, url: str) -> None:
-        self._url = url
-        self._opener = build_opener(ProxyHandler({}))
+        self._client = httpx2.Client(base_url=url, timeout=30, trust_env=False)
 
     def ask(self, query: str) -> list[Series]:
         """Return what a query yields now. Raises QueryFailed."""
-        return parse(self._get("/api/v1/query", {"query": query}))
+        return _parse(self._get("/api/v1/query", query=query))
 
     def ask_over(self, query: str, began: float, ended: float, step: float) -> list[Series]:
         """Return what it yielded from one time to another. Raises QueryFailed."""
-        asked = {"query": query, "start": began, "end": ended, "step": step}
-        return parse(self._get("/api/v1/query_range", asked))
+        path = "/api/v1/query_range"
+        return _parse(self._get(path, query=query, start=began, end=ended, step=step))
 
     def rules(self) -> list[dict[str, Any]]:
-        groups = self._get("/api/v1/rules", {})["data"]["groups"]
+        groups = self._get("/api/v1/rules")["data"]["groups"]
         return [rule for group in groups for rule in group["rules"]]
 
     def is_ready(self) -> bool:
         try:
-            self._opener.open(f"{self._url}/-/ready", timeout=5).close()
-        except (URLError, ConnectionError, TimeoutError):
+            return self._client.get("/-/ready").is_success
+        except httpx2.HTTPError:
             return False
-        return True
 
-    def _get(self, path: str, asked: Mapping[str, object]) -> Any:
-        try:
-            with self._opener.open(f"{self._url}{path}?{urlencode(asked)}", timeout=30) as answer:
-                return json.load(answer)
-        except HTTPError as refused:
-            return json.load(refused)  # what is wrong with a query is told with a 400
+    def _get(self, path: str, **asked: str | float) -> Any:
+        return self._client.get(
+            path, params=asked
+        ).json()  # a query that is wrong gets a 400 with JSON
+
+
+def _parse(answer: Mapping[str, Any]) -> list[Series]:
+    """Return the series of an answer without those that never were a number (0 / 0 is none).
+
+    Raises QueryFailed.
+    """
+    if answer["status"] != "success":
+        raise QueryFailed(answer.get("error", "Prometheus does not say why"))
+    data = answer["data"]
+    if data["resultType"] == "scalar":
+        found = [Series({}, _numbers([data["result"]]))]
+    else:
+        found = [
+            Series(each["metric"], _numbers(each.get("values") or [each["value"]]))
+            for each in data["result"]
+        ]
+    return [each for each in found if each.points]
+
+
+def _numbers(pairs: list[tuple[float, str]]) -> tuple[tuple[float, float], ...]:
+    points = ((float(at), float(value)) for at, value in pairs)
+    return tuple((at, value) for at, value in points if math.isfinite(value))
 
 
 def find_program() -> str:

@@ -1,36 +1,27 @@
-"""What one loaded run told, as it is kept in a file, put into the page and drawn."""
+"""What one loaded run told."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from tests.programs.watched.answers import Point
+from tests.programs.watched.board import Target
 from tests.programs.watched.compare import Compared
 
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One series of a query, over the run; times in seconds since the load began. `gone`: it had ended
-    before the end."""
+    """One series of a query over the run. `gone`: it had ended before the end."""
 
     name: str
-    points: list[Point]
+    values: list[float]
     gone: bool = False
-
-    @property
-    def values(self) -> list[float]:
-        return [value for _, value in self.points]
 
 
 @dataclass(frozen=True, slots=True)
 class Shown:
     """One query of a panel, and what it yielded."""
 
-    title: str
-    kind: str
-    unit: str
-    most: float | None
-    query: str
+    target: Target
     lines: list[Line]
 
 
@@ -47,12 +38,12 @@ class Alert:
 
 @dataclass(frozen=True)
 class Result:
-    """`facts`: date, commit, versions. `load`: what the shop got. `seconds`: those of the load, of when the
-    model was away, and of the whole."""
+    """`facts`: date, commit, versions. `load`: what the shop got. `minutes`: how long the load took, and from
+    when until when the model was away."""
 
     facts: dict[str, str]
     load: dict[str, int]
-    seconds: dict[str, float]
+    minutes: tuple[float, ...]
     panels: list[Shown]
     recorded: dict[str, int]
     alerts: list[Alert]

@@ -15,12 +15,11 @@ import sqlalchemy as sa
 from mailagent.store.database import Database, open_database
 from tests.processes import ProcessFailed
 from tests.programs.bench.ground import Ground
-from tests.programs.run_record import this_run
+from tests.programs.proof import this_run
 from tests.programs.watched import board, prometheus
-from tests.programs.watched.answers import QueryFailed, Series
 from tests.programs.watched.compare import COMPARISONS, Compared, told_rows, true_rows
 from tests.programs.watched.load import MoodyModel, Sent, send
-from tests.programs.watched.prometheus import Prometheus
+from tests.programs.watched.prometheus import Prometheus, QueryFailed, Series
 from tests.programs.watched.results import Alert, Line, Result, Shown
 
 WORKERS = ("w1", "w2")
@@ -52,9 +51,9 @@ def watch(ground: Ground, program: str, minutes: float, per_second: float) -> Re
     settings = {**SETTINGS, "OPENAI_BASE_URL": f"{model.url}/v1"}
     with ExitStack() as stack:
         url = stack.enter_context(ground.database())
-        _, webhook = stack.enter_context(ground.stable.web(url, "web", **settings))
+        _, webhook = stack.enter_context(ground.web(url, "web", **settings))
         for name in WORKERS:
-            stack.enter_context(ground.stable.worker(url, None, **{**settings, "WORKER_ID": name}))
+            stack.enter_context(ground.worker(url, None, **{**settings, "WORKER_ID": name}))
         port = urlsplit(webhook).port or 0
         folder = ground.folder / "prometheus"
         server = stack.enter_context(prometheus.run(program, folder, port, TOKEN))
@@ -96,17 +95,12 @@ def _look(
         "requests": model.requests,
         "refused": model.refused,
     }
-    seconds = {
-        "load": sent.ended - sent.began,
-        "away_from": sent.away[0] - sent.began,
-        "away_until": sent.away[1] - sent.began,
-        "whole": view.ended - sent.began,
-    }
+    minutes = tuple((at - sent.began) / 60 for at in (sent.ended, *sent.away))
     panels = list(view.panels())
     recorded = {name: len(view.now(name)) for name in board.recorded()}
     alerts = list(view.alerts())
     wrong = [*view.wrong, *_find_wrong(server, panels, recorded, alerts, compared)]
-    return Result(facts, load, seconds, panels, recorded, alerts, compared, wrong)
+    return Result(facts, load, minutes, panels, recorded, alerts, compared, wrong)
 
 
 class _View:
@@ -137,13 +131,11 @@ class _View:
         for each in board.targets():
             found = self.over(each.query)
             lines = [self._line(each.name_of(series.labels), series) for series in found]
-            yield Shown(each.title, each.kind, each.unit, each.most, each.query, lines)
+            yield Shown(each, lines)
 
     def _line(self, name: str, series: Series) -> Line:
-        points = [
-            (round(at - self._began, 1), float(f"{value:.6g}")) for at, value in series.points
-        ]
-        return Line(name, points, series.points[-1][0] < self.ended - self._step)
+        values = [value for _, value in series.points]
+        return Line(name, values, series.points[-1][0] < self.ended - self._step)
 
     def alerts(self) -> Iterator[Alert]:
         states = self.over("ALERTS")
@@ -181,23 +173,23 @@ def _find_wrong(
     alerts: list[Alert],
     compared: list[Compared],
 ) -> Iterator[str]:
-    found = {each.query: len(each.lines) for each in panels} | dict(recorded)
+    found = {each.target.query: len(each.lines) for each in panels} | dict(recorded)
     yield from (f"{query} has no series" for query, number in found.items() if not number)
     for alert in alerts:
-        yield from find_wrong_alert(alert)
-    yield from find_unwell(server.rules())
+        yield from _find_wrong_alert(alert)
+    yield from _find_unwell(server.rules())
     for each in compared:
         yield from (f"{each.query}: {line}" for line in each.wrong)
 
 
-def find_unwell(rules: list[dict[str, Any]]) -> Iterator[str]:
+def _find_unwell(rules: list[dict[str, Any]]) -> Iterator[str]:
     """Yield which rules Prometheus could not evaluate, and what it says."""
     for rule in rules:
         if rule["health"] != "ok":
             yield f"{rule['name']} is {rule['health']}: {rule.get('lastError', 'not evaluated')}"
 
 
-def find_wrong_alert(alert: Alert) -> Iterator[str]:
+def _find_wrong_alert(alert: Alert) -> Iterator[str]:
     """Yield what an alert should not have done in a run like this."""
     if not alert.looks_at:
         yield f"{alert.name} looks at nothing that is there"

@@ -1,6 +1,6 @@
-"""`python -m tests.programs.bench.console [--mails N]`: how long the console's pages take with a million mails.
+"""Measure how long the console's pages take with a million mails: `python -m tests.programs.console`.
 
-Time is taken around Flask's test client: everything but the network and gunicorn.
+The time is that of Flask's test client: everything but the network and gunicorn.
 """
 
 from __future__ import annotations
@@ -23,8 +23,7 @@ from mailagent.web.guard import SESSION_KEY
 from mailagent.workflows.recovery import update_counters
 from tests.cast import MAX, MONA, OLGA, TESS
 from tests.databases import postgres_copy, postgres_server, postgres_template
-from tests.programs.bench.console_fill import COMMON, RARE, UNCOMMON, Size, fill
-from tests.programs.bench.console_receipt import measure_receipt
+from tests.programs.console.fill import COMMON, RARE, UNCOMMON, Size, fill
 
 TARGET_MS = 200
 METRICS_TOKEN = "the-token-of-those-that-watch-for-this-program"
@@ -114,8 +113,7 @@ def console(database_url: str) -> Iterator[FlaskClient]:
 @click.command()
 @click.option("--mails", default=1_000_000, show_default=True, type=click.IntRange(min=1000))
 @click.option("--times", default=30, show_default=True, help="How often each page is asked for.")
-@click.option("--keep", is_flag=True, help="Wait for Return before the database is dropped.")
-def main(mails: int, times: int, keep: bool) -> None:
+def main(mails: int, times: int) -> None:
     """Fill a database with mail and measure the console's pages on it."""
     size = Size(mails, mails // 10, mails // 100)
     with (
@@ -128,17 +126,9 @@ def main(mails: int, times: int, keep: bool) -> None:
         fill(services.current().database.engine, size)
         update_counters()
         click.echo(f"{mails:,} mails, filled in {time.perf_counter() - began:.0f} s")
-        if keep:
-            click.echo(url)
         click.echo(f"{'ms of server time':<38}{'p50':>8}{'p95':>8}")
         slow = [name for name, path in pages(size).items() if _measure(client, name, path, times)]
-        with_text, without = measure_receipt(services.current().database.engine)
-        click.echo(
-            f"a row of mail: {with_text:.0f} µs with the index of words, {without:.0f} without"
-        )
         click.echo(f"above {TARGET_MS} ms: {', '.join(slow) or 'none'}")
-        if keep:
-            input()
 
 
 def _measure(client: FlaskClient, name: str, path: str, times: int) -> bool:

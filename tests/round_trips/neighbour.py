@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+import httpx2
+
 from mailagent.demo.fakes.mailboxes import Mailboxes
 from mailagent.demo.fakes.openai import OpenAIServer
 from mailagent.demo.fakes.sendgrid import SendGridServer
-from mailagent.demo.fakes.webhooks import WebhookKey
-from mailagent.demo.process import AppProcess
-from tests.adapters.parse_requests import CONTENT_TYPE
-from tests.harness import wait_until
-from tests.ports import choose_port
-from tests.processes import base_environment
+from mailagent.demo.fakes.webhooks import CONTENT_TYPE, WebhookKey
+from tests.harness import shop_settings
+from tests.processes import Web, base_environment
 
 ADDRESS = "support@club.example"
 TEAM = "tim@club.example"
@@ -33,11 +31,8 @@ class Neighbour:
     def post(self, body: bytes) -> int:
         """Post an inbound mail, signed; return the answer's status."""
         headers = {"Content-Type": CONTENT_TYPE, **self.key.sign(body)}
-        request = urllib.request.Request(
-            f"{self.url}/webhooks/sendgrid/inbound", data=body, headers=headers
-        )
-        with urllib.request.urlopen(request, timeout=10) as response:
-            return int(response.status)
+        path = f"{self.url}/webhooks/sendgrid/inbound"
+        return httpx2.post(path, content=body, headers=headers, trust_env=False).status_code
 
 
 @contextmanager
@@ -48,25 +43,18 @@ def open_neighbour(folder: Path, database: Path) -> Iterator[Neighbour]:
     servers = openai, sendgrid = OpenAIServer(), SendGridServer(mailboxes, ADDRESS)
     for server in servers:
         server.start()
-    port = choose_port()
     environment = {
         **base_environment(),
-        "DATABASE_URL": f"sqlite:///{database}",
-        "SECRET_KEY": "a key for tests only",
-        "WORKER_ID": "neighbour",
+        **shop_settings(f"sqlite:///{database}", openai.url, sendgrid.url, key, key),
+        "SENDGRID_EVENTS_PUBLIC_KEY": "",
         "SUPPORT_ADDRESS": ADDRESS,
-        "MANAGER_EMAILS": TEAM,
-        "OPENAI_BASE_URL": f"{openai.url}/v1",
-        "OPENAI_API_KEY": "test",
-        "SENDGRID_BASE_URL": sendgrid.url,
-        "SENDGRID_API_KEY": "test",
-        "SENDGRID_INBOUND_PUBLIC_KEY": key.public_text(),
+        **dict.fromkeys(("MANAGER_EMAILS", "TEAM_EMAILS", "OPS_EMAILS"), TEAM),
     }
-    app = AppProcess(port, environment, folder / "app.log")
+    web = Web("neighbour", environment, folder, role="all")
     try:
-        wait_until(app.is_ready, 30, "the other shop to open")
-        yield Neighbour(f"http://127.0.0.1:{port}", key, mailboxes)
+        web.start_and_wait()
+        yield Neighbour(f"http://127.0.0.1:{web.port}", key, mailboxes)
     finally:
-        app.stop()
+        web.stop()
         for server in servers:
             server.stop()
