@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, TypeVar
@@ -214,6 +214,12 @@ def sign(key: WebhookKey, body: bytes) -> dict[str, str]:
     except sa.exc.OperationalError:
         return key.sign(body)
     return key.sign(body, now)
+
+
+def pass_time(shop: Harness, **delta: float) -> None:
+    """Put the app's clock ahead of the shop's own by so much."""
+    now = shop.live.now() + timedelta(**delta)
+    services.bind(replace(services.current(), now=lambda: now))
 
 
 def post_form(

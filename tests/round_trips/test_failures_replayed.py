@@ -14,22 +14,19 @@ from dbos import DBOSClient, DBOSPortableJSONSerializer
 
 from mailagent import services
 from mailagent.adapters.stripe.gateway import StripeGateway
-from mailagent.demo.fakes.http_server import Answer
 from mailagent.domain.refunds.order import Order
-from mailagent.engine import CONVERSATION, DELIVERY, REFUND
+from mailagent.engine import DELIVERY, REFUND
 from mailagent.engine.run import first_step_to_repeat
-from mailagent.workflows.steps.maintenance.sweep import enqueue_mail
 from mailagent.workflows.steps.operators import report_failed_runs
 from tests import stripe_server
 from tests.cast import MONA, OLGA, big_order, order
 from tests.dbos_command import dbos
 from tests.harness import Harness, open_shop, running, wait_until
-from tests.programs.stampede.story import Clock
 from tests.round_trips.approvals import decide, link_in
-from tests.round_trips.provider_faults import model_says, no_key
+from tests.round_trips.provider_faults import no_key
 from tests.round_trips.replays import ClosedBank, by_our_command, in_the_console, wait_for_quiet
 from tests.stripe_server import StripeServer
-from tests.workflows.trouble import failing, is_sqlite, wait_for_run
+from tests.workflows.trouble import failing, is_sqlite
 
 KETTLE = "My kettle from order {} arrived broken. I want my money back."
 DESK = "The standing desk of order {} is damaged, please refund it."
@@ -70,7 +67,6 @@ WAYS: tuple[Way, ...] = (
     by_dbos_command,
     by_dbos_client,
 )
-NAMES = ("rewind at /ops", "fork at /ops", "flask runs replay", "dbos workflow fork", "DBOSClient")
 CUSTOMERS = tuple(f"customer{number}@example.com" for number in range(len(WAYS)))
 
 
@@ -124,30 +120,6 @@ def assert_each_got(shop: Harness, mails: int) -> None:
 # --- the failures ---------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("way", WAYS, ids=NAMES)
-def test_the_models_key_is_revoked(busy_shop: Harness, way: Way) -> None:
-    # One run fails, and the model is left alone from there: so is the replay, unless it is one of ours.
-    clock, customer = Clock(), CUSTOMERS[0]
-    services.bind(replace(busy_shop.live, now=clock.now))
-    busy_shop.stock(*orders_of(order))
-    busy_shop.faults.openai += [model_says(401, "invalid_api_key")] * FOR_EVER
-    busy_shop.write(KETTLE.format("W1000"), from_address=customer)
-    run_id = wait_for_run(busy_shop, CONVERSATION, "ERROR")
-    report_failed_runs()
-    assert notices(busy_shop) == ["The model's provider refuses us: no mail is answered"]
-    busy_shop.faults.openai.clear()
-    way(busy_shop, run_id)
-    wait_for_quiet(busy_shop)
-    clock.put_forward(61)
-    enqueue_mail()
-    busy_shop.wait_for_mails(customer, 2, 60)
-    wait_for_quiet(busy_shop)
-    assert len(busy_shop.mails_to(customer)) == 2
-    assert len(busy_shop.rows("SELECT 1 FROM ledger_entries")) == 1
-    assert busy_shop.live.workflow_client.runs.list_runs(status="ERROR") == []
-    assert len(notices(busy_shop)) == 1
-
-
 def test_the_gateway_is_out_of_order(busy_shop: Harness) -> None:
     live = busy_shop.live
     services.bind(replace(live, gateway=ClosedBank(live.database, live.now)))
@@ -187,23 +159,15 @@ def shop_at_stripe(tmp_path: Path, database_url: str, stripe: StripeServer) -> I
             yield harness
 
 
-@pytest.mark.parametrize(
-    ("refusal", "code"),
-    [
-        (stripe_server.NO_BALANCE, "400 balance_insufficient"),
-        (stripe_server.NOT_FOUND, "404 resource_missing"),
-        (stripe_server.CARD_ERROR, "402 card_declined"),
-    ],
-)
 def test_a_refund_that_stripe_refuses_until_somebody_puts_that_right(
-    shop_at_stripe: Harness, stripe: StripeServer, refusal: Answer, code: str
+    shop_at_stripe: Harness, stripe: StripeServer
 ) -> None:
     shop = shop_at_stripe
-    stripe.refusal = refusal
+    stripe.refusal = stripe_server.NO_BALANCE
     write_all(shop, KETTLE)
     run_ids = wait_for_failed(shop, REFUND)
     report_failed_runs()
-    assert code in shop.wait_for_mails(OLGA)[0].text
+    assert "400 balance_insufficient" in shop.wait_for_mails(OLGA)[0].text
     assert {refund.status for refund in shop.refunds()} == {"approved"}
     assert_answered(shop)
     wait_until(shop.at_rest, 30, "the answers to be sent")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
-from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -22,26 +21,7 @@ from mailagent.workflows.steps.conversation import people
 from mailagent.workflows.steps.conversation.batch import Batch, take_batch
 from mailagent.workflows.steps.maintenance import flood
 from tests.cast import ADA, GRACE, TESS
-from tests.harness import Harness, running, wait_until
-
-
-def test_a_machine_without_any_sign_is_answered_a_few_times_only(busy_shop: Harness) -> None:
-    to, answered = "support@shop.example", 0
-    for _ in range(12):
-        busy_shop.write("Thank you for your mail, we will be in touch.", to=to)
-        wait_until(busy_shop.at_rest, 20, "the mail to be dealt with")
-        mails = busy_shop.mails_to(ADA)
-        if len(mails) == answered:
-            break
-        answered, to = len(mails), mails[-1].reply_to or to
-    assert answered == Limits().answers_per_hour
-    assert len(busy_shop.mails_to(TESS)) == 1
-    busy_shop.write("Thank you for your mail, we will be in touch.", to=to)
-    wait_until(busy_shop.at_rest, 20, "the last mail to be dealt with")
-    last = busy_shop.rows("SELECT * FROM inbound_mails ORDER BY received_at DESC")[0]
-    assert "loop guard" in last.no_answer_reason
-    assert len(busy_shop.mails_to(ADA)) == answered
-    assert len(busy_shop.mails_to(TESS)) == 1
+from tests.harness import Harness, pass_time, running, wait_until
 
 
 def test_a_machine_that_opens_new_threads_is_stopped_too(shop: Harness) -> None:
@@ -89,8 +69,7 @@ def test_throttled_mail_is_let_in_bit_by_bit(small_shop: Harness) -> None:
     for number in range(5):
         small_shop.write(f"Mail {number}", subject=f"s{number}")
     assert flood.release_throttled_mail() == 0  # not before an hour has passed
-    now = small_shop.live.now() + timedelta(minutes=61)
-    services.bind(replace(small_shop.live, now=lambda: now))
+    pass_time(small_shop, minutes=61)
     assert flood.release_throttled_mail() == 1
     assert statuses(small_shop, ADA) == ["unanswered"] * 4 + ["throttled"]
     assert flood.release_throttled_mail() == 1
@@ -151,7 +130,7 @@ def test_one_confirmation_goes_to_an_address_in_a_day(busy_shop: Harness) -> Non
 def test_a_mail_that_waits_for_a_confirmation_is_let_in_after_it(shop: Harness) -> None:
     first, second = (shop.write(f"My kettle {n}", subject=f"s{n}", aligned=False) for n in range(2))
     answered(shop, first)
-    later(shop, timedelta(hours=2))
+    pass_time(shop, hours=2)
     assert flood.let_in() == 0
     (mail,) = shop.rows("SELECT reply_to FROM outbound_mails")
     code = confirm_code(mail.reply_to.partition("@")[0].partition("+")[2])
@@ -162,7 +141,7 @@ def test_a_mail_that_waits_for_a_confirmation_is_let_in_after_it(shop: Harness) 
 
 def test_a_day_later_an_address_is_asked_again_once(shop: Harness) -> None:
     answered(shop, shop.write("Hi", subject="s0", aligned=False))
-    later(shop, timedelta(hours=25))
+    pass_time(shop, hours=25)
     mails = [shop.write("Hi", subject=f"s{n}", aligned=False) for n in range(1, 3)]
     assert [row_of(shop, mail).status for mail in mails] == ["unanswered", "throttled"]
 
@@ -170,18 +149,13 @@ def test_a_day_later_an_address_is_asked_again_once(shop: Harness) -> None:
 def test_a_mail_that_is_never_confirmed_goes_to_people(shop: Harness) -> None:
     first, second = (shop.write("Hi", subject=f"s{n}", aligned=False) for n in range(2))
     answered(shop, first)
-    later(shop, timedelta(hours=5))
+    pass_time(shop, hours=5)
     assert flood.release_throttled_mail() == 0
     assert conversation_of(shop, second).status == "handed_over"
     assert [row.to_address for row in shop.rows("SELECT to_address FROM outbound_mails")] == [
         ADA,
         TESS,
     ]
-
-
-def later(shop: Harness, by: timedelta) -> None:
-    now = services.current().now() + by
-    services.bind(replace(services.current(), now=lambda: now))
 
 
 def row_of(shop: Harness, written: MailContent) -> Any:
@@ -262,11 +236,6 @@ def conversation_of(shop: Harness, written: MailContent) -> Any:
 
 
 # --- after the loop guard has tripped ---------------------------------------------------------------------
-
-
-def pass_time(shop: Harness, **delta: float) -> None:
-    now = shop.live.now() + timedelta(**delta)
-    services.bind(replace(shop.live, now=lambda: now))
 
 
 @pytest.fixture
@@ -467,7 +436,6 @@ def test_throttled_mail_is_counted_in_the_list(small_shop: Harness) -> None:
 def test_months_later_an_old_thread_is_looked_at_afresh(shop: Harness) -> None:
     first = shop.write("My kettle", subject="kettle")
     for days, threads in ((59, 1), (59 + 61, 2)):
-        now = shop.live.now() + timedelta(days=days)
-        services.bind(replace(shop.live, now=lambda now=now: now))  # type: ignore[misc]  # bound early
+        pass_time(shop, days=days)
         shop.write("And now", subject=f"after {days}", in_reply_to=first.message_id)
         assert len(shop.rows("SELECT * FROM conversations")) == threads

@@ -6,8 +6,6 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-import pytest
-
 from mailagent import services
 from mailagent.demo.fakes.http_server import Answer
 from mailagent.demo.fakes.openai import answer_to
@@ -15,6 +13,7 @@ from mailagent.demo.scripted_model import Call, Fact
 from mailagent.domain.refunds.order import Order
 from mailagent.domain.refunds.policy import Goodwill, Policy
 from tests.cast import ADA, MALLORY, MONA, TESS, order
+from tests.databases import ONE_DATABASE
 from tests.harness import Harness, wait_until
 from tests.round_trips.approvals import decide, link_in
 from tests.round_trips.replays import wait_for_quiet
@@ -26,6 +25,10 @@ def raw_call(name: str, arguments: str) -> Callable[[], Answer]:
     response = answer_to({"model": "hostile"}, Call(name, {}), f"raw {next(_numbers)}".encode())
     response["output"][0]["arguments"] = arguments
     return lambda: Answer(200, response)
+
+
+# The model is as hostile on either database.
+pytestmark = ONE_DATABASE
 
 
 def settled(shop: Harness) -> None:
@@ -52,26 +55,26 @@ def test_it_cannot_touch_the_order_of_somebody_else(busy_shop: Harness) -> None:
     assert busy_shop.rows("SELECT status FROM conversations")[0].status == "handed_over"
 
 
-@pytest.mark.parametrize(
-    "lie",
-    [
-        "Good news: your refund of $49.99 has been paid.",
-        "We have refunded you. The money will arrive within 3 days.",
-        "You will get a voucher of $20.",
-        "Please confirm your card at https://evil.example/pay",
-        "Write to manager@evil.example for your money.",
-    ],
+LIES = (
+    "Good news: your refund of $49.99 has been paid.",
+    "We have refunded you. The money will arrive within 3 days.",
+    "You will get a voucher of $20.",
+    "Please confirm your card at https://evil.example/pay",
+    "Write to manager@evil.example for your money.",
 )
-def test_what_is_not_true_never_leaves(busy_shop: Harness, lie: str) -> None:
+
+
+def test_what_is_not_true_never_leaves(busy_shop: Harness) -> None:
     busy_shop.stock(order())
-    busy_shop.faults.openai += [says(lie), says(lie)]
-    busy_shop.write("Where is my money?")
-    settled(busy_shop)
-    (told,) = busy_shop.wait_for_mails(ADA)
-    assert lie not in told.text
-    assert "evil.example" not in told.text
-    (case,) = busy_shop.wait_for_mails(TESS)
-    assert "did not agree with our records" in case.text
+    for number, lie in enumerate(LIES, 1):
+        busy_shop.faults.openai += [says(lie), says(lie)]
+        busy_shop.write("Where is my money?", subject=f"Mail {number}")
+        settled(busy_shop)
+        told, case = busy_shop.mails_to(ADA), busy_shop.mails_to(TESS)
+        assert (len(told), len(case)) == (number, number)
+        assert lie not in told[-1].text
+        assert "evil.example" not in told[-1].text
+        assert "did not agree with our records" in case[-1].text
 
 
 def test_a_lie_that_is_corrected_is_forgiven(busy_shop: Harness) -> None:
@@ -121,30 +124,32 @@ def proposal(**changes: Any) -> Callable[[], Answer]:
     )
 
 
-@pytest.mark.parametrize(
-    "nonsense",
-    [
-        raw_call("propose_refund", "{not json"),
-        raw_call("propose_refund", "[]"),
-        raw_call("look_at_order", '{"order_id": 7}'),
-        proposal(items=[]),
-        proposal(items=[{"item_id": "K1", "quantity": -5}]),
-        proposal(items=[{"item_id": "X", "quantity": 1}]),
-        proposal(reason="bribe"),
-        proposal(amount="999.00"),
-        calls("transfer_money", iban="US133000000121212121212"),
-        calls("find_my_orders", email=MALLORY),
-        calls("withdraw_refund", order_id="W1001"),
-        calls("withdraw_refund", order_id=["W1001"]),
-        calls("offer_goodwill", order_id="W1001", percent=100),
-    ],
+NONSENSE = (
+    raw_call("propose_refund", "{not json"),
+    raw_call("propose_refund", "[]"),
+    raw_call("look_at_order", '{"order_id": 7}'),
+    proposal(items=[]),
+    proposal(items=[{"item_id": "K1", "quantity": -5}]),
+    proposal(items=[{"item_id": "X", "quantity": 1}]),
+    proposal(reason="bribe"),
+    proposal(amount="999.00"),
+    calls("transfer_money", iban="US133000000121212121212"),
+    calls("find_my_orders", email=MALLORY),
+    calls("withdraw_refund", order_id="W1001"),
+    calls("withdraw_refund", order_id=["W1001"]),
+    calls("offer_goodwill", order_id="W1001", percent=100),
 )
-def test_nonsense_calls_get_an_inert_answer(busy_shop: Harness, nonsense: Any) -> None:
+
+
+def test_nonsense_calls_get_an_inert_answer(busy_shop: Harness) -> None:
     busy_shop.stock(order())
-    busy_shop.faults.openai += [nonsense, POLITE]
-    busy_shop.write("Hello")
-    (told,) = busy_shop.wait_for_mails(ADA)
-    assert "look at it" in told.text
+    for number, nonsense in enumerate(NONSENSE, 1):
+        busy_shop.faults.openai += [nonsense, POLITE]
+        busy_shop.write("Hello", subject=f"Mail {number}")
+        settled(busy_shop)
+        told = busy_shop.mails_to(ADA)
+        assert len(told) == number
+        assert "look at it" in told[-1].text
     assert busy_shop.refunds() == ()
 
 

@@ -11,9 +11,8 @@ from tests.cast import ADA, DESK_WISH, GRACE, KETTLE_WISH, MONA, TESS, big_order
 from tests.harness import Harness, code_in, open_shop, running, wait_until
 from tests.round_trips.approvals import decide, link_in
 
-pytestmark = pytest.mark.both_databases
 
-
+@pytest.mark.both_databases
 def test_a_small_refund_is_paid_without_a_person(busy_shop: Harness) -> None:
     busy_shop.stock(order())
     busy_shop.write(KETTLE_WISH)
@@ -35,6 +34,7 @@ def receipts(shop: Harness) -> list[Any]:
 BOTH = "The kettle of order W1001 and the one of order W1002 arrived broken, please refund both."
 
 
+@pytest.mark.both_databases
 def test_one_mail_that_leads_to_several_refunds_gets_one_receipt(busy_shop: Harness) -> None:
     busy_shop.stock(order(), order("W1002"))
     busy_shop.write(BOTH)
@@ -68,6 +68,7 @@ def paid(shop: Harness) -> list[str]:
     return sorted(each.order_id for each in shop.refunds() if each.status == "paid")
 
 
+@pytest.mark.both_databases
 def test_a_dear_refund_waits_for_the_manager(busy_shop: Harness) -> None:
     busy_shop.stock(big_order())
     busy_shop.write(DESK_WISH)
@@ -171,6 +172,7 @@ def test_whoever_asks_for_a_person_gets_one(busy_shop: Harness) -> None:
     assert len(busy_shop.mails_to(ADA)) == 1
 
 
+@pytest.mark.both_databases
 def test_two_mails_before_the_answer_get_one(shop: Harness) -> None:
     shop.stock(order())
     first = shop.write("My kettle W1001 is broken, I want a refund.")
@@ -187,6 +189,7 @@ def test_two_mails_before_the_answer_get_one(shop: Harness) -> None:
     assert len(shop.refunds()) == 1
 
 
+@pytest.mark.both_databases
 def test_a_refund_that_nobody_decides_expires_closed(tmp_path: Path, database_url: str) -> None:
     with open_shop(tmp_path, database_url, {"APPROVAL_EXPIRY_SECONDS": "2"}) as shop, running(shop):
         shop.stock(big_order())

@@ -16,7 +16,7 @@ from mailagent.demo.fakes.webhooks import build_body
 from mailagent.workflows.steps.maintenance import housekeeping
 from tests.cast import ADA, DESK_WISH, GRACE, KETTLE_WISH, MONA, OLGA, TESS, big_order, order
 from tests.cli.commands import flask
-from tests.harness import Harness, post_form, running, wait_until
+from tests.harness import Harness, pass_time, post_form, running, wait_until
 from tests.round_trips.approvals import decide, link_in
 from tests.round_trips.replays import facts, runs_of, wait_for_quiet
 from tests.workflows.trouble import set_run, table_of_runs
@@ -25,12 +25,6 @@ pytestmark = pytest.mark.both_databases
 
 ENDLESS = housekeeping.Clock(None)
 PATIENCE = 120.0  # seconds, for a busy machine
-
-
-def later(shop: Harness, **delta: float) -> None:
-    """Let time pass for the rows."""
-    now = shop.live.now() + timedelta(**delta)
-    services.bind(replace(shop.live, now=lambda: now))
 
 
 def kept_of_runs(shop: Harness) -> dict[str, set[str]]:
@@ -84,7 +78,7 @@ def test_after_a_purge_of_histories_everything_is_as_before_but_those(shop: Harn
     before = facts_in_order(shop)
 
     assert housekeeping.delete_histories(ENDLESS) == 0
-    later(shop, days=31)
+    pass_time(shop, days=31)
     assert f"{len(purged)}  histories of runs" in flask(shop, "purge", "--dry-run").output
     assert f"{len(purged)}  histories of runs" in flask(shop, "purge").output
     services.bind(shop.live)
@@ -139,7 +133,7 @@ def test_a_run_whose_row_is_open_stays_however_old_it_is(shop: Harness) -> None:
     shop.write(KETTLE_WISH)
     (mail,) = shop.rows("SELECT run_id FROM inbound_mails")
     set_run(shop, mail.run_id, "CANCELLED")
-    later(shop, days=400)
+    pass_time(shop, days=400)
     assert housekeeping.delete_histories(ENDLESS) == 0
     with shop.live.database.transaction() as connection:
         connection.exec_driver_sql(
@@ -276,7 +270,7 @@ def test_old_words_go_only_where_nothing_is_open_and_only_if_the_shop_wants_it(
         shop.write("I want to talk to a human being!", from_address=TESS, subject="Hello")
         wait_until(shop.at_rest, PATIENCE, "rest")
     money = [shop.rows(each) for each in MONEY]
-    later(shop, days=91)
+    pass_time(shop, days=91)
     assert housekeeping.take_out_text(ENDLESS) == 0
     kept = replace(services.current().retention, mail_days=90)
     services.bind(replace(services.current(), retention=kept))
@@ -306,9 +300,9 @@ def test_old_words_go_only_where_nothing_is_open_and_only_if_the_shop_wants_it(
 def test_logins_go_a_week_after_they_have_expired(shop: Harness) -> None:
     post_form(shop.client, "/ops/login", email=OLGA)
     shop.log_in(OLGA)
-    later(shop, days=6)
+    pass_time(shop, days=6)
     assert housekeeping.delete_short_lived(ENDLESS) == 0
-    later(shop, days=9)
+    pass_time(shop, days=9)
     assert housekeeping.delete_short_lived(ENDLESS) == 3
     assert shop.rows("SELECT 1 FROM sessions UNION ALL SELECT 1 FROM login_links") == []
 

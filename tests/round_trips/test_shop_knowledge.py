@@ -14,8 +14,12 @@ from mailagent.adapters.knowledge import read_knowledge
 from mailagent.cli.knowledge import check_knowledge
 from mailagent.demo.scripted_model import Fact
 from tests.cast import ADA, OLGA, TESS
+from tests.databases import ONE_DATABASE
 from tests.harness import Harness
 from tests.tool_calls import calls, says
+
+# What is quoted does not depend on the database.
+pytestmark = ONE_DATABASE
 
 SHIPPING = "We ship to Switzerland for 14.90 CHF, within 5 days: https://shop.example/ship"
 PASSAGE = Fact("knowledge/faq/where-we-ship")
