@@ -19,23 +19,29 @@ BUGS = load_bugs()
 
 @pytest.mark.parametrize("bug", BUGS, ids=[bug.name for bug in BUGS])
 def test_each_bug_has_its_place_and_its_tests(bug: Bug, tmp_path: Path) -> None:
-    for edit in bug.edits:
-        place = tmp_path / edit.file
-        place.parent.mkdir(parents=True, exist_ok=True)
-        place.write_text((ROOT / edit.file).read_text("utf-8"), "utf-8")
-    plant(bug, tmp_path)
-    assert find_nonsense(tmp_path) == ""
+    copy_with(bug, tmp_path)
     for test in bug.tests:
         file, _, name = test.partition("::")
         assert f"def {name.partition('[')[0]}" in (ROOT / file).read_text("utf-8"), test
 
 
-def find_nonsense(folder: Path) -> str:
-    """Return what says of programs that they cannot run at all: any test would catch a bug in them."""
+def test_no_bug_is_one_that_every_test_would_catch(tmp_path: Path) -> None:
+    """Names that do not exist keep a program from running at all."""
+    for number, bug in enumerate(BUGS):
+        copy_with(bug, tmp_path / str(number))
     command = [sys.executable, "-m", "ruff", "check", "--isolated", "--no-cache", "--quiet"]
-    command += ["--target-version", "py311", "--select", "F821,F822,F823", str(folder)]
+    command += ["--target-version", "py311", "--select", "F821,F822,F823", str(tmp_path)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
-    return done.stdout + done.stderr
+    assert done.stdout + done.stderr == ""
+
+
+def copy_with(bug: Bug, folder: Path) -> None:
+    """Copy the files that a bug is put into, and put it there."""
+    for edit in bug.edits:
+        place = folder / edit.file
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.write_text((ROOT / edit.file).read_text("utf-8"), "utf-8")
+    plant(bug, folder)
 
 
 def test_every_promise_has_bugs_and_no_two_have_one_name() -> None:
