@@ -11,17 +11,16 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import groupby
-from pathlib import Path
 
 import click
 from flask import Flask
 from werkzeug.routing import Rule
 
 from mailagent import cli, services
-from mailagent.app import create_app
+from mailagent.app import ROOT, create_app
 from mailagent.settings import SETTINGS
 
-DOCUMENT = Path(__file__).parents[2] / "docs" / "reference.md"
+DOCUMENT = ROOT / "docs" / "reference.md"
 
 _HEAD = """\
 # Reference
@@ -137,8 +136,9 @@ def _first_paragraph(text: str | None) -> str:
     return re.sub(r"\s+", " ", paragraph).replace("|", "\\|")
 
 
+@click.command()
 def main() -> None:
-    """Write the document."""
+    """Write docs/reference.md from the code."""
     with whole_app() as app:
         DOCUMENT.write_text(render(app), "utf-8")
 

@@ -24,7 +24,7 @@ from playwright.sync_api import Browser, Page, StorageState, sync_playwright
 from mailagent.app import ROOT
 from mailagent.demo import shop as demo_shop
 from mailagent.demo.fakes.providers import Providers
-from mailagent.demo.process import DemoFolder, Supervisor
+from mailagent.demo.process import Supervisor
 from mailagent.demo.show import find_port
 from mailagent.demo.story import find_link
 from tests.cast import GRACE, MAX, MONA, OLGA, TESS
@@ -158,9 +158,9 @@ def picture_demo(browser: Browser, path: Path) -> None:
 @contextmanager
 def demo_running(path: Path) -> Iterator[tuple[Providers, Supervisor]]:
     """Run the demo's app and providers in a folder of their own."""
-    folder, port = DemoFolder(path), find_port(0)
-    providers = Providers(folder, port, os.environ)
-    supervisor = Supervisor(folder, port, providers.environment(), print)
+    port = find_port(0)
+    providers = Providers(path, port, os.environ)
+    supervisor = Supervisor(path, port, providers.environment(), print)
     providers.start()
     try:
         supervisor.prepare()
@@ -169,7 +169,6 @@ def demo_running(path: Path) -> Iterator[tuple[Providers, Supervisor]]:
     finally:
         supervisor.stop()
         providers.stop()
-        folder.release()
 
 
 def write(providers: Providers, letter: demo_shop.ReadyMail, mails_to: str, count: int) -> None:

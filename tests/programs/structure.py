@@ -1,21 +1,21 @@
-"""Count what the product is made of: `python -m tests.programs.structure [TREE] [BEFORE]`.
+"""Count what the product is made of: files, lines, functions, imports, words in the guides, lines of tests.
 
-Prints one table of the tree given (this one by default), with a second column for a tree to compare with:
-files, lines, functions, imports, words in the documentation, lines of tests.
+`python -m tests.programs.structure` prints a column for each checkout of the project.
 """
 
 from __future__ import annotations
 
+import argparse
 import ast
 import statistics
-import sys
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-ROOT = Path(__file__).parents[2]
+from mailagent.app import ROOT
+
 SMALL_MODULE_LINES = 60
 
 
@@ -110,13 +110,15 @@ def measure(tree: Tree) -> dict[str, str]:
     }
 
 
-def main(arguments: list[str]) -> None:
+def main() -> None:
     """Print the table."""
-    trees = [Tree(Path(each)) for each in arguments] or [Tree(ROOT)]
+    parser = argparse.ArgumentParser("python -m tests.programs.structure", description=__doc__)
+    parser.add_argument("trees", nargs="*", type=Path, help="checkouts; default: this one")
+    trees = [Tree(each) for each in parser.parse_args().trees or [ROOT]]
     columns = [measure(tree) for tree in trees]
     for name in columns[0]:
         print(f"{name:34}" + "".join(f"{column[name]:40}" for column in columns))
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    main()

@@ -14,9 +14,15 @@ from mailagent.workflows.steps.maintenance import sweep
 from tests.cast import ADA, GRACE, JUERGEN, TESS
 from tests.databases import ONE_DATABASE
 from tests.harness import Harness, wait_until
-from tests.programs.stampede.__main__ import is_calm
-from tests.programs.stampede.provider import AbsentOpenAI
-from tests.programs.stampede.story import Clock, at_work, is_put_off, open_busy_shop, play
+from tests.programs.stampede.story import (
+    AbsentOpenAI,
+    Clock,
+    at_work,
+    is_calm,
+    is_put_off,
+    open_busy_shop,
+    play,
+)
 from tests.round_trips.provider_faults import model_says
 from tests.workflows.trouble import wait_for_run
 

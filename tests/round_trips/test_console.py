@@ -29,8 +29,7 @@ from tests.cast import ADA, DESK_WISH, GRACE, MONA, OLGA, TESS, big_order
 from tests.conductor import Console
 from tests.dbos_command import dbos
 from tests.harness import Harness, open_shop, running, wait_until
-from tests.programs.stampede.provider import AbsentOpenAI
-from tests.programs.stampede.story import QUESTION, Clock, at_work, open_busy_shop
+from tests.programs.stampede.story import QUESTION, AbsentOpenAI, Clock, at_work, open_busy_shop
 from tests.round_trips.approvals import decide, link_in
 from tests.round_trips.replays import by_our_command, in_the_console
 from tests.workflows.trouble import failing, is_sqlite, once, table_of_runs, wait_for_run, watched

@@ -1,5 +1,4 @@
-"""Let anything happen to a shop's money, for as long as you like: `python -m tests.programs.money
---examples 500`.
+"""Let anything happen to a shop's money, for as long as you like: `python -m tests.programs.money`.
 
 Prints how much happened. A broken promise ends it with the shortest story that breaks it.
 """
@@ -17,14 +16,15 @@ from hypothesis.stateful import run_state_machine_as_test
 from tests.databases import fresh_databases
 from tests.harness import open_shop
 from tests.programs.money.machine import MoneyMachine
+from tests.programs.proof import DATABASES
 
 
 def main() -> int:
     """Run the machine on each database."""
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser("python -m tests.programs.money", description=__doc__)
     parser.add_argument("--examples", type=int, default=200, help="stories for each database")
     parser.add_argument("--steps", type=int, default=60, help="steps of a story, at most")
-    parser.add_argument("--database", choices=("sqlite", "postgresql"), action="append")
+    parser.add_argument("--database", choices=DATABASES, action="append")
     options = parser.parse_args()
     settings = hypothesis.settings(
         max_examples=options.examples,
@@ -34,7 +34,7 @@ def main() -> int:
         print_blob=True,
         suppress_health_check=list(hypothesis.HealthCheck),
     )
-    for kind in options.database or ("sqlite", "postgresql"):
+    for kind in options.database or DATABASES:
         MoneyMachine.seen.clear()
         with (
             fresh_databases(kind) as fresh,

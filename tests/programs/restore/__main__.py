@@ -1,9 +1,10 @@
-"""`python -m tests.programs.restore [sqlite] [postgresql]`: play it, say what came of it, exit with 1
-if it broke.
+"""Lose what came after a backup, follow docs/backup.md, and check that nothing is paid twice:
+`python -m tests.programs.restore`.
 """
 
 from __future__ import annotations
 
+import argparse
 import sys
 import tempfile
 from pathlib import Path
@@ -13,8 +14,10 @@ from tests.programs.restore.story import play
 
 
 def main() -> int:
+    parser = argparse.ArgumentParser("python -m tests.programs.restore", description=__doc__)
+    parser.add_argument("--database", choices=list(KINDS), action="append", help="default: both")
     failures = 0
-    for kind in sys.argv[1:] or sorted(KINDS):
+    for kind in parser.parse_args().database or KINDS:
         with tempfile.TemporaryDirectory(prefix="mailagent-restore-") as name:
             folder = Path(name)
             folder.chmod(0o755)  # PostgreSQL runs under a name of its own and has to get in

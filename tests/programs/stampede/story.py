@@ -2,24 +2,58 @@
 
 from __future__ import annotations
 
+import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from mailagent import services
+from mailagent.demo.fakes.http_server import Answer, Request
+from mailagent.demo.fakes.openai import OpenAIServer
 from mailagent.domain.mail.conversation import Limits
+from mailagent.domain.operations.circuit_breaker import FAILURES_TO_OPEN
 from mailagent.engine import CONVERSATION
 from mailagent.workflows.steps.maintenance import sweep
 from tests.harness import Harness, open_shop, running, wait_until
-from tests.programs.stampede.provider import AbsentOpenAI
 from tests.workflows.trouble import table_of_runs
 
 QUESTION = "Which orders of mine do you have? I forgot the number."
 # Far above any flood: what is tried here is not how floods are throttled.
 NO_LIMITS = Limits(mails_per_hour=10**6)
+
+
+class AbsentOpenAI(OpenAIServer):
+    """The scripted model. `says`: what it answers instead while it is away; `asked`: how often it was
+    asked; `most_at_once`: by how many at the same moment."""
+
+    def __init__(self, latency_seconds: float = 0.0) -> None:
+        self.says: Answer | None = None
+        self.asked = 0
+        self.most_at_once = 0
+        self._at_once = 0
+        self._lock = threading.Lock()
+        super().__init__(latency_seconds)
+
+    def goes_away(self, status: int = 503, code: str = "server_is_overloaded") -> None:
+        error = {"message": code, "type": "error", "param": None, "code": code}
+        self.says = Answer(status, {"error": error})
+
+    def comes_back(self) -> None:
+        self.says = None
+
+    def _create(self, request: Request) -> Answer:
+        with self._lock:
+            self.asked += 1
+            self._at_once += 1
+            self.most_at_once = max(self.most_at_once, self._at_once)
+        try:
+            return self.says or super()._create(request)
+        finally:
+            with self._lock:
+                self._at_once -= 1
 
 
 @dataclass
@@ -88,7 +122,7 @@ def play(shop: Harness, clock: Clock, openai: AbsentOpenAI, mails: int, probes: 
     openai.comes_back()
     openai.most_at_once = 0
     _try(shop, clock, openai)
-    wait_until(lambda: _ring_until(shop, shop.at_rest), patience, "all to be answered")
+    wait_until(lambda: _is_at_rest(shop), patience, "all to be answered")
     counts = [len(shop.mails_to(address(number))) for number in range(mails)]
     return Figures(
         mails=mails,
@@ -122,7 +156,18 @@ def _try(shop: Harness, clock: Clock, openai: AbsentOpenAI) -> None:
     wait_until(lambda: openai.asked > before and not at_work(shop), 60, "the model to be tried")
 
 
-def _ring_until(shop: Harness, is_over: Callable[[], bool]) -> bool:
+def _is_at_rest(shop: Harness) -> bool:
+    """Whether all is answered; lets the sweep enqueue again what has no run."""
     if not at_work(shop):
         sweep.enqueue_mail()
-    return is_over()
+    return shop.at_rest()
+
+
+def is_calm(figures: Figures, concurrency: int) -> bool:
+    """Whether the model was spared while it was away, and nobody was forgotten or written to twice."""
+    most = FAILURES_TO_OPEN + concurrency + figures.probes
+    return (
+        figures.while_away <= most
+        and figures.most_at_once <= concurrency
+        and (figures.answered, figures.twice) == (figures.mails, 0)
+    )
