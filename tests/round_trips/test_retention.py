@@ -21,8 +21,6 @@ from tests.round_trips.approvals import decide, link_in
 from tests.round_trips.replays import facts, runs_of, wait_for_quiet
 from tests.workflows.trouble import set_run, table_of_runs
 
-pytestmark = pytest.mark.both_databases
-
 ENDLESS = housekeeping.Clock(None)
 PATIENCE = 120.0  # seconds, for a busy machine
 
@@ -68,6 +66,7 @@ def at_work(shop: Harness) -> list[str]:
     return [run.run_id for run in shop.live.workflow_client.runs.list_runs() if run.is_active]
 
 
+@pytest.mark.both_databases
 def test_after_a_purge_of_histories_everything_is_as_before_but_those(shop: Harness) -> None:
     first = play_everything(shop)
     (waiting,) = shop.rows("SELECT run_id FROM refunds WHERE status = 'awaiting_approval'")
@@ -128,6 +127,7 @@ def runs_done(shop: Harness) -> int:
     return len(shop.live.workflow_client.runs.list_runs(status="SUCCESS"))
 
 
+@pytest.mark.both_databases
 def test_a_run_whose_row_is_open_stays_however_old_it_is(shop: Harness) -> None:
     shop.stock(order())
     shop.write(KETTLE_WISH)
@@ -158,6 +158,7 @@ AGES = (
 )
 
 
+@pytest.mark.both_databases
 def test_what_the_schedule_began_goes_sooner_and_what_is_at_work_stays(shop: Harness) -> None:
     now, table = shop.live.now(), table_of_runs(shop)
     stays = set()
@@ -212,6 +213,7 @@ def test_one_step_takes_many_batches_until_its_time_is_used(
     assert housekeeping.purge_histories() == 3
 
 
+@pytest.mark.both_databases
 def test_what_the_schedule_left_long_ago_goes_once_a_day(shop: Harness) -> None:
     noon = shop.live.now().replace(hour=12)
     services.bind(replace(shop.live, now=lambda: noon))
@@ -224,6 +226,7 @@ def test_what_the_schedule_left_long_ago_goes_once_a_day(shop: Harness) -> None:
     assert ids_of_runs(shop) == set()
 
 
+@pytest.mark.both_databases
 def test_a_run_that_is_replayed_just_then_stays(shop: Harness) -> None:
     shop.write("Hello")
     (mail,) = shop.rows("SELECT run_id FROM inbound_mails")
@@ -238,8 +241,7 @@ def test_a_run_that_is_replayed_just_then_stays(shop: Harness) -> None:
 
 
 def test_two_purges_at_once_take_different_runs(shop: Harness) -> None:
-    if shop.live.database.engine.dialect.name == "sqlite":
-        pytest.skip("SQLite has one writer at a time")
+    # On PostgreSQL only: SQLite has one writer at a time.
     client, before = shop.live.workflow_client, shop.live.now() + timedelta(days=1)
     shop.write("Hello")
     shop.write("Hello again")
@@ -297,6 +299,7 @@ def test_old_words_go_only_where_nothing_is_open_and_only_if_the_shop_wants_it(
         shop.wait_for_mails(ADA, 5, PATIENCE)
 
 
+@pytest.mark.both_databases
 def test_logins_go_a_week_after_they_have_expired(shop: Harness) -> None:
     post_form(shop.client, "/ops/login", email=OLGA)
     shop.log_in(OLGA)
