@@ -57,6 +57,7 @@ class Templates:
         self._common = common
         self._own_folder = own_folder
         self._environments: dict[str, Environment] = {}
+        self._phrases: dict[str, Mapping[str, str]] = {}
 
     def render(
         self, purpose_name: str, facts: Mapping[str, object], locale: str = _DEFAULT_LANGUAGE
@@ -82,11 +83,30 @@ class Templates:
 
     def fragment(self, name: str, facts: Mapping[str, object], locale: str) -> str:
         """Return a part of a mail, the file `name`, by itself. `locale` as for `render`."""
-        wanted = _parse_locale(locale)
-        written = wanted.language == _DEFAULT_LANGUAGE or self._catalogues(wanted.language)
-        spoken = wanted if written else Locale.parse(_DEFAULT_LANGUAGE)
+        spoken = self._locale_with_catalogue(locale)
         template = self._environment(spoken).get_template(name)
         return template.render(self._context(facts, spoken)).strip()
+
+    def phrases(self, locale: str = _DEFAULT_LANGUAGE) -> Mapping[str, str]:
+        """Return the sentences that a reply may name, by their ids. `locale` as for `render`.
+
+        Raises ValueError if the shop's own `_phrases.txt` does not set them.
+        """
+        spoken = self._locale_with_catalogue(locale)
+        found = self._phrases.get(str(spoken))
+        if found is None:
+            template = self._environment(spoken).get_template("_phrases.txt")
+            found = vars(template.make_module(self._context({}, spoken))).get("phrases")
+            if not isinstance(found, dict) or not found:
+                raise ValueError(f"{template.filename} does not set `phrases`, ids with sentences")
+            found = {str(each): formats.one_line(str(found[each])) for each in found}
+            self._phrases[str(spoken)] = found
+        return found
+
+    def _locale_with_catalogue(self, locale: str) -> Locale:
+        wanted = _parse_locale(locale)
+        written = wanted.language == _DEFAULT_LANGUAGE or self._catalogues(wanted.language)
+        return wanted if written else Locale.parse(_DEFAULT_LANGUAGE)
 
     def _context(self, facts: Mapping[str, object], spoken: Locale) -> dict[str, object]:
         return {

@@ -111,7 +111,7 @@ def _problems_of_mail(
             templates.render(name, facts, language)
         for fragment, facts in list_fragments() if name == "reply" else ():
             templates.fragment(fragment, facts, language)
-        return _problems_of_code(templates, language) if name == "reply" else []
+        return _problems_of_reply(templates, language) if name == "reply" else []
     except Exception as problem:  # noqa: BLE001 - a template can raise whatever it calls raises
         return [f"{_place_of(problem, own_folder / language)}: {problem}"]
 
@@ -126,6 +126,14 @@ def _place_of(problem: Exception, folder: Path) -> str:
         if frame.filename.endswith(PARTS)
     ]
     return f"{frames[-1].filename}, line {frames[-1].lineno}" if frames else str(folder)
+
+
+def _problems_of_reply(templates: Templates, language: str) -> list[str]:
+    ours = templates.phrases()
+    differ = [str(each) for each in ours.keys() ^ templates.phrases(language).keys()]
+    if differ:
+        return [f"{language}/_phrases.txt: has other ids than English: {', '.join(sorted(differ))}"]
+    return _problems_of_code(templates, language)
 
 
 def _problems_of_code(templates: Templates, language: str) -> list[str]:
