@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import unicodedata
 from dataclasses import dataclass
 
 # PostgreSQL refuses NUL, every database refuses a lone surrogate, and terminals obey the rest.
@@ -18,6 +19,20 @@ def without_controls(text: str) -> str:
 def is_one_line(text: str) -> bool:
     """Return whether `text` is one line without control characters and lone surrogates."""
     return _CONTROLS_AND_BREAKS.search(text) is None
+
+
+NAME_MAX_LENGTH = 60
+# What may stand between the letters of a name. A mail program makes a link of a dot within a word.
+_NAME_MARKS = " .,-'’"
+
+
+def name_to_greet(name: str) -> str | None:
+    """Return a person's name for a greeting; None if it may be anything else, such as a link or a sentence."""
+    name = name.strip()
+    is_plain = all(unicodedata.category(each)[0] in "LM" or each in _NAME_MARKS for each in name)
+    if not name or len(name) > NAME_MAX_LENGTH or not is_plain or re.search(r"\.\S", name):
+        return None
+    return name
 
 
 # --- search words ---------------------------------------------------------------------------------

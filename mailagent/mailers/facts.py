@@ -21,6 +21,7 @@ from mailagent.domain.money import Money
 from mailagent.domain.refunds.order import Order
 from mailagent.domain.refunds.policy import return_by
 from mailagent.domain.refunds.refund import Refund, RefundStatus
+from mailagent.domain.text import name_to_greet
 from mailagent.store import audit
 from mailagent.store.refunds import approvals, goodwill, orders, refunds, reviews
 
@@ -214,6 +215,15 @@ class Reader:
     def orders_of_mails(self) -> list[str]:
         """Return the orders of the refunds that were asked for by these mails."""
         return [each.order_id for each in self._refunds if each.mail_id in self.mail_ids]
+
+    def customer_name(self) -> str | None:
+        """Return the customer's name, for the greeting; None if no order has one that can be greeted."""
+        if not self.verified:
+            return None
+        found, _ = orders.list_of_customer(
+            self.connection, self.conversation.customer_email, ORDERS_LISTED
+        )
+        return next(filter(None, (name_to_greet(order.customer_name) for order in found)), None)
 
     def names(self) -> set[str]:
         """Return the order numbers and item names that words may repeat."""

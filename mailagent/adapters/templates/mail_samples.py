@@ -22,10 +22,7 @@ NOON = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
 Say = Callable[[str], str]
 
 _ASKED = "Hello, my kettle leaks. I would like my money back; a photo is attached.\n\nAda"
-_ANSWER = (
-    "Hello Ada,\n\nthank you for the photo. The kettle of order W1001 was delivered on 4 November."
-    "\n\nKind regards\nshop.example"
-)
+_ANSWER = "Thank you for the photos. The kettle of order W1001 was delivered on 4 November."
 _RECORD = "W1001: 1 × Kettle"  # rendered before, from _record.txt
 _NOTICE = (
     "Our mail to ada@example.com about order W1001 could not be sent: the mailbox does not exist.",
@@ -69,7 +66,9 @@ def facts_of(words: str | None = None) -> dict[str, dict[str, Any]]:
     thread = {"subject": say("My kettle"), "record": say(_RECORD)}
     refund = thread | {"order_id": "W1001", "amount": _USD}
     return {
-        "reply": thread | {"text": say(_ANSWER), "confirm_code": "482716", "goodwill": _GOODWILL},
+        "reply": thread
+        | {"name": say("Ada"), "text": say(_ANSWER)}
+        | {"confirm_code": "482716", "goodwill": _GOODWILL},
         "receipt": refund | _receipt(say),
         "receipts": thread
         | {"refunds": [refund | _receipt(say) | {"note": words}, _PLAIN_RECEIPT]},
@@ -94,7 +93,7 @@ _THREAD = {"subject": None, "record": None}
 # The facts that may be missing or different.
 _WITHOUT: dict[str, dict[str, Any]] = {
     "receipts": _THREAD | {"refunds": [_PLAIN_RECEIPT, _PLAIN_RECEIPT]},
-    "reply": _THREAD | {"confirm_code": None, "goodwill": None},
+    "reply": _THREAD | {"customer_name": None, "confirm_code": None, "goodwill": None},
     "receipt": _THREAD
     | {
         "shipping": None,
