@@ -1,4 +1,4 @@
-"""The demo's model: reads a mail, follows tool results, and composes a reply of words and facts.
+"""The demo's model: reads a mail, follows tool results, and composes a reply of phrases and facts.
 
 The same input always gives the same turn, so a run that is recovered after a crash continues as it began.
 """
@@ -19,7 +19,6 @@ from mailagent.domain.refunds.refund import RefundReason
 
 _MAX_ORDERS = 3  # of one mail; each costs two turns
 _WORDS = tomllib.loads(Path(__file__).with_suffix(".toml").read_text("utf-8"))
-PHRASES: dict[str, dict[str, str]] = _WORDS["phrases"]
 
 
 class Wish(StrEnum):
@@ -50,20 +49,38 @@ class Fact:
 
 
 @dataclass(frozen=True, slots=True)
-class Say:
-    """End the turn with this reply: words, or words and facts in order."""
+class Phrase:
+    """A part of a reply: a sentence of the shop, `templates/mail/_phrases.txt`."""
 
-    parts: str | Sequence[str | Fact]
+    phrase_id: str
+
+
+# A text is words of the model's own.
+Part = str | Phrase | Fact
+
+
+@dataclass(frozen=True, slots=True)
+class Say:
+    """End the turn with this reply: words, or parts in order."""
+
+    parts: str | Sequence[Part]
     language: str = "en"
 
     @property
     def text(self) -> str:
         """Return the reply as the model writes it: JSON."""
         parts = [self.parts] if isinstance(self.parts, str) else self.parts
-        plain = [
-            {"fact": part.fact_id} if isinstance(part, Fact) else {"words": part} for part in parts
-        ]
+        plain = [_plain(part) for part in parts]
         return json.dumps({"language": self.language, "parts": plain}, ensure_ascii=False)
+
+
+def _plain(part: Part) -> dict[str, str]:
+    match part:
+        case Phrase(phrase_id):
+            return {"phrase": phrase_id}
+        case Fact(fact_id):
+            return {"fact": fact_id}
+    return {"words": part}
 
 
 Turn = Call | Say
@@ -127,12 +144,13 @@ def next_turn(
     if request.wish is Wish.PERSON:
         return _hand_over("customer_asked", request)
     if request.wish is Wish.THANKS:
-        return _say(request, PHRASES[request.language]["thanks"])
+        return _say(request, Phrase("welcome"))
     passage = None if request.order_ids else _passage_about(request.text, passages or {})
     if passage is not None and request.wish in (Wish.UNCLEAR, Wish.NEWS):
-        return _say(request, Fact(passage))
+        return _say(request, Phrase("thanks_message"), Fact(passage))
     if request.wish in (Wish.UNCLEAR, Wish.YES) and not request.order_ids:
-        return _say(request, PHRASES[request.language]["unclear"])
+        unclear = ("thanks_message", "ask_which_order", "ask_what_to_do")
+        return Say([Phrase(each) for each in unclear], request.language)
     order_ids = request.order_ids or _orders_meant(request, results)
     if isinstance(order_ids, Call | Say):
         return order_ids
@@ -143,7 +161,28 @@ def next_turn(
         if isinstance(found, Call):
             return found
         facts += found
-    return _say(request, *dict.fromkeys(facts))
+    return _say(request, _opening(request), *dict.fromkeys(facts))
+
+
+def _opening(request: CustomerRequest) -> Phrase:
+    """Return thanks, or sympathy that fits the reason of a refund."""
+    if request.wish is Wish.WITHDRAW:
+        return Phrase("thanks_telling")
+    if request.wish is not Wish.REFUND:
+        return Phrase("thanks_message")
+    reason = pick_reason(request.text)
+    if reason is RefundReason.DAMAGED and _NOT_WORKING.search(request.text.lower()):
+        return Phrase("sorry_not_working")
+    return Phrase(_SYMPATHY.get(reason, "thanks_message"))
+
+
+_NOT_WORKING = re.compile("work|turn on|funktioniert")
+_SYMPATHY = {
+    RefundReason.DAMAGED: "sorry_damaged",
+    RefundReason.NOT_DELIVERED: "sorry_waiting",
+    RefundReason.WRONG_ITEM: "sorry_wrong_item",
+    RefundReason.NOT_AS_DESCRIBED: "sorry_not_as_expected",
+}
 
 
 def _passage_about(text: str, passages: Mapping[str, str]) -> str | None:
@@ -170,7 +209,8 @@ def _orders_meant(
     if found is None:
         return Call("find_my_orders", {})
     if "error" in found:
-        return _say(request, *_facts_of(found)) if _facts_of(found) else _give_up(request)
+        facts = _facts_of(found)
+        return _say(request, _opening(request), *facts) if facts else _give_up(request)
     orders = found.get("orders", [])
     named = [
         order
@@ -181,8 +221,9 @@ def _orders_meant(
     if len(meant) == 1:
         return (str(meant[0]["order_id"]),)
     if not orders or request.wish is Wish.NEWS:
-        return _say(request, Fact("my_orders"))
-    return _say(request, PHRASES[request.language]["which_order"], Fact("my_orders"))
+        return _say(request, _opening(request), Fact("my_orders"))
+    asked = (_opening(request), Phrase("ask_which_order"), Fact("my_orders"))
+    return Say(asked, request.language)
 
 
 def _look_and_propose(
@@ -233,10 +274,9 @@ def _hand_over(reason: str, request: CustomerRequest) -> Call:
     return Call("hand_over", {"reason": reason, "summary": f"The customer wrote: {opening}"})
 
 
-def _say(request: CustomerRequest, *parts: str | Fact) -> Say:
-    """Return a whole reply: greeting, parts, closing."""
-    greeting, closing = (PHRASES[request.language][key] for key in ("greeting", "closing"))
-    return Say((greeting, *parts, closing), request.language)
+def _say(request: CustomerRequest, *parts: Part) -> Say:
+    """Return a whole reply: the parts and a phrase to close."""
+    return Say((*parts, Phrase("just_answer")), request.language)
 
 
 def _find(
@@ -260,9 +300,8 @@ _BARE_NUMBER = re.compile(
 
 
 def guess_language(*texts: str) -> str:
-    """Return the language of the first text that is in one of the model's; English when none is."""
-    found = (language for language in map(find_language, texts) if language in PHRASES)
-    return next(found, "en")
+    """Return the language of the first text that is recognised; English when none is."""
+    return next(filter(None, map(find_language, texts)), "en")
 
 
 def find_order_ids(text: str) -> tuple[str, ...]:

@@ -1,15 +1,17 @@
-"""A reply as it will be sent: the model's words, and the facts that it named, read from the rows."""
+"""A reply as it will be sent: the phrases and facts that the model named, facts read from the rows."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import groupby
+from operator import itemgetter
 
 import sqlalchemy as sa
 
 from mailagent import services
-from mailagent.agent.reply.composition import Composition, Words
-from mailagent.agent.reply.words import find_statements, is_checked, leave_out_statements
+from mailagent.agent.reply.composition import Composition, FactName, PhraseName, Words
+from mailagent.agent.reply.words import find_statements
 from mailagent.domain.mail.conversation import Conversation
 from mailagent.domain.mail.language import find_language
 from mailagent.domain.mail.message import InboundMail
@@ -18,14 +20,16 @@ from mailagent.mailers.facts import Fact, Reader, sentence
 
 @dataclass(frozen=True, slots=True)
 class Letter:
-    """`text`: words and sentences, in order. `order_ids`: the orders that it speaks of. `sources`: the
-    passages that it quotes. `problems`: why it cannot be sent, a sentence each, for the model."""
+    """`text`: what stands between greeting and closing. `order_ids`: the orders that it speaks of.
+    `sources`: the passages that it quotes. `problems`: why it cannot be sent, a sentence each, for the model.
+    `composition`: what it was written from, as JSON."""
 
     text: str
     language: str
     order_ids: tuple[str, ...] = ()
     sources: tuple[str, ...] = ()
     problems: tuple[str, ...] = ()
+    composition: str | None = None
 
 
 def reader_of(
@@ -42,51 +46,64 @@ def letter_by_person(reader: Reader, text: str) -> Letter:
     return Letter(text, language, tuple(dict.fromkeys(reader.orders_of_mails())))
 
 
-def write_letter(
-    reader: Reader,
-    mails: Sequence[InboundMail],
-    composition: Composition,
-    is_last_try: bool = False,
-) -> Letter:
-    """Check the words of a composition, and put the sentences of its facts between them.
+def find_harmless_words(
+    reader: Reader, mails: Sequence[InboundMail], composition: Composition
+) -> list[str]:
+    """Return the words in which the lists find nothing; none to a sender who is not proven."""
+    if not reader.verified:
+        return []
+    known = reader.names() | {name for mail in mails for name in mail.from_name.split()}
+    check = (composition.language, known, reader.conversation.language)
+    return [words for words in composition.words if not find_statements(words, *check)]
+
+
+def write_letter(reader: Reader, composition: Composition) -> Letter:
+    """Write the phrases and facts of a composition, and its words, which somebody must have checked.
 
     To a sender who is not proven only facts are sent: our mail must not carry what a stranger had us say.
-    Of a reply with facts, sentences that may state something are left out; if they are questions, only if
-    `is_last_try`. All other words that may state something are a problem.
     """
-    conversation, language = reader.conversation, composition.language
-    has_facts = len(composition.words) < len(composition.parts)
-    known = reader.names() | {name for mail in mails for name in mail.from_name.split()}
-    check = (language, known, conversation.language)
-    locale = services.current().shop.locale_for(language)
-    paragraphs: list[str] = []
+    live = services.current()
+    locale = live.shop.locale_for(composition.language)
+    phrases = live.templates.phrases(locale)
+    pieces: list[tuple[bool, str]] = []  # of phrases, True: those in a row are one paragraph
     facts: list[Fact] = []
     problems: list[str] = []
     for part in composition.parts:
-        if isinstance(part, Words):
-            words, found = part.words.strip(), find_statements(part.words, *check)
-            if found and has_facts:
-                words, found = leave_out_statements(words, *check, questions_too=is_last_try)
-            problems += map(str, found)
-            if reader.verified and words:
-                paragraphs.append(words)
-            continue
-        fact = reader.find(part.fact)
-        if fact is None:
-            problems.append(f'"{part.fact[:80]}" is no fact on record: name one that a tool showed')
-        else:
-            facts.append(fact)
-            paragraphs.append(sentence(fact, locale))
-    if not is_checked(language) and conversation.language not in (None, language[:2]):
-        problems.append(f"Write in the customer's language, {conversation.language}")
+        match part:
+            case FactName(fact=fact_id):
+                fact = reader.find(fact_id)
+                if fact is not None:
+                    facts.append(fact)
+                    pieces.append((False, sentence(fact, locale)))
+                    continue
+                problems.append(
+                    f'"{fact_id[:80]}" is no fact on record: name one that a tool showed'
+                )
+            case PhraseName(phrase=phrase_id) if phrase_id not in phrases:
+                problems.append(f'"{phrase_id[:80]}" is no phrase of the list')
+            case PhraseName(phrase=phrase_id) if reader.verified:
+                pieces.append((True, phrases[phrase_id]))
+            case Words(words=words) if reader.verified:
+                pieces.append((False, words.strip()))
     not_verified = reader.not_verified()
-    if not paragraphs and not_verified is not None:
-        paragraphs.append(sentence(not_verified, locale))
+    if not pieces and not_verified is not None:
+        pieces.append((False, sentence(not_verified, locale)))
+    if not pieces and not problems:
+        problems.append("Nothing of it can be sent: name facts and phrases")
     order_ids = [fact.order_id for fact in facts if fact.order_id]
     return Letter(
-        "\n\n".join(paragraphs),
-        language,
+        _paragraphs(pieces),
+        composition.language,
         tuple(dict.fromkeys([*order_ids, *reader.orders_of_mails()])),
         tuple(fact.source for fact in facts if fact.source),
         tuple(problems),
+        composition.model_dump_json(),
+    )
+
+
+def _paragraphs(pieces: Sequence[tuple[bool, str]]) -> str:
+    grouped = groupby(pieces, key=itemgetter(0))
+    return "\n\n".join(
+        (" " if are_phrases else "\n\n").join(text for _, text in group)
+        for are_phrases, group in grouped
     )

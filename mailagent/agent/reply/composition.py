@@ -1,9 +1,10 @@
-"""The model's last answer: it names facts and writes the words around them. Code writes the facts."""
+"""The model's last answer: it names phrases and facts, and code writes them. It may have words of its own."""
 
 from __future__ import annotations
 
 import json
 import re
+from collections.abc import Collection, Iterable
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -26,9 +27,15 @@ class _Part(BaseModel):
 
 
 class Words(_Part):
-    """Free text: a greeting, sympathy, a question."""
+    """Free text. It is sent only after two checks."""
 
     words: str = Field(min_length=1, max_length=WORDS_MAX_LENGTH)
+
+
+class PhraseName(_Part):
+    """A sentence of the shop, by its id in `templates/mail/_phrases.txt`."""
+
+    phrase: str = Field(min_length=1, max_length=FACT_ID_MAX_LENGTH)
 
 
 class FactName(_Part):
@@ -41,11 +48,16 @@ class Composition(_Part):
     """A reply. `language` is an ISO 639 code, such as `de`."""
 
     language: str = Field(pattern=r"\A[a-z]{2,3}(?:-[A-Za-z]{2,4})?\z")
-    parts: list[Words | FactName] = Field(min_length=1, max_length=PARTS_MAX)
+    parts: list[Words | PhraseName | FactName] = Field(max_length=PARTS_MAX)
 
     @property
     def words(self) -> list[str]:
         return [part.words for part in self.parts if isinstance(part, Words)]
+
+    def keep_words(self, allowed: Collection[str]) -> Composition:
+        """Return this without the words that are not allowed."""
+        kept = [each for each in self.parts if not isinstance(each, Words) or each.words in allowed]
+        return self.model_copy(update={"parts": kept})
 
 
 def _object(**properties: Any) -> dict[str, Any]:
@@ -58,21 +70,25 @@ def _object(**properties: Any) -> dict[str, Any]:
 
 
 _TEXT = {"type": "string"}
-# Strict mode of the Responses API, which knows no lengths: `parse` checks them.
-FORMAT: dict[str, Any] = {
-    "format": {
-        "type": "json_schema",
-        "name": "reply",
-        "strict": True,
-        "schema": _object(
-            language={"type": "string", "description": "ISO 639-1 code, such as en"},
-            parts={
-                "type": "array",
-                "items": {"anyOf": [_object(words=_TEXT), _object(fact=_TEXT)]},
-            },
-        ),
+
+
+def answer_format(phrase_ids: Iterable[str], with_words: bool = False) -> dict[str, Any]:
+    """Return the schema of an answer, in the strict mode of the Responses API. That knows no lengths: `parse`
+    checks them."""
+    parts = [_object(phrase=_TEXT | {"enum": list(phrase_ids)}), _object(fact=_TEXT)]
+    if with_words:
+        parts.append(_object(words=_TEXT))
+    return {
+        "format": {
+            "type": "json_schema",
+            "name": "reply",
+            "strict": True,
+            "schema": _object(
+                language={"type": "string", "description": "ISO 639-1 code, such as en"},
+                parts={"type": "array", "items": {"anyOf": parts}},
+            ),
+        }
     }
-}
 
 
 def parse(text: str) -> Composition:
@@ -86,7 +102,7 @@ def parse(text: str) -> Composition:
             place = ".".join(str(part) for part in problem.errors()[0]["loc"])
         raise CompositionProblem(
             f"The answer does not fit the schema{f' at {place[:60]}' if place else ''}. Answer with one"
-            ' JSON object: {"language": "en", "parts": [{"words": "..."}, {"fact": "an id"}]}.'
+            ' JSON object: {"language": "en", "parts": [{"phrase": "an id"}, {"fact": "an id"}]}.'
         ) from None
     if sum(map(len, composition.words)) > LETTER_MAX_LENGTH:
         raise CompositionProblem(f"All words together may have {LETTER_MAX_LENGTH} characters.")

@@ -78,7 +78,7 @@ def _with_facts_of_now(
         return draft
     mails = inbound.list_by_id(connection, draft.mail_ids)
     reader = mailers.reader_of(connection, conversation, mails)
-    letter = mailers.write_letter(reader, mails, parse(draft.composition))
+    letter = mailers.write_letter(reader, parse(draft.composition))
     return draft if letter.problems else replace(draft, text=letter.text)
 
 

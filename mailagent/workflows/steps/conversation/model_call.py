@@ -144,7 +144,12 @@ def _instructions() -> str:
     goodwill = live.policy.goodwill
     most_percent = goodwill.most_percent if goodwill else None
     return prompt.instructions(
-        live.shop.name, live.shop.support_address, most_percent, live.knowledge.passages
+        live.shop.name,
+        live.shop.support_address,
+        live.templates.phrases(),
+        most_percent,
+        live.knowledge.passages,
+        with_words=live.check_model is not None,
     )
 
 
@@ -220,10 +225,9 @@ def _request(asking: _Asking) -> Mapping[str, Any]:
     schemas = registry.schemas(live.policy)
     version = prompt.version(asking.instructions, schemas)
     customer = hash_customer(asking.case.conversation.customer_email if asking.case else "")
+    text = composition.answer_format(live.templates.phrases(), live.check_model is not None)
     with spans.call(Provider.OPENAI, "ask"):
-        return live.model.ask(
-            asking.instructions, asking.input, schemas, version, customer, composition.FORMAT
-        )
+        return live.model.ask(asking.instructions, asking.input, schemas, version, customer, text)
 
 
 def _record_answer(

@@ -9,17 +9,17 @@ import sqlalchemy as sa
 
 from mailagent import mailers, services
 from mailagent.agent import loop
-from mailagent.agent.reply.composition import CompositionProblem, parse
+from mailagent.agent.reply.composition import Composition, CompositionProblem, parse
 from mailagent.domain.mail.conversation import Conversation
 from mailagent.domain.mail.draft import DraftReplies, Topic, waits_for_click
 from mailagent.domain.mail.message import InboundMail
-from mailagent.mailers import Letter, Reader
+from mailagent.mailers import Letter
 from mailagent.store import audit
 from mailagent.store.mail import conversations, drafts, inbound
 from mailagent.store.refunds import goodwill, orders, refunds
 from mailagent.workflows.steps.conversation.batch import Batch
 from mailagent.workflows.steps.conversation.model_call import Move
-from mailagent.workflows.steps.conversation.second_reader import find_doubts
+from mailagent.workflows.steps.conversation.second_reader import find_checked_words
 from mailagent.workflows.steps.conversation.texts import StoredText, read_text, store_text
 from mailagent.workflows.steps.recording import step
 
@@ -37,28 +37,30 @@ class Written(TypedDict):
 
 @step
 def write_reply(batch: Batch, move: Move, spent: dict[str, int]) -> Written:
-    """Write the model's reply as a mail, or as a draft, if its facts are on record and its words state nothing.
+    """Write the model's reply as a mail, or as a draft, if its facts are on record.
 
     Raises NeedsOperatorError when the text of the move was deleted.
     """
     live = services.current()
-    doubts = find_doubts(batch, move)
+    answer = _read(batch, move)
     with live.database.transaction() as connection:
-        answer = str(read_text(connection, move)["text"])
         conversation = conversations.lock(connection, batch["conversation_id"])
         mails = inbound.list_by_id(connection, batch["mail_ids"])
         written = Written(kind="written", outbound_ids=[], items=[], spent=spent)
         if not all(mail.awaits_agent for mail in mails):
             return {**written, "outbound_ids": answers_of(mails)}
         reader = mailers.reader_of(connection, conversation, mails)
-        letter = _compose(reader, mails, answer, is_last_try=spent["unusable_replies"] > 0)
-        problems = [*letter.problems, *doubts]
-        if problems:
-            correction = {"items": [loop.correction_item(problems)]}
+        letter = (
+            mailers.write_letter(reader, answer)
+            if isinstance(answer, Composition)
+            else Letter("", "en", problems=(str(answer),))
+        )
+        if letter.problems:
+            correction = {"items": [loop.correction_item(letter.problems)]}
             items = [store_text(connection, batch, correction)]
             more = loop.Spent(**spent).plus_unusable_reply().plain()
             return Written(kind="untrue", outbound_ids=[], items=items, spent=more)
-        if _write_draft_if_wanted(connection, conversation, mails, letter, answer):
+        if _write_draft_if_wanted(connection, conversation, mails, letter):
             return {**written, "done": "wrote a draft"}
         outbound_id = mailers.write_reply(reader, mails, letter)
         inbound.answer(connection, batch["mail_ids"], outbound_id)
@@ -66,14 +68,15 @@ def write_reply(batch: Batch, move: Move, spent: dict[str, int]) -> Written:
         return {**written, "outbound_ids": [outbound_id]}
 
 
-def _compose(
-    reader: Reader, mails: Sequence[InboundMail], answer: str, is_last_try: bool
-) -> Letter:
+def _read(batch: Batch, move: Move) -> Composition | CompositionProblem:
+    """Return the model's answer, with the words that passed both checks."""
+    with services.current().database.snapshot() as connection:
+        text = str(read_text(connection, move)["text"])
     try:
-        composition = parse(answer)
+        composition = parse(text)
     except CompositionProblem as problem:
-        return Letter("", "en", problems=(str(problem),))
-    return mailers.write_letter(reader, mails, composition, is_last_try)
+        return problem
+    return composition.keep_words(find_checked_words(batch, composition))
 
 
 def _write_draft_if_wanted(
@@ -81,7 +84,6 @@ def _write_draft_if_wanted(
     conversation: Conversation,
     mails: Sequence[InboundMail],
     letter: Letter,
-    answer: str,
 ) -> bool:
     """Write the answer as a draft if a person has to send it. Return whether that is so."""
     live = services.current()
@@ -93,7 +95,7 @@ def _write_draft_if_wanted(
         return False
     conversation_id, now = conversation.conversation_id, live.now()
     draft_id = drafts.record(
-        connection, conversation_id, mail_ids, topics, letter.text, now, composition=answer
+        connection, conversation_id, mail_ids, topics, letter.text, now, letter.composition
     )
     details = {"mail_id": mail_ids[-1]}
     audit.record(connection, now, audit.AGENT, "draft written", draft_id, details)

@@ -1,8 +1,8 @@
 """The second reader (`OPENAI_CHECK_MODEL`): a cheaper model that reads the words of a reply, never the
 customer's mail, and says whether they state anything.
 
-It only adds doubt. If it may not be asked or does not answer at once, the reply goes out as the rules alone
-would have it.
+Without its verdict no words are sent. If it may not be asked or does not answer at once, the reply goes out
+without them.
 """
 
 from __future__ import annotations
@@ -14,18 +14,17 @@ from typing import Any
 
 from dbos import DBOS
 
-from mailagent import services
+from mailagent import mailers, services
 from mailagent.agent import prompt
-from mailagent.agent.reply.composition import CompositionProblem, parse
+from mailagent.agent.reply.composition import Composition
 from mailagent.domain.operations.circuit_breaker import Provider, Standing, standing
 from mailagent.domain.operations.run_about import hash_customer
 from mailagent.store import ids
+from mailagent.store.mail import inbound
 from mailagent.store.operations import circuit_breakers, model_calls
 from mailagent.telemetry import spans
-from mailagent.workflows.steps.conversation.batch import Batch
-from mailagent.workflows.steps.conversation.model_call import Move
+from mailagent.workflows.steps.conversation.batch import Batch, reader_of
 from mailagent.workflows.steps.conversation.rate_limit import take_turn
-from mailagent.workflows.steps.conversation.texts import read_text
 
 logger = logging.getLogger(__name__)
 
@@ -55,22 +54,17 @@ _FORMAT: dict[str, Any] = {
 }
 
 
-def find_doubts(batch: Batch, move: Move) -> list[str]:
-    """Return why the words of a reply should not be sent, a sentence for the model; none if there is no
-    second reader, or it does not answer."""
+def find_checked_words(batch: Batch, composition: Composition) -> list[str]:
+    """Return the words that may be sent: those in which the lists find nothing, if the second reader says that
+    they state nothing. None without a second reader, or if it gives no verdict."""
     live = services.current()
-    if live.check_model is None:
+    if live.check_model is None or not composition.words:
         return []
     with live.database.snapshot() as connection:
-        answer = str(read_text(connection, move)["text"])
-    try:
-        words = parse(answer).words
-    except CompositionProblem:
-        return []
-    if not words:
-        return []
+        mails = inbound.list_by_id(connection, batch["mail_ids"])
+        words = mailers.find_harmless_words(reader_of(connection, batch), mails, composition)
     item = {"role": "user", "content": json.dumps(words, ensure_ascii=False)}
-    if not _may_ask(item):
+    if not words or not _may_ask(item):
         return []
     with spans.call(Provider.OPENAI, "check"):
         outcome = live.check_model.ask(
@@ -88,10 +82,7 @@ def find_doubts(batch: Batch, move: Move) -> list[str]:
     verdict = _verdict(outcome)
     if verdict is None:
         logger.warning("second reader gave no verdict: %s", outcome.get("why") or outcome["kind"])
-        return []
-    if verdict == _NOTHING:
-        return []
-    return [f"The words state or imply something about {verdict}: leave it out, or name a fact"]
+    return words if verdict == _NOTHING else []
 
 
 def _may_ask(item: dict[str, Any]) -> bool:
