@@ -8,7 +8,7 @@ from typing import Any
 
 from mailagent.demo.fakes.http_server import Answer
 from mailagent.demo.fakes.openai import answer_to
-from mailagent.demo.scripted_model import Call, Fact, Say, Turn
+from mailagent.demo.scripted_model import Call, Part, Phrase, Say, Turn
 from mailagent.domain.refunds.policy import Goodwill, Policy
 from mailagent.workflows.tools import registry
 from mailagent.workflows.tools.tool import Arguments, Misfit, parse_call
@@ -37,8 +37,13 @@ def calls(name: str, **arguments: Any) -> Callable[[], Answer]:
     return turn(Call(name, arguments))
 
 
-def says(*parts: str | Fact, language: str = "en") -> Callable[[], Answer]:
+def says(*parts: Part, language: str = "en") -> Callable[[], Answer]:
+    """A reply. A text is words of the model's own, which no test shop sends unless a second reader is bound."""
     return turn(Say(parts, language))
+
+
+# A reply that asks a question.
+WHICH_ORDER = Phrase("ask_which_order")
 
 
 def says_text(text: str) -> Callable[[], Answer]:

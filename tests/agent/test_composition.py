@@ -8,25 +8,30 @@ from typing import Any
 import pytest
 
 from mailagent.agent.reply.composition import (
-    FORMAT,
     LETTER_MAX_LENGTH,
     CompositionProblem,
     FactName,
+    PhraseName,
     Words,
+    answer_format,
     parse,
 )
 
 HELLO = {"words": "Hello"}
+PARTS = [{"phrase": "welcome"}, HELLO, {"fact": "refund/W1001"}]
 
 
 def answer(**changes: Any) -> str:
-    return json.dumps({"language": "en", "parts": [HELLO, {"fact": "refund/W1001"}]} | changes)
+    return json.dumps({"language": "en", "parts": PARTS} | changes)
 
 
-def test_words_and_facts_keep_their_order() -> None:
+def test_parts_keep_their_order() -> None:
     composition = parse(answer())
     assert composition.language == "en"
-    assert composition.parts == [Words(words="Hello"), FactName(fact="refund/W1001")]
+    phrase, fact = PhraseName(phrase="welcome"), FactName(fact="refund/W1001")
+    assert composition.parts == [phrase, Words(words="Hello"), fact]
+    assert composition.keep_words(["Hello"]) == composition
+    assert composition.keep_words([]).parts == [phrase, fact]
 
 
 def test_a_code_block_around_it_is_taken_off() -> None:
@@ -41,10 +46,10 @@ def test_a_code_block_around_it_is_taken_off() -> None:
         "{}",
         answer(language="English"),
         answer(language="en\n"),
-        answer(parts=[]),
         answer(parts=[HELLO] * 31),
         answer(parts=[{"words": "Hello", "fact": "refund/W1001"}]),
         answer(parts=[{"words": ""}]),
+        answer(parts=[{"phrase": ["welcome"]}]),
         answer(parts=[{"words": 7}]),
         answer(parts=["Hello"]),
         answer(subject="Refund"),
@@ -67,7 +72,9 @@ def test_the_format_is_strict_at_every_level() -> None:
         own = [schema] if schema.get("type") == "object" else []
         return own + [found for each in schema.values() for found in objects(each)]
 
-    found = objects(FORMAT["format"]["schema"])
-    assert len(found) == 3
-    assert all(each["additionalProperties"] is False for each in found)
-    assert all(each["required"] == list(each["properties"]) for each in found)
+    for with_words, parts in ((False, "phrase fact"), (True, "phrase fact words")):
+        found = objects(answer_format(["welcome", "nice_day"], with_words)["format"]["schema"])
+        assert [next(iter(each["properties"])) for each in found[1:]] == parts.split()
+        assert all(each["additionalProperties"] is False for each in found)
+        assert all(each["required"] == list(each["properties"]) for each in found)
+        assert found[1]["properties"]["phrase"]["enum"] == ["welcome", "nice_day"]

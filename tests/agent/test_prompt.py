@@ -209,31 +209,45 @@ def test_of_a_cut_letter_nothing_is_left() -> None:
 # --- the instructions -------------------------------------------------------------------------
 
 
+PHRASES = {"welcome": "You are very welcome.", "nice_day": "Have a nice day."}
+
+
+def told_to_model(**changes: Any) -> str:
+    return instructions("shop.example", SUPPORT, PHRASES, **changes)
+
+
 def test_the_instructions_are_the_same_bytes_for_every_mail_of_a_shop() -> None:
-    told = instructions("shop.example", SUPPORT)
-    assert told == instructions("shop.example", SUPPORT)
+    told = told_to_model()
+    assert told == told_to_model()
     assert told.index("You answer the support mail") < told.index(SUPPORT)
-    other = instructions("other.example", "help@other.example")
+    other = instructions("other.example", "help@other.example", PHRASES)
     assert told.partition("The shop is ")[0] == other.partition("The shop is ")[0]
 
 
 def test_what_is_sent_with_every_request_is_long_enough_to_be_cached() -> None:
     # OpenAI caches prefixes of 1,024 tokens and more; four characters to a token is cautious.
-    assert len(instructions("s", SUPPORT)) / 5 + len(json.dumps(SCHEMAS)) / 5 > 1024
+    assert len(told_to_model()) / 5 + len(json.dumps(SCHEMAS)) / 5 > 1024
 
 
 def test_the_instructions_name_every_tool_they_speak_of_and_no_secret() -> None:
-    told = instructions("shop.example", SUPPORT)
+    told = told_to_model()
     assert {"propose_refund", "hand_over"} <= set(told.replace(".", " ").replace(",", " ").split())
     assert {"not_verified", "support_address"} <= set(told.replace(",", " ").split())
     assert "1,000" not in told, "limits are kept by code, not told"
 
 
 def test_only_a_shop_that_gives_discounts_speaks_of_the_tool_for_them() -> None:
-    assert "offer_goodwill" not in instructions("shop.example", SUPPORT)
-    told = instructions("shop.example", SUPPORT, 15)
+    assert "offer_goodwill" not in told_to_model()
+    told = told_to_model(goodwill_percent=15)
     assert "offer_goodwill" in told
     assert "15 percent" in told
+
+
+def test_the_phrases_are_listed_and_words_are_only_spoken_of_where_they_are_read() -> None:
+    told = told_to_model()
+    assert "- welcome: You are very welcome.\n- nice_day: Have a nice day.\n" in told
+    assert "words" not in told
+    assert '{"words": "..."}' in told_to_model(with_words=True)
 
 
 def test_instructions_or_tools_that_differ_have_another_cache_key() -> None:

@@ -1,19 +1,22 @@
-"""What a composed reply says: facts from the rows, words that state nothing, and the record below."""
+"""What a composed reply says: phrases of the shop, facts from the rows, and the record below."""
 
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
 
 import pytest
 
-from mailagent.demo.scripted_model import Fact
+from mailagent.demo.fakes.http_server import Answer
+from mailagent.demo.scripted_model import Fact, Part, Phrase
 from mailagent.mailers.facts import _OF_ORDER, _OF_SHOP
+from mailagent.store import schema
 from tests.cast import ADA, MALLORY, order
 from tests.databases import ONE_DATABASE
 from tests.harness import Harness, wait_until
-from tests.tool_calls import refund_of, says, says_text
+from tests.tool_calls import WHICH_ORDER, refund_of, says, says_text
 
-# What the words of a reply may be does not depend on the database.
+# What a reply may say does not depend on the database.
 pytestmark = ONE_DATABASE
 
 BINDING = "Only what stands here is binding."
@@ -23,61 +26,72 @@ def test_a_fact_is_told_as_it_is_when_the_mail_is_written(busy_shop: Harness) ->
     busy_shop.stock(order())
     busy_shop.faults.openai += [
         refund_of("W1001", ("K1", None)),
-        says("Hello Ada, I am sorry that the kettle arrived broken.", Fact("refund/W1001")),
+        says(Phrase("sorry_damaged"), Fact("refund/W1001"), Phrase("just_answer")),
     ]
     busy_shop.write("My kettle of W1001 is broken")
     told = busy_shop.wait_for_mails(ADA)[0].text
-    assert "I am sorry that the kettle arrived broken." in told
-    assert "Your refund of $49.99 for order W1001" in told
+    sympathy = "I am sorry to hear that something arrived damaged."
+    assert told.startswith(
+        f"Hello Ada Example,\n\n{sympathy}\n\nYour refund of $49.99 for order W1001"
+    )
     record = told[told.index("On record for order W1001") :]
     assert "Asked for: $49.99" in record
     assert BINDING in record
+    assert "\n\nKind regards\nshop.example\n" in record
 
 
-def test_the_record_stands_below_a_lie_that_got_through(
-    busy_shop: Harness, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("mailagent.mailers.letter.find_statements", lambda *_: [])
-    busy_shop.stock(order())
-    busy_shop.faults.openai.append(says("The money is with you.", Fact("order/W1001")))
-    busy_shop.write("Where is my money for W1001?")
+def test_phrases_in_a_row_are_one_paragraph(busy_shop: Harness) -> None:
+    parts = Phrase("thanks_message"), WHICH_ORDER, Fact("support_address"), Fact("my_orders")
+    busy_shop.faults.openai.append(says(*parts))
+    busy_shop.write("Hello")
     told = busy_shop.wait_for_mails(ADA)[0].text
-    assert told.index("The money is with you.") < told.index("No refund was asked for")
+    assert "Thank you for your message. Which order is it about?\n\nYou reach us at" in told
+    assert "by answering this mail.\n\nWe find no order" in told
 
 
-def test_sentences_that_may_state_something_are_left_out_of_a_reply_with_facts(
-    busy_shop: Harness,
-) -> None:
-    busy_shop.stock(order())
-    words = "Thank you for your mail. The money is with you. Does the box look damaged?"
-    busy_shop.faults.openai.append(says("Hello Ada,", words, Fact("order/W1001")))
-    busy_shop.write("Where is W1001?")
+def test_words_of_the_model_are_left_out(busy_shop: Harness) -> None:
+    busy_shop.faults.openai.append(says("The money is with you.", WHICH_ORDER, "Thank you."))
+    busy_shop.write("Where is my order?")
     told = busy_shop.wait_for_mails(ADA)[0].text
-    kept = "Hello Ada,\n\nThank you for your mail. Does the box look damaged?\n\n"
-    assert told.startswith(f"{kept}Order W1001 was delivered on")
+    assert told.startswith("Hello,\n\nWhich order is it about?\n\nKind regards\nshop.example")
+    assert len(busy_shop.rows("SELECT 1 FROM model_calls")) == 1
 
 
-def test_a_question_that_may_state_something_is_composed_again_and_then_left_out(
-    busy_shop: Harness,
+@pytest.mark.parametrize("unusable", [says("Thank you."), says(), says(Phrase("paid"))])
+def test_a_reply_of_which_nothing_can_be_sent_is_composed_again(
+    busy_shop: Harness, unusable: Callable[[], Answer]
 ) -> None:
-    busy_shop.stock(order())
-    lie = says("Hello Ada,", "Have you seen the money we sent?", Fact("order/W1001"))
-    busy_shop.faults.openai += [lie, lie]
-    busy_shop.write("Where is W1001?")
-    told = busy_shop.wait_for_mails(ADA)[0].text
-    assert told.startswith("Hello Ada,\n\nOrder W1001 was delivered on")
+    busy_shop.faults.openai += [unusable, says(WHICH_ORDER)]
+    busy_shop.write("Where is my order?")
+    assert "Which order is it about?" in busy_shop.wait_for_mails(ADA)[0].text
     assert len(busy_shop.rows("SELECT 1 FROM model_calls")) == 2
 
 
-def test_words_without_a_fact_are_not_left_out(busy_shop: Harness) -> None:
-    lie = says("Hello Ada,", "The money is with you.")
-    busy_shop.faults.openai += [lie, says("Hello Ada, which order?")]
-    busy_shop.write("Where is my order?")
-    assert busy_shop.wait_for_mails(ADA)[0].text.startswith("Hello Ada, which order?")
+@pytest.mark.parametrize(
+    ("name", "greeted"),
+    [
+        ("Zoë O'Neill-Łukasz Jr.", "Hello Zoë O'Neill-Łukasz Jr.,"),
+        ("Ada\n\nYour refund was paid.", "Hello,"),
+        ("a" * 61, "Hello,"),
+        ("Ada https://evil.example", "Hello,"),
+        ("evil.example", "Hello,"),
+        ("<b>Ada</b>", "Hello,"),
+        ("Ada\u202e", "Hello,"),
+        ("", "Hello,"),
+    ],
+)
+def test_only_a_plain_name_is_greeted(busy_shop: Harness, name: str, greeted: str) -> None:
+    busy_shop.stock(order())
+    with busy_shop.live.database.transaction() as connection:
+        connection.execute(schema.orders.update().values(customer_name=name))
+    busy_shop.write("Where is W1001?")
+    told = busy_shop.wait_for_mails(ADA)[0]
+    assert told.text.startswith(f"{greeted}\n\nThank you for your message.\n\nOrder W1001")
+    assert "evil" not in str(told.html)
 
 
 def test_a_mail_about_no_order_has_no_record(busy_shop: Harness) -> None:
-    busy_shop.faults.openai.append(says("Hello Ada, which order is it about?"))
+    busy_shop.faults.openai.append(says(WHICH_ORDER))
     busy_shop.write("Hello")
     assert "On record" not in busy_shop.wait_for_mails(ADA)[0].text
 
@@ -90,15 +104,16 @@ NOT_ON_RECORD = (
 def test_what_is_not_on_record_cannot_be_named(busy_shop: Harness) -> None:
     busy_shop.stock(order(), order("W1002", customer={"email": MALLORY, "name": "M"}))
     for number, fact_id in enumerate(NOT_ON_RECORD, 1):
-        which = says("Hello Ada, which order?")
-        busy_shop.faults.openai += [says("Hello Ada,", Fact(fact_id)), which]
+        busy_shop.faults.openai += [says(WHICH_ORDER, Fact(fact_id)), says(Phrase("welcome"))]
         busy_shop.write("Hello", subject=f"Mail {number}")
         told = busy_shop.wait_for_mails(ADA, number)
-        assert told[-1].text.startswith("Hello Ada, which order?"), fact_id
+        assert told[-1].text.startswith("Hello Ada Example,\n\nYou are very welcome.\n\nKind"), (
+            fact_id
+        )
 
 
 def test_an_answer_that_is_no_composition_is_asked_for_again(busy_shop: Harness) -> None:
-    busy_shop.faults.openai += [says_text("Your refund was paid."), says("Hello Ada, which order?")]
+    busy_shop.faults.openai += [says_text("Your refund was paid."), says(WHICH_ORDER)]
     busy_shop.write("Hello")
     (told,) = busy_shop.wait_for_mails(ADA)
     assert "paid" not in told.text
@@ -111,18 +126,15 @@ def test_a_model_that_composes_at_random_states_nothing_that_no_row_bears(
     chance = random.Random(23)
     kinds = [*_OF_ORDER, *_OF_SHOP, "no_order", "paid", ""]
     subjects = ["", "/W1001", "/W1002", "/W9999", "/w1001", "//", "/" + "9" * 400]
-    words = [
-        "Hello Ada,",
-        "Your money is there.",
-        "You get 5 EUR.",
-        "Kind regards",
-        "W1002 was paid",
+    others: list[Part] = [
+        *("Your money is there.", "You get 5 EUR.", "W1002 was paid"),
+        *map(Phrase, ("welcome", "see_record", "cannot_change_decision", "paid", "")),
     ]
     for number in range(20):
-        parts = [
+        parts: list[Part] = [
             Fact(chance.choice(kinds) + chance.choice(subjects))
             if chance.random() < 0.6
-            else chance.choice(words)
+            else chance.choice(others)
             for _ in range(chance.randint(1, 4))
         ]
         busy_shop.faults.openai[:] = [says(*parts), says(*parts), says(*parts)]
@@ -135,25 +147,26 @@ def test_a_model_that_composes_at_random_states_nothing_that_no_row_bears(
             assert false not in mail.text
 
 
-# By language. There is no catalogue for Swedish: its facts are in English.
+# By language. There is no catalogue for Swedish: its replies are in English.
 HELLO: dict[str, str] = {
-    "de": "Guten Tag, danke für Ihre Nachricht.",
-    "fr": "Bonjour, merci pour votre message.",
-    "es": "Buenos días, gracias por su mensaje.",
-    "it": "Buongiorno, grazie per il suo messaggio.",
-    "nl": "Goedendag, dank u voor uw bericht.",
-    "pt": "Bom dia, obrigado pela sua mensagem.",
-    "pl": "Dzień dobry, dziękuję za wiadomość.",
-    "sv": "Hej, tack för ditt meddelande.",
+    "de": "Guten Tag Ada Example,\n\nVielen Dank für Ihre Nachricht.\n\n",
+    "fr": "Bonjour Ada Example,\n\nMerci pour votre message.\n\n",
+    "es": "Hola, Ada Example:\n\nGracias por su mensaje.\n\n",
+    "it": "Buongiorno Ada Example,\n\nGrazie per il Suo messaggio.\n\n",
+    "nl": "Beste Ada Example,\n\nBedankt voor uw bericht.\n\n",
+    "pt": "Olá Ada Example,\n\nAgradecemos a sua mensagem.\n\n",
+    "pl": "Dzień dobry,\n\nDziękujemy za wiadomość.\n\n",
+    "sv": "Hello Ada Example,\n\nThank you for your message.\n\n",
 }
 
 
-def test_facts_and_record_are_in_the_language_of_the_words(busy_shop: Harness) -> None:
+def test_a_whole_reply_is_in_the_language_that_the_model_names(busy_shop: Harness) -> None:
     busy_shop.stock(order())
+    parts = Phrase("thanks_message"), Fact("refund/W1001")
     for number, (language, hello) in enumerate(HELLO.items(), 1):
-        busy_shop.faults.openai.append(says(hello, Fact("refund/W1001"), language=language))
+        busy_shop.faults.openai.append(says(*parts, language=language))
         busy_shop.write(f"W1001? {hello}", subject=language)
         told = busy_shop.wait_for_mails(ADA, number)[-1].text
-        assert hello in told
-        assert ("No refund has been asked for on order W1001." in told) is (language == "sv")
-        assert ("On record" in told) is (language == "sv")
+        assert told.startswith(hello)
+        for english in ("No refund has been asked for", "On record", "Kind regards"):
+            assert (english in told) is (language == "sv")

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from mailagent import services
+from mailagent.agent.reply.composition import LETTER_MAX_LENGTH
 from mailagent.demo.fakes.http_server import Answer
 from mailagent.demo.fakes.openai import answer_to
-from mailagent.demo.scripted_model import Call, Fact
+from mailagent.demo.scripted_model import Call, Fact, Phrase
+from mailagent.domain.mail.conversation import Limits
 from mailagent.domain.refunds.order import Order
 from mailagent.domain.refunds.policy import Goodwill, Policy
+from tests import agent
 from tests.cast import ADA, MALLORY, MONA, TESS, order
 from tests.databases import ONE_DATABASE
 from tests.harness import Harness, wait_until
@@ -27,6 +32,9 @@ def raw_call(name: str, arguments: str) -> Callable[[], Answer]:
     return lambda: Answer(200, response)
 
 
+MANY = 10**6
+NO_LIMITS = Limits(MANY, MANY, MANY, MANY)
+
 # The model is as hostile on either database.
 pytestmark = ONE_DATABASE
 
@@ -35,7 +43,7 @@ def settled(shop: Harness) -> None:
     wait_until(shop.at_rest, 40, "the mail to be answered")
 
 
-POLITE = says("Thank you for your mail. Let me look at it.")
+POLITE = says(Phrase("happy_to_help"))
 
 
 def test_it_cannot_touch_the_order_of_somebody_else(busy_shop: Harness) -> None:
@@ -55,6 +63,7 @@ def test_it_cannot_touch_the_order_of_somebody_else(busy_shop: Harness) -> None:
     assert busy_shop.rows("SELECT status FROM conversations")[0].status == "handed_over"
 
 
+LIES_OF = tuple(Path(agent.__file__).with_name("corpus").glob("*lies.jsonl"))
 LIES = (
     "Good news: your refund of $49.99 has been paid.",
     "We have refunded you. The money will arrive within 3 days.",
@@ -77,11 +86,29 @@ def test_what_is_not_true_never_leaves(busy_shop: Harness) -> None:
         assert "did not agree with our records" in case[-1].text
 
 
+def test_false_words_by_the_hundred_are_in_no_mail(busy_shop: Harness) -> None:
+    """A reply has two parts of words with 25 false sentences each, and one fact."""
+    services.bind(replace(busy_shop.live, limits=NO_LIMITS))
+    lines = [line for name in LIES_OF for line in name.read_text("utf-8").splitlines()]
+    lies = [json.loads(line)["text"] for line in lines]
+    parts = ["\n".join(lies[start : start + 25]) for start in range(0, len(lies), 25)]
+    assert max(map(len, parts)) < LETTER_MAX_LENGTH / 2
+    replies = [parts[start : start + 2] for start in range(0, len(parts), 2)]
+    for number, words in enumerate(replies):
+        busy_shop.faults.openai.append(says(*words, Fact("my_orders")))
+        busy_shop.write("Where is my money?", subject=f"Mail {number}")
+    busy_shop.wait_for_mails(ADA, len(replies), 180)
+    told = {mail.text for mail in busy_shop.mails_to(ADA)}
+    assert len(lies) > 2_000
+    assert len(told) == 1, "each mail has the fact and nothing else"
+    assert "We find no order" in told.pop()
+
+
 def test_a_lie_that_is_corrected_is_forgiven(busy_shop: Harness) -> None:
     busy_shop.faults.openai += [says("Your refund of $49.99 has been paid."), POLITE]
     busy_shop.write("Where is my money?")
     (told,) = busy_shop.wait_for_mails(ADA)
-    assert "look at it" in told.text
+    assert "I am happy to help." in told.text
     assert busy_shop.mails_to(TESS) == []
 
 
@@ -149,7 +176,7 @@ def test_nonsense_calls_get_an_inert_answer(busy_shop: Harness) -> None:
         settled(busy_shop)
         told = busy_shop.mails_to(ADA)
         assert len(told) == number
-        assert "look at it" in told[-1].text
+        assert "I am happy to help." in told[-1].text
     assert busy_shop.refunds() == ()
 
 
@@ -192,7 +219,7 @@ def test_it_cannot_give_more_than_the_policy_or_tell_of_it(busy_shop: Harness) -
         calls("offer_goodwill", order_id="W9999", percent=10),
         calls("offer_goodwill", order_id="W1001", percent=10),
         says("You get 90% off your next order."),
-        says("We are sorry.", Fact("goodwill/W1001")),
+        says(Phrase("sorry_hear"), Fact("goodwill/W1001")),
     ]
     busy_shop.write("My kettle W1001 came late. Give me 90%!")
     (told,) = busy_shop.wait_for_mails(ADA)
@@ -293,11 +320,12 @@ def test_an_unproven_sender_gets_nothing_out_of_it(busy_shop: Harness) -> None:
         calls("look_at_order", order_id="W1001"),
         refund_of("W1001", ("K1", None)),
         says("Your order W1001 is a Kettle for $49.99.", Fact("order/W1001")),
-        says("Buy at my shop", Fact("not_verified")),
+        says("Buy at my shop", Phrase("only_the_shop"), Fact("not_verified")),
     ]
     busy_shop.write("Which orders do I have?", aligned=False)
     (told,) = busy_shop.wait_for_mails(ADA)
     assert "49.99" not in told.text
+    assert told.text.startswith("Hello,\n\nBefore we can speak about orders")
     assert "Buy" not in told.text
     assert "Which" not in told.subject
     assert busy_shop.refunds() == ()

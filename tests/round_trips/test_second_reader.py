@@ -1,4 +1,4 @@
-"""The second reader gets the words alone; it can refuse them, and never holds a reply up."""
+"""The second reader gets the words alone. Without its verdict none is sent, and no reply waits for it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from mailagent import services
-from mailagent.demo.scripted_model import Fact
+from mailagent.agent.reply.composition import parse
+from mailagent.demo.scripted_model import Fact, Say
 from mailagent.domain.operations.circuit_breaker import Failure, Provider
 from mailagent.domain.operations.rate_limit import RateLimit
 from mailagent.store.operations import circuit_breakers
@@ -18,14 +19,13 @@ from mailagent.workflows.steps.conversation import second_reader
 from tests.cast import ADA, TESS, order
 from tests.databases import ONE_DATABASE
 from tests.harness import Harness
-from tests.tool_calls import says
+from tests.tool_calls import WHICH_ORDER, says
 from tests.workflows.camera import batch_of
-from tests.workflows.moves import reply_move
 
 # How a verdict is read does not depend on the database.
 pytestmark = ONE_DATABASE
 
-WORDS = "Hello Ada, thank you for your mail."
+WORDS = "Thank you for your mail, Ada."
 
 
 class Reader:
@@ -49,6 +49,24 @@ class Reader:
         self.asked.append(items[0]["content"])
         usage = {"input": 10, "output": 1}
         return {"model": "cheap", "usage": usage, **self.verdicts.pop(0)}
+
+
+class Writer:
+    """A model that asks a question, and what it was told: instructions and schema."""
+
+    told = ("", "")
+
+    def ask(self, instructions: str, *rest: Any) -> dict[str, Any]:
+        self.told = (instructions, str(rest[-1]))
+        text, usage = Say([WHICH_ORDER]).text, {"input": 10, "output": 1}
+        return {
+            "kind": "done",
+            "model": "m",
+            "text": text,
+            "calls": [],
+            "items": [],
+            "usage": usage,
+        }
 
 
 def states(kind: str) -> dict[str, Any]:
@@ -77,17 +95,51 @@ def test_it_reads_the_words_and_not_the_customers_mail(busy_shop: Harness) -> No
     assert busy_shop.rows("SELECT 1 FROM model_calls WHERE model = 'cheap'")
 
 
-def test_words_that_it_refuses_are_composed_again_and_then_given_to_a_person(
-    busy_shop: Harness,
-) -> None:
+def test_the_model_is_offered_words_where_somebody_reads_them(busy_shop: Harness) -> None:
+    for number, reader in enumerate((None, Reader()), 1):
+        writer = Writer()
+        services.bind(replace(busy_shop.live, model=writer, check_model=reader))
+        busy_shop.write("Hello", subject=f"Mail {number}")
+        busy_shop.wait_for_mails(ADA, number)
+        instructions, schema = writer.told
+        assert ('{"words": "..."}' in instructions) is (reader is not None)
+        assert ("'words'" in schema) is (reader is not None)
+
+
+@pytest.mark.parametrize("words", [WORDS, "Your money is with you."])
+def test_words_that_either_check_doubts_are_left_out(busy_shop: Harness, words: str) -> None:
+    verdict = "money" if words == WORDS else "nothing"
+    reader = read_by(busy_shop, states(verdict))
+    busy_shop.faults.openai.append(says(words, WHICH_ORDER))
+    busy_shop.write("Hello")
+    told = busy_shop.wait_for_mails(ADA)[0].text
+    assert words not in told
+    assert "Which order is it about?" in told
+    assert len(reader.asked) == (words == WORDS)
+    assert len(busy_shop.rows("SELECT 1 FROM model_calls WHERE model != 'cheap'")) == 1
+
+
+def test_words_alone_of_which_none_is_left_are_composed_again(busy_shop: Harness) -> None:
     read_by(busy_shop, states("money"), states("deed"))
-    busy_shop.faults.openai += [says(WORDS), says("Hello Ada!")]
+    busy_shop.faults.openai += [says(WORDS), says("Thank you, Ada!")]
     busy_shop.write("Hello")
     busy_shop.wait_for_mails(TESS)
     assert WORDS not in busy_shop.wait_for_mails(ADA)[0].text
 
 
-def test_without_a_verdict_the_reply_goes_out(busy_shop: Harness) -> None:
+def test_the_record_stands_below_a_lie_that_got_through(
+    busy_shop: Harness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("mailagent.mailers.letter.find_statements", lambda *_: [])
+    read_by(busy_shop, states("nothing"))
+    busy_shop.stock(order())
+    busy_shop.faults.openai.append(says("The money is with you.", Fact("order/W1001")))
+    busy_shop.write("Where is my money for W1001?")
+    told = busy_shop.wait_for_mails(ADA)[0].text
+    assert told.index("The money is with you.") < told.index("No refund was asked for")
+
+
+def test_without_a_verdict_no_words_are_sent(busy_shop: Harness) -> None:
     outcomes: list[dict[str, Any]] = [
         {"kind": "retry", "why": "away", "after_seconds": None},
         {"kind": "operator", "why": "no such model"},
@@ -96,9 +148,11 @@ def test_without_a_verdict_the_reply_goes_out(busy_shop: Harness) -> None:
     ]
     for number, outcome in enumerate(outcomes, 1):
         read_by(busy_shop, outcome)
-        busy_shop.faults.openai.append(says(WORDS))
+        busy_shop.faults.openai.append(says(WORDS, WHICH_ORDER))
         busy_shop.write("Hello", subject=f"Mail {number}")
-        assert WORDS in busy_shop.wait_for_mails(ADA, number)[-1].text
+        told = busy_shop.wait_for_mails(ADA, number)[-1].text
+        assert told.startswith("Hello,\n\nWhich order is it about?")
+        assert WORDS not in told
 
 
 def test_facts_alone_need_no_reader(busy_shop: Harness) -> None:
@@ -110,12 +164,11 @@ def test_facts_alone_need_no_reader(busy_shop: Harness) -> None:
 
 
 def test_it_is_not_asked_beyond_the_limits_or_while_the_model_is_away(shop: Harness) -> None:
-    batch = batch_of(shop)
-    move = reply_move(batch, WORDS)
+    batch, composition = batch_of(shop), parse(Say(WORDS).text)
     reader = read_by(shop, *[states("nothing")] * 5)
     services.bind(replace(services.current(), pace=RateLimit(requests=1)))
     for _ in range(5):
-        assert second_reader.find_doubts(batch, move) == []
+        second_reader.find_checked_words(batch, composition)
     asked = len(reader.asked)
     assert asked < 5
     services.bind(replace(services.current(), pace=RateLimit()))
@@ -124,5 +177,5 @@ def test_it_is_not_asked_beyond_the_limits_or_while_the_model_is_away(shop: Harn
             failure = Failure("away")
             now = shop.live.now()
             circuit_breakers.record_failure(connection, Provider.OPENAI, failure, now, False)
-    assert second_reader.find_doubts(batch, move) == []
+    assert second_reader.find_checked_words(batch, composition) == []
     assert len(reader.asked) == asked

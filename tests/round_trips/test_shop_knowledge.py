@@ -12,7 +12,7 @@ from flask import Flask
 from mailagent import services
 from mailagent.adapters.knowledge import read_knowledge
 from mailagent.cli.knowledge import check_knowledge
-from mailagent.demo.scripted_model import Fact
+from mailagent.demo.scripted_model import Fact, Phrase
 from tests.cast import ADA, OLGA, TESS
 from tests.databases import ONE_DATABASE
 from tests.harness import Harness
@@ -37,11 +37,11 @@ def informed_shop(busy_shop: Harness, tmp_path: Path) -> Iterator[Harness]:
 
 @pytest.mark.parametrize("aligned", [True, False])
 def test_a_passage_is_quoted_as_the_shop_wrote_it(informed_shop: Harness, aligned: bool) -> None:
-    informed_shop.faults.openai.append(says("Hello Ada,", PASSAGE))
+    informed_shop.faults.openai.append(says(Phrase("answers_question"), PASSAGE))
     informed_shop.write("Do you ship to Switzerland?", aligned=aligned)
     told = informed_shop.wait_for_mails(ADA)[0]
     assert SHIPPING in told.text
-    assert ("Hello Ada," in told.text) is aligned
+    assert ("This answers your question:" in told.text) is aligned
     (row,) = informed_shop.rows("SELECT sources FROM outbound_mails WHERE purpose = 'reply'")
     assert "faq/where-we-ship@" in str(row.sources)
 
