@@ -35,7 +35,7 @@ def write_reply(
         Purpose.REPLY,
         "reply",
         {
-            "name": reader.customer_name(),
+            "customer_name": reader.customer_name(),
             "text": letter.text,
             "confirm_code": confirm_code(conversation.confirm_token) if confirm else None,
             "goodwill": _goodwill_of(connection, mails),

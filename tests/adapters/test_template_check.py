@@ -151,6 +151,44 @@ def test_what_is_wrong_is_told_with_file_and_line(
     assert str(tmp_path) in problems[0] or "_confirm_address" in problems[0]
 
 
+OWN_PHRASES = '{% set phrases = {"hi": _("Welcome back!"), "bye": _("Have a nice day.")} %}'
+
+
+def test_a_shop_has_phrases_of_its_own_and_translates_them(tmp_path: Path) -> None:
+    write(tmp_path, "_phrases.txt", OWN_PHRASES)
+    catalogue(tmp_path, "de", lambda text: f"Ja: {text}")
+    with (tmp_path / "de.po").open("a") as file:
+        file.write('\nmsgid "Welcome back!"\nmsgstr "Schön, Sie wiederzusehen!"\n')
+    assert find_problems(tmp_path) == []
+    templates = Templates(COMMON, tmp_path)
+    assert templates.phrases() == {"hi": "Welcome back!", "bye": "Have a nice day."}
+    german = {"hi": "Schön, Sie wiederzusehen!", "bye": "Ja: Have a nice day."}
+    assert templates.phrases("de") == templates.phrases("de-AT") == german
+    assert templates.phrases("fr")["bye"] == "Je vous souhaite une bonne journée."
+
+
+@pytest.mark.parametrize(
+    ("name", "words", "told"),
+    [
+        (
+            "de/_phrases.txt",
+            '{% set phrases = {"hi": "Hallo!"} %}',
+            "has other ids than English: all_",
+        ),
+        ("_phrases.txt", "Hello!", "does not set `phrases`"),
+        ("_phrases.txt", "{% set phrases = {} %}", "does not set `phrases`"),
+        ("_phrases.txt", "{% set phrases = {", "_phrases.txt, line 1: "),
+    ],
+)
+def test_what_is_wrong_with_phrases_is_told(
+    name: str, words: str, told: str, tmp_path: Path
+) -> None:
+    write(tmp_path, name, words)
+    problems = find_problems(tmp_path)
+    assert problems
+    assert all(told in each for each in problems), problems
+
+
 def test_every_problem_is_told_at_once(tmp_path: Path) -> None:
     write(tmp_path, "de/receipt.txt", "{{ a }}")
     write(tmp_path, "fr/reply.html", "{{ b }}")

@@ -139,9 +139,14 @@ def test_only_the_receipt_says_that_we_refunded(name: str) -> None:
 
 def test_a_reply_is_the_agents_text_in_escaped_paragraphs() -> None:
     mail = render(
-        "reply", text="Hello <Ada>,\r\n\r\none\ntwo", confirm_code=None, goodwill=None, record=None
+        "reply",
+        customer_name="<Ada>",
+        text="a\r\n\r\none\ntwo",
+        confirm_code=None,
+        goodwill=None,
+        record=None,
     )
-    assert mail.text.startswith("Hello <Ada>,\n\none\ntwo\n\nShop Support\n")
+    assert mail.text.startswith("Hello <Ada>,\n\na\n\none\ntwo\n\nKind regards\nShop Support\n")
     assert '">Hello &lt;Ada&gt;,</p>' in mail.html
     assert "one<br>\ntwo</p>" in mail.html
 

@@ -14,7 +14,7 @@ from dbos import DBOS
 
 from mailagent.demo.fakes.http_server import Answer
 from mailagent.demo.fakes.openai import answer_to
-from mailagent.demo.scripted_model import Call, Say, Turn
+from mailagent.demo.scripted_model import Call, Part, Phrase, Say, Turn
 from mailagent.engine import ACTIVE
 from tests import stripe_server
 from tests.cast import ADA, DESK_WISH, GRACE, KETTLE_WISH, MAX, MONA, TESS, big_order, order
@@ -72,8 +72,8 @@ def _turn(taken: Turn) -> Callable[[], Answer]:
     return lambda: Answer(200, answer_to({"model": "test"}, taken, raw))
 
 
-def _says(text: str) -> Callable[[], Answer]:
-    return _turn(Say(text))
+def _says(*parts: Part) -> Callable[[], Answer]:
+    return _turn(Say(parts))
 
 
 def _question(shop: Harness) -> None:
@@ -178,7 +178,7 @@ def _draft(shop: Harness) -> None:
 
 def _false_reply(shop: Harness) -> None:
     lie = _says("Good news: we have refunded $49.99 to your card today.")
-    shop.faults.openai += [lie, _says("Thank you for your mail. Which order do you mean?")]
+    shop.faults.openai += [lie, _says(Phrase("ask_which_order"))]
     shop.write("Where is my money?")
     shop.wait_for_mails(ADA)
 

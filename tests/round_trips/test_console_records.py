@@ -22,7 +22,7 @@ from tests.round_trips.approvals import decide, link_in
 from tests.round_trips.mail_with_file import write_with_file
 from tests.round_trips.provider_faults import limited, model_says
 from tests.stripe_server import StripeServer
-from tests.tool_calls import calls, says
+from tests.tool_calls import WHICH_ORDER, calls, says
 from tests.workflows.trouble import watched
 
 CANARY = "Canary"  # also in what `write_with_file` writes
@@ -84,7 +84,7 @@ def a_question_with_a_false_answer(shop: Harness) -> None:
         calls("look_at_order", order_id=f"W1001 {CANARY}"),
         calls(f"give_{CANARY}"),
         says(f"Dear {CANARY}, we have refunded $49.99 to your card today."),
-        says(f"Dear {CANARY}, which order do you mean?"),
+        says(f"Dear {CANARY}, which order do you mean?", WHICH_ORDER),
     ]
     write_with_file(shop, f"Where is my kettle? {CANARY}")
     shop.wait_for_mails(ADA)

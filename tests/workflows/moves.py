@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from mailagent import services
-from mailagent.demo.scripted_model import Fact, Say
+from mailagent.demo.scripted_model import Part, Say
 from mailagent.workflows.steps.conversation.batch import Batch
 from mailagent.workflows.steps.conversation.context import Case, read_case
 from mailagent.workflows.steps.conversation.model_call import Move
 from mailagent.workflows.steps.conversation.texts import store_text
 
 
-def reply_move(batch: Batch, *parts: str | Fact) -> Move:
-    """Return the move of a model that replies with these words and facts."""
+def reply_move(batch: Batch, *parts: Part) -> Move:
+    """Return the move of a model that replies with these parts."""
     with services.current().database.transaction() as connection:
         stored = store_text(connection, batch, {"text": Say(parts).text})
     return Move(kind="reply", items=[], spent={}, text_id=stored["text_id"])

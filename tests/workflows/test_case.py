@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
+from mailagent.demo.scripted_model import Phrase
 from mailagent.domain.mail.conversation import HandOverReason
 from mailagent.domain.mail.draft import Topic
 from mailagent.domain.refunds.goodwill import GoodwillCode
@@ -56,9 +57,9 @@ def take(thread: Any) -> Batch:
     return batch
 
 
-def answer(thread: Any, text: str = "Hello, let me look.") -> None:
+def answer(thread: Any, phrase: str = "happy_to_help") -> None:
     batch = take(thread)
-    assert write_reply(batch, reply_move(batch, text), SPENT)["kind"] == "written"
+    assert write_reply(batch, reply_move(batch, Phrase(phrase)), SPENT)["kind"] == "written"
 
 
 def give(shop: Harness, thread: Any, order_id: str = "W1001") -> None:
@@ -87,8 +88,8 @@ def settle(shop: Harness, thread: Any, why: str = "a test") -> None:
 
 def after_an_answer(shop: Harness) -> tuple[Batch, str]:
     thread = write(shop)
-    answer(thread, "Hello, it is about your kettle.")
-    return take(write_again(shop, thread)), "it is about your kettle"
+    answer(thread, "thanks_photos")
+    return take(write_again(shop, thread)), "Thank you for the photos."
 
 
 def after_a_mail_without_an_answer(shop: Harness) -> tuple[Batch, str]:
@@ -136,7 +137,9 @@ def test_what_comes_after_the_mails_were_taken_up_is_not_told(shop: Harness) -> 
     told = case_of(batch).item
     assert "And my pot?" in told["content"]
     write_again(shop, thread, "And my lamp?")
-    assert write_reply(batch, reply_move(batch, "Hello, let me look."), SPENT)["kind"] == "written"
+    assert (
+        write_reply(batch, reply_move(batch, Phrase("happy_to_help")), SPENT)["kind"] == "written"
+    )
     assert case_of(batch).item == told
 
 
@@ -159,7 +162,7 @@ def test_an_answer_says_the_discount_that_was_given_after_the_mail_was_taken_up(
     thread = write(shop)
     batch = take(thread)
     give(shop, thread)
-    write_reply(batch, reply_move(batch, "Hello Ada, we are sorry."), SPENT)
+    write_reply(batch, reply_move(batch, Phrase("sorry_hear")), SPENT)
     (mail,) = shop.rows("SELECT text FROM outbound_mails")
     assert CODE in mail.text
 

@@ -13,6 +13,7 @@ import pytest
 import sqlalchemy as sa
 
 from mailagent import handback
+from mailagent.demo.scripted_model import Phrase
 from mailagent.domain.mail.conversation import HandOverReason
 from mailagent.domain.mail.message import MailStatus, OutboundMail, Purpose
 from mailagent.store import schema
@@ -155,13 +156,13 @@ def test_a_batch_of_which_people_took_one_mail_gets_no_answer_of_the_agents(shop
     assert len(batch["mail_ids"]) == 2
     with shop.live.database.transaction() as connection:
         inbound.leave_unanswered(connection, batch["mail_ids"][:1], "a test")
-    write_reply(batch, reply_move(batch, "Good morning."), SPENT)
+    write_reply(batch, reply_move(batch, Phrase("welcome")), SPENT)
     assert shop.rows("SELECT 1 FROM outbound_mails") == []
 
 
 def test_what_was_answered_stays_answered_when_a_stop_comes_late(shop: Harness) -> None:
     batch = asked_by_customer(shop)
-    write_reply(batch, reply_move(batch, "Good morning."), SPENT)
+    write_reply(batch, reply_move(batch, Phrase("welcome")), SPENT)
     with shop.live.database.transaction() as connection:
         inbound.leave_unanswered(connection, batch["mail_ids"], "the loop guard stopped it")
     (mail,) = shop.rows("SELECT status, no_answer_reason FROM inbound_mails")

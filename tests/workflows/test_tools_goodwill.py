@@ -12,7 +12,7 @@ import pytest
 
 from mailagent import mailers, services
 from mailagent.agent.loop import Spent
-from mailagent.demo.scripted_model import Fact
+from mailagent.demo.scripted_model import Fact, Part, Phrase
 from mailagent.domain.refunds.policy import Goodwill, Policy
 from mailagent.store.mail import conversations, inbound
 from mailagent.store.refunds import goodwill
@@ -53,7 +53,7 @@ def codes(shop: Harness) -> list[Any]:
     return shop.rows("SELECT * FROM goodwill_codes ORDER BY issued_at")
 
 
-def reply(shop: Harness, batch: Batch, *parts: str | Fact) -> str:
+def reply(shop: Harness, batch: Batch, *parts: Part) -> str:
     """Write the model's reply; return the text of the mail, or nothing when it was found untrue."""
     written = write_reply(batch, reply_move(batch, *parts), Spent(model_turns=1, tokens=1).plain())
     if written["kind"] == "untrue":
@@ -141,11 +141,11 @@ def test_a_batch_of_which_people_took_one_mail_gets_no_discount(kind_shop: Harne
 def test_the_answer_carries_the_code_and_may_name_the_discount(kind_shop: Harness) -> None:
     batch = batch_of(kind_shop)
     promise = Fact("goodwill/W1010")
-    assert reply(kind_shop, batch, "Dear Ada,", promise) == ""  # nothing was given yet
+    assert reply(kind_shop, batch, Phrase("sorry_hear"), promise) == ""  # nothing was given yet
     offer(batch)
     (row,) = codes(kind_shop)
     assert reply(kind_shop, batch, "Dear Ada, you get 15 percent off.") == ""
-    told = reply(kind_shop, batch, "Dear Ada,", promise)
+    told = reply(kind_shop, batch, Phrase("sorry_hear"), promise)
     assert row.code in told
     assert "10% off one later order" in told
 
@@ -167,7 +167,7 @@ def test_an_offer_beside_the_answer_gives_no_code_that_nobody_is_told(
         record_answer(*arguments)
 
     monkeypatch.setattr(inbound, "answer", begin_the_offer)
-    assert reply(kind_shop, batch, "Dear Ada, which of the two is it?")
+    assert reply(kind_shop, batch, Phrase("ask_which_items"))
     beside.join()
     assert [each["error"] for each in told] == ["case_closed"]
     assert codes(kind_shop) == []
@@ -195,7 +195,7 @@ def test_a_later_answer_neither_repeats_the_code_nor_shows_it_to_the_model(
     batch = batch_of(kind_shop)
     offer(batch)
     (row,) = codes(kind_shop)
-    assert row.code in reply(kind_shop, batch, "Dear Ada,", Fact("goodwill/W1010"))
+    assert row.code in reply(kind_shop, batch, Phrase("sorry_hear"), Fact("goodwill/W1010"))
     (thread,) = kind_shop.rows("SELECT reply_token FROM conversations")
     kind_shop.write(
         f"My code {row.code.lower().replace('-', ' ')} does not work",
@@ -206,7 +206,7 @@ def test_a_later_answer_neither_repeats_the_code_nor_shows_it_to_the_model(
     case = case_of(later).item
     assert "My code [code] does not work" in case["content"]
     assert not CODE.search(case["content"])
-    assert row.code not in reply(kind_shop, later, "Dear Ada, a colleague can look at that.")
+    assert row.code not in reply(kind_shop, later, Phrase("sorry_trouble"))
 
 
 @ONE_DATABASE

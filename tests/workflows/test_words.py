@@ -11,6 +11,7 @@ import pytest
 from dbos import DBOS
 
 from mailagent import services
+from mailagent.demo.scripted_model import Phrase
 from mailagent.store import schema
 from mailagent.workflows.steps.maintenance import housekeeping
 from tests.cast import ADA, order
@@ -22,7 +23,7 @@ from tests.workflows.trouble import failing, wait_for_run
 
 pytestmark = pytest.mark.both_databases
 
-ANSWER = "Hello Ada, this is about your order W1001."
+ANSWER = "I am happy to help."
 
 
 def words(shop: Harness) -> dict[str, str]:
@@ -38,7 +39,7 @@ def requests(shop: Harness) -> int:
 def fail_before_the_answer(shop: Harness) -> str:
     """Let a run end when the model has answered, and nobody has written that down; return the run."""
     shop.stock(order())
-    shop.faults.openai += [calls("look_at_order", order_id="W1001"), says(ANSWER)]
+    shop.faults.openai += [calls("look_at_order", order_id="W1001"), says(Phrase("happy_to_help"))]
     with failing("write_reply"):
         shop.write("Where is my order W1001?")
         return wait_for_run(shop, "conversation", "ERROR")
@@ -78,7 +79,7 @@ def test_two_replays_that_ask_again_leave_each_others_words_alone(busy_shop: Har
     asked = step_of(busy_shop, run_id, "ask_model")
     with failing("write_reply"):
         for number, replay in enumerate((fork, rewind), start=1):
-            busy_shop.faults.openai.append(says(f"Hello Ada{'!' * number}"))
+            busy_shop.faults.openai.append(says(*[Phrase("welcome")] * number))
             replay(busy_shop, run_id, asked)
             wait_until(lambda: len(words(busy_shop)) == len(before) + number, 30, "its words")  # noqa: B023 - called at once
     assert before.items() <= words(busy_shop).items()

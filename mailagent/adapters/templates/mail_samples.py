@@ -67,7 +67,7 @@ def facts_of(words: str | None = None) -> dict[str, dict[str, Any]]:
     refund = thread | {"order_id": "W1001", "amount": _USD}
     return {
         "reply": thread
-        | {"name": say("Ada"), "text": say(_ANSWER)}
+        | {"customer_name": say("Ada"), "text": say(_ANSWER)}
         | {"confirm_code": "482716", "goodwill": _GOODWILL},
         "receipt": refund | _receipt(say),
         "receipts": thread

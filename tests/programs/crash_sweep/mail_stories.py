@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 
 from mailagent.demo.fakes.http_server import Answer
-from mailagent.demo.scripted_model import Call, CustomerRequest, Fact, Say, ToolResult, Turn
+from mailagent.demo.scripted_model import Call, CustomerRequest, Fact, Phrase, Say, ToolResult, Turn
 from mailagent.domain.mail.conversation import Limits
 from tests.cast import ADA, OLGA, TESS
 from tests.programs.crash_sweep import people
@@ -49,7 +49,7 @@ def _says_discount(
         return None
     if not results:
         return Call("offer_goodwill", {"order_id": "W1001", "percent": 10})
-    return Say(("Hello, we are sorry.", Fact("goodwill/W1001")))
+    return Say((Phrase("sorry_hear"), Fact("goodwill/W1001")))
 
 
 def _says_what_is_false(
@@ -59,8 +59,8 @@ def _says_what_is_false(
     if "happy" not in request.text:
         return None
     if not corrected:
-        return Say("Hello,\n\nYour refund of 49.99 USD has been paid.\n\nKind regards")
-    return Say("Hello, thank you for your mail.")
+        return Say("Your refund of 49.99 USD has been paid.")
+    return Say([Phrase("glad_you_like_it")])
 
 
 def _is_answered_falsely(shop: SweptShop) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from mailagent.demo.scripted_model import Phrase
 from mailagent.domain.mail.draft import LONGEST_ANSWER
 from mailagent.store.ids import new_id
 from mailagent.store.mail import conversations, throttled
@@ -46,7 +47,7 @@ def test_taking_over_stops_the_agent_in_the_middle_of_its_work(shop: Harness) ->
         303, f"/ops/conversations/{conversation_id}",
     )  # fmt: skip
     assert (
-        write_reply(batch, reply_move(batch, "Hello, how can I help?"), SPENT)["outbound_ids"] == []
+        write_reply(batch, reply_move(batch, Phrase("ask_what_to_do")), SPENT)["outbound_ids"] == []
     )
     assert shop.rows("SELECT * FROM outbound_mails") == []
     conversation = thread(shop)
@@ -143,11 +144,11 @@ def test_what_the_agent_did_meanwhile_overtakes_too_and_a_forged_sight_is_none(
     seen = field(client.get(f"/ops/conversations/{conversation_id}").text, "seen")
     batch = take_batch(conversation_id)
     assert batch is not None
-    write_reply(batch, reply_move(batch, "Hello, how can I help?"), SPENT)
+    write_reply(batch, reply_move(batch, Phrase("ask_what_to_do")), SPENT)
     for saw in (seen, "", "x", "|||", "\0|a|b|c", "|" * 700):
         fields = {"text": "I am here.", "once": new_id("once"), "seen": saw}
         told = press(client, conversation_id, "answer", **fields)
-        assert (told.status_code, "how can I help?" in told.text) == (409, True), saw
+        assert (told.status_code, "What can we do for you?" in told.text) == (409, True), saw
     assert (answers(shop), thread(shop).status) == ([], "open")
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from mailagent.demo.scripted_model import Fact
+from mailagent.demo.scripted_model import Fact, Part
 from mailagent.domain.mail.draft import LONGEST_ANSWER
 from mailagent.store.mail import arrivals, conversations
 from mailagent.workflows.steps.conversation.batch import Batch, take_batch
@@ -21,11 +21,12 @@ from mailagent.workflows.tools.propose_refund import propose_refund
 from tests.cast import ADA, OLGA, TESS, order
 from tests.databases import ONE_DATABASE
 from tests.harness import Harness, open_shop, post_form
+from tests.tool_calls import WHICH_ORDER
 from tests.tool_use import use
 from tests.web.console.drafts import SPENT, age, door, mail_statuses
 from tests.workflows.moves import person_move, reply_move
 
-ANSWER = "Hello Ada, which order is it about?"
+ANSWER = "Which order is it about?"
 
 
 @pytest.fixture
@@ -41,11 +42,11 @@ def take(harness: Harness) -> Batch:
     return batch
 
 
-def reply(batch: Batch, *parts: str | Fact) -> Written:
-    return write_reply(batch, reply_move(batch, *(parts or (ANSWER,))), SPENT)
+def reply(batch: Batch, *parts: Part) -> Written:
+    return write_reply(batch, reply_move(batch, *(parts or (WHICH_ORDER,))), SPENT)
 
 
-def draft(harness: Harness, text: str = "Where is my parcel?", answer: str | Fact = ANSWER) -> Any:
+def draft(harness: Harness, text: str = "Where is my parcel?", answer: Part = WHICH_ORDER) -> Any:
     """Have Ada write and the agent answer; return the row of the draft."""
     harness.write(text)
     reply(take(harness), answer)
