@@ -91,6 +91,15 @@ def test_a_shops_sentence_stands_in_for_ours_and_the_rest_stays(tmp_path: Path) 
     assert "Nein!" in render(tmp_path, "refund_rejected", "de").text
 
 
+def test_a_shops_catalogue_may_have_one_sentence_of_a_language_that_we_have(tmp_path: Path) -> None:
+    head = 'msgid ""\nmsgstr "Content-Type: text/plain; charset=utf-8\\n"\n\n'
+    write(tmp_path, "de.po", f'{head}msgid "Kind regards"\nmsgstr "Viele Grüße"\n')
+    assert find_problems(tmp_path) == []
+    text = render(tmp_path, "reply", "de").text
+    assert "Guten Tag Ada," in text
+    assert "Viele Grüße" in text
+
+
 def test_what_a_catalogue_lacks_or_spells_wrongly_is_told(tmp_path: Path) -> None:
     words = {"Amount": "", "Valid until %(day)s, for one order.": "Giltig till %(dag)s."}
     path = catalogue(tmp_path, "sv", lambda text: words.get(text, text))
