@@ -48,52 +48,44 @@ main{{display:block}} section:has(pre){{display:none}}
 article:not({",".join(f"#{name}" for name in PICTURED)}){{display:none}}
 """
 
-# What the model and the customer wrote: hello, subject; what a colleague wrote; the item.
-SAID: dict[str, tuple[str, str, str, str]] = {
+# What the customer wrote, the subject; what a colleague wrote; the item.
+SAID: dict[str, tuple[str, str, str]] = {
     "en": (
-        "Hello Ada, thank you for the photo.",
         "Re: My kettle leaks",
         "We are sorry for the trouble.",
         "Kettle, 1.7 litres",
     ),
     "de": (
-        "Guten Tag Ada, vielen Dank für das Foto.",
         "Re: Mein Wasserkocher ist undicht",
         "Entschuldigen Sie bitte die Umstände.",
         "Wasserkocher, 1,7 Liter",
     ),
     "fr": (
-        "Bonjour Ada, merci pour la photo.",
         "Re: Ma bouilloire fuit",
         "Veuillez nous excuser pour ce désagrément.",
         "Bouilloire, 1,7 litre",
     ),
     "es": (
-        "Hola, Ada: gracias por la foto.",
         "Re: Mi hervidor gotea",
         "Disculpe las molestias.",
         "Hervidor, 1,7 litros",
     ),
     "it": (
-        "Buongiorno Ada, grazie per la foto.",
         "Re: Il mio bollitore perde",
         "Ci scusiamo per il disagio.",
         "Bollitore, 1,7 litri",
     ),
     "nl": (
-        "Goedendag Ada, bedankt voor de foto.",
         "Re: Mijn waterkoker lekt",
         "Excuses voor het ongemak.",
         "Waterkoker, 1,7 liter",
     ),
     "pt": (
-        "Bom dia, Ada, obrigado pela foto.",
         "Re: A minha chaleira verte",
         "Pedimos desculpa pelo incómodo.",
         "Chaleira, 1,7 litros",
     ),
     "pl": (
-        "Dzień dobry, dziękujemy za zdjęcie.",
         "Re: Mój czajnik przecieka",
         "Przepraszamy za kłopot.",
         "Czajnik, 1,7 litra",
@@ -140,7 +132,7 @@ def list_mails() -> Iterator[Shown]:
 
 def _facts_in(language: str, templates: Templates) -> dict[str, Any]:
     """Return what a mail in a language says: words, facts and the record of one order."""
-    hello, subject, note, item = SAID[language]
+    subject, note, item = SAID[language]
     at = datetime(2026, 11, 4, 9, 0, tzinfo=UTC)
     amount = Money(4999, "USD" if language == "en" else "EUR")
     refund = {
@@ -155,6 +147,7 @@ def _facts_in(language: str, templates: Templates) -> dict[str, Any]:
     }
     order = {"order_id": "W1001", "refunds": [refund], "elsewhere": None}
     state = {"kind": "order", "status": "delivered", "placed_at": at, "delivered_at": at}
+    phrases = templates.phrases(language)
     sentences = [
         templates.fragment("_fact.txt", {"fact": order | fact}, language)
         for fact in (state, {"kind": "refund"})
@@ -163,7 +156,7 @@ def _facts_in(language: str, templates: Templates) -> dict[str, Any]:
         "subject": subject,
         "note": note,
         "item": item,
-        "text": "\n\n".join([hello, *sentences]),
+        "text": "\n\n".join([phrases["thanks_photos"], *sentences, phrases["just_answer"]]),
         "record": templates.fragment("_record.txt", {"orders": [order]}, language),
     }
 
