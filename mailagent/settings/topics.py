@@ -151,7 +151,7 @@ class OpenAI(Topic):
     )
     openai_model: types.Line = _setting("the model that answers mail", "gpt-5.4-mini")
     check_model: types.Line | None = _setting(
-        "a cheaper model that reads the words of each reply a second time and can refuse them: "
+        "lets replies have words of the model's own, if this cheaper model has read them and doubts nothing: "
         "[docs/configure.md](docs/configure.md#a-second-reader)",
         name="OPENAI_CHECK_MODEL",
     )

@@ -7,12 +7,13 @@ import json
 import pytest
 
 from mailagent.adapters.templates.engine import Templates
+from mailagent.adapters.templates.mail_samples import COMMON
 from mailagent.agent.prompt import estimate_tokens
 from mailagent.agent.reply.words import find_statements
 from mailagent.domain.mail.language import find_language
 
 LANGUAGES = ("en", "de", "es", "fr", "it", "nl", "pl", "pt")
-OURS = Templates()
+OURS = Templates(COMMON)
 # What the lists find in a phrase although it states nothing.
 HARMLESS = {"ask_want_refund": {"money"}}  # it asks whether we understood the customer's wish
 # Findings that say nothing of a fixed sentence: "statement" is any that is no question, thanks or sympathy;

@@ -42,8 +42,8 @@ def load_translations(paths: Sequence[Path]) -> gettext.NullTranslations:
 
 
 def find_problems(path: Path, is_whole: bool = True) -> list[str]:
-    """Return what is wrong with a catalogue: messages that it lacks, if it has to be whole, and translations whose
-    placeholders are not those of the message."""
+    """Return what is wrong with a catalogue: messages that it lacks, if it has to be whole, and translations
+    whose placeholders are not those of the message."""
     try:
         catalogue = _read(path)
     except CatalogueError as problem:

@@ -32,7 +32,9 @@ def find_problems(own_folder: Path) -> list[str]:
         return [f"{own_folder} is not a folder; lay it out like {MAIL_FOLDER.name}: de/receipt.txt"]
     problems = _misnamed(own_folder)
     for path in sorted(own_folder.glob("*.po")):
-        is_whole = not (MAIL_FOLDER / f"{path.stem.partition('_')[0]}.po").is_file()  # ours has the rest
+        is_whole = not (
+            MAIL_FOLDER / f"{path.stem.partition('_')[0]}.po"
+        ).is_file()  # ours has the rest
         problems += catalogue.find_problems(path, is_whole)
     if problems:
         return problems
