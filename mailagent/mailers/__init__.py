@@ -6,13 +6,7 @@ A floor of its own, because pages and workflows both write mail and must not kno
 from mailagent.mailers.approval_routing import is_waited_for
 from mailagent.mailers.compose import Notice, copy_notice, write_notice
 from mailagent.mailers.facts import Reader
-from mailagent.mailers.letter import (
-    Letter,
-    find_harmless_words,
-    letter_by_person,
-    reader_of,
-    write_letter,
-)
+from mailagent.mailers.letter import Letter, letter_by_person, reader_of, write_letter
 from mailagent.mailers.to_customers import (
     write_handed_over,
     write_person_reply,
@@ -40,7 +34,6 @@ __all__ = [
     "ask_managers",
     "ask_next_manager",
     "copy_notice",
-    "find_harmless_words",
     "is_waited_for",
     "letter_by_person",
     "list_unsent_requests",

@@ -220,10 +220,9 @@ class Reader:
         """Return the customer's name, for the greeting; None if no order has one that can be greeted."""
         if not self.verified:
             return None
-        found, _ = orders.list_of_customer(
-            self.connection, self.conversation.customer_email, ORDERS_LISTED
-        )
-        return next(filter(None, (name_to_greet(order.customer_name) for order in found)), None)
+        address = self.conversation.customer_email
+        names = orders.list_customer_names(self.connection, address, ORDERS_LISTED)
+        return next(filter(None, map(name_to_greet, names)), None)
 
     def names(self) -> set[str]:
         """Return the order numbers and item names that words may repeat."""

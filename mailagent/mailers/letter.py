@@ -70,14 +70,12 @@ def write_letter(reader: Reader, composition: Composition) -> Letter:
     problems: list[str] = []
     for part in composition.parts:
         match part:
+            case FactName(fact=fact_id) if fact := reader.find(fact_id):
+                facts.append(fact)
+                pieces.append((False, sentence(fact, locale)))
             case FactName(fact=fact_id):
-                fact = reader.find(fact_id)
-                if fact is not None:
-                    facts.append(fact)
-                    pieces.append((False, sentence(fact, locale)))
-                    continue
                 problems.append(
-                    f'"{fact_id[:80]}" is no fact on record: name one that a tool showed'
+                    f'"{fact_id[:80]}" is no fact that a tool showed: name one of those'
                 )
             case PhraseName(phrase=phrase_id) if phrase_id not in phrases:
                 problems.append(f'"{phrase_id[:80]}" is no phrase of the list')

@@ -77,6 +77,13 @@ def list_names(connection: sa.Connection, email: str, limit: int) -> set[str]:
     return {name for row in connection.execute(query) for name in row}
 
 
+def list_customer_names(connection: sa.Connection, email: str, limit: int) -> list[str]:
+    """Return the names in the customer's newest `limit` orders, newest first."""
+    query = sa.select(_orders.c.customer_name).where(_orders.c.customer_email == email)
+    newest = query.order_by(_orders.c.placed_at.desc(), _orders.c.order_id).limit(limit)
+    return list(connection.scalars(newest))
+
+
 def taken_minor(connection: sa.Connection, order_id: str) -> int:
     """Return what refunds hold of an order or was refunded elsewhere, in minor units."""
     query = sa.select(_orders.c.held_minor + sum_elsewhere(_orders.c.order_id))

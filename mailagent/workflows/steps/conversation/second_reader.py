@@ -14,11 +14,12 @@ from typing import Any
 
 from dbos import DBOS
 
-from mailagent import mailers, services
+from mailagent import services
 from mailagent.agent import prompt
 from mailagent.agent.reply.composition import Composition
 from mailagent.domain.operations.circuit_breaker import Provider, Standing, standing
 from mailagent.domain.operations.run_about import hash_customer
+from mailagent.mailers.letter import find_harmless_words
 from mailagent.store import ids
 from mailagent.store.mail import inbound
 from mailagent.store.operations import circuit_breakers, model_calls
@@ -62,7 +63,7 @@ def find_checked_words(batch: Batch, composition: Composition) -> list[str]:
         return []
     with live.database.snapshot() as connection:
         mails = inbound.list_by_id(connection, batch["mail_ids"])
-        words = mailers.find_harmless_words(reader_of(connection, batch), mails, composition)
+        words = find_harmless_words(reader_of(connection, batch), mails, composition)
     item = {"role": "user", "content": json.dumps(words, ensure_ascii=False)}
     if not words or not _may_ask(item):
         return []
