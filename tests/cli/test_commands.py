@@ -244,14 +244,9 @@ def test_what_happened_can_be_looked_at(shop: Harness) -> None:
     assert {run["status"] for run in runs} == {"SUCCESS"}
     run = next(run for run in runs if run["workflow"] == "refund")
     steps = json.loads(flask(shop, "runs", "show", run["run_id"], "--json").output)["steps"]
-    # A receipt that waits for the answer before it adds steps of DBOS's own.
-    names = [step["name"] for step in steps if not step["name"].startswith("DBOS.")]
-    assert names == [
-        "claim_refund",
-        "pay_refund",
-        "tell_customer",
-        "send_mail",
-    ]
+    # A receipt that waits for the answer before it asks again, after steps of DBOS's own.
+    names = dict.fromkeys(step["name"] for step in steps if not step["name"].startswith("DBOS."))
+    assert list(names) == ["claim_refund", "pay_refund", "tell_customer", "send_mail"]
     shown = flask(shop, "runs", "show", run["run_id"]).output
     assert "A replay from step 1 keeps: nothing" in shown
     for told in ("the payment gateway is asked", "mail is handed to SendGrid", "not paid again"):
