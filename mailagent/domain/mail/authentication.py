@@ -252,7 +252,7 @@ def _time(seconds: str | None) -> datetime | None:
 def covers_what_is_used(signature: Signature, mail: SignedMail) -> bool:
     """Return whether a signature covers all that is shown of a mail or used, or what stands in for it.
 
-    What it leaves out, anybody can change in an old mail. docs/decisions/0001 says what stands in for
+    What it leaves out, anybody can change in an old mail. docs/decisions/0008 says what stands in for
     a recipient that is not signed. A Message-ID may be left out: see `covers_message_id`.
     """
 
