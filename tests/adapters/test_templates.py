@@ -21,6 +21,7 @@ from mailagent.domain.mail.message import confirm_code, holds_confirm_code
 from mailagent.domain.mail.reply_commands import holds_word
 from mailagent.domain.money import Money
 from mailagent.domain.refunds.escalation import ApprovalRequest, Question
+from mailagent.web.approvals.attachments import ShownFile
 
 TEMPLATES = Path(mailagent.__file__).parent.parent / "templates"
 COMMON = {"support_name": "Shop Support", "support_address": "support@shop.example"}
@@ -282,16 +283,17 @@ def test_money_is_written_with_every_decimal_it_has(
 
 # -- the manager's pages
 
+# "problem" is the review again, after a decision that could not be recorded.
 CASE_PAGES = ["review", "problem", "decided", "expired", "second_awaited", "withdrawn"]
 
 
-def file_of(name: str, problem: str) -> SimpleNamespace:
-    return SimpleNamespace(
+def file_of(name: str, problem: str) -> ShownFile:
+    return ShownFile(
         mail_id="m_17",
         number=0,
         name=name,
         content_type="image/jpeg",
-        size="2.1 MB",
+        size_bytes=2_100_000,
         received_at=NOON,
         sender_proven=False,
         problem=problem,
@@ -366,6 +368,7 @@ def page(
         "withdrawn_at": NOON,
     }
     if name == "problem":
+        name = "review"
         changes = {
             "problem": words,
             "problem_field": "amount",

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from werkzeug.test import TestResponse
 
 from mailagent.store.ids import new_id
 from tests.cast import ADA, MONA, OLGA, TESS, order
@@ -42,9 +43,25 @@ def states(harness: Harness) -> list[str]:
     return [row.state for row in harness.rows("SELECT state FROM drafts ORDER BY draft_id")]
 
 
-def press(harness: Harness, draft_id: str, action: str, **fields: str) -> None:
-    client = harness.log_in(TESS)
-    post_form(client, f"/ops/drafts/{draft_id}", page="/ops/drafts", action=action, **fields)
+class OpenDraft:
+    """A waiting draft on a person's screen: found in the list of the inbox, and opened from there."""
+
+    def __init__(self, harness: Harness, draft_id: str) -> None:
+        self.path = f"/ops/drafts/{draft_id}"
+        self.client = harness.log_in(TESS)
+        listed = self.client.get("/ops/drafts", follow_redirects=True)
+        assert listed.request.full_path == "/ops?waiting=drafts"
+        assert f'href="{self.path}"' in listed.text
+        self.page = self.client.get(self.path).text
+
+    def press(self, action: str, **fields: str) -> TestResponse:
+        """Press a button of the page as it was when it was opened."""
+        assert f'name="action" value="{action}"' in self.page
+        token = re.search(r'name="csrf_token" value="([^"]+)"', self.page)
+        assert token is not None
+        return self.client.post(
+            self.path, data={"csrf_token": token[1], "action": action, **fields}
+        )
 
 
 def check_that_a_replay_is_told(harness: Harness, draft_id: str) -> None:
@@ -67,18 +84,18 @@ def test_an_answer_waits_is_overtaken_and_goes_out_once_whatever_is_replayed(
     drafting: Harness,
 ) -> None:
     drafting.write("Which orders of mine do you have?")
-    first = wait_for_drafts(drafting, 1)
+    opened = OpenDraft(drafting, wait_for_drafts(drafting, 1))
     token = drafting.rows("SELECT reply_token FROM conversations")[0].reply_token
     drafting.write("And which items?", to=f"case+{token}@shop.example")
     second = wait_for_drafts(drafting, 2)
-    press(drafting, first, "send")
+    assert opened.press("send").status_code == 409
     wait_for_quiet(drafting)
     assert states(drafting) == ["superseded", "waiting"]
     check_that_a_replay_is_told(drafting, second)
     replay_all(drafting)
     assert states(drafting) == ["superseded", "waiting"]
     assert drafting.mails_to(ADA) == []
-    press(drafting, second, "edit", text="One kettle, in W1001.")
+    OpenDraft(drafting, second).press("edit", text="One kettle, in W1001.")
     (mail,) = drafting.wait_for_mails(ADA)
     assert "One kettle, in W1001." in mail.text
     before = facts(drafting)
@@ -115,8 +132,9 @@ def test_a_refund_that_would_be_paid_at_once_waits_for_a_manager(drafting: Harne
     drafting.wait_for_refund("paid")
     (receipt,) = drafting.wait_for_mails(ADA)
     assert "49.99" in receipt.text
-    press(drafting, draft_id, "discard", reason="the receipt says it all")
+    OpenDraft(drafting, draft_id).press("discard", reason="the receipt says it all")
     wait_for_quiet(drafting)
+    assert states(drafting) == ["discarded"]
     assert len(drafting.mails_to(ADA)) == 1
 
 

@@ -173,7 +173,7 @@ def has_draft(harness: Harness, customer: Customer) -> None:
 def team_sends_draft(harness: Harness, customer: Customer) -> None:
     (draft_id,) = drafts_of(harness, customer)
     client = harness.log_in(TESS)
-    post_form(client, f"/ops/drafts/{draft_id}", page="/ops/drafts", action="send")
+    post_form(client, f"/ops/drafts/{draft_id}", action="send")
 
 
 def _wait(condition: Callable[[], bool], what: str) -> None:
