@@ -26,7 +26,7 @@ from hypothesis.stateful import (
 )
 
 from mailagent import services
-from mailagent.domain.mail.conversation import Limits
+from mailagent.domain.mail.conversation import DAY, Limits
 from mailagent.domain.refunds.order import Order, OrderStatus
 from mailagent.domain.refunds.policy import Goodwill, Policy
 from mailagent.domain.refunds.refund import Refund, RefundStatus
@@ -103,6 +103,8 @@ class MoneyMachine(RuleBasedStateMachine):
         self.untold: set[str] = set()  # references of which the bank's last word has not arrived
         self.orders: dict[str, Order] = {}  # as they were bought
         self.threads: list[Thread] = []
+        self.mails = 0
+        self.forged_at: datetime | None = None  # when the forger's last mail was let in
         self.ada, self.bob = f"ada{self.world}@example.com", f"bob{self.world}@example.org"
         policy = Policy(
             limits=LIMITS,
@@ -147,32 +149,42 @@ class MoneyMachine(RuleBasedStateMachine):
             replace(each, payment_id=f"{order_id}:{each.payment_id}") for each in bought["payments"]
         )
         order = Order(order_id=order_id, customer_email=email, **bought | {"payments": payments})
+        self.harness.stock(order)
         self.orders[order_id] = order
         self.bank.paid.update((each.payment_id, each.amount.minor) for each in payments)
-        self.harness.stock(order)
 
     def _write_more(self, draw: Draw) -> None:
-        if len(self.threads) < 6:
+        if self.mails < 6:
             self.write(draw(st.sampled_from(["ada", "bob", "forger"])))
 
     def write(self, who: str) -> None:
         email = self.bob if who == "bob" else self.ada
-        number = len(self.threads) + 1
+        self.mails += 1
         written = self.harness.write(
             "I want my money back.",
             from_address=email,
             aligned=who != "forger",
-            subject=f"Matter {self.world}-{number}",
-            message_id=f"w{self.world}-{number}@example.com",
+            subject=f"Matter {self.world}-{self.mails}",
+            message_id=f"w{self.world}-{self.mails}@example.com",
             sent_at=self.clock.isoformat(timespec="seconds"),
         )
         (mail,) = self.harness.rows(
-            "SELECT conversation_id FROM inbound_mails WHERE message_id = :id",
+            "SELECT conversation_id, status FROM inbound_mails WHERE message_id = :id",
             id=written.message_id,
         )
+        if who == "forger" and self.is_asked_to_confirm():
+            assert mail.status == "throttled"
+            self.seen["forged mails throttled"] += 1
+            return
         batch = take_batch(mail.conversation_id)
         assert batch is not None
         self.threads.append(Thread(email, who != "forger", batch))
+        if who == "forger":
+            self.forged_at = self.clock
+
+    def is_asked_to_confirm(self) -> bool:
+        """Whether the forged address was asked to confirm itself, which happens once a day at most."""
+        return self.forged_at is not None and self.clock - self.forged_at <= DAY
 
     def _change_order(self, draw: Draw) -> None:
         order_id = draw(st.sampled_from(sorted(self.orders)))
