@@ -254,14 +254,13 @@ def wait_until(condition: Callable[[], bool], seconds: float, what: str) -> None
 
 
 @contextmanager
-def _providers(faults: Faults) -> Iterator[tuple[str, str, Mailboxes]]:
-    """Run the local OpenAI and SendGrid; give their URLs and the mailboxes."""
-    mailboxes = Mailboxes()
+def _providers(faults: Faults, mailboxes: Mailboxes) -> Iterator[tuple[str, str]]:
+    """Run the local OpenAI and SendGrid; give their URLs."""
     servers = FaultyOpenAI(faults), FaultySendGrid(mailboxes, faults)
     for server in servers:
         server.start()
     try:
-        yield servers[0].url, servers[1].url, mailboxes
+        yield servers[0].url, servers[1].url
     finally:
         for server in servers:
             server.stop()
@@ -294,12 +293,16 @@ def shop_settings(
 
 @contextmanager
 def open_shop(
-    folder: Path, database_url: str, settings: Mapping[str, str] | None = None
+    folder: Path,
+    database_url: str,
+    settings: Mapping[str, str] | None = None,
+    mailboxes: Mailboxes | None = None,
 ) -> Iterator[Harness]:
-    """Open a shop on a migrated database; its workflows do not run yet."""
+    """Open a shop on a migrated database; its workflows do not run yet. `mailboxes`: those of a shop before."""
+    mailboxes = mailboxes or Mailboxes()
     inbound_key, events_key = WebhookKey(folder / "inbound.pem"), WebhookKey(folder / "events.pem")
     faults = Faults()
-    with _providers(faults) as (openai_url, sendgrid_url, mailboxes):
+    with _providers(faults, mailboxes) as (openai_url, sendgrid_url):
         environ = {
             **shop_settings(database_url, openai_url, sendgrid_url, inbound_key, events_key),
             "MAIL_OUTCOME_SECONDS": "2",

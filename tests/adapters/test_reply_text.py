@@ -289,7 +289,7 @@ def test_a_mail_of_tiny_lines_takes_little_time(line: str) -> None:
     body = f"{line}\n" * (200_000 // (len(line) + 1))
     begun = time.process_time()
     new_text(body)
-    assert time.process_time() - begun < 0.15
+    assert time.process_time() - begun < 0.5
 
 
 def test_a_long_quoted_thread_is_still_cut() -> None:

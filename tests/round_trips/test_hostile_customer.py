@@ -83,7 +83,8 @@ def test_code_in_any_field_stays_words_in_every_mail(attacked: Harness) -> None:
 # What is looked at here is the same on both databases.
 
 BREAK = f"\r\nBcc: {MALLORY}\r\nX-Injected: yes\r\n\r\nWritten by somebody else"
-ENCODED = f"=?utf-8?q?Desk=0D=0ABcc:_{MALLORY.replace('@', '=40')}=0D=0AX-Injected:_yes?="
+# RFC 2047, section 5: in a name, a colon has to be encoded. A From field with a bare one proves nothing.
+ENCODED = f"=?utf-8?q?Desk=0D=0ABcc=3A_{MALLORY.replace('@', '=40')}=0D=0AX-Injected=3A_yes?="
 PEOPLE = {ADA, GRACE, MONA, MAX, TESS, OLGA}
 HEADERS = {"Message-ID", "Auto-Submitted", "X-Auto-Response-Suppress", "In-Reply-To", "References"}
 

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from mailagent.demo.fakes.mailboxes import Mailboxes
 from tests.cast import ADA, DESK_WISH, GRACE, JUERGEN, MONA, TESS, order
 from tests.cli.commands import flask, process
 from tests.databases import ROOT
@@ -22,14 +23,14 @@ PATIENCE = 120.0  # seconds, for a busy machine
 
 def play(folder: Path, database: BackedUp) -> str:
     """Play the whole story; return what came of it, in words. Raises AssertionError."""
-    stripe = StripeServer({DESK: 149900, LAMP: 4999})
+    stripe, mailboxes = StripeServer({DESK: 149900, LAMP: 4999}), Mailboxes()
     try:
-        with _shop(folder, database, stripe) as shop:
+        with _shop(folder, database, stripe, mailboxes) as shop:
             _before(shop, database)
             _what_is_lost(shop)
             assert len(stripe.refunds) == 2
         database.restore()
-        with _shop(folder, database, stripe) as shop:
+        with _shop(folder, database, stripe, mailboxes) as shop:
             _check_that_it_is_lost(shop)
             _follow_the_steps(shop)
             _go_on(shop)
@@ -39,14 +40,16 @@ def play(folder: Path, database: BackedUp) -> str:
 
 
 @contextmanager
-def _shop(folder: Path, database: BackedUp, stripe: StripeServer) -> Iterator[Harness]:
+def _shop(
+    folder: Path, database: BackedUp, stripe: StripeServer, mailboxes: Mailboxes
+) -> Iterator[Harness]:
     settings = {
         "PAYMENT_GATEWAY": "stripe",
         "STRIPE_API_KEY": "sk_test_17",
         "STRIPE_API_BASE": stripe.url,
         "STRIPE_WEBHOOK_SECRET": "whsec_17",
     }
-    with open_shop(folder, database.url, settings) as shop:
+    with open_shop(folder, database.url, settings, mailboxes) as shop:
         yield shop
 
 
