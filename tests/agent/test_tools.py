@@ -197,6 +197,7 @@ def item(**changes: Any) -> str:
         ("{", "not valid JSON"),
         ("order W1001", "not valid JSON"),
         ('{"order_id": NaN}', "order_id"),
+        ('{"order_id": "W1", "order_id": "W2"}', "stands twice"),
         ("[" * 20_000, "not valid JSON"),
         ("9" * 10_000, "not valid JSON"),
         (" " * (ARGUMENTS_MAX_LENGTH + 1), "over"),

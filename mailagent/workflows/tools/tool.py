@@ -6,6 +6,8 @@ Below: what several tools answer.
 
 from __future__ import annotations
 
+import contextlib
+import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -123,11 +125,21 @@ def parse_call(tools: Sequence[Tool], name: str, arguments: str) -> Arguments | 
         return Misfit(
             bad_arguments_output(f"the arguments are over {ARGUMENTS_MAX_LENGTH} characters")
         )
+    if _has_key_twice(arguments):
+        return Misfit(bad_arguments_output("a key stands twice in one object"))
     try:
         # Some servers send an empty text where a tool has no arguments.
         return tool.arguments.model_validate_json(arguments.strip() or "{}")
     except ValidationError as wrong:
         return Misfit(bad_arguments_output(_describe(wrong.errors()[0])))
+
+
+def _has_key_twice(arguments: str) -> bool:
+    """Return whether an object has two equal keys: parsers differ in which one they keep."""
+    objects: list[list[tuple[str, Any]]] = []
+    with contextlib.suppress(ValueError, RecursionError):  # pydantic says what is wrong
+        json.loads(arguments, object_pairs_hook=objects.append)
+    return any(len(dict(pairs)) < len(pairs) for pairs in objects)
 
 
 def _describe(error: ErrorDetails) -> str:
