@@ -109,12 +109,14 @@ def post_worker_init(worker: Any) -> None:
     """Start the workflow engine in a new worker process, if its role runs workflows."""
     from mailagent.cli.worker import engine_of
     from mailagent.telemetry import spans
+    from mailagent.workflows import affinity
     from mailagent.workflows.launch import launch
 
     settings = worker.app.callable.config["MAILAGENT"]
     if settings.otlp_endpoint:
         spans.start(settings.otlp_endpoint, settings.role)
     if settings.runs_workflows:
+        affinity.start()
         launch(engine_of(settings))
         _drains.append(Drain())
 

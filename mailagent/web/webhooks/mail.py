@@ -10,6 +10,7 @@ import logging
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import datetime
+from functools import cache
 
 import sqlalchemy as sa
 from flask import Blueprint, Response, request
@@ -103,10 +104,9 @@ def _store_mail(provider: MailProvider, content_type: str, body: bytes) -> str:
 def _record(
     connection: sa.Connection, mail: ParsedMail, known: Known, raw: RawMail, now: datetime
 ) -> str | None:
-    logs_in = sessions.find_live(connection, now)
     # Remove secrets first: the stored texts of our own mails, which this mail may quote, have none either.
     # Then a code in quoted text does not count as an answer.
-    mail = _without_our_words(connection, _without_keys(mail, logs_in))
+    mail = _without_our_words(connection, _without_keys(mail, _login_secrets(connection, now)))
     if known.message_id:
         # A replay of the customer's own mail, changed where the signature does not cover it.
         mail = mail.without_signatures("known_message_id")
@@ -173,7 +173,14 @@ def _without_our_words(connection: sa.Connection, mail: ParsedMail) -> ParsedMai
     return replace(mail, new_text=new_text(mail.body, ours, mail.subject)) if ours else mail
 
 
-def _without_keys(mail: ParsedMail, logs_in: Callable[[str], bool] | None) -> ParsedMail:
+def _login_secrets(connection: sa.Connection, now: datetime) -> Callable[[str], bool]:
+    """Return a function that says whether a word is the secret of a login link that works. Few mails hold a
+    word as long as that; only they need a look at the links."""
+    find_live = cache(lambda: sessions.find_live(connection, now))
+    return lambda word: bool((is_secret := find_live()) and is_secret(word))
+
+
+def _without_keys(mail: ParsedMail, logs_in: Callable[[str], bool]) -> ParsedMail:
     """Remove secrets with which a reader of the stored mail could decide a refund or log in.
 
     `logs_in` says whether a word is the secret of a login link.
