@@ -13,7 +13,8 @@ from flask import request
 
 from mailagent import services
 from mailagent.domain.mail.redaction import mask_card_numbers
-from mailagent.domain.money import Money, parse_money
+from mailagent.domain.amount_field import parse_typed_amount
+from mailagent.domain.money import Money
 from mailagent.domain.operations.run_about import hash_customer
 from mailagent.domain.refunds.order import OrderStatus
 from mailagent.domain.refunds.refund import Refund, RefundStatus
@@ -127,9 +128,9 @@ def _parse_amount(refund: Refund) -> Money | None:
     if not request.form.get("amount", ""):
         return None  # All of it. Blanks are refused below: they were meant as an amount.
     try:
-        amount = parse_money(typed("amount"), refund.amount.currency)
+        amount = parse_typed_amount(typed("amount"), refund.amount.currency)
     except ValueError as problem:
-        raise FormProblem("amount", f"The amount cannot be read: {problem}.") from None
+        raise FormProblem("amount", f"The amount cannot be read: {problem}") from None
     if not 0 < amount.minor <= refund.amount.minor:
         raise FormProblem("amount", f"The amount must be above 0 and at most {refund.amount}.")
     return amount if amount != refund.amount else None

@@ -1,0 +1,100 @@
+"""Reads an amount as a person types it: "100,50", "$500", "1.499,00 €", "CHF 1'250"."""
+
+from __future__ import annotations
+
+import re
+
+from mailagent.domain.money import Money, exponent, parse_money
+
+# Signs that stand for an amount's currency. A sign that is not here is refused, not guessed.
+_SIGNS = {
+    "$": frozenset(
+        "USD AUD BBD BMD BND BSD BZD CAD FJD GYD HKD JMD KYD LRD NAD NZD SBD SGD SRD TTD TWD XCD".split()
+    )
+    | frozenset("ARS CLP COP CVE DOP MXN NIO UYU".split()),
+    "€": frozenset(("EUR",)),
+    "£": frozenset(("GBP", "EGP", "FKP", "GIP", "LBP", "SHP", "SSP", "SYP")),
+    "¥": frozenset(("JPY", "CNY")),
+    "₹": frozenset(("INR",)),
+    "₩": frozenset(("KRW",)),
+    "₺": frozenset(("TRY",)),
+    "₴": frozenset(("UAH",)),
+    "zł": frozenset(("PLN",)),
+    "kč": frozenset(("CZK",)),
+    "ft": frozenset(("HUF",)),
+    "kr": frozenset(("DKK", "ISK", "NOK", "SEK")),
+    "fr": frozenset(("CHF",)),
+    "sfr": frozenset(("CHF",)),
+    **dict.fromkeys(("us$", "$us"), frozenset(("USD",))),
+    "£gb": frozenset(("GBP",)),
+    "jp¥": frozenset(("JPY",)),
+    "a$": frozenset(("AUD",)),
+    "c$": frozenset(("CAD",)),
+    "r$": frozenset(("BRL",)),
+}
+# Between thousands people also write blanks (ISO 80000-1) and, in Switzerland, apostrophes.
+_BLANKS = re.compile(r"[\s\u00a0\u2009\u202f'’]")
+_FIELD = re.compile(r"([^0-9.,]*\.?)([0-9][0-9.,]*)([^0-9.,]*\.?)")
+_GROUPED = re.compile(r"[0-9]{1,3}([.,])[0-9]{3}(?:\1[0-9]{3})*")
+
+
+def parse_typed_amount(text: str, currency: str) -> Money:
+    """Return the amount of `currency` that a person has typed, with or without its sign or code.
+
+    A comma or a point before the currency's decimals begins them; before three digits it separates thousands.
+    Raises ValueError, with a sentence for that person, for all else.
+    """
+    found = _FIELD.fullmatch(_BLANKS.sub("", text))
+    if not found:
+        raise ValueError(f"“{text}” is not an amount. {_example(currency)}")
+    before, number, after = found.groups()
+    for sign in (before.rstrip("."), after.rstrip(".")):
+        _check_currency(sign, currency)
+    plain = _plain_decimal(number, exponent(currency))
+    if plain is None:
+        raise ValueError(
+            f"“{text}” can be read in more than one way, or has too many digits. {_example(currency)}"
+        )
+    return parse_money(plain, currency)
+
+
+def _check_currency(sign: str, currency: str) -> None:
+    if sign.upper() in ("", currency) or currency in _SIGNS.get(sign.lower(), ()):
+        return
+    if sign in "-–−+":
+        raise ValueError(f"Leave out the “{sign}”: the amount is what the customer gets.")
+    raise ValueError(f"“{sign}” does not fit: this refund is in {currency}.")
+
+
+def _plain_decimal(number: str, decimals: int) -> str | None:
+    """Return the number with a point before its decimals and nothing between thousands; None if the marks do
+    not tell which is which."""
+    whole, mark, end = _at_last_mark(number)
+    if not mark:
+        return number if len(number) <= 12 else None
+    if mark in whole:  # 1.499.000
+        return _without_groups(number)
+    if len(end) == 3 and decimals == 3 and mark == "," and whole.isdigit():
+        return (
+            None  # 1,499 dinars: decimals or thousands? With a point it is as our pages write it.
+        )
+    if len(end) == 3 and decimals != 3:
+        return _without_groups(number)
+    ungrouped = _without_groups(whole) if re.search("[.,]", whole) else whole
+    if not ungrouped or not 1 <= len(end) <= decimals:
+        return None
+    return f"{ungrouped}.{end}"
+
+
+def _at_last_mark(number: str) -> tuple[str, str, str]:
+    at = max(number.rfind("."), number.rfind(","))
+    return (number[:at], number[at], number[at + 1 :]) if at >= 0 else (number, "", "")
+
+
+def _without_groups(number: str) -> str | None:
+    return re.sub("[.,]", "", number) if _GROUPED.fullmatch(number) else None
+
+
+def _example(currency: str) -> str:
+    example = {0: "1500", 3: "49.990"}.get(exponent(currency), "49.99 or 49,99")
+    return f"Write it like {example}."

@@ -1,0 +1,107 @@
+"""What people type into an amount field is read as they mean it, or they are told what was not understood."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from babel.numbers import format_currency
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mailagent.domain.amount_field import parse_typed_amount
+from mailagent.domain.money import Money, exponent
+
+
+@pytest.mark.parametrize(
+    ("typed", "currency", "minor"),
+    [
+        ("100,50", "EUR", 10050),
+        ("100.50", "EUR", 10050),
+        ("100,5", "EUR", 10050),
+        ("$500", "USD", 50000),
+        ("US$ 500", "USD", 50000),
+        ("500 usd", "USD", 50000),
+        ("500 $", "CAD", 50000),
+        ("1.499,00 €", "EUR", 149900),
+        ("1,499.00", "USD", 149900),
+        ("1.499", "EUR", 149900),
+        ("1,499", "USD", 149900),
+        ("1 499,00", "EUR", 149900),
+        ("1\u202f499,00\u00a0€", "EUR", 149900),
+        ("CHF 1'499.50", "CHF", 149950),
+        ("1’499.50 Fr.", "CHF", 149950),
+        ("49,90 zł", "PLN", 4990),
+        ("1.234.567,89", "EUR", 123456789),
+        ("1,500", "JPY", 1500),
+        ("¥1500", "JPY", 1500),
+        ("1.234", "KWD", 1234),
+        ("1,234.5", "KWD", 1234500),
+        ("0,99", "EUR", 99),
+    ],
+)
+def test_amounts_are_read_as_people_type_them(typed: str, currency: str, minor: int) -> None:
+    assert parse_typed_amount(typed, currency) == Money(minor, currency)
+
+
+@pytest.mark.parametrize(
+    ("typed", "currency", "said"),
+    [
+        ("ten", "EUR", "“ten” is not an amount. Write it like 49.99 or 49,99."),
+        ("", "EUR", "is not an amount"),
+        (",50", "EUR", "is not an amount"),
+        ("-5", "EUR", "Leave out the “-”"),
+        ("$5", "EUR", "“$” does not fit: this refund is in EUR."),
+        ("5 GBP", "EUR", "“GBP” does not fit: this refund is in EUR."),
+        ("10%", "EUR", "“%” does not fit"),
+        ("1,499", "KWD", "more than one way"),
+        ("12,3456", "EUR", "more than one way"),
+        ("49.999,999", "EUR", "more than one way"),
+        ("1,49,900", "INR", "more than one way"),
+        ("1.5", "JPY", "Write it like 1500."),
+        ("5 and 6", "EUR", "is not an amount"),
+        ("9" * 13, "EUR", "too many digits"),
+        ("١٢", "EUR", "is not an amount"),
+    ],
+)
+def test_what_is_not_understood_is_said(typed: str, currency: str, said: str) -> None:
+    with pytest.raises(ValueError, match=re.escape(said)):
+        parse_typed_amount(typed, currency)
+
+
+_LOCALES = (
+    "en_US",
+    "en_GB",
+    "de_DE",
+    "fr_FR",
+    "es_ES",
+    "it_IT",
+    "nl_NL",
+    "pt_PT",
+    "pl_PL",
+    "de_CH",
+)
+
+
+@given(
+    minor=st.integers(0, 99_999_999_999),
+    currency=st.sampled_from(("USD", "EUR", "GBP", "PLN", "CHF", "JPY", "SEK")),
+    locale=st.sampled_from(_LOCALES),
+)
+def test_an_amount_as_any_locale_writes_it_is_read_back(
+    minor: int, currency: str, locale: str
+) -> None:
+    money = Money(minor, currency)
+    written = format_currency(money.decimal(), currency, locale=locale)
+    assert parse_typed_amount(written, currency) == money
+
+
+@given(typed=st.text(alphabet="0123456789.,'-€$ ", max_size=15))
+def test_no_text_is_read_as_more_than_its_digits(typed: str) -> None:
+    try:
+        amount = parse_typed_amount(typed, "EUR")
+    except ValueError:
+        return
+    digits = "".join(filter(str.isdigit, typed))
+    assert amount.minor <= int(digits) * 10 ** exponent("EUR")
+    assert str(amount.minor).rstrip("0").lstrip("0") in digits or amount.minor == 0
