@@ -574,3 +574,6 @@ def test_money_that_came_back_of_a_shared_receipt_is_corrected(shop: Harness) ->
     for refund_id in (first, second):
         tell(refund_id)
     assert untold(shop) == []
+    told = shop.rows("SELECT * FROM outbound_mails WHERE purpose = 'refund_outcome'")
+    assert sorted(mail.refund_id for mail in told) == sorted([first, second])
+    assert all(mail.dedup_key.startswith("returned:") for mail in told)  # none says that it failed

@@ -108,7 +108,9 @@ def tell_customer(refund_id: str) -> list[str] | Awaiting:
         orders.lock_row_of_refund(connection, refund_id)
         refund, others = refunds.lock_of_mail(connection, refund_id)
         template = _TEMPLATES.get(refund.status)
-        if refund.status is RefundStatus.PAID:
+        if refund.receipt_id is not None:
+            outbound_ids = [refund.receipt_id]  # a shared receipt told it, also if it has failed since
+        elif refund.status is RefundStatus.PAID:
             receipt = _receipt(connection, refund, others)
             if not isinstance(receipt, str):
                 return receipt
@@ -126,8 +128,6 @@ def tell_customer(refund_id: str) -> list[str] | Awaiting:
 
 def _receipt(connection: sa.Connection, refund: Refund, others: Sequence[Refund]) -> str | Awaiting:
     """Return the receipt of a paid refund, written now if there is none, or how long it waits."""
-    if refund.receipt_id is not None:
-        return refund.receipt_id
     keys = {each.refund_id: f"outcome:{each.refund_id}" for each in (refund, *others)}
     told = outbound.list_recorded(connection, keys.values()) if others else frozenset[str]()
     if keys[refund.refund_id] in told:
