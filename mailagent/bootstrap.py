@@ -18,6 +18,7 @@ from mailagent.domain.knowledge import Knowledge
 from mailagent.domain.mail.conversation import Limits
 from mailagent.domain.mail.delivery import Blame, Refused, SendOutcome, Trace
 from mailagent.domain.mail.message import OutboundMail
+from mailagent.domain.operations.provider import LEDGER, Provider, ProviderKind, Providers
 from mailagent.domain.refunds.payment import PaymentGateway
 from mailagent.engine.client import WorkflowClient
 from mailagent.settings import Settings, SettingsProblem, load_settings
@@ -71,6 +72,7 @@ def make_services(settings: Settings, *, works: bool) -> None:
         policy=settings.policy,
         waits=settings.waits,
         links=Links(settings.secret_keys, settings.shop.public_url),
+        providers=_providers(settings),
         gateway=_gateway(settings, LedgerGateway(database, lambda: services.current().now())),
         model=_model(settings) if works else NotConfigured("MAILAGENT_ROLE=worker"),
         sender=_sender(settings) if works else NotConfigured("MAILAGENT_ROLE=worker"),
@@ -93,6 +95,19 @@ def make_services(settings: Settings, *, works: bool) -> None:
         now=open_clock(database),
     )
     services.bind(live)
+
+
+def _providers(settings: Settings) -> Providers:
+    mail, gateway = (
+        mail_providers.find(settings.mail_provider),
+        gateways.find(settings.payment_gateway),
+    )
+    return Providers(
+        Provider(ProviderKind.MAIL, mail.name, mail.title, mail.key_setting),
+        Provider(ProviderKind.GATEWAY, gateway.name, gateway.title, gateway.key_setting)
+        if gateway
+        else LEDGER,
+    )
 
 
 def _gateway(settings: Settings, ledger: LedgerGateway) -> PaymentGateway:

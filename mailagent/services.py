@@ -20,6 +20,7 @@ from mailagent.domain.mail.conversation import Budget, Limits
 from mailagent.domain.mail.draft import DraftReplies
 from mailagent.domain.mail.webhook import USUAL_HOURS
 from mailagent.domain.operations.model_cost import DailyBudget, TokenPrices
+from mailagent.domain.operations.provider import Providers
 from mailagent.domain.operations.rate_limit import RateLimit
 from mailagent.domain.refunds.payment import PaymentGateway
 from mailagent.domain.refunds.policy import Policy
@@ -57,6 +58,7 @@ class Services:
     policy: Policy
     waits: Waits
     links: Links
+    providers: Providers
     gateway: PaymentGateway
     model: Model
     sender: MailSender

@@ -50,10 +50,12 @@ class GatewayWebhook(Protocol):
 
 class GatewayProvider(Protocol):
     """Makes a payment gateway and its webhook from the settings. `name` stands in settings and rows, such as
-    `stripe`; `title` is for people. `secret_setting`: the environment variable with the webhook's secret."""
+    `stripe`; `title` is for people. `key_setting`, `secret_setting`: the environment variables with our key and
+    with the webhook's secret."""
 
     name: str
     title: str
+    key_setting: str
     secret_setting: str
 
     def has_payment(self, payment_id: str) -> bool:

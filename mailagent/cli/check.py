@@ -8,10 +8,11 @@ from flask import current_app
 from flask.cli import with_appcontext
 
 from mailagent import engine, services
-from mailagent.adapters import gateways
+from mailagent.adapters import gateways, mail_providers
 from mailagent.cli.printing import explain
 from mailagent.domain.mail.webhook import USUAL_HOURS
 from mailagent.domain.operations.circuit_breaker import tell_breaker
+from mailagent.domain.operations.incident import tell_incident
 from mailagent.domain.refunds.policy import Policy
 from mailagent.domain.shop import Shop
 from mailagent.engine.client import WorkflowClient
@@ -52,12 +53,13 @@ def _missing_keys(settings: Settings) -> list[str]:
     missing = []
     if settings.runs_workflows and not settings.openai_api_key:
         missing.append("OPENAI_API_KEY is not set: no mail can be answered")
-    if settings.runs_workflows and not settings.sendgrid_api_key:
-        missing.append("SENDGRID_API_KEY is not set: no mail can be sent")
+    mail_provider = mail_providers.find(settings.mail_provider)
+    if settings.runs_workflows and mail_provider.make_sender(settings) is None:
+        missing.append(f"{mail_provider.key_setting} is not set: no mail can be sent")
     if settings.runs_web and not settings.inbound_keys:
-        missing.append("SENDGRID_INBOUND_PUBLIC_KEY is not set: anybody can post mail")
+        missing.append(f"{_variable('inbound_keys')} is not set: anybody can post mail")
     if settings.runs_web and not settings.events_keys:
-        missing.append("SENDGRID_EVENTS_PUBLIC_KEY is not set: deliveries are not followed")
+        missing.append(f"{_variable('events_keys')} is not set: deliveries are not followed")
     provider = gateways.find(settings.payment_gateway)
     if settings.runs_web and provider is not None and provider.make_webhook(settings) is None:
         missing.append(
@@ -65,6 +67,11 @@ def _missing_keys(settings: Settings) -> list[str]:
             f"{provider.title} are not followed"
         )
     return missing
+
+
+def _variable(field: str) -> str | None:
+    """Return the environment variable of a setting."""
+    return Settings.model_fields[field].alias
 
 
 def _webhook_hours(settings: Settings) -> list[str]:
@@ -111,17 +118,19 @@ def _wrong_clock() -> list[str]:
 
 def _outages(connection: sa.Connection) -> list[str]:
     """Report providers that refuse our account. Operators get no mail if it is the mail provider."""
+    providers = services.current().providers
+    outages = [each for each in incidents.list_open(connection) if each.is_outage]
+    texts = [tell_incident(each.incident, providers) for each in outages]
     return [
-        f"{each.text.title}, since {each.since:%Y-%m-%d %H:%M} UTC ({each.why}). {each.text.to_do}"
-        for each in incidents.list_open(connection)
-        if each.is_outage
+        f"{text.title}, since {each.since:%Y-%m-%d %H:%M} UTC ({each.why}). {text.to_do}"
+        for each, text in zip(outages, texts, strict=True)
     ]
 
 
 def _open_breakers(connection: sa.Connection) -> list[str]:
     """Report providers that we do not call now. This ends by itself."""
-    found = circuit_breakers.list_open(connection)
-    now = services.current().now()
+    live = services.current()
+    found, now = circuit_breakers.list_open(connection, live.providers), live.now()
     return [tell_breaker(provider, each, now) for provider, each in found.items()]
 
 

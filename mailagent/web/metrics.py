@@ -105,7 +105,9 @@ def _count(on_response: Callable[..., None]) -> Sequence[Sample]:
                 live.workflow_client.tables.count_active(connection),
                 live.workflow_client.tables.failed_runs(),
             )
-            return metric_figures.read(connection, runs, use, live.policy.limits, now)
+            return metric_figures.read(
+                connection, runs, use, live.providers, live.policy.limits, now
+            )
     except sa.exc.SQLAlchemyError as problem:
         if is_cancelled(problem):
             raise TimeoutError from problem

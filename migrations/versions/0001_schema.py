@@ -339,7 +339,6 @@ sa.Table(
     sa.Column("until_at", instant),
     sa.Column("needs_operator", sa.Boolean, nullable=False, server_default=sa.false()),
     sa.Column("why", sa.Text, nullable=False, server_default=""),
-    sa.CheckConstraint("provider IN ('openai', 'sendgrid', 'stripe')", name="provider"),
     sa.CheckConstraint("(opened_at IS NULL) = (until_at IS NULL)", name="open"),
 )
 

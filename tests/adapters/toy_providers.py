@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from werkzeug.datastructures import Headers
 
 from mailagent.adapters.mime.attachment import AttachmentBytes
-from mailagent.domain.mail.delivery import Accepted, DeliveryEvent, DeliveryKind, Trace
+from mailagent.domain.mail.delivery import Accepted, DeliveryEvent, DeliveryKind, SendOutcome, Trace
 from mailagent.domain.mail.message import Identity, MailKind, OutboundMail, ParsedMail
 from mailagent.domain.refunds.payment import (
     GatewayEvent,
@@ -24,14 +24,16 @@ from mailagent.settings import Settings
 
 
 class ToyGateway:
-    """Pays at once, and knows each key again."""
+    """Pays at once, and knows each key again. `fault`: what it answers instead of paying."""
 
     name = "toy"
     title = "Toy Bank"
+    key_setting = "TOY_KEY"
     secret_setting = "TOY_SECRET"
 
     def __init__(self) -> None:
         self.paid: dict[str, RefundRequest] = {}
+        self.fault: PaymentOutcome | None = None
 
     def has_payment(self, payment_id: str) -> bool:
         return payment_id.startswith("toy_")
@@ -49,6 +51,8 @@ class ToyGateway:
         return self.has_payment(payment_id)
 
     def refund(self, request: RefundRequest) -> PaymentOutcome:
+        if self.fault is not None:
+            return self.fault
         self.paid.setdefault(request.idempotency_key, request)
         return Refunded(f"toy-{request.refund_id}")
 
@@ -70,7 +74,7 @@ class ToyGateway:
 
 
 class ToyMail:
-    """Mail as JSON."""
+    """Mail as JSON. `fault`: what it answers instead of sending."""
 
     name = "toymail"
     title = "Toy Mail"
@@ -78,11 +82,15 @@ class ToyMail:
 
     def __init__(self) -> None:
         self.sent: list[OutboundMail] = []
+        self.fault: SendOutcome | None = None
+        self.has_key = True
 
-    def make_sender(self, _settings: Settings) -> ToyMail:
-        return self
+    def make_sender(self, _settings: Settings) -> ToyMail | None:
+        return self if self.has_key else None
 
-    def send(self, mail: OutboundMail) -> Accepted:
+    def send(self, mail: OutboundMail) -> SendOutcome:
+        if self.fault is not None:
+            return self.fault
         self.sent.append(mail)
         return Accepted(f"toy-{len(self.sent)}")
 

@@ -80,12 +80,14 @@ def test_an_open_inbox_says_what_is_new_and_shows_it_when_asked(
 
 def test_an_outage_is_news_and_its_banner_leaves_with_it(served: Harness, inbox: Page) -> None:
     now = served.live.now()
-    change(served, lambda each: incidents.open_incident(each, now, IncidentKind.SENDGRID, "401"))
+    change(
+        served, lambda each: incidents.open_incident(each, now, IncidentKind.MAIL_PROVIDER, "401")
+    )
     ask(inbox)
     inbox.get_by_role("link", name="1 new – show").click()
     banner = inbox.get_by_role("group", name="SendGrid refuses us")
     expect(banner).to_be_visible()
-    change(served, lambda each: incidents.close_incident(each, now, IncidentKind.SENDGRID))
+    change(served, lambda each: incidents.close_incident(each, now, IncidentKind.MAIL_PROVIDER))
     ask(inbox)
     expect(banner).to_be_hidden()
     expect(inbox.locator("[data-live]")).to_be_empty()

@@ -13,7 +13,6 @@ import pytest
 from mailagent.domain.operations.circuit_breaker import (
     Breaker,
     Failure,
-    Provider,
     Standing,
     after_failure,
     given_another_chance,
@@ -31,9 +30,13 @@ from mailagent.domain.operations.model_cost import (
     parse_prices,
     tokens_of,
 )
+from mailagent.domain.operations.provider import OPENAI, Provider, ProviderKind
 from mailagent.domain.operations.rate_limit import MINUTE, RateLimit
 from mailagent.domain.shop import Retention
 from tests.cast import NOW
+
+STRIPE = Provider(ProviderKind.GATEWAY, "stripe", "Stripe", "STRIPE_API_KEY")
+SENDGRID = Provider(ProviderKind.MAIL, "sendgrid", "SendGrid", "SENDGRID_API_KEY")
 
 DOWN = Failure("answered 503")
 REFUSED = Failure("answered 401", needs_operator=True)
@@ -148,14 +151,14 @@ def test_rows_wait_longer_the_older_they_are_and_never_all_together(
 
 
 def test_people_are_told_since_when_and_what_comes_next() -> None:
-    told = tell_breaker(Provider.OPENAI, opened(60, 30), NOW)
+    told = tell_breaker(OPENAI, opened(60, 30), NOW)
     assert told == (
         "OpenAI does not answer as it should since 2026-11-20 11:59 UTC: mail waits and is answered by "
         "itself later (5 failures, next try 12:00:30)"
     )
-    assert "tried again when there is need" in tell_breaker(Provider.STRIPE, opened(60), NOW)
+    assert "tried again when there is need" in tell_breaker(STRIPE, opened(60), NOW)
     assert "SendGrid refuses us" in tell_breaker(
-        Provider.SENDGRID, replace(opened(), needs_operator=True), NOW
+        SENDGRID, replace(opened(), needs_operator=True), NOW
     )
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from mailagent.domain.operations.circuit_breaker import Provider
+from mailagent.domain.operations.provider import OPENAI, Provider
 from mailagent.store.operations import circuit_breakers
 from mailagent.workflows.steps.maintenance import sweep
 from tests.cast import ADA, GRACE, JUERGEN, TESS
@@ -43,7 +43,7 @@ def failed(shop: Harness) -> list[str]:
 
 def is_open(shop: Harness, provider: Provider) -> bool:
     with shop.live.database.snapshot() as connection:
-        return provider in circuit_breakers.list_open(connection)
+        return provider in circuit_breakers.list_open(connection, shop.live.providers)
 
 
 # --- the model ------------------------------------------------------------------------------------
@@ -55,7 +55,7 @@ def test_a_dead_model_is_spared_and_met_calmly_when_it_is_back(
     with open_busy_shop(tmp_path, database_url, openai, 4) as (shop, clock):
         figures = play(shop, clock, openai, mails=20, probes=2)
         assert is_calm(figures, 4), figures
-        assert not is_open(shop, Provider.OPENAI)
+        assert not is_open(shop, OPENAI)
         assert failed(shop) == []
 
 
@@ -106,7 +106,7 @@ def test_a_replay_finds_the_way_open(
             run_id
         )  # at once: the breaker would be open for ten seconds
         assert len(shop.wait_for_mails(ADA, 1, 60)) == 1
-        assert not is_open(shop, Provider.OPENAI)
+        assert not is_open(shop, OPENAI)
 
 
 @ONE_DATABASE
@@ -116,7 +116,7 @@ def test_a_long_wish_for_a_pause_holds_no_run_and_team_mail_goes_on(busy_shop: H
     busy_shop.write(QUESTION)
     wait_until(lambda: is_put_off(busy_shop, 1), 60, "the mail to be put off")
     with busy_shop.live.database.snapshot() as connection:
-        (breaker,) = circuit_breakers.list_open(connection).values()
+        (breaker,) = circuit_breakers.list_open(connection, busy_shop.live.providers).values()
     assert breaker.until_at is not None
     assert breaker.opened_at is not None
     assert breaker.until_at - breaker.opened_at == timedelta(minutes=15)

@@ -11,9 +11,11 @@ from typing import Any
 import pytest
 
 from mailagent.adapters import gateways, mail_providers
+from mailagent.domain.mail.delivery import Blame, Refused
+from mailagent.domain.refunds.payment import NotDone
 from mailagent.settings import SettingsProblem
 from tests.adapters.toy_providers import ToyGateway, ToyMail
-from tests.cast import ADA, order
+from tests.cast import ADA, OLGA, order
 from tests.harness import Harness, open_shop, running, wait_until
 
 KETTLE = {"payment_id": "toy_1", "method": "card", "amount": "49.99"}
@@ -39,7 +41,11 @@ def provider() -> Iterator[ToyMail]:
 def toy_shop(
     tmp_path: Path, database_url: str, gateway: ToyGateway, provider: ToyMail
 ) -> Iterator[Harness]:
-    settings = {"PAYMENT_GATEWAY": gateway.name, "MAIL_PROVIDER": provider.name}
+    settings = {
+        "PAYMENT_GATEWAY": gateway.name,
+        "MAIL_PROVIDER": provider.name,
+        "OPS_EMAILS": OLGA,
+    }
     with open_shop(tmp_path, database_url, settings) as opened, running(opened) as busy:
         busy.stock(order(payments=[KETTLE]))
         yield busy
@@ -48,6 +54,15 @@ def toy_shop(
 def post(shop: Harness, path: str, said: dict[str, Any], **headers: str) -> int:
     signed = {"Toy-Signature": "signed", "Toy-Time": str(int(datetime.now(UTC).timestamp()))}
     return shop.client.post(path, data=json.dumps(said), headers=signed | headers).status_code
+
+
+def notices(shop: Harness) -> list[str]:
+    rows = shop.rows("SELECT subject FROM outbound_mails WHERE purpose = 'notice'")
+    return [row.subject for row in rows]
+
+
+def breakers(shop: Harness) -> list[str]:
+    return [row.provider for row in shop.rows("SELECT provider FROM breakers")]
 
 
 def test_mail_comes_in_money_goes_out_and_the_receipt_is_sent(
@@ -86,3 +101,44 @@ def test_a_name_that_nothing_is_registered_under_is_a_problem_at_start(
         open_shop(tmp_path, database_url, {name: "toy"}),
     ):
         pass
+
+
+def test_a_gateway_that_fails_has_a_breaker_and_an_incident_of_its_own(
+    toy_shop: Harness, gateway: ToyGateway
+) -> None:
+    gateway.fault = NotDone("401 wrong key", 600, operator=True)
+    mail = {"id": "1@toy", "from": ADA, "subject": "Broken", "text": "W1001 is broken, refund it."}
+    assert post(toy_shop, "/webhooks/toymail/inbound", mail) == 200
+    title = "Toy Bank refuses our key: no refund is paid"
+    wait_until(lambda: title in notices(toy_shop), 30, "the notice to operators")
+    assert breakers(toy_shop) == ["toy"]
+    page = toy_shop.log_in(OLGA).get("/ops").text
+    assert title in page
+    assert "TOY_KEY" in page
+    assert "Toy Bank refuses us since" in page
+    assert "Stripe" not in page
+
+
+def test_a_mail_provider_that_fails_has_a_breaker_and_an_incident_of_its_own(
+    toy_shop: Harness, provider: ToyMail
+) -> None:
+    provider.fault = Refused("401 wrong key", Blame.ACCOUNT)
+    mail = {"id": "1@toy", "from": ADA, "subject": "Broken", "text": "W1001 is broken, refund it."}
+    assert post(toy_shop, "/webhooks/toymail/inbound", mail) == 200
+    wait_until(lambda: "Toy Mail has refused mail of ours" in notices(toy_shop), 30, "the notice")
+    assert breakers(toy_shop) == ["toymail"]
+    page = toy_shop.log_in(OLGA).get("/ops").text
+    assert "Toy Mail refuses us: no mail goes out" in page
+    assert "TOY_MAIL_KEY" in page
+    assert "SendGrid" not in page
+
+
+def test_the_checks_name_its_keys(
+    tmp_path: Path, database_url: str, gateway: ToyGateway, provider: ToyMail
+) -> None:
+    settings = {"PAYMENT_GATEWAY": gateway.name, "MAIL_PROVIDER": provider.name}
+    provider.has_key = False
+    with open_shop(tmp_path, database_url, settings) as shop:
+        checked = shop.app.test_cli_runner().invoke(args=["check"])
+    assert "TOY_MAIL_KEY is not set: no mail can be sent" in checked.output
+    assert "SENDGRID_API_KEY" not in checked.output

@@ -12,7 +12,8 @@ import pytest
 from mailagent import services
 from mailagent.agent.reply.composition import parse
 from mailagent.demo.scripted_model import Fact, Say
-from mailagent.domain.operations.circuit_breaker import Failure, Provider
+from mailagent.domain.operations.circuit_breaker import Failure
+from mailagent.domain.operations.provider import OPENAI
 from mailagent.domain.operations.rate_limit import RateLimit
 from mailagent.store.operations import circuit_breakers
 from mailagent.workflows.steps.conversation import second_reader
@@ -176,6 +177,6 @@ def test_it_is_not_asked_beyond_the_limits_or_while_the_model_is_away(shop: Harn
         for _ in range(10):
             failure = Failure("away")
             now = shop.live.now()
-            circuit_breakers.record_failure(connection, Provider.OPENAI, failure, now, False)
+            circuit_breakers.record_failure(connection, OPENAI, failure, now, False)
     assert second_reader.find_checked_words(batch, composition) == []
     assert len(reader.asked) == asked

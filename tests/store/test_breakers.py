@@ -7,28 +7,33 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from mailagent.domain.operations.circuit_breaker import PROBE_SECONDS, Breaker, Failure, Provider
+from mailagent.domain.operations.circuit_breaker import PROBE_SECONDS, Breaker, Failure
+from mailagent.domain.operations.provider import OPENAI, Provider, ProviderKind, Providers
 from mailagent.domain.operations.rate_limit import RateLimit
 from mailagent.store.database import Database
 from mailagent.store.operations import circuit_breakers, rate_limits
 from tests.cast import NOW
+
+STRIPE = Provider(ProviderKind.GATEWAY, "stripe", "Stripe", "STRIPE_API_KEY")
+SENDGRID = Provider(ProviderKind.MAIL, "sendgrid", "SendGrid", "SENDGRID_API_KEY")
+PROVIDERS = Providers(SENDGRID, STRIPE)
 
 DOWN = Failure("answered 503")
 
 
 def fail(database: Database, at: datetime = NOW, probing: bool = False) -> Breaker:
     with database.transaction() as connection:
-        return circuit_breakers.record_failure(connection, Provider.OPENAI, DOWN, at, probing)[1]
+        return circuit_breakers.record_failure(connection, OPENAI, DOWN, at, probing)
 
 
 def claim(database: Database, at: datetime) -> bool:
     with database.transaction() as connection:
-        return circuit_breakers.claim_probe(connection, Provider.OPENAI, at)
+        return circuit_breakers.claim_probe(connection, OPENAI, at)
 
 
 def found(database: Database) -> Breaker | None:
     with database.snapshot() as connection:
-        return circuit_breakers.find(connection, Provider.OPENAI)
+        return circuit_breakers.find(connection, OPENAI)
 
 
 def test_failures_of_all_workers_at_once_are_counted_together(database: Database) -> None:
@@ -38,8 +43,8 @@ def test_failures_of_all_workers_at_once_are_counted_together(database: Database
     assert after is not None
     assert (after.failures, after.until_at) == (5, NOW + timedelta(seconds=10))
     with database.snapshot() as connection:
-        assert list(circuit_breakers.list_open(connection)) == [Provider.OPENAI]
-        assert circuit_breakers.find(connection, Provider.STRIPE) is None
+        assert list(circuit_breakers.list_open(connection, PROVIDERS)) == [OPENAI]
+        assert circuit_breakers.find(connection, STRIPE) is None
 
 
 def test_of_all_who_would_try_one_does(database: Database) -> None:
@@ -60,8 +65,8 @@ def test_only_a_probe_closes_what_is_open(database: Database, probing: bool) -> 
     for _ in range(5):
         fail(database)
     with database.transaction() as connection:
-        circuit_breakers.record_success(connection, Provider.OPENAI, probing, NOW)
-        closed_at = circuit_breakers.last_closed_at(connection, Provider.OPENAI)
+        circuit_breakers.record_success(connection, OPENAI, probing, NOW)
+        closed_at = circuit_breakers.last_closed_at(connection, OPENAI)
     assert (found(database) is None) is probing
     assert closed_at == (NOW if probing else None)
 
@@ -70,7 +75,7 @@ def test_an_answer_ends_a_row_of_failures(database: Database) -> None:
     for _ in range(4):
         fail(database)
     with database.transaction() as connection:
-        circuit_breakers.record_success(connection, Provider.OPENAI, probing=False, now=NOW)
+        circuit_breakers.record_success(connection, OPENAI, probing=False, now=NOW)
     assert fail(database) == Breaker(failures=1, why="answered 503")
 
 
@@ -80,7 +85,7 @@ def test_a_turn_that_was_not_used_is_free_again(database: Database) -> None:
     due = NOW + timedelta(seconds=10)
     assert claim(database, due)
     with database.transaction() as connection:
-        circuit_breakers.free_probe(connection, Provider.OPENAI, due)
+        circuit_breakers.free_probe(connection, OPENAI, due)
     assert claim(database, due)
 
 
@@ -95,8 +100,8 @@ def test_another_chance_opens_the_way_for_all(database: Database) -> None:
         fail(database)
     with database.transaction() as connection:
         circuit_breakers.give_another_chance(connection, NOW)
-        assert circuit_breakers.list_open(connection) == {}
-        assert circuit_breakers.last_closed_at(connection, Provider.OPENAI) == NOW
+        assert circuit_breakers.list_open(connection, PROVIDERS) == {}
+        assert circuit_breakers.last_closed_at(connection, OPENAI) == NOW
     assert fail(database).until_at is not None
 
 
@@ -107,7 +112,7 @@ def book(
     database: Database, limits: RateLimit, at: datetime = NOW, tokens: int = 1, within: float = 600
 ) -> datetime | None:
     with database.transaction() as connection:
-        return rate_limits.book(connection, Provider.OPENAI, limits.step(tokens), at, within)
+        return rate_limits.book(connection, OPENAI, limits.step(tokens), at, within)
 
 
 def test_all_who_ask_at_once_get_turns_one_behind_the_other(database: Database) -> None:
@@ -143,7 +148,7 @@ def test_no_call_starts_before_a_pause_is_over(database: Database) -> None:
 
     def hold(seconds: float, at: datetime = NOW) -> None:
         with database.transaction() as connection:
-            rate_limits.hold(connection, Provider.OPENAI, limits.step(0), at, seconds)
+            rate_limits.hold(connection, OPENAI, limits.step(0), at, seconds)
 
     hold(20)
     hold(5)  # a shorter one takes nothing back

@@ -19,9 +19,10 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from mailagent import services
 from mailagent.adapters.http import begin
-from mailagent.domain.operations.circuit_breaker import Failure, Provider
+from mailagent.domain.operations.circuit_breaker import Failure
 from mailagent.domain.operations.metric import METRICS, MetricType
 from mailagent.domain.operations.model_cost import parse_prices
+from mailagent.domain.operations.provider import OPENAI
 from mailagent.domain.refunds.refund import RefundStatus
 from mailagent.store import schema
 from mailagent.store.operations import metric_figures
@@ -40,7 +41,12 @@ PRICES = "1,0.1,10"
 
 @pytest.fixture
 def shop(tmp_path: Path, database_url: str) -> Iterator[Harness]:
-    settings = {"METRICS_TOKEN": METRICS_TOKEN, "OPENAI_PRICES": PRICES}
+    settings = {
+        "METRICS_TOKEN": METRICS_TOKEN,
+        "OPENAI_PRICES": PRICES,
+        "PAYMENT_GATEWAY": "stripe",
+        "STRIPE_API_KEY": "sk_test_17",
+    }
     with open_shop(tmp_path, database_url, settings) as harness:
         yield harness
 
@@ -185,7 +191,7 @@ def test_a_counter_moves_on_and_counts_nothing_twice(shop: Harness) -> None:
 def test_a_provider_that_fails_is_counted_and_told_while_it_is_away(shop: Harness) -> None:
     for _ in range(6):
         with shop.live.database.transaction() as connection:
-            note_outcome(connection, Permit(Provider.OPENAI), Failure("answered 500"))
+            note_outcome(connection, Permit(OPENAI), Failure("answered 500"))
     told = scrape(shop)
     assert told["mailagent_provider_errors_total{openai}"] == 6
     assert told["mailagent_provider_errors_total{stripe}"] == 0

@@ -16,7 +16,7 @@ import pytest
 from mailagent import services
 from mailagent.agent.prompt import estimate_tokens
 from mailagent.bootstrap import NotConfigured
-from mailagent.domain.operations.incident import WORDS, IncidentKind
+from mailagent.domain.operations.incident import IncidentKind, tell_incident
 from mailagent.domain.operations.model_cost import day_begins_at, parse_prices
 from mailagent.domain.operations.rate_limit import RateLimit
 from mailagent.store import ids
@@ -161,8 +161,8 @@ def test_mail_beyond_the_budget_waits_for_the_next_day(poor_shop: Harness, clock
         incidents.update_incidents()
         told = poor_shop.wait_for_mails(OLGA, 2)
         subjects = "".join(mail.subject for mail in told)
-        assert WORDS[IncidentKind.BUDGET_NEAR].title in subjects
-        assert WORDS[IncidentKind.BUDGET_SPENT].title in subjects
+        assert tell_incident(IncidentKind.BUDGET_NEAR, poor_shop.live.providers).title in subjects
+        assert tell_incident(IncidentKind.BUDGET_SPENT, poor_shop.live.providers).title in subjects
         with poor_shop.live.database.snapshot() as connection:
             (outage,) = [each for each in open_incidents.list_open(connection) if each.is_outage]
         assert outage.incident is IncidentKind.BUDGET_SPENT  # the console says so on top

@@ -10,7 +10,7 @@ import sqlalchemy as sa
 
 from mailagent import services
 from mailagent.domain.mail.conversation import HandOverReason
-from mailagent.domain.operations.circuit_breaker import Failure, Provider
+from mailagent.domain.operations.circuit_breaker import Failure
 from mailagent.domain.operations.incident import IncidentKind
 from mailagent.engine import DELIVERY, SWEEP
 from mailagent.engine.run import Run, subject_of
@@ -204,23 +204,23 @@ def test_an_incident_is_told_once_until_it_is_over(shop: Harness) -> None:
 
 def test_a_provider_that_works_again_ends_its_incident(shop: Harness) -> None:
     note(shop, IncidentKind.OPENAI)
-    note(shop, IncidentKind.SENDGRID)
+    note(shop, IncidentKind.MAIL_PROVIDER)
     with running(shop):
         shop.write("Where is my kettle?")
         shop.wait_for_mails(ADA)
-    note(shop, IncidentKind.STRIPE)  # of which there is no heartbeat
+    note(shop, IncidentKind.GATEWAY)  # of which there is no heartbeat
     operators.report_failed_runs()
-    assert opened(shop).keys() == {"provider:stripe"}
+    assert opened(shop).keys() == {"provider:gateway"}
 
 
 def test_a_refusal_by_sendgrid_is_in_the_inbox_and_in_the_check(shop: Harness) -> None:
     with running(shop):
         pass  # a worker has registered the queues, without which the check says nothing else
-    note(shop, IncidentKind.SENDGRID)
+    note(shop, IncidentKind.MAIL_PROVIDER)
     failure = Failure("answered 401", needs_operator=True)
     with shop.live.database.transaction() as connection:
         circuit_breakers.record_failure(
-            connection, Provider.SENDGRID, failure, shop.live.now(), probing=False
+            connection, services.current().providers.mail, failure, shop.live.now(), probing=False
         )
     assert "SendGrid refuses us: no mail goes out" in shop.log_in(OPS).get("/ops").text
     checked = shop.app.test_cli_runner().invoke(args=["check"])

@@ -12,8 +12,7 @@ import pytest
 import sqlalchemy as sa
 
 from mailagent import services
-from mailagent.domain.operations.circuit_breaker import Provider
-from mailagent.domain.operations.incident import WORDS, IncidentKind
+from mailagent.domain.operations.provider import Provider
 from mailagent.domain.text import NeedsOperatorError
 from mailagent.store import schema
 from mailagent.store.operations import circuit_breakers
@@ -43,7 +42,7 @@ def clock() -> Clock:
 
 def is_open(provider: Provider) -> bool:
     with services.current().database.snapshot() as connection:
-        return provider in circuit_breakers.list_open(connection)
+        return provider in circuit_breakers.list_open(connection, [provider])
 
 
 # --- SendGrid -------------------------------------------------------------------------------------
@@ -89,7 +88,7 @@ def test_a_refusal_of_the_account_is_met_once(
         send.send_mail(outbound_id)
     assert states(shop) == {"sent"}
     assert len(shop.faults.asked) == CASES + 2
-    assert not is_open(Provider.SENDGRID)
+    assert not is_open(services.current().providers.mail)
 
 
 def test_after_five_lost_answers_no_further_mail_is_risked(shop: Harness, cases: list[str]) -> None:
@@ -97,7 +96,7 @@ def test_after_five_lost_answers_no_further_mail_is_risked(shop: Harness, cases:
     for outbound_id in cases:
         send.send_mail(outbound_id)
     assert len(shop.faults.asked) == 5
-    assert is_open(Provider.SENDGRID)
+    assert is_open(services.current().providers.mail)
     rows = shop.rows("SELECT status FROM outbound_mails WHERE status = 'queued'")
     assert len(rows) == CASES - 5
 
@@ -131,7 +130,7 @@ def test_a_turn_that_finds_nothing_to_send_is_given_back(
     clock.put_forward(11)
     send.send_mail(cases[0])  # was sent: its turn goes to the next
     assert send.send_mail(cases[2]) == "sent"
-    assert not is_open(Provider.SENDGRID)
+    assert not is_open(services.current().providers.mail)
 
 
 # --- Stripe ---------------------------------------------------------------------------------------
@@ -184,7 +183,7 @@ def test_while_stripe_is_away_nothing_is_asked_and_nothing_counted(
     clock.put_forward(121)
     assert [pay(refund_id)["status"] for refund_id in refund_ids] == ["paid", "paid"]
     assert len(stripe.refunds) == 2
-    assert not is_open(Provider.STRIPE)
+    assert not is_open(services.current().providers.gateway)
 
 
 def test_look_ups_count_as_asks(refund_ids: list[str], stripe: StripeServer, clock: Clock) -> None:
@@ -213,7 +212,7 @@ def test_a_run_whose_stop_was_not_recorded_waits_for_the_operators_who_know(
     with services.current().database.snapshot() as connection:
         mails = schema.outbound_mails.c
         notices = sa.select(mails.subject).where(mails.to_address == OLGA)
-        assert connection.scalars(notices).one() == WORDS[IncidentKind.STRIPE].title
+        assert connection.scalars(notices).one() == "Stripe refuses our key: no refund is paid"
     clock.put_forward(900)
     assert pay(first)["status"] == "paid"
 

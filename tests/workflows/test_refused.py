@@ -13,7 +13,7 @@ import pytest
 
 from mailagent import mailers, services
 from mailagent.demo.fakes.http_server import Answer
-from mailagent.domain.operations.circuit_breaker import Failure, Provider
+from mailagent.domain.operations.circuit_breaker import Failure
 from mailagent.store import schema
 from mailagent.store.operations import circuit_breakers
 from mailagent.workflows.steps import operators
@@ -216,7 +216,7 @@ def test_a_mail_that_cannot_be_sent_at_all_says_nothing_of_sendgrid(
     with shop.live.database.transaction() as connection:
         failure = Failure("answered 401", needs_operator=True)
         circuit_breakers.record_failure(
-            connection, Provider.SENDGRID, failure, clock.now(), probing=False
+            connection, services.current().providers.mail, failure, clock.now(), probing=False
         )
         connection.exec_driver_sql(
             f"UPDATE outbound_mails SET message_id = 'none' WHERE outbound_id = '{broken}'"
@@ -224,7 +224,7 @@ def test_a_mail_that_cannot_be_sent_at_all_says_nothing_of_sendgrid(
     clock.put_forward(30)
     assert send.send_mail(broken) == "failed"
     with shop.live.database.snapshot() as connection:
-        assert circuit_breakers.find(connection, Provider.SENDGRID) is not None
+        assert circuit_breakers.find(connection, services.current().providers.mail) is not None
     assert send.send_mail(other) == "sent"
 
 
@@ -262,7 +262,11 @@ def away(shop: Harness) -> Iterator[Harness]:
         with shop.live.database.transaction() as connection:
             failure = Failure("refuses us", wish_seconds=600, needs_operator=True)
             circuit_breakers.record_failure(
-                connection, Provider.SENDGRID, failure, shop.live.now(), probing=False
+                connection,
+                services.current().providers.mail,
+                failure,
+                shop.live.now(),
+                probing=False,
             )
         yield shop
 

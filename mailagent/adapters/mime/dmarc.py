@@ -98,7 +98,7 @@ def judge_author(
         return Judgement(Identity.NONE, Identity.NONE, named)
     # An old mail of the customer's, signed and sent again by a stranger, is signed all the same. Where
     # it was meant to go, and when it was written, is part of what was signed. SPF is about who sends
-    # it now. SendGrid names the domains that passed, not the signatures: so we must see all there are
+    # it now. The provider names the domains that passed, not the signatures: so we must see all there are
     # of the author's domain, and each must be in order.
     proven = bool(own) and not any(doubts.values()) and evidence.header_flaw is None
     identity = _decide(authors, evidence, evidence.dkim if proven else "")
@@ -124,7 +124,7 @@ def _is_of_author(domain: str, authors: Sequence[Mailbox]) -> bool:
 
 
 def _passed(evidence: Evidence, authors: Sequence[Mailbox]) -> set[str]:
-    """Return the domains of the author whose signatures SendGrid found sound."""
+    """Return the domains of the author whose signatures the provider found sound."""
     return {
         domain
         for domain, result in parse_dkim(evidence.dkim)

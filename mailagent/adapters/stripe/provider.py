@@ -20,6 +20,7 @@ class Stripe:
 
     name = NAME
     title = TITLE
+    key_setting = "STRIPE_API_KEY"
     secret_setting = SECRET_SETTING
 
     def has_payment(self, payment_id: str) -> bool:

@@ -1,4 +1,4 @@
-"""How old a signed webhook of SendGrid may be. Pure."""
+"""How old a signed webhook of the mail provider may be. Pure."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from datetime import datetime
 USUAL_HOURS = 24
 MOST_HOURS = 96
 
-# A clock that is wrong by more is ours or SendGrid's; a request of the future cannot have been recorded.
+# A clock that is wrong by more is ours or the provider's; a request of the future cannot have been recorded.
 AHEAD_SECONDS = 3600
 
 

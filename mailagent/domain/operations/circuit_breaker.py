@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from enum import Enum, StrEnum
+from enum import Enum
 
+from mailagent.domain.operations.provider import Provider, ProviderKind
 from mailagent.domain.operations.retry import share_of
 
 FAILURES_TO_OPEN = 5  # in a row, of all workers together
@@ -17,30 +18,18 @@ LONGEST_PAUSE_SECONDS = 60.0  # between two probes, unless the provider itself n
 LONGEST_WISH_SECONDS = 900.0  # of the provider's own Retry-After, which may be a day
 # A longer Retry-After opens the breaker: no run sleeps for so long.
 LONGEST_WAIT_AT_WORK_SECONDS = 120.0
-# After so long the probe's process has died: the model's adapter gives up after 90 seconds, SendGrid's after
-# 30. A Stripe that sends a byte now and then may hold a probe longer; then there are two.
+# After so long the probe's process has died: the model's adapter gives up after 90 seconds, the others after
+# 30. A gateway that sends a byte now and then may hold a probe longer; then there are two.
 PROBE_SECONDS = 120.0
 
 FIRST_LOOK_SECONDS = 60.0
 LAST_LOOK_SECONDS = 900.0
 
 
-class Provider(StrEnum):
-    """The services that we call over the network."""
-
-    OPENAI = "openai"
-    SENDGRID = "sendgrid"
-    STRIPE = "stripe"
-
-    @property
-    def called(self) -> str:
-        return {"openai": "OpenAI", "sendgrid": "SendGrid", "stripe": "Stripe"}[self]
-
-
 _MEANS = {
-    Provider.OPENAI: "mail waits and is answered by itself later",
-    Provider.SENDGRID: "mail of ours waits and goes out by itself later",
-    Provider.STRIPE: "refunds wait and are paid by themselves later",
+    ProviderKind.MODEL: "mail waits and is answered by itself later",
+    ProviderKind.MAIL: "mail of ours waits and goes out by itself later",
+    ProviderKind.GATEWAY: "refunds wait and are paid by themselves later",
 }
 
 
@@ -135,7 +124,7 @@ def look_again_seconds(row_id: str, age_seconds: float) -> float:
 
 def away_name(provider: Provider) -> str:
     """Return the console's name for an open breaker."""
-    return f"away:{provider}"
+    return f"away:{provider.name}"
 
 
 def tell_breaker(provider: Provider, breaker: Breaker, now: datetime) -> str:
@@ -146,4 +135,4 @@ def tell_breaker(provider: Provider, breaker: Breaker, now: datetime) -> str:
     failures = "1 failure" if breaker.failures == 1 else f"{breaker.failures} failures"
     is_ahead = until_at is not None and until_at > now
     next_try = f"next try {until_at:%H:%M:%S}" if is_ahead else "tried again when there is need"
-    return f"{provider.called} {what}{since}: {_MEANS[provider]} ({failures}, {next_try})"
+    return f"{provider.title} {what}{since}: {_MEANS[provider.kind]} ({failures}, {next_try})"

@@ -3,17 +3,20 @@ Pure."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
+
+from mailagent.domain.operations.provider import Provider, Providers
 
 
 class IncidentKind(StrEnum):
     """A problem that concerns all mail or all refunds, until it is over."""
 
     OPENAI = "provider:openai"
-    SENDGRID = "provider:sendgrid"
-    STRIPE = "provider:stripe"
+    MAIL_PROVIDER = "provider:mail"
+    GATEWAY = "provider:gateway"
     LOOP_DETECTED = "loop_detected"
     THROTTLED = "throttled"
     BUDGET_NEAR = "budget:near"
@@ -23,29 +26,36 @@ class IncidentKind(StrEnum):
 @dataclass(frozen=True, slots=True)
 class IncidentText:
     """`title` for a subject or a banner; `to_do` in one or two sentences; `means`: what stops, for people who
-    cannot fix it."""
+    cannot fix it. `{title}` and `{key}` in the first two are the provider and the setting of its key."""
 
     title: str
     to_do: str
     means: str = ""
 
+    def about(self, provider: Provider | None) -> IncidentText:
+        """Return the text with the names of a provider."""
+        if provider is None:
+            return self
+        named = {"title": provider.title, "key": provider.key_setting}
+        return IncidentText(self.title.format(**named), self.to_do.format(**named), self.means)
 
-WORDS = {
+
+_TEXTS: Mapping[IncidentKind, IncidentText] = {
     IncidentKind.OPENAI: IncidentText(
         "The model's provider refuses us: no mail is answered",
-        "Check OPENAI_API_KEY, OPENAI_MODEL and the account, put them right and restart. Mail that waits is "
+        "Check {key}, OPENAI_MODEL and the account, put them right and restart. Mail that waits is "
         "then answered by itself; replay runs that have failed.",
         "Mail is not being answered at the moment.",
     ),
-    IncidentKind.SENDGRID: IncidentText(
-        "SendGrid refuses us: no mail goes out",
-        "Check SENDGRID_API_KEY and the account, put them right and restart. Mail waits for three days "
-        "and then goes out by itself.",
+    IncidentKind.MAIL_PROVIDER: IncidentText(
+        "{title} refuses us: no mail goes out",
+        "Check {key} and the account, put them right and restart. Mail that waits then goes out by itself; "
+        "after three days it is given up.",
         "Mail of ours does not go out at the moment.",
     ),
-    IncidentKind.STRIPE: IncidentText(
-        "Stripe refuses our key: no refund is paid",
-        "Check STRIPE_API_KEY, put it right and restart. Refunds that wait are then paid by themselves; "
+    IncidentKind.GATEWAY: IncidentText(
+        "{title} refuses our key: no refund is paid",
+        "Check {key}, put it right and restart. Refunds that wait are then paid by themselves; "
         "replay the runs that have failed meanwhile.",
         "Refunds are not being paid at the moment.",
     ),
@@ -72,14 +82,27 @@ WORDS = {
 }
 
 # The text of the mail, if the mail can arrive only after the incident is over.
-MAILED = WORDS | {
-    IncidentKind.SENDGRID: IncidentText(
-        "SendGrid has refused mail of ours",
+_MAILED: Mapping[IncidentKind, IncidentText] = {
+    **_TEXTS,
+    IncidentKind.MAIL_PROVIDER: IncidentText(
+        "{title} has refused mail of ours",
         "It takes mail again, as this one shows: what waited goes out by itself, and nothing is lost. If it "
-        "comes again check SENDGRID_API_KEY, the sender and the account. If a single mail is refused, its "
+        "comes again check {key}, the sender and the account. If a single mail is refused, its "
         "people are told.",
-    )
+    ),
 }
+
+
+def tell_incident(
+    incident: IncidentKind, providers: Providers, *, mailed: bool = False
+) -> IncidentText:
+    """Return the text of an incident; `mailed`: that of the mail to the operators."""
+    provider = {
+        IncidentKind.OPENAI: providers.model,
+        IncidentKind.MAIL_PROVIDER: providers.mail,
+        IncidentKind.GATEWAY: providers.gateway,
+    }.get(incident)
+    return (_MAILED if mailed else _TEXTS)[incident].about(provider)
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,10 +114,6 @@ class OpenIncident:
     why: str
 
     @property
-    def text(self) -> IncidentText:
-        return WORDS[self.incident]
-
-    @property
     def is_outage(self) -> bool:
         """Whether it stops all mail or all refunds."""
-        return bool(self.text.means)
+        return bool(_TEXTS[self.incident].means)

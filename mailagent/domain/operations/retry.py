@@ -11,7 +11,7 @@ from enum import Enum, StrEnum
 from mailagent.domain.mail.delivery import Blame, Trace
 from mailagent.domain.mail.message import OutboundStatus, Purpose
 
-MAIL_IS_STALE_AFTER = timedelta(days=3)  # as long as SendGrid itself keeps trying (72 hours)
+MAIL_IS_STALE_AFTER = timedelta(days=3)  # as long as mail providers keep trying themselves
 SILENCES_BEFORE_GIVING_UP = 3  # of `outcome_seconds` each
 PAYMENT_NEEDS_OPERATOR_AFTER = 40  # attempts: about a day and a half of back-off
 PAYMENT_IS_STUCK_AFTER = timedelta(hours=36)  # the same for a gateway that is away
@@ -28,7 +28,7 @@ CANCELLED_IS_LEFT_FOR = timedelta(
 # How long a refused mail waits for another mail, whose outcome shows what the refusal is about.
 REFUSED_ALONE_FOR = timedelta(minutes=2)
 RECIPIENTS_OF_AN_OUTAGE = 3  # so many refused in a row: it is not about the recipients
-# Refusals of a mail after other mail was accepted; one alone may be an unstable SendGrid.
+# Refusals of a mail after other mail was accepted; one alone may be an unstable provider.
 REFUSALS_OF_ONE_MAIL = 2
 # The same while other mail is refused too, so that a few bad addresses do not hold up all mail for days.
 REFUSALS_AMONG_OTHERS = 6
@@ -45,11 +45,11 @@ class Verdict(Enum):
 def judge_refusal(
     blame: Blame, refused_for: timedelta, refused_beside: int, recipients: int
 ) -> Verdict:
-    """Decide about a refused mail. The blame alone is not enough: an unstable SendGrid answers 400 to
+    """Decide about a refused mail. The blame alone is not enough: an unstable provider answers 400 to
     everything.
         `refused_for`: the time since its first refusal after another mail was accepted. `refused_beside`: how
         often it was refused after another mail was accepted in between. `recipients`: how many addresses, with
-        its own, were refused since SendGrid last accepted a mail."""
+        its own, were refused since the provider last accepted a mail."""
     if blame is Blame.MAIL:
         return Verdict.FAILED
     enough = REFUSALS_OF_ONE_MAIL if recipients == 1 else REFUSALS_AMONG_OTHERS
@@ -86,8 +86,8 @@ MAY_GO_TWICE: Mapping[Purpose, bool] = {
     Purpose.LOGIN: False,
 }
 
-SAW_LATER_MAIL = "SendGrid told of a mail handed over later, and not of this one"
-HAS_NO_TRACE = "SendGrid's records have a mail handed over later, and no trace of this one"
+SAW_LATER_MAIL = "the mail provider told of a mail handed over later, and not of this one"
+HAS_NO_TRACE = "the mail provider's records have a mail handed over later, and no trace of this one"
 NOBODY_KNOWS = "nobody knows whether it went out, and twice is better than never"
 
 

@@ -17,6 +17,7 @@ import sqlalchemy as sa
 from mailagent.domain.mail.message import Purpose
 from mailagent.domain.money import Money
 from mailagent.domain.operations.circuit_breaker import away_name
+from mailagent.domain.operations.provider import Providers
 from mailagent.store import schema
 from mailagent.store.database import Row, is_constant
 from mailagent.store.mail.outbound import LOST
@@ -356,7 +357,9 @@ class Figures:
         }
 
 
-def read(connection: sa.Connection, failed_runs: sa.Select[Any], now: datetime) -> Figures:
+def read(
+    connection: sa.Connection, failed_runs: sa.Select[Any], providers: Providers, now: datetime
+) -> Figures:
     """Count all lists."""
     lists = Lists(connection, failed_runs)
     people = [each for each in Waiting if each is not Waiting.UNANSWERED]
@@ -366,7 +369,7 @@ def read(connection: sa.Connection, failed_runs: sa.Select[Any], now: datetime) 
         newest={each.value: list_newest(connection, lists.sources(Asked(each))) for each in people},
         outages=(
             *(each.incident.value for each in incidents.list_open(connection) if each.is_outage),
-            *(away_name(each) for each in circuit_breakers.list_open(connection)),
+            *(away_name(each) for each in circuit_breakers.list_open(connection, providers)),
         ),
     )
 

@@ -241,7 +241,7 @@ def newest_ids(
 
 
 def list_events(connection: sa.Connection, outbound_ids: Sequence[str]) -> dict[str, list[Row]]:
-    """Return what SendGrid said of each of these mails, oldest first."""
+    """Return what the mail provider said of each of these mails, oldest first."""
     events = schema.delivery_events
     found: dict[str, list[Row]] = {}
     rows = connection.execute(

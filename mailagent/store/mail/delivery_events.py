@@ -1,4 +1,4 @@
-"""Delivery events of outbound mail: what SendGrid reported, and what follows for the mail."""
+"""Delivery events of outbound mail: what the mail provider reported, and what follows for the mail."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def _first_reason(
 
 
 def was_accepted(connection: sa.Connection, outbound_id: str) -> bool:
-    """Return whether any event shows that SendGrid took the mail."""
+    """Return whether any event shows that the provider took the mail."""
     return exists(connection, _events.c.outbound_id == outbound_id)
 
 

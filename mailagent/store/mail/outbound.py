@@ -162,7 +162,7 @@ def take_up(connection: sa.Connection, limit: int, now: datetime) -> list[str]:
 
 
 def find_taken_since(connection: sa.Connection, since: datetime) -> str | None:
-    """Return the first mail written after a time that SendGrid is known to have taken."""
+    """Return the first mail written after a time that the provider is known to have taken."""
     return connection.scalars(
         sa.select(_mails.c.outbound_id)
         .where(_mails.c.created_at > since, _mails.c.sent_at.is_not(None))
@@ -178,7 +178,7 @@ _TRIED_FOR = timedelta(days=4)
 def note_refusal(
     connection: sa.Connection, outbound_id: str, now: datetime
 ) -> tuple[datetime, int]:
-    """Record that SendGrid has refused a mail that is "sending". Return since when it refuses it without
+    """Record that the provider has refused a mail that is "sending". Return since when it refuses it without
     having accepted another in between, and how often it has refused it again after it had."""
     row = row_of(connection, outbound_id, lock=True)
     since, beside = row.refused_at or now, row.refused_beside
@@ -192,7 +192,7 @@ def note_refusal(
 def _was_another_accepted(
     connection: sa.Connection, refused: Row, since: datetime, now: datetime
 ) -> bool:
-    """Return whether SendGrid took another mail, handed over after a time and before a refused one."""
+    """Return whether the provider took another mail, handed over after a time and before a refused one."""
     return exists(
         connection,
         _mails.c.created_at > now - _TRIED_FOR,
@@ -204,8 +204,8 @@ def _was_another_accepted(
 
 
 def count_others_refused(connection: sa.Connection, outbound_id: str, now: datetime) -> int:
-    """Return to how many other addresses mail was refused since SendGrid last took one before it refused this
-    mail. Ask before `note_refusal`: once another was accepted, that begins anew."""
+    """Return to how many other addresses mail was refused since the provider last took one before it refused
+    this mail. Ask before `note_refusal`: once another was accepted, that begins anew."""
     row = row_of(connection, outbound_id)
     lately = _mails.c.created_at > now - _TRIED_FOR
     taken = sa.select(sa.func.max(_mails.c.sending_at)).where(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import asdict
 from datetime import datetime, timedelta
 
@@ -12,10 +13,10 @@ from mailagent.domain.operations.circuit_breaker import (
     PROBE_SECONDS,
     Breaker,
     Failure,
-    Provider,
     after_failure,
     given_another_chance,
 )
+from mailagent.domain.operations.provider import Provider
 from mailagent.store import audit, schema
 from mailagent.store.database import Row, insert_once
 
@@ -24,16 +25,19 @@ _breakers = schema.breakers
 
 def find(connection: sa.Connection, provider: Provider) -> Breaker | None:
     """Return what is on record of a provider; None when it has not failed lately."""
-    query = sa.select(_breakers).where(_breakers.c.provider == provider.value)
+    query = sa.select(_breakers).where(_breakers.c.provider == provider.name)
     row = connection.execute(query).one_or_none()
     return _breaker(row) if row else None
 
 
-def list_open(connection: sa.Connection) -> dict[Provider, Breaker]:
-    """Return the breakers that are open, by provider, the longest open first."""
-    query = sa.select(_breakers).where(_breakers.c.opened_at.is_not(None))
+def list_open(connection: sa.Connection, providers: Iterable[Provider]) -> dict[Provider, Breaker]:
+    """Return which breakers of these providers are open, the longest open first."""
+    by_name = {provider.name: provider for provider in providers}
+    query = sa.select(_breakers).where(
+        _breakers.c.opened_at.is_not(None), _breakers.c.provider.in_(by_name)
+    )
     rows = connection.execute(query.order_by(_breakers.c.opened_at)).all()
-    return {Provider(row.provider): _breaker(row) for row in rows}
+    return {by_name[row.provider]: _breaker(row) for row in rows}
 
 
 def _breaker(row: Row) -> Breaker:
@@ -49,7 +53,7 @@ def claim_probe(connection: sa.Connection, provider: Provider, now: datetime) ->
     claimed = connection.execute(
         _breakers.update()
         .where(
-            _breakers.c.provider == provider.value,
+            _breakers.c.provider == provider.name,
             sa.or_(_breakers.c.until_at <= now, _breakers.c.until_at > beyond),
         )
         .values(until_at=now + timedelta(seconds=PROBE_SECONDS))
@@ -61,7 +65,7 @@ def free_probe(connection: sa.Connection, provider: Provider, now: datetime) -> 
     """Give a probe back that was not used."""
     connection.execute(
         _breakers.update()
-        .where(_breakers.c.provider == provider.value, _breakers.c.until_at > now)
+        .where(_breakers.c.provider == provider.name, _breakers.c.until_at > now)
         .values(until_at=now)
     )
 
@@ -71,33 +75,32 @@ def record_success(
 ) -> None:
     """Record that a provider has answered. Only a probe closes an open breaker: other answers may belong to
     calls from before it opened."""
-    known = _breakers.c.provider == provider.value
+    known = _breakers.c.provider == provider.name
     where = known if probing else sa.and_(known, _breakers.c.until_at.is_(None))
     ended = connection.execute(_breakers.delete().where(where))
     if probing and ended.rowcount:
-        _record_closed(connection, provider, now)
+        _record_closed(connection, provider.name, now)
 
 
-def _record_closed(connection: sa.Connection, provider: Provider, now: datetime) -> None:
-    audit.record(connection, now, audit.CLOCK, audit.CLOSED, provider.value)
+def _record_closed(connection: sa.Connection, name: str, now: datetime) -> None:
+    audit.record(connection, now, audit.CLOCK, audit.CLOSED, name)
 
 
 def last_closed_at(connection: sa.Connection, provider: Provider) -> datetime | None:
     """Return when a provider's breaker was last closed, or None."""
-    return audit.latest_at(connection, provider.value, audit.CLOSED)
+    return audit.latest_at(connection, provider.name, audit.CLOSED)
 
 
 def record_failure(
     connection: sa.Connection, provider: Provider, failure: Failure, now: datetime, probing: bool
-) -> tuple[Breaker, Breaker]:
-    """Record that a provider has failed; return its breaker before and after."""
-    insert_once(connection, _breakers, {"provider": provider.value}, "provider")
-    known = _breakers.c.provider == provider.value
+) -> Breaker:
+    """Record that a provider has failed; return its breaker then."""
+    insert_once(connection, _breakers, {"provider": provider.name}, "provider")
+    known = _breakers.c.provider == provider.name
     row = connection.execute(sa.select(_breakers).where(known).with_for_update()).one()
-    before = _breaker(row)
-    after = after_failure(before, failure, now, probing)
+    after = after_failure(_breaker(row), failure, now, probing)
     connection.execute(_breakers.update().where(known).values(**asdict(after)))
-    return before, after
+    return after
 
 
 def give_another_chance(connection: sa.Connection, now: datetime) -> None:
@@ -112,4 +115,4 @@ def give_another_chance(connection: sa.Connection, now: datetime) -> None:
             .where(_breakers.c.provider == row.provider)
             .values(**asdict(given_another_chance(_breaker(row))))
         )
-        _record_closed(connection, Provider(row.provider), now)
+        _record_closed(connection, row.provider, now)

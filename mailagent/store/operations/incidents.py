@@ -89,9 +89,6 @@ _inbound, _conversations = schema.inbound_mails.c, schema.conversations.c
 # Mail is tried for three days; what is older is not under way any more.
 _UNDER_WAY = timedelta(days=4)
 
-# Stripe's names for payments; those of the ledger are the shop's.
-_STRIPE_PAYMENTS = ("pi_", "ch_", "py_")
-
 
 def has_model_answered(connection: sa.Connection, since: datetime) -> bool:
     return exists(connection, _calls.at > since, _calls.outcome == "done")
@@ -107,11 +104,10 @@ def has_mail_gone_out(connection: sa.Connection, since: datetime) -> bool:
     return exists(connection, _mails.created_at > since - _UNDER_WAY, _mails.sent_at > since)
 
 
-def has_stripe_paid(connection: sa.Connection, since: datetime) -> bool:
-    theirs = sa.or_(
-        *(_parts.payment_id.startswith(each, autoescape=True) for each in _STRIPE_PAYMENTS)
-    )
-    return exists(connection, _parts.done_at > since, theirs)
+def list_refunded_payments(connection: sa.Connection, since: datetime) -> Sequence[str]:
+    """Return the payments that were refunded since a time."""
+    query = sa.select(_parts.payment_id).where(_parts.done_at > since).distinct()
+    return connection.scalars(query).all()
 
 
 def count_loops(connection: sa.Connection, since: datetime) -> int:

@@ -17,10 +17,10 @@ from mailagent.domain.mail.conversation import HandOverReason
 from mailagent.domain.mail.message import MailKind, MailStatus, OutboundStatus, Purpose
 from mailagent.domain.money import Money
 from mailagent.domain.operations import metric
-from mailagent.domain.operations.circuit_breaker import Provider
 from mailagent.domain.operations.incident import IncidentKind
 from mailagent.domain.operations.metric import Sample
 from mailagent.domain.operations.model_cost import TokenPrices, Tokens, cost_of
+from mailagent.domain.operations.provider import Providers
 from mailagent.domain.refunds.refund import RefundStatus
 from mailagent.store import schema
 from mailagent.store.database import insert_once, is_constant
@@ -78,6 +78,7 @@ def read(
     connection: sa.Connection,
     runs: Runs,
     use: ModelUse,
+    providers: Providers,
     currencies: Iterable[str],
     now: datetime,
 ) -> list[Sample]:
@@ -90,7 +91,7 @@ def read(
         *_mail_out(connection),
         *_refunded(connection, currencies),
         *_model(connection, use),
-        *_providers(connection),
+        *_providers(connection, providers),
         *_runs(connection, runs),
         Sample(metric.WORKERS, (), _number(connection, workers.alive(connection))),
     ]
@@ -184,11 +185,11 @@ def _model(connection: sa.Connection, use: ModelUse) -> Iterator[Sample]:
             yield Sample(metric.COST, (model,), float(cost))
 
 
-def _providers(connection: sa.Connection) -> Iterator[Sample]:
-    failures, away = list_failures(connection), circuit_breakers.list_open(connection)
-    for provider in Provider:
-        yield Sample(metric.ERRORS, (provider.value,), failures.get(provider.value, 0))
-        yield Sample(metric.BREAKER, (provider.value,), provider in away)
+def _providers(connection: sa.Connection, providers: Providers) -> Iterator[Sample]:
+    failures, away = list_failures(connection), circuit_breakers.list_open(connection, providers)
+    for provider in providers:
+        yield Sample(metric.ERRORS, (provider.name,), failures.get(provider.name, 0))
+        yield Sample(metric.BREAKER, (provider.name,), provider in away)
     wrong = {each.incident for each in incidents.list_open(connection)}
     for incident in IncidentKind:
         yield Sample(metric.INCIDENT, (incident.value,), incident in wrong)

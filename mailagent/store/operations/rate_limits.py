@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 import sqlalchemy as sa
 
-from mailagent.domain.operations.circuit_breaker import Provider
+from mailagent.domain.operations.provider import Provider
 from mailagent.domain.operations.rate_limit import Step
 from mailagent.store import schema
 from mailagent.store.database import insert_once
@@ -30,7 +30,7 @@ def book(
         return None
     connection.execute(
         _rate_limits.update()
-        .where(_rate_limits.c.provider == provider.value)
+        .where(_rate_limits.c.provider == provider.name)
         .values(
             requests_until=max(requests, start) + step.requests,
             tokens_until=max(tokens, start) + step.tokens,
@@ -49,7 +49,7 @@ def hold(
     until = max(requests, at + round(seconds * 1_000_000) + step.requests_ahead)
     connection.execute(
         _rate_limits.update()
-        .where(_rate_limits.c.provider == provider.value)
+        .where(_rate_limits.c.provider == provider.name)
         .values(requests_until=until)
     )
 
@@ -57,10 +57,10 @@ def hold(
 def _lock(connection: sa.Connection, provider: Provider, at: int) -> tuple[int, int]:
     """Let no other call book until the commit. Return until when requests and tokens are booked, in
     microseconds since 1970."""
-    unused = {"provider": provider.value, "requests_until": at, "tokens_until": at}
+    unused = {"provider": provider.name, "requests_until": at, "tokens_until": at}
     insert_once(connection, _rate_limits, unused, "provider")
     row = connection.execute(
-        sa.select(_rate_limits).where(_rate_limits.c.provider == provider.value).with_for_update()
+        sa.select(_rate_limits).where(_rate_limits.c.provider == provider.name).with_for_update()
     ).one()
     requests, tokens = (
         at if until > at + _FARTHEST else until for until in (row.requests_until, row.tokens_until)

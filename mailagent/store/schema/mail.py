@@ -143,7 +143,7 @@ outbound_mails = table(
     sa.Column("sent_at", UtcDateTime),
     sa.Column("provider_id", sa.Text),
     sa.Column("error", sa.Text),
-    # Since when SendGrid refuses it without accepting another meanwhile; how often it did so after it had.
+    # Since when the provider refuses it without accepting another meanwhile; how often it did so after it had.
     sa.Column("refused_at", UtcDateTime),
     sa.Column("refused_beside", sa.Integer, nullable=False, server_default="0"),
     # Since when it waits for a vendor that is not asked for now.

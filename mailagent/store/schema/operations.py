@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import sqlalchemy as sa
 
-from mailagent.domain.operations.circuit_breaker import Provider
 from mailagent.store.database import UtcDateTime
-from mailagent.store.schema.columns import Json, RowNumber, check, one_of, table
+from mailagent.store.schema.columns import Json, RowNumber, check, table
 
 # Links to log in with, by a hash: who reads the database gets in nowhere.
 login_links = table(
@@ -102,7 +101,6 @@ breakers = table(
     sa.Column("until_at", UtcDateTime),
     sa.Column("needs_operator", sa.Boolean, nullable=False, server_default=sa.false()),
     sa.Column("why", sa.Text, nullable=False, server_default=""),
-    one_of("provider", Provider),
     check("open", "(opened_at IS NULL) = (until_at IS NULL)"),
 )
 

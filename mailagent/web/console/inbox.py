@@ -13,6 +13,7 @@ from flask import Blueprint, Response, current_app, jsonify, request
 from mailagent import services
 from mailagent.domain.operations.access import Permission, Role
 from mailagent.domain.operations.circuit_breaker import away_name, tell_breaker
+from mailagent.domain.operations.incident import tell_incident
 from mailagent.store.console import inbox
 from mailagent.store.console.inbox import Asked, Entry, Figures, Lists, Waiting
 from mailagent.store.operations import circuit_breakers, incidents
@@ -91,7 +92,8 @@ def show() -> Response:
 
 
 def _show_all(connection: sa.Connection, lists: Lists) -> Response:
-    person, now = current_person(), services.current().now()
+    person, live = current_person(), services.current()
+    now, providers = live.now(), live.providers
     sections = [_section(connection, lists, Asked(waiting)) for waiting in _order_for(person)]
     if person.is_manager:
         yours = _section(connection, lists, Asked(Waiting.APPROVALS, manager=person.email))
@@ -101,12 +103,16 @@ def _show_all(connection: sa.Connection, lists: Lists) -> Response:
             sections[:1] = [yours, others]  # approvals come first for managers
     away = {
         away_name(provider): tell_breaker(provider, breaker, now)
-        for provider, breaker in circuit_breakers.list_open(connection).items()
+        for provider, breaker in circuit_breakers.list_open(connection, providers).items()
     }
     return page(
         "ops/inbox.html",
         sections=sections,
-        outages=[each for each in incidents.list_open(connection) if each.is_outage],
+        outages={
+            each: tell_incident(each.incident, providers)
+            for each in incidents.list_open(connection)
+            if each.is_outage
+        },
         away=away,
         now=now,
         since=microseconds(now),
@@ -198,7 +204,7 @@ class CachedFigures:
                 live = services.current()
                 with live.database.snapshot() as connection:
                     failed = live.workflow_client.tables.failed_runs()
-                    cached = self._figures = inbox.read(connection, failed, now)
+                    cached = self._figures = inbox.read(connection, failed, live.providers, now)
             return cached
 
 

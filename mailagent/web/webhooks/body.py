@@ -12,7 +12,7 @@ from flask import Request, Response
 
 logger = logging.getLogger(__name__)
 
-# SendGrid posts at most 30 MB of mail; the rest is room for the other fields.
+# A mail provider posts at most 30 MB of mail; the rest is room for the other fields.
 LARGEST_BYTES = 40 * 1024 * 1024
 # A larger body waits on disk until its signature is verified.
 MEMORY_BYTES = 1024 * 1024

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 import sqlalchemy as sa
 
 from mailagent import services
-from mailagent.domain.operations.circuit_breaker import Failure, Provider, Standing, standing
+from mailagent.domain.operations.circuit_breaker import Failure, Standing, standing
+from mailagent.domain.operations.provider import Provider
 from mailagent.domain.text import tell_error
 from mailagent.store.operations import circuit_breakers, metric_figures
 
@@ -48,8 +49,6 @@ def note_outcome(connection: sa.Connection, permit: Permit, failure: Failure | N
             circuit_breakers.record_success(connection, permit.provider, permit.probing, now)
         return False
     told = Failure(tell_error(failure.why), failure.wish_seconds, failure.needs_operator)
-    _before, after = circuit_breakers.record_failure(
-        connection, permit.provider, told, now, permit.probing
-    )
-    metric_figures.count_failure(connection, permit.provider.value)
+    after = circuit_breakers.record_failure(connection, permit.provider, told, now, permit.probing)
+    metric_figures.count_failure(connection, permit.provider.name)
     return after.until_at is not None

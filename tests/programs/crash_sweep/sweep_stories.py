@@ -16,7 +16,7 @@ from dbos import DBOSClient, DBOSPortableJSONSerializer
 from mailagent import engine
 from mailagent.demo.fakes.http_server import Answer
 from mailagent.demo.fakes.mailboxes import CustomerMailState
-from mailagent.domain.operations.circuit_breaker import Provider
+from mailagent.domain.operations.provider import OPENAI
 from mailagent.store import schema
 from mailagent.store.console import sessions
 from mailagent.store.ids import new_id
@@ -195,7 +195,7 @@ def _openai_is_away(shop: SweptShop) -> None:
 def _open_breaker(ahead: timedelta) -> dict[str, Any]:
     now = datetime.now(UTC)
     return {
-        "provider": Provider.OPENAI,
+        "provider": OPENAI.name,
         "failures": 5,
         "opened_at": now - timedelta(hours=1),
         "until_at": now + ahead,

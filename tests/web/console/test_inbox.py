@@ -10,8 +10,9 @@ import pytest
 from flask.testing import FlaskClient
 
 from mailagent.domain.money import Money
-from mailagent.domain.operations.circuit_breaker import Failure, Provider
+from mailagent.domain.operations.circuit_breaker import Failure
 from mailagent.domain.operations.incident import IncidentKind
+from mailagent.domain.operations.provider import OPENAI
 from mailagent.domain.refunds.escalation import Question as Asking
 from mailagent.domain.refunds.refund import RefundLine
 from mailagent.store.mail import drafts
@@ -242,11 +243,11 @@ def test_a_provider_that_is_away_is_told_calmly_until_it_is_back(shop: Harness) 
     failure = Failure("answered 503", wish_seconds=600)
     with shop.live.database.transaction() as connection:
         now = shop.live.now()
-        circuit_breakers.record_failure(connection, Provider.OPENAI, failure, now, probing=False)
+        circuit_breakers.record_failure(connection, OPENAI, failure, now, probing=False)
     page = client.get("/ops").text
     assert "OpenAI does not answer as it should since" in page
     assert 'data-outages="away:openai"' in page
     assert client.get("/ops/live").get_json()["outages"] == ["away:openai"]
     with shop.live.database.transaction() as connection:
-        circuit_breakers.record_success(connection, Provider.OPENAI, probing=True, now=now)
+        circuit_breakers.record_success(connection, OPENAI, probing=True, now=now)
     assert "OpenAI" not in client.get("/ops").text

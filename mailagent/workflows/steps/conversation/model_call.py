@@ -17,8 +17,8 @@ from mailagent import services
 from mailagent.agent import loop, prompt
 from mailagent.agent.reply import composition
 from mailagent.domain.mail.conversation import HandOverReason
-from mailagent.domain.operations.circuit_breaker import Provider
 from mailagent.domain.operations.incident import IncidentKind
+from mailagent.domain.operations.provider import OPENAI
 from mailagent.domain.operations.rate_limit import LONGEST_FIRST_WAIT_SECONDS, LONGEST_WAIT_SECONDS
 from mailagent.domain.operations.run_about import HeldUpBy, hash_customer
 from mailagent.domain.text import NeedsOperatorError
@@ -105,7 +105,7 @@ class _Asking:
     spent: loop.Spent
     has_begun: bool
     instructions: str
-    permit: Permit = field(default=Permit(Provider.OPENAI))
+    permit: Permit = field(default=Permit(OPENAI))
     case: Case | None = None
     told: list[dict[str, Any]] = field(default_factory=list)
     items: list[dict[str, Any]] = field(default_factory=list)
@@ -180,11 +180,11 @@ def _read_case(asking: _Asking) -> _Next | None:
     with services.current().database.transaction() as connection:
         asking.case = read_case(connection, asking.batch)
         asking.told = read_items(connection, asking.before)
-        permit = find_permit(connection, Provider.OPENAI)
+        permit = find_permit(connection, OPENAI)
         if permit is not None:
             asking.permit = permit
             return None
-        breaker = circuit_breakers.find(connection, Provider.OPENAI)
+        breaker = circuit_breakers.find(connection, OPENAI)
     return _Next("later", {"why": breaker.why if breaker else ""}, held_up_by=HeldUpBy.MODEL)
 
 
@@ -216,7 +216,7 @@ def _ask(asking: _Asking) -> tuple[_Next, Move | None]:
     call_id = ids.new_number()
     # Asking again would be paid for again, so only what follows the answer is retried.
     answered = retry_outages(lambda: _record_answer(asking, call_id, outcome))
-    asking.permit = Permit(Provider.OPENAI)  # the probe is over
+    asking.permit = Permit(OPENAI)  # the probe is over
     return answered
 
 
@@ -226,7 +226,7 @@ def _request(asking: _Asking) -> Mapping[str, Any]:
     version = prompt.version(asking.instructions, schemas)
     customer = hash_customer(asking.case.conversation.customer_email if asking.case else "")
     text = composition.answer_format(live.templates.phrases(), live.check_model is not None)
-    with spans.call(Provider.OPENAI, "ask"):
+    with spans.call(OPENAI.name, "ask"):
         return live.model.ask(asking.instructions, asking.input, schemas, version, customer, text)
 
 
@@ -241,7 +241,7 @@ def _record_answer(
             note_wish(connection, outcome)
             is_open = note_outcome(connection, asking.permit, loop.failure_of(outcome))
         else:  # recorded by an earlier try whose commit was not acknowledged
-            breaker = circuit_breakers.find(connection, Provider.OPENAI)
+            breaker = circuit_breakers.find(connection, OPENAI)
             is_open = breaker is not None and breaker.until_at is not None
         following = _decide(connection, asking.spent, outcome, is_open)
         is_look_up = following.kind == "call" and registry.reads_only(following.plain["tool"])

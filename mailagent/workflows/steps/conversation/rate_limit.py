@@ -15,8 +15,9 @@ import sqlalchemy as sa
 from mailagent import services
 from mailagent.adapters.openai.client import MAX_OUTPUT_TOKENS
 from mailagent.agent.prompt import estimate_tokens
-from mailagent.domain.operations.circuit_breaker import LONGEST_WAIT_AT_WORK_SECONDS, Provider
+from mailagent.domain.operations.circuit_breaker import LONGEST_WAIT_AT_WORK_SECONDS
 from mailagent.domain.operations.model_cost import cost_of, format_usd
+from mailagent.domain.operations.provider import OPENAI
 from mailagent.domain.operations.rate_limit import LONGEST_WAIT_SECONDS, TURN_SECONDS
 from mailagent.store.operations import rate_limits
 
@@ -53,7 +54,7 @@ def take_turn(
             return Turn(ahead if ahead > CLOSE_ENOUGH_SECONDS else 0.0, at_ms)
     step = live.pace.step(_tokens_of(instructions, items) if live.pace.tokens else 0)
     with live.database.transaction() as connection:
-        starts_at = rate_limits.book(connection, Provider.OPENAI, step, now, longest_seconds)
+        starts_at = rate_limits.book(connection, OPENAI, step, now, longest_seconds)
     if starts_at is None:
         return None
     wait = max(0.0, (starts_at - now).total_seconds())
@@ -73,7 +74,7 @@ def note_wish(connection: sa.Connection, outcome: Mapping[str, Any]) -> None:
     live, wish = services.current(), outcome.get("after_seconds")
     if outcome.get("limited") and wish and live.pace.is_limited:
         seconds = min(wish, LONGEST_WAIT_AT_WORK_SECONDS)
-        rate_limits.hold(connection, Provider.OPENAI, live.pace.step(0), live.now(), seconds)
+        rate_limits.hold(connection, OPENAI, live.pace.step(0), live.now(), seconds)
 
 
 def _tokens_of(instructions: str, items: Sequence[Mapping[str, Any]]) -> int:

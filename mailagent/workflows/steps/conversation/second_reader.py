@@ -17,7 +17,8 @@ from dbos import DBOS
 from mailagent import services
 from mailagent.agent import prompt
 from mailagent.agent.reply.composition import Composition
-from mailagent.domain.operations.circuit_breaker import Provider, Standing, standing
+from mailagent.domain.operations.circuit_breaker import Standing, standing
+from mailagent.domain.operations.provider import OPENAI
 from mailagent.domain.operations.run_about import hash_customer
 from mailagent.mailers.letter import find_harmless_words
 from mailagent.store import ids
@@ -67,7 +68,7 @@ def find_checked_words(batch: Batch, composition: Composition) -> list[str]:
     item = {"role": "user", "content": json.dumps(words, ensure_ascii=False)}
     if not words or not _may_ask(item):
         return []
-    with spans.call(Provider.OPENAI, "check"):
+    with spans.call(OPENAI.name, "check"):
         outcome = live.check_model.ask(
             _INSTRUCTIONS,
             [item],
@@ -88,7 +89,7 @@ def find_checked_words(batch: Batch, composition: Composition) -> list[str]:
 
 def _may_ask(item: dict[str, Any]) -> bool:
     with services.current().database.snapshot() as connection:
-        breaker = circuit_breakers.find(connection, Provider.OPENAI)
+        breaker = circuit_breakers.find(connection, OPENAI)
     if standing(breaker, services.current().now()) is not Standing.CLOSED:
         return False
     turn = take_turn(_INSTRUCTIONS, [item], LONGEST_WAIT_SECONDS)

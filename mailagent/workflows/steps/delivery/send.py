@@ -20,7 +20,6 @@ from mailagent.domain.mail.delivery import (
 from mailagent.domain.mail.message import OutboundMail, OutboundStatus, Purpose
 from mailagent.domain.operations.circuit_breaker import (
     Failure,
-    Provider,
     Standing,
     look_again_seconds,
     standing,
@@ -49,7 +48,7 @@ from mailagent.workflows.steps.delivery.undeliverable import act_on_lost
 from mailagent.workflows.steps.maintenance.incidents import open_incident
 from mailagent.workflows.steps.recording import async_step, declare_marks, mark, step
 
-# How many mails are woken when SendGrid is back; the sweep wakes the rest.
+# How many mails are woken when the mail provider is back; the sweep wakes the rest.
 TAKEN_UP_AT_ONCE = 100
 
 _OPEN = (OutboundStatus.QUEUED, OutboundStatus.SENDING)
@@ -63,7 +62,7 @@ def _send_mail(outbound_id: str) -> str:
         return claimed
     mail, permit = claimed
     mark("send_mail", "claimed")
-    with spans.call(Provider.SENDGRID, "send"):
+    with spans.call(live.providers.mail.name, "send"):
         outcome = live.sender.send(mail)
     mark("send_mail", "handed over")
     with live.database.transaction() as connection:
@@ -75,11 +74,11 @@ def _send_mail(outbound_id: str) -> str:
 
 
 def _claim(outbound_id: str) -> tuple[OutboundMail, Permit] | str:
-    """Set a queued mail to "sending" and return it with a permit to call SendGrid. Return the mail's state
-    instead if it is not queued, if the circuit breaker is open, or if its address is suppressed."""
+    """Set a queued mail to "sending" and return it with a permit to call the provider. Return the mail's
+    state instead if it is not queued, if the circuit breaker is open, or if its address is suppressed."""
     live = services.current()
     with live.database.transaction() as connection:
-        permit = find_permit(connection, Provider.SENDGRID)
+        permit = find_permit(connection, live.providers.mail)
         if permit is None:
             _put_off(connection, outbound_id)
             return _leave_as_it_is(connection, outbound_id)
@@ -101,11 +100,11 @@ def _leave_as_it_is(connection: sa.Connection, outbound_id: str) -> str:
 
 
 def take_up(most: int) -> int:
-    """Wake mails that were put off while SendGrid was away: `most` if it is back, one to probe it, none while
-    the breaker is open. Returns how many."""
+    """Wake mails that were put off while the provider was away: `most` if it is back, one to probe it, none
+    while the breaker is open. Returns how many."""
     live = services.current()
     with live.database.transaction() as connection:
-        how = standing(circuit_breakers.find(connection, Provider.SENDGRID), live.now())
+        how = standing(circuit_breakers.find(connection, live.providers.mail), live.now())
         limit = {Standing.CLOSED: most, Standing.PROBE: 1, Standing.OPEN: 0}[how]
         due = outbound.take_up(connection, limit, live.now()) if limit else []
         live.workflow_client.queue.wake_deliveries(connection, due)
@@ -165,10 +164,10 @@ def _record_refusal(
     verdict = judge_refusal(refused.blame, now - since, beside, others + 1)
     if verdict is Verdict.OUTAGE:
         note_outcome(connection, permit, Failure(why, needs_operator=True))
-        open_incident(connection, IncidentKind.SENDGRID, why)
+        open_incident(connection, IncidentKind.MAIL_PROVIDER, why)
         seconds = _seconds_to_look_again(connection, mail.outbound_id)
         return _retry(connection, mail, why, seconds, put_off_at=now)
-    give_back(connection, permit)  # a refusal of one mail says nothing about SendGrid
+    give_back(connection, permit)  # a refusal of one mail says nothing about the provider
     if verdict is Verdict.FAILED:
         return _fail(connection, mail, why)
     return _retry(connection, mail, why, backoff_seconds(mail.attempts))
@@ -247,15 +246,15 @@ def _state_of(connection: sa.Connection, row: Row, trace: Trace = Trace.NOT_ASKE
         undelivered=delivery_events.why_undelivered(connection, outbound_id) is not None,
         sent_again=audit.latest_at(connection, outbound_id, audit.SENT_AGAIN) is not None,
         away=_is_open(connection),
-        back_at=circuit_breakers.last_closed_at(connection, Provider.SENDGRID),
+        back_at=circuit_breakers.last_closed_at(connection, services.current().providers.mail),
         trace=trace,
         may_go_twice=MAY_GO_TWICE[Purpose(row.purpose)],
     )
 
 
 def _find_trace(outbound_id: str) -> Trace:
-    """Search SendGrid's records for a mail whose outcome is unknown. A miss counts only if they have a later
-    mail: they may be late, or the search may not work as we think."""
+    """Search the provider's records for a mail whose outcome is unknown. A miss counts only if they have a
+    later mail: they may be late, or the search may not work as we think."""
     live = services.current()
     with live.database.snapshot() as connection:
         row = outbound.row_of(connection, outbound_id)
@@ -263,7 +262,7 @@ def _find_trace(outbound_id: str) -> Trace:
         taken = outbound.find_taken_since(connection, row.sending_at or row.created_at)
     if not is_trace_wanted(state, live.now(), live.waits.mail_outcome_seconds):
         return Trace.NOT_ASKED
-    with spans.call(Provider.SENDGRID, "look up"):
+    with spans.call(live.providers.mail.name, "look up"):
         trace = live.sender.find_trace(outbound_id)
         if trace is Trace.NONE and not (taken and live.sender.find_trace(taken) is Trace.FOUND):
             return Trace.NOT_ASKED
@@ -276,12 +275,12 @@ def _wait(status: str, seconds: float) -> Outlook:
 
 def _is_open(connection: sa.Connection) -> bool:
     # True between two probes, too.
-    found = circuit_breakers.find(connection, Provider.SENDGRID)
+    found = circuit_breakers.find(connection, services.current().providers.mail)
     return found is not None and found.until_at is not None
 
 
 def _is_away(connection: sa.Connection) -> bool:
-    found = circuit_breakers.find(connection, Provider.SENDGRID)
+    found = circuit_breakers.find(connection, services.current().providers.mail)
     return standing(found, services.current().now()) is Standing.OPEN
 
 

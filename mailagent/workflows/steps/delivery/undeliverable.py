@@ -55,12 +55,13 @@ def act_on_lost(
             services.current().workflow_client.queue.enqueue_delivery(connection, following)
         if mailers.is_waited_for(connection, mail.refund_id):
             return  # another manager is asked
+    title = services.current().providers.mail.title
     notice = mailers.Notice(
         f"undelivered:{mail.outbound_id}",
         f"A mail to {mail.to_address} {_FATES[status]}",
         [
             f"Subject: {mail.subject}",
-            f"Why: {why or 'SendGrid has not said what became of it'}",
+            f"Why: {why or f'{title} has not said what became of it'}",
             f"Conversation: {mail.conversation_id or '-'}, refund: {_refunds_of(connection, mail)}",
             "It will not be tried again. Please write to the person yourself if need be.",
         ],

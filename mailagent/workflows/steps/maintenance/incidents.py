@@ -1,7 +1,7 @@
 """Opens and closes incidents. Operators are told once, however many mails an incident holds up.
 
-If SendGrid refuses us, the notice waits with all other mail: the log, `flask check` and the console show the
-incident at once.
+If the mail provider refuses us, the notice waits with all other mail: the log, `flask check` and the console
+show the incident at once.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from datetime import datetime, timedelta
 import sqlalchemy as sa
 
 from mailagent import services
-from mailagent.domain.operations.incident import MAILED, WORDS, IncidentKind, OpenIncident
+from mailagent.domain.operations.incident import IncidentKind, OpenIncident, tell_incident
 from mailagent.domain.text import tell_error
 from mailagent.store.operations import incidents
 from mailagent.workflows.steps.conversation.rate_limit import why_alarmed, why_stopped
@@ -31,8 +31,9 @@ def open_incident(connection: sa.Connection, incident: IncidentKind, why: str) -
     number = incidents.open_incident(connection, live.now(), incident, tell_error(why))
     if number is None:
         return False
-    logger.error("%s: %s", WORDS[incident].title, tell_error(why))
-    words, since = MAILED[incident], f"Since {live.now():%Y-%m-%d %H:%M} UTC: {tell_error(why)}"
+    logger.error("%s: %s", tell_incident(incident, live.providers).title, tell_error(why))
+    words = tell_incident(incident, live.providers, mailed=True)
+    since = f"Since {live.now():%Y-%m-%d %H:%M} UTC: {tell_error(why)}"
     lines = [since, words.to_do, f"{live.shop.public_url}/ops"]
     tell_operators(connection, words.title, lines, f"{incident.value}:{number}")
     return True
@@ -49,7 +50,8 @@ def update_incidents() -> None:
         for known in incidents.list_open(connection):
             if _is_over(connection, known, live.now()):
                 incidents.close_incident(connection, live.now(), known.incident)
-                logger.warning("over: %s", known.text.title)
+                title = tell_incident(known.incident, live.providers).title
+                logger.warning("over: %s", title)
 
 
 def _loops(connection: sa.Connection, now: datetime) -> str | None:
@@ -75,8 +77,9 @@ def _is_over(connection: sa.Connection, known: OpenIncident, now: datetime) -> b
     match known.incident:
         case IncidentKind.OPENAI:
             return incidents.has_model_answered(connection, known.since)
-        case IncidentKind.SENDGRID:
+        case IncidentKind.MAIL_PROVIDER:
             return incidents.has_mail_gone_out(connection, known.since)
-        case IncidentKind.STRIPE:
-            return incidents.has_stripe_paid(connection, known.since)
+        case IncidentKind.GATEWAY:
+            refunded = incidents.list_refunded_payments(connection, known.since)
+            return any(map(services.current().gateway.is_remote, refunded))
     return _SIGNS[known.incident](connection, now) is None

@@ -80,7 +80,7 @@ def _writing() -> Iterator[sa.Connection]:
 
 
 def _doubt_ours(outbound_id: str) -> None:
-    """Settle a mail of ours as unknown. SendGrid's events about it may be lost, so nothing waits for them."""
+    """Settle a mail of ours as unknown. Events about it may be lost, so nothing waits for them."""
     with _writing() as connection:
         row = outbound.row_of(connection, outbound_id, lock=True)
         if row.status in (OutboundStatus.QUEUED, OutboundStatus.SENDING):
@@ -88,8 +88,8 @@ def _doubt_ours(outbound_id: str) -> None:
 
 
 def _hand_over(conversation_id: str) -> None:
-    """Give a conversation to the team, who see in SendGrid's activity what was answered. Its drafts are taken
-    back: one may have been sent since the backup."""
+    """Give a conversation to the team, who see in the provider's activity what was answered. Its drafts are
+    taken back: one may have been sent since the backup."""
     live, why = services.current(), HandOverReason.RESTORED
     with _writing() as connection:
         conversation = conversations.lock(connection, conversation_id)

@@ -11,7 +11,8 @@ from datetime import timedelta
 
 from mailagent import services
 from mailagent.domain.mail.message import Identity
-from mailagent.domain.operations.circuit_breaker import Provider, Standing, standing
+from mailagent.domain.operations.circuit_breaker import Standing, standing
+from mailagent.domain.operations.provider import OPENAI
 from mailagent.domain.operations.retry import MOST_WAKE_UPS
 from mailagent.engine.run import Run
 from mailagent.store.database import Row
@@ -121,7 +122,7 @@ def _most_to_bring_back() -> tuple[int, bool]:
     if why_stopped() is not None:
         return 0, True
     with live.database.snapshot() as connection:
-        state = standing(circuit_breakers.find(connection, Provider.OPENAI), live.now())
+        state = standing(circuit_breakers.find(connection, OPENAI), live.now())
     if state is Standing.CLOSED:
         return min(BROUGHT_BACK_AT_ONCE, live.pace.mails_a_minute or BROUGHT_BACK_AT_ONCE), True
     return (1, False) if state is Standing.PROBE else (0, True)

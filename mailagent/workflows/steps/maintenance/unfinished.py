@@ -152,7 +152,7 @@ def _tell_operators(connection: sa.Connection, what: str, row_id: str, run: Run 
 def enqueue_deliveries() -> int:
     """Enqueue mail of ours that should have gone out and has no active run. Returns how many.
 
-    Mail that was put off goes out, bit by bit, when SendGrid is back.
+    Mail that was put off goes out, bit by bit, when the mail provider is back.
     """
     live = services.current()
     take_up(TAKEN_UP_BY_SWEEP)

@@ -14,8 +14,9 @@ import sqlalchemy as sa
 
 from mailagent import services
 from mailagent.domain.money import Money
-from mailagent.domain.operations.circuit_breaker import Failure, Provider, look_again_seconds
+from mailagent.domain.operations.circuit_breaker import Failure, look_again_seconds
 from mailagent.domain.operations.incident import IncidentKind
+from mailagent.domain.operations.provider import LEDGER
 from mailagent.domain.operations.retry import (
     PAYMENT_IS_STUCK_AFTER,
     PAYMENT_NEEDS_OPERATOR_AFTER,
@@ -235,9 +236,9 @@ def _find_permit(request: RefundRequest) -> Permit | None:
     ledger is our own database and is always called."""
     live = services.current()
     if not live.gateway.is_remote(request.payment_id):
-        return Permit(Provider.STRIPE)
+        return Permit(LEDGER)
     with live.database.transaction() as connection:
-        return find_permit(connection, Provider.STRIPE)
+        return find_permit(connection, live.providers.gateway)
 
 
 def failure_of(outcome: PaymentOutcome) -> Failure | None:
@@ -260,15 +261,16 @@ def _wait_for_gateway(refund_id: str) -> State:
     live = services.current()
     with live.database.snapshot() as connection:
         rows = refund_payments.list_payments(connection, refund_id)
-        away = circuit_breakers.find(connection, Provider.STRIPE)
+        away = circuit_breakers.find(connection, live.providers.gateway)
     now = live.now()
     waited = now - min(row.intended_at for row in rows)
     since = away.opened_at if away else None
-    # Both: Stripe may have failed long ago, and no refund may have been tried since.
+    # Both: the gateway may have failed long ago, and no refund may have been tried since.
     if away and since and min(now - since, waited) >= PAYMENT_IS_STUCK_AFTER:
         raise NeedsOperatorError(
-            f"refund {refund_id} cannot be paid: Stripe is away since {since:%Y-%m-%d %H:%M} "
-            f"UTC ({away.why}); when it works again, replay this run: it looks up what was paid first"
+            f"refund {refund_id} cannot be paid: {live.providers.gateway.title} is away since "
+            f"{since:%Y-%m-%d %H:%M} UTC ({away.why}); when it works again, replay this run: "
+            "it looks up what was paid first"
         )
     wait_seconds = look_again_seconds(refund_id, waited.total_seconds())
     return state_of(RefundStatus.APPROVED, wait_seconds, wakes=False)
@@ -282,7 +284,7 @@ def _stop_for_operator(refund_id: str, outcome: Pending | NotDone | OutcomeUnkno
     stops = outcome.for_people
     if outcome.operator:
         with services.current().database.transaction() as connection:
-            stops = open_incident(connection, IncidentKind.STRIPE, outcome.why)
+            stops = open_incident(connection, IncidentKind.GATEWAY, outcome.why)
     if stops:
         raise NeedsOperatorError(
             f"refund {refund_id} cannot be paid: {tell_error(outcome.why)}; put that right, then "
