@@ -31,19 +31,25 @@ EFFECTS: Mapping[str, str] = {
     ),
     "withdraw_refund": "withdraws a refund that still waits, unless that was done",
     "offer_goodwill": "gives a discount code, unless the order has had one",
-    "write_reply": "writes the answer to the customer, unless one was written",
+    "write_reply": (
+        "writes the answer to the customer, unless one was written; with OPENAI_CHECK_MODEL, that model"
+        " is asked again"
+    ),
     "put_off": "records that the mail waits until the model may be asked again",
     "hand_over": "gives the conversation to the team, unless nothing waits any more",
     "forward_team_replies": "writes the team's words to the customer, unless that was done",
     "pass_on_to_people": "writes the mail to the team, unless that was done",
     "stop_loop": "leaves the mail to people, unless that was done",
-    "send_mail": "hands the mail to SendGrid, unless that has happened",
+    "send_mail": "hands the mail to the mail provider, unless that has happened",
     # a refund
     "claim_refund": (
         "makes this run the refund's own, and writes to the manager, unless that was done; older links"
         " still work"
     ),
-    "look_at_decision": "checks whether somebody has decided",
+    "look_at_decision": (
+        "checks whether somebody has decided; if not, asks or reminds the managers who are due, or expires the"
+        " refund after its date"
+    ),
     "pay_refund": "asks the payment gateway under the refund's own key, after looking up what was paid",
     "tell_customer": "writes the refund's outcome to the customer, unless that was done",
     # mail of ours
@@ -67,7 +73,12 @@ EFFECTS: Mapping[str, str] = {
     "DBOS.sleep": "waits",
     "DBOS.patch": "records which version of the program it began with",
 }
-_REACHES = {"ask_model": Reach.MODEL, "send_mail": Reach.MAIL, "pay_refund": Reach.MONEY}
+_REACHES = {
+    "ask_model": Reach.MODEL,
+    "write_reply": Reach.MODEL,
+    "send_mail": Reach.MAIL,
+    "pay_refund": Reach.MONEY,
+}
 _UNKNOWN = "is a step of another version of the program; look at its code before you replay"
 
 
@@ -92,8 +103,8 @@ class MailNow:
 @dataclass(frozen=True, slots=True)
 class RowsNow:
     """What a run is about, as it is now. `unanswered` leaves out mail that a waiting draft answers.
-    `expires_at`: when the refund's approval ends; `asked`: the gateway was called, and its answer is not
-    known."""
+    `expires_at`: when the refund's approval ends; `asked`: it is on record what the gateway is to pay, so the
+    gateway may have been asked."""
 
     unanswered: int | None = None
     draft_ids: tuple[str, ...] = ()
@@ -138,8 +149,8 @@ def _tell_refund(refund: Refund, rows: RowsNow) -> str:
         return f"is {refund.status}: a replay does not change that"
     if rows.asked:
         return (
-            "was requested from the gateway, and the outcome is not known: it is looked up first, and paid"
-            " only if it was not"
+            "is to be paid: the gateway may have been asked already, so it is looked up first, and paid only if"
+            " it was not"
         )
     by = f" by {refund.decided_by}" if refund.decided_by else ""
     return f"is approved{by} and not paid: it will be paid, once"
@@ -242,8 +253,8 @@ def plan_replay(
 
 
 _REACHED = {
-    Reach.MODEL: "the model is asked again, which costs tokens",
-    Reach.MAIL: "mail is handed to SendGrid, unless it has been sent",
+    Reach.MODEL: "the model may be asked again, which costs tokens",
+    Reach.MAIL: "mail is handed to the mail provider, unless it has been sent",
     Reach.MONEY: "the payment gateway is asked, after looking up what was paid",
 }
 
