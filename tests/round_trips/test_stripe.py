@@ -142,6 +142,17 @@ def test_what_was_not_paid_through_stripe_goes_to_the_ledger(
     assert [(made["payment"], made["amount"]) for made in stripe.refunds] == [("pi_card", 4000)]
     entries = shop.rows("SELECT * FROM ledger_entries")
     assert [(entry.payment_id, entry.amount_minor) for entry in entries] == [("gift-17", 999)]
+    assert shop.refunds()[0].gateway == "ledger, stripe"
+    (act,) = shop.rows("SELECT actor FROM audit WHERE action = 'refund paid'")
+    assert act.actor == "ledger, stripe"
+
+
+def test_what_only_the_ledger_paid_is_not_stripe_s_deed(shop: Harness) -> None:
+    shop.stock(order(payments=[{**GIFT_CARD, "amount": "49.99"}]))
+    shop.write(BROKEN)
+    assert shop.wait_for_refund("paid").gateway == "ledger"
+    (act,) = shop.rows("SELECT actor FROM audit WHERE action = 'refund paid'")
+    assert act.actor == "ledger"
 
 
 def test_a_look_that_fails_does_not_end_a_refund_that_waits_to_be_settled(

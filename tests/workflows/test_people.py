@@ -210,6 +210,8 @@ def test_what_changes_while_a_claim_waits_for_the_mail_counts(
         assert waits.is_alive()
     waits.join(10)
     assert states == ["failed"]
+    acts = shop.rows("SELECT actor, action FROM audit WHERE subject = 'outbound_1'")
+    assert acts == [("clock", "mail suppressed")]
 
 
 # --- restored -------------------------------------------------------------------------------------

@@ -65,6 +65,12 @@ def approve(shop: Harness, refund: Refund, **form: str) -> None:
 REFUSED = Refused("expired card")
 
 
+def failed_by(shop: Harness) -> tuple[str, str | None]:
+    """Return who ended the one refund that failed: in the audit log, and in its row."""
+    (act,) = shop.rows("SELECT actor FROM audit WHERE action = 'refund failed'")
+    return act.actor, shop.refunds()[0].gateway
+
+
 # --- one payment, two orders ---------------------------------------------------------------------
 
 
@@ -271,6 +277,7 @@ def test_an_order_cancelled_before_anything_was_asked_is_not_paid(shop: Harness)
     cancel(shop)
     assert pay(refund.refund_id)["status"] == "failed"
     assert (held(shop), ledger(shop)) == (0, {})
+    assert failed_by(shop) == ("clock", None)
 
 
 def test_what_was_approved_although_the_order_was_cancelled_is_paid(shop: Harness) -> None:
@@ -344,6 +351,7 @@ def test_an_order_cancelled_between_two_attempts_is_not_paid(shop: Harness) -> N
     assert pay(refund.refund_id)["status"] == "failed"
     assert (held(shop), ledger(shop)) == (0, {})
     assert "the order was cancelled" in str(shop.refunds()[0].failure)
+    assert failed_by(shop) == ("clock", None)
 
 
 def test_what_was_paid_before_the_order_was_cancelled_is_looked_up_and_the_rest_not_paid(

@@ -90,7 +90,8 @@ def _claim(outbound_id: str) -> tuple[OutboundMail, Permit] | str:
         give_back(connection, permit)
         if mail is None:
             return _leave_as_it_is(connection, outbound_id)
-        _fail(connection, mail, f"nothing is sent to {mail.to_address} any more ({why_not})")
+        why = f"nothing is sent to {mail.to_address} any more ({why_not})"
+        _fail(connection, mail, why, audit.CLOCK, "mail suppressed")
         return OutboundStatus.FAILED.value
 
 
@@ -169,7 +170,7 @@ def _record_refusal(
         return _retry(connection, mail, why, seconds, put_off_at=now)
     give_back(connection, permit)  # a refusal of one mail says nothing about the provider
     if verdict is Verdict.FAILED:
-        return _fail(connection, mail, why)
+        return _fail(connection, mail, why, services.current().providers.mail.name, "mail refused")
     return _retry(connection, mail, why, backoff_seconds(mail.attempts))
 
 
@@ -186,13 +187,15 @@ def _retry(
     )
 
 
-def _fail(connection: sa.Connection, mail: OutboundMail, why: str) -> OutboundStatus:
+def _fail(
+    connection: sa.Connection, mail: OutboundMail, why: str, actor: str, action: str
+) -> OutboundStatus:
     status = outbound.record_outcome(connection, mail, OutboundStatus.FAILED, error=why)
     audit.record(
         connection,
         services.current().now(),
-        "sendgrid",
-        "mail refused",
+        actor,
+        action,
         mail.outbound_id,
         {"why": why, "purpose": mail.purpose.value},
     )

@@ -59,6 +59,7 @@ declare_marks("pay_refund", "intended", "asked")
 _CANCELLED = "the order was cancelled after the refund was approved and before it was paid"
 _NEW_CUSTOMER = "the order's customer has another address than when the refund was asked for"
 _CHARGED_BACK = "the customer's bank took the payment back (chargeback) before the refund was paid"
+_OUR_STOPS = frozenset({_CANCELLED, _NEW_CUSTOMER, _CHARGED_BACK})
 
 
 @async_step
@@ -115,7 +116,7 @@ def _intend(refund_id: str) -> list[_Intent] | None:
         if not rows:
             written = stopped or _write_intents(connection, refund, order)
             if isinstance(written, str):
-                _fail(connection, refund, written)
+                _fail(connection, refund, written, None)
                 return None
             rows = written
         return [
@@ -334,22 +335,25 @@ def _conclude(connection: sa.Connection, refund: Refund, rows: Sequence[Row]) ->
     live = services.current()
     if refund.status is not RefundStatus.APPROVED:
         return state_of(refund.status)
-    if any(row.state == "refused" or row.returned_at for row in rows):
-        _fail(connection, refund, refund_payments.describe(connection, refund))
+    failed = [row for row in rows if row.state == "refused" or row.returned_at]
+    if failed:
+        by_gateway = [row for row in failed if row.problem not in _OUR_STOPS]
+        gateway = _gateways_of(by_gateway) if by_gateway else None
+        _fail(connection, refund, refund_payments.describe(connection, refund), gateway)
         return state_of(RefundStatus.FAILED)
-    references = ", ".join(row.reference for row in rows)
+    references, gateway = ", ".join(row.reference for row in rows), _gateways_of(rows)
     refunds.move(
         connection,
         refund,
         RefundStatus.PAID,
-        gateway=live.gateway.name,
+        gateway=gateway,
         gateway_reference=references,
         paid_at=live.now(),
     )
     audit.record(
         connection,
         live.now(),
-        live.gateway.name,
+        gateway,
         "refund paid",
         refund.refund_id,
         {"amount": str(refund.amount), "reference": references},
@@ -357,9 +361,15 @@ def _conclude(connection: sa.Connection, refund: Refund, rows: Sequence[Row]) ->
     return state_of(RefundStatus.PAID)
 
 
-def _fail(connection: sa.Connection, refund: Refund, why: str) -> None:
-    live = services.current()
-    refunds.move(connection, refund, RefundStatus.FAILED, gateway=live.gateway.name, failure=why)
-    audit.record(
-        connection, live.now(), live.gateway.name, "refund failed", refund.refund_id, {"why": why}
-    )
+def _gateways_of(rows: Sequence[Row]) -> str:
+    """Return the names of the gateways that have these payments."""
+    gateway = services.current().gateway
+    has_it = {True: gateway.name, False: LEDGER.name}
+    return ", ".join(sorted({has_it[gateway.is_remote(row.payment_id)] for row in rows}))
+
+
+def _fail(connection: sa.Connection, refund: Refund, why: str, gateway: str | None) -> None:
+    """Record that a refund failed. `gateway`: who refused it; None if we stopped it ourselves."""
+    now, actor = services.current().now(), gateway or audit.CLOCK
+    refunds.move(connection, refund, RefundStatus.FAILED, gateway=gateway, failure=why)
+    audit.record(connection, now, actor, "refund failed", refund.refund_id, {"why": why})
