@@ -63,6 +63,7 @@ def make_services(settings: Settings, *, works: bool) -> None:
     `works`: this process runs workflows, so it needs the model and the mail sender.
     """
     database = open_database(settings.database_url)
+    mail_provider = mail_providers.find(settings.mail_provider)
     live = services.Services(
         database=database,
         workflow_client=WorkflowClient(
@@ -78,8 +79,8 @@ def make_services(settings: Settings, *, works: bool) -> None:
         sender=_sender(settings) if works else NotConfigured("MAILAGENT_ROLE=worker"),
         mail_provider_name=settings.mail_provider,
         mail_templates=settings.mail_templates,
-        inbound_keys=settings.inbound_keys,
-        events_keys=settings.events_keys,
+        inbound_keys=tuple(mail_provider.inbound_keys(settings)),
+        events_keys=tuple(mail_provider.events_keys(settings)),
         orders_api_tokens=settings.orders_api_tokens,
         metrics_tokens=settings.metrics_tokens,
         totp=_totp(settings) if settings.second_factor == "totp" else None,

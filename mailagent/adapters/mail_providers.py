@@ -34,12 +34,20 @@ class MailSender(Protocol):
 
 class MailProvider(Protocol):
     """A mail provider. `name` stands in addresses and settings, such as `sendgrid`; `title` is for people.
-    `key_setting`: the environment variable with the key for sending. `headers` are those of a webhook
-    request."""
+    `key_setting`, `inbound_key_setting`, `events_key_setting`: the environment variables with the key for
+    sending and those that verify its webhooks. `headers` are those of a webhook request."""
 
     name: str
     title: str
     key_setting: str
+    inbound_key_setting: str
+    events_key_setting: str
+
+    def inbound_keys(self, settings: Settings) -> Sequence[str]:
+        """Return the keys that verify inbound mail; none if they are not set."""
+
+    def events_keys(self, settings: Settings) -> Sequence[str]:
+        """Return the keys that verify delivery events; none if they are not set."""
 
     def make_sender(self, settings: Settings) -> MailSender | None:
         """Return the sender, or None if its key is not set."""
@@ -47,8 +55,9 @@ class MailProvider(Protocol):
     def looks_like_ours(self, headers: Headers) -> bool:
         """Return whether a request has this provider's signature, valid or not."""
 
-    def signed_at(self, headers: Headers) -> str:
-        """Return the time of the signature, in Unix seconds as text; empty without one."""
+    def signed_at(self, headers: Headers) -> str | None:
+        """Return the time of the signature, in Unix seconds as text. A request without it is refused. None if
+        the provider signs no time, as with a password: then no age is judged."""
 
     def can_verify(self, headers: Headers) -> bool:
         """Return, by the headers alone, whether a request can be the provider's. If not, its body is not

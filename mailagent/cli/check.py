@@ -56,10 +56,12 @@ def _missing_keys(settings: Settings) -> list[str]:
     mail_provider = mail_providers.find(settings.mail_provider)
     if settings.runs_workflows and mail_provider.make_sender(settings) is None:
         missing.append(f"{mail_provider.key_setting} is not set: no mail can be sent")
-    if settings.runs_web and not settings.inbound_keys:
-        missing.append(f"{_variable('inbound_keys')} is not set: anybody can post mail")
-    if settings.runs_web and not settings.events_keys:
-        missing.append(f"{_variable('events_keys')} is not set: deliveries are not followed")
+    if settings.runs_web and not mail_provider.inbound_keys(settings):
+        missing.append(f"{mail_provider.inbound_key_setting} is not set: anybody can post mail")
+    if settings.runs_web and not mail_provider.events_keys(settings):
+        missing.append(
+            f"{mail_provider.events_key_setting} is not set: deliveries are not followed"
+        )
     provider = gateways.find(settings.payment_gateway)
     if settings.runs_web and provider is not None and provider.make_webhook(settings) is None:
         missing.append(
@@ -67,11 +69,6 @@ def _missing_keys(settings: Settings) -> list[str]:
             f"{provider.title} are not followed"
         )
     return missing
-
-
-def _variable(field: str) -> str | None:
-    """Return the environment variable of a setting."""
-    return Settings.model_fields[field].alias
 
 
 def _webhook_hours(settings: Settings) -> list[str]:

@@ -7,7 +7,7 @@ from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from mailagent.adapters import gateways
+from mailagent.adapters import gateways, mail_providers
 from mailagent.adapters import setting_values as values
 from mailagent.domain.shop import Shop, person_of
 
@@ -116,12 +116,13 @@ def _find_production_problems(settings: Settings) -> list[str]:
 
 def _wanted_of_every_process(settings: Settings) -> dict[str, bool]:
     """Return the problems that may be found, each with whether its condition is fulfilled."""
+    provider = mail_providers.find(settings.mail_provider)
     return {
         f"SECRET_KEY: is not set; {values.HOW_TO_MAKE_ONE}": bool(settings.secret_keys),
-        "SENDGRID_EVENTS_PUBLIC_KEY: without it anybody can post delivery events, and it stays unknown "
-        "whether mail was delivered": bool(settings.events_keys),
-        "SENDGRID_INBOUND_PUBLIC_KEY: without it anybody can post mail": (
-            bool(settings.inbound_keys) or not settings.runs_web
+        f"{provider.events_key_setting}: without it anybody can post delivery events, and it stays unknown "
+        "whether mail was delivered": bool(provider.events_keys(settings)),
+        f"{provider.inbound_key_setting}: without it anybody can post mail": (
+            bool(provider.inbound_keys(settings)) or not settings.runs_web
         ),
         "STRIPE_WEBHOOK_SECRET: without it we learn nothing of refunds that fail later or are made in "
         "Stripe's dashboard, nor of chargebacks": (
@@ -159,13 +160,14 @@ def _wanted_of_shop(shop: Shop) -> dict[str, bool]:
 
 
 def _wanted_of_workers(settings: Settings) -> dict[str, bool]:
+    provider = mail_providers.find(settings.mail_provider)
     wanted = {
         "OPENAI_API_KEY: is not set": bool(settings.openai_api_key),
         "OPENAI_DAILY_BUDGET: is not set, so a flood of mail may cost any amount; set the most that a day may "
         "cost in USD, such as 25, with OPENAI_PRICES; or none for no limit": settings.budget
         is not None,
-        "SENDGRID_API_KEY: is not set; make a key with the permission Mail Send": bool(
-            settings.sendgrid_api_key
+        f"{provider.key_setting}: is not set; make a key that may send mail": (
+            provider.make_sender(settings) is not None
         ),
         "OPENAI_BASE_URL: points at this machine": not _is_loopback(settings.openai_base_url),
         "SENDGRID_BASE_URL: points at this machine": not _is_loopback(settings.sendgrid_base_url),

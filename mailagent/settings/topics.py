@@ -207,12 +207,12 @@ class MailProvider(Topic):
     sendgrid_base_url: types.Url = _setting(
         "SendGrid's API; `https://api.eu.sendgrid.com` for EU accounts", "https://api.sendgrid.com"
     )
-    inbound_keys: types.PublicKeys = _setting(
+    sendgrid_inbound_keys: types.PublicKeys = _setting(
         "verification key of Inbound Parse; to rotate keys, a comma-separated list",
         (),
         name="SENDGRID_INBOUND_PUBLIC_KEY",
     )
-    events_keys: types.PublicKeys = _setting(
+    sendgrid_events_keys: types.PublicKeys = _setting(
         "verification key of the Event Webhook, or a list",
         (),
         name="SENDGRID_EVENTS_PUBLIC_KEY",

@@ -39,8 +39,8 @@ def test_the_app_accepts_its_settings(tmp_path: Path) -> None:
     environment = Providers(tmp_path, 8000, REAL).environment()
     settings = load_settings(environment)
     assert settings.demo_url
-    assert settings.inbound_keys
-    assert settings.events_keys
+    assert settings.sendgrid_inbound_keys
+    assert settings.sendgrid_events_keys
     assert settings.database_url.startswith("sqlite:///")
     assert {setting.name for setting in SETTINGS} >= {"DATABASE_URL", "PUBLIC_URL"}
 

@@ -23,6 +23,16 @@ class SendGrid:
     name = "sendgrid"
     title = "SendGrid"
     key_setting = "SENDGRID_API_KEY"
+    inbound_key_setting = "SENDGRID_INBOUND_PUBLIC_KEY"
+    events_key_setting = "SENDGRID_EVENTS_PUBLIC_KEY"
+
+    def inbound_keys(self, settings: Settings) -> Sequence[str]:
+        """Return the keys of SENDGRID_INBOUND_PUBLIC_KEY."""
+        return settings.sendgrid_inbound_keys
+
+    def events_keys(self, settings: Settings) -> Sequence[str]:
+        """Return the keys of SENDGRID_EVENTS_PUBLIC_KEY."""
+        return settings.sendgrid_events_keys
 
     def make_sender(self, settings: Settings) -> MailSender | None:
         """Return the sender of SENDGRID_API_KEY."""

@@ -12,8 +12,8 @@ import sqlalchemy as sa
 from flask import request
 
 from mailagent import services
-from mailagent.domain.mail.redaction import mask_card_numbers
 from mailagent.domain.amount_field import parse_typed_amount
+from mailagent.domain.mail.redaction import mask_card_numbers
 from mailagent.domain.money import Money
 from mailagent.domain.operations.run_about import hash_customer
 from mailagent.domain.refunds.order import OrderStatus

@@ -51,9 +51,9 @@ class SignatureDoor:
                 raise self._refusal(headers, keys)
             if keys:
                 self._verified_with = tuple(keys)
-                timestamp = provider.signed_at(headers)
-                self._compare_clocks(timestamp)
-                self._refuse_by_age(timestamp)
+                if (timestamp := provider.signed_at(headers)) is not None:
+                    self._compare_clocks(timestamp)
+                    self._refuse_by_age(timestamp)
                 request.environ[VERIFIED] = True
             with whole(file) as body:
                 yield body
