@@ -30,11 +30,12 @@ def lines(path: Path) -> int:
 
 
 def texts() -> Iterator[Path]:
-    """Return what people read: code, templates and documentation."""
+    """Return what people read: code, templates, documentation and the words of its drawings."""
     yield from MODULES
     yield from (path for path in (ROOT / "templates").rglob("*") if path.is_file())
     # The glossary says what the refused words have become.
     yield from (path for path in (ROOT / "docs").rglob("*.md") if path.name != "glossary.md")
+    yield from (ROOT / "docs" / "pictures").glob("*.svg")
     yield ROOT / "README.md"
 
 
