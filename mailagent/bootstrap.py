@@ -86,7 +86,7 @@ def make_services(settings: Settings, *, works: bool) -> None:
         totp=_totp(settings) if settings.second_factor == "totp" else None,
         token_prices=settings.token_prices,
         daily_budget=settings.daily_budget,
-        pace=settings.pace,
+        rate_limit=settings.rate_limit,
         draft_replies=settings.draft_replies,
         knowledge=settings.knowledge or Knowledge(),
         check_model=_check_model(settings) if works else None,

@@ -71,7 +71,7 @@ class Services:
     totp: Totp | None = None  # None: logins to the console have no second factor
     token_prices: TokenPrices | None = None  # None: the console shows tokens only
     daily_budget: DailyBudget | None = None
-    pace: RateLimit = RateLimit()
+    rate_limit: RateLimit = RateLimit()
     spending: Spending = field(default_factory=Spending)
     webhook_hours: int = USUAL_HOURS
     draft_replies: DraftReplies = DraftReplies.NONE

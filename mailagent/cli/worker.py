@@ -25,18 +25,18 @@ from mailagent.telemetry import spans
 
 if TYPE_CHECKING:  # slow to import: pydantic, all workflows
     from mailagent.settings import Settings
-    from mailagent.workflows.launch import Engine
+    from mailagent.workflows.launch import EngineConfig
 
 DRAIN_SECONDS = 20
 RETRY_SECONDS = 2.0
 TRIES_PER_MESSAGE = 30
 
 
-def engine_of(settings: Settings) -> Engine:
+def engine_of(settings: Settings) -> EngineConfig:
     """Return the configuration of the workflow engine."""
-    from mailagent.workflows.launch import Engine
+    from mailagent.workflows.launch import EngineConfig
 
-    return Engine(
+    return EngineConfig(
         database_url=settings.database_url,
         worker_id=settings.worker_id,
         conversation_concurrency=settings.conversation_concurrency,

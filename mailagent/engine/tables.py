@@ -131,7 +131,7 @@ class SystemTables:
         executor = sa.func.coalesce(self._runs.c.executor_id, "")
         return self._enqueue_again(connection, sa.and_(executor.not_in(alive), may))
 
-    def give_back(self, connection: sa.Connection, worker_id: str) -> int:
+    def requeue_runs_of(self, connection: sa.Connection, worker_id: str) -> int:
         """Enqueue again what a worker has begun and will not end. Returns how many runs that were."""
         whose = self._runs.c.executor_id == worker_id
         return self._enqueue_again(connection, whose, skip_locked=False)

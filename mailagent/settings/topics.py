@@ -187,7 +187,7 @@ class OpenAI(Topic):
     )
 
     @property
-    def pace(self) -> RateLimit:
+    def rate_limit(self) -> RateLimit:
         return RateLimit(self.requests_per_minute or None, self.tokens_per_minute or None)
 
     @property

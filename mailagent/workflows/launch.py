@@ -17,7 +17,7 @@ import sqlalchemy as sa
 from dbos import DBOS, DBOSConfig, DBOSPortableJSONSerializer
 from dbos._enterprise import ConductorThread
 
-from mailagent import engine as workflow_client
+from mailagent import engine
 from mailagent.store.database import open_database
 from mailagent.store.errors import mark_outages
 from mailagent.telemetry import log_ids, spans
@@ -34,9 +34,9 @@ SQLITE_POLL_SECONDS = 0.2
 # How often a worker polls each queue; nearly all that an idle worker does. A customer waits for an answer; a
 # delivery run sends what could not be sent at once.
 QUEUE_POLL_SECONDS = {
-    workflow_client.CONVERSATIONS: 0.2,
-    workflow_client.REFUNDS: 0.5,
-    workflow_client.DELIVERIES: 1.0,
+    engine.CONVERSATIONS: 0.2,
+    engine.REFUNDS: 0.5,
+    engine.DELIVERIES: 1.0,
 }
 CLOSE_SECONDS = 3.0
 # Threads for the steps of async workflows, beside one for each conversation.
@@ -46,14 +46,14 @@ CONDUCTOR_URL = "wss://cloud.dbos.dev/conductor/v1alpha1"  # DBOS's own
 POOL_SECONDS = 3600.0
 
 _SCHEDULES = {
-    workflow_client.SWEEP: (maintenance.sweep, maintenance.EVERY_MINUTE),
-    workflow_client.HOUSEKEEPING: (maintenance.housekeeping, maintenance.EVERY_HOUR),
-    workflow_client.PREVIEWS: (maintenance.previews, maintenance.EVERY_MINUTE),
+    engine.SWEEP: (maintenance.sweep, maintenance.EVERY_MINUTE),
+    engine.HOUSEKEEPING: (maintenance.housekeeping, maintenance.EVERY_HOUR),
+    engine.PREVIEWS: (maintenance.previews, maintenance.EVERY_MINUTE),
 }
 
 
 @dataclass(frozen=True, slots=True)
-class Engine:
+class EngineConfig:
     """How the engine runs here. `worker_id` must be the same after a restart: a process recovers only the runs
     that it began under its own name."""
 
@@ -91,22 +91,22 @@ def _runs_here() -> frozenset[str] | None:
 _heartbeat = Heartbeat(_runs_here)
 
 
-def launch(engine: Engine) -> None:
+def launch(config: EngineConfig) -> None:
     """Start running workflows. The schema must be migrated already."""
-    sqlite = sa.make_url(engine.database_url).drivername == "sqlite"
-    system = None if sqlite else _open_system(engine.database_url)
-    worker_id = engine.worker_id or claim_worker_id(engine.database_url)
+    sqlite = sa.make_url(config.database_url).drivername == "sqlite"
+    system = None if sqlite else _open_system(config.database_url)
+    worker_id = config.worker_id or claim_worker_id(config.database_url)
     log_ids.describe_process(worker_id=worker_id)
     mark_outages()
     at_work.open()
     # Before the first run: other workers take over the runs of a worker without a lease.
-    _heartbeat.start(worker_id, engine.beat_file)
-    dbos = DBOS(config=_config(engine, worker_id, system))
+    _heartbeat.start(worker_id, config.beat_file)
+    dbos = DBOS(config=_config(config, worker_id, system))
     _launched.append(_Launched(dbos, system))
     DBOS.launch()
-    if engine.conductor_key:
-        dbos.conductor_websocket = _connect_console(dbos, engine, engine.conductor_key)
-    _register_queues(engine.conversation_concurrency)
+    if config.conductor_key:
+        dbos.conductor_websocket = _connect_console(dbos, config, config.conductor_key)
+    _register_queues(config.conversation_concurrency)
     _apply_schedules()
 
 
@@ -114,11 +114,11 @@ def _open_system(url: str) -> sa.Engine:
     return open_database(url, name="dbos_transact", pool_seconds=POOL_SECONDS).engine
 
 
-def _config(engine: Engine, worker_id: str, system: sa.Engine | None) -> DBOSConfig:
+def _config(config: EngineConfig, worker_id: str, system: sa.Engine | None) -> DBOSConfig:
     return DBOSConfig(
-        name=workflow_client.APPLICATION_NAME,
-        system_database_url=engine.database_url,
-        application_version=workflow_client.APPLICATION_VERSION,
+        name=engine.APPLICATION_NAME,
+        system_database_url=config.database_url,
+        application_version=engine.APPLICATION_VERSION,
         executor_id=worker_id,
         serializer=DBOSPortableJSONSerializer(),
         run_migrations=False,
@@ -129,13 +129,13 @@ def _config(engine: Engine, worker_id: str, system: sa.Engine | None) -> DBOSCon
         log_level="WARNING",
         enable_patching=True,
         # Without a bound, each step of a refund takes a new thread, and DBOS never ends it.
-        max_executor_threads=engine.conversation_concurrency + STEP_THREADS,
+        max_executor_threads=config.conversation_concurrency + STEP_THREADS,
         enable_otlp=spans.is_on(),
         otel_attribute_format="semconv",
     )
 
 
-def _connect_console(dbos: DBOS, engine: Engine, key: str) -> ConductorThread:
+def _connect_console(dbos: DBOS, config: EngineConfig, key: str) -> ConductorThread:
     """Connect to the DBOS console under this worker's name; `DBOS.destroy()` ends the connection.
 
     `DBOS.launch()`, given the key, would replace the name by a random one at each start.
@@ -144,11 +144,11 @@ def _connect_console(dbos: DBOS, engine: Engine, key: str) -> ConductorThread:
 
     connection = ConductorWebsocket(
         dbos,
-        app_name=workflow_client.APPLICATION_NAME,
-        conductor_url=engine.conductor_url or CONDUCTOR_URL,
+        app_name=engine.APPLICATION_NAME,
+        conductor_url=config.conductor_url or CONDUCTOR_URL,
         conductor_key=key,
         executor_metadata={"worker_id": DBOS.executor_id},
-        metadata_only_mode=engine.conductor_metadata_only,
+        metadata_only_mode=config.conductor_metadata_only,
         alert_handler=None,
     )
     connection.start()
@@ -168,13 +168,13 @@ def _register_queues(conversation_concurrency: int) -> None:
     # One run per customer on all workers together. DBOS takes partitions in random order when there are more
     # than it has room for, so that a flood of one customer holds up no other.
     DBOS.register_queue(
-        workflow_client.CONVERSATIONS,
+        engine.CONVERSATIONS,
         partition_concurrency=1,
         worker_concurrency=conversation_concurrency,
-        polling_interval_sec=QUEUE_POLL_SECONDS[workflow_client.CONVERSATIONS],
+        polling_interval_sec=QUEUE_POLL_SECONDS[engine.CONVERSATIONS],
     )
     # Unbounded: these runs wait for people and for retries, and a waiting run keeps its slot.
-    for name in (workflow_client.REFUNDS, workflow_client.DELIVERIES):
+    for name in (engine.REFUNDS, engine.DELIVERIES):
         DBOS.register_queue(name, polling_interval_sec=QUEUE_POLL_SECONDS[name])
 
 
@@ -197,7 +197,7 @@ def stop(drain_seconds: float = 0, hurry: Callable[[], bool] = lambda: False) ->
     closing.start()
     # DBOS waits for each of its threads. A process that ends has no time for one that hangs.
     closing.join(CLOSE_SECONDS if drain_seconds else None)
-    _heartbeat.stop()  # after DBOS's last poll, which could take a run that was just given back
+    _heartbeat.stop()  # after DBOS's last poll, which could take a run that was just enqueued again
     return done
 
 

@@ -98,7 +98,7 @@ class Heartbeat:
             if connection.dialect.name == "postgresql":
                 connection.execute(sa.text(f"SET LOCAL lock_timeout = '{LEAVE_SECONDS:g}s'"))
             workers.sign_out(connection, self._worker_id)
-            live.workflow_client.tables.give_back(connection, self._worker_id)
+            live.workflow_client.tables.requeue_runs_of(connection, self._worker_id)
 
     def _touch(self) -> None:
         if self._beat_file is None:

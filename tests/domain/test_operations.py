@@ -162,15 +162,15 @@ def test_people_are_told_since_when_and_what_comes_next() -> None:
     )
 
 
-# --- pace -----------------------------------------------------------------------------------------
+# --- rate limit -----------------------------------------------------------------------------------
 
 
-def starts(pace: RateLimit, calls: list[tuple[int, int]]) -> list[tuple[int, int]]:
+def starts(limit: RateLimit, calls: list[tuple[int, int]]) -> list[tuple[int, int]]:
     """Return when calls start that are made in this order, each at a time and of so many tokens."""
     requests_until = tokens_until = 0
     begun = []
     for at, tokens in calls:
-        step = pace.step(tokens)
+        step = limit.step(tokens)
         start = max(at, requests_until - step.requests_ahead, tokens_until - step.tokens_ahead)
         requests_until = max(requests_until, start) + step.requests
         tokens_until = max(tokens_until, start) + step.tokens
@@ -202,9 +202,9 @@ def test_no_minute_has_more_tokens_than_the_limit(tokens: int) -> None:
 
 
 def test_both_limits_hold_at_once() -> None:
-    pace = RateLimit(requests=30, tokens=60_000)
+    limit = RateLimit(requests=30, tokens=60_000)
     calls = [(at * 900_000, 100 if at % 3 else 9_000) for at in range(200)]
-    requests, tokens = most_in_a_minute(starts(pace, calls))
+    requests, tokens = most_in_a_minute(starts(limit, calls))
     assert requests <= 30
     assert tokens <= 60_000
 
@@ -222,7 +222,7 @@ def test_calls_with_room_between_them_do_not_wait() -> None:
 
 
 @pytest.mark.parametrize(
-    ("pace", "mails"),
+    ("limit", "mails"),
     [
         (RateLimit(), None),
         (RateLimit(requests=1), 1),
@@ -233,10 +233,10 @@ def test_calls_with_room_between_them_do_not_wait() -> None:
     ids=["none", "one", "requests", "tokens", "both"],
 )
 def test_as_many_mails_are_brought_back_as_the_limits_bear(
-    pace: RateLimit, mails: int | None
+    limit: RateLimit, mails: int | None
 ) -> None:
-    assert pace.mails_a_minute == mails
-    assert pace.is_limited == (mails is not None)
+    assert limit.mails_a_minute == mails
+    assert limit.is_limited == (mails is not None)
 
 
 # --- cost -----------------------------------------------------------------------------------------

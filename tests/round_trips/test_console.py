@@ -162,7 +162,7 @@ def held_up(scene: Scene, by: str) -> Iterator[None]:
         case "budget":
             services.bind(replace(live, daily_budget=DailyBudget(Decimal(0))))
         case "limits":
-            services.bind(replace(live, pace=RateLimit(requests=1)))
+            services.bind(replace(live, rate_limit=RateLimit(requests=1)))
         case _:
             scene.openai.goes_away()
     if by == "limits":

@@ -167,12 +167,12 @@ def test_facts_alone_need_no_reader(busy_shop: Harness) -> None:
 def test_it_is_not_asked_beyond_the_limits_or_while_the_model_is_away(shop: Harness) -> None:
     batch, composition = batch_of(shop), parse(Say(WORDS).text)
     reader = read_by(shop, *[states("nothing")] * 5)
-    services.bind(replace(services.current(), pace=RateLimit(requests=1)))
+    services.bind(replace(services.current(), rate_limit=RateLimit(requests=1)))
     for _ in range(5):
         second_reader.find_checked_words(batch, composition)
     asked = len(reader.asked)
     assert asked < 5
-    services.bind(replace(services.current(), pace=RateLimit()))
+    services.bind(replace(services.current(), rate_limit=RateLimit()))
     with shop.live.database.transaction() as connection:
         for _ in range(10):
             failure = Failure("away")

@@ -105,7 +105,7 @@ def test_another_chance_opens_the_way_for_all(database: Database) -> None:
     assert fail(database).until_at is not None
 
 
-# --- pace -----------------------------------------------------------------------------------------
+# --- rate limit -----------------------------------------------------------------------------------
 
 
 def book(

@@ -25,7 +25,7 @@ CUSTOMERS = [f"customer{number}@example.com" for number in range(5)]
 @pytest.fixture
 def limited_shop(shop: Harness) -> Harness:
     """A shop whose model's limits bear three mails a minute; its workflows do not run."""
-    shop.live = replace(shop.live, pace=RateLimit(requests=9))
+    shop.live = replace(shop.live, rate_limit=RateLimit(requests=9))
     services.bind(shop.live)
     return shop
 

@@ -43,8 +43,8 @@ def slow_shop(shop: Harness, clock: Clock) -> Harness:
     return limited(shop, clock, RateLimit(requests=61))
 
 
-def limited(shop: Harness, clock: Clock, pace: RateLimit) -> Harness:
-    shop.live = replace(shop.live, pace=pace, now=clock.now)
+def limited(shop: Harness, clock: Clock, limit: RateLimit) -> Harness:
+    shop.live = replace(shop.live, rate_limit=limit, now=clock.now)
     services.bind(shop.live)
     return shop
 

@@ -201,7 +201,7 @@ def test_mail_beyond_the_budget_of_noon_is_nobodys_until_midnight(
 
 
 def test_what_no_minute_has_room_for_goes_to_people_at_once(shop: Harness) -> None:
-    services.bind(replace(shop.live, pace=RateLimit(tokens=9_000)))
+    services.bind(replace(shop.live, rate_limit=RateLimit(tokens=9_000)))
     with running(shop):
         shop.write("Hello?")
         (case,) = shop.wait_for_mails(TESS)

@@ -48,7 +48,7 @@ def play(shop: Harness) -> None:
 
 
 POINTS = (
-    "ask_model after", "write_reply after", "send_mail claimed", "send_mail handed over",
+    "ask_model after", "write_reply after", "send_mail claimed", "send_mail submitted",
     "pay_refund intended", "pay_refund asked", "tell_customer after",
 )  # fmt: skip
 

@@ -73,7 +73,7 @@ def test_a_run_is_left_as_dbos_itself_leaves_one_that_it_recovers(shop: Harness)
     theirs = columns_of(shop, run_id)
     vanish(shop, run_id, "gone")
     with shop.live.database.transaction() as connection:
-        assert shop.live.workflow_client.tables.give_back(connection, "gone") == 1
+        assert shop.live.workflow_client.tables.requeue_runs_of(connection, "gone") == 1
     assert columns_of(shop, run_id) == theirs
 
 

@@ -108,7 +108,7 @@ def die() -> None:
     raise Died
 
 
-@pytest.mark.parametrize("point", ["before", "claimed", "handed over", "after"])
+@pytest.mark.parametrize("point", ["before", "claimed", "submitted", "after"])
 @pytest.mark.parametrize("time", [1, 2])
 def test_whenever_a_process_dies_a_receipt_goes_out_twice_at_most(
     shop: Harness, clock: Clock, receipt: str, point: str, time: int
@@ -170,7 +170,7 @@ def test_a_mail_that_sendgrid_does_not_have_is_sent(with_activity: Harness, cloc
     see_out(notice, clock)
     row = row_of(with_activity, notice)
     assert (row.status, row.attempts) == ("sent", 2)
-    assert "a mail handed over later, and no trace of this one" in row.sent_again_why
+    assert "a mail submitted later, and no trace of this one" in row.sent_again_why
     assert len(with_activity.mails_to(GRACE)) == 1
 
 

@@ -48,7 +48,9 @@ def test_workers_run_under_that_version_and_leave_runs_of_others_alone(shop: Har
     with running(shop):
         assert DBOS.application_version == APPLICATION_VERSION
         with shop.live.database.transaction() as connection:
-            shop.live.workflow_client.tables.give_back(connection, WORKER)  # as if it had vanished
+            shop.live.workflow_client.tables.requeue_runs_of(
+                connection, WORKER
+            )  # as if it had vanished
         shop.write(QUESTION)
         shop.wait_for_mails(ADA)  # which a worker has taken from its queue since
         assert tables.outcome(old.run_id)[0] == "ENQUEUED"

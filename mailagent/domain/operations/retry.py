@@ -47,9 +47,11 @@ def judge_refusal(
 ) -> Verdict:
     """Decide about a refused mail. The blame alone is not enough: an unstable provider answers 400 to
     everything.
-        `refused_for`: the time since its first refusal after another mail was accepted. `refused_beside`: how
-        often it was refused after another mail was accepted in between. `recipients`: how many addresses, with
-        its own, were refused since the provider last accepted a mail."""
+
+    `refused_for`: the time since its first refusal after another mail was accepted. `refused_beside`: how
+    often it was refused after another mail was accepted in between. `recipients`: how many addresses, with
+    its own, were refused since the mail provider last accepted a mail.
+    """
     if blame is Blame.MAIL:
         return Verdict.FAILED
     enough = REFUSALS_OF_ONE_MAIL if recipients == 1 else REFUSALS_AMONG_OTHERS
@@ -86,8 +88,8 @@ MAY_GO_TWICE: Mapping[Purpose, bool] = {
     Purpose.LOGIN: False,
 }
 
-SAW_LATER_MAIL = "the mail provider told of a mail handed over later, and not of this one"
-HAS_NO_TRACE = "the mail provider's records have a mail handed over later, and no trace of this one"
+SAW_LATER_MAIL = "the mail provider told of a mail submitted later, and not of this one"
+HAS_NO_TRACE = "the mail provider's records have a mail submitted later, and no trace of this one"
 NOBODY_KNOWS = "nobody knows whether it went out, and twice is better than never"
 
 
@@ -202,12 +204,12 @@ def is_trace_wanted(mail: MailState, now: datetime, outcome_seconds: int) -> boo
 
 
 def _silent_for(mail: MailState, now: datetime) -> timedelta:
-    handed_over_at = mail.sending_at or mail.created_at
-    if now - handed_over_at >= MAIL_IS_STALE_AFTER:
-        return now - handed_over_at
+    submitted_at = mail.sending_at or mail.created_at
+    if now - submitted_at >= MAIL_IS_STALE_AFTER:
+        return now - submitted_at
     if mail.away:
         return timedelta(0)
-    return now - max(handed_over_at, mail.back_at or handed_over_at)
+    return now - max(submitted_at, mail.back_at or submitted_at)
 
 
 class LastRun(StrEnum):

@@ -60,6 +60,6 @@ def show_model() -> Response:
         ],
         budget=budget and format_usd(budget.usd),
         alarm_percent=budget and budget.alarm_percent,
-        pace=live.pace,
+        rate_limit=live.rate_limit,
         has_prices=live.token_prices is not None,
     )

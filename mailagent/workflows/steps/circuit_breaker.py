@@ -35,8 +35,8 @@ def find_permit(connection: sa.Connection, provider: Provider) -> Permit | None:
     return None
 
 
-def give_back(connection: sa.Connection, permit: Permit) -> None:
-    """Give back a permit that was not used."""
+def free_permit(connection: sa.Connection, permit: Permit) -> None:
+    """Free a permit that was not used, so that another call may probe."""
     if permit.probing:
         circuit_breakers.free_probe(connection, permit.provider, services.current().now())
 

@@ -70,7 +70,7 @@ STORIES = (
         steps(
             "take_batch claim_refund tell_customer send_mail"
         ),
-        frozenset({REPLAY}), frozenset({"send_mail:claimed", "send_mail:handed over"}),
+        frozenset({REPLAY}), frozenset({"send_mail:claimed", "send_mail:submitted"}),
         refunds=("paid",), prepare=_pays_for_the_kettle,
     ),
 )  # fmt: skip

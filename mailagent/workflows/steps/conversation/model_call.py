@@ -25,7 +25,7 @@ from mailagent.domain.text import NeedsOperatorError
 from mailagent.store import ids
 from mailagent.store.operations import circuit_breakers, model_calls
 from mailagent.telemetry import spans
-from mailagent.workflows.steps.circuit_breaker import Permit, find_permit, give_back, note_outcome
+from mailagent.workflows.steps.circuit_breaker import Permit, find_permit, free_permit, note_outcome
 from mailagent.workflows.steps.conversation.batch import Batch, reader_of
 from mailagent.workflows.steps.conversation.context import Case, read_case
 from mailagent.workflows.steps.conversation.rate_limit import (
@@ -171,7 +171,7 @@ def _prepare(asking: _Asking) -> _Next | None:
     instead = _take_turn(asking)
     if instead is not None and asking.permit.probing:
         with services.current().database.transaction() as connection:
-            give_back(connection, asking.permit)
+            free_permit(connection, asking.permit)
     return instead
 
 

@@ -45,14 +45,14 @@ def take_turn(
     `at_ms` is the turn that was reserved before a wait, 0 for none.
     """
     live = services.current()
-    if not live.pace.is_limited:
+    if not live.rate_limit.is_limited:
         return Turn()
     now = live.now()
     if at_ms:
         ahead = (_EPOCH + at_ms * _MILLISECOND - now).total_seconds()
         if -TURN_SECONDS <= ahead <= LONGEST_WAIT_SECONDS:
             return Turn(ahead if ahead > CLOSE_ENOUGH_SECONDS else 0.0, at_ms)
-    step = live.pace.step(_tokens_of(instructions, items) if live.pace.tokens else 0)
+    step = live.rate_limit.step(_tokens_of(instructions, items) if live.rate_limit.tokens else 0)
     with live.database.transaction() as connection:
         starts_at = rate_limits.book(connection, OPENAI, step, now, longest_seconds)
     if starts_at is None:
@@ -64,7 +64,7 @@ def take_turn(
 
 def is_above_the_limit(instructions: str, items: Sequence[Mapping[str, Any]]) -> bool:
     """Return whether a call takes more tokens than the limit of a whole minute."""
-    limit = services.current().pace.tokens
+    limit = services.current().rate_limit.tokens
     return limit is not None and _tokens_of(instructions, items) > limit
 
 
@@ -72,9 +72,9 @@ def note_wish(connection: sa.Connection, outcome: Mapping[str, Any]) -> None:
     """Hold all workers' calls for the pause that a provider asks for when its limits are used up. Longer pauses
     are the circuit breaker's."""
     live, wish = services.current(), outcome.get("after_seconds")
-    if outcome.get("limited") and wish and live.pace.is_limited:
+    if outcome.get("limited") and wish and live.rate_limit.is_limited:
         seconds = min(wish, LONGEST_WAIT_AT_WORK_SECONDS)
-        rate_limits.hold(connection, OPENAI, live.pace.step(0), live.now(), seconds)
+        rate_limits.hold(connection, OPENAI, live.rate_limit.step(0), live.now(), seconds)
 
 
 def _tokens_of(instructions: str, items: Sequence[Mapping[str, Any]]) -> int:

@@ -43,7 +43,7 @@ from mailagent.store.database import Row
 from mailagent.store.mail import delivery_events, outbound, suppressions
 from mailagent.store.operations import circuit_breakers
 from mailagent.telemetry import spans
-from mailagent.workflows.steps.circuit_breaker import Permit, find_permit, give_back, note_outcome
+from mailagent.workflows.steps.circuit_breaker import Permit, find_permit, free_permit, note_outcome
 from mailagent.workflows.steps.delivery.undeliverable import act_on_lost
 from mailagent.workflows.steps.maintenance.incidents import open_incident
 from mailagent.workflows.steps.recording import async_step, declare_marks, mark, step
@@ -64,7 +64,7 @@ def _send_mail(outbound_id: str) -> str:
     mark("send_mail", "claimed")
     with spans.call(live.providers.mail.name, "send"):
         outcome = live.sender.send(mail)
-    mark("send_mail", "handed over")
+    mark("send_mail", "submitted")
     with live.database.transaction() as connection:
         status = _record(connection, mail, permit, outcome)
         state = _leave_to_delivery(connection, outbound_id, status)
@@ -87,7 +87,7 @@ def _claim(outbound_id: str) -> tuple[OutboundMail, Permit] | str:
         why_not = suppressions.why_suppressed(connection, mail.to_address) if mail else None
         if mail is not None and why_not is None:
             return mail, permit
-        give_back(connection, permit)
+        free_permit(connection, permit)
         if mail is None:
             return _leave_as_it_is(connection, outbound_id)
         why = f"nothing is sent to {mail.to_address} any more ({why_not})"
@@ -168,7 +168,7 @@ def _record_refusal(
         open_incident(connection, IncidentKind.MAIL_PROVIDER, why)
         seconds = _seconds_to_look_again(connection, mail.outbound_id)
         return _retry(connection, mail, why, seconds, put_off_at=now)
-    give_back(connection, permit)  # a refusal of one mail says nothing about the provider
+    free_permit(connection, permit)  # a refusal of one mail says nothing about the provider
     if verdict is Verdict.FAILED:
         return _fail(connection, mail, why, services.current().providers.mail.name, "mail refused")
     return _retry(connection, mail, why, backoff_seconds(mail.attempts))
@@ -322,7 +322,7 @@ def _suppress(connection: sa.Connection, outbound_id: str, to_address: str) -> N
         suppressions.suppress(connection, to_address, why, live.now())
 
 
-declare_marks("send_mail", "claimed", "handed over")
+declare_marks("send_mail", "claimed", "submitted")
 
 send_mail = step(_send_mail)
 send_mail_async = async_step(_send_mail)

@@ -124,7 +124,9 @@ def _most_to_bring_back() -> tuple[int, bool]:
     with live.database.snapshot() as connection:
         state = standing(circuit_breakers.find(connection, OPENAI), live.now())
     if state is Standing.CLOSED:
-        return min(BROUGHT_BACK_AT_ONCE, live.pace.mails_a_minute or BROUGHT_BACK_AT_ONCE), True
+        return min(
+            BROUGHT_BACK_AT_ONCE, live.rate_limit.mails_a_minute or BROUGHT_BACK_AT_ONCE
+        ), True
     return (1, False) if state is Standing.PROBE else (0, True)
 
 
