@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from mailagent import services
-from mailagent.workflows.steps.conversation.batch import Batch, reader_of
+from mailagent.workflows.steps.conversation.batch import Batch, batch_reader
 from mailagent.workflows.tools.tool import Run
 
 
 def use(tool: Run, batch: Batch, arguments: Mapping[str, Any]) -> dict[str, Any]:
     """Return what a tool answers; the facts in it are their ids."""
     with services.current().database.transaction() as connection:
-        return tool(reader_of(connection, batch), arguments)
+        return tool(batch_reader(connection, batch), arguments)

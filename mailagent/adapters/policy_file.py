@@ -209,7 +209,7 @@ def _to_domain(file: PolicyFile, source: str) -> Policy:
         "always_ask": domain.Named(**dict(file.always_ask)),
         "caps": _caps(file.caps),
         "goodwill": domain.Goodwill(**dict(file.goodwill)) if file.goodwill else None,
-        "draft": domain.Draft(**dict(file.draft)),
+        "draft": domain.Draft(file.draft.refunds_above, frozenset(file.draft.unasked_reasons)),
     }
     return Policy(**values)
 
@@ -229,7 +229,7 @@ def _contradictions(policy: Policy) -> Iterator[str]:
                 f"four_eyes_above.{currency}: is below the limit for refunds without a manager;"
                 " write at least that"
             )
-    for currency, most in policy.draft.refunds_above.items():
+    for currency, most in policy.draft.unasked_up_to.items():
         if most > policy.limits.get(currency, 0):
             yield (
                 f"draft.refunds_above.{currency}: is above the limit for refunds without a manager;"

@@ -38,7 +38,7 @@ class MailContent:
 
     purpose: Purpose
     template: str
-    facts: Mapping[str, Any]
+    values: Mapping[str, Any]
     dedup_key: str
     to_address: str = ""
     conversation_id: str | None = None
@@ -68,11 +68,11 @@ def write_to_customer(
     written = mail.subject if mail else conversation.subject
     door = Door.CONFIRM if confirm else Door.CASE
     token = conversation.confirm_token if confirm else conversation.reply_token
-    text = content.facts.get("text")
+    text = content.values.get("text")
     addressed = replace(
         content,
         # If the customer wrote none, the template has one in their language.
-        facts={**content.facts, "subject": headers.subject if written and proven else None},
+        values={**content.values, "subject": headers.subject if written and proven else None},
         to_address=conversation.customer_email,
         conversation_id=conversation.conversation_id,
         headers=headers,
@@ -86,7 +86,7 @@ def write_to_customer(
 def render(content: MailContent) -> RenderedMail:
     live = services.current()
     locale = live.shop.locale_for(content.language)
-    return live.templates.render(content.template, content.facts, locale)
+    return live.templates.render(content.template, content.values, locale)
 
 
 def queue_mail(

@@ -48,13 +48,13 @@ class Fact:
 
 @dataclass(frozen=True)
 class Reader:
-    """Reads the facts of one customer within one transaction, each row once. `verified`: the mails that are
+    """Reads the facts of one customer within one transaction, each row once. `proven`: the mails that are
     answered are proven to be theirs; without that no fact about an order can be read."""
 
     connection: sa.Connection
     conversation: Conversation
     mail_ids: Sequence[str]
-    verified: bool
+    proven: bool
     _known: dict[str, tuple[Order, int] | None] = field(default_factory=dict)
 
     @property
@@ -68,7 +68,7 @@ class Reader:
             return _OF_SHOP[kind](self)
         if kind == "knowledge":
             return _quote(subject)
-        if not self.verified or not subject:
+        if not self.proven or not subject:
             return None
         if kind == "no_order":
             return self._no_order(subject)
@@ -150,7 +150,7 @@ class Reader:
             "paid_at": refund.paid_at,
             "part_paid": refund.part_paid,
             "returned": refund.returned,
-            "decided_by": approval.expires_at if approval else None,
+            "decided_by": approval.expires_at if approval else None,  # a date; templates read it
         }
 
     def declined(self, order: Order) -> Values | None:
@@ -180,7 +180,7 @@ class Reader:
 
     def my_orders(self) -> Fact | None:
         """Return the newest orders of the customer."""
-        if not self.verified:
+        if not self.proven:
             return None
         address = self.conversation.customer_email
         found, total = orders.list_of_customer(self.connection, address, ORDERS_LISTED)
@@ -195,7 +195,7 @@ class Reader:
         return Fact("my_orders", {"orders": listed, "more": total - len(found)})
 
     def not_verified(self) -> Fact | None:
-        return None if self.verified else Fact("not_verified", {})
+        return None if self.proven else Fact("not_verified", {})
 
     def support_address(self) -> Fact:
         return Fact("support_address", {"address": services.current().shop.support_address})
@@ -218,7 +218,7 @@ class Reader:
 
     def customer_name(self) -> str | None:
         """Return the customer's name, for the greeting; None if no order has one that can be greeted."""
-        if not self.verified:
+        if not self.proven:
             return None
         address = self.conversation.customer_email
         names = orders.list_customer_names(self.connection, address, ORDERS_LISTED)
@@ -226,7 +226,7 @@ class Reader:
 
     def names(self) -> set[str]:
         """Return the order numbers and item names that words may repeat."""
-        if not self.verified:
+        if not self.proven:
             return set()
         return orders.list_names(self.connection, self.conversation.customer_email, ORDERS_LISTED)
 

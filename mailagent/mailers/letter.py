@@ -36,8 +36,8 @@ def reader_of(
     connection: sa.Connection, conversation: Conversation, mails: Sequence[InboundMail]
 ) -> Reader:
     """Return the reader of what a mail that answers these mails may say."""
-    verified = bool(mails) and all(mail.identity.proven for mail in mails)
-    return Reader(connection, conversation, [mail.mail_id for mail in mails], verified)
+    proven = bool(mails) and all(mail.identity.proven for mail in mails)
+    return Reader(connection, conversation, [mail.mail_id for mail in mails], proven)
 
 
 def letter_by_person(reader: Reader, text: str) -> Letter:
@@ -50,7 +50,7 @@ def find_harmless_words(
     reader: Reader, mails: Sequence[InboundMail], composition: Composition
 ) -> list[str]:
     """Return the words in which the lists find nothing; none to a sender who is not proven."""
-    if not reader.verified:
+    if not reader.proven:
         return []
     known = reader.names() | {name for mail in mails for name in mail.from_name.split()}
     check = (composition.language, known, reader.conversation.language)
@@ -65,7 +65,7 @@ def write_letter(reader: Reader, composition: Composition) -> Letter:
     live = services.current()
     locale = live.shop.locale_for(composition.language)
     phrases = live.templates.phrases(locale)
-    pieces: list[tuple[bool, str]] = []  # of phrases, True: those in a row are one paragraph
+    pieces: list[tuple[bool, str]] = []  # True for a phrase: phrases in a row are one paragraph
     facts: list[Fact] = []
     problems: list[str] = []
     for part in composition.parts:
@@ -79,9 +79,9 @@ def write_letter(reader: Reader, composition: Composition) -> Letter:
                 )
             case PhraseName(phrase=phrase_id) if phrase_id not in phrases:
                 problems.append(f'"{phrase_id[:80]}" is no phrase of the list')
-            case PhraseName(phrase=phrase_id) if reader.verified:
+            case PhraseName(phrase=phrase_id) if reader.proven:
                 pieces.append((True, phrases[phrase_id]))
-            case Words(words=words) if reader.verified:
+            case Words(words=words) if reader.proven:
                 pieces.append((False, words.strip()))
     not_verified = reader.not_verified()
     if not pieces and not_verified is not None:

@@ -53,7 +53,7 @@ def write_reply(
 def _record_of(
     connection: sa.Connection, conversation: Conversation, order_ids: Sequence[str]
 ) -> str | None:
-    return _record(Reader(connection, conversation, (), verified=True), order_ids)
+    return _record(Reader(connection, conversation, (), proven=True), order_ids)
 
 
 def _record(reader: Reader, order_ids: Sequence[str], language: str | None = None) -> str | None:
@@ -95,9 +95,9 @@ def _goodwill_of(connection: sa.Connection, mails: Sequence[InboundMail]) -> Goo
 def write_refund_outcome(connection: sa.Connection, refund: Refund, template: str) -> str:
     """Tell the customer the outcome of a refund, in the thread of the request."""
     purpose = Purpose.RECEIPT if template == "receipt" else Purpose.REFUND_OUTCOME
-    facts = _outcome_facts(connection, refund)
+    values = _outcome_values(connection, refund)
     key = f"outcome:{refund.refund_id}"
-    return _write_about(connection, refund, purpose, template, facts, key)
+    return _write_about(connection, refund, purpose, template, values, key)
 
 
 def write_receipt(connection: sa.Connection, refund: Refund, others: Sequence[Refund]) -> str:
@@ -110,7 +110,7 @@ def write_receipt(connection: sa.Connection, refund: Refund, others: Sequence[Re
         refund,
         Purpose.RECEIPT,
         "receipts",
-        {"refunds": [_outcome_facts(connection, each) for each in told]},
+        {"refunds": [_outcome_values(connection, each) for each in told]},
         f"outcome:{refund.refund_id}",
         [each.order_id for each in told],
     )
@@ -123,7 +123,7 @@ def _write_about(
     refund: Refund,
     purpose: Purpose,
     template: str,
-    facts: dict[str, Any],
+    values: dict[str, Any],
     dedup_key: str,
     order_ids: Sequence[str] = (),
 ) -> str:
@@ -131,13 +131,13 @@ def _write_about(
     conversation = conversations.load(connection, refund.conversation_id)
     record = _record_of(connection, conversation, order_ids or [refund.order_id])
     content = MailContent(
-        purpose, template, facts | {"record": record}, dedup_key, refund_id=refund.refund_id
+        purpose, template, values | {"record": record}, dedup_key, refund_id=refund.refund_id
     )
     mail = inbound.find(connection, refund.mail_id)
     return write_to_customer(connection, content, conversation, mail)
 
 
-def _outcome_facts(connection: sa.Connection, refund: Refund) -> dict[str, Any]:
+def _outcome_values(connection: sa.Connection, refund: Refund) -> dict[str, Any]:
     order = orders.load(connection, refund.order_id)
     return {
         "order_id": refund.order_id,
@@ -162,7 +162,7 @@ def write_refund_returned(connection: sa.Connection, refund: Refund) -> str:
     untrue = refunds.list_told_before_return(connection, refund.refund_id)
     if refund.returned is None or not untrue:
         raise ValueError(f"nothing that was told of refund {refund.refund_id} came back")
-    facts = {
+    values = {
         "order_id": refund.order_id,
         "amount": refund.amount,
         "returned": Money(sum(row.amount_minor for row in untrue), refund.amount.currency),
@@ -170,7 +170,7 @@ def write_refund_returned(connection: sa.Connection, refund: Refund) -> str:
     }
     # With the amount: of two payments the second may come back later.
     key = f"returned:{refund.refund_id}:{refund.returned.minor}"
-    return _write_about(connection, refund, Purpose.REFUND_OUTCOME, "refund_returned", facts, key)
+    return _write_about(connection, refund, Purpose.REFUND_OUTCOME, "refund_returned", values, key)
 
 
 def _payments(connection: sa.Connection, refund: Refund, order: Order) -> list[dict[str, Any]]:

@@ -93,11 +93,11 @@ def _write_request(
     request = approval_routing.record_request(connection, refund, routing, manager)
     routing = routing.with_request(request)
     key = f"{_KEYS[routing.question]}:{routing.approval.approval_id}:{manager}"
-    facts = _facts(reviews.load(connection, refund), routing, request, reminder)
+    values = _values(reviews.load(connection, refund), routing, request, reminder)
     content = MailContent(
         Purpose.APPROVAL_REQUEST,
         "approval_request",
-        facts | {"reply_decides": True},
+        values | {"reply_decides": True},
         to_address=manager,
         dedup_key=f"reminder:{reminder}:{key}" if reminder else key,
         refund_id=refund.refund_id,
@@ -106,7 +106,7 @@ def _write_request(
     rendered = render(content)
     if holds_word(rendered.text):
         # If a reply quotes this line, it could be taken for a decision: let no reply decide.
-        content = replace(content, facts=facts | {"reply_decides": False})
+        content = replace(content, values=values | {"reply_decides": False})
         rendered = render(content)
     return queue_mail(connection, content, rendered), routing
 
@@ -117,7 +117,7 @@ def reply_address(request: ApprovalRequest) -> str:
     return token_address(Door.APPROVAL, request.reply_token, reply_domain)
 
 
-def _facts(
+def _values(
     review: reviews.Review, routing: Routing, request: ApprovalRequest, reminder: int
 ) -> dict[str, Any]:
     refund, order, first = review.refund, review.order, routing.first

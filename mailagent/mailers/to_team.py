@@ -34,7 +34,7 @@ def write_to_team(
     live = services.current()
     latest = inbound.list_latest(connection, conversation.conversation_id, MAILS_SHOWN)
     reply_to = token_address(Door.TEAM, conversation.team_token, live.shop.reply_domain)
-    facts = {
+    values = {
         "customer_name": latest[-1].from_name if latest else "",
         "customer_email": conversation.customer_email,
         "answer_to": reply_to,
@@ -60,7 +60,7 @@ def write_to_team(
             MailContent(
                 Purpose.HAND_OVER,
                 "hand_over",
-                facts,
+                values,
                 to_address=address,
                 dedup_key=f"{dedup_key}:{address}",
                 conversation_id=conversation.conversation_id,

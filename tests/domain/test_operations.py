@@ -12,12 +12,12 @@ import pytest
 
 from mailagent.domain.operations.circuit_breaker import (
     Breaker,
+    BreakerState,
     Failure,
-    Standing,
     after_failure,
+    breaker_state,
     given_another_chance,
     look_again_seconds,
-    standing,
     tell_breaker,
 )
 from mailagent.domain.operations.metric import METRICS, Metric, MetricType, table
@@ -60,20 +60,20 @@ def pause_after(breaker: Breaker, failure: Failure, probing: bool = False) -> fl
 @pytest.mark.parametrize(
     ("breaker", "who"),
     [
-        (None, Standing.CLOSED),
-        (Breaker(failures=4), Standing.CLOSED),
-        (opened(ahead_seconds=0.001), Standing.OPEN),
-        (opened(ahead_seconds=0), Standing.PROBE),
-        (opened(ahead_seconds=-3600), Standing.PROBE),
-        (opened(ahead_seconds=900), Standing.OPEN),
-        (opened(ahead_seconds=900.001), Standing.PROBE),
+        (None, BreakerState.CLOSED),
+        (Breaker(failures=4), BreakerState.CLOSED),
+        (opened(ahead_seconds=0.001), BreakerState.OPEN),
+        (opened(ahead_seconds=0), BreakerState.PROBE),
+        (opened(ahead_seconds=-3600), BreakerState.PROBE),
+        (opened(ahead_seconds=900), BreakerState.OPEN),
+        (opened(ahead_seconds=900.001), BreakerState.PROBE),
     ],
     ids=["never", "closed", "a moment ahead", "now", "long ago", "far", "a clock was wrong"],
 )
 def test_nobody_asks_until_the_time_has_come_and_then_one(
-    breaker: Breaker | None, who: Standing
+    breaker: Breaker | None, who: BreakerState
 ) -> None:
-    assert standing(breaker, NOW) is who
+    assert breaker_state(breaker, NOW) is who
 
 
 @pytest.mark.parametrize(
@@ -122,7 +122,7 @@ def test_a_probe_tells_anew_whether_an_operator_is_needed() -> None:
 @pytest.mark.parametrize("failures", [1, 5, 500])
 def test_after_another_chance_everybody_asks_and_one_failure_opens_it(failures: int) -> None:
     fresh = given_another_chance(replace(opened(7200, 60), failures=failures))
-    assert standing(fresh, NOW) is Standing.CLOSED
+    assert breaker_state(fresh, NOW) is BreakerState.CLOSED
     assert pause_after(fresh, REFUSED) == 10
     if failures >= 5:
         assert pause_after(fresh, DOWN) == 10

@@ -17,7 +17,14 @@ from mailagent.domain.mail.message import MailKind
 from mailagent.store.console import sessions
 from mailagent.store.database import Database
 from mailagent.store.mail import inbound, raw_mail
-from mailagent.store.mail.arrivals import KEPT, SHARE, Arrivals, Known, is_used_up, look_up
+from mailagent.store.mail.arrivals import (
+    KEPT,
+    SHARE,
+    Arrivals,
+    Known,
+    is_sender_limit_reached,
+    look_up,
+)
 from mailagent.store.mail.inbound import Filing
 from mailagent.store.mail.raw_mail import RawMail
 from tests.cast import ADA, GRACE, NOW
@@ -69,10 +76,10 @@ def test_one_that_could_not_be_read_may_come_again(database: Database) -> None:
 def test_proven_mail_of_the_last_hour_uses_up_what_is_proven_only(database: Database) -> None:
     with database.transaction() as connection:
         inbound.record(connection, parsed_mail(), None, "a test", NOW)
-        assert is_used_up(connection, NOW - HOUR, 1, True, ADA)
-        assert not is_used_up(connection, NOW - HOUR, 2, True, ADA)
-        assert not is_used_up(connection, NOW + HOUR, 1, True, ADA)
-        assert not is_used_up(connection, NOW - HOUR, 1, False, ADA)
+        assert is_sender_limit_reached(connection, NOW - HOUR, 1, True, ADA)
+        assert not is_sender_limit_reached(connection, NOW - HOUR, 2, True, ADA)
+        assert not is_sender_limit_reached(connection, NOW + HOUR, 1, True, ADA)
+        assert not is_sender_limit_reached(connection, NOW - HOUR, 1, False, ADA)
 
 
 def test_the_secret_of_a_login_is_known_until_it_is_used_or_too_old(database: Database) -> None:
@@ -123,7 +130,7 @@ def arrivals() -> Arrivals:
 
 def asked(shop: Harness, arrivals: Arrivals, most: int, after: timedelta = timedelta(0)) -> bool:
     with shop.live.database.snapshot() as connection:
-        return arrivals.is_used_up(connection, shop.live.now() + after, most, proven=True)
+        return arrivals.is_limit_reached(connection, shop.live.now() + after, most, proven=True)
 
 
 def test_far_from_the_limit_a_share_is_let_in_before_the_next_count(

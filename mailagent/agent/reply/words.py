@@ -33,12 +33,12 @@ _END_OF_SENTENCE = re.compile(r"(?<=[.!?:\n])\s+")
 
 
 def find_statements(
-    words: str, language: str, known: Collection[str], reader: str | None = None
+    words: str, language: str, known: Collection[str], reader_language: str | None = None
 ) -> list[Finding]:
     """Return what may state something in `words`, at most one finding of each kind.
 
-    `language` is the one that the model named, `reader` the customer's; `known` are order numbers and item
-    names, which may be repeated.
+    `language` is the one that the model named, `reader_language` the customer's; `known` are order numbers
+    and item names, which may be repeated.
     """
     text = unicodedata.normalize("NFKC", words).replace("’", "'").replace("`", "'")
     found = [*_marks(text), *_figures(text, known)]
@@ -46,7 +46,7 @@ def find_statements(
         found += _foreign_letters(text, known)
     for name in sorted(known, key=len, reverse=True):
         text = re.sub(rf"(?<!\w){re.escape(name)}(?!\w)", " ", text, flags=re.IGNORECASE)
-    always = {"en", language[:2], reader, find_language(text)}
+    always = {"en", language[:2], reader_language, find_language(text)}
     for sentence in _END_OF_SENTENCE.split(text):
         spoken = _with_stems(always | {find_language(sentence)})
         folded = _folded(sentence)

@@ -28,7 +28,11 @@ class Identity(StrEnum):
 
 
 class MailKind(StrEnum):
-    """What sort of mail came in; only CUSTOMER is answered."""
+    """What sort of mail came in; only CUSTOMER is answered.
+
+    The parser does not know who writes: mail of the team and of managers is CUSTOMER, too, until it is found
+    which thread or request it answers.
+    """
 
     CUSTOMER = "customer"
     AUTO_REPLY = "auto_reply"

@@ -36,8 +36,8 @@ _AROUND = " \t\u00a0.!,;:*_\"“”„'«»"
 
 @dataclass(frozen=True, slots=True)
 class ManagersReply:
-    """`approves` is None where nothing is decided; `note` is what else was written. `blocked`: whatever
-    word stands in it, no reply to this request decides."""
+    """`approves` is None where nothing is decided; `note` is what else was written. `blocked`: no
+    reply to this request decides, whatever it says."""
 
     approves: bool | None
     note: str | None
@@ -45,11 +45,11 @@ class ManagersReply:
 
 
 def read_reply(new_text: str, our_text: str) -> ManagersReply:
-    """Read what a manager newly wrote below nothing of ours: the first line decides, if it is one of the
-    words alone, and all below is a note.
+    """Read what a manager wrote, without what it quotes: the first line decides if it is one of the words
+    alone, and all below is a note.
 
-    `our_text` is the request that is answered. Where one of its own lines could be taken for a decision
-    (a customer may have written it), no reply to it is: what is left of a quotation must not decide.
+    `our_text` is the request that is answered. If one of its own lines could be taken for a decision (a
+    customer may have written it), no reply to it decides: what is left of a quotation must not.
     """
     text = without_controls(new_text).strip()
     first, _, below = text.partition("\n")

@@ -45,7 +45,7 @@ class Breaker:
     why: str = ""
 
 
-class Standing(Enum):
+class BreakerState(Enum):
     """The state of a breaker: all calls are made, one is made, or none."""
 
     CLOSED = "closed"
@@ -63,12 +63,12 @@ class Failure:
     needs_operator: bool = False
 
 
-def standing(breaker: Breaker | None, now: datetime) -> Standing:
+def breaker_state(breaker: Breaker | None, now: datetime) -> BreakerState:
     """Return a breaker's state. A time further away than any pause was set by a wrong clock and is ignored."""
     if breaker is None or breaker.until_at is None:
-        return Standing.CLOSED
+        return BreakerState.CLOSED
     ahead = (breaker.until_at - now).total_seconds()
-    return Standing.OPEN if 0 < ahead <= LONGEST_WISH_SECONDS else Standing.PROBE
+    return BreakerState.OPEN if 0 < ahead <= LONGEST_WISH_SECONDS else BreakerState.PROBE
 
 
 def after_failure(breaker: Breaker, failure: Failure, now: datetime, probing: bool) -> Breaker:

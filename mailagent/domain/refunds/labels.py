@@ -133,8 +133,8 @@ def _persons(policy: Policy) -> Iterator[str]:
     if not policy.drafts_refunds:
         return
     yield "Draft mode: a person decides on every refund that would be paid without asking."
-    if policy.draft.refunds_above:
-        yield f"Draft mode leaves out up to {_amounts(policy.draft.refunds_above)} for an order."
+    if policy.draft.unasked_up_to:
+        yield f"Draft mode leaves out up to {_amounts(policy.draft.unasked_up_to)} for an order."
     if policy.draft.unasked_reasons:
         words = "; ".join(sorted(REFUND_REASONS[each] for each in policy.draft.unasked_reasons))
         yield f"Draft mode leaves out refunds where the reason is: {words}."

@@ -175,7 +175,7 @@ class GatewayEvent:
         about = (*self.refunds, self.dispute, self.given_back)
         return {name for each in about if each for name in each.payment_ids}
 
-    def facts(self) -> dict[str, Any]:
+    def body(self) -> dict[str, Any]:
         """Return what to store of it: no names, addresses or cards, which events contain."""
         return {
             "refunds": [

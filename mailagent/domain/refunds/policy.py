@@ -110,10 +110,10 @@ class Caps:
 
 @dataclass(frozen=True, slots=True)
 class Draft:
-    """What is refunded without a manager in draft mode: up to `refunds_above` by currency for one order, and
+    """What is refunded without a manager in draft mode: up to `unasked_up_to` by currency for one order, and
     for these reasons."""
 
-    refunds_above: Mapping[str, int] = field(default_factory=lambda: _NOTHING)
+    unasked_up_to: Mapping[str, int] = field(default_factory=lambda: _NOTHING)
     unasked_reasons: frozenset[RefundReason] = frozenset()
 
 

@@ -58,7 +58,7 @@ def decide(facts: RefundFacts, policy: Policy, now: datetime) -> Decision:
 def weigh(facts: RefundFacts, policy: Policy, now: datetime) -> tuple[Weighed, ...]:
     """Return every rule in its order."""
     rules = (
-        *_refusals(facts),
+        *_declines(facts),
         *_returns(facts, policy, now),
         *_limits(facts, policy),
         _arrival(facts, now),
@@ -79,7 +79,7 @@ def _is_cancelled(facts: RefundFacts) -> bool:
 # --- what is declined ---------------------------------------------------------------------------
 
 
-def _refusals(facts: RefundFacts) -> Iterator[Weighed]:
+def _declines(facts: RefundFacts) -> Iterator[Weighed]:
     nothing = _is_cancelled(facts) and facts.remaining.minor <= 0
     fact = f"the order is {facts.order_status.value}; {facts.remaining} is left"
     yield Weighed(DeclineReason.ORDER_CANCELLED, nothing, fact)
@@ -212,7 +212,7 @@ def _four_eyes(facts: RefundFacts, policy: Policy) -> Weighed:
 def _drafted(facts: RefundFacts, policy: Policy, settled: bool) -> Weighed:
     """Weigh draft mode, which asks a manager if no other rule decides (`settled`: one does)."""
     currency = facts.amount.currency
-    most = policy.draft.refunds_above.get(currency)
+    most = policy.draft.unasked_up_to.get(currency)
     # As with the limit, refunds of the same order count together.
     together = facts.amount.minor + facts.granted_unasked.minor
     let_through = facts.reason in policy.draft.unasked_reasons or (

@@ -25,7 +25,7 @@ MAILS_MAX = 6
 
 
 @dataclass(frozen=True, slots=True)
-class Facts:
+class Subject:
     """How pages name a row. `what` is a subject, the order of a refund, or the purpose of a mail."""
 
     about: RunAbout
@@ -36,26 +36,26 @@ class Facts:
 
 def describe(connection: sa.Connection, subject: str) -> RunAbout:
     """Return what the row with the id `subject` is about; an empty RunAbout if there is no such row."""
-    found = list_facts(connection, [subject]).get(subject)
+    found = list_subjects(connection, [subject]).get(subject)
     return found.about if found else RunAbout()
 
 
-def list_facts(connection: sa.Connection, subjects: Collection[str]) -> dict[str, Facts]:
+def list_subjects(connection: sa.Connection, subjects: Collection[str]) -> dict[str, Subject]:
     """Return how pages name these rows, by id."""
     thread, refund, mail = _conversations.c, _refunds.c, _mails.c
-    facts: dict[str, Facts] = {}
+    found: dict[str, Subject] = {}
     if ids := [each for each in subjects if each.startswith("conversation_")]:
         query = sa.select(thread.conversation_id, thread.customer_email, thread.subject)
         for row_id, email, title in connection.execute(
             query.where(thread.conversation_id.in_(ids))
         ):
-            facts[row_id] = Facts(RunAbout(row_id, customer_email=email), email, title)
+            found[row_id] = Subject(RunAbout(row_id, customer_email=email), email, title)
     if ids := [each for each in subjects if each.startswith("refund_")]:
         query = sa.select(_refunds, thread.customer_email).join_from(_refunds, _conversations)
         for row in connection.execute(query.where(refund.refund_id.in_(ids))):
             about = RunAbout(row.conversation_id, row.order_id, row.refund_id, row.customer_email)
             amount = Money(row.amount_minor, row.currency)
-            facts[row.refund_id] = Facts(about, row.customer_email, row.order_id, amount)
+            found[row.refund_id] = Subject(about, row.customer_email, row.order_id, amount)
     if ids := [each for each in subjects if each.startswith("outbound_")]:
         # Never the subject or text: some mails are for one reader only.
         thread_id = sa.func.coalesce(mail.conversation_id, refund.conversation_id)
@@ -71,8 +71,8 @@ def list_facts(connection: sa.Connection, subjects: Collection[str]) -> dict[str
         for row_id, who, purpose, *about_it in connection.execute(
             mails.where(mail.outbound_id.in_(ids))
         ):
-            facts[row_id] = Facts(RunAbout(*about_it), who, purpose)
-    return facts
+            found[row_id] = Subject(RunAbout(*about_it), who, purpose)
+    return found
 
 
 def look(connection: sa.Connection, subject: str) -> RowsNow | None:

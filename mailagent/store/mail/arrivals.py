@@ -1,6 +1,6 @@
 """How much mail arrived and was answered lately: the input of rate limits and of the loop guard.
 
-Authenticated and unauthenticated mail are counted apart.
+Mail that is proven to be its sender's and mail that is not are counted apart.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def is_share_used_up(
     return connection.scalar(let_in.offset(most - 1).limit(1)) is not None
 
 
-def is_used_up(
+def is_sender_limit_reached(
     connection: sa.Connection, since: datetime, most: int, proven: bool, address: str
 ) -> bool:
     """Return whether so many mails of one address as `most` says have come since a time, throttled or not.
@@ -134,7 +134,9 @@ class Arrivals:
         # When mail was last counted, and how many mails this process may let in before it counts again.
         self._left: dict[bool, tuple[datetime, int]] = {}
 
-    def is_used_up(self, connection: sa.Connection, now: datetime, most: int, proven: bool) -> bool:
+    def is_limit_reached(
+        self, connection: sa.Connection, now: datetime, most: int, proven: bool
+    ) -> bool:
         """Say whether `most` mails an hour have been let in, and one more would be too many.
 
         Mail that is proven to be its sender's and mail that is not are counted apart. Ten processes that all

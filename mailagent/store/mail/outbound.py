@@ -178,8 +178,8 @@ _TRIED_FOR = timedelta(days=4)
 def note_refusal(
     connection: sa.Connection, outbound_id: str, now: datetime
 ) -> tuple[datetime, int]:
-    """Record that the provider has refused a mail that is "sending". Return since when it refuses it without
-    having accepted another in between, and how often it has refused it again after it had."""
+    """Record that the provider has refused a mail that is "sending". A series of refusals ends when another
+    mail is accepted. Return the start of the current series, and how many series there were before."""
     row = row_of(connection, outbound_id, lock=True)
     since, beside = row.refused_at or now, row.refused_beside
     if _was_another_accepted(connection, row, since, now):
@@ -192,7 +192,7 @@ def note_refusal(
 def _was_another_accepted(
     connection: sa.Connection, refused: Row, since: datetime, now: datetime
 ) -> bool:
-    """Return whether the provider took another mail, handed over after a time and before a refused one."""
+    """Return whether the provider took another mail, submitted after a time and before a refused one."""
     return exists(
         connection,
         _mails.c.created_at > now - _TRIED_FOR,

@@ -38,7 +38,7 @@ def record(connection: sa.Connection, gateway: str, event: GatewayEvent, now: da
         "occurred_at": event.occurred_at,
         "received_at": now,
         "outcome": "",
-        "body": event.facts(),
+        "body": event.body(),
     }
     if not insert_once(connection, _events, values, "event_id"):
         return False
@@ -90,8 +90,8 @@ def _ids_of_events_naming(names: Iterable[str]) -> sa.Select[str]:
 def find_intent(connection: sa.Connection, refund: GatewayRefund) -> Row | None:
     """Return our intent for this very refund, with its key, payment, amount and reference.
 
-    Another refund under its key, or one that was made although the gateway refused the intent, paid money
-    that our rows do not know.
+    Another refund under its key, or one that was made although the gateway refused the intent, counts as an
+    external refund.
     """
     if not refund.idempotency_key:
         return None

@@ -103,7 +103,7 @@ refunds = table(
     # The run that looks after this refund now; a wake-up goes there.
     sa.Column("run_id", sa.Text),
     sa.Column("wake_ups", sa.Integer, nullable=False, server_default="0"),
-    # The receipt that tells of it, where that tells of several: it stands under the key of another.
+    # The receipt that it shares with other refunds, if that was written for another of them.
     sa.Column("receipt_id", sa.Text),
     one_of("status", RefundStatus),
     check("amount", "amount_minor > 0"),

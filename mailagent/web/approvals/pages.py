@@ -84,8 +84,8 @@ def _refuse_owner(link: ApprovalLink, refund: Refund, owners: tuple[str, ...]) -
         _refuse("own_order", 403, order_id=refund.order_id)
 
 
-def _refuse(page_name: str, status: int, **facts: Any) -> NoReturn:
-    abort(page(f"approvals/{page_name}.html", status, **facts))
+def _refuse(page_name: str, status: int, **values: Any) -> NoReturn:
+    abort(page(f"approvals/{page_name}.html", status, **values))
 
 
 def _show(
@@ -96,51 +96,51 @@ def _show(
     problem: FormProblem | None = None,
 ) -> Response:
     refund, made, second = review.refund, standing.first, standing.second
-    facts = review_facts.describe(review, standing, link.manager_email)
+    values = review_facts.describe(review, standing, link.manager_email)
     if not decision.shows_details(refund, standing.approval):
         return page(
             "approvals/closed.html",
-            review=facts,
+            review=values,
             state=REFUND_STATES[refund.status],
             decisions=[
                 review_facts.describe_decision(each, review) for each in (made, second) if each
             ],
             days=decision.SHOWN_AFTER_CLOSING.days,
         )
-    facts |= review_facts.describe_files(connection, review)
+    values |= review_facts.describe_files(connection, review)
     first = review_facts.describe_decision(made, review) if made else None
     if decision.is_open(refund, standing.approval):
-        facts |= review_facts.describe_requests(connection, review, standing)
+        values |= review_facts.describe_requests(connection, review, standing)
         if decision.is_by(link.manager_email, made):
-            return page("approvals/second_awaited.html", review=facts, decision=first)
-        facts |= review_facts.describe_changes(review)
+            return page("approvals/second_awaited.html", review=values, decision=first)
+        values |= review_facts.describe_changes(review)
         if missing := decision.find_missing_first(made):
-            facts["news"].append(missing)
-        return _show_form(facts, first, problem)
-    facts["notes"] = approvals.list_notes(connection, standing.approval.approval_id)
+            values["news"].append(missing)
+        return _show_form(values, first, problem)
+    values["notes"] = approvals.list_notes(connection, standing.approval.approval_id)
     if refund.status is RefundStatus.WITHDRAWN:
-        return page("approvals/withdrawn.html", review=facts, withdrawn_at=refund.decided_at)
+        return page("approvals/withdrawn.html", review=values, withdrawn_at=refund.decided_at)
     last = second or made
     # A first approval without a second in time decided nothing.
     if last is None or (refund.four_eyes and last.approves and second is None):
-        return page("approvals/expired.html", review=facts, first=first)
+        return page("approvals/expired.html", review=values, first=first)
     return page(
         "approvals/decided.html",
-        review=facts,
+        review=values,
         decision=review_facts.describe_decision(last, review),
         first=first if second else None,
     )
 
 
 def _show_form(
-    facts: review_facts.Facts, first: review_facts.Facts | None, problem: FormProblem | None
+    values: review_facts.Values, first: review_facts.Values | None, problem: FormProblem | None
 ) -> Response:
     if problem is None:
-        return page("approvals/review.html", review=facts, first=first)
+        return page("approvals/review.html", review=values, first=first)
     return page(
         "approvals/review.html",
         422,
-        review=facts,
+        review=values,
         first=first,
         problem=str(problem),
         problem_field=problem.field,
@@ -148,9 +148,9 @@ def _show_form(
     )
 
 
-def page(template: str, status: int = 200, **facts: Any) -> Response:
+def page(template: str, status: int = 200, **values: Any) -> Response:
     """Return a page that is never cached: its URL gives access."""
-    response = make_response(render_template(template, **facts), status)
+    response = make_response(render_template(template, **values), status)
     response.headers["Cache-Control"] = "no-store"
     return response
 

@@ -32,10 +32,10 @@ _STATE_SENTENCES: Mapping[RefundStatus, str] = {
     RefundStatus.FAILED: "The payment failed. The support team takes care of it.",
 }
 
-Facts = dict[str, Any]
+Values = dict[str, Any]
 
 
-def describe(review: Review, standing: Standing | None, manager_email: str) -> Facts:
+def describe(review: Review, standing: Standing | None, manager_email: str) -> Values:
     """Return what `approvals/*.html` and `ops/refund.html` show of a review, with readable amounts.
 
     `standing` is None for a refund that needs no approval; `manager_email` is the reader.
@@ -72,7 +72,7 @@ def describe(review: Review, standing: Standing | None, manager_email: str) -> F
     }
 
 
-def describe_files(connection: sa.Connection, review: Review) -> Facts:
+def describe_files(connection: sa.Connection, review: Review) -> Values:
     """Return the files of the refund's conversation."""
     files = attachments.list_files(connection, review.refund.conversation_id)
     return {
@@ -82,7 +82,7 @@ def describe_files(connection: sa.Connection, review: Review) -> Facts:
     }
 
 
-def describe_requests(connection: sa.Connection, review: Review, standing: Standing) -> Facts:
+def describe_requests(connection: sa.Connection, review: Review, standing: Standing) -> Values:
     """Return who was asked to decide, who is asked next, and what managers noted."""
     routing = load_routing(connection, review.refund, standing, review.owners)
     return {
@@ -93,7 +93,7 @@ def describe_requests(connection: sa.Connection, review: Review, standing: Stand
     }
 
 
-def describe_changes(review: Review) -> Facts:
+def describe_changes(review: Review) -> Values:
     """Return what happened to the order since the refund was asked for, and what is left of it."""
     balance = balance_of(review)
     lowered = 0 < balance.most.minor < review.refund.amount.minor
@@ -105,7 +105,7 @@ def describe_changes(review: Review) -> Facts:
     }
 
 
-def describe_decision(decision: RecordedDecision, review: Review) -> Facts:
+def describe_decision(decision: RecordedDecision, review: Review) -> Values:
     """Return a decision with what became of the refund since."""
     refund = review.refund
     amount = refund.asked
@@ -124,7 +124,7 @@ def describe_decision(decision: RecordedDecision, review: Review) -> Facts:
     }
 
 
-def _items(refund: Refund, order: Order) -> list[Facts]:
+def _items(refund: Refund, order: Order) -> list[Values]:
     return [
         {"name": item.name, "quantity": item.quantity, "amount": _money(item.amount)}
         for item in reviews.items_of(refund, order)

@@ -13,7 +13,7 @@ from mailagent.domain.operations.access import Permission
 from mailagent.engine.run import Run
 from mailagent.store.console import inbox, run_subjects
 from mailagent.store.console.inbox import Entry
-from mailagent.store.console.run_subjects import Facts
+from mailagent.store.console.run_subjects import Subject
 from mailagent.web.console.labels import (
     FAILED_WORKFLOWS,
     LINE_STATES,
@@ -55,29 +55,32 @@ def lines_of(connection: sa.Connection, entries: Iterable[Entry]) -> list[Line]:
         **client.runs.find_runs([each.row_id for each in entries if each.kind == "run"]),
     }
     subjects = {runs[each.row_id].subject for each in entries if each.row_id in runs}
-    facts = run_subjects.list_facts(connection, subjects)
+    named = run_subjects.list_subjects(connection, subjects)
     lines = []
     for each in entries:
         run = runs.get((each.row_id if each.kind == "run" else each.run_id) or "")
-        about = facts.get(run.subject) if run else None
+        about = named.get(run.subject) if run else None
         entry = _with_subject(each, about) if each.kind == "run" else each
         lines.append(_line(entry, managers.get(entry.row_id, ()), run))
     return lines
 
 
-def _with_subject(entry: Entry, facts: Facts | None) -> Entry:
-    """Return the entry of a run with the facts of the row that the run is about."""
+def _with_subject(entry: Entry, subject: Subject | None) -> Entry:
+    """Return the entry of a run with the row that the run is about."""
     what = FAILED_WORKFLOWS.get(entry.what, entry.what)
-    if facts is None:
+    if subject is None:
         return replace(entry, what=what)
-    about = {"refund": f"order {facts.what}", "delivery": PURPOSES.get(facts.what, facts.what)}
+    about = {
+        "refund": f"order {subject.what}",
+        "delivery": PURPOSES.get(subject.what, subject.what),
+    }
     return replace(
         entry,
-        who=facts.who,
-        what=f"{what}: {about.get(entry.what, facts.what) or '(no subject)'}",
-        amount=facts.amount,
-        conversation_id=facts.about.conversation_id,
-        refund_id=facts.about.refund_id,
+        who=subject.who,
+        what=f"{what}: {about.get(entry.what, subject.what) or '(no subject)'}",
+        amount=subject.amount,
+        conversation_id=subject.about.conversation_id,
+        refund_id=subject.about.refund_id,
     )
 
 

@@ -205,8 +205,8 @@ def describe(connection: sa.Connection, approval: Approval, refund: Refund) -> l
     if decision.is_open(refund, approval):
         waits = "A second manager has to approve it, too." if made else "Nobody has decided so far."
         return [*lines, f"{waits} It is closed without a refund at {_moment(approval.expires_at)}."]
-    counts = len(made) - (refund.four_eyes and bool(made) and made[-1].approves)
-    if refund.status is RefundStatus.EXPIRED or counts < 1:
+    is_half = refund.four_eyes and len(made) == 1 and made[0].approves
+    if refund.status is RefundStatus.EXPIRED or not made or is_half:
         return [
             *lines,
             f"The date passed at {_moment(approval.expires_at)}: closed without a refund.",

@@ -31,7 +31,7 @@ class Busy(Exception):
     """Too many large bodies are being stored."""
 
 
-class Refused(Exception):
+class HttpRefusal(Exception):
     """A request is refused. Holds the answer."""
 
     def __init__(self, words: str, status: int) -> None:
@@ -42,12 +42,12 @@ class Refused(Exception):
 def answer(webhook: str, title: str, receive: Callable[[], str]) -> Response:
     """Return the answer to a webhook. `receive` stores the request and returns the words of the 200.
 
-    It may raise Refused. After our own failure the answer is 503, and `title` sends the request again.
+    It may raise HttpRefusal. After our own failure the answer is 503, and `title` sends the request again.
     """
     words, status = "the request could not be stored; send it again\n", 503
     try:
         words, status = receive(), 200
-    except Refused as refusal:
+    except HttpRefusal as refusal:
         words, status = refusal.words, refusal.status
     except NotWhole as problem:
         logger.error("webhook=%s event=not_whole: answered 503: %s", webhook, problem)

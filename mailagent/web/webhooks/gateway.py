@@ -16,7 +16,7 @@ from mailagent.adapters.gateways import GatewayWebhook
 from mailagent.domain.refunds.payment import GatewayEvent
 from mailagent.store.refunds import gateway_events
 from mailagent.web.guard import signed_webhook
-from mailagent.web.webhooks.body import Refused, answer, read_pieces
+from mailagent.web.webhooks.body import HttpRefusal, answer, read_pieces
 from mailagent.web.webhooks.payment_events import follow_dispute, follow_refund
 
 logger = logging.getLogger(__name__)
@@ -50,12 +50,12 @@ def _receive(webhook: GatewayWebhook) -> str:
             webhook.title,
             webhook.secret_setting,
         )
-        raise Refused("the signature is missing, wrong or old\n", 400)
+        raise HttpRefusal("the signature is missing, wrong or old\n", 400)
     try:
         event = webhook.parse_event(body)
     except ValueError as problem:
         logger.error("webhook=%s event=unreadable: answered 400: %s", webhook.name, problem)
-        raise Refused("this is not an event\n", 400) from problem
+        raise HttpRefusal("this is not an event\n", 400) from problem
     return _store(webhook, event)
 
 

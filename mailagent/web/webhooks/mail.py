@@ -33,7 +33,7 @@ from mailagent.store.mail.inbound import Filing
 from mailagent.store.mail.raw_mail import RawMail
 from mailagent.web.guard import signed_webhook
 from mailagent.web.webhooks import approval_reply, threading
-from mailagent.web.webhooks.body import Refused, answer
+from mailagent.web.webhooks.body import HttpRefusal, answer
 from mailagent.web.webhooks.deliveries import record_bounce, record_events
 from mailagent.web.webhooks.signature import SignatureDoor
 
@@ -76,7 +76,7 @@ def _store_events(provider: MailProvider, body: bytes) -> str:
         events = provider.parse_events(body)
     except ValueError as problem:
         logger.error("webhook=events event=unreadable: answered 400: %s", problem)
-        raise Refused(f"{problem}\n", 400) from problem
+        raise HttpRefusal(f"{problem}\n", 400) from problem
     record_events(events)
     return "stored\n"
 

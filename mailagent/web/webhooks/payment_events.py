@@ -53,7 +53,7 @@ def follow_refund(
         return _take_back(connection, refund, told, again)
     if failed and external_refunds.mark_returned(connection, told.reference, live.now()):
         return f"{told.reference} came back after all"
-    # One that came to nothing is an operator's: their replay has another one made.
+    # A refund that failed at the gateway waits for an operator, whose replay makes a new one.
     gave_way = external_refunds.is_known_failure(connection, told.reference)
     if row.state == "asked" and refund.status is RefundStatus.APPROVED and not gave_way:
         _enqueue(connection, refund, again)

@@ -19,7 +19,7 @@ from mailagent import services
 from mailagent.adapters.mail_providers import MailProvider
 from mailagent.domain.mail.webhook import age_seconds, is_fresh
 from mailagent.web.console.page import not_found, page
-from mailagent.web.webhooks.body import MEMORY_BYTES, Refused, copied, read_pieces, whole
+from mailagent.web.webhooks.body import MEMORY_BYTES, HttpRefusal, copied, read_pieces, whole
 
 logger = logging.getLogger(__name__)
 
@@ -41,7 +41,7 @@ class SignatureDoor:
 
     @contextmanager
     def receive(self, request: Request, keys: Sequence[str]) -> Iterator[bytes]:
-        """Give the bytes of a verified request. Raises Refused, NotWhole and Busy."""
+        """Give the bytes of a verified request. Raises HttpRefusal, NotWhole and Busy."""
         headers, provider = request.headers, self._provider
         if keys and not provider.can_verify(headers):
             raise self._refusal(headers, keys)
@@ -58,7 +58,7 @@ class SignatureDoor:
             with whole(file) as body:
                 yield body
 
-    def _refusal(self, headers: Headers, keys: Sequence[str]) -> Refused:
+    def _refusal(self, headers: Headers, keys: Sequence[str]) -> HttpRefusal:
         signed = self._provider.looks_like_ours(headers)
         reason = "the signature is wrong" if signed else "there is no signature"
         seen = self._verified_with == tuple(keys)
@@ -71,15 +71,17 @@ class SignatureDoor:
             self._provider.title,
         )
         if seen:
-            return Refused(f"{reason}: this request does not come from our mail provider\n", 403)
-        return Refused(
+            return HttpRefusal(
+                f"{reason}: this request does not come from our mail provider\n", 403
+            )
+        return HttpRefusal(
             f"{reason}, and no request has been verified since the start: check the verification key "
             "in the settings; the mail can be delivered again\n",
             503,
         )
 
     def _refuse_by_age(self, timestamp: str) -> None:
-        """Raise Refused for a valid signature that is too old, or in the future.
+        """Raise HttpRefusal for a valid signature that is too old, or in the future.
 
         Never 4xx: the mail may have waited at the provider, or our clock may be wrong.
         """
@@ -99,7 +101,7 @@ class SignatureDoor:
             self._provider.title,
         )
         words = f"signed more than {most} hours ago, or in the future; deliver it again\n"
-        raise Refused(words, 503)
+        raise HttpRefusal(words, 503)
 
     def _compare_clocks(self, timestamp: str) -> None:
         """Log once if the time of the signature shows that the provider's clock and ours differ."""

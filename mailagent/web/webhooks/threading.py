@@ -152,13 +152,15 @@ def _why_throttled(
     live = services.current()
     of_sender, in_all = live.limits.mails_of_sender_per_hour, live.limits.mails_per_hour
     which = "" if proven else " that are not proven to be theirs"
-    if arrivals.is_used_up(connection, now - HOUR, of_sender, proven, mail.from_address):
+    if arrivals.is_sender_limit_reached(
+        connection, now - HOUR, of_sender, proven, mail.from_address
+    ):
         return f"more than {of_sender} mails an hour from this sender{which}"
     key = rate_limit_key(mail.from_address, registered_domain)
     share = live.limits.mails_of_key_per_hour(key)
     if arrivals.is_share_used_up(connection, now - HOUR, share, proven, key):
         return f"more than {share} mails an hour from {key}{which}, its share of MAILS_PER_HOUR"
-    if live.arrivals.is_used_up(connection, now, in_all, proven):
+    if live.arrivals.is_limit_reached(connection, now, in_all, proven):
         return f"more than {in_all} mails an hour in all{which}"
     return None
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import sqlalchemy as sa
 
 from mailagent import services
-from mailagent.domain.operations.circuit_breaker import Failure, Standing, standing
+from mailagent.domain.operations.circuit_breaker import BreakerState, Failure, breaker_state
 from mailagent.domain.operations.provider import Provider
 from mailagent.domain.text import tell_error
 from mailagent.store.operations import circuit_breakers, metric_figures
@@ -27,10 +27,10 @@ def find_permit(connection: sa.Connection, provider: Provider) -> Permit | None:
     """Return a permit to call a provider, or None while its breaker is open."""
     now = services.current().now()
     found = circuit_breakers.find(connection, provider)
-    match standing(found, now):
-        case Standing.CLOSED:
+    match breaker_state(found, now):
+        case BreakerState.CLOSED:
             return Permit(provider, failed_lately=found is not None)
-        case Standing.PROBE if circuit_breakers.claim_probe(connection, provider, now):
+        case BreakerState.PROBE if circuit_breakers.claim_probe(connection, provider, now):
             return Permit(provider, probing=True, failed_lately=True)
     return None
 

@@ -19,7 +19,7 @@ class FindMyOrders(Arguments):
 
 def find_my_orders(reader: Reader, _arguments: Mapping[str, Any]) -> Output:
     """Look up the orders of the customer who wrote, if it is proven who that is."""
-    if not reader.verified:
+    if not reader.proven:
         return not_verified_output()
     address = reader.conversation.customer_email
     return orders_output(*orders.list_of_customer(reader.connection, address, ORDERS_SHOWN))

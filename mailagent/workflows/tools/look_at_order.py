@@ -39,7 +39,7 @@ class LookAtOrder(Arguments):
 
 def look_at_order(reader: Reader, arguments: Mapping[str, Any]) -> Output:
     """Look up one order. Another customer's gives the same words as one that does not exist."""
-    if not reader.verified:
+    if not reader.proven:
         return not_verified_output()
     found = reader.find_order_and_elsewhere(arguments["order_id"])
     if found is None:

@@ -103,7 +103,7 @@ def propose_refund(reader: Reader, arguments: Mapping[str, Any]) -> Output:
 
     The amount is computed, the policy decides, and the refund's run is woken in the same transaction.
     """
-    if not reader.verified:
+    if not reader.proven:
         return not_verified_output()
     connection = reader.connection
     wanted = [WantedItem(**item) for item in arguments["items"]]

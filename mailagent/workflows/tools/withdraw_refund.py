@@ -37,7 +37,7 @@ def withdraw_refund(reader: Reader, arguments: Mapping[str, Any]) -> Output:
     What is approved or paid is not touched. The answer is read from the rows, so the same call again
     is answered alike.
     """
-    if not reader.verified:
+    if not reader.proven:
         return not_verified_output()
     connection, order_id = reader.connection, arguments["order_id"]
     order = orders.lock_of_conversation(connection, order_id, reader.conversation_id)

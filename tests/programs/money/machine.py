@@ -34,7 +34,7 @@ from mailagent.domain.text import NeedsOperatorError
 from mailagent.services import Services
 from mailagent.store.refunds import approvals, order_import, orders, refunds
 from mailagent.web.webhooks import payment_events
-from mailagent.workflows.steps.conversation.batch import Batch, reader_of, take_batch
+from mailagent.workflows.steps.conversation.batch import Batch, batch_reader, take_batch
 from mailagent.workflows.steps.recording import watch
 from mailagent.workflows.steps.refund import decision as outcome
 from mailagent.workflows.steps.refund import decision as refund_decision
@@ -260,7 +260,7 @@ class MoneyMachine(RuleBasedStateMachine):
 
     def use(self, thread: Thread, name: str, arguments: dict[str, Any]) -> dict[str, Any]:
         with services.current().database.transaction() as connection:
-            return registry.run(name, reader_of(connection, thread.batch), arguments)
+            return registry.run(name, batch_reader(connection, thread.batch), arguments)
 
     def disclosed(self, thread: Thread, told: dict[str, Any]) -> None:
         """Nothing of anybody else's orders was told, and nothing at all to who is not proven."""

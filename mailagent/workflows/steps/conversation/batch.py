@@ -144,7 +144,7 @@ def _people_answer(connection: sa.Connection, conversation: Conversation) -> boo
     return answered_at is not None and answered_at >= conversation.handed_over_at
 
 
-def reader_of(
+def batch_reader(
     connection: sa.Connection, batch: Batch, conversation: Conversation | None = None
 ) -> Reader:
     """Return the reader of what the customer who wrote a batch may be told. Reads the conversation, if it is

@@ -26,7 +26,7 @@ from mailagent.store import ids
 from mailagent.store.operations import circuit_breakers, model_calls
 from mailagent.telemetry import spans
 from mailagent.workflows.steps.circuit_breaker import Permit, find_permit, free_permit, note_outcome
-from mailagent.workflows.steps.conversation.batch import Batch, reader_of
+from mailagent.workflows.steps.conversation.batch import Batch, batch_reader
 from mailagent.workflows.steps.conversation.context import Case, read_case
 from mailagent.workflows.steps.conversation.rate_limit import (
     is_above_the_limit,
@@ -61,7 +61,7 @@ class LookUp(TypedDict):
     at: str
 
 
-class Move(TypedDict):
+class RecordedMove(TypedDict):
     """What the run does next. `kind`:
 
     `call`: run the tool `tool`; `again`: ask once more; `reply`: write the reply; `wait`: sleep for
@@ -117,7 +117,7 @@ class _Asking:
 
 
 @step
-def ask_model(batch: Batch, items: list[StoredText], spent: dict[str, int]) -> Move:
+def ask_model(batch: Batch, items: list[StoredText], spent: dict[str, int]) -> RecordedMove:
     """Ask the model what to do next. If it looks something up, do so and ask once more.
 
     Raises NeedsOperatorError when no mail can be answered. It is recorded as this step's error, so that a
@@ -208,7 +208,7 @@ def _take_turn(asking: _Asking) -> _Next | None:
 # --- the call ---------------------------------------------------------------------------------------
 
 
-def _ask(asking: _Asking) -> tuple[_Next, Move | None]:
+def _ask(asking: _Asking) -> tuple[_Next, RecordedMove | None]:
     """Ask the model once. Return what follows, and the recorded move; no move if it looks something up."""
     outcome = _request(asking)
     asking.has_begun, asking.spent = True, asking.spent.plus(outcome)
@@ -232,7 +232,7 @@ def _request(asking: _Asking) -> Mapping[str, Any]:
 
 def _record_answer(
     asking: _Asking, call_id: int, outcome: Mapping[str, Any]
-) -> tuple[_Next, Move | None]:
+) -> tuple[_Next, RecordedMove | None]:
     """Record an answer, its cost and the move that follows; no move if the model looks something up."""
     live = services.current()
     with live.database.transaction() as connection:
@@ -296,7 +296,7 @@ def _look_up(asking: _Asking, call: _Next) -> None:
     def run() -> dict[str, Any]:
         with live.database.snapshot() as connection:
             conversation = asking.case.conversation if asking.case else None
-            reader = reader_of(connection, asking.batch, conversation)
+            reader = batch_reader(connection, asking.batch, conversation)
             return registry.run(tool, reader, arguments)
 
     output = retry_outages(run)
@@ -307,17 +307,17 @@ def _look_up(asking: _Asking, call: _Next) -> None:
 # --- the move ---------------------------------------------------------------------------------------
 
 
-def _record_without_call(asking: _Asking, following: _Next) -> Move:
+def _record_without_call(asking: _Asking, following: _Next) -> RecordedMove:
     with services.current().database.transaction() as connection:
         move = _record(connection, asking, following)
     _tell_operators(following)
     return move
 
 
-def _record(connection: sa.Connection, asking: _Asking, following: _Next) -> Move:
+def _record(connection: sa.Connection, asking: _Asking, following: _Next) -> RecordedMove:
     """Return a move as the step records it, and store its text."""
-    move = Move(kind=following.kind, items=[], spent=asking.spent.plain())
-    move.update(following.plain)  # type: ignore[typeddict-item]  # the keys of Move that may be recorded
+    move = RecordedMove(kind=following.kind, items=[], spent=asking.spent.plain())
+    move.update(following.plain)  # type: ignore[typeddict-item]  # the keys of RecordedMove that may be recorded
     items = [*asking.items, *following.items]
     text = {**following.text, "items": items}
     if asking.looked:
@@ -349,7 +349,7 @@ def _tell_operators(following: _Next) -> None:
 _RECORDED = ("outcome", "error", "reason")
 
 
-def call_tool(batch: Batch, move: Move) -> list[StoredText]:
+def call_tool(batch: Batch, move: RecordedMove) -> list[StoredText]:
     """Run the tool that a move of the kind `call` names, in a step of the tool's name. Return what the model is
     told of it."""
     done = tool_step(move["tool"])(batch, move)
@@ -357,13 +357,13 @@ def call_tool(batch: Batch, move: Move) -> list[StoredText]:
 
 
 @cache
-def tool_step(name: str) -> Callable[[Batch, Move], dict[str, Any]]:
+def tool_step(name: str) -> Callable[[Batch, RecordedMove], dict[str, Any]]:
     """Return the step of a tool: one transaction, for what the tool changes and for what it answers."""
 
-    def use(batch: Batch, move: Move) -> dict[str, Any]:
+    def use(batch: Batch, move: RecordedMove) -> dict[str, Any]:
         with services.current().database.transaction() as connection:
             call = read_text(connection, move)
-            output = registry.run(name, reader_of(connection, batch), call["arguments"])
+            output = registry.run(name, batch_reader(connection, batch), call["arguments"])
             text = {"output": output, "items": _tool_items(name, call, output)}
             stored = store_text(connection, batch, text)
         return {**stored, **{part: output[part] for part in _RECORDED if part in output}}

@@ -19,14 +19,14 @@ from mailagent.domain.operations.access import Permission, permissions_of
 from mailagent.store import audit
 from mailagent.store.mail import assignments, conversations, inbound, outbound, throttled
 from mailagent.workflows.steps.conversation.batch import Batch, is_answered_too_often
-from mailagent.workflows.steps.conversation.model_call import Move
+from mailagent.workflows.steps.conversation.model_call import RecordedMove
 from mailagent.workflows.steps.conversation.reply import answers_of
 from mailagent.workflows.steps.conversation.texts import read_text
 from mailagent.workflows.steps.recording import step
 
 
 @step
-def hand_over(batch: Batch, move: Move) -> list[str]:
+def hand_over(batch: Batch, move: RecordedMove) -> list[str]:
     """Give the conversation to people: tell the customer, and the team with the whole case. Returns the mails
     to send.
 

@@ -40,7 +40,7 @@ class Turn:
 def take_turn(
     instructions: str, items: Sequence[Mapping[str, Any]], longest_seconds: float, at_ms: int = 0
 ) -> Turn | None:
-    """Reserve a turn for a call; None, without a reservation, if it would wait for longer than that.
+    """Reserve a turn for a call; None, without a reservation, if it would wait longer than `longest_seconds`.
 
     `at_ms` is the turn that was reserved before a wait, 0 for none.
     """

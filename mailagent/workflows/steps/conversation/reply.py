@@ -18,7 +18,7 @@ from mailagent.store import audit
 from mailagent.store.mail import conversations, drafts, inbound
 from mailagent.store.refunds import goodwill, orders, refunds
 from mailagent.workflows.steps.conversation.batch import Batch
-from mailagent.workflows.steps.conversation.model_call import Move
+from mailagent.workflows.steps.conversation.model_call import RecordedMove
 from mailagent.workflows.steps.conversation.second_reader import find_checked_words
 from mailagent.workflows.steps.conversation.texts import StoredText, read_text, store_text
 from mailagent.workflows.steps.recording import step
@@ -36,13 +36,13 @@ class Written(TypedDict):
 
 
 @step
-def write_reply(batch: Batch, move: Move, spent: dict[str, int]) -> Written:
+def write_reply(batch: Batch, move: RecordedMove, spent: dict[str, int]) -> Written:
     """Write the model's reply as a mail, or as a draft, if its facts are on record.
 
     Raises NeedsOperatorError when the text of the move was deleted.
     """
     live = services.current()
-    answer = _read(batch, move)
+    answer = _read_and_check(batch, move)
     with live.database.transaction() as connection:
         conversation = conversations.lock(connection, batch["conversation_id"])
         mails = inbound.list_by_id(connection, batch["mail_ids"])
@@ -68,7 +68,7 @@ def write_reply(batch: Batch, move: Move, spent: dict[str, int]) -> Written:
         return {**written, "outbound_ids": [outbound_id]}
 
 
-def _read(batch: Batch, move: Move) -> Composition | CompositionProblem:
+def _read_and_check(batch: Batch, move: RecordedMove) -> Composition | CompositionProblem:
     """Return the model's answer, with the words that passed both checks."""
     with services.current().database.snapshot() as connection:
         text = str(read_text(connection, move)["text"])

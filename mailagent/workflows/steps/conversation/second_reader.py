@@ -17,7 +17,7 @@ from dbos import DBOS
 from mailagent import services
 from mailagent.agent import prompt
 from mailagent.agent.reply.composition import Composition
-from mailagent.domain.operations.circuit_breaker import Standing, standing
+from mailagent.domain.operations.circuit_breaker import BreakerState, breaker_state
 from mailagent.domain.operations.provider import OPENAI
 from mailagent.domain.operations.run_about import hash_customer
 from mailagent.mailers.letter import find_harmless_words
@@ -25,7 +25,7 @@ from mailagent.store import ids
 from mailagent.store.mail import inbound
 from mailagent.store.operations import circuit_breakers, model_calls
 from mailagent.telemetry import spans
-from mailagent.workflows.steps.conversation.batch import Batch, reader_of
+from mailagent.workflows.steps.conversation.batch import Batch, batch_reader
 from mailagent.workflows.steps.conversation.rate_limit import take_turn
 
 logger = logging.getLogger(__name__)
@@ -64,7 +64,7 @@ def find_checked_words(batch: Batch, composition: Composition) -> list[str]:
         return []
     with live.database.snapshot() as connection:
         mails = inbound.list_by_id(connection, batch["mail_ids"])
-        words = find_harmless_words(reader_of(connection, batch), mails, composition)
+        words = find_harmless_words(batch_reader(connection, batch), mails, composition)
     item = {"role": "user", "content": json.dumps(words, ensure_ascii=False)}
     if not words or not _may_ask(item):
         return []
@@ -90,7 +90,7 @@ def find_checked_words(batch: Batch, composition: Composition) -> list[str]:
 def _may_ask(item: dict[str, Any]) -> bool:
     with services.current().database.snapshot() as connection:
         breaker = circuit_breakers.find(connection, OPENAI)
-    if standing(breaker, services.current().now()) is not Standing.CLOSED:
+    if breaker_state(breaker, services.current().now()) is not BreakerState.CLOSED:
         return False
     turn = take_turn(_INSTRUCTIONS, [item], LONGEST_WAIT_SECONDS)
     if turn is None:

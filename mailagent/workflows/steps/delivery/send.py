@@ -19,10 +19,10 @@ from mailagent.domain.mail.delivery import (
 )
 from mailagent.domain.mail.message import OutboundMail, OutboundStatus, Purpose
 from mailagent.domain.operations.circuit_breaker import (
+    BreakerState,
     Failure,
-    Standing,
+    breaker_state,
     look_again_seconds,
-    standing,
 )
 from mailagent.domain.operations.incident import IncidentKind
 from mailagent.domain.operations.retry import (
@@ -105,8 +105,8 @@ def take_up(most: int) -> int:
     while the breaker is open. Returns how many."""
     live = services.current()
     with live.database.transaction() as connection:
-        how = standing(circuit_breakers.find(connection, live.providers.mail), live.now())
-        limit = {Standing.CLOSED: most, Standing.PROBE: 1, Standing.OPEN: 0}[how]
+        how = breaker_state(circuit_breakers.find(connection, live.providers.mail), live.now())
+        limit = {BreakerState.CLOSED: most, BreakerState.PROBE: 1, BreakerState.OPEN: 0}[how]
         due = outbound.take_up(connection, limit, live.now()) if limit else []
         live.workflow_client.queue.wake_deliveries(connection, due)
     return len(due)
@@ -284,7 +284,7 @@ def _is_open(connection: sa.Connection) -> bool:
 
 def _is_away(connection: sa.Connection) -> bool:
     found = circuit_breakers.find(connection, services.current().providers.mail)
-    return standing(found, services.current().now()) is Standing.OPEN
+    return breaker_state(found, services.current().now()) is BreakerState.OPEN
 
 
 def _events_so_far(connection: sa.Connection, row: Row) -> Events:

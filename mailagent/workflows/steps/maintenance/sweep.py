@@ -11,7 +11,7 @@ from datetime import timedelta
 
 from mailagent import services
 from mailagent.domain.mail.message import Identity
-from mailagent.domain.operations.circuit_breaker import Standing, standing
+from mailagent.domain.operations.circuit_breaker import BreakerState, breaker_state
 from mailagent.domain.operations.provider import OPENAI
 from mailagent.domain.operations.retry import MOST_WAKE_UPS
 from mailagent.engine.run import Run
@@ -122,12 +122,12 @@ def _most_to_bring_back() -> tuple[int, bool]:
     if why_stopped() is not None:
         return 0, True
     with live.database.snapshot() as connection:
-        state = standing(circuit_breakers.find(connection, OPENAI), live.now())
-    if state is Standing.CLOSED:
+        state = breaker_state(circuit_breakers.find(connection, OPENAI), live.now())
+    if state is BreakerState.CLOSED:
         return min(
             BROUGHT_BACK_AT_ONCE, live.rate_limit.mails_a_minute or BROUGHT_BACK_AT_ONCE
         ), True
-    return (1, False) if state is Standing.PROBE else (0, True)
+    return (1, False) if state is BreakerState.PROBE else (0, True)
 
 
 # --- raw mail ---------------------------------------------------------------------------------------
