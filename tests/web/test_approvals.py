@@ -16,7 +16,8 @@ from mailagent.domain.money import Money
 from mailagent.domain.refunds.refund import RefundStatus
 from mailagent.store.refunds import approvals, orders, refunds, reviews
 from mailagent.web.approvals import decision
-from mailagent.web.approvals.decision import Form, FormProblem
+from mailagent.web.approvals.decision import Form
+from mailagent.web.form import FormProblem
 from tests.cast import ADA, MAX, MONA
 from tests.web.questions import Question, everything
 

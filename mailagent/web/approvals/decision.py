@@ -27,6 +27,7 @@ from mailagent.store.refunds import approvals, refunds
 from mailagent.store.refunds.approvals import Approval, RecordedDecision, Standing
 from mailagent.store.refunds.reviews import Review
 from mailagent.web.approvals.review_facts import balance_of
+from mailagent.web.form import FormProblem
 
 LONGEST_NOTE = 2000
 # Mailed links stay in mailboxes for years: how long their page shows what the customer wrote and sent.
@@ -63,14 +64,6 @@ def find_missing_first(first: RecordedDecision | None) -> str | None:
 
 
 # --- form -----------------------------------------------------------------------------------------
-
-
-class FormProblem(ValueError):
-    """A form is not valid, and nothing was recorded; the text says what to change, `field` where."""
-
-    def __init__(self, field: str, text: str) -> None:
-        super().__init__(text)
-        self.field = field
 
 
 @dataclass(frozen=True, slots=True)

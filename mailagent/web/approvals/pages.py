@@ -17,7 +17,8 @@ from mailagent.store.refunds import approvals, orders, refunds, reviews
 from mailagent.store.refunds.approvals import Standing
 from mailagent.store.refunds.reviews import Review
 from mailagent.web.approvals import attachments, decision, review_facts
-from mailagent.web.approvals.decision import FormProblem, parse_form, typed
+from mailagent.web.approvals.decision import parse_form, typed
+from mailagent.web.form import FormProblem
 from mailagent.web.guard import signed_link
 
 blueprint = Blueprint("approvals", __name__)

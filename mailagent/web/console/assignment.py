@@ -20,8 +20,8 @@ from mailagent.store.console import timeline
 from mailagent.store.console.timeline import Entry, EntryKind
 from mailagent.store.mail import assignments, conversations, drafts, outbound
 from mailagent.store.refunds import goodwill
-from mailagent.web.approvals.decision import FormProblem
 from mailagent.web.console import timeline_view
+from mailagent.web.form import FormProblem
 
 
 def parse_answer(typed: str) -> str:

@@ -20,7 +20,6 @@ from mailagent.store.operations import model_calls
 from mailagent.store.pagination import Cursor, Part, parse_cursor
 from mailagent.store.refunds import goodwill
 from mailagent.web.approvals.attachments import fetch, find_position, may_be_key, saved, shown
-from mailagent.web.approvals.decision import FormProblem
 from mailagent.web.console import assignment, timeline_view
 from mailagent.web.console.assignment import News, Seen, find_seen, parse_seen
 from mailagent.web.console.page import (
@@ -34,6 +33,7 @@ from mailagent.web.console.page import (
     typed,
 )
 from mailagent.web.console.run_steps import ToolCalls, read_tool_calls
+from mailagent.web.form import FormProblem
 from mailagent.web.guard import current_person, needs
 
 blueprint = Blueprint("ops_conversations", __name__)

@@ -24,7 +24,8 @@ from mailagent.store.refunds import approvals, orders, refunds, reviews
 from mailagent.store.refunds.approvals import Approval, RecordedDecision, Standing
 from mailagent.store.refunds.reviews import Review
 from mailagent.web.approvals import decision
-from mailagent.web.approvals.decision import Form, FormProblem
+from mailagent.web.approvals.decision import Form
+from mailagent.web.form import FormProblem
 from mailagent.web.webhooks import threading
 
 ANSWERS_PER_HOUR = 20  # to one manager, all notices counted

@@ -64,15 +64,19 @@ def _store(webhook: GatewayWebhook, event: GatewayEvent) -> str:
     with live.database.transaction() as connection:
         if not gateway_events.record(connection, webhook.name, event, live.now()):
             return "known already\n"
-        outcome = event.foreign or _follow(connection, event)
+        outcome = event.foreign or _follow(connection, webhook, event)
         gateway_events.set_outcome(connection, event.event_id, outcome)
-    logger.info("webhook=%s event=%s, %s: %s", webhook.name, event.event_id, event.kind, outcome)
+    logger.info(
+        "webhook=%s event=stored: %s, %s: %s", webhook.name, event.event_id, event.kind, outcome
+    )
     return "stored\n"
 
 
-def _follow(connection: sa.Connection, event: GatewayEvent) -> str:
+def _follow(connection: sa.Connection, webhook: GatewayWebhook, event: GatewayEvent) -> str:
     if event.problem:
-        logger.error("event %s cannot be understood: %s", event.event_id, event.problem)
+        logger.error(
+            "webhook=%s event=not_understood: %s: %s", webhook.name, event.event_id, event.problem
+        )
         return f"cannot be understood: {event.problem}"
     outcomes = [follow_refund(connection, told, again=event.event_id) for told in event.refunds]
     if event.dispute:

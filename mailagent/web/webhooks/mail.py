@@ -96,7 +96,9 @@ def _store_mail(provider: MailProvider, content_type: str, body: bytes) -> str:
         return "known already\n"
     if mail.kind is MailKind.MALFORMED:
         logger.error(
-            "request kept as mail %s, but it cannot be read: %s", mail_id, mail.kind_reason
+            "webhook=inbound event=malformed: kept as mail %s, but it cannot be read: %s",
+            mail_id,
+            mail.kind_reason,
         )
     return "stored\n"
 

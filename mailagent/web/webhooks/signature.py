@@ -90,9 +90,9 @@ class SignatureDoor:
         if is_fresh(timestamp, now, most):
             return
         logger.error(
-            "%s webhook: signed at %s, by our clock it is %.0f, a difference of %s s; at most %d hours are "
-            "taken; answered 503. If %s delivers after an outage, raise WEBHOOK_HOURS; else compare the "
-            "clock of the database's machine.",
+            "webhook=%s event=signature_old: signed at %s, by our clock it is %.0f, a difference of %s s; "
+            "at most %d hours are taken; answered 503. If %s delivers after an outage, raise WEBHOOK_HOURS; "
+            "else compare the clock of the database's machine.",
             self._webhook,
             timestamp,
             now.timestamp(),
@@ -112,8 +112,8 @@ class SignatureDoor:
         differ = not -BEHIND_SECONDS <= ahead <= AHEAD_SECONDS
         if differ and not self._clocks_differ:
             logger.warning(
-                "%s webhook: by %s's clock it is %d s %s than by ours: is the time service (NTP) of the "
-                "database's machine at work?",
+                "webhook=%s event=clocks_differ: by %s's clock it is %d s %s than by ours: is the time "
+                "service (NTP) of the database's machine at work?",
                 self._webhook,
                 self._provider.title,
                 abs(ahead),
@@ -135,7 +135,7 @@ def answer_refusal(error: HTTPException) -> Response | HTTPException:
     if request.method != "POST" or not meant_for_a_webhook or (error.code or 500) >= 500:
         return error
     logger.error(
-        "a webhook was posted to %.200r: %s; answered 503. The addresses are: %s",
+        "event=wrong_address: a webhook was posted to %.200r: %s; answered 503. The addresses are: %s",
         request.path,
         error.name,
         ", ".join(_webhooks()) or "none in this role",
