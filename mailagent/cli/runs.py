@@ -19,9 +19,10 @@ from mailagent.cli.printing import (
     print_records,
 )
 from mailagent.domain.operations.replay import ReplayPlan, plan_replay
+from mailagent.domain.text import tell_error
 from mailagent.engine import QUEUE_OF, STATUSES
 from mailagent.engine.replay import ReplayRefused
-from mailagent.engine.run import Run, RunFilter, first_step_to_repeat, no_such_run
+from mailagent.engine.run import Run, RunFilter, first_step_to_repeat, no_such_run, tell_failure
 from mailagent.store.console import run_subjects
 
 runs = Commands("runs", help="Workflow runs.")
@@ -52,11 +53,21 @@ def show_run(run_id: str, as_json: bool) -> None:
         print_json(_record(run))
         return
     click.echo(f"{run.run_id}  {run.workflow} of {run.subject}  {run.status}")
+    with services.current().database.snapshot() as connection:
+        known = run_subjects.list_facts(connection, [run.subject]).get(run.subject)
+    if known:
+        click.echo(f"about: {known.tell_masked()}")
+    if run.was_taken_over:
+        click.echo(f"taken over: {run.attempts} workers have begun it, one after the other")
     for step in run.steps:
-        shown = f"ERROR {step.error}" if step.error else json.dumps(step.output, ensure_ascii=False)
+        shown = (
+            f"ERROR {tell_error(step.error)}"
+            if step.error
+            else json.dumps(step.output, ensure_ascii=False)
+        )
         click.echo(f"  {step.number:3}  {step.name:18}  {one_line(shown)[:120]}")
-    if run.error:
-        click.echo(f"failed: {run.error}")
+    if run.has_failed:
+        click.echo(f"failed: {tell_failure(run)}")
     if not run.is_active and run.workflow in QUEUE_OF:
         click.echo(_what_a_replay_does(run, None))
 
@@ -130,9 +141,7 @@ def _tell(plan: ReplayPlan) -> list[str]:
 
 
 def _record(run: Run) -> dict[str, Any]:
-    names = (
-        "run_id workflow subject status created_at updated_at worker_id forked_from output error"
-    )
+    names = "run_id workflow subject status created_at updated_at worker_id forked_from attempts output error"
     return {
         **columns(run, names),
         "attributes": dict(run.attributes),

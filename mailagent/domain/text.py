@@ -6,6 +6,8 @@ import re
 import unicodedata
 from dataclasses import dataclass
 
+from mailagent.domain.masking import mask
+
 # PostgreSQL refuses NUL, every database refuses a lone surrogate, and terminals obey the rest.
 _CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")
 _CONTROLS_AND_BREAKS = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
@@ -89,7 +91,7 @@ def write_search(typed: str) -> str:
 # --- failure --------------------------------------------------------------------------------------
 
 
-LONGEST = 200
+LONGEST = 300
 
 
 class NeedsOperatorError(RuntimeError):
@@ -97,16 +99,12 @@ class NeedsOperatorError(RuntimeError):
     it, so write only ids, kinds and reasons."""
 
 
-_ADDRESS = re.compile(r"[^\s<>\"'(),;:]+@[^\s<>\"'(),;:]+")
-# Errors quote the offending value; a database puts it in parentheses: Key (name)=(value).
-_QUOTED = re.compile(r"'[^']*'|\"[^\"]*\"|(?<==)\([^)]*\)")
-_LONG_NUMBER = re.compile(r"\d(?:[ -]?\d){8,}")
+# The end of a longer line is neither masked nor shown.
+_LONGEST_MASKED = 2_000
 
 
 def tell_error(text: str | None) -> str:
-    """Return the first line of an error without addresses, quoted values and long numbers."""
+    """Return the first line of an error, with addresses, keys, card numbers and quoted sentences masked."""
     lines = (text or "").strip().splitlines() or ["no reason is on record"]
-    told = lines[0]
-    for hidden in (_QUOTED, _ADDRESS, _LONG_NUMBER):
-        told = hidden.sub("…", told)
+    told = mask(lines[0][:_LONGEST_MASKED])
     return told if len(told) <= LONGEST else told[: LONGEST - 1] + "…"

@@ -29,7 +29,8 @@ STATUSES = (
     "ENQUEUED", "PENDING", "DELAYED", "SUCCESS", "ERROR", "CANCELLED", "MAX_RECOVERY_ATTEMPTS_EXCEEDED",
 )  # fmt: skip
 ACTIVE = frozenset({"ENQUEUED", "PENDING", "DELAYED"})
-FAILED = frozenset({"ERROR", "MAX_RECOVERY_ATTEMPTS_EXCEEDED"})
+GIVEN_UP = "MAX_RECOVERY_ATTEMPTS_EXCEEDED"
+FAILED = frozenset({"ERROR", GIVEN_UP})
 
 # Set by hand, like a schema version: recovery and queues hand a run only to workers of its version.
 # Raise it only with a change that old runs cannot replay, and say so in CHANGELOG.md.

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from mailagent.domain.text import is_one_line
-from mailagent.engine import ACTIVE, FAILED, QUEUE_OF, SCHEDULED
+from mailagent.domain.text import is_one_line, tell_error
+from mailagent.engine import ACTIVE, FAILED, GIVEN_UP, QUEUE_OF, SCHEDULED
 
 if TYPE_CHECKING:  # slow to import
     from dbos import WorkflowStatus
@@ -29,6 +29,14 @@ class RecordedStep:
 
 
 @dataclass(frozen=True, slots=True)
+class FailedStep:
+    """The first step of a run that recorded an error."""
+
+    number: int
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
 class Run:
     """One run of a workflow, as DBOS recorded it. `attributes`: what it can be found by."""
 
@@ -46,6 +54,9 @@ class Run:
     steps: tuple[RecordedStep, ...] = ()
     attributes: Mapping[str, str] = field(default_factory=dict)
     was_forked_from: bool = False
+    attempts: int = 0  # how often a worker has begun it since it was enqueued or replayed
+    failed_step: FailedStep | None = None
+    error_kind: str | None = None  # the name of the error's class
 
     @property
     def is_active(self) -> bool:
@@ -56,6 +67,17 @@ class Run:
         """Whether it failed because the database was unavailable for longer than a step retries. Steps are
         retried for no other reason."""
         return self.has_failed and _TRIED_TOO_OFTEN in (self.error or "")
+
+    @property
+    def is_bug(self) -> bool:
+        """Whether it failed because of a mistake in the program or in its data."""
+        known = self.error_kind == "NeedsOperatorError" or self.outlasted
+        return self.status == "ERROR" and not known
+
+    @property
+    def was_taken_over(self) -> bool:
+        """Whether another worker began it again, because the one before it crashed or was stopped."""
+        return self.attempts > 1
 
     @property
     def has_failed(self) -> bool:
@@ -113,6 +135,14 @@ def first_step_to_repeat(run: Run) -> int:
     return 1
 
 
+def tell_failure(run: Run) -> str:
+    """Return in one line why a run failed: the step, the attempt and the error, masked."""
+    if run.status == GIVEN_UP:
+        return f"its worker crashed or was stopped {run.attempts} times"
+    step = f"step {run.failed_step.number}, {run.failed_step.name}, " if run.failed_step else ""
+    return f"{step}attempt {run.attempts}: {tell_error(run.error)}"
+
+
 def no_such_run(run_id: str) -> str:
     return (
         f"there is no run {run_id}, or it ended more than RUN_DAYS ago and its history was deleted; "
@@ -149,14 +179,30 @@ def read_run(status: WorkflowStatus, steps: tuple[RecordedStep, ...] = ()) -> Ru
         partition_key=status.queue_partition_key,
         output=status.output,
         error=error_text(status.error),
+        error_kind=_kind_of(status.error) if status.error else None,
         steps=steps,
         attributes=attributes,
         was_forked_from=bool(status.was_forked_from),
+        attempts=status.recovery_attempts or 0,
     )
 
 
+# Their text says what happened by itself.
+_TOLD_BY_US = ("NeedsOperatorError", "StepFailedError")
+
+
 def error_text(error: Exception | None) -> str | None:
-    return None if error is None else str(error) or type(error).__name__
+    """Return the type and the text of a recorded error. DBOS keeps its type by name."""
+    if error is None:
+        return None
+    kind, text = _kind_of(error), str(error)
+    if text and kind in _TOLD_BY_US:
+        return text
+    return f"{kind}: {text}" if text else kind
+
+
+def _kind_of(error: Exception) -> str:
+    return str(getattr(error, "name", None) or type(error).__name__)
 
 
 def read_instant(epoch_milliseconds: int | None) -> datetime | None:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 
 import sqlalchemy as sa
 from dbos import DBOSClient
 
 from mailagent.engine import ACTIVE, APPLICATION_VERSION, QUEUE_OF
+from mailagent.engine.failed_steps import find_failed_steps
 from mailagent.engine.run import RecordedStep, Run, RunFilter, error_text, read_instant, read_run
 from mailagent.engine.tables import SystemTables
 
@@ -28,7 +30,16 @@ class Runs:
         found = self._dbos.list_workflows(workflow_ids=[run_id])
         if not found:
             return None
-        return read_run(found[0], self._steps(run_id) if with_steps else ())
+        run = read_run(found[0], self._steps(run_id) if with_steps else ())
+        return self._with_failed_steps([run])[0]
+
+    def _with_failed_steps(self, runs: Sequence[Run]) -> list[Run]:
+        failed = [run.run_id for run in runs if run.has_failed]
+        if not failed:
+            return list(runs)
+        with self._engine.connect() as connection:
+            steps = find_failed_steps(connection, failed)
+        return [replace(run, failed_step=steps.get(run.run_id)) for run in runs]
 
     def _steps(self, run_id: str) -> tuple[RecordedStep, ...]:
         return tuple(
@@ -47,7 +58,7 @@ class Runs:
         if not run_ids:
             return {}
         found = self._dbos.list_workflows(workflow_ids=list(run_ids))
-        return {each.workflow_id: read_run(each) for each in found}
+        return {run.run_id: run for run in self._with_failed_steps([*map(read_run, found)])}
 
     def find_latest(self, run_ids: Sequence[str]) -> dict[str, Run]:
         """Return, by the id of each run that exists, the run that counts for its row: of the run and all its

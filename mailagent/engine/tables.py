@@ -1,4 +1,4 @@
-"""DBOS's system tables: the only module that reads or writes them.
+"""DBOS's system tables: only this module and `failed_steps` read them, and only this one writes them.
 
 Everything else uses DBOS's client. The client cannot do what stands here: act in our transaction, act for many
 runs at once, look at all workers but some, search attributes on SQLite, and list page by page.

@@ -131,6 +131,10 @@ class Notice:
     key: str
     title: str
     lines: Sequence[str]
+    button: tuple[str, str] | None = None  # its words, and the page that it opens
+
+    def facts(self) -> dict[str, Any]:
+        return {"title": self.title, "lines": self.lines, "button": self.button}
 
 
 def write_notice(
@@ -146,7 +150,7 @@ def write_notice(
             MailContent(
                 Purpose.NOTICE,
                 "notice",
-                {"title": notice.title, "lines": notice.lines},
+                notice.facts(),
                 to_address=address,
                 dedup_key=f"{notice.key}:{address}",
                 conversation_id=conversation_id,

@@ -198,7 +198,7 @@ def answer_manager(
     content = MailContent(
         Purpose.NOTICE,
         "notice",
-        {"title": notice.title, "lines": notice.lines},
+        notice.facts(),
         to_address=request.manager_email,
         dedup_key=f"{notice.key}:{request.manager_email}",
         headers=answer_headers(mail) if mail else ThreadHeaders(""),

@@ -54,11 +54,29 @@ def test_a_failed_run_is_told_with_what_to_type(shop: Harness) -> None:
         (notice,) = shop.wait_for_mails(OPS)
     assert notice.subject == f"Run {run_id} has failed"
     conversation_id = shop.rows("SELECT conversation_id FROM conversations")[0].conversation_id
-    for told in (f"flask runs show {run_id}", f"flask runs replay {run_id}", conversation_id):
+    page = f"{shop.live.shop.public_url}/ops/runs/{run_id}/replay"
+    for told in (page, f"flask runs replay {run_id}", conversation_id, "a…@example.com"):
         assert told in notice.text
+    assert page in notice.html
+    failure = "step 1, take_batch, attempt 1: Mistake in mailagent.workflows.steps.recording:"
+    assert failure in notice.text
+    assert "[address]: '[4 words]' in take_batch" in notice.text
+    assert "mistake in the program" in notice.text
     assert ADA not in notice.text
     assert "a word of hers" not in notice.text
     assert shop.mails_to(TESS) == []
+
+
+def test_a_failed_refund_is_told_with_its_order_and_amount(shop: Harness) -> None:
+    shop.stock(order())
+    with failing("pay_refund"), running(shop):
+        shop.write(KETTLE_WISH)
+        wait_for_run(shop, "refund", "ERROR")
+        assert operators.report_failed_runs() == 1
+        (notice,) = shop.wait_for_mails(OPS)
+    assert f"order W1001, {shop.refunds()[0].amount}, a…@example.com" in notice.text
+    assert "pay_refund, attempt 1: Mistake" in notice.text
+    assert f"Since {shop.live.now():%Y-%m-%d}" in notice.text
 
 
 def test_it_is_told_once_whatever_happens_to_the_run_later(shop: Harness) -> None:
@@ -190,7 +208,7 @@ def subjects(shop: Harness) -> list[str]:
 
 def test_an_incident_is_told_once_until_it_is_over(shop: Harness) -> None:
     assert [note(shop, IncidentKind.OPENAI) for _ in range(3)] == [True, False, False]
-    assert opened(shop) == {"provider:openai": "answered 401 to …"}
+    assert opened(shop) == {"provider:openai": "answered 401 to [address]"}
     assert len(subjects(shop)) == 1
     operators.report_failed_runs()
     assert opened(shop)  # nothing has been answered since

@@ -82,6 +82,7 @@ def facts_of(words: str | None = None) -> dict[str, dict[str, Any]]:
         "notice": {
             "title": say("Mail could not be sent"),
             "lines": [say(each) for each in _NOTICE],
+            "button": ("See what a replay does", "https://shop.example/ops/runs/1/replay"),
         },
         "approval_request": _approval_request(say),
         "login_link": {"link_url": LOGIN_LINK, "minutes": 15},
@@ -116,6 +117,7 @@ _WITHOUT: dict[str, dict[str, Any]] = {
         "reminds_of": NOON,
         "reply_decides": False,
     },
+    "notice": {"button": None},
     "hand_over": {"customer_name": "", "sender_verified": True, "summary": None, "refunds": []},
 }
 

@@ -10,6 +10,7 @@ import sqlalchemy as sa
 
 from mailagent.domain.mail.conversation import ConversationStatus
 from mailagent.domain.mail.message import OutboundStatus, Purpose
+from mailagent.domain.masking import mask_address
 from mailagent.domain.money import Money
 from mailagent.domain.operations.replay import MailNow, RowsNow
 from mailagent.domain.operations.run_about import RunAbout
@@ -32,6 +33,13 @@ class Subject:
     who: str
     what: str
     amount: Money | None = None
+
+    def tell_masked(self) -> str:
+        """Return the order, the amount and the customer's masked address, as far as known."""
+        order, email = self.about.order_id, self.about.customer_email or self.who
+        parts = [f"order {order}"] if order else []
+        parts += [str(self.amount)] if self.amount else []
+        return ", ".join([*parts, mask_address(email)])
 
 
 def describe(connection: sa.Connection, subject: str) -> RunAbout:

@@ -10,7 +10,7 @@ import sqlalchemy as sa
 from mailagent import services
 from mailagent.domain.mail.draft import DRAFT_TOPICS
 from mailagent.domain.operations.access import Permission
-from mailagent.engine.run import Run
+from mailagent.engine.run import Run, tell_failure
 from mailagent.store.console import inbox, run_subjects
 from mailagent.store.console.inbox import Entry
 from mailagent.store.console.run_subjects import Subject
@@ -70,18 +70,20 @@ def _with_subject(entry: Entry, subject: Subject | None) -> Entry:
     what = FAILED_WORKFLOWS.get(entry.what, entry.what)
     if subject is None:
         return replace(entry, what=what)
-    about = {
-        "refund": f"order {subject.what}",
-        "delivery": PURPOSES.get(subject.what, subject.what),
-    }
     return replace(
         entry,
         who=subject.who,
-        what=f"{what}: {about.get(entry.what, subject.what) or '(no subject)'}",
+        what=f"{what}: {what_of(entry.what, subject)}",
         amount=subject.amount,
         conversation_id=subject.about.conversation_id,
         refund_id=subject.about.refund_id,
     )
+
+
+def what_of(workflow: str, facts: Facts) -> str:
+    """Return what a run of a workflow is about: an order, the kind of a mail, or a subject."""
+    about = {"refund": f"order {facts.what}", "delivery": PURPOSES.get(facts.what, facts.what)}
+    return about.get(workflow, facts.what) or "(no subject)"
 
 
 def _line(entry: Entry, managers: Sequence[str], run: Run | None) -> Line:
@@ -125,8 +127,8 @@ def _note(entry: Entry, managers: Sequence[str], run: Run | None) -> str:
     if entry.kind == "conversation" and entry.owner:
         return f"taken by {entry.owner}"
     # Errors name keys and servers: only those who can see runs may read them.
-    if entry.kind == "run" and run and run.error:
-        return " ".join(run.error.split())
+    if entry.kind == "run" and run and run.has_failed:
+        return tell_failure(run)
     return ""
 
 

@@ -21,10 +21,13 @@ from mailagent.engine.run import (
     first_step_to_repeat,
     parse_position,
     position_of,
+    tell_failure,
 )
 from mailagent.store import audit
 from mailagent.store.console import run_subjects
-from mailagent.web.console.labels import REFUSALS, RUN_STATES, WORKFLOWS, run_path
+from mailagent.store.console.run_subjects import Facts
+from mailagent.web.console.labels import REFUSALS, RUN_STATES, WORKFLOWS, money, run_path
+from mailagent.web.console.lines import what_of
 from mailagent.web.console.page import (
     address,
     found,
@@ -33,6 +36,7 @@ from mailagent.web.console.page import (
     page,
     parse_days,
     redact,
+    redact_line,
     typed,
 )
 from mailagent.web.console.run_steps import with_text
@@ -58,10 +62,12 @@ def list_runs() -> Response:
     after = parse_position(typed("after"))
     runs = services.current().workflow_client.runs.list_page(_wanted(facts, after), PAGE_SIZE + 1)
     shown = runs[:PAGE_SIZE]
+    with services.current().database.snapshot() as connection:
+        known = run_subjects.list_facts(connection, {run.subject for run in shown})
     older = {**facts, "after": position_of(shown[-1])} if len(runs) > PAGE_SIZE else None
     return page(
         "ops/runs.html",
-        runs=[_line(run) for run in shown],
+        runs=[line_of(run, known.get(run.subject)) for run in shown],
         facts=facts,
         filtered=any(facts.values()),
         statuses=[(name, RUN_STATES[name][0]) for name in STATUSES],
@@ -90,13 +96,19 @@ def _wanted(facts: dict[str, str], after: str | None) -> RunFilter:
     )
 
 
-def _line(run: Run) -> dict[str, Any]:
+def line_of(run: Run, known: Facts | None) -> dict[str, Any]:
+    """Return what pages say of a run; `known` is what it is about."""
     return {
+        "about_row": known,
+        "what": redact_line(what_of(run.workflow, known)) if known else "",
+        "amount": money(known.amount.minor, known.amount.currency)
+        if known and known.amount
+        else "",
         "run": run,
         "path": run_path(run.run_id),
         "workflow": WORKFLOWS.get(run.workflow, run.workflow),
         "state": RUN_STATES.get(run.status, (run.status, "")),
-        "error": tell_error(run.error) if run.has_failed else "",
+        "error": tell_failure(run) if run.has_failed else "",
     }
 
 
@@ -117,10 +129,11 @@ def show_run(run: Run, done: str | None = None, refused: str | None = None) -> R
     live = services.current()
     with live.database.snapshot() as connection:
         rows = run_subjects.look(connection, run.subject)
+        known = run_subjects.list_facts(connection, [run.subject]).get(run.subject)
     return page(
         "ops/run.html",
         409 if refused else 200,
-        **_line(run),
+        **line_of(run, known),
         done=done,
         refused=refused,
         facts=() if rows is None else tell_rows(rows),

@@ -13,10 +13,17 @@ from mailagent.store import audit
 from mailagent.store.mail import conversations
 
 
-def tell_operators(connection: sa.Connection, title: str, lines: Sequence[str], key: str) -> None:
-    """Mail a notice to the operators, or to the team if there are none; once for each `key`."""
+def tell_operators(
+    connection: sa.Connection,
+    title: str,
+    lines: Sequence[str],
+    key: str,
+    button: tuple[str, str] | None = None,
+) -> None:
+    """Mail a notice to the operators, or to the team if there are none; once for each `key`. `button`: its
+    words, and the page that it opens."""
     live = services.current()
-    notice = mailers.Notice(f"operators:{key}", title, lines)
+    notice = mailers.Notice(f"operators:{key}", title, lines, button)
     addresses = live.shop.ops_emails or live.shop.team_emails
     written = mailers.write_notice(connection, notice, addresses)
     live.workflow_client.queue.enqueue_deliveries(connection, written)

@@ -10,9 +10,10 @@ import sqlalchemy as sa
 from mailagent import engine, services
 from mailagent.domain.mail.message import Purpose
 from mailagent.domain.operations.incident import IncidentKind
-from mailagent.domain.text import tell_error
-from mailagent.engine.run import Run, subject_of
+from mailagent.engine.run import Run, subject_of, tell_failure
 from mailagent.store import audit
+from mailagent.store.console import run_subjects
+from mailagent.store.console.run_subjects import Facts
 from mailagent.store.mail import outbound
 from mailagent.store.operations import incidents
 from mailagent.workflows.steps.maintenance.incidents import update_incidents
@@ -82,16 +83,50 @@ def _delivers_notice(connection: sa.Connection, run: Run) -> bool:
 
 
 def _tell(connection: sa.Connection, runs: Sequence[Run]) -> None:
-    first = runs[0]
-    title = f"Run {first.run_id} has failed" if len(runs) == 1 else f"{len(runs)} runs have failed"
-    lines = [line for run in runs[:RUNS_IN_ONE_MAIL] for line in _lines(run)]
+    first, base = runs[0], f"{services.current().shop.public_url}/ops"
+    known = run_subjects.list_facts(connection, {run.subject for run in runs})
+    shown = [(run, known.get(run.subject)) for run in runs[:RUNS_IN_ONE_MAIL]]
+    if len(runs) == 1:
+        title, path = f"Run {first.run_id} has failed", f"{base}/runs/{first.run_id}"
+        lines = [*_lines(first, known.get(first.subject)), *_what_to_do(first)]
+        button = ("See what a replay does, then run it again", f"{path}/replay")
+        if first.workflow in engine.SCHEDULED:
+            button = ("Look at the run", path)
+    else:
+        title = f"{len(runs)} runs have failed"
+        lines = [
+            line
+            for run, about in shown
+            for line in (*_lines(run, about), f"{base}/runs/{run.run_id}")
+        ]
+        button = ("See what failed for one reason, and replay it together", f"{base}/replays")
     if len(runs) > RUNS_IN_ONE_MAIL:
-        lines.append(f"{len(runs) - RUNS_IN_ONE_MAIL} more: flask runs list --status ERROR")
-    tell_operators(connection, title, lines, f"failed:{first.run_id}")
+        lines.append(f"{len(runs) - RUNS_IN_ONE_MAIL} more: {base}/runs?status=failed")
+    tell_operators(connection, title, lines, f"failed:{first.run_id}", button)
 
 
-def _lines(run: Run) -> list[str]:
-    told = f"{run.run_id}, {run.status}, of {run.subject}: {tell_error(run.error)}"
+def _lines(run: Run, known: Facts | None) -> list[str]:
+    about = f", {known.tell_masked()}" if known else ""
+    what = f"{run.run_id}, of {run.subject or 'the schedule'}{about}"
+    since = f"Since {run.updated_at:%Y-%m-%d %H:%M} UTC"
+    return [what, f"{since}: {tell_failure(run)}"]
+
+
+def _what_to_do(run: Run) -> list[str]:
     if run.workflow in _WITHOUT:
-        return [told, f"{_WITHOUT[run.workflow]} until this is put right: see the log."]
-    return [told, f"flask runs show {run.run_id}", f"flask runs replay {run.run_id}"]
+        return [f"{_WITHOUT[run.workflow]} until this is put right: see the log."]
+    if run.status == engine.GIVEN_UP:
+        do = "Find out in the log why its worker died, then run it again."
+    elif run.outlasted:
+        do = "The database was unavailable for minutes. When it is back, run it again."
+    elif run.is_bug:
+        do = (
+            "This is a mistake in the program or in its data: have it corrected, then run it again."
+        )
+    else:
+        do = "Put right what the reason names, then run it again."
+    return [
+        do,
+        "No mail and no payment is made twice.",
+        f"By a shell: flask runs replay {run.run_id}",
+    ]

@@ -18,7 +18,7 @@ from typing import ParamSpec, TypeVar
 
 from dbos import DBOS, StepOptions
 
-from mailagent.domain.text import NeedsOperatorError
+from mailagent.domain.text import NeedsOperatorError, tell_error
 from mailagent.store.errors import is_outage
 from mailagent.telemetry import log_ids, spans
 
@@ -61,11 +61,12 @@ def declare_marks(name: str, *points: str) -> None:
 
 
 class StepFailedError(Exception):
-    """A step failed because of a bug. DBOS records only this text: the kind of error, and where. The error's
-    own text may quote a customer, so it goes to the log only."""
+    """A step failed because of a bug. DBOS records only this text: the kind of error, where, and the first line
+    of the error's text, masked because it may quote a customer. The log has the rest."""
 
     def __init__(self, problem: Exception) -> None:
-        super().__init__(f"{type(problem).__name__} in {_place_of(problem)}; the log has the rest")
+        said = f": {tell_error(str(problem))}" if str(problem).strip() else ""
+        super().__init__(f"{type(problem).__name__} in {_place_of(problem)}{said}")
 
 
 def _place_of(problem: Exception) -> str:
@@ -79,7 +80,7 @@ def _place_of(problem: Exception) -> str:
 
 
 def _observed(name: str, effect: Callable[P, R]) -> Callable[P, R]:
-    """Return the effect with ids in its log lines, its crash points, and errors that hide their text."""
+    """Return the effect with ids in its log lines, its crash points, and errors whose text is masked."""
     CRASH_POINTS.setdefault(name, AROUND)
 
     @wraps(effect)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import html
+import json
 import re
 from datetime import timedelta
 
@@ -15,7 +17,7 @@ from mailagent.engine.run import Run
 from tests.cast import ADA, GRACE, KETTLE_WISH, MALLORY, OLGA, order
 from tests.harness import Harness, post_form, running
 from tests.round_trips.replays import wait_for_quiet
-from tests.workflows.trouble import failing, set_run, table_of_runs, wait_for_run
+from tests.workflows.trouble import failing, set_run, table_of_runs, wait_for_run, watched
 
 
 @pytest.fixture
@@ -72,6 +74,12 @@ def test_a_failed_run_is_found_looked_at_and_run_again_once(
     assert f"/ops/refunds/{refund.refund_id}" in page
     assert "is approved by policy and not paid: it will be paid, once" in page
     assert "a word of hers" not in page  # the error quoted it
+    assert "pay_refund, attempt 1: Mistake in mailagent.workflows.steps.recording" in page
+    row = olga.get("/ops/runs?status=failed").text
+    for told in (ADA, "order W1001", "$49.99", "pay_refund, attempt 1: Mistake"):
+        assert told in row
+        assert told in page
+    assert "Taken over" not in row
     opened = olga.get(f"{path(run_id)}/replay").text
     assert "asks the payment gateway under the refund&#39;s own key" in opened
     assert load(shop, run_id).status == "ERROR"  # to look starts nothing
@@ -119,6 +127,45 @@ def test_a_fork_of_a_conversation_waits_for_its_turn(shop: Harness, olga: FlaskC
     assert load(shop, f"{run_id}-fork-1").partition_key == load(shop, run_id).partition_key
     with running(shop):
         assert len(shop.wait_for_mails(ADA)) == 1
+
+
+def test_a_key_that_was_missing_is_named_everywhere(shop: Harness, olga: FlaskClient) -> None:
+    def fail() -> None:
+        raise KeyError("amount_minor")
+
+    with watched("take_batch before", fail), running(shop):
+        shop.write("Hello?")
+        run_id = wait_for_run(shop, "conversation", "ERROR")
+    why = r"step 1, take_batch, attempt 1: KeyError in mailagent\.[\w.]+:\d+: 'amount_minor'"
+    shown = shop.app.test_cli_runner().invoke(args=["runs", "show", run_id]).output
+    assert re.search(f"failed: {why}", shown)
+    assert "about: a…@example.com" in shown
+    for page in ("/ops", "/ops/runs", path(run_id)):
+        assert re.search(why, html.unescape(olga.get(page).text)), page
+
+
+def test_an_error_of_a_workflow_s_body_is_told_with_its_type(
+    shop: Harness, olga: FlaskClient
+) -> None:
+    run_id = woken(shop)
+    change = {"message": "'amount_minor'", "name": "KeyError"}
+    with shop.live.database.transaction() as connection:
+        connection.execute(
+            sa.text(f"UPDATE {table_of_runs(shop)} SET status = 'ERROR', error = :error"),
+            {"error": json.dumps(change)},
+        )
+    assert load(shop, run_id).error == "KeyError: 'amount_minor'"
+    assert "attempt 0: KeyError: &#39;amount_minor&#39;" in olga.get(path(run_id)).text
+
+
+def test_a_run_that_was_taken_over_says_so(shop: Harness, olga: FlaskClient) -> None:
+    run_id = woken(shop)
+    with shop.live.database.transaction() as connection:
+        connection.execute(
+            sa.text(f"UPDATE {table_of_runs(shop)} SET status = 'PENDING', recovery_attempts = 2")
+        )
+    for page in ("/ops/runs", path(run_id)):
+        assert "Taken over: 2 workers have begun it; the one before" in olga.get(page).text, page
 
 
 # --- without workflows: what is on record -------------------------------------------------------------

@@ -13,8 +13,9 @@ from mailagent.domain.mail.conversation import HandOverReason
 from mailagent.domain.mail.message import OutboundStatus, Purpose
 from mailagent.domain.operations.retry import MOST_WAKE_UPS, Care, LastRun, decide_care
 from mailagent.engine import DELIVERY, FAILED, REFUND, run_id_of
-from mailagent.engine.run import Run
+from mailagent.engine.run import Run, tell_failure
 from mailagent.store import audit
+from mailagent.store.console import run_subjects
 from mailagent.store.database import Row
 from mailagent.store.mail import conversations, outbound
 from mailagent.store.refunds import refunds
@@ -138,11 +139,17 @@ def _give_refund_to_people(connection: sa.Connection, refund_id: str, run: Run |
 
 
 def _tell_operators(connection: sa.Connection, what: str, row_id: str, run: Run | None) -> None:
-    lines = ["It is not enqueued any more. The team has the case."]
+    known = run_subjects.list_facts(connection, [row_id]).get(row_id)
+    lines = [known.tell_masked()] if known else []
+    lines.append("It is not enqueued any more. The team has the case.")
+    button = None
     if run is not None:
-        lines.append(f"Its last run {run.run_id} is {run.status}.")
-        lines += [f"flask runs show {run.run_id}", f"flask runs replay {run.run_id}"]
-    tell_operators(connection, f"{what} cannot be brought to its end", lines, row_id)
+        why = f": {tell_failure(run)}" if run.has_failed else ""
+        lines.append(f"Its last run {run.run_id} is {run.status}{why}")
+        lines.append(f"By a shell: flask runs replay {run.run_id}")
+        path = f"{services.current().shop.public_url}/ops/runs/{run.run_id}/replay"
+        button = ("See what a replay does, then run it again", path)
+    tell_operators(connection, f"{what} cannot be brought to its end", lines, row_id, button)
 
 
 # --- mail of ours -----------------------------------------------------------------------------
