@@ -5,6 +5,7 @@ Details hold ids, amounts and states, never a customer's words.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -71,6 +72,13 @@ def count_of(connection: sa.Connection, subject: str) -> int:
     """Return how many acts on a row are on record."""
     query = sa.select(sa.func.count()).where(_audit.c.subject == subject)
     return connection.scalar(query) or 0
+
+
+def count_each(connection: sa.Connection, subjects: Sequence[str]) -> Counter[str]:
+    """Return how many acts on each of these rows are on record."""
+    query = sa.select(_audit.c.subject, sa.func.count()).where(_audit.c.subject.in_(subjects))
+    rows = connection.execute(query.group_by(_audit.c.subject))
+    return Counter({row.subject: row[1] for row in rows})
 
 
 def latest_at(connection: sa.Connection, subject: str, action: str) -> datetime | None:

@@ -16,7 +16,14 @@ import mailagent
 from mailagent.adapters.html.text import render_text
 from mailagent.adapters.templates import formats
 from mailagent.adapters.templates.engine import RenderedMail, Templates
-from mailagent.adapters.templates.mail_samples import LINK, LOGIN_LINK, NOON, TO_CUSTOMERS, facts_of
+from mailagent.adapters.templates.mail_samples import (
+    LINK,
+    LOGIN_LINK,
+    NOON,
+    REPLAY_LINK,
+    TO_CUSTOMERS,
+    facts_of,
+)
 from mailagent.domain.mail.message import confirm_code, holds_confirm_code
 from mailagent.domain.mail.reply_commands import holds_word
 from mailagent.domain.money import Money
@@ -87,7 +94,11 @@ def test_hostile_words_stay_words_in_html(name: str) -> None:
     assert " 49" not in mail.subject + mail.text + mail.html, "it was read as a template"
     page = Elements(mail.html)
     assert not page.tags & {"script", "img", "iframe", "form", "table", "style"}
-    links = {"approval_request": [LINK], "login_link": [LOGIN_LINK]}
+    links = {
+        "approval_request": [LINK],
+        "login_link": [LOGIN_LINK],
+        "notice": [REPLAY_LINK],
+    }
     assert page.links == links.get(name, [])
     assert not page.attributes & {"src", "onerror", "onclick"}
 

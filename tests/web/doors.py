@@ -21,7 +21,7 @@ from werkzeug.test import TestResponse
 from mailagent.demo.fakes.mailboxes import Mailboxes
 from mailagent.demo.fakes.sendgrid import SendGridServer
 from mailagent.domain.operations.access import Permission
-from mailagent.store import ids, schema
+from mailagent.store import audit, ids, schema
 from mailagent.store.console import sessions
 from mailagent.store.operations import model_calls
 from mailagent.web.guard import Guard, guard_of
@@ -123,6 +123,8 @@ def furnish(harness: Harness, email: str = ADA, order_id: str = "W2001") -> Case
     approval_id = record_refund(harness, mail, order_id, f"refund_{order_id}")
     with harness.live.database.transaction() as connection:
         connection.execute(schema.drafts.insert().values(_draft(f"draft_{order_id}", mail, now)))
+        details = {"runs": [mail.run_id]}
+        audit.record(connection, now, TESS, "runs replayed together", f"replay_{order_id}", details)
         sessions.record_link(connection, secret, TESS, "/ops", now, now + timedelta(minutes=15))
     values = {
         "token": token_of(harness, approval_id),
@@ -133,6 +135,7 @@ def furnish(harness: Harness, email: str = ADA, order_id: str = "W2001") -> Case
         "refund_id": f"refund_{order_id}",
         "draft_id": f"draft_{order_id}",
         "run_id": mail.run_id,
+        "replay_id": f"replay_{order_id}",
         "email": email,
         "order_id": order_id,
         "code": "NO-SUCH-CODE",

@@ -17,6 +17,7 @@ TO_CUSTOMERS = frozenset(
 COMMON = {"support_name": "shop.example", "support_address": "support@shop.example"}
 LINK = "https://support.shop.example/approvals/token"
 LOGIN_LINK = "https://support.shop.example/ops/login/secret"
+REPLAY_LINK = "https://shop.example/ops/runs/refund-01/replay"
 NOON = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
 
 Say = Callable[[str], str]
@@ -82,7 +83,7 @@ def facts_of(words: str | None = None) -> dict[str, dict[str, Any]]:
         "notice": {
             "title": say("Mail could not be sent"),
             "lines": [say(each) for each in _NOTICE],
-            "button": ("See what a replay does", "https://shop.example/ops/runs/1/replay"),
+            "button": ("See what a replay does", REPLAY_LINK),
         },
         "approval_request": _approval_request(say),
         "login_link": {"link_url": LOGIN_LINK, "minutes": 15},

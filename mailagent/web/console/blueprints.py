@@ -13,6 +13,7 @@ from mailagent.web.console import (
     inbox,
     login,
     refunds,
+    replays,
     runs,
     search,
 )
@@ -27,5 +28,6 @@ BLUEPRINTS: tuple[Blueprint, ...] = (
     drafts.blueprint,
     agent.blueprint,
     runs.blueprint,
+    replays.blueprint,
     audit.blueprint,
 )

@@ -13,6 +13,7 @@ from mailagent.domain.operations.access import Permission
 from mailagent.domain.operations.replay import effect_of, plan_replay, tell_rows
 from mailagent.domain.text import tell_error
 from mailagent.engine import FAILED, QUEUE_OF, SCHEDULED, STATUSES
+from mailagent.engine.reasons import reason_key
 from mailagent.engine.replay import Refusal, ReplayRefused
 from mailagent.engine.run import (
     RecordedStep,
@@ -144,6 +145,7 @@ def show_run(run: Run, done: str | None = None, refused: str | None = None) -> R
         ],
         origin=run_path(run.forked_from) if run.forked_from else None,
         steps=[_step(step) for step in with_text(run.steps)],
+        alike=address("/ops/replays", {"reason": reason_key(run)}) if run.has_failed else None,
         may_replay=run.workflow in QUEUE_OF and not run.is_active,
         may_cancel=run.is_active,
     )
@@ -243,10 +245,13 @@ def replay(run_id: str) -> Response:
 
 
 def _seen(run: Run) -> str:
+    with services.current().database.snapshot() as connection:
+        return seen_of(run, audit.count_of(connection, run.run_id))
+
+
+def seen_of(run: Run, acts: int) -> str:
     """Return a version of the run, so that a form notices a change: DBOS's time of the last change, and the
     number of actions on it, because on SQLite that time has whole seconds only."""
-    with services.current().database.snapshot() as connection:
-        acts = audit.count_of(connection, run.run_id)
     return f"{run.updated_at.timestamp():.3f}-{acts}"
 
 

@@ -1,0 +1,193 @@
+"""Replaying together what failed for one reason: the reasons, the plan, and what became of the runs."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import sqlalchemy as sa
+from flask import Blueprint, Response, request
+
+from mailagent import services
+from mailagent.domain.money import Money
+from mailagent.domain.operations.access import Permission
+from mailagent.domain.operations.replay import plan_replay, tell_rows
+from mailagent.engine import QUEUE_OF
+from mailagent.engine.reasons import reason_key, sort_by_reason
+from mailagent.engine.replay import ReplayRefused
+from mailagent.engine.run import Run, first_step_to_repeat
+from mailagent.store import audit
+from mailagent.store.console import run_subjects
+from mailagent.store.ids import new_id
+from mailagent.store.pagination import Window
+from mailagent.web.console.labels import WORKFLOWS, money
+from mailagent.web.console.page import found, go_to, page, typed
+from mailagent.web.console.runs import line_of, seen_of
+from mailagent.web.guard import current_person, needs
+
+blueprint = Blueprint("ops_replays", __name__)
+
+LOOK_BACK = timedelta(days=30)
+FAILED_MAX = 500  # the newest failures that are sorted
+RUNS_AT_ONCE = 50  # of one form
+REPLAYED_TOGETHER = "runs replayed together"
+
+
+@blueprint.get("/ops/replays")
+@needs(Permission.RUNS)
+def show() -> Response:
+    """Show for which reasons runs failed; with `reason`, the plan of replaying those. It starts nothing."""
+    failed = _failed_runs()
+    if key := typed("reason"):
+        return _show_plan(key, failed)
+    live = services.current()
+    window = Window(newest_first=True, size=5)
+    with live.database.snapshot() as connection:
+        earlier = audit.read(connection, audit.Wanted(action=REPLAYED_TOGETHER), window)
+    return page(
+        "ops/replays.html",
+        reasons=sort_by_reason(failed),
+        workflows=WORKFLOWS,
+        more=len(failed) >= FAILED_MAX,
+        earlier=earlier.rows,
+    )
+
+
+def _failed_runs() -> list[Run]:
+    """Return the newest failed runs that can be replayed and that no other run replaces."""
+    live = services.current()
+    with live.database.snapshot() as connection:
+        tables = live.workflow_client.tables
+        run_ids = tables.list_failed(connection, live.now() - LOOK_BACK)[-FAILED_MAX:]
+    runs = live.workflow_client.runs.find_runs(run_ids).values()
+    return [run for run in runs if run.workflow in QUEUE_OF and run.has_failed]
+
+
+def _show_plan(key: str, failed: Sequence[Run], refused: bool = False) -> Response:
+    facts = {"reason": key, "from": typed("from"), "to": typed("to")}
+    since, until = _parse_minute(facts["from"]), _parse_minute(facts["to"])
+    alike = [run for run in failed if reason_key(run) == key]
+    reason = next(iter(sort_by_reason(alike)), None)
+    chosen = [
+        run
+        for run in (reason.runs if reason else ())
+        if (since is None or run.updated_at >= since)
+        # A minute is chosen, so all of it.
+        and (until is None or run.updated_at < until + timedelta(minutes=1))
+    ]
+    with services.current().database.snapshot() as connection:
+        plan = _plan(connection, chosen[:RUNS_AT_ONCE])
+    return page(
+        "ops/replay_together.html",
+        409 if refused else 200,
+        reason=reason,
+        workflow=WORKFLOWS.get(reason.workflow, reason.workflow) if reason else "",
+        facts=facts,
+        count=len(chosen),
+        refused=refused,
+        **plan,
+    )
+
+
+def _parse_minute(text: str) -> datetime | None:
+    """Return the time (UTC) that a field of the kind datetime-local has, or None."""
+    try:
+        return datetime.strptime(text[:16], "%Y-%m-%dT%H:%M").replace(tzinfo=UTC)
+    except ValueError:
+        return None
+
+
+def _plan(connection: sa.Connection, runs: Sequence[Run]) -> dict[str, Any]:
+    """Return what replaying these runs does: as a whole, and to the row of each."""
+    known = run_subjects.list_facts(connection, {run.subject for run in runs})
+    acts = audit.count_each(connection, [run.run_id for run in runs])
+    lines = []
+    for run in runs:
+        rows = run_subjects.look(connection, run.subject)
+        told = tell_rows(rows) if rows else ()
+        line = line_of(run, known.get(run.subject))
+        lines.append(line | {"told": told, "seen": seen_of(run, acts[run.run_id])})
+    amounts = [facts.amount for facts in known.values() if facts.amount]
+    first = services.current().workflow_client.runs.find_run(runs[0].run_id, True) if runs else None
+    plan = None
+    if first is not None:
+        plan = plan_replay(first.workflow, first.steps, first_step_to_repeat(first))
+    return {"lines": lines, "total": _total(amounts), "plan": plan}
+
+
+def _total(amounts: Sequence[Money]) -> str:
+    """Return the sum of amounts, by currency."""
+    sums: Counter[str] = Counter()
+    for amount in amounts:
+        sums[amount.currency] += amount.minor
+    return " and ".join(money(minor, currency) for currency, minor in sums.items())
+
+
+# --- the replay -----------------------------------------------------------------------------------
+
+
+@blueprint.post("/ops/replays")
+@needs(Permission.RUNS)
+def replay() -> Response:
+    """Rewind the runs that the form names, unless they have changed. A second click changes nothing."""
+    live = services.current()
+    asked = dict(each.rpartition(" ")[::2] for each in request.form.getlist("run")[:RUNS_AT_ONCE])
+    runs = live.workflow_client.runs.find_runs(list(asked))
+    with live.database.transaction() as connection:
+        acts = audit.count_each(connection, list(asked))
+        ready = [
+            run_id
+            for run_id, run in runs.items()
+            if run.has_failed and seen_of(run, acts[run_id]) == asked[run_id]
+        ]
+        replay_id, details = new_id("replay"), {"runs": ready}
+        if ready:
+            # Recorded first: if this process dies, the page of this replay shows what is left.
+            person = current_person().email
+            audit.record(connection, live.now(), person, REPLAYED_TOGETHER, replay_id, details)
+    if not ready:
+        return _show_plan(typed("reason", request.form), _failed_runs(), refused=True)
+    for run_id in ready:
+        _replay(run_id, replay_id)
+    return go_to(f"/ops/replays/{replay_id}")
+
+
+def _replay(run_id: str, replay_id: str) -> None:
+    live = services.current()
+    try:
+        run = live.workflow_client.replays.replay_run(run_id)
+    except ReplayRefused:
+        return  # somebody else has replayed it meanwhile; the page shows its state
+    details = {"from_step": first_step_to_repeat(run), "together": replay_id}
+    with live.database.transaction() as connection:
+        person = current_person().email
+        audit.record(connection, live.now(), person, "run rewound", run_id, details)
+
+
+@blueprint.get("/ops/replays/<replay_id>")
+@needs(Permission.RUNS)
+def show_progress(replay_id: str) -> Response:
+    """Show what became of the runs that were replayed together."""
+    live = services.current()
+    with live.database.snapshot() as connection:
+        wanted = audit.Wanted(subject=replay_id, action=REPLAYED_TOGETHER)
+        rows = audit.read(connection, wanted, Window(newest_first=True)).rows
+        act = found(rows[0] if rows else None, "replay")
+        runs = live.workflow_client.runs.find_latest(act.details["runs"])
+        known = run_subjects.list_facts(connection, {run.subject for run in runs.values()})
+    return page(
+        "ops/replay_progress.html",
+        act=act,
+        lines=[line_of(run, known.get(run.subject)) for run in runs.values()],
+        **_count(list(runs.values())),
+    )
+
+
+def _count(runs: Sequence[Run]) -> Mapping[str, int]:
+    return {
+        "total": len(runs),
+        "active": sum(run.is_active for run in runs),
+        "failed": sum(run.has_failed for run in runs),
+    }

@@ -1,0 +1,61 @@
+"""What is wrong with a page: scripts that fail, sideways scrolling on a small phone, and what axe finds."""
+
+from __future__ import annotations
+
+from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import ConsoleMessage, Dialog, Page, ViewportSize
+
+from tests.browser.people import PHONE
+
+DESKTOP: ViewportSize = {"width": 1280, "height": 800}
+
+ONLY_CONTRAST = {"runOnly": ["color-contrast"], "resultTypes": ["violations"]}
+# What the browser itself says when nobody has an icon, or when a page is one of those that say "no".
+EXPECTED = ("favicon", "404", "403", "410", "422", "429", "400")
+
+
+class Eyes:
+    """Looks at pages in one browser, and keeps what is wrong with each."""
+
+    def __init__(self, page: Page) -> None:
+        self._page = page
+        self._said: list[str] = []
+        self.problems: dict[str, list[str]] = {}
+        page.on("dialog", self._dismiss)
+        page.on("pageerror", lambda error: self._said.append(str(error)))
+        page.on("console", self._hear)
+
+    def _dismiss(self, dialog: Dialog) -> None:
+        self._said.append(f"a dialog: {dialog.message}")
+        dialog.dismiss()
+
+    def _hear(self, message: ConsoleMessage) -> None:
+        if message.type in ("error", "warning"):
+            self._said.append(message.text)
+
+    def look(self, url: str, name: str) -> None:
+        """Open a page and look at it, light and dark, on a small phone and on a desk."""
+        self._page.goto(url)
+        self.look_on(name)
+
+    def look_on(self, name: str) -> None:
+        """Look at the page that is open."""
+        found: list[str] = []
+        for scheme, size in (("light", PHONE), ("dark", DESKTOP)):
+            self._page.set_viewport_size(size)
+            self._page.emulate_media(color_scheme="dark" if scheme == "dark" else "light")
+            wider = self._page.evaluate("document.documentElement.scrollWidth - innerWidth")
+            found += [f"{wider} px too wide for {size['width']}"] if wider > 0 else []
+            found += self._ask_axe(scheme, thorough=scheme == "light")
+        found += [text for text in self._said if not any(each in text for each in EXPECTED)]
+        self._said.clear()
+        if found:
+            self.problems[name] = list(dict.fromkeys(found))
+
+    def _ask_axe(self, scheme: str, thorough: bool) -> list[str]:
+        results = Axe().run(self._page) if thorough else Axe().run(self._page, None, ONLY_CONTRAST)
+        return [
+            f"{violation['id']} ({scheme}): {node['target']} {node['html'][:200]}"
+            for violation in results.response["violations"]
+            for node in violation["nodes"]
+        ]

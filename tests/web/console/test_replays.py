@@ -1,0 +1,170 @@
+"""Runs that failed for one reason are replayed together: the plan first, then one click, then the progress."""
+
+from __future__ import annotations
+
+import html
+import re
+from datetime import timedelta
+
+import pytest
+import sqlalchemy as sa
+from flask.testing import FlaskClient
+from werkzeug.test import TestResponse
+
+from mailagent.engine import REFUND
+from mailagent.engine.reasons import reason_key, sort_by_reason
+from mailagent.engine.run import FailedStep, Run
+from mailagent.web.console.replays import RUNS_AT_ONCE
+from tests.cast import ADA, GRACE, KETTLE_WISH, NOW, OLGA, TESS, order
+from tests.harness import Harness, running, wait_until
+from tests.round_trips.replays import wait_for_quiet
+from tests.web.console.failed_runs import fail_run
+from tests.workflows.trouble import failing, set_run, table_of_runs
+
+
+@pytest.fixture
+def olga(shop: Harness) -> FlaskClient:
+    """The operator, logged in."""
+    return shop.log_in(OLGA)
+
+
+def fail_to_pay_two(shop: Harness) -> list[str]:
+    """Let the refunds of two customers fail where they are paid; return the runs."""
+    shop.stock(order())
+    shop.stock(order("W3001", customer={"email": GRACE, "name": "Grace"}))
+    with failing("pay_refund"), running(shop):
+        shop.write(KETTLE_WISH)
+        shop.write(KETTLE_WISH.replace("W1001", "W3001"), from_address=GRACE)
+        runs = shop.live.workflow_client.runs
+        wait_until(lambda: len(runs.list_runs("ERROR")) == 2, 60, "both to fail")
+        wait_for_quiet(shop)
+    return [run.run_id for run in runs.list_runs("ERROR")]
+
+
+def reasons_on(client: FlaskClient) -> list[str]:
+    return re.findall(r'href="(/ops/replays\?reason=\w+)"', client.get("/ops/replays").text)
+
+
+def press(client: FlaskClient, opened: str) -> TestResponse:
+    """Press the button of a plan, as the page was when it was opened."""
+    token = re.search(
+        r'action="/ops/replays">\s*<input[^>]*name="csrf_token" value="([^"]+)"', opened
+    )
+    assert token is not None
+    fields = {"csrf_token": token[1], "run": re.findall(r'name="run" value="([^"]+)"', opened)}
+    return client.post("/ops/replays", data=fields)
+
+
+def failed_run(error: str, step: str = "pay_refund", number: int = 1) -> Run:
+    return Run(
+        f"refund-{number}", REFUND, "", "ERROR", NOW, NOW + timedelta(minutes=number), None, None,
+        error=error, failed_step=FailedStep(3, step),
+    )  # fmt: skip
+
+
+AWAY = "refund refund_01m87gdvbphctenq5w4skzac{} could not be paid in {} attempts (503)"
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "alike"),
+    [
+        (failed_run(AWAY.format("aa", 7)), failed_run(AWAY.format("bb", 40)), True),
+        (failed_run("KeyError: 'amount'"), failed_run("KeyError: 'amount'"), True),
+        (failed_run("KeyError: 'amount'"), failed_run("KeyError: 'currency'"), False),
+        (failed_run("KeyError: 'amount'"), failed_run("KeyError: 'amount'", "claim_refund"), False),
+    ],
+)
+def test_ids_and_numbers_make_no_other_reason(first: Run, second: Run, alike: bool) -> None:
+    assert (reason_key(first) == reason_key(second)) is alike
+
+
+def test_the_reason_of_most_runs_comes_first_and_its_oldest_run_too() -> None:
+    runs = [failed_run("b", number=3), failed_run("a", number=2), failed_run("b", number=1)]
+    reasons = sort_by_reason(runs)
+    assert [(each.error, len(each.runs)) for each in reasons] == [("b", 2), ("a", 1)]
+    assert (reasons[0].first_at, reasons[0].last_at) == (runs[2].updated_at, runs[0].updated_at)
+
+
+def test_what_failed_for_one_reason_is_replayed_by_one_click_once(
+    shop: Harness, olga: FlaskClient
+) -> None:
+    run_ids = fail_to_pay_two(shop)
+    (reason,) = reasons_on(olga)
+    opened = olga.get(reason).text
+    for told in (*run_ids, ADA, GRACE, "order W1001", "$99.98", "paid, once", "asks the payment"):
+        assert told in html.unescape(opened), told
+    assert len(shop.live.workflow_client.runs.list_runs("ERROR")) == 2  # to look starts nothing
+    with running(shop):
+        answer = press(olga, opened)
+        assert answer.status_code == 303
+        wait_until(lambda: [row.status for row in shop.refunds()] == ["paid"] * 2, 60, "paid")
+        wait_for_quiet(shop)
+    again = press(olga, opened)
+    assert again.status_code == 409
+    assert "Nothing was changed" in again.text
+    assert len(shop.rows("SELECT 1 FROM ledger_entries")) == 2
+    acts = shop.rows("SELECT actor, subject FROM audit WHERE action = 'run rewound'")
+    assert {tuple(act) for act in acts} == {(OLGA, run_id) for run_id in run_ids}
+    progress = olga.get(answer.location).text
+    assert "2 done, 0 under way, 0 failed" in progress
+    assert "data-going-on" not in progress
+    assert answer.location in olga.get("/ops/replays").text
+    assert reasons_on(olga) == []
+
+
+def test_a_run_that_has_changed_since_is_left_alone(shop: Harness, olga: FlaskClient) -> None:
+    run_ids = fail_to_pay_two(shop)
+    opened = olga.get(reasons_on(olga)[0]).text
+    set_run(shop, run_ids[0], "CANCELLED")
+    answer = press(olga, opened)
+    states = {run_id: state(shop, run_id) for run_id in run_ids}
+    assert states == {run_ids[0]: "CANCELLED", run_ids[1]: "ENQUEUED"}
+    progress = olga.get(answer.location).text
+    assert "0 done, 1 under way, 0 failed" in progress
+    assert "data-going-on" in progress
+
+
+def state(shop: Harness, run_id: str) -> str:
+    run = shop.live.workflow_client.runs.find_run(run_id)
+    assert run is not None
+    return run.status
+
+
+def test_runs_are_chosen_by_the_time_of_their_failure(shop: Harness, olga: FlaskClient) -> None:
+    early, late = fail_run(shop, minutes_ago=120), fail_run(shop, minutes_ago=10)
+    (reason,) = reasons_on(olga)
+    at = shop.live.now() - timedelta(minutes=60)
+    before, after = (
+        olga.get(f"{reason}&{name}={at:%Y-%m-%dT%H:%M}").text for name in ("to", "from")
+    )
+    assert (early in before, late in before) == (True, False)
+    assert (early in after, late in after) == (False, True)
+    assert "1 of 2 failed then" in before
+    for nonsense in ("x", "2026-13-45T99:99", "%00"):
+        assert early in olga.get(f"{reason}&from={nonsense}").text
+
+
+def test_one_click_replays_a_bounded_number(shop: Harness, olga: FlaskClient) -> None:
+    run_id = fail_run(shop)
+    copy = (
+        f"INSERT INTO {table_of_runs(shop)} (workflow_uuid, status, name, created_at, updated_at,"
+    )
+    copy += " completed_at, priority) SELECT :copy, status, name, created_at, updated_at,"
+    copy += f" completed_at, 0 FROM {table_of_runs(shop)} WHERE workflow_uuid = :run"
+    with shop.live.database.transaction() as connection:
+        for number in range(RUNS_AT_ONCE):
+            connection.execute(sa.text(copy), {"copy": f"delivery-{number}", "run": run_id})
+    opened = olga.get(reasons_on(olga)[0]).text
+    assert opened.count('name="run"') == RUNS_AT_ONCE
+    assert f"the {RUNS_AT_ONCE} oldest are replayed first" in opened
+    press(olga, opened)
+    assert len(shop.live.workflow_client.runs.list_runs("ERROR")) == 1
+
+
+def test_a_replay_that_is_not_there_is_told(olga: FlaskClient) -> None:
+    assert olga.get("/ops/replays/replay_none").status_code == 404
+    assert "No run failed for this reason" in olga.get("/ops/replays?reason=none").text
+
+
+def test_the_team_replays_nothing(shop: Harness) -> None:
+    assert shop.log_in(TESS).get("/ops/replays").status_code == 403
