@@ -210,6 +210,8 @@ def test_an_incident_is_told_once_until_it_is_over(shop: Harness) -> None:
     assert [note(shop, IncidentKind.OPENAI) for _ in range(3)] == [True, False, False]
     assert opened(shop) == {"provider:openai": "answered 401 to [address]"}
     assert len(subjects(shop)) == 1
+    (notice,) = shop.rows("SELECT text FROM outbound_mails WHERE purpose = 'notice'")
+    assert f"{shop.live.shop.public_url}/ops/replays" in notice.text
     operators.report_failed_runs()
     assert opened(shop)  # nothing has been answered since
     with shop.live.database.transaction() as connection:

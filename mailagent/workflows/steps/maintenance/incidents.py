@@ -23,6 +23,8 @@ logger = logging.getLogger(__name__)
 
 # The incident of loops closes when no loop guard has tripped for so long.
 QUIET_AFTER = timedelta(hours=1)
+# Runs that met these incidents are replayed by a person.
+_FAILS_RUNS = frozenset({IncidentKind.OPENAI, IncidentKind.STRIPE})
 
 
 def open_incident(connection: sa.Connection, incident: IncidentKind, why: str) -> bool:
@@ -35,7 +37,11 @@ def open_incident(connection: sa.Connection, incident: IncidentKind, why: str) -
     words = tell_incident(incident, live.providers, mailed=True)
     since = f"Since {live.now():%Y-%m-%d %H:%M} UTC: {tell_error(why)}"
     lines = [since, words.to_do, f"{live.shop.public_url}/ops"]
-    tell_operators(connection, words.title, lines, f"{incident.value}:{number}")
+    button = None
+    if incident in _FAILS_RUNS:
+        path = f"{live.shop.public_url}/ops/replays"
+        button = ("When it works again, see what failed, and replay it", path)
+    tell_operators(connection, words.title, lines, f"{incident.value}:{number}", button)
     return True
 
 
