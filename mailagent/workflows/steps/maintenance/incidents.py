@@ -24,7 +24,7 @@ logger = logging.getLogger(__name__)
 # The incident of loops closes when no loop guard has tripped for so long.
 QUIET_AFTER = timedelta(hours=1)
 # Runs that met these incidents are replayed by a person.
-_FAILS_RUNS = frozenset({IncidentKind.OPENAI, IncidentKind.STRIPE})
+_FAILS_RUNS = frozenset({IncidentKind.OPENAI, IncidentKind.GATEWAY})
 
 
 def open_incident(connection: sa.Connection, incident: IncidentKind, why: str) -> bool:
