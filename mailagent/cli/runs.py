@@ -54,7 +54,7 @@ def show_run(run_id: str, as_json: bool) -> None:
         return
     click.echo(f"{run.run_id}  {run.workflow} of {run.subject}  {run.status}")
     with services.current().database.snapshot() as connection:
-        known = run_subjects.list_facts(connection, [run.subject]).get(run.subject)
+        known = run_subjects.list_subjects(connection, [run.subject]).get(run.subject)
     if known:
         click.echo(f"about: {known.tell_masked()}")
     if run.was_taken_over:

@@ -80,7 +80,7 @@ def _with_subject(entry: Entry, subject: Subject | None) -> Entry:
     )
 
 
-def what_of(workflow: str, facts: Facts) -> str:
+def what_of(workflow: str, facts: Subject) -> str:
     """Return what a run of a workflow is about: an order, the kind of a mail, or a subject."""
     about = {"refund": f"order {facts.what}", "delivery": PURPOSES.get(facts.what, facts.what)}
     return about.get(workflow, facts.what) or "(no subject)"

@@ -101,7 +101,7 @@ def _parse_minute(text: str) -> datetime | None:
 
 def _plan(connection: sa.Connection, runs: Sequence[Run]) -> dict[str, Any]:
     """Return what replaying these runs does: as a whole, and to the row of each."""
-    known = run_subjects.list_facts(connection, {run.subject for run in runs})
+    known = run_subjects.list_subjects(connection, {run.subject for run in runs})
     acts = audit.count_each(connection, [run.run_id for run in runs])
     lines = []
     for run in runs:
@@ -176,7 +176,7 @@ def show_progress(replay_id: str) -> Response:
         rows = audit.read(connection, wanted, Window(newest_first=True)).rows
         act = found(rows[0] if rows else None, "replay")
         runs = live.workflow_client.runs.find_latest(act.details["runs"])
-        known = run_subjects.list_facts(connection, {run.subject for run in runs.values()})
+        known = run_subjects.list_subjects(connection, {run.subject for run in runs.values()})
     return page(
         "ops/replay_progress.html",
         act=act,

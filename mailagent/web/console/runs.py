@@ -26,7 +26,7 @@ from mailagent.engine.run import (
 )
 from mailagent.store import audit
 from mailagent.store.console import run_subjects
-from mailagent.store.console.run_subjects import Facts
+from mailagent.store.console.run_subjects import Subject
 from mailagent.web.console.labels import REFUSALS, RUN_STATES, WORKFLOWS, money, run_path
 from mailagent.web.console.lines import what_of
 from mailagent.web.console.page import (
@@ -64,7 +64,7 @@ def list_runs() -> Response:
     runs = services.current().workflow_client.runs.list_page(_wanted(facts, after), PAGE_SIZE + 1)
     shown = runs[:PAGE_SIZE]
     with services.current().database.snapshot() as connection:
-        known = run_subjects.list_facts(connection, {run.subject for run in shown})
+        known = run_subjects.list_subjects(connection, {run.subject for run in shown})
     older = {**facts, "after": position_of(shown[-1])} if len(runs) > PAGE_SIZE else None
     return page(
         "ops/runs.html",
@@ -97,7 +97,7 @@ def _wanted(facts: dict[str, str], after: str | None) -> RunFilter:
     )
 
 
-def line_of(run: Run, known: Facts | None) -> dict[str, Any]:
+def line_of(run: Run, known: Subject | None) -> dict[str, Any]:
     """Return what pages say of a run; `known` is what it is about."""
     return {
         "about_row": known,
@@ -130,7 +130,7 @@ def show_run(run: Run, done: str | None = None, refused: str | None = None) -> R
     live = services.current()
     with live.database.snapshot() as connection:
         rows = run_subjects.look(connection, run.subject)
-        known = run_subjects.list_facts(connection, [run.subject]).get(run.subject)
+        known = run_subjects.list_subjects(connection, [run.subject]).get(run.subject)
     return page(
         "ops/run.html",
         409 if refused else 200,

@@ -13,7 +13,7 @@ from mailagent.domain.operations.incident import IncidentKind
 from mailagent.engine.run import Run, subject_of, tell_failure
 from mailagent.store import audit
 from mailagent.store.console import run_subjects
-from mailagent.store.console.run_subjects import Facts
+from mailagent.store.console.run_subjects import Subject
 from mailagent.store.mail import outbound
 from mailagent.store.operations import incidents
 from mailagent.workflows.steps.maintenance.incidents import update_incidents
@@ -84,7 +84,7 @@ def _delivers_notice(connection: sa.Connection, run: Run) -> bool:
 
 def _tell(connection: sa.Connection, runs: Sequence[Run]) -> None:
     first, base = runs[0], f"{services.current().shop.public_url}/ops"
-    known = run_subjects.list_facts(connection, {run.subject for run in runs})
+    known = run_subjects.list_subjects(connection, {run.subject for run in runs})
     shown = [(run, known.get(run.subject)) for run in runs[:RUNS_IN_ONE_MAIL]]
     if len(runs) == 1:
         title, path = f"Run {first.run_id} has failed", f"{base}/runs/{first.run_id}"
@@ -105,7 +105,7 @@ def _tell(connection: sa.Connection, runs: Sequence[Run]) -> None:
     tell_operators(connection, title, lines, f"failed:{first.run_id}", button)
 
 
-def _lines(run: Run, known: Facts | None) -> list[str]:
+def _lines(run: Run, known: Subject | None) -> list[str]:
     about = f", {known.tell_masked()}" if known else ""
     what = f"{run.run_id}, of {run.subject or 'the schedule'}{about}"
     since = f"Since {run.updated_at:%Y-%m-%d %H:%M} UTC"

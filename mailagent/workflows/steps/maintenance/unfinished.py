@@ -139,7 +139,7 @@ def _give_refund_to_people(connection: sa.Connection, refund_id: str, run: Run |
 
 
 def _tell_operators(connection: sa.Connection, what: str, row_id: str, run: Run | None) -> None:
-    known = run_subjects.list_facts(connection, [row_id]).get(row_id)
+    known = run_subjects.list_subjects(connection, [row_id]).get(row_id)
     lines = [known.tell_masked()] if known else []
     lines.append("It is not enqueued any more. The team has the case.")
     button = None
