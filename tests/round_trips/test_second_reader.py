@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+import sqlalchemy as sa
 
 from mailagent import services
 from mailagent.agent.reply.composition import parse
@@ -15,8 +16,10 @@ from mailagent.demo.scripted_model import Fact, Say
 from mailagent.domain.operations.circuit_breaker import Failure
 from mailagent.domain.operations.provider import OPENAI
 from mailagent.domain.operations.rate_limit import RateLimit
-from mailagent.store.operations import circuit_breakers
+from mailagent.domain.operations.run_about import hash_customer
+from mailagent.store.operations import circuit_breakers, model_calls
 from mailagent.workflows.steps.conversation import second_reader
+from mailagent.workflows.steps.recording import at_work
 from tests.cast import ADA, TESS, order
 from tests.databases import ONE_DATABASE
 from tests.harness import Harness
@@ -35,6 +38,7 @@ class Reader:
     def __init__(self, *verdicts: dict[str, Any]) -> None:
         self.verdicts = list(verdicts)
         self.asked: list[str] = []
+        self.customers: list[str] = []
 
     def ask(
         self,
@@ -48,6 +52,7 @@ class Reader:
         assert tools == []
         assert text is second_reader._FORMAT
         self.asked.append(items[0]["content"])
+        self.customers.append(customer_hash)
         usage = {"input": 10, "output": 1}
         return {"model": "cheap", "usage": usage, **self.verdicts.pop(0)}
 
@@ -94,6 +99,7 @@ def test_it_reads_the_words_and_not_the_customers_mail(busy_shop: Harness) -> No
     assert WORDS in busy_shop.wait_for_mails(ADA)[0].text
     assert [json.loads(asked) for asked in reader.asked] == [[WORDS]]
     assert busy_shop.rows("SELECT 1 FROM model_calls WHERE model = 'cheap'")
+    assert reader.customers == [hash_customer(ADA)]  # as the main model is told
 
 
 def test_the_model_is_offered_words_where_somebody_reads_them(busy_shop: Harness) -> None:
@@ -180,3 +186,24 @@ def test_it_is_not_asked_beyond_the_limits_or_while_the_model_is_away(shop: Harn
             circuit_breakers.record_failure(connection, OPENAI, failure, now, False)
     assert second_reader.find_checked_words(batch, composition) == []
     assert len(reader.asked) == asked
+
+
+def test_a_verdict_that_could_not_be_recorded_is_not_asked_for_again(
+    shop: Harness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    batch, composition = batch_of(shop), parse(Say(WORDS).text)
+    reader = read_by(shop, states("nothing"))
+    record, lost = model_calls.record, sa.exc.OperationalError("", None, Exception("cut"))
+    lost.connection_invalidated = True
+    problems = [lost]
+    at_work.open()  # an earlier test may have let its worker leave
+
+    def record_at_the_second_try(*arguments: Any) -> bool:
+        if problems:
+            raise problems.pop()
+        return record(*arguments)
+
+    monkeypatch.setattr(model_calls, "record", record_at_the_second_try)
+    assert second_reader.find_checked_words(batch, composition) == [WORDS]
+    assert len(reader.asked) == 1
+    assert len(shop.rows("SELECT 1 FROM model_calls WHERE model = 'cheap'")) == 1

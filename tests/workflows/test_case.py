@@ -10,9 +10,10 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
-from mailagent.demo.scripted_model import Phrase
+from mailagent.demo.scripted_model import Fact, Phrase
 from mailagent.domain.mail.conversation import HandOverReason
 from mailagent.domain.mail.draft import Topic
+from mailagent.domain.mail.message import confirm_code
 from mailagent.domain.refunds.goodwill import GoodwillCode
 from mailagent.store import audit
 from mailagent.store.mail import arrivals, conversations
@@ -104,6 +105,21 @@ def beside_a_mail_that_may_be_forged(shop: Harness) -> tuple[Batch, str]:
     unproven = take(thread)
     assert not unproven["verified"]
     return unproven, "It is me."
+
+
+def test_a_reply_to_a_sender_who_is_proven_meanwhile_is_the_one_that_the_model_meant(
+    shop: Harness,
+) -> None:
+    thread = write(shop, aligned=False)
+    batch = take(thread)
+    (door,) = shop.rows("SELECT confirm_token FROM conversations")
+    code = confirm_code(door.confirm_token)
+    shop.write(f"It is me: {code}", to=f"confirm+{door.confirm_token}@shop.example", aligned=False)
+    written = write_reply(batch, reply_move(batch, Fact("not_verified")), SPENT)
+    assert written["kind"] == "written"
+    (mail,) = shop.rows("SELECT text FROM outbound_mails")
+    assert "please answer this mail" in mail.text
+    assert code in mail.text
 
 
 def quoting_a_discount(shop: Harness) -> tuple[Batch, str]:

@@ -17,7 +17,7 @@ from mailagent.mailers import Letter
 from mailagent.store import audit
 from mailagent.store.mail import conversations, drafts, inbound
 from mailagent.store.refunds import goodwill, orders, refunds
-from mailagent.workflows.steps.conversation.batch import Batch
+from mailagent.workflows.steps.conversation.batch import Batch, batch_reader
 from mailagent.workflows.steps.conversation.model_call import RecordedMove
 from mailagent.workflows.steps.conversation.second_reader import find_checked_words
 from mailagent.workflows.steps.conversation.texts import StoredText, read_text, store_text
@@ -49,7 +49,8 @@ def write_reply(batch: Batch, move: RecordedMove, spent: dict[str, int]) -> Writ
         written = Written(kind="written", outbound_ids=[], items=[], spent=spent)
         if not all(mail.awaits_agent for mail in mails):
             return {**written, "outbound_ids": answers_of(mails)}
-        reader = mailers.reader_of(connection, conversation, mails)
+        # As the model saw them: the sender may have been proven since the batch was taken.
+        reader = batch_reader(connection, batch, conversation)
         letter = (
             mailers.write_letter(reader, answer)
             if isinstance(answer, Composition)

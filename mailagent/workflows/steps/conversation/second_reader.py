@@ -27,6 +27,7 @@ from mailagent.store.operations import circuit_breakers, model_calls
 from mailagent.telemetry import spans
 from mailagent.workflows.steps.conversation.batch import Batch, batch_reader
 from mailagent.workflows.steps.conversation.rate_limit import take_turn
+from mailagent.workflows.steps.recording import retry_outages
 
 logger = logging.getLogger(__name__)
 
@@ -64,7 +65,8 @@ def find_checked_words(batch: Batch, composition: Composition) -> list[str]:
         return []
     with live.database.snapshot() as connection:
         mails = inbound.list_by_id(connection, batch["mail_ids"])
-        words = find_harmless_words(batch_reader(connection, batch), mails, composition)
+        reader = batch_reader(connection, batch)
+        words = find_harmless_words(reader, mails, composition)
     item = {"role": "user", "content": json.dumps(words, ensure_ascii=False)}
     if not words or not _may_ask(item):
         return []
@@ -74,13 +76,17 @@ def find_checked_words(batch: Batch, composition: Composition) -> list[str]:
             [item],
             [],
             prompt.version(_INSTRUCTIONS, []),
-            hash_customer(batch["conversation_id"]),
+            hash_customer(reader.conversation.customer_email),
             _FORMAT,
         )
-    with live.database.transaction() as connection:
-        about = (ids.new_number(), batch["conversation_id"], DBOS.workflow_id)
-        # At the main model's prices, which the cheaper one stays below: the day's budget holds.
-        model_calls.record(connection, *about, outcome, live.now(), live.token_prices)
+    about = (ids.new_number(), batch["conversation_id"], DBOS.workflow_id)
+
+    def record() -> None:
+        with live.database.transaction() as connection:
+            # At the main model's prices, which the cheaper one stays below: the day's budget holds.
+            model_calls.record(connection, *about, outcome, live.now(), live.token_prices)
+
+    retry_outages(record)  # asking again would be paid for again
     verdict = _verdict(outcome)
     if verdict is None:
         logger.warning("second reader gave no verdict: %s", outcome.get("why") or outcome["kind"])
