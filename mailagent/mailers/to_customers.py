@@ -28,7 +28,7 @@ def write_reply(
     """Write the agent's answer. An unproven sender proves the mailbox by replying to the confirmation
     address. `by_person`: a person has read and sent the answer."""
     connection, conversation = reader.connection, reader.conversation
-    confirm = not reader.verified
+    confirm = not reader.proven
     order_ids = () if confirm else letter.order_ids
     record = _record(reader, order_ids, letter.language)
     content = MailContent(
