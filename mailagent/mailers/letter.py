@@ -70,6 +70,8 @@ def write_letter(reader: Reader, composition: Composition) -> Letter:
     problems: list[str] = []
     for part in composition.parts:
         match part:
+            case FactName(fact="not_verified") if not reader.verified:
+                pass  # stands below the reply, with the code
             case FactName(fact=fact_id) if fact := reader.find(fact_id):
                 facts.append(fact)
                 pieces.append((False, sentence(fact, locale)))

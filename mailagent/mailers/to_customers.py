@@ -50,12 +50,6 @@ def write_reply(
     )
 
 
-def _record_of(
-    connection: sa.Connection, conversation: Conversation, order_ids: Sequence[str]
-) -> str | None:
-    return _record(Reader(connection, conversation, (), proven=True), order_ids)
-
-
 def _record(reader: Reader, order_ids: Sequence[str], language: str | None = None) -> str | None:
     """Return what is on record of these orders of the customer, as it stands at the end of a mail; None for no
     order."""
@@ -79,6 +73,7 @@ def write_handed_over(
         Purpose.REPLY,
         "neutral_reply" if untrue else "handed_over",
         {
+            "customer_name": reader.customer_name(),
             "goodwill": _goodwill_of(connection, mails),
             "record": _record(reader, reader.orders_of_mails()),
         },
@@ -129,10 +124,12 @@ def _write_about(
 ) -> str:
     """Write a mail about a refund in the thread where it was asked for, with the record of its orders."""
     conversation = conversations.load(connection, refund.conversation_id)
-    record = _record_of(connection, conversation, order_ids or [refund.order_id])
-    content = MailContent(
-        purpose, template, values | {"record": record}, dedup_key, refund_id=refund.refund_id
-    )
+    reader = Reader(connection, conversation, (), proven=True)
+    told = {
+        "customer_name": reader.customer_name(),
+        "record": _record(reader, order_ids or [refund.order_id]),
+    }
+    content = MailContent(purpose, template, values | told, dedup_key, refund_id=refund.refund_id)
     mail = inbound.find(connection, refund.mail_id)
     return write_to_customer(connection, content, conversation, mail)
 
@@ -215,10 +212,11 @@ def write_person_reply(
     asked = inbound.list_latest(connection, conversation.conversation_id, 1)
     known = refunds.list_of_conversation(connection, conversation.conversation_id)
     order_ids = [refund.order_id for refund in known]
+    reader = Reader(connection, conversation, (), verified=True)
     content = MailContent(
         Purpose.TEAM_REPLY,
         "team_reply",
-        {"text": text, "member": member, "record": _record_of(connection, conversation, order_ids)},
+        {"text": text, "member": member, "record": _record(reader, order_ids)},
         dedup_key=dedup_key,
         by_person=True,
     )

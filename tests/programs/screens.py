@@ -205,8 +205,8 @@ def opened(
         context.close()
 
 
-def save(page: Page, name: str, tallest: int = 0) -> None:
-    """Write what the window shows, or the whole page down to `tallest`, in 256 colours.
+def save(page: Page, name: str, tallest: int = 0, colours: int = 256) -> None:
+    """Write what the window shows, or the whole page down to `tallest`, in so many colours.
 
     Raises SystemExit when the picture is too large to be kept.
     """
@@ -217,7 +217,7 @@ def save(page: Page, name: str, tallest: int = 0) -> None:
     clip = {"x": 0, "y": 0, "width": size["width"], "height": height}
     data = page.screenshot(animations="disabled", full_page=bool(tallest), clip=clip)  # type: ignore[arg-type]  # its own TypedDict
     path = PICTURES / f"{name}.png"
-    picture = Image.open(io.BytesIO(data)).convert("RGB").quantize(256)
+    picture = Image.open(io.BytesIO(data)).convert("RGB").quantize(colours)
     picture.save(path, "PNG", optimize=True)
     written = path.stat().st_size
     print(f"{path.name}: {written // 1000} kB")

@@ -65,20 +65,21 @@ def facts_of(words: str | None = None) -> dict[str, dict[str, Any]]:
         return sample if words is None else words
 
     thread = {"subject": say("My kettle"), "record": say(_RECORD)}
+    name = {"customer_name": say("Ada")}
     refund = thread | {"order_id": "W1001", "amount": _USD}
     return {
         "reply": thread
-        | {"customer_name": say("Ada"), "text": say(_ANSWER)}
-        | {"confirm_code": "482716", "goodwill": _GOODWILL},
+        | name
+        | {"text": say(_ANSWER), "confirm_code": "482716", "goodwill": _GOODWILL},
         "receipt": refund | _receipt(say),
         "receipts": thread
         | {"refunds": [refund | _receipt(say) | {"note": words}, _PLAIN_RECEIPT]},
-        "refund_rejected": refund | {"note": say("The lid was missing from the parcel.")},
-        "refund_expired": refund | {"requested_at": NOON - timedelta(days=7)},
-        "refund_failed": refund | {"part_paid": _PART, "payments": _payments(say)[-1:]},
-        "refund_returned": refund | {"returned": _PART, "reference": say("re_3Qx81Kd02")},
-        "handed_over": thread | {"goodwill": _GOODWILL},
-        "neutral_reply": thread | {"goodwill": _GOODWILL},
+        "refund_rejected": refund | name | {"note": say("The lid was missing from the parcel.")},
+        "refund_expired": refund | name | {"requested_at": NOON - timedelta(days=7)},
+        "refund_failed": refund | name | {"part_paid": _PART, "payments": _payments(say)[-1:]},
+        "refund_returned": refund | name | {"returned": _PART, "reference": say("re_3Qx81Kd02")},
+        "handed_over": thread | name | {"goodwill": _GOODWILL},
+        "neutral_reply": thread | name | {"goodwill": _GOODWILL},
         "team_reply": thread | {"text": say(_ANSWER), "member": say("Tess")},
         "notice": {
             "title": say("Mail could not be sent"),
@@ -92,10 +93,11 @@ def facts_of(words: str | None = None) -> dict[str, dict[str, Any]]:
 
 
 _THREAD = {"subject": None, "record": None}
+_GREETED = _THREAD | {"customer_name": None}
 # The facts that may be missing or different.
 _WITHOUT: dict[str, dict[str, Any]] = {
     "receipts": _THREAD | {"refunds": [_PLAIN_RECEIPT, _PLAIN_RECEIPT]},
-    "reply": _THREAD | {"customer_name": None, "confirm_code": None, "goodwill": None},
+    "reply": _GREETED | {"confirm_code": None, "goodwill": None},
     "receipt": _THREAD
     | {
         "shipping": None,
@@ -103,12 +105,12 @@ _WITHOUT: dict[str, dict[str, Any]] = {
         "note": None,
         "payments": [{"method": "card", "amount": _USD, "reference": None, "expected_days": None}],
     },
-    "refund_rejected": _THREAD | {"note": None},
-    "refund_expired": _THREAD,
-    "refund_failed": _THREAD | {"part_paid": None, "payments": []},
-    "refund_returned": _THREAD | {"returned": _USD, "reference": None},
-    "handed_over": _THREAD | {"goodwill": None},
-    "neutral_reply": _THREAD | {"goodwill": None},
+    "refund_rejected": _GREETED | {"note": None},
+    "refund_expired": _GREETED,
+    "refund_failed": _GREETED | {"part_paid": None, "payments": []},
+    "refund_returned": _GREETED | {"returned": _USD, "reference": None},
+    "handed_over": _GREETED | {"goodwill": None},
+    "neutral_reply": _GREETED | {"goodwill": None},
     "team_reply": _THREAD,
     "approval_request": {
         **dict.fromkeys(("customer_since", "shipping", "short", "following", "escalates_at")),
