@@ -70,7 +70,7 @@ def write_letter(reader: Reader, composition: Composition) -> Letter:
     problems: list[str] = []
     for part in composition.parts:
         match part:
-            case FactName(fact="not_verified") if not reader.verified:
+            case FactName(fact="not_verified") if not reader.proven:
                 pass  # stands below the reply, with the code
             case FactName(fact=fact_id) if fact := reader.find(fact_id):
                 facts.append(fact)

@@ -212,7 +212,7 @@ def write_person_reply(
     asked = inbound.list_latest(connection, conversation.conversation_id, 1)
     known = refunds.list_of_conversation(connection, conversation.conversation_id)
     order_ids = [refund.order_id for refund in known]
-    reader = Reader(connection, conversation, (), verified=True)
+    reader = Reader(connection, conversation, (), proven=True)
     content = MailContent(
         Purpose.TEAM_REPLY,
         "team_reply",

@@ -325,7 +325,9 @@ def test_an_unproven_sender_gets_nothing_out_of_it(busy_shop: Harness) -> None:
     busy_shop.write("Which orders do I have?", aligned=False)
     (told,) = busy_shop.wait_for_mails(ADA)
     assert "49.99" not in told.text
-    assert told.text.startswith("Hello,\n\nThank you for your message.\n\nOne more thing: we cannot")
+    assert told.text.startswith(
+        "Hello,\n\nThank you for your message.\n\nOne more thing: we cannot"
+    )
     assert "Buy" not in told.text
     assert "Which" not in told.subject
     assert busy_shop.refunds() == ()

@@ -109,9 +109,8 @@ def tell_customer(refund_id: str) -> list[str] | Awaiting:
         refund, others = refunds.lock_of_mail(connection, refund_id)
         template = _TEMPLATES.get(refund.status)
         if refund.receipt_id is not None:
-            outbound_ids = [
-                refund.receipt_id
-            ]  # a shared receipt told it, also if it has failed since
+            # A shared receipt told it, also if it has failed since.
+            outbound_ids = [refund.receipt_id]
         elif refund.status is RefundStatus.PAID:
             receipt = _receipt(connection, refund, others)
             if not isinstance(receipt, str):
