@@ -142,8 +142,10 @@ def write_notice(
     notice: Notice,
     addresses: Sequence[str],
     conversation_id: str | None = None,
+    refund_id: str | None = None,
 ) -> list[str]:
-    """Write a notice to each address."""
+    """Write a notice to each address. A manager's reply to one with a `refund_id` is taken for a reply to the
+    approval request."""
     return [
         queue_mail(
             connection,
@@ -154,6 +156,7 @@ def write_notice(
                 to_address=address,
                 dedup_key=f"{notice.key}:{address}",
                 conversation_id=conversation_id,
+                refund_id=refund_id,
             ),
         )
         for address in addresses

@@ -225,7 +225,7 @@ def _report_escalation(
             "The first decision stands, whoever makes it.",
         ],
     )
-    _enqueue(connection, write_notice(connection, notice, readers))
+    _enqueue(connection, write_notice(connection, notice, readers, None, refund.refund_id))
 
 
 def _report_no_manager(connection: sa.Connection, refund: Refund, routing: Routing) -> None:
@@ -291,7 +291,8 @@ def write_expired(
             "The customer is told by mail, and may ask again.",
         ],
     )
-    _enqueue(connection, write_notice(connection, notice, tuple(readers), refund.conversation_id))
+    about = (refund.conversation_id, refund.refund_id)
+    _enqueue(connection, write_notice(connection, notice, tuple(readers), *about))
 
 
 def _report_once(
@@ -301,7 +302,8 @@ def _report_once(
     keys = {each: f"{notice.key}:{each}" for each in readers}
     sent = outbound.list_recorded(connection, list(keys.values()))
     new = [each for each in readers if keys[each] not in sent]
-    _enqueue(connection, write_notice(connection, notice, new, refund.conversation_id))
+    about = (refund.conversation_id, refund.refund_id)
+    _enqueue(connection, write_notice(connection, notice, new, *about))
 
 
 def _list_helpers(managers: Collection[str]) -> tuple[str, ...]:

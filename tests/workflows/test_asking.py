@@ -135,6 +135,16 @@ def test_those_before_are_told_who_is_asked_too(shop: Harness, refund_id: str) -
     (notice,) = [mail for mail in mails(shop, MONA) if mail.purpose == "notice"]
     assert notice.subject.startswith(f"{MAX} is asked, too")
     assert "/approvals/" not in notice.text
+    services.bind(shop.live)
+    shop.write(
+        "approve",
+        from_address=MONA,
+        to=shop.live.shop.support_address,
+        in_reply_to=notice.message_id,
+    )
+    (reply,) = shop.rows("SELECT * FROM inbound_mails WHERE from_address = :mona", mona=MONA)
+    assert (reply.kind, reply.conversation_id) == ("manager", None)  # no customer's conversation
+    assert mails(shop, MONA)[-1].subject.startswith("Nothing recorded")
 
 
 # --- nobody is there -------------------------------------------------------------------------------

@@ -69,7 +69,9 @@ def act_on_lost(
     for circle in services.current().shop.circles:
         others = [address for address in circle if address != mail.to_address]
         if others:
-            written = mailers.write_notice(connection, notice, others, mail.conversation_id)
+            written = mailers.write_notice(
+                connection, notice, others, mail.conversation_id, mail.refund_id
+            )
             services.current().workflow_client.queue.enqueue_deliveries(connection, written)
             return
     _log_nobody_left(connection, mail)
