@@ -1,4 +1,6 @@
-"""The `conversation` workflow: answers all unanswered mail of a conversation with one mail, then ends.
+"""The `conversation` workflow: answers unanswered mail of a conversation with one mail, then ends.
+
+Mail of another kind, or of a sender who is proven when the first is not, is left to the next run.
 
 Its queue runs one workflow per customer at a time.
 """

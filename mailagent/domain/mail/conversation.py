@@ -24,7 +24,7 @@ class HandOverReason(StrEnum):
     MODEL_REFUSED = "the model would not answer"
     BUDGET_SPENT = "the agent used up its turns, tool calls or tokens for this mail"
     PROVIDER_DOWN = "the model could not be reached for too long"
-    PAYMENT_FAILED = "the payment gateway refused a refund"
+    PAYMENT_FAILED = "a refund could not be paid"
     PAYMENT_RETURNED = "a refund that had been paid came back"
     REFUND_STUCK = "a refund cannot be brought to its end"
     LEFT_UNANSWERED = "a mail stayed unanswered for too long"

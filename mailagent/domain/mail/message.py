@@ -245,7 +245,7 @@ class AddressedToken:
 
 
 def token_address(door: Door, token: str, reply_domain: str) -> str:
-    """Return the address that leads into a conversation by one of its doors."""
+    """Return the address of a door: into a conversation, or to the request for an approval."""
     return f"{door.value}+{token}@{reply_domain}"
 
 

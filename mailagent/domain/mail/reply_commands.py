@@ -96,10 +96,6 @@ class TeamCommand(StrEnum):
     HELD_AGENT = "held: gives it back to the agent, but says more"
     HELD_SUBJECT = "held: its subject is not the subject of the case"
 
-    @property
-    def held(self) -> bool:
-        return self in (TeamCommand.HELD_AGENT, TeamCommand.HELD_SUBJECT)
-
 
 def decide_team_command(text: str, subject: str, case_subjects: Collection[str]) -> TeamCommand:
     """Decide what a team member's mail means.

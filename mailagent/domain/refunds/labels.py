@@ -80,7 +80,7 @@ REFUND_STATES: Mapping[RefundStatus, str] = {
     RefundStatus.REJECTED: "rejected",
     RefundStatus.EXPIRED: "expired without a decision",
     RefundStatus.WITHDRAWN: "withdrawn by the customer",
-    RefundStatus.FAILED: "failed at the payment gateway",
+    RefundStatus.FAILED: "failed",
 }
 
 

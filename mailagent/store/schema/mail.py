@@ -117,7 +117,7 @@ photo_previews = table(
 outbound_mails = table(
     "outbound_mails",
     sa.Column("outbound_id", sa.Text, primary_key=True),
-    # What this mail is for, once: `reply:<mail>`, `receipt:<refund>`, `approval_request:<approval>:<manager>`.
+    # What this mail is for, once: `reply:<mail>`, `outcome:<refund>`, `approval_request:<approval>:<manager>`.
     sa.Column("dedup_key", sa.Text, nullable=False, unique=True),
     sa.Column("conversation_id", sa.ForeignKey("conversations.conversation_id")),
     # No foreign key: refunds name the mail that asked for them, and that would close a circle.

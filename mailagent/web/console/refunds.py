@@ -101,7 +101,7 @@ _AMOUNTS = {
     "remaining": "Left of what was paid",
     "worth": "Worth of the items",
     "charged_back": "Taken back by the bank",
-    "seen_by_one": "Approved by one person before",
+    "seen_by_one": "Refunded before without a second person",
 }
 _GRANTED = {
     "granted_unasked": "Refunded without asking, this order",

@@ -67,9 +67,8 @@ def _tool_calls_of(run: Run) -> Iterator[Entry]:
     steps = sorted(with_text(run.steps), key=lambda step: step.number)
     for step, following in zip_longest(steps, steps[1:]):
         output = step.output if isinstance(step.output, dict) else {}
-        looked = output.get("looked")
-        # The step of a model call also runs look-up tools. In the claim of a refund, `looked` is a boolean.
-        for number, call in enumerate(looked if isinstance(looked, list) else ()):
+        # The step of a model call also runs look-up tools.
+        for number, call in enumerate(output.get("looked", ())):
             answer, at = call.get("output"), datetime.fromisoformat(call["at"])
             yield _entry(run, f"{step.number:06}.{number}", at, call, _outcome(answer), answer)
         if output.get("kind") == "call" and "tool" in output and step.started_at:

@@ -29,7 +29,7 @@ R = TypeVar("R")
 
 Watcher = Callable[[str, str], None]
 
-# Ten tries with nine pauses between them, 0.5 to 128 seconds: about five minutes. By then a PostgreSQL that was
+# Ten tries with nine pauses between them, 0.5 to 128 seconds: about four minutes. By then a PostgreSQL that was
 # restarted is back. After a longer outage the sweep enqueues the rows again.
 FIRST_PAUSE_SECONDS = 0.5
 MOST_TRIES = 10
