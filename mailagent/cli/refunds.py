@@ -150,7 +150,7 @@ def _part(part: Row) -> OurPart:
 def _record_difference(difference: Difference) -> str | None:
     if difference.theirs is None:
         return None
-    from mailagent.web.webhooks.payment_events import follow_refund  # slow to import
+    from mailagent.payment_events import follow_refund  # slow to import
 
     live = services.current()
     event_id = f"reconciled{live.now():%Y%m%d%H%M%S}"

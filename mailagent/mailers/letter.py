@@ -14,7 +14,7 @@ from mailagent.agent.reply.composition import Composition, FactName, PhraseName,
 from mailagent.agent.reply.words import find_statements
 from mailagent.domain.mail.conversation import Conversation
 from mailagent.domain.mail.language import find_language
-from mailagent.domain.mail.message import InboundMail
+from mailagent.domain.mail.message import InboundMail, are_proven
 from mailagent.mailers.facts import Fact, Reader, sentence
 
 
@@ -36,8 +36,8 @@ def reader_of(
     connection: sa.Connection, conversation: Conversation, mails: Sequence[InboundMail]
 ) -> Reader:
     """Return the reader of what a mail that answers these mails may say."""
-    proven = bool(mails) and all(mail.identity.proven for mail in mails)
-    return Reader(connection, conversation, [mail.mail_id for mail in mails], proven)
+    mail_ids = [mail.mail_id for mail in mails]
+    return Reader(connection, conversation, mail_ids, are_proven(mails))
 
 
 def letter_by_person(reader: Reader, text: str) -> Letter:

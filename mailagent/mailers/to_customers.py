@@ -91,7 +91,7 @@ def write_refund_outcome(connection: sa.Connection, refund: Refund, template: st
     """Tell the customer the outcome of a refund, in the thread of the request."""
     purpose = Purpose.RECEIPT if template == "receipt" else Purpose.REFUND_OUTCOME
     values = _outcome_values(connection, refund)
-    key = f"outcome:{refund.refund_id}"
+    key = refunds.outcome_key(refund.refund_id)
     return _write_about(connection, refund, purpose, template, values, key)
 
 
@@ -106,7 +106,7 @@ def write_receipt(connection: sa.Connection, refund: Refund, others: Sequence[Re
         Purpose.RECEIPT,
         "receipts",
         {"refunds": [_outcome_values(connection, each) for each in told]},
-        f"outcome:{refund.refund_id}",
+        refunds.outcome_key(refund.refund_id),
         [each.order_id for each in told],
     )
     refunds.record_receipt(connection, others, outbound_id)
@@ -165,8 +165,7 @@ def write_refund_returned(connection: sa.Connection, refund: Refund) -> str:
         "returned": Money(sum(row.amount_minor for row in untrue), refund.amount.currency),
         "reference": ", ".join(row.reference for row in untrue),
     }
-    # With the amount: of two payments the second may come back later.
-    key = f"returned:{refund.refund_id}:{refund.returned.minor}"
+    key = refunds.returned_key(refund.refund_id, refund.returned.minor)
     return _write_about(connection, refund, Purpose.REFUND_OUTCOME, "refund_returned", values, key)
 
 

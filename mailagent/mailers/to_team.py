@@ -10,7 +10,7 @@ import sqlalchemy as sa
 
 from mailagent import services
 from mailagent.domain.mail.conversation import Conversation
-from mailagent.domain.mail.message import Door, InboundMail, Purpose, token_address
+from mailagent.domain.mail.message import Door, InboundMail, Purpose, are_proven, token_address
 from mailagent.domain.refunds.labels import REFUND_STATES
 from mailagent.domain.refunds.refund import Refund, RefundStatus
 from mailagent.mailers.compose import MailContent, queue_mail
@@ -38,7 +38,7 @@ def write_to_team(
         "customer_name": latest[-1].from_name if latest else "",
         "customer_email": conversation.customer_email,
         "answer_to": reply_to,
-        "sender_verified": bool(latest) and all(mail.identity.proven for mail in latest),
+        "sender_verified": are_proven(latest),
         "conversation_id": conversation.conversation_id,
         "subject": conversation.subject,
         "why": why,

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from mailagent.agent.reply.composition import (
-    LETTER_MAX_LENGTH,
+    ALL_WORDS_MAX_LENGTH,
     CompositionProblem,
     FactName,
     PhraseName,
@@ -53,7 +53,7 @@ def test_a_code_block_around_it_is_taken_off() -> None:
         answer(parts=[{"words": 7}]),
         answer(parts=["Hello"]),
         answer(subject="Refund"),
-        answer(parts=[{"words": "a" * 1_500}] * (LETTER_MAX_LENGTH // 1_500 + 1)),
+        answer(parts=[{"words": "a" * 1_500}] * (ALL_WORDS_MAX_LENGTH // 1_500 + 1)),
         "[" * 100_000,
     ],
 )

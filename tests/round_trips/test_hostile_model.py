@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from mailagent import services
-from mailagent.agent.reply.composition import LETTER_MAX_LENGTH
+from mailagent.agent.reply.composition import ALL_WORDS_MAX_LENGTH
 from mailagent.demo.fakes.http_server import Answer
 from mailagent.demo.fakes.openai import answer_to
 from mailagent.demo.scripted_model import Call, Fact, Phrase
@@ -92,7 +92,7 @@ def test_false_words_by_the_hundred_are_in_no_mail(busy_shop: Harness) -> None:
     lines = [line for name in LIES_OF for line in name.read_text("utf-8").splitlines()]
     lies = [json.loads(line)["text"] for line in lines]
     parts = ["\n".join(lies[start : start + 25]) for start in range(0, len(lies), 25)]
-    assert max(map(len, parts)) < LETTER_MAX_LENGTH / 2
+    assert max(map(len, parts)) < ALL_WORDS_MAX_LENGTH / 2
     replies = [parts[start : start + 2] for start in range(0, len(parts), 2)]
     for number, words in enumerate(replies):
         busy_shop.faults.openai.append(says(*words, Fact("my_orders")))

@@ -88,7 +88,7 @@ def _refund(
         status=status,
         requested_at=NOW,
     )
-    refunds.record(connection, refund, f"key-{refund_id}", {}, {1: "K1"})
+    refunds.record(connection, refund, f"key-{refund_id}", {})
     return refund
 
 

@@ -104,7 +104,7 @@ def record_refund(
         policy_reasons=("above_limit",),
     )
     with shop.live.database.transaction() as connection:
-        refunds.record(connection, refund, f"key_{refund_id}", {}, {1: "D1"})
+        refunds.record(connection, refund, f"key_{refund_id}", {})
         approval = approvals.request(connection, refund_id, now, now + timedelta(days=days))
         shop.live.workflow_client.queue.enqueue_refund(connection, refund_id, None)
     return approval.approval_id

@@ -144,6 +144,7 @@ def test_those_before_are_told_who_is_asked_too(shop: Harness, refund_id: str) -
     )
     (reply,) = shop.rows("SELECT * FROM inbound_mails WHERE from_address = :mona", mona=MONA)
     assert (reply.kind, reply.conversation_id) == ("manager", None)  # no customer's conversation
+    assert reply.rate_limit_key is None  # it uses up nothing of what customers may write
     assert mails(shop, MONA)[-1].subject.startswith("Nothing recorded")
 
 

@@ -25,9 +25,9 @@ from mailagent.domain.refunds.payment import (
 )
 from mailagent.domain.refunds.refund import Refund, RefundStatus
 from mailagent.domain.text import NeedsOperatorError
+from mailagent.payment_events import follow_refund
 from mailagent.store.mail import conversations, outbound
 from mailagent.store.refunds import approvals, refund_payments, refunds
-from mailagent.web.webhooks.payment_events import follow_refund
 from mailagent.workflows.steps.delivery.undeliverable import act_on_lost
 from mailagent.workflows.steps.recording import watch
 from tests.cast import ADA, DESK_WISH, GRACE, MALLORY, MONA, TESS, big_order, order

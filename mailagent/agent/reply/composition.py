@@ -11,8 +11,8 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 PARTS_MAX = 30
 WORDS_MAX_LENGTH = 2_000
-LETTER_MAX_LENGTH = 4_000
-FACT_ID_MAX_LENGTH = 500
+ALL_WORDS_MAX_LENGTH = 4_000
+ID_MAX_LENGTH = 500
 
 # Local servers wrap JSON into a code block.
 _FENCE = re.compile(r"\A```(?:json)?\s*(.*?)\s*```\Z", re.DOTALL)
@@ -35,13 +35,13 @@ class Words(_Part):
 class PhraseName(_Part):
     """A sentence of the shop, by its id in `templates/mail/_phrases.txt`."""
 
-    phrase: str = Field(min_length=1, max_length=FACT_ID_MAX_LENGTH)
+    phrase: str = Field(min_length=1, max_length=ID_MAX_LENGTH)
 
 
 class FactName(_Part):
     """A fact by the id under which a tool showed it."""
 
-    fact: str = Field(min_length=1, max_length=FACT_ID_MAX_LENGTH)
+    fact: str = Field(min_length=1, max_length=ID_MAX_LENGTH)
 
 
 class Composition(_Part):
@@ -104,6 +104,6 @@ def parse(text: str) -> Composition:
             f"The answer does not fit the schema{f' at {place[:60]}' if place else ''}. Answer with one"
             ' JSON object: {"language": "en", "parts": [{"phrase": "an id"}, {"fact": "an id"}]}.'
         ) from None
-    if sum(map(len, composition.words)) > LETTER_MAX_LENGTH:
-        raise CompositionProblem(f"All words together may have {LETTER_MAX_LENGTH} characters.")
+    if sum(map(len, composition.words)) > ALL_WORDS_MAX_LENGTH:
+        raise CompositionProblem(f"All words together may have {ALL_WORDS_MAX_LENGTH} characters.")
     return composition

@@ -6,6 +6,7 @@ import hashlib
 import re
 import unicodedata
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from enum import StrEnum
@@ -247,6 +248,11 @@ class AddressedToken:
 def token_address(door: Door, token: str, reply_domain: str) -> str:
     """Return the address of a door: into a conversation, or to the request for an approval."""
     return f"{door.value}+{token}@{reply_domain}"
+
+
+def are_proven(mails: Sequence[InboundMail]) -> bool:
+    """Return whether all of some mails, and at least one, are proven to be their sender's."""
+    return bool(mails) and all(mail.identity.proven for mail in mails)
 
 
 HIDDEN_TEXT = "[This mail shows no text to its reader. What its HTML hides:]"

@@ -12,6 +12,7 @@ from mailagent.domain.mail.delivery import Blame, Trace
 from mailagent.domain.mail.message import OutboundStatus, Purpose
 
 MAIL_IS_STALE_AFTER = timedelta(days=3)  # as long as mail providers keep trying themselves
+MAIL_IS_UNDER_WAY_FOR = MAIL_IS_STALE_AFTER + timedelta(days=1)  # at most: a day in reserve
 SILENCES_BEFORE_GIVING_UP = 3  # of `outcome_seconds` each
 PAYMENT_NEEDS_OPERATOR_AFTER = 40  # attempts: about a day and a half of back-off
 PAYMENT_IS_STUCK_AFTER = timedelta(hours=36)  # the same for a gateway that is away

@@ -85,6 +85,16 @@ def may_have_been_asked(intended: bool, requested_at: datetime, now: datetime) -
     return intended or now - requested_at >= KEY_IS_KNOWN_FOR
 
 
+def key_of(refund_id: str, number: int) -> str:
+    """Return the idempotency key of a refund's payment, by its number from 1."""
+    return refund_id if number == 1 else f"{refund_id}.{number}"
+
+
+def refund_id_of(key: str) -> str:
+    """Return the refund of an idempotency key."""
+    return key.partition(".")[0]
+
+
 PaymentOutcome = Refunded | Pending | Refused | NotDone | OutcomeUnknown
 
 

@@ -4,7 +4,7 @@ may not be sent (again), its row holds no link by which its reader decides or lo
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from datetime import datetime, timedelta
+from datetime import datetime
 from itertools import takewhile
 from typing import Any
 
@@ -12,6 +12,7 @@ import sqlalchemy as sa
 
 from mailagent.domain.mail.message import OutboundMail, OutboundStatus, Purpose
 from mailagent.domain.mail.redaction import without_keys
+from mailagent.domain.operations.retry import MAIL_IS_UNDER_WAY_FOR
 from mailagent.store import schema
 from mailagent.store.database import (
     END_OF_TIME,
@@ -171,10 +172,6 @@ def find_taken_since(connection: sa.Connection, since: datetime) -> str | None:
     ).one_or_none()
 
 
-# Mail is tried for three days.
-_TRIED_FOR = timedelta(days=4)
-
-
 def note_refusal(
     connection: sa.Connection, outbound_id: str, now: datetime
 ) -> tuple[datetime, int]:
@@ -195,7 +192,7 @@ def _was_another_accepted(
     """Return whether the provider took another mail, submitted after a time and before a refused one."""
     return exists(
         connection,
-        _mails.c.created_at > now - _TRIED_FOR,
+        _mails.c.created_at > now - MAIL_IS_UNDER_WAY_FOR,
         _mails.c.sending_at > since,
         _mails.c.sending_at < refused.sending_at,
         _mails.c.sent_at.is_not(None),
@@ -207,7 +204,7 @@ def count_others_refused(connection: sa.Connection, outbound_id: str, now: datet
     """Return to how many other addresses mail was refused since the provider last took one before it refused
     this mail. Ask before `note_refusal`: once another was accepted, that begins anew."""
     row = row_of(connection, outbound_id)
-    lately = _mails.c.created_at > now - _TRIED_FOR
+    lately = _mails.c.created_at > now - MAIL_IS_UNDER_WAY_FOR
     taken = sa.select(sa.func.max(_mails.c.sending_at)).where(
         lately, _mails.c.sent_at.is_not(None), _mails.c.sending_at < (row.refused_at or now)
     )

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import datetime, timedelta
+from datetime import datetime
 
 import sqlalchemy as sa
 
 from mailagent.domain.mail.conversation import ConversationStatus, HandOverReason
 from mailagent.domain.mail.message import MailStatus
 from mailagent.domain.operations.incident import IncidentKind, OpenIncident
+from mailagent.domain.operations.retry import MAIL_IS_UNDER_WAY_FOR
 from mailagent.store import audit, schema
 from mailagent.store.database import exists
 from mailagent.store.mail.arrivals import UNCONFIRMED
@@ -86,9 +87,6 @@ def _count(connection: sa.Connection, incident: IncidentKind, action: str) -> in
 _calls, _mails, _parts = schema.model_calls.c, schema.outbound_mails.c, schema.refund_payments.c
 _inbound, _conversations = schema.inbound_mails.c, schema.conversations.c
 
-# Mail is tried for three days; what is older is not under way any more.
-_UNDER_WAY = timedelta(days=4)
-
 
 def has_model_answered(connection: sa.Connection, since: datetime) -> bool:
     return exists(connection, _calls.at > since, _calls.outcome == "done")
@@ -101,7 +99,9 @@ def runs_refused_by_model(connection: sa.Connection, since: datetime) -> set[str
 
 
 def has_mail_gone_out(connection: sa.Connection, since: datetime) -> bool:
-    return exists(connection, _mails.created_at > since - _UNDER_WAY, _mails.sent_at > since)
+    return exists(
+        connection, _mails.created_at > since - MAIL_IS_UNDER_WAY_FOR, _mails.sent_at > since
+    )
 
 
 def list_refunded_payments(connection: sa.Connection, since: datetime) -> Sequence[str]:

@@ -11,7 +11,13 @@ import sqlalchemy as sa
 
 from mailagent.domain.money import Money, parse_money
 from mailagent.domain.refunds.order import Order, Payment
-from mailagent.domain.refunds.payment import GatewayEvent, GatewayRefund, RefundedTotal, RefundState
+from mailagent.domain.refunds.payment import (
+    GatewayEvent,
+    GatewayRefund,
+    RefundedTotal,
+    RefundState,
+    refund_id_of,
+)
 from mailagent.domain.refunds.refund import Refund, RefundStatus
 from mailagent.store import audit, schema
 from mailagent.store.database import Row, insert_once
@@ -110,7 +116,7 @@ def find_intent(connection: sa.Connection, refund: GatewayRefund) -> Row | None:
 def find_undecided(connection: sa.Connection, refund: GatewayRefund) -> Refund | None:
     """Return our refund that the gateway has paid although we have no intent for it, because a backup was
     restored since. It must not count twice: what our refund holds of its order counts already."""
-    refund_id = (refund.idempotency_key or "").partition(".")[0]
+    refund_id = refund_id_of(refund.idempotency_key or "")
     ours = refunds.find(connection, refund_id) if refund_id else None
     if ours is None or refund.order_id != ours.order_id or refund.state is RefundState.FAILED:
         return None

@@ -38,14 +38,28 @@ _WITH_LINES = (
 )
 
 
+def outcome_key(refund_id: str) -> str:
+    """Return the `dedup_key` of the mail that tells a customer how a refund ended."""
+    return f"outcome:{refund_id}"
+
+
+def returned_key(refund_id: str, minor: int) -> str:
+    """Return the `dedup_key` of the mail that says that money came back: so much, in minor units. Of two
+    payments the second may come back later."""
+    return f"returned:{refund_id}:{minor}"
+
+
+def _outcome_key(refund_id: sa.ColumnElement[str]) -> sa.ColumnElement[str]:
+    return sa.literal(outcome_key("")).concat(refund_id)
+
+
 def record(
     connection: sa.Connection,
     refund: Refund,
     proposal_key: str,
     policy_facts: Mapping[str, Any],
-    item_ids: Mapping[int, str],
 ) -> None:
-    """Record a new refund with its lines; `item_ids` gives the item of each line.
+    """Record a new refund with its lines.
 
     Raises IntegrityError, by a trigger, if the order's refunds would exceed what was paid.
     """
@@ -60,12 +74,12 @@ def record(
             policy_facts=dict(policy_facts),
         ),
     )
-    for line in refund.lines:
+    for line, item_id in zip(refund.lines, refund.item_ids, strict=True):
         values = columns_of(
             _lines,
             line,
             refund_id=refund.refund_id,
-            item_id=item_ids[line.line_no],
+            item_id=item_id,
             amount_minor=line.amount.minor,
         )
         connection.execute(_lines.insert(), values)
@@ -294,9 +308,7 @@ def list_untold(
     here = _refunds.c.refund_id
     told = sa.or_(
         _refunds.c.receipt_id.is_not(None),
-        sa.exists().where(
-            _outbound.c.dedup_key == sa.literal("outcome:").concat(_refunds.c.refund_id)
-        ),
+        sa.exists().where(_outbound.c.dedup_key == _outcome_key(_refunds.c.refund_id)),
     )
     return connection.execute(
         _page(sa.null(), limit, after).where(
@@ -326,7 +338,7 @@ def _was_untrue(refund_id: sa.ColumnElement[str]) -> sa.ColumnElement[bool]:
         _payments.c.refund_id == refund_id,
         _payments.c.state == "done",
         sa.or_(
-            _outbound.c.dedup_key == sa.literal("outcome:").concat(refund_id),
+            _outbound.c.dedup_key == _outcome_key(refund_id),
             _outbound.c.outbound_id == shared.correlate(_payments).scalar_subquery(),
         ),
         sa.or_(receipt, _outbound.c.created_at >= _payments.c.done_at),
@@ -335,7 +347,7 @@ def _was_untrue(refund_id: sa.ColumnElement[str]) -> sa.ColumnElement[bool]:
 
 
 def _returned_mail(refund_id: sa.ColumnElement[str]) -> sa.ColumnElement[bool]:
-    """Whether a mail, `returned:<refund>:<minor units>`, reported all that came back."""
+    """Whether a mail, by its `returned_key`, reported all that came back."""
     minor = (
         sa.select(sa.func.sum(_payments.c.amount_minor))
         .where(

@@ -11,6 +11,7 @@ from mailagent import mailers, services
 from mailagent.agent.reply.composition import parse
 from mailagent.domain.mail.conversation import Conversation
 from mailagent.domain.mail.draft import DRAFT_TOPICS, LONGEST_ANSWER, Draft, DraftState
+from mailagent.domain.mail.message import are_proven
 from mailagent.domain.operations.access import Permission
 from mailagent.domain.text import without_controls
 from mailagent.store import audit
@@ -97,7 +98,6 @@ def _page(
 ) -> Response:
     conversation = conversations.load(connection, draft.conversation_id)
     mails = inbound.list_by_id(connection, draft.mail_ids)
-    verified = bool(mails) and all(mail.identity.proven for mail in mails)
     stored_text = draft.text
     draft = _with_facts_of_now(connection, conversation, draft)
     others = drafts.list_waiting_of(connection, draft.conversation_id)
@@ -118,7 +118,7 @@ def _page(
             )
             for mail in mails
         ],
-        verified=verified,
+        verified=are_proven(mails),
         has_changed=draft.text != stored_text,
         wrote_again=draft.waits and any(mail.awaits_agent for mail in unanswered),
         following=next((each for each in others if each.draft_id != draft.draft_id), None),

@@ -14,10 +14,10 @@ from flask import Blueprint, Response, request
 from mailagent import services
 from mailagent.adapters.gateways import GatewayWebhook
 from mailagent.domain.refunds.payment import GatewayEvent
+from mailagent.payment_events import follow_dispute, follow_refund
 from mailagent.store.refunds import gateway_events
 from mailagent.web.guard import signed_webhook
 from mailagent.web.webhooks.body import HttpRefusal, answer, read_pieces
-from mailagent.web.webhooks.payment_events import follow_dispute, follow_refund
 
 logger = logging.getLogger(__name__)
 

@@ -125,7 +125,11 @@ def _record(
         throttled=place.throttled,
         same_message_id=known.same_message_id,
         raw=raw,
-        rate_limit_key=rate_limit_key(mail.from_address, registered_domain),
+        rate_limit_key=(
+            rate_limit_key(mail.from_address, registered_domain)
+            if mail.kind is MailKind.CUSTOMER
+            else None
+        ),
     )
     if _is_enqueued_for(place):
         filed = replace(filed, run_id=run_id_of(CONVERSATION, filed.mail_id))

@@ -211,8 +211,7 @@ def _record_refund(
     connection: sa.Connection, refund: Refund, order: Order, key: str, facts: RefundFacts
 ) -> None:
     live = services.current()
-    item_ids = {line.line_no: line.item_id for line in order.lines}
-    refunds.record(connection, refund, key, plain_facts(facts), item_ids)
+    refunds.record(connection, refund, key, plain_facts(facts))
     if refund.status is RefundStatus.AWAITING_APPROVAL:
         expires_at = live.now() + live.waits.approval_expiry
         approvals.request(connection, refund.refund_id, live.now(), expires_at)

@@ -76,8 +76,7 @@ def _record_refund(
         requested_at=now,
         policy_reasons=("above_limit",),
     )
-    items = {line.line_no: line.item_id for line in order.lines}
-    refunds.record(connection, refund, refund.refund_id, {}, items)
+    refunds.record(connection, refund, refund.refund_id, {})
     approvals.request(connection, refund.refund_id, now, now + _EXPIRY)
     about = RunAbout(thread.conversation_id, order.order_id, refund.refund_id, order.customer_email)
     workflow_client.queue.enqueue_refund(connection, refund.refund_id, None, about=about)

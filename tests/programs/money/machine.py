@@ -25,7 +25,7 @@ from hypothesis.stateful import (
     rule,
 )
 
-from mailagent import services
+from mailagent import payment_events, services
 from mailagent.domain.mail.conversation import DAY, Limits
 from mailagent.domain.refunds.order import Order, OrderStatus
 from mailagent.domain.refunds.policy import Goodwill, Policy
@@ -33,7 +33,6 @@ from mailagent.domain.refunds.refund import Refund, RefundStatus
 from mailagent.domain.text import NeedsOperatorError
 from mailagent.services import Services
 from mailagent.store.refunds import approvals, order_import, orders, refunds
-from mailagent.web.webhooks import payment_events
 from mailagent.workflows.steps.conversation.batch import Batch, batch_reader, take_batch
 from mailagent.workflows.steps.recording import watch
 from mailagent.workflows.steps.refund import decision as outcome

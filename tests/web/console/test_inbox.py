@@ -85,7 +85,12 @@ def test_what_waits_for_whoever_reads_is_not_listed_again_below(question: Questi
     now = shop.live.now()
     less = RefundLine(1, 1, Money(4999, "USD"))
     other = replace(
-        refund, refund_id="refund_2", order_id="W1001", amount=less.amount, lines=(less,)
+        refund,
+        refund_id="refund_2",
+        order_id="W1001",
+        amount=less.amount,
+        lines=(less,),
+        item_ids=("K1",),
     )
     shop.stock(order())
     with shop.live.database.transaction() as connection:
@@ -94,7 +99,7 @@ def test_what_waits_for_whoever_reads_is_not_listed_again_below(question: Questi
     assert page.count('"/ops/refunds/refund_1"') == 1
     assert "of them above" not in page
     with shop.live.database.transaction() as connection:
-        refunds.record(connection, other, "other", {}, {1: "K1"})
+        refunds.record(connection, other, "other", {})
         approvals.request(connection, "refund_2", now, now + timedelta(days=7))
     page = shop.log_in(MONA).get("/ops").text
     assert [page.count(f'"/ops/refunds/refund_{number}"') for number in (1, 2)] == [1, 1]

@@ -129,7 +129,7 @@ def tell_customer(refund_id: str) -> list[str] | Awaiting:
 
 def _receipt(connection: sa.Connection, refund: Refund, others: Sequence[Refund]) -> str | Awaiting:
     """Return the receipt of a paid refund, written now if there is none, or how long it waits."""
-    keys = {each.refund_id: f"outcome:{each.refund_id}" for each in (refund, *others)}
+    keys = {each.refund_id: refunds.outcome_key(each.refund_id) for each in (refund, *others)}
     told = outbound.list_recorded(connection, keys.values()) if others else frozenset[str]()
     if keys[refund.refund_id] in told:
         return mailers.write_receipt(connection, refund, ())

@@ -33,6 +33,7 @@ from mailagent.domain.refunds.payment import (
     Refunded,
     RefundRequest,
     Refused,
+    key_of,
     may_have_been_asked,
 )
 from mailagent.domain.refunds.refund import Refund, RefundStatus, split_over_payments
@@ -148,7 +149,7 @@ def _write_intents(connection: sa.Connection, refund: Refund, order: Order) -> l
     intend = partial(refund_payments.intend_payment, connection, now=services.current().now())
     intents = []
     for number, (payment_id, amount) in enumerate(parts, start=1):
-        key = refund.refund_id if number == 1 else f"{refund.refund_id}.{number}"
+        key = key_of(refund.refund_id, number)
         intents.append(intend(key, refund.refund_id, payment_id, amount))
     return intents
 
