@@ -66,6 +66,11 @@ CAPTIONS: Mapping[str, tuple[str, str]] = {
     "refund": ("Refund", "What was asked, decided, paid and told, and when."),
     "customer": ("Customer", "All of theirs, on one page."),
     "erase": ("Erase", "What is forgotten and what is kept, before the button."),
+    "knowledge": (
+        "Knowledge",
+        "What customers asked that nobody has written down, and which passages replies quoted.",
+    ),
+    "model": ("Model", "What the model used, day by day."),
     "runs": ("Runs", "What the engine recorded, beside what the rows say."),
     "run": ("A run that failed", "Its steps, what each gave back, and the error."),
     "replay": (
@@ -158,6 +163,7 @@ def picture_demo(browser: Browser, path: Path) -> None:
 @contextmanager
 def demo_running(path: Path) -> Iterator[tuple[Providers, Supervisor]]:
     """Run the demo's app and providers in a folder of their own."""
+    path.mkdir()
     port = find_port(0)
     providers = Providers(path, port, os.environ)
     supervisor = Supervisor(path, port, providers.environment(), print)
@@ -289,6 +295,8 @@ def find_places(browser: Browser, people: StorageState, url: str) -> dict[str, s
         "refund": first(conversation.removeprefix(url), r"/ops/refunds/[^/?#]+$"),
         "customer": f"{url}/ops/customers/{GRACE}",
         "erase": f"{url}/ops/customers/{GRACE}/erase",
+        "knowledge": f"{url}/ops/knowledge",
+        "model": f"{url}/ops/model",
         "runs": f"{url}/ops/runs",
         "run": failed,
         "replay": first(failed.removeprefix(url), r"/replay"),
