@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import random
 from collections.abc import Callable
 
 import pytest
 
 from mailagent.demo.fakes.http_server import Answer
-from mailagent.demo.scripted_model import Fact, Part, Phrase
-from mailagent.mailers.facts import _OF_ORDER, _OF_SHOP
+from mailagent.demo.scripted_model import Fact, Phrase
 from mailagent.store import schema
 from tests.cast import ADA, MALLORY, order
 from tests.databases import ONE_DATABASE
-from tests.harness import Harness, wait_until
+from tests.harness import Harness
 from tests.tool_calls import WHICH_ORDER, refund_of, says, says_text
 
 # What a reply may say does not depend on the database.
@@ -117,34 +115,6 @@ def test_an_answer_that_is_no_composition_is_asked_for_again(busy_shop: Harness)
     busy_shop.write("Hello")
     (told,) = busy_shop.wait_for_mails(ADA)
     assert "paid" not in told.text
-
-
-def test_a_model_that_composes_at_random_states_nothing_that_no_row_bears(
-    busy_shop: Harness,
-) -> None:
-    busy_shop.stock(order(), order("W1002", customer={"email": MALLORY, "name": "M"}))
-    chance = random.Random(23)
-    kinds = [*_OF_ORDER, *_OF_SHOP, "no_order", "paid", ""]
-    subjects = ["", "/W1001", "/W1002", "/W9999", "/w1001", "//", "/" + "9" * 400]
-    others: list[Part] = [
-        *("Your money is there.", "You get 5 EUR.", "W1002 was paid"),
-        *map(Phrase, ("welcome", "see_record", "cannot_change_decision", "paid", "")),
-    ]
-    for number in range(20):
-        parts: list[Part] = [
-            Fact(chance.choice(kinds) + chance.choice(subjects))
-            if chance.random() < 0.6
-            else chance.choice(others)
-            for _ in range(chance.randint(1, 4))
-        ]
-        busy_shop.faults.openai[:] = [says(*parts), says(*parts), says(*parts)]
-        busy_shop.write("Where is W1001?", subject=f"Mail {number}")
-        wait_until(busy_shop.at_rest, 40, "the mail to be answered")
-    for mail in busy_shop.mails_to(ADA):
-        assert "money is there" not in mail.text
-        assert "EUR" not in mail.text
-        for false in ("was paid on", "is approved", "W1002 of", "W1002 was delivered", "voucher"):
-            assert false not in mail.text
 
 
 # By language. There is no catalogue for Swedish: its replies are in English.
