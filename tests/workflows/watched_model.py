@@ -20,6 +20,7 @@ class WatchedModel:
     )
 
     asked_at: list[float] = field(default_factory=list)
+    formats: list[dict[str, Any] | None] = field(default_factory=list)
 
     def ask(
         self,
@@ -31,5 +32,6 @@ class WatchedModel:
         text: dict[str, Any] | None = None,
     ) -> dict[str, Any]:
         self.asked_at.append(time.monotonic())
+        self.formats.append(text)
         self.asked.append((tools, instructions, items, cache_key))
         return self.model.ask(instructions, items, tools, cache_key, customer_hash, text)
