@@ -118,7 +118,7 @@ def test_a_reply_to_a_sender_who_is_proven_meanwhile_is_the_one_that_the_model_m
     written = write_reply(batch, reply_move(batch, Fact("not_verified")), SPENT)
     assert written["kind"] == "written"
     (mail,) = shop.rows("SELECT text FROM outbound_mails")
-    assert "please answer this mail" in mail.text
+    assert "we cannot tell for certain" in mail.text
     assert code in mail.text
 
 
