@@ -226,6 +226,7 @@ def test_it_cannot_give_more_than_the_policy_or_tell_of_it(busy_shop: Harness) -
     (code,) = busy_shop.rows("SELECT * FROM goodwill_codes")
     assert (code.percent, code.order_id) == (10, "W1001")
     assert code.code in told.text
+    assert told.text.count("As a gesture of goodwill") == 1
     assert "90%" not in told.text
 
 
