@@ -179,6 +179,9 @@ def decide_some(shop: Harness, chance: random.Random, decided: set[str]) -> None
         found = re.search(r"http://localhost:8000/approvals/\S+", request.text)
         if found and found[0] not in decided and chance.random() < 0.4:
             decided.add(found[0])
+            page = shop.client.get(found[0].replace(shop.live.shop.public_url, "")).text
+            if "csrf_token" not in page:
+                continue  # the customer has withdrawn it
             decide(shop, found[0], chance.choice(("approve", "reject")))
 
 
