@@ -46,7 +46,7 @@ def mask(line: str) -> str:
 
 
 def mask_address(email: str) -> str:
-    """Return an address so that whoever knows it recognises it."""
+    """Return an address that only people who know it can recognise."""
     name, _, host = email.rpartition("@")
     return f"{name[:1]}…@{host}" if name else "[address]"
 

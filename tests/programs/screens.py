@@ -68,7 +68,7 @@ CAPTIONS: Mapping[str, tuple[str, str]] = {
     "erase": ("Erase", "What is forgotten and what is kept, before the button."),
     "knowledge": (
         "Knowledge",
-        "What customers asked that nobody has written down, and which passages replies quoted.",
+        "Questions of customers that no passage answers, and the passages that replies quoted.",
     ),
     "model": ("Model", "What the model used, day by day."),
     "runs": ("Runs", "What the engine recorded, beside what the rows say."),

@@ -37,7 +37,7 @@ _AROUND = " \t\u00a0.!,;:*_\"“”„'«»"
 @dataclass(frozen=True, slots=True)
 class ManagersReply:
     """`approves` is None where nothing is decided; `note` is what else was written. `blocked`: no
-    reply to this request decides, whatever it says."""
+    reply to this request decides."""
 
     approves: bool | None
     note: str | None
