@@ -8,7 +8,6 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
 
-from mailagent.domain.text import tell_error
 from mailagent.engine.run import Run
 
 # Ids, numbers and times differ between runs that failed for one reason.
@@ -37,7 +36,7 @@ class Reason:
 def reason_key(run: Run) -> str:
     """Return what is equal for runs that failed for one reason: a short hash, for addresses of pages."""
     step = run.failed_step.name if run.failed_step else ""
-    alike = "\n".join((run.workflow, run.status, step, _VARIES.sub("#", tell_error(run.error))))
+    alike = "\n".join((run.workflow, run.status, step, _VARIES.sub("#", run.why)))
     return hashlib.sha256(alike.encode()).hexdigest()[:12]
 
 
@@ -51,7 +50,7 @@ def sort_by_reason(runs: Iterable[Run]) -> list[Reason]:
             key,
             alike[0].workflow,
             alike[0].failed_step.name if alike[0].failed_step else "",
-            tell_error(alike[0].error),
+            alike[0].why,
             tuple(alike),
         )
         for key, alike in found.items()

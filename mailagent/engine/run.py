@@ -69,6 +69,13 @@ class Run:
         return self.has_failed and _TRIED_TOO_OFTEN in (self.error or "")
 
     @property
+    def why(self) -> str:
+        """In words for operators, why it failed; masked."""
+        if self.outlasted:
+            return "the database was unavailable for minutes"
+        return tell_error(self.error)
+
+    @property
     def is_bug(self) -> bool:
         """Whether it failed because of a mistake in the program or in its data."""
         known = self.error_kind == "NeedsOperatorError" or self.outlasted
@@ -140,7 +147,7 @@ def tell_failure(run: Run) -> str:
     if run.status == GIVEN_UP:
         return f"its worker crashed or was stopped {run.attempts} times"
     step = f"step {run.failed_step.number}, {run.failed_step.name}, " if run.failed_step else ""
-    return f"{step}attempt {run.attempts}: {tell_error(run.error)}"
+    return f"{step}attempt {run.attempts}: {run.why}"
 
 
 def no_such_run(run_id: str) -> str:

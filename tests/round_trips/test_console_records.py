@@ -1,6 +1,6 @@
 """What DBOS keeps of runs, and its console shows, holds nobody's words, names or addresses: all of its tables
-are read after stories in which each of those has a canary. The message of a mistake or of a refusal stands there, for it
-says why a run failed; addresses in it are masked."""
+are read after stories in which each of those has a canary. The message of a mistake or of a refusal stands
+there, for it says why a run failed; addresses in it are masked."""
 
 from __future__ import annotations
 
