@@ -157,16 +157,16 @@ def plan_crash(app: Flask, settings: Settings) -> None:
 
 def prepare_command(app: Flask, command: str) -> None:
     """Make what a command needs. Exits with 1 and every problem if the settings are wrong."""
-    if command == "demo":
-        return  # the demo's app is another process, with settings of its own
+    if command in ("demo", "setup"):
+        return  # the demo's app is another process, with settings of its own; `setup` asks for them
     try:
         settings = load_settings(os.environ)
     except SettingsProblem as problem:
         click.echo(problem, err=True)
         sys.exit(1)
-    works = settings.runs_workflows and command == "worker"
+    works = settings.runs_workflows and command in ("check", "worker")
     make_services(settings, works=works)
     describe_process(role=settings.role)
     app.config["MAILAGENT"] = settings
-    if works:
+    if works and command == "worker":
         plan_crash(app, settings)

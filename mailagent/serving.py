@@ -19,6 +19,10 @@ from typing import Any
 import click
 from gunicorn.glogging import Logger
 
+from mailagent.adapters import env_file
+
+env_file.load()
+
 # gunicorn binds 127.0.0.1:8000, or 0.0.0.0:$PORT if PORT is set, or what --bind says.
 workers = 1
 worker_class = "mailagent.buffering.BufferingWorker"

@@ -9,6 +9,7 @@ import sqlalchemy as sa
 from alembic import context
 from dbos import DBOS
 
+from mailagent.adapters import env_file
 from mailagent.adapters.setting_values import parse_database_url
 from mailagent.cli.printing import explain
 from mailagent.engine.own_queue import keep_own_queues
@@ -20,6 +21,7 @@ from mailagent.store.schema import metadata
 
 def run() -> None:
     """Migrate the app's tables, then DBOS's; one process at a time, each lock for a few seconds only."""
+    env_file.load()
     arguments = context.get_x_argument(as_dictionary=True)
     url = arguments.get("url") or os.environ.get("DATABASE_URL", DEFAULT_DATABASE_URL)
     try:

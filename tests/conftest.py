@@ -43,6 +43,7 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 
 # The SDKs would ask a proxy for servers of this machine, too.
 os.environ["NO_PROXY"] = os.environ["no_proxy"] = "127.0.0.1,localhost"
+os.environ["FLASK_SKIP_DOTENV"] = "1"  # a developer's .env is not for tests
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

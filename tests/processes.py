@@ -37,7 +37,13 @@ def base_environment() -> dict[str, str]:
     """Return what every process gets."""
     kept = {name: os.environ[name] for name in _KEPT if name in os.environ}
     local = "127.0.0.1,localhost"  # the SDKs would ask a proxy for servers of this machine, too
-    return {**kept, "NO_PROXY": local, "no_proxy": local, "PYTHONUNBUFFERED": "1"}
+    return {
+        **kept,
+        "NO_PROXY": local,
+        "no_proxy": local,
+        "PYTHONUNBUFFERED": "1",
+        "FLASK_SKIP_DOTENV": "1",
+    }
 
 
 def in_a_process(call: Callable[P, T], *arguments: P.args, **named: P.kwargs) -> T:
@@ -170,8 +176,9 @@ class Web(Process):
         folder: Path,
         role: str = "web",
         arguments: Sequence[str] = ("-c", "python:mailagent.serving", "wsgi:app"),
+        port: int | None = None,
     ) -> None:
-        self.port = choose_port()
+        self.port = port or choose_port()
         arguments = ["gunicorn", *arguments, "--bind", f"127.0.0.1:{self.port}"]
         own = {"MAILAGENT_ROLE": role, "WORKER_ID": name}
         super().__init__(name, arguments, {**environment, **own}, folder / f"{name}.log")

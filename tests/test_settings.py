@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from mailagent.demo.fakes.webhooks import WebhookKey
-from mailagent.settings import SETTINGS, SettingsProblem, load_settings
+from mailagent.settings import SETTINGS, SettingsProblem, find_misspelt, load_settings
 from mailagent.telemetry import log_lines
 
 
@@ -490,3 +490,29 @@ def test_a_setting_that_is_wrong_by_itself_hides_no_other_problem(
         load_settings(environ, key_file)
     names = [each.partition(":")[0] for each in raised.value.problems]
     assert names == ["OPENAI_API_KEY", "SECRET_KEY"]
+
+
+@pytest.mark.parametrize(
+    ("name", "meant"),
+    [
+        ("MANAGER_EMAIL", "MANAGER_EMAILS"),
+        ("MANAGERS_EMAILS", "MANAGER_EMAILS"),
+        ("manager_emails", "MANAGER_EMAILS"),
+        ("SENDGRID_KEY", "SENDGRID_API_KEY"),
+        ("OPENAI_APIKEY", "OPENAI_API_KEY"),
+        ("DATABASE_URI", "DATABASE_URL"),
+        ("MAILAGENT_ROLES", "MAILAGENT_ROLE"),
+        ("SUPPORT_ADRESS", "SUPPORT_ADDRESS"),
+        ("MANAGER_EMAILS", None),
+        ("MAILAGENT_DEMO", None),
+        ("MAILAGENT_PORT", None),  # Kubernetes sets it for a service named mailagent
+        ("MAILAGENT_SERVICE_HOST", None),
+        ("OPENAI_ORG_ID", None),
+        ("POSTGRES_PASSWORD", None),
+        ("WORKERS", None),
+        ("PORT", None),
+        ("PATH", None),
+    ],
+)
+def test_a_variable_that_looks_like_a_setting_is_found(name: str, meant: str | None) -> None:
+    assert find_misspelt([name]).get(name) == meant

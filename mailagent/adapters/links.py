@@ -1,8 +1,12 @@
-"""Sign and verify the links of approval requests. Whether an approval is still open is in its row."""
+"""Sign and verify the links of approval requests, and the addresses of test mails. Whether an approval is still
+open is in its row."""
 
 from __future__ import annotations
 
+import base64
 import hashlib
+import hmac
+import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -27,6 +31,7 @@ class Links:
         if isinstance(secret_keys, str) or not secret_keys or not all(secret_keys):
             raise ValueError("SECRET_KEY needs a list of keys, newest first, none of them empty")
         self._public_url = public_url.rstrip("/")
+        self._secret_keys = tuple(secret_keys)
         self._approvals = URLSafeSerializer(
             list(reversed(secret_keys)),  # itsdangerous signs with the last key
             salt="mailagent.approval",
@@ -48,6 +53,31 @@ class Links:
             case [str(approval_id), str(manager_email)]:
                 return ApprovalLink(approval_id, manager_email)
         return None
+
+    def sign_test_mail(self) -> str:
+        """Return a new token for the address of a test mail, in base32 without capitals (see `find_token`)."""
+        nonce = _base32(secrets.token_bytes(10))
+        return nonce + _test_signature(self._secret_keys[0], nonce)
+
+    def verify_test_mail(self, token: str) -> bool:
+        """Say whether one of our keys signed the token of a test mail."""
+        nonce, signature = token[:_NONCE_LENGTH], token[_NONCE_LENGTH:]
+        return any(
+            hmac.compare_digest(signature, _test_signature(key, nonce)) for key in self._secret_keys
+        )
+
+
+_NONCE_LENGTH = 16  # characters of 10 bytes in base32
+
+
+def _test_signature(key: str, nonce: str) -> str:
+    return _base32(
+        hmac.digest(key.encode(), f"mailagent.test-mail {nonce}".encode(), "sha256")[:10]
+    )
+
+
+def _base32(value: bytes) -> str:
+    return base64.b32encode(value).decode().lower()
 
 
 def _is_canonical(token: str) -> bool:

@@ -30,6 +30,7 @@ _COMMANDS = {
     ),
     "refunds": ("mailagent.cli.refunds", "Refunds: requested, decided, paid."),
     "runs": ("mailagent.cli.runs", "Workflow runs."),
+    "setup": ("mailagent.cli.setup", "Ask for every setting, check each, and write `.env`."),
     "worker": ("mailagent.cli.worker", "Run workflows in this process."),
 }
 

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
+
 import click
 import sqlalchemy as sa
 from flask import current_app
 from flask.cli import with_appcontext
 
 from mailagent import engine, services
-from mailagent.adapters import gateways, mail_providers
+from mailagent.adapters import env_file, gateways, mail_providers
+from mailagent.cli import round_trip
 from mailagent.cli.printing import explain
 from mailagent.domain.mail.webhook import USUAL_HOURS
 from mailagent.domain.operations.circuit_breaker import tell_breaker
@@ -16,7 +20,7 @@ from mailagent.domain.operations.incident import tell_incident
 from mailagent.domain.refunds.policy import Policy
 from mailagent.domain.shop import Shop
 from mailagent.engine.client import WorkflowClient
-from mailagent.settings import Settings
+from mailagent.settings import Settings, find_misspelt
 from mailagent.store.clock import SKEW_WORTH_A_WORD, find_skew, tell_skew
 from mailagent.store.mail import outbound, suppressions
 from mailagent.store.migration import SchemaProblem, check_schema
@@ -25,11 +29,26 @@ from mailagent.store.refunds import policies
 
 
 @click.command("check")
+@click.option(
+    "--send-test-mail",
+    is_flag=True,
+    help="Also mail ourselves, wait until the mail has come back, and ask the model for a word.",
+)
+@click.option(
+    "--wait",
+    type=click.IntRange(1, 3600),
+    default=120,
+    show_default=True,
+    help="How many seconds to wait for the test mail.",
+)
 @with_appcontext
-def check() -> None:
+def check(send_test_mail: bool, wait: int) -> None:
     """Check settings, database, keys and queues. Print every problem; exit with 1 if there is any."""
     settings: Settings = current_app.config["MAILAGENT"]
     problems, notes = _database_problems(), list[str]()
+    works = not send_test_mail or (not problems and round_trip.run(wait))
+    if not problems:
+        problems = _queue_problems(services.current().workflow_client)
     if not problems:
         problems = [*_version_problems(), *_wrong_clock()]
         with services.current().database.snapshot() as connection:
@@ -38,13 +57,13 @@ def check() -> None:
             notes += _renamed_policy(connection, settings.policy)
             notes += _open_breakers(connection)
         notes += _runs_of_other_versions()
-    notes += [*_late_deadlines(settings), *_webhook_hours(settings)]
+    notes += [*_late_deadlines(settings), *_webhook_hours(settings), *_misspelt()]
     problems = [*_missing_keys(settings), *problems]
     for problem in problems:
         click.echo(f"problem: {problem}")
     for note in notes:
         click.echo(f"note: {note}")
-    if problems:
+    if problems or not works:
         raise SystemExit(1)
     click.echo(f"Everything is in place ({settings.env}, role {settings.role}).")
 
@@ -69,6 +88,15 @@ def _missing_keys(settings: Settings) -> list[str]:
             f"{provider.title} are not followed"
         )
     return missing
+
+
+def _misspelt() -> list[str]:
+    """Report variables of the environment and of `.env` that no code reads, but that look like a setting."""
+    names = {*os.environ, *env_file.read(Path(env_file.NAME))}
+    return [
+        f"{name} is set, but there is no such setting: did you mean {meant}?"
+        for name, meant in find_misspelt(names).items()
+    ]
 
 
 def _webhook_hours(settings: Settings) -> list[str]:
@@ -98,10 +126,9 @@ def _late_deadlines(settings: Settings) -> list[str]:
 
 
 def _database_problems() -> list[str]:
-    live = services.current()
     try:
-        check_schema(live.database)
-        return _queue_problems(live.workflow_client)
+        check_schema(services.current().database)
+        return []
     except SchemaProblem as problem:
         return [str(problem)]
     except sa.exc.DBAPIError as problem:

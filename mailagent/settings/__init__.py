@@ -7,10 +7,11 @@ The fields are in `topics`, checks that involve several of them in `checks`. Oth
 from __future__ import annotations
 
 import contextlib
+import difflib
 import os
 import re
 import secrets
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -128,6 +129,26 @@ def load_settings(environ: Mapping[str, str], key_file: Path = KEY_FILE) -> Sett
     if problems:
         raise SettingsProblem(problems)
     return settings if settings.secret_keys else _with_secret_key(settings, key_file)
+
+
+def find_value_problems(name: str, text: str) -> list[str]:
+    """Return what is wrong with the value of one setting, by itself."""
+    try:
+        Settings.model_validate({name: text})
+    except ValidationError as errors:
+        return [str(each) for error in errors.errors() for each in error["ctx"]["error"].args]
+    return []
+
+
+def find_misspelt(names: Iterable[str]) -> dict[str, str]:
+    """Return the variables that are no setting but look like one, each with the setting that it looks like."""
+    known = [setting.name for setting in SETTINGS]
+    hidden = {str(field.alias) for field in Settings.model_fields.values()}
+    return {
+        name: meant[0]
+        for name in sorted(set(names) - hidden)
+        if (meant := difflib.get_close_matches(name.upper(), known, 1, cutoff=0.82))
+    }
 
 
 def _names(problem: str, settings: set[str]) -> bool:

@@ -23,7 +23,7 @@ def process(environ: Mapping[str, str], *arguments: str) -> subprocess.Completed
     return subprocess.run(
         [sys.executable, "-m", "flask", *arguments],
         cwd=ROOT,
-        env={"PATH": os.environ["PATH"], **environ},
+        env={"PATH": os.environ["PATH"], "FLASK_SKIP_DOTENV": "1", **environ},
         capture_output=True,
         text=True,
         check=False,

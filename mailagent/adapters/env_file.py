@@ -1,0 +1,80 @@
+"""The file `.env`: one NAME=value a line. Flask loads it through python-dotenv; `flask setup` writes it."""
+
+from __future__ import annotations
+
+import os
+import re
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+
+NAME = ".env"
+
+_LINE = re.compile(r"\s*(?:export\s+)?([A-Za-z_][A-Za-z0-9_]*)\s*=\s*(.*?)\s*")
+# All other values stand in single quotes, which python-dotenv, Docker and systemd read alike.
+_PLAIN = re.compile(r"[\w@%+=:,./~?&-]*", re.ASCII)
+
+
+def load() -> None:
+    """Set what the environment does not have, as `flask` does for its commands: for gunicorn and Alembic.
+
+    FLASK_SKIP_DOTENV=1 turns it off, there as here.
+    """
+    from flask.cli import load_dotenv
+    from flask.helpers import get_load_dotenv
+
+    if get_load_dotenv():
+        load_dotenv()
+
+
+def read(path: Path) -> dict[str, str]:
+    """Return the variables of a file; none if there is no file."""
+    if not path.is_file():
+        return {}
+    found = (_LINE.fullmatch(line) for line in path.read_text("utf-8").splitlines())
+    return {match[1]: _without_quotes(match[2]) for match in found if match}
+
+
+def write(path: Path, values: Mapping[str, str]) -> None:
+    """Set variables of a file, which only its owner can read. All other lines stay as they are.
+
+    The file is replaced at once: a reader sees it before or after. Raises ValueError for a value that no line
+    can hold.
+    """
+    path = path.resolve()  # of a link, the file that it leads to is replaced
+    old = path.read_text("utf-8").splitlines() if path.is_file() else []
+    left = dict(values)
+    lines = []
+    for line in old:
+        match = _LINE.fullmatch(line)
+        name = match[1] if match else ""
+        lines.append(_line(name, left.pop(name)) if name in left else line)
+    lines += [_line(name, value) for name, value in left.items()]
+    _replace(path, "".join(f"{line}\n" for line in lines))
+
+
+def _line(name: str, value: str) -> str:
+    if not value.isprintable() or "'" in value:
+        raise ValueError(
+            f"{name}: a quote or a line break in the value cannot be written to {NAME}"
+        )
+    return f"{name}={value}" if _PLAIN.fullmatch(value) else f"{name}='{value}'"
+
+
+def _without_quotes(value: str) -> str:
+    quoted = re.match(r"'([^']*)'|\"([^\"]*)\"", value)
+    return (quoted[1] or quoted[2] or "") if quoted else re.sub(r"(\A|\s+)#.*", "", value)
+
+
+def _replace(path: Path, text: str) -> None:
+    # mkstemp makes a file that only its owner can read.
+    descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f"{path.name}.")
+    try:
+        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        Path(name).replace(path)
+    except BaseException:
+        Path(name).unlink(missing_ok=True)
+        raise

@@ -1,0 +1,109 @@
+"""The round trip of `flask check --send-test-mail`: a mail to ourselves, and a question to the model."""
+
+from __future__ import annotations
+
+import time
+from datetime import datetime
+
+import click
+
+from mailagent import services
+from mailagent.domain.mail.delivery import NotSent, OutcomeUnknown, Refused
+from mailagent.domain.mail.message import Door, MailKind, OutboundMail, Purpose, token_address
+from mailagent.store.mail import inbound
+
+_POLL_SECONDS = 0.5
+_TOLD_EVERY_SECONDS = 10
+_TEXT = "mailagent tests with this mail that mail goes out and comes back. Nobody has to answer it."
+
+
+def run(wait_seconds: int) -> bool:
+    """Ask the model, send a test mail, wait until it is stored. Print the results; return whether all work."""
+    # The model first: it answers within seconds.
+    problems = [ask_model(services.current().model), send_and_wait(wait_seconds)]
+    for problem in filter(None, problems):
+        click.echo(f"problem: {problem}")
+    return not any(problems)
+
+
+def ask_model(model: services.Model) -> str | None:
+    """Ask the model for one word. Returns what is wrong, or None."""
+    items = [{"role": "user", "content": "Is anybody there?"}]
+    answer = model.ask("Answer with the word: yes.", items, [], "check", "check")
+    if answer["kind"] == "done":
+        click.echo(f"ok: the model {answer['model']} answers")
+        return None
+    advice = "; try again in a minute" if answer["kind"] == "retry" else ""
+    return f"the model does not answer: {answer['why']}{advice}"
+
+
+def send_and_wait(wait_seconds: int) -> str | None:
+    """Send a test mail to an address of ours, and wait for it. Returns what is wrong, or None."""
+    live = services.current()
+    mail, sent_at = _test_mail(), live.now()
+    match live.sender.send(mail):
+        case Refused(why, _):
+            return (
+                f"no mail can be sent: {why}. Correct {live.providers.mail.key_setting}, or verify the "
+                f"domain of SUPPORT_ADDRESS ({live.shop.support_address}) at {live.providers.mail.title}"
+            )
+        case NotSent(why, _):
+            return f"no mail can be sent now: {why}. Check the network, and try again"
+        case OutcomeUnknown(why):
+            click.echo(f"note: it is unknown whether the test mail was sent ({why})")
+        case _:
+            click.echo(f"ok: {live.providers.mail.title} has taken the test mail")
+    began = time.monotonic()
+    kind = _wait_for(mail, sent_at, wait_seconds)
+    return _tell(kind, round(time.monotonic() - began))
+
+
+def _test_mail() -> OutboundMail:
+    live = services.current()
+    token = live.links.sign_test_mail()
+    name = f"test_{token}"  # no row has this id, so the provider's events about it are left alone
+    return OutboundMail(
+        outbound_id=name,
+        purpose=Purpose.NOTICE,
+        to_address=token_address(Door.TEST, token, live.shop.reply_domain),
+        from_address=live.shop.support_address,
+        subject="mailagent test mail",
+        text=_TEXT,
+        html=None,
+        message_id=f"{name}@{live.shop.reply_domain}",
+        auto_submitted="auto-generated",
+    )
+
+
+def _wait_for(mail: OutboundMail, since: datetime, seconds: int) -> MailKind | None:
+    """Return the kind under which the mail was stored, or None if it did not come in time."""
+    database = services.current().database
+    began, told = time.monotonic(), 0
+    while (waited := time.monotonic() - began) < seconds:
+        with database.snapshot() as connection:
+            kind = inbound.find_kind(connection, mail.from_address, mail.to_address, since)
+        if kind is not None:
+            return kind
+        if waited >= told:
+            click.echo(f"waiting for it to come back ({waited:.0f} of {seconds} s) …")
+            told += _TOLD_EVERY_SECONDS
+        time.sleep(_POLL_SECONDS)
+    return None
+
+
+def _tell(kind: MailKind | None, seconds: int) -> str | None:
+    shop, provider = services.current().shop, services.current().mail_provider
+    if kind is MailKind.TEST:
+        click.echo(f"ok: it came back and was stored after {seconds} s; it starts no conversation")
+        return None
+    if kind is not None:
+        return (
+            "the test mail came back, but the process that took it has another SECRET_KEY: give all processes "
+            "the same one"
+        )
+    return (
+        f"the test mail did not come back within {seconds} s. Check that the MX record of "
+        f"{shop.reply_domain} names {provider.title}, that inbound mail goes to "
+        f"{shop.public_url}/webhooks/{provider.name}/inbound, "
+        "and that the web process logs no event=signature_refused. Mail may also be slow: raise --wait"
+    )

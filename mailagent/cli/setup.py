@@ -1,0 +1,232 @@
+"""`flask setup`: from nothing to an installation that answers mail. What is set already is the default."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import click
+
+from mailagent.adapters import env_file
+from mailagent.cli import setup_checks
+from mailagent.settings import (
+    KEY_FILE,
+    SETTINGS,
+    SettingsProblem,
+    find_value_problems,
+    load_settings,
+)
+from mailagent.settings.topics import DEFAULT_DATABASE_URL
+
+Answers = dict[str, str]
+
+
+@dataclass(frozen=True)
+class Question:
+    """One setting. `default` may depend on the answers before; `check` is a call that returns what is wrong."""
+
+    name: str
+    text: str
+    default: str | Callable[[Answers], str] = ""
+    secret: bool = False
+    required: bool = True
+    check: Callable[[Answers], str | None] | None = None
+    asked: Callable[[Answers], bool] = lambda _answers: True
+
+
+def _domain(answers: Answers) -> str:
+    return answers["SUPPORT_ADDRESS"].rpartition("@")[2]
+
+
+def _env(answers: Answers) -> str:
+    return "production" if answers["PUBLIC_URL"].startswith("https://") else "development"
+
+
+def _uses_stripe(answers: Answers) -> bool:
+    return answers["PAYMENT_GATEWAY"] == "stripe"
+
+
+# One heading, and the questions below it.
+_QUESTIONS: dict[str, tuple[Question, ...]] = {
+    "The app": (
+        Question(
+            "PUBLIC_URL", "Where managers and SendGrid reach the app", "http://localhost:8000"
+        ),
+        Question("MAILAGENT_ENV", "production, or development to try it out", _env),
+        Question(
+            "DATABASE_URL",
+            "Database; for more than one process postgresql+psycopg://…",
+            DEFAULT_DATABASE_URL,
+            check=setup_checks.migrate,
+        ),
+    ),
+    "The shop": (
+        Question("SUPPORT_ADDRESS", "Address that customers write to"),
+        Question("REPLY_DOMAIN", "Domain whose mail SendGrid takes for the app", _domain),
+        Question("MANAGER_EMAILS", "Managers who decide refunds, comma-separated"),
+        Question("TEAM_EMAILS", "People who answer customers", lambda found: found["MANAGER_EMAILS"]),
+        Question("OPS_EMAILS", "Operators, who log in to /ops", lambda found: found["TEAM_EMAILS"]),
+    ),
+    "The model": (
+        Question("OPENAI_MODEL", "Model", "gpt-5.4-mini"),
+        Question("OPENAI_API_KEY", "OpenAI key", secret=True, check=setup_checks.ask_model),
+        Question("OPENAI_PRICES", "Its price in USD per million tokens: input,cached,output", required=False),
+        Question("OPENAI_DAILY_BUDGET", "The most that it may cost a day, in USD, or none", "none"),
+    ),
+    "Money": (
+        Question("PAYMENT_GATEWAY", "ledger records refunds, stripe pays them", "ledger"),
+        Question(
+            "STRIPE_API_KEY",
+            "Stripe key",
+            secret=True,
+            check=setup_checks.list_refunds,
+            asked=_uses_stripe,
+        ),
+        Question(
+            "STRIPE_WEBHOOK_SECRET",
+            "Signing secret of Stripe's webhook; empty for later",
+            secret=True,
+            required=False,
+            asked=_uses_stripe,
+        ),
+    ),
+    "Mail that goes out": (
+        Question("SENDGRID_API_KEY", "SendGrid key", secret=True, check=setup_checks.read_scopes),
+    ),
+}  # fmt: skip
+_KEYS_OF_WEBHOOKS = (
+    Question(
+        "SENDGRID_INBOUND_PUBLIC_KEY", "Public key of the security policy; empty for later",
+        required=False,
+    ),
+    Question(
+        "SENDGRID_EVENTS_PUBLIC_KEY", "Verification key of the Event Webhook; empty for later",
+        required=False,
+    ),
+)  # fmt: skip
+
+_AT_SENDGRID = """
+DNS records of {domain}:
+    {domain}.   MX   10   mx.sendgrid.net.
+    and the CNAME records that SendGrid shows in step 1
+
+At SendGrid (https://app.sendgrid.com):
+  1. Settings, Sender Authentication, Authenticate Your Domain: {domain}. Add the records, press Verify.
+  2. Settings, Inbound Parse, Add Host & URL. Host: {domain}
+        URL: {url}/webhooks/sendgrid/inbound
+        Tick "POST the raw, full MIME message". Leave the spam check off.
+  3. Give it a security policy with a signature: step 3 and step 6 of docs/configure.md have the two calls.
+     The answer has the public key.
+  4. Settings, Mail Settings, Event Webhooks, Create new webhook.
+        URL: {url}/webhooks/sendgrid/events
+        Tick Processed, Deferred, Delivered, Bounced, Dropped and Spam Reports.
+        Turn on Signature Verification and press Save. The webhook shows its verification key.
+"""
+_START = """
+Start mailagent in another terminal, from this folder:
+    {folder}/gunicorn -c python:mailagent.serving wsgi:app
+For servers, docs/deploy.md has the way with Docker, systemd and Kubernetes.
+"""
+
+
+@click.command("setup")
+def setup() -> None:
+    """Ask for every setting, check each, and write `.env`."""
+    file = Path(env_file.NAME)
+    given = {each.name: os.environ[each.name] for each in SETTINGS if os.environ.get(each.name)}
+    answers = {**given, **env_file.read(file)}
+    click.echo(f"Return keeps the value in brackets. {file.absolute()} is written after each part.")
+    _keep_secret_key(file, answers)
+    for heading, questions in _QUESTIONS.items():
+        _ask_part(file, heading, questions, answers)
+    url = answers["PUBLIC_URL"].rstrip("/")
+    click.echo(_AT_SENDGRID.format(domain=answers["REPLY_DOMAIN"], url=url))
+    _ask_part(file, "The keys that SendGrid shows", _KEYS_OF_WEBHOOKS, answers)
+    _try_out(answers)
+
+
+def _keep_secret_key(file: Path, answers: Answers) -> None:
+    """Make SECRET_KEY, or take over the one of development: links that were mailed must keep working."""
+    if answers.get("SECRET_KEY"):
+        return
+    made = KEY_FILE.read_text("ascii").strip() if KEY_FILE.is_file() else ""
+    answers["SECRET_KEY"] = made or secrets.token_urlsafe(48)
+    env_file.write(file, {"SECRET_KEY": answers["SECRET_KEY"]})
+
+
+def _ask_part(file: Path, heading: str, questions: tuple[Question, ...], answers: Answers) -> None:
+    click.echo(f"\n{heading}")
+    asked = []
+    for each in questions:
+        if each.asked(answers):
+            answers[each.name] = _ask(each, answers)
+            asked.append(each)
+    given = {each.name: answers[each.name] for each in asked if answers.get(each.name)}
+    env_file.write(file, given)
+    for name, value in given.items():
+        if os.environ.get(name, value) != value:
+            click.echo(f"note: {name} is also set in your environment, and that value wins")
+
+
+def _ask(question: Question, answers: Answers) -> str:
+    """Ask until the answer can be used. If answers are piped, the first bad one ends the command."""
+    while True:
+        text = _prompt(question, answers)
+        problems = _find_problems(question, {**answers, question.name: text})
+        if not problems:
+            return text
+        for problem in problems:
+            click.echo(f"problem: {question.name}: {problem}")
+        if not sys.stdin.isatty():
+            raise SystemExit(1)
+
+
+def _prompt(question: Question, answers: Answers) -> str:
+    default = question.default(answers) if callable(question.default) else question.default
+    known = answers.get(question.name) or default
+    shown = ("kept" if known else "") if question.secret else known
+    text = f"  {question.name}: {question.text}" + (f" [{shown}]" if shown else "")
+    hidden = question.secret and sys.stdin.isatty()
+    typed = click.prompt(text, default="", show_default=False, hide_input=hidden)
+    return str(typed).strip() or known
+
+
+def _find_problems(question: Question, answers: Answers) -> list[str]:
+    text = answers[question.name]
+    if not text:
+        return ["an answer is needed"] if question.required else []
+    problems = find_value_problems(question.name, text)
+    if problems or question.check is None:
+        return problems
+    problem = question.check(answers)
+    if problem is None:
+        click.echo("  checked")
+    return [problem] if problem else []
+
+
+def _try_out(answers: Answers) -> None:
+    """Load the settings as the app does, and send a test mail once the app runs."""
+    environ = {**answers, **os.environ}
+    try:
+        load_settings(environ)
+    except SettingsProblem as problem:
+        click.echo(f"\n{problem}", err=True)
+        raise SystemExit(1) from None
+    click.echo(_START.format(folder=Path(sys.executable).parent))
+    typed = click.prompt(
+        "Return when it runs: then a test mail is sent. Or: later", default="", show_default=False
+    )
+    if typed.strip().lower() == "later":
+        click.echo("Later: flask check --send-test-mail")
+        return
+    app = str(Path(__file__).resolve().parents[2] / "wsgi.py")
+    command = [sys.executable, "-m", "flask", "--app", app, "check", "--send-test-mail"]
+    # In a process of its own, which has only these settings.
+    if subprocess.run(command, env=environ, check=False).returncode != 0:  # noqa: S603 - our own command
+        raise SystemExit(1)
+    click.echo("mailagent is set up. Next: import orders (docs/orders.md).")

@@ -1,0 +1,77 @@
+"""The calls by which `flask setup` checks an answer. Each returns what is wrong, or None."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import httpx2
+
+from mailagent.adapters.stripe.provider import PACKAGE
+
+_ROOT = Path(__file__).resolve().parents[2]
+_SECONDS = 20.0
+Answers = Mapping[str, str]
+
+
+def migrate(answers: Answers) -> str | None:
+    """Connect to the database, and create or upgrade its tables."""
+    from alembic import command
+    from alembic.config import Config
+
+    config = Config(toml_file=str(_ROOT / "pyproject.toml"))
+    config.cmd_opts = type("Options", (), {"x": [f"url={answers['DATABASE_URL']}"]})()
+    try:
+        command.upgrade(config, "head")
+    except SystemExit as problem:
+        return str(problem)
+    return None
+
+
+def ask_model(answers: Answers) -> str | None:
+    """Ask the model for a word."""
+    from mailagent.adapters.openai.client import ChatModel
+    from mailagent.cli import round_trip
+
+    url = answers.get("OPENAI_BASE_URL") or None
+    return round_trip.ask_model(
+        ChatModel(answers["OPENAI_API_KEY"], url, answers["OPENAI_MODEL"], _SECONDS)
+    )
+
+
+def read_scopes(answers: Answers) -> str | None:
+    """Ask SendGrid what the key may do. https://www.twilio.com/docs/sendgrid/api-reference/api-key-permissions"""
+    base = answers.get("SENDGRID_BASE_URL") or "https://api.sendgrid.com"
+    headers = {"Authorization": f"Bearer {answers['SENDGRID_API_KEY']}"}
+    found = _get("SendGrid", f"{base.rstrip('/')}/v3/scopes", headers=headers)
+    if isinstance(found, str):
+        return found
+    if "mail.send" not in found.get("scopes", []):
+        return "this key may not send mail: make one with the permission Mail Send"
+    return None
+
+
+def list_refunds(answers: Answers) -> str | None:
+    """Ask Stripe for one refund."""
+    if find_spec("stripe") is None:
+        return f"the package is missing: pip install {PACKAGE}"
+    base = answers.get("STRIPE_API_BASE") or "https://api.stripe.com"
+    auth = (answers["STRIPE_API_KEY"], "")
+    found = _get("Stripe", f"{base.rstrip('/')}/v1/refunds?limit=1", auth=auth)
+    return found if isinstance(found, str) else None
+
+
+def _get(title: str, url: str, **options: Any) -> dict[str, Any] | str:
+    """Return the JSON object at a URL, or what is wrong."""
+    try:
+        answer = httpx2.get(url, timeout=_SECONDS, **options)
+        found = answer.json() if answer.is_success else None
+    except (httpx2.HTTPError, httpx2.InvalidURL, ValueError) as problem:
+        return f"{title} could not be asked ({type(problem).__name__}): check the network"
+    if answer.status_code in (401, 403):
+        return f"{title} refuses this key ({answer.status_code}): copy it again, or make a new one"
+    if not isinstance(found, dict):
+        return f"{title} answered {answer.status_code}: try again later"
+    return found

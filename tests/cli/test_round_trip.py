@@ -1,0 +1,119 @@
+"""`flask check --send-test-mail`: a mail to ourselves that comes back and is no customer's."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+import pytest
+from click.testing import Result
+
+from mailagent.adapters.links import Links
+from mailagent.demo.fakes.http_server import Answer
+from mailagent.demo.fakes.webhooks import build_body
+from mailagent.domain.mail.message import Door, token_address
+from tests.cast import SUPPORT
+from tests.cli.commands import flask
+from tests.harness import Harness, letter, running
+
+DOMAIN = SUPPORT.partition("@")[2]
+
+
+def check(shop: Harness, wait: int = 20) -> Result:
+    with running(shop):
+        pass
+    return flask(shop, "check", "--send-test-mail", "--wait", str(wait))
+
+
+def come_back(shop: Harness) -> Callable[[Callable[[], Answer]], Answer]:
+    """Return a SendGrid that takes the mail and posts it to the webhook at once."""
+
+    def send(accept: Callable[[], Answer]) -> Answer:
+        (person,) = shop.faults.asked[-1]["personalizations"][0]["to"]
+        text = letter("Nobody has to answer it.", from_address=SUPPORT, to=person["email"])
+        assert shop.post_inbound(build_body(text)).status_code == 200
+        return accept()
+
+    return send
+
+
+def test_the_mail_comes_back_and_the_model_answers(shop: Harness) -> None:
+    shop.faults.sendgrid.append(come_back(shop))
+    done = check(shop)
+    assert done.exit_code == 0, done.output
+    assert "ok: the model" in done.output
+    assert "ok: SendGrid has taken the test mail" in done.output
+    assert "ok: it came back and was stored" in done.output
+    assert "Everything is in place" in done.output
+    (mail,) = shop.rows("SELECT * FROM inbound_mails")
+    assert (mail.kind, mail.status, mail.conversation_id) == ("test", "no_answer", None)
+    assert (mail.no_answer_reason, mail.rate_limit_key) == ("our own test mail", None)
+    assert shop.rows("SELECT 1 FROM conversations") == []
+    assert shop.rows("SELECT 1 FROM outbound_mails") == []
+    # An event about it is taken, and changes nothing.
+    (sent,) = shop.mailboxes.sent()
+    assert shop.report(sent).status_code == 200
+    assert shop.rows("SELECT 1 FROM delivery_events") == []
+
+
+def test_a_mail_that_does_not_come_back_is_told(shop: Harness) -> None:
+    done = check(shop, wait=1)
+    assert done.exit_code == 1
+    assert "waiting for it to come back (0 of 1 s)" in done.output
+    assert "problem: the test mail did not come back within 1 s" in done.output
+    assert f"the MX record of {DOMAIN} names SendGrid" in done.output
+    assert "/webhooks/sendgrid/inbound" in done.output
+
+
+def test_what_the_providers_refuse_is_told(shop: Harness) -> None:
+    shop.faults.sendgrid.append(lambda _accept: Answer(401, {"errors": [{"message": "expired"}]}))
+    refusal = {"error": {"message": "no", "type": "x", "code": "invalid_api_key", "param": None}}
+    shop.faults.openai.append(lambda: Answer(401, refusal))
+    done = check(shop)
+    assert done.exit_code == 1
+    assert "problem: the model does not answer: " in done.output
+    assert "check OPENAI_API_KEY" in done.output
+    assert "problem: no mail can be sent: SendGrid answered 401" in done.output
+    assert "Correct SENDGRID_API_KEY" in done.output
+
+
+def test_a_web_process_with_another_key_is_told(
+    shop: Harness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = Links(["another"], "https://x.test")
+    monkeypatch.setattr(shop.live.links, "sign_test_mail", other.sign_test_mail)
+    shop.faults.sendgrid.append(come_back(shop))
+    done = check(shop)
+    assert done.exit_code == 1
+    assert "has another SECRET_KEY" in done.output
+    assert [mail.kind for mail in shop.rows("SELECT kind FROM inbound_mails")] == ["own"]
+
+
+def test_a_customer_cannot_make_a_test_mail_of_theirs(shop: Harness) -> None:
+    forged = token_address(Door.TEST, "a" * 32, DOMAIN)
+    shop.write("Where is my order?", to=forged)
+    (mail,) = shop.rows("SELECT kind, status FROM inbound_mails")
+    assert tuple(mail) == ("customer", "unanswered")
+
+
+def test_tokens_of_test_mails_are_ours_alone() -> None:
+    old, new = Links(["old"], "https://x.test"), Links(["new", "old"], "https://x.test")
+    token = old.sign_test_mail()
+    assert re.fullmatch("[a-z2-7]{32}", token)
+    assert token != old.sign_test_mail()
+    assert new.verify_test_mail(token)
+    assert not old.verify_test_mail(new.sign_test_mail())
+    for wrong in ("", token[:-1], token[:16], token[:-1] + ("a" if token[-1] != "a" else "b")):
+        assert not new.verify_test_mail(wrong)
+
+
+def test_check_asks_about_a_variable_that_is_misspelt(
+    shop: Harness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MANAGER_EMAIL", "mona@shop.example")
+    with running(shop):
+        pass
+    done = flask(shop, "check")
+    assert done.exit_code == 0
+    told = "note: MANAGER_EMAIL is set, but there is no such setting: did you mean MANAGER_EMAILS?"
+    assert told in done.output

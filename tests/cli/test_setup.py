@@ -1,0 +1,257 @@
+"""`flask setup`, played as a newcomer would: from an empty folder to the test mail that came back."""
+
+from __future__ import annotations
+
+import os
+import pty
+import select
+import stat
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mailagent.adapters import env_file
+from mailagent.demo.fakes.http_server import Answer, LocalServer, Request
+from mailagent.demo.fakes.mailboxes import Mailboxes
+from mailagent.demo.fakes.openai import MODEL_NAME, OpenAIServer
+from mailagent.demo.fakes.sendgrid import SendGridServer
+from mailagent.demo.fakes.webhooks import WebhookKey, WebhookSender
+from tests.cast import MONA, OLGA, SUPPORT, TESS
+from tests.databases import ROOT
+from tests.harness import wait_until
+from tests.ports import choose_port
+from tests.processes import Web, base_environment
+
+SECRETS = ("sk-of-the-model", "SG.of-the-mail", "rk_test_of-the-money")
+
+
+@dataclass
+class Newcomer:
+    """A folder with nothing in it, an account at each provider, and the address of the app to be."""
+
+    folder: Path
+    url: str
+    inbound_key: WebhookKey
+    events_key: WebhookKey
+    environ: Mapping[str, str]
+
+    @property
+    def file(self) -> Path:
+        return self.folder / ".env"
+
+    def answers(self, **changes: str) -> dict[str, str]:
+        """Return the answers to all questions, in their order."""
+        return {
+            "PUBLIC_URL": self.url,
+            "MAILAGENT_ENV": "",
+            "DATABASE_URL": f"sqlite:///{self.folder}/shop.db",
+            "SUPPORT_ADDRESS": SUPPORT,
+            "REPLY_DOMAIN": "",
+            "MANAGER_EMAILS": MONA,
+            "TEAM_EMAILS": TESS,
+            "OPS_EMAILS": OLGA,
+            "OPENAI_MODEL": MODEL_NAME,
+            "OPENAI_API_KEY": SECRETS[0],
+            "OPENAI_PRICES": "",
+            "OPENAI_DAILY_BUDGET": "",
+            "PAYMENT_GATEWAY": "",
+            "SENDGRID_API_KEY": SECRETS[1],
+            "SENDGRID_INBOUND_PUBLIC_KEY": self.inbound_key.public_text(),
+            "SENDGRID_EVENTS_PUBLIC_KEY": self.events_key.public_text(),
+            "it runs": "",
+        } | changes
+
+    def start(self, **files: int) -> subprocess.Popen[str]:
+        pipe: dict[str, Any] = {
+            "stdin": subprocess.PIPE,
+            "stdout": subprocess.PIPE,
+            "stderr": subprocess.STDOUT,
+        }
+        return subprocess.Popen(
+            [sys.executable, "-m", "flask", "--app", str(ROOT / "wsgi.py"), "setup"],
+            cwd=self.folder,
+            env=dict(self.environ),
+            text=True,
+            start_new_session=True,  # getpass would find the terminal of the tests
+            **(pipe | files),
+        )
+
+    def pipe(self, answers: Mapping[str, str]) -> tuple[int, str]:
+        """Run the command with these answers on its standard input; return its code and what it said."""
+        process = self.start()
+        said, _ = process.communicate("".join(f"{each}\n" for each in answers.values()), 60)
+        return process.returncode, said
+
+
+def answering(status: int, value: object) -> LocalServer:
+    """Return a provider that answers everything alike."""
+
+    def answer(_request: Request) -> Answer:
+        return Answer(status, value)
+
+    return LocalServer({}, answer)
+
+
+@pytest.fixture
+def newcomer(tmp_path: Path) -> Iterator[Newcomer]:
+    port = choose_port()
+    url = f"http://127.0.0.1:{port}"
+    keys = WebhookKey(tmp_path / "inbound.pem"), WebhookKey(tmp_path / "events.pem")
+    mailboxes, stripe = Mailboxes(), answering(200, {"object": "list", "data": []})
+    servers = OpenAIServer(), SendGridServer(mailboxes, SUPPORT), stripe
+    sender = WebhookSender(mailboxes, url, *keys)
+    environ = {
+        **base_environment(),
+        "OPENAI_BASE_URL": f"{servers[0].url}/v1",
+        "SENDGRID_BASE_URL": servers[1].url,
+        "STRIPE_API_BASE": stripe.url,
+    }
+    folder = tmp_path / "shop"
+    folder.mkdir()
+    for each in (*servers, sender):
+        each.start()
+    yield Newcomer(folder, url, *keys, environ)
+    for each in (*servers, sender):
+        each.stop()
+
+
+def test_from_nothing_to_the_test_mail_that_came_back(newcomer: Newcomer) -> None:
+    process = newcomer.start()
+    assert process.stdin
+    process.stdin.write("".join(f"{each}\n" for each in newcomer.answers().values()))
+    process.stdin.close()
+    last = "SENDGRID_EVENTS_PUBLIC_KEY"
+    wait_until(lambda: last in env_file.read(newcomer.file), 60, "the file to be written")
+    settings = env_file.read(newcomer.file)
+    port = int(newcomer.url.rpartition(":")[2])
+    app = Web("app", {**newcomer.environ, **settings}, newcomer.folder, "all", port=port)
+    app.start()
+    try:
+        assert process.stdout
+        said = process.stdout.read()
+        assert process.wait(60) == 0, said
+    finally:
+        app.stop()
+    for told in (
+        f"{SUPPORT.partition('@')[2]}.   MX   10   mx.sendgrid.net.",
+        f"URL: {newcomer.url}/webhooks/sendgrid/inbound",
+        f"URL: {newcomer.url}/webhooks/sendgrid/events",
+        "ok: the model scripted-demo-model answers",
+        "ok: it came back and was stored",
+        "mailagent is set up.",
+    ):
+        assert told in said
+    assert settings["REPLY_DOMAIN"] == "shop.example"
+    assert settings["MAILAGENT_ENV"] == "development"
+    assert len(settings["SECRET_KEY"]) >= 40
+    assert stat.S_IMODE(newcomer.file.stat().st_mode) == 0o600
+    assert not any(secret in said for secret in (*SECRETS, settings["SECRET_KEY"]))
+
+
+def test_it_can_be_run_again_and_keeps_what_is_there(newcomer: Newcomer) -> None:
+    newcomer.file.write_text("# the shop's own\nLOG_FORMAT=json\nSECRET_KEY=from-before\n")
+    first = newcomer.answers(**{"it runs": "later"})
+    assert newcomer.pipe(first)[0] == 0
+    before = newcomer.file.read_text()
+    assert before.startswith("# the shop's own\nLOG_FORMAT=json\nSECRET_KEY=from-before\n")
+    code, said = newcomer.pipe(dict.fromkeys(first, "") | {"it runs": "later"})
+    assert code == 0, said
+    assert newcomer.file.read_text() == before
+    assert f"Managers who decide refunds, comma-separated [{MONA}]" in said
+    assert "OpenAI key [kept]" in said
+    assert "Later: flask check --send-test-mail" in said
+    assert not any(secret in said for secret in SECRETS)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "told"),
+    [
+        ({"PUBLIC_URL": "agent.shop.example"}, "problem: PUBLIC_URL: "),
+        ({"MAILAGENT_ENV": "prod"}, "use one of development, production"),
+        ({"DATABASE_URL": "postgresql+psycopg://nobody@127.0.0.1:9/none"}, "cannot be used"),
+        ({"SUPPORT_ADDRESS": ""}, "problem: SUPPORT_ADDRESS: an answer is needed"),
+        ({"MANAGER_EMAILS": "mona"}, "problem: MANAGER_EMAILS: "),
+        ({"OPENAI_API_KEY": "a b"}, "problem: OPENAI_API_KEY: "),
+        ({"SENDGRID_INBOUND_PUBLIC_KEY": "MFkw"}, "problem: SENDGRID_INBOUND_PUBLIC_KEY: "),
+    ],
+)
+def test_a_wrong_answer_is_told_and_ends_what_is_piped(
+    newcomer: Newcomer, wrong: dict[str, str], told: str
+) -> None:
+    code, said = newcomer.pipe(newcomer.answers(**wrong))
+    assert code == 1
+    assert told in said
+    assert "Traceback" not in said
+    assert not any(secret in said for secret in SECRETS)
+
+
+ERROR = {"error": {"message": "no", "type": "x", "code": "invalid_api_key", "param": None}}
+
+
+@pytest.mark.parametrize(
+    ("provider", "status", "value", "told"),
+    [
+        ("OPENAI_BASE_URL", 401, ERROR, "problem: OPENAI_API_KEY: the model does not answer"),
+        ("SENDGRID_BASE_URL", 401, {"errors": []}, "SendGrid refuses this key (401)"),
+        ("SENDGRID_BASE_URL", 200, {"scopes": ["stats.read"]}, "this key may not send mail"),
+        ("SENDGRID_BASE_URL", 200, "hello", "SendGrid answered 200: try again later"),
+        ("STRIPE_API_BASE", 403, ERROR, "Stripe refuses this key (403)"),
+        ("STRIPE_API_BASE", 500, {}, "Stripe answered 500: try again later"),
+    ],
+)
+def test_each_key_is_checked_by_a_call(
+    newcomer: Newcomer, provider: str, status: int, value: object, told: str
+) -> None:
+    server = answering(status, value)
+    server.start()
+    newcomer.environ = {**newcomer.environ, provider: server.url}
+    answers = newcomer.answers(PAYMENT_GATEWAY="stripe")
+    names = list(answers)
+    place = names.index("PAYMENT_GATEWAY") + 1
+    stripe = {"STRIPE_API_KEY": SECRETS[2], "STRIPE_WEBHOOK_SECRET": ""}
+    ordered = [*names[:place], *stripe, *names[place:]]
+    code, said = newcomer.pipe({name: (answers | stripe)[name] for name in ordered})
+    server.stop()
+    assert code == 1
+    assert told in said
+    assert not any(secret in said for secret in SECRETS)
+
+
+def test_at_a_terminal_a_secret_is_not_shown_and_a_wrong_answer_is_asked_for_again(
+    newcomer: Newcomer,
+) -> None:
+    terminal, slave = pty.openpty()
+    process = newcomer.start(stdin=slave, stdout=slave, stderr=slave)
+    os.close(slave)
+    typed = list(newcomer.answers().items())
+    typed.insert(5, ("MANAGER_EMAILS", "mona"))
+    said = ""
+    try:
+        for name, text in typed[:11]:
+            said += read_until(terminal, f"  {name}: ")
+            os.write(terminal, f"{text}\n".encode())
+        said += read_until(terminal, "  OPENAI_PRICES: ")
+    finally:
+        process.kill()
+        process.wait()
+        os.close(terminal)
+    assert "problem: MANAGER_EMAILS: " in said
+    assert said.count("  MANAGER_EMAILS: ") == 2
+    assert MONA in said, "what is no secret is shown as it is typed"
+    assert SECRETS[0] not in said
+
+
+def read_until(terminal: int, words: str) -> str:
+    """Return what a terminal shows until these words stand there, followed by the end of the question."""
+    said, deadline = "", time.monotonic() + 60
+    while not (words in said and said.endswith(": ")):
+        assert time.monotonic() < deadline, said
+        if select.select([terminal], [], [], 0.2)[0]:
+            said += os.read(terminal, 65536).decode("utf-8", "replace")
+    return said
