@@ -374,7 +374,7 @@ class Observability(Topic):
     )
     metadata_only: Annotated[str, types.among("no", "yes")] = _setting(
         "`yes`: the console gets no inputs, outputs and errors of runs and steps (they hold ids, kinds and "
-        "reasons): [docs/operate.md](docs/operate.md#the-dbos-console)",
+        "reasons): [docs/console.md](docs/console.md#what-the-console-gets)",
         "no",
         name="DBOS_CONDUCTOR_METADATA_ONLY",
     )
