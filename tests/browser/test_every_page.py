@@ -12,12 +12,13 @@ from dataclasses import replace
 from datetime import timedelta
 
 import pytest
-from flask import Flask
+from flask import Flask, abort
 from playwright.sync_api import Browser, Page, expect
 
 from mailagent import services
 from mailagent.adapters.totp import Totp
 from mailagent.store import schema
+from mailagent.web.guard import open_to_all
 from tests.browser.eyes import Eyes
 from tests.browser.people import PHONE, log_in
 from tests.cast import ADA, MALLORY, MONA, OLGA, TESS
@@ -130,6 +131,25 @@ def test_every_state_of_an_approval(full: Harness, browser: Browser) -> None:
     opened.get_by_role("button", name="Approve the refund").click()
     eyes.look_on("a problem")
     assert eyes.problems == {}
+    context.close()
+
+
+def test_every_error(served: Harness, browser: Browser) -> None:
+    served.app.add_url_rule("/test-error/<int:code>", "error", open_to_all(abort))
+    context = browser.new_context()
+    opened = context.new_page()
+    eyes = Eyes(opened)
+    for code in (400, 403, 404, 405, 413, 418, 429, 500, 503):
+        eyes.look(f"{served.live.shop.public_url}/test-error/{code}", str(code))
+    opened.goto(f"{served.live.shop.public_url}/refunds/W1001")
+    expect(opened.get_by_role("heading", name="There is no such page")).to_be_visible()
+    opened.get_by_role("link", name="To the console").click()
+    expect(opened.get_by_label("Your address in the shop")).to_be_visible()
+    problems = {  # without the browser's own words for the status
+        code: [each for each in found if f"status of {code}" not in each]
+        for code, found in eyes.problems.items()
+    }
+    assert not any(problems.values()), problems
     context.close()
 
 

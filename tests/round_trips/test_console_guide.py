@@ -73,7 +73,7 @@ def test_runs_and_steps_are_named_as_the_guide_names_them(shop: Harness) -> None
     runs = {run.name: run for run in client.list_workflows()}
     assert {REFUND, CONVERSATION} <= runs.keys()
     for name, run in runs.items():
-        assert run.queue_name in queues[name]
+        assert str(run.queue_name) in queues[name]
         assert run.workflow_id.startswith("sched-" if name in SCHEDULED else f"{name}-")
         if name not in SCHEDULED:
             done = {step["function_name"] for step in client.list_workflow_steps(run.workflow_id)}

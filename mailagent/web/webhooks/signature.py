@@ -19,6 +19,7 @@ from mailagent import services
 from mailagent.adapters.mail_providers import MailProvider
 from mailagent.domain.mail.webhook import age_seconds, is_fresh
 from mailagent.web.console.page import not_found, page
+from mailagent.web.errors import answer_error
 from mailagent.web.webhooks.body import MEMORY_BYTES, HttpRefusal, copied, read_pieces, whole
 
 logger = logging.getLogger(__name__)
@@ -125,15 +126,16 @@ class SignatureDoor:
 # --- wrong address --------------------------------------------------------------------------------
 
 
-def answer_refusal(error: HTTPException) -> Response | HTTPException:
-    """Answer 503 to a webhook request that reaches no view: after a 4xx the mail would be lost."""
+def answer_refusal(error: HTTPException) -> Response:
+    """Answer a request that failed. A webhook request that reaches no view gets 503: after a 4xx the mail would
+    be lost."""
     path, provider = request.path.lower(), services.current().mail_provider
     words = ("webhook", "inbound", provider.name)
     meant_for_a_webhook = provider.looks_like_ours(request.headers) or any(w in path for w in words)
     if path.startswith("/ops") and error.code in (403, 404):
         return page("ops/refused.html", 403) if error.code == 403 else not_found("page")
     if request.method != "POST" or not meant_for_a_webhook or (error.code or 500) >= 500:
-        return error
+        return answer_error(error)
     logger.error(
         "event=wrong_address: a webhook was posted to %.200r: %s; answered 503. The addresses are: %s",
         request.path,

@@ -1,0 +1,81 @@
+"""Error pages: in the product's clothes for browsers, one line for programs, JSON below `/api`.
+
+They read nothing from the database, which may be what failed.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from flask import Response, json, render_template, request
+from werkzeug.exceptions import HTTPException
+
+
+@dataclass(frozen=True, slots=True)
+class ErrorText:
+    title: str
+    lead: str
+    to_do: str
+
+
+_TEXTS = {
+    400: ErrorText(
+        "This request cannot be read", "Nothing was changed.", "Go back, load the page again, and try again."
+    ),
+    403: ErrorText(
+        "You may not open this page", "Nothing was changed.", "Log in by another address, or ask an operator."
+    ),
+    404: ErrorText(
+        "There is no such page",
+        "The address is wrong, or a part of it is missing.",
+        "If it came by mail, open it with the button in the mail, or copy it to the last character.",
+    ),
+    405: ErrorText(
+        "This address does not take that",
+        "Nothing was changed.",
+        "Go back, load the page again, and use its buttons.",
+    ),
+    413: ErrorText(
+        "That is too large", "Nothing was recorded.", "A form takes up to 1 MB. Send a shorter text."
+    ),
+    429: ErrorText("Too many tries", "Nothing was changed.", "Wait some minutes, then try again."),
+    500: ErrorText(
+        "Something went wrong here",
+        "The fault is ours. Mail, refunds and decisions that were recorded are kept.",
+        "Load the page again: it shows what was recorded. If this stays, tell the operators the time below.",
+    ),
+    503: ErrorText(
+        "This is not available now", "It will be back by itself.", "Wait a minute, then load the page again."
+    ),
+}  # fmt: skip
+_PROGRAMS = ("/api/", "/webhooks/", "/metrics", "/healthz", "/readyz", "/demo/state")
+
+
+def answer_error(error: HTTPException) -> Response:
+    """Return the answer to a request that failed, with the headers of the error."""
+    status = error.code or 500
+    response = Response(status=status)
+    for name, value in error.get_headers(request.environ):
+        if name.lower() not in ("content-type", "content-length"):
+            response.headers[name] = value
+    if request.path.startswith("/api/"):
+        response.data, response.mimetype = json.dumps({"error": error.name}), "application/json"
+    elif _is_browser():
+        text = _TEXTS.get(status) or ErrorText(
+            error.name, "Nothing was changed.", "Go back, and try again."
+        )
+        at = f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC"
+        response.data = render_template("error.html", status=status, text=text, at=at)
+        response.mimetype = "text/html"
+        response.headers["Cache-Control"] = "no-store"
+    else:
+        response.data, response.mimetype = f"{status} {error.name}\n", "text/plain"
+    return response
+
+
+def _is_browser() -> bool:
+    """Whether the request asks for a page: a browser's Accept names text/html, a program's mostly `*/*`."""
+    return "text/html" in request.headers.get("Accept", "") and not request.path.startswith(
+        _PROGRAMS
+    )

@@ -1,0 +1,94 @@
+"""What a request gets that fails: a page for browsers, a line for programs, JSON below /api."""
+
+from __future__ import annotations
+
+import pytest
+from flask import abort
+from flask.testing import FlaskClient
+
+from mailagent.web.guard import open_to_all
+from tests.cast import OLGA
+from tests.harness import Harness
+from tests.web.page_source import PageSource
+
+BROWSER = {"Accept": "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"}
+CODES = (400, 403, 404, 405, 413, 418, 429, 500, 503)
+
+
+@pytest.fixture
+def client(shop: Harness) -> FlaskClient:
+    """A visitor of a shop with a page for each error, and one with a bug."""
+
+    def fail(code: int) -> str:
+        abort(code)
+
+    def err() -> str:
+        return str(1 // 0)
+
+    shop.app.add_url_rule("/test-error/<int:code>", "error", open_to_all(fail))
+    shop.app.add_url_rule("/test-bug", "bug", open_to_all(err))
+    shop.app.config["PROPAGATE_EXCEPTIONS"] = False
+    return shop.client
+
+
+@pytest.mark.parametrize("code", CODES)
+def test_a_browser_gets_a_page_and_a_program_a_line(client: FlaskClient, code: int) -> None:
+    page = client.get(f"/test-error/{code}", headers=BROWSER)
+    assert (page.status_code, page.mimetype) == (code, "text/html")
+    assert "mailagent.css" in page.text
+    assert f"Error {code}" in page.text
+    assert page.headers["Cache-Control"] == "no-store"
+    assert "Werkzeug" not in page.text
+    for accept in ({}, {"Accept": "*/*"}, {"Accept": "application/json"}):
+        line = client.get(f"/test-error/{code}", headers=accept)
+        assert (line.status_code, line.mimetype) == (code, "text/plain")
+        assert line.text.startswith(f"{code} ")
+        assert "<" not in line.text
+
+
+def test_a_bug_is_told_without_what_went_wrong(client: FlaskClient) -> None:
+    page = client.get("/test-bug", headers=BROWSER)
+    assert page.status_code == 500
+    assert "Something went wrong here" in page.text
+    assert "ZeroDivision" not in page.text
+    assert client.get("/test-bug").text == "500 Internal Server Error\n"
+
+
+@pytest.mark.parametrize("path", ["/api/nothing", "/metrics/nothing", "/webhooks/nothing"])
+def test_programs_get_no_page_even_if_they_say_that_they_read_them(
+    client: FlaskClient, path: str
+) -> None:
+    answer = client.get(path, headers=BROWSER)
+    assert answer.status_code == 404
+    if path.startswith("/api"):
+        assert answer.json == {"error": "Not Found"}
+    else:
+        assert answer.text == "404 Not Found\n"
+
+
+def test_the_headers_of_an_error_stay(client: FlaskClient) -> None:
+    for accept in ({}, BROWSER):
+        answer = client.delete("/healthz", headers=accept)
+        assert answer.status_code == 405
+        assert "GET" in answer.headers["Allow"]
+
+
+def test_a_form_that_is_too_large_is_told(shop: Harness) -> None:
+    large = {"email": "x" * 1_100_000}
+    page = shop.client.post("/ops/login", data=large, headers=BROWSER)
+    assert page.status_code == 413
+    assert "That is too large" in page.text
+
+
+def test_an_error_page_needs_no_database_and_names_nobody(shop: Harness) -> None:
+    client = shop.log_in(OLGA)
+    shop.live.database.close()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(shop.live.database, "snapshot", lambda: 1 / 0)
+        page = client.get("/nowhere", headers=BROWSER)
+    assert page.status_code == 404
+    assert OLGA not in page.text
+
+
+def test_error_pages_have_nothing_inline(client: FlaskClient) -> None:
+    assert PageSource(client.get("/test-error/404", headers=BROWSER).text).problems == []
