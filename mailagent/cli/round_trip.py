@@ -10,7 +10,10 @@ import click
 from mailagent import services
 from mailagent.domain.mail.delivery import NotSent, OutcomeUnknown, Refused
 from mailagent.domain.mail.message import Door, MailKind, OutboundMail, Purpose, token_address
+from mailagent.domain.operations.incident import IncidentKind
+from mailagent.domain.operations.provider import Provider
 from mailagent.store.mail import inbound
+from mailagent.store.operations import circuit_breakers, incidents
 
 _POLL_SECONDS = 0.5
 _TOLD_EVERY_SECONDS = 10
@@ -20,7 +23,11 @@ _TEXT = "mailagent tests with this mail that mail goes out and comes back. Nobod
 def run(wait_seconds: int) -> bool:
     """Ask the model, send a test mail, wait until it is stored. Print the results; return whether all work."""
     # The model first: it answers within seconds.
-    problems = [ask_model(services.current().model), send_and_wait(wait_seconds)]
+    live = services.current()
+    problems = [ask_model(live.model)]
+    if problems == [None]:
+        _works_again(live.providers.model, IncidentKind.OPENAI)
+    problems.append(send_and_wait(wait_seconds))
     for problem in filter(None, problems):
         click.echo(f"problem: {problem}")
     return not any(problems)
@@ -53,9 +60,18 @@ def send_and_wait(wait_seconds: int) -> str | None:
             click.echo(f"note: it is unknown whether the test mail was sent ({why})")
         case _:
             click.echo(f"ok: {live.providers.mail.title} has taken the test mail")
+            _works_again(live.providers.mail, IncidentKind.MAIL_PROVIDER)
     began = time.monotonic()
     kind = _wait_for(mail, sent_at, wait_seconds)
     return _tell(kind, round(time.monotonic() - began))
+
+
+def _works_again(provider: Provider, incident: IncidentKind) -> None:
+    """Record what a call has just shown, so that the console stops to report an outage."""
+    live = services.current()
+    with live.database.transaction() as connection:
+        circuit_breakers.record_success(connection, provider, True, live.now())
+        incidents.close_incident(connection, live.now(), incident)
 
 
 def _test_mail() -> OutboundMail:

@@ -12,7 +12,10 @@ from mailagent.adapters.links import Links
 from mailagent.demo.fakes.http_server import Answer
 from mailagent.demo.fakes.webhooks import build_body
 from mailagent.domain.mail.message import Door, token_address
-from tests.cast import SUPPORT
+from mailagent.domain.operations.circuit_breaker import Failure
+from mailagent.domain.operations.incident import IncidentKind
+from mailagent.store.operations import circuit_breakers, incidents
+from tests.cast import OLGA, SUPPORT
 from tests.cli.commands import flask
 from tests.harness import Harness, letter, running
 
@@ -54,6 +57,19 @@ def test_the_mail_comes_back_and_the_model_answers(shop: Harness) -> None:
     (sent,) = shop.mailboxes.sent()
     assert shop.report(sent).status_code == 200
     assert shop.rows("SELECT 1 FROM delivery_events") == []
+
+
+def test_an_outage_that_the_round_trip_shows_to_be_over_leaves_the_console(shop: Harness) -> None:
+    now, why = shop.live.now(), Failure("401", needs_operator=True)
+    with shop.live.database.transaction() as connection:
+        for kind in (IncidentKind.OPENAI, IncidentKind.MAIL_PROVIDER):
+            incidents.open_incident(connection, now, kind, "401")
+        for provider in (shop.live.providers.model, shop.live.providers.mail):
+            circuit_breakers.record_failure(connection, provider, why, now, probing=False)
+    assert shop.log_in(OLGA).get("/ops").text.count("data-outage=") == 4
+    shop.faults.sendgrid.append(come_back(shop))
+    assert check(shop).exit_code == 0
+    assert "data-outage=" not in shop.log_in(OLGA).get("/ops").text
 
 
 def test_a_mail_that_does_not_come_back_is_told(shop: Harness) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ from mailagent import services
 from mailagent.domain.mail.conversation import HandOverReason
 from mailagent.domain.operations.circuit_breaker import Failure
 from mailagent.domain.operations.incident import IncidentKind
+from mailagent.domain.operations.provider import Provider, ProviderKind
 from mailagent.engine import DELIVERY, SWEEP
 from mailagent.engine.run import Run, subject_of
 from mailagent.store.database import UtcDateTime
@@ -21,7 +23,7 @@ from mailagent.workflows.steps.maintenance import sweep as steps
 from mailagent.workflows.steps.maintenance import unfinished
 from mailagent.workflows.steps.maintenance.incidents import open_incident
 from tests.cast import ADA, GRACE, JUERGEN, KETTLE_WISH, NOW, TESS, order
-from tests.harness import Harness, open_shop, running, wait_until
+from tests.harness import Harness, open_shop, pass_time, running, wait_until
 from tests.workflows.trouble import failing, later, set_run, wait_for_run
 
 OPS = "olga@shop.example"
@@ -228,9 +230,35 @@ def test_a_provider_that_works_again_ends_its_incident(shop: Harness) -> None:
     with running(shop):
         shop.write("Where is my kettle?")
         shop.wait_for_mails(ADA)
-    note(shop, IncidentKind.GATEWAY)  # of which there is no heartbeat
+    operators.report_failed_runs()
+    assert opened(shop) == {}
+
+
+def test_a_gateway_that_is_not_used_any_more_refuses_nobody(shop: Harness) -> None:
+    stripe = Provider(ProviderKind.GATEWAY, "stripe", "Stripe", "STRIPE_API_KEY")
+    providers = replace(shop.live.providers, gateway=stripe)
+    services.bind(replace(shop.live, providers=providers))
+    note(shop, IncidentKind.GATEWAY)
     operators.report_failed_runs()
     assert opened(shop).keys() == {"provider:gateway"}
+    services.bind(shop.live)  # the ledger
+    operators.report_failed_runs()
+    assert opened(shop) == {}
+
+
+@pytest.mark.parametrize(("minutes", "away"), [(59, True), (62, False)])
+def test_a_provider_that_nobody_has_asked_for_an_hour_is_no_news(
+    shop: Harness, minutes: int, away: bool
+) -> None:
+    with shop.live.database.transaction() as connection:
+        for _ in range(5):
+            failure = Failure("answered 503")
+            circuit_breakers.record_failure(
+                connection, shop.live.providers.model, failure, shop.live.now(), probing=False
+            )
+    pass_time(shop, minutes=minutes)
+    operators.report_failed_runs()
+    assert ("does not answer as it should" in shop.log_in(OPS).get("/ops").text) is away
 
 
 def test_a_refusal_by_sendgrid_is_in_the_inbox_and_in_the_check(shop: Harness) -> None:

@@ -103,12 +103,15 @@ def record_failure(
     return after
 
 
-def give_another_chance(connection: sa.Connection, now: datetime) -> None:
+def give_another_chance(
+    connection: sa.Connection, now: datetime, unused_since: datetime | None = None
+) -> None:
     """Let every provider be called again: an operator has put something right and replays. The first failure
-    opens its breaker again."""
-    rows = connection.execute(
-        sa.select(_breakers).where(_breakers.c.until_at.is_not(None)).with_for_update()
-    ).all()
+    opens its breaker again. `unused_since`: only those whose probe has been free since then."""
+    query = sa.select(_breakers).where(_breakers.c.until_at.is_not(None))
+    if unused_since is not None:
+        query = query.where(_breakers.c.until_at < unused_since)
+    rows = connection.execute(query.with_for_update()).all()
     for row in rows:
         connection.execute(
             _breakers.update()

@@ -14,8 +14,9 @@ import sqlalchemy as sa
 
 from mailagent import services
 from mailagent.domain.operations.incident import IncidentKind, OpenIncident, tell_incident
+from mailagent.domain.operations.provider import LEDGER
 from mailagent.domain.text import tell_error
-from mailagent.store.operations import incidents
+from mailagent.store.operations import circuit_breakers, incidents
 from mailagent.workflows.steps.conversation.rate_limit import why_alarmed, why_stopped
 from mailagent.workflows.steps.notices import tell_operators
 
@@ -23,6 +24,9 @@ logger = logging.getLogger(__name__)
 
 # The incident of loops closes when no loop guard has tripped for so long.
 QUIET_AFTER = timedelta(hours=1)
+# Rows that wait for a provider probe it every few minutes. If none has for so long, nothing waits, and that the
+# provider is away is no news any more.
+UNUSED_AFTER = timedelta(hours=1)
 # Runs that met these incidents are replayed by a person.
 _FAILS_RUNS = frozenset({IncidentKind.OPENAI, IncidentKind.GATEWAY})
 
@@ -53,6 +57,7 @@ def update_incidents() -> None:
             sign = find_sign(connection, live.now())
             if sign is not None:
                 open_incident(connection, incident, sign)
+        circuit_breakers.give_another_chance(connection, live.now(), live.now() - UNUSED_AFTER)
         for known in incidents.list_open(connection):
             if _is_over(connection, known, live.now()):
                 incidents.close_incident(connection, live.now(), known.incident)
@@ -85,6 +90,8 @@ def _is_over(connection: sa.Connection, known: OpenIncident, now: datetime) -> b
             return incidents.has_model_answered(connection, known.since)
         case IncidentKind.MAIL_PROVIDER:
             return incidents.has_mail_gone_out(connection, known.since)
+        case IncidentKind.GATEWAY if services.current().providers.gateway is LEDGER:
+            return True  # the gateway that refused us is not used any more
         case IncidentKind.GATEWAY:
             refunded = incidents.list_refunded_payments(connection, known.since)
             return any(map(services.current().gateway.is_remote, refunded))
