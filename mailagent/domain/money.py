@@ -23,6 +23,14 @@ _EXPONENTS = {
     **dict.fromkeys("BHD IQD JOD KWD LYD OMR TND".split(), 3),
 }
 
+# What English writes before an amount, if it is not the code and a space (Unicode CLDR).
+_SIGNS = {
+    "AUD": "A$", "BRL": "R$", "CAD": "CA$", "CNY": "CN¥", "EUR": "€", "GBP": "£", "HKD": "HK$", "ILS": "₪",
+    "INR": "₹", "JPY": "¥", "KRW": "₩", "MXN": "MX$", "NZD": "NZ$", "PHP": "₱", "TWD": "NT$", "USD": "$",
+    "VND": "₫", "XAF": "FCFA\u00a0", "XCD": "EC$", "XCG": "Cg.", "XOF": "F\u00a0CFA\u00a0",
+    "XPF": "CFPF\u00a0",
+}  # fmt: skip
+
 _CODE = re.compile(r"[A-Z]{3}")
 _AMOUNT = re.compile(r"[0-9]{1,12}(\.[0-9]{1,3})?")
 
@@ -57,6 +65,12 @@ class Money:
 
     def __str__(self) -> str:
         return f"{self.decimal()} {self.currency}"
+
+    def tell(self) -> str:
+        """Return the amount for people of the shop, as their pages write it: $1,499.00."""
+        whole, point, rest = self.decimal().partition(".")
+        sign = _SIGNS.get(self.currency, f"{self.currency}\u00a0")
+        return f"{sign}{int(whole):,}{point}{rest}"
 
 
 def parse_currency(text: object) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from dataclasses import dataclass
+from datetime import datetime
 
 from mailagent.domain.masking import mask
 
@@ -21,6 +22,11 @@ def without_controls(text: str) -> str:
 def is_one_line(text: str) -> bool:
     """Return whether `text` is one line without control characters and lone surrogates."""
     return _CONTROLS_AND_BREAKS.search(text) is None
+
+
+def tell_moment(moment: datetime) -> str:
+    """Return a time for people of the shop, as their pages write it: 5 March 2026, 09:30 UTC."""
+    return f"{moment.day} {moment:%B %Y, %H:%M} UTC"
 
 
 NAME_MAX_LENGTH = 60

@@ -21,6 +21,7 @@ from mailagent.domain.mail.reply_commands import holds_word
 from mailagent.domain.refunds.escalation import MOST_REMINDERS, ApprovalRequest, Question, Skip
 from mailagent.domain.refunds.labels import MANAGER_REASONS, REFUND_REASONS
 from mailagent.domain.refunds.refund import Refund, RefundStatus
+from mailagent.domain.text import tell_moment
 from mailagent.mailers import approval_routing
 from mailagent.mailers.approval_routing import Routing, load_routing
 from mailagent.mailers.compose import MailContent, Notice, queue_mail, render, write_notice
@@ -218,7 +219,7 @@ def _report_escalation(
     ]
     notice = Notice(
         f"escalated:{before.approval.approval_id}:{before.question.value}:{following}",
-        f"{following} is asked, too: refund of {refund.amount}, order {refund.order_id}",
+        f"{following} is asked, too: refund of {refund.amount.tell()}, order {refund.order_id}",
         [
             "Nobody has decided so far.",
             "You may still decide: the link in the mail that you got works as before.",
@@ -234,12 +235,12 @@ def _report_no_manager(connection: sa.Connection, refund: Refund, routing: Routi
     shop = services.current().shop
     notice = Notice(
         f"nobody_decides:{routing.approval.approval_id}:{routing.question.value}",
-        f"Nobody can decide: refund of {refund.amount}, order {refund.order_id}",
+        f"Nobody can decide: refund of {refund.amount.tell()}, order {refund.order_id}",
         [
             "It is the order or the request of a manager, and managers do not decide on their own refunds.",
             "No other manager is left: add one to MANAGER_EMAILS, and restart. They are asked then.",
             f"Nothing is paid before. It is closed without a refund at"
-            f" {routing.approval.expires_at:%d %B %Y, %H:%M} UTC.",
+            f" {tell_moment(routing.approval.expires_at)}.",
         ],
     )
     readers = tuple(dict.fromkeys((*shop.team_emails, *shop.ops_emails)))
@@ -256,12 +257,12 @@ def report_if_unread(connection: sa.Connection, refund: Refund, routing: Routing
         return
     notice = Notice(
         f"unread:{routing.approval.approval_id}:{routing.question.value}",
-        f"Nobody reads the request: refund of {refund.amount}, order {refund.order_id}",
+        f"Nobody reads the request: refund of {refund.amount.tell()}, order {refund.order_id}",
         [
             "A refund waits for a manager, and every manager who may decide on it is away or gets no"
             " mail from us.",
             *(f"{each.manager_email}: {each.skipped_why or 'away'}." for each in routing.requests),
-            f"If nobody decides by {routing.approval.expires_at:%Y-%m-%d %H:%M} UTC, it is closed"
+            f"If nobody decides by {tell_moment(routing.approval.expires_at)}, it is closed"
             " without a refund.",
             "Please tell one of them, or have somebody who is there put into MANAGER_EMAILS.",
             "You get this mail once.",
@@ -285,7 +286,7 @@ def write_expired(
     missing = "a second manager approved" if first else "anybody decided"
     notice = Notice(
         f"expired:{refund.refund_id}",
-        f"Closed without a decision: refund of {refund.amount}, order {refund.order_id}",
+        f"Closed without a decision: refund of {refund.amount.tell()}, order {refund.order_id}",
         [
             f"The date passed before {missing}, so the request is closed without a refund.",
             "The customer is told by mail, and may ask again.",

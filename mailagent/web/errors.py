@@ -11,6 +11,8 @@ from datetime import UTC, datetime
 from flask import Response, json, render_template, request
 from werkzeug.exceptions import HTTPException
 
+from mailagent.domain.text import tell_moment
+
 
 @dataclass(frozen=True, slots=True)
 class ErrorText:
@@ -65,7 +67,7 @@ def answer_error(error: HTTPException) -> Response:
         text = _TEXTS.get(status) or ErrorText(
             error.name, "Nothing was changed.", "Go back, and try again."
         )
-        at = f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC"
+        at = tell_moment(datetime.now(UTC))
         response.data = render_template("error.html", status=status, text=text, at=at)
         response.mimetype = "text/html"
         response.headers["Cache-Control"] = "no-store"

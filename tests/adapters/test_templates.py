@@ -24,6 +24,7 @@ from mailagent.adapters.templates.mail_samples import (
     TO_CUSTOMERS,
     facts_of,
 )
+from mailagent.domain import money
 from mailagent.domain.mail.message import confirm_code, holds_confirm_code
 from mailagent.domain.mail.reply_commands import holds_word
 from mailagent.domain.money import Money
@@ -474,3 +475,10 @@ def test_the_question_for_the_code_is_no_answer_to_it() -> None:
     assert not holds_confirm_code(asked.text, token)
     assert not holds_confirm_code(" ".join(asked.text.split()), token)
     assert holds_confirm_code(f"{asked.text}\n{confirm_code(token)}", token)
+
+
+@pytest.mark.parametrize("currency", sorted(money._CURRENCIES))
+def test_pages_and_mails_in_english_write_an_amount_alike(currency: str) -> None:
+    for minor in (5, 4_999, 123_456_789):
+        amount = money.Money(minor, currency)
+        assert amount.tell() == formats.format_money(amount, Locale("en"))

@@ -162,7 +162,7 @@ def test_it_is_reminded_of_then_passed_on_and_closed_in_the_end(busy_shop: Harne
     for manager, count in ((MONA, 4), (MAX, 2)):
         told = busy_shop.wait_for_mails(manager, count)
         assert len(told) == count
-        assert told[-1].subject.startswith("Closed without a decision: refund of 1499.00 USD")
+        assert told[-1].subject.startswith("Closed without a decision: refund of $1,499.00")
     assert len(busy_shop.wait_for_mails(ADA, 2)) == 2
     page = busy_shop.client.get(link_in(request.text).partition(":8000")[2]).text
     assert "It is too late to decide" in page

@@ -63,7 +63,7 @@ def test_a_word_of_the_managers_decides(
     assert audited.actor == MONA
     assert mail.mail_id in str(audited.details)
     (answer,) = told(question.shop)
-    assert "Recorded: refund of 1499.00 USD, order W2001" in answer
+    assert "Recorded: refund of $1,499.00, order W2001" in answer
     assert "the customer does not get it" in answer
 
 

@@ -155,7 +155,7 @@ def test_an_amount_that_nobody_can_see_does_not_approve_all(question: Question, 
 @pytest.mark.parametrize(
     ("form", "complaint"),
     [
-        ({"amount": "1499.01"}, "at most 1499.00 USD"),
+        ({"amount": "1499.01"}, "at most $1,499.00"),
         ({"amount": "0"}, "above 0"),
         ({"amount": "-5"}, "cannot be read"),
         ({"amount": "€5"}, "this refund is in USD"),

@@ -14,6 +14,7 @@ from mailagent.domain.mail.conversation import HandOverReason
 from mailagent.domain.operations.circuit_breaker import Failure
 from mailagent.domain.operations.incident import IncidentKind
 from mailagent.domain.operations.provider import Provider, ProviderKind
+from mailagent.domain.text import tell_moment
 from mailagent.engine import DELIVERY, SWEEP
 from mailagent.engine.run import Run, subject_of
 from mailagent.store.database import UtcDateTime
@@ -76,9 +77,9 @@ def test_a_failed_refund_is_told_with_its_order_and_amount(shop: Harness) -> Non
         wait_for_run(shop, "refund", "ERROR")
         assert operators.report_failed_runs() == 1
         (notice,) = shop.wait_for_mails(OPS)
-    assert f"order W1001, {shop.refunds()[0].amount}, a…@example.com" in notice.text
+    assert f"order W1001, {shop.refunds()[0].amount.tell()}, a…@example.com" in notice.text
     assert "pay_refund, attempt 1: Mistake" in notice.text
-    assert f"Since {shop.live.now():%Y-%m-%d}" in notice.text
+    assert f"Since {tell_moment(shop.live.now())[:-10]}" in notice.text
 
 
 def test_it_is_told_once_whatever_happens_to_the_run_later(shop: Harness) -> None:

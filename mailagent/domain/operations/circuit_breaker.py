@@ -11,6 +11,7 @@ from enum import Enum
 
 from mailagent.domain.operations.provider import Provider, ProviderKind
 from mailagent.domain.operations.retry import share_of
+from mailagent.domain.text import tell_moment
 
 FAILURES_TO_OPEN = 5  # in a row, of all workers together
 FIRST_PAUSE_SECONDS = 10.0
@@ -130,7 +131,7 @@ def away_name(provider: Provider) -> str:
 def tell_breaker(provider: Provider, breaker: Breaker, now: datetime) -> str:
     """Return an open breaker in a sentence, for people. Times are UTC."""
     opened_at, until_at = breaker.opened_at, breaker.until_at
-    since = f" since {opened_at:%Y-%m-%d %H:%M} UTC" if opened_at else ""
+    since = f" since {tell_moment(opened_at)}" if opened_at else ""
     what = "refuses us" if breaker.needs_operator else "does not answer as it should"
     failures = "1 failure" if breaker.failures == 1 else f"{breaker.failures} failures"
     is_ahead = until_at is not None and until_at > now

@@ -11,6 +11,7 @@ from typing import Protocol
 
 from mailagent.domain.mail.message import OutboundStatus, Purpose
 from mailagent.domain.refunds.refund import Refund, RefundStatus
+from mailagent.domain.text import tell_moment
 
 
 class Reach(StrEnum):
@@ -125,7 +126,7 @@ def tell_rows(rows: RowsNow) -> tuple[str, ...]:
     if rows.unanswered or (rows.unanswered == 0 and not rows.draft_ids):
         told.append(_tell_unanswered(rows.unanswered, rows.handed_over))
     if rows.refund is not None:
-        told.append(f"The refund of {rows.refund.amount} {_tell_refund(rows.refund, rows)}.")
+        told.append(f"The refund of {rows.refund.amount.tell()} {_tell_refund(rows.refund, rows)}.")
     return (*told, *map(_tell_mail, rows.mails))
 
 
@@ -179,7 +180,7 @@ def _tell_mail(mail: MailNow) -> str:
 
 
 def _moment(before: str, moment: datetime | None) -> str:
-    return "" if moment is None else f"{before} {moment:%Y-%m-%d at %H:%M} UTC"
+    return "" if moment is None else f"{before} {tell_moment(moment)}"
 
 
 # --- replay plan ----------------------------------------------------------------------------------

@@ -25,6 +25,7 @@ from mailagent.domain.refunds.policy import (
     return_by,
 )
 from mailagent.domain.refunds.refund import RefundReason
+from mailagent.domain.text import tell_moment
 
 # The shop's clock may be ahead of ours, or its dates have no time of day.
 AHEAD_MOST = timedelta(days=1)
@@ -103,7 +104,7 @@ def _returns(facts: RefundFacts, policy: Policy, now: datetime) -> Iterator[Weig
     fact, closed = f"{policy.window_days(facts.categories)} days; not delivered yet", False
     if facts.delivered_at is not None:
         until = return_by(facts.delivered_at, policy, facts.categories)
-        fact = f"delivered {_moment(facts.delivered_at)}, ends {_moment(until)}"
+        fact = f"delivered {tell_moment(facts.delivered_at)}, ends {tell_moment(until)}"
         closed = now > until
     yield Weighed(DeclineReason.WINDOW_CLOSED, returned and closed, fact)
     # The photo comes last: we do not ask for one and then decline for another reason.
@@ -135,7 +136,7 @@ def _arrival(facts: RefundFacts, now: datetime) -> Weighed:
     arrived = facts.order_status is OrderStatus.DELIVERED
     if facts.delivered_at is not None and facts.delivered_at > now + AHEAD_MOST:
         # A wrong date would keep the return window open for ever.
-        fact, arrived = f"{fact}, as of {_moment(facts.delivered_at)}, which is to come", False
+        fact, arrived = f"{fact}, as of {tell_moment(facts.delivered_at)}, which is to come", False
     missing = not arrived and not _is_cancelled(facts)
     return Weighed(ManagerReason.NOT_DELIVERED, missing, fact)
 
@@ -229,10 +230,6 @@ def _final_items(facts: RefundFacts, policy: Policy) -> list[str]:
         for line in facts.lines
         if line.final_sale or policy.is_final(line.item_id, line.category)
     ]
-
-
-def _moment(instant: datetime) -> str:
-    return instant.strftime("%Y-%m-%d %H:%M UTC")
 
 
 def _yes(is_so: bool) -> str:

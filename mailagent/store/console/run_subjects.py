@@ -38,7 +38,7 @@ class Subject:
         """Return the order, the amount and the customer's masked address, as far as known."""
         order, email = self.about.order_id, self.about.customer_email or self.who
         parts = [f"order {order}"] if order else []
-        parts += [str(self.amount)] if self.amount else []
+        parts += [self.amount.tell()] if self.amount else []
         return ", ".join([*parts, mask_address(email)])
 
 

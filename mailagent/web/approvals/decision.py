@@ -94,7 +94,7 @@ def parse_form(refund: Refund, first: RecordedDecision | None) -> Form:
     if first is not None and request.form.get("first_decision") == "awaited":
         raise FormProblem(
             "decision",
-            f"{first.decided_by} approved {refund.amount} while this page was open. What you decide"
+            f"{first.decided_by} approved {refund.amount.tell()} while this page was open. What you decide"
             " now is the second decision.",
         )
     note = mask_card_numbers(typed("note"))
@@ -125,7 +125,9 @@ def _parse_amount(refund: Refund) -> Money | None:
     except ValueError as problem:
         raise FormProblem("amount", f"The amount cannot be read: {problem}") from None
     if not 0 < amount.minor <= refund.amount.minor:
-        raise FormProblem("amount", f"The amount must be above 0 and at most {refund.amount}.")
+        raise FormProblem(
+            "amount", f"The amount must be above 0 and at most {refund.amount.tell()}."
+        )
     return amount if amount != refund.amount else None
 
 

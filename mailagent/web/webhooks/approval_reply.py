@@ -104,7 +104,9 @@ def _hear(
     if outbound.count_to(connection, ask.manager_email, Purpose.NOTICE, since) >= ANSWERS_PER_HOUR:
         return reason  # perhaps a machine answers our answers
     notice = mailers.Notice(
-        f"reply:{mail_id}", f"{title}: refund of {refund.asked}, order {refund.order_id}", lines
+        f"reply:{mail_id}",
+        f"{title}: refund of {refund.asked.tell()}, order {refund.order_id}",
+        lines,
     )
     mailers.answer_manager(connection, ask, notice, inbound.find(connection, mail_id))
     return reason
@@ -118,7 +120,7 @@ def _refuse(
     reason = "not provably from the manager who was asked; nothing was recorded"
     notice = mailers.Notice(
         f"unproven:{ask.approval_id}:{ask.question.value}",
-        f"Nothing recorded: refund of {refund.asked}, order {refund.order_id}",
+        f"Nothing recorded: refund of {refund.asked.tell()}, order {refund.order_id}",
         [
             "A reply to our request came that does not provably come from your address.",
             f"It says that it is from {mail.from_address}.",
@@ -141,7 +143,7 @@ def _show_way(connection: sa.Connection, mail: ParsedMail) -> str:
     waits = decision.is_open(refund, approval)
     notice = mailers.Notice(
         f"elsewhere:{ask.approval_id}:{ask.question.value}",
-        f"Nothing recorded: refund of {refund.asked}, order {refund.order_id}",
+        f"Nothing recorded: refund of {refund.asked.tell()}, order {refund.order_id}",
         [
             "Your answer to our request came to another address than the one for answers.",
             *(

@@ -10,6 +10,7 @@ import sqlalchemy as sa
 from mailagent import engine, services
 from mailagent.domain.mail.message import Purpose
 from mailagent.domain.operations.incident import IncidentKind
+from mailagent.domain.text import tell_moment
 from mailagent.engine.run import Run, subject_of, tell_failure
 from mailagent.store import audit
 from mailagent.store.console import run_subjects
@@ -108,7 +109,7 @@ def _tell(connection: sa.Connection, runs: Sequence[Run]) -> None:
 def _lines(run: Run, known: Subject | None) -> list[str]:
     about = f", {known.tell_masked()}" if known else ""
     what = f"{run.run_id}, of {run.subject or 'the schedule'}{about}"
-    since = f"Since {run.updated_at:%Y-%m-%d %H:%M} UTC"
+    since = f"Since {tell_moment(run.updated_at)}"
     return [what, f"{since}: {tell_failure(run)}"]
 
 

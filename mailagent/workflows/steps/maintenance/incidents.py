@@ -15,7 +15,7 @@ import sqlalchemy as sa
 from mailagent import services
 from mailagent.domain.operations.incident import IncidentKind, OpenIncident, tell_incident
 from mailagent.domain.operations.provider import LEDGER
-from mailagent.domain.text import tell_error
+from mailagent.domain.text import tell_error, tell_moment
 from mailagent.store.operations import circuit_breakers, incidents
 from mailagent.workflows.steps.conversation.rate_limit import why_alarmed, why_stopped
 from mailagent.workflows.steps.notices import tell_operators
@@ -39,7 +39,7 @@ def open_incident(connection: sa.Connection, incident: IncidentKind, why: str) -
         return False
     logger.error("%s: %s", tell_incident(incident, live.providers).title, tell_error(why))
     words = tell_incident(incident, live.providers, mailed=True)
-    since = f"Since {live.now():%Y-%m-%d %H:%M} UTC: {tell_error(why)}"
+    since = f"Since {tell_moment(live.now())}: {tell_error(why)}"
     lines = [since, words.to_do, f"{live.shop.public_url}/ops"]
     button = None
     if incident in _FAILS_RUNS:

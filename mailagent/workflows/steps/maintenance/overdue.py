@@ -13,6 +13,7 @@ from mailagent import services
 from mailagent.domain.mail.conversation import HandOverReason
 from mailagent.domain.mail.draft import Draft
 from mailagent.domain.operations.incident import IncidentKind
+from mailagent.domain.text import tell_moment
 from mailagent.store.database import Row
 from mailagent.store.mail import conversations, drafts, inbound
 from mailagent.store.operations import incidents
@@ -137,7 +138,7 @@ def _lines(connection: sa.Connection, due: Sequence[Draft]) -> Iterator[str]:
     yield f"The agent has written them, and no customer has got one yet. All of them: {base}"
     for draft in due[:DRAFTS_NAMED]:
         customer = conversations.load(connection, draft.conversation_id).customer_email
-        since = f"{draft.created_at:%Y-%m-%d %H:%M} UTC"
+        since = tell_moment(draft.created_at)
         yield f"To {customer}, since {since}: {base}/{draft.draft_id}"
     if len(due) > DRAFTS_NAMED:
         yield f"{len(due) - DRAFTS_NAMED} more wait."

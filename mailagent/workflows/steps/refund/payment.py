@@ -37,7 +37,7 @@ from mailagent.domain.refunds.payment import (
     may_have_been_asked,
 )
 from mailagent.domain.refunds.refund import Refund, RefundStatus, split_over_payments
-from mailagent.domain.text import NeedsOperatorError, tell_error
+from mailagent.domain.text import NeedsOperatorError, tell_error, tell_moment
 from mailagent.store import audit
 from mailagent.store.database import Row
 from mailagent.store.mail import conversations
@@ -271,7 +271,7 @@ def _wait_for_gateway(refund_id: str) -> State:
     if away and since and min(now - since, waited) >= PAYMENT_IS_STUCK_AFTER:
         raise NeedsOperatorError(
             f"refund {refund_id} cannot be paid: {live.providers.gateway.title} is away since "
-            f"{since:%Y-%m-%d %H:%M} UTC ({away.why}); when it works again, replay this run: "
+            f"{tell_moment(since)} ({away.why}); when it works again, replay this run: "
             "it looks up what was paid first"
         )
     wait_seconds = look_again_seconds(refund_id, waited.total_seconds())
