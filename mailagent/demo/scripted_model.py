@@ -7,30 +7,22 @@ from __future__ import annotations
 
 import json
 import re
-import tomllib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from enum import StrEnum
-from pathlib import Path
 from typing import Any
 
-from mailagent.domain.mail.language import find_language
+from mailagent.demo.reading import (
+    Wish,
+    choose_items,
+    find_order_ids,
+    find_wish,
+    guess_language,
+    names_item,
+    pick_reason,
+)
 from mailagent.domain.refunds.refund import RefundReason
 
 _MAX_ORDERS = 3  # of one mail; each costs two turns
-_WORDS = tomllib.loads(Path(__file__).with_suffix(".toml").read_text("utf-8"))
-
-
-class Wish(StrEnum):
-    """What a mail asks for."""
-
-    PERSON = "person"
-    WITHDRAW = "withdraw"  # does not want the refund any more
-    REFUND = "refund"
-    NEWS = "news"  # where is my parcel, where is my money
-    YES = "yes"  # answers a question of ours
-    THANKS = "thanks"
-    UNCLEAR = "unclear"
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +76,16 @@ def _plain(part: Part) -> dict[str, str]:
 
 
 Turn = Call | Say
+
+# What no tool can do: a person sees to it, and reads this.
+_FOR_PEOPLE = {
+    Wish.LEGAL: "The customer speaks of a lawyer, a court or the bank",
+    Wish.EXCHANGE: "The customer wants an exchange or a replacement",
+    Wish.INVOICE: "The customer asks for an invoice",
+    Wish.ADDRESS: "The customer wants another delivery address",
+    Wish.CANCEL: "The customer wants to cancel an order",
+}
+_TOLD_BY_A_PASSAGE = {Wish.UNCLEAR, Wish.NEWS, Wish.QUESTION, Wish.INVOICE}
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,16 +143,9 @@ def next_turn(
     the shop's knowledge, by fact id."""
     if corrected:
         return _hand_over("cannot_help", request)
-    if request.wish is Wish.PERSON:
-        return _hand_over("customer_asked", request)
-    if request.wish is Wish.THANKS:
-        return _say(request, Phrase("welcome"))
-    passage = None if request.order_ids else _passage_about(request.text, passages or {})
-    if passage is not None and request.wish in (Wish.UNCLEAR, Wish.NEWS):
-        return _say(request, Phrase("thanks_message"), Fact(passage))
-    if request.wish in (Wish.UNCLEAR, Wish.YES) and not request.order_ids:
-        unclear = ("thanks_message", "ask_which_order", "ask_what_to_do")
-        return Say([Phrase(each) for each in unclear], request.language)
+    at_once = _answer_at_once(request, passages or {})
+    if at_once is not None:
+        return at_once
     order_ids = request.order_ids or _orders_meant(request, results)
     if isinstance(order_ids, Call | Say):
         return order_ids
@@ -158,10 +153,30 @@ def next_turn(
     facts: list[Fact] = []
     for order_id in order_ids:
         found = work_on(request, results, order_id)
-        if isinstance(found, Call):
+        if isinstance(found, Call | Say):
             return found
         facts += found
     return _say(request, _opening(request), *dict.fromkeys(facts))
+
+
+def _answer_at_once(request: CustomerRequest, passages: Mapping[str, str]) -> Turn | None:
+    """Return the answer to a mail that is about no order of the customer's, or that a person has to see."""
+    passage = None if request.order_ids else _passage_about(request, passages)
+    if passage is not None and request.wish in _TOLD_BY_A_PASSAGE:
+        return _say(request, Phrase("thanks_message"), Fact(passage))
+    match request.wish:
+        case Wish.PERSON:
+            return _hand_over("customer_asked", request)
+        case Wish.THANKS | Wish.GRATEFUL:
+            return _say(request, Phrase("welcome"))
+        case wish if wish in _FOR_PEOPLE:
+            return _hand_over("cannot_help", request)
+        case Wish.QUESTION if not request.order_ids:
+            return _hand_over("not_in_knowledge", request)
+        case Wish.UNCLEAR | Wish.YES if not request.order_ids:
+            unclear = ("thanks_message", "ask_which_order", "ask_what_to_do")
+            return Say([Phrase(each) for each in unclear], request.language)
+    return None
 
 
 def _opening(request: CustomerRequest) -> Phrase:
@@ -185,11 +200,12 @@ _SYMPATHY = {
 }
 
 
-def _passage_about(text: str, passages: Mapping[str, str]) -> str | None:
+def _passage_about(request: CustomerRequest, passages: Mapping[str, str]) -> str | None:
     """Return the passage whose title has most of the longer words of a mail; None if none has two of them, or
-    one at the end of the title."""
+    one at the end of the title. Of a question one word is enough."""
+    text = request.text
     words = {word[:5] for word in re.findall(r"[a-z]{4,}", text.casefold())} - _COMMON
-    best, most = None, 1
+    best, most = None, 0 if request.wish is Wish.QUESTION else 1
     for fact_id, title in passages.items():
         stems = [word[:5] for word in re.findall(r"[a-z]{4,}", title.casefold())]
         shared = len(words & (set(stems) - _COMMON)) + (stems[-1:] != [] and stems[-1] in words)
@@ -228,7 +244,7 @@ def _orders_meant(
 
 def _look_and_propose(
     request: CustomerRequest, results: Sequence[ToolResult], order_id: str
-) -> list[Fact] | Call:
+) -> list[Fact] | Turn:
     """Look at an order, and propose a refund if that is the wish; then name what came of it."""
     order = _find(results, "look_at_order", order_id)
     if order is None:
@@ -241,11 +257,16 @@ def _look_and_propose(
     outcome = _find(results, "propose_refund", order_id)
     if outcome is None:
         items = choose_items(request.text, order.get("items", []))
+        if not items:
+            return Say(
+                [_opening(request), Phrase("ask_which_items"), Fact(f"order/{order['order_id']}")],
+                request.language,
+            )
         return Call(
             "propose_refund",
             {
                 "order_id": order_id,
-                "items": [{"item_id": item_id, "quantity": None} for item_id in items],
+                "items": items,
                 "reason": str(pick_reason(request.text)),
             },
         )
@@ -271,7 +292,8 @@ def _give_up(request: CustomerRequest) -> Call:
 
 def _hand_over(reason: str, request: CustomerRequest) -> Call:
     opening = " ".join(request.text.split())[:200]
-    return Call("hand_over", {"reason": reason, "summary": f"The customer wrote: {opening}"})
+    about = f"{_FOR_PEOPLE[request.wish]}. " if request.wish in _FOR_PEOPLE else ""
+    return Call("hand_over", {"reason": reason, "summary": f"{about}The customer wrote: {opening}"})
 
 
 def _say(request: CustomerRequest, *parts: Part) -> Say:
@@ -287,59 +309,3 @@ def _find(
         if result.name == name and order_id in (None, result.arguments.get("order_id")):
             return result.output
     return None
-
-
-# --- reading a mail ------------------------------------------------------------------------------
-
-
-_ORDER_ID = re.compile(r"\bw[\s-]?(\d{4,10})\b", re.IGNORECASE)
-_BARE_NUMBER = re.compile(
-    r"\b(?:order|bestellung)\s*(?:no\.?|number|nr\.?|nummer)?\s*[:#]?\s*(\d{4,10})\b",
-    re.IGNORECASE,
-)
-
-
-def guess_language(*texts: str) -> str:
-    """Return the language of the first text that is recognised; English when none is."""
-    return next(filter(None, map(find_language, texts)), "en")
-
-
-def find_order_ids(text: str) -> tuple[str, ...]:
-    """Return the order numbers that `text` names, each once, in their order."""
-    numbers = [match[1] for match in _ORDER_ID.finditer(text)]
-    numbers += [match[1] for match in _BARE_NUMBER.finditer(text)]
-    return tuple(dict.fromkeys(f"W{number}" for number in numbers))
-
-
-def find_wish(text: str) -> Wish:
-    """Return what `text` asks for. Asking for a person goes before everything else."""
-    wish = Wish(_first_match("wishes", text, Wish.UNCLEAR))
-    if wish in (Wish.YES, Wish.THANKS, Wish.UNCLEAR) and pick_reason(text) != RefundReason.OTHER:
-        return Wish.REFUND
-    return wish
-
-
-def pick_reason(text: str) -> RefundReason:
-    """Return why the customer wants the money back, as far as the words tell."""
-    return RefundReason(_first_match("reasons", text, RefundReason.OTHER))
-
-
-def _first_match(table: str, text: str, otherwise: str) -> str:
-    plain = text.lower().replace("’", "'")
-    rows = _WORDS[table].items()
-    return next((name for name, found in rows if re.search("|".join(found), plain)), otherwise)
-
-
-def names_item(text: str, name: str) -> bool:
-    """Return whether `text` has a word of the item's name, in the singular or the plural."""
-    said = set(re.findall(r"\w+", text.lower()))
-    wanted = [word for word in re.findall(r"\w+", name.lower()) if len(word) > 2]
-    return any({word, f"{word}s", f"{word}en"} & said for word in wanted)
-
-
-def choose_items(text: str, items: Iterable[Mapping[str, Any]]) -> list[str]:
-    """Return the ids of the items that `text` names; if it names none, of all that can be refunded."""
-    listed = list(items)
-    named = [item for item in listed if names_item(text, str(item.get("name", "")))]
-    refundable = [item for item in listed if item.get("refundable")]
-    return list(dict.fromkeys(str(item["item_id"]) for item in named or refundable or listed))

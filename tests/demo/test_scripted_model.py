@@ -12,16 +12,8 @@ from mailagent.adapters.templates.engine import Templates
 from mailagent.adapters.templates.mail_samples import COMMON
 from mailagent.agent.reply.composition import FactName, PhraseName, parse
 from mailagent.demo.fakes.openai import tool_results
-from mailagent.demo.scripted_model import (
-    Call,
-    Say,
-    ToolResult,
-    find_order_ids,
-    guess_language,
-    next_turn,
-    pick_reason,
-    read_request,
-)
+from mailagent.demo.reading import find_order_ids, guess_language, pick_reason
+from mailagent.demo.scripted_model import Call, Say, ToolResult, next_turn, read_request
 from mailagent.demo.shop import READY_MAILS
 from mailagent.domain.refunds.refund import RefundReason
 

@@ -1,0 +1,152 @@
+"""What the demo's scripted model reads in a mail: the wish, the orders, the items and how many, the reason.
+
+Patterns over the table in `reading.toml`, in English and German.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+import tomllib
+from collections.abc import Iterable, Mapping
+from enum import StrEnum
+from pathlib import Path
+from typing import Any
+
+from mailagent.domain.mail.language import find_language
+from mailagent.domain.refunds.refund import RefundReason
+
+_WORDS = tomllib.loads(Path(__file__).with_suffix(".toml").read_text("utf-8"))
+
+
+class Wish(StrEnum):
+    """What a mail asks for."""
+
+    LEGAL = "legal"  # threatens with a lawyer or the bank
+    PERSON = "person"
+    EXCHANGE = "exchange"
+    INVOICE = "invoice"
+    ADDRESS = "address"
+    WITHDRAW = "withdraw"  # does not want the refund any more
+    CANCEL = "cancel"
+    NEWS = "news"  # where is my parcel, where is my money
+    QUESTION = "question"  # about refunds or returns in general
+    GRATEFUL = "grateful"  # for a refund that was made
+    REFUND = "refund"
+    STATUS = "status"  # like news, in words that a wish for a refund may have, too
+    YES = "yes"  # answers a question of ours
+    THANKS = "thanks"
+    UNCLEAR = "unclear"
+
+
+# Typed in capitals or not, with an O for a zero or an l for a one.
+_ORDER_ID = re.compile(r"\bw[\s#-]?(?=[\dol]*\d\d)([\dol]{4,10})\b", re.IGNORECASE)
+_BARE_NUMBER = re.compile(
+    r"\b(?:order|oder|ordr|bestell?ung)\s*(?:no\.?|number|nr\.?|nummer)?\s*[:#]?\s*(\d{4,10})\b",
+    re.IGNORECASE,
+)
+_DIGITS = str.maketrans("oOlL", "0011")
+
+
+def guess_language(*texts: str) -> str:
+    """Return the language of the first text that is recognised; English when none is."""
+    return next(filter(None, map(find_language, texts)), "en")
+
+
+def find_order_ids(text: str) -> tuple[str, ...]:
+    """Return the order numbers that `text` names, each once, in their order."""
+    numbers = [match[1].translate(_DIGITS) for match in _ORDER_ID.finditer(text)]
+    numbers += [match[1] for match in _BARE_NUMBER.finditer(text)]
+    return tuple(dict.fromkeys(f"W{number}" for number in numbers))
+
+
+def find_wish(text: str) -> Wish:
+    """Return what `text` asks for: the first of the table that it has words of."""
+    wish = Wish(_first_match("wishes", text, Wish.UNCLEAR))
+    if wish is Wish.STATUS:
+        return Wish.NEWS
+    told = " ".join(re.findall(r"[^.!?\n]+(?!\?)(?=[.!\n]|\Z)", text))  # what is no question
+    if wish in (Wish.YES, Wish.THANKS, Wish.UNCLEAR) and pick_reason(told) != RefundReason.OTHER:
+        return Wish.REFUND
+    return wish
+
+
+def pick_reason(text: str) -> RefundReason:
+    """Return why the customer wants the money back, as far as the words tell."""
+    return RefundReason(_first_match("reasons", text, RefundReason.OTHER))
+
+
+def _first_match(table: str, text: str, otherwise: str) -> str:
+    plain = _without_typos(text.lower().replace("’", "'"))
+    rows = _WORDS[table].items()
+    return next((name for name, found in rows if re.search("|".join(found), plain)), otherwise)
+
+
+def _without_typos(text: str) -> str:
+    """Return lower-case text in which words that are nearly one of ours are that one."""
+
+    def corrected(found: re.Match[str]) -> str:
+        near = difflib.get_close_matches(found[0], _WORDS["often_misspelt"], 1, cutoff=0.83)
+        return near[0] if near else found[0]
+
+    return re.sub(r"[a-zäöüß]{5,}", corrected, text)
+
+
+def names_item(text: str, name: str) -> bool:
+    """Return whether `text` has a word of the item's name, in the singular or the plural, or nearly so."""
+    return _amount_named(text, name) != 0
+
+
+def _amount_named(text: str, name: str) -> int | None:
+    """Return how many of an item `text` names: 0 if it does not, None if it does not say how many."""
+    said = re.findall(r"\w+", text.lower())
+    found: int | None = 0
+    for word in (each for each in re.findall(r"\w+", name.lower()) if len(each) > 2):
+        near = {word, *difflib.get_close_matches(word, said, 3, cutoff=0.83)} & {*said}
+        several = {each for each in said if each in (f"{word}s", f"{word}en", f"{word}n")}
+        if not near and not several:
+            continue
+        noun = "|".join(map(re.escape, near | several))
+        counted = re.search(rf"\b({_NUMBER})\s+{_BETWEEN}(?:{noun})\b", text.lower())
+        if counted:
+            return int(_WORDS["numbers"].get(counted[1], counted[1]))
+        found = None if several else 1
+    return found
+
+
+_NUMBER = r"\d{1,2}|" + "|".join(_WORDS["numbers"])
+# "one of the two coffee mugs", "a broken mug"; but not "a refund of the mugs".
+_BETWEEN = r"(?:(?:of|von)\s+(?:\w+\s+){1,3}?|(?!refund|replacement)\w+\s+)?"
+
+
+def choose_items(text: str, items: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Return the items that `text` names, and how many of each; if it names none, all that can be refunded.
+    None of them if it names something that was not ordered."""
+    listed = list(items)
+    amounts = {
+        str(item["item_id"]): _amount_named(text, str(item.get("name", ""))) for item in listed
+    }
+    named = [item for item in listed if amounts[str(item["item_id"])] != 0]
+    if not named and _names_another(text):
+        return []
+    refundable = [item for item in listed if item.get("refundable")]
+    return [
+        {
+            "item_id": str(item["item_id"]),
+            "quantity": _at_most(amounts[str(item["item_id"])], item.get("refundable")),
+        }
+        for item in named or refundable or listed
+    ]
+
+
+def _at_most(amount: int | None, refundable: int | None) -> int | None:
+    """Return how many to ask for; None for all that can be refunded."""
+    return amount if amount and refundable and amount < refundable else None
+
+
+def _names_another(text: str) -> bool:
+    """Return whether `text` names a thing, such as "refund the toaster", and not only its order."""
+    plain = _without_typos(text.lower())
+    things = re.findall("|".join(_WORDS["things"]), plain)
+    nouns = {noun for found in things for noun in (found if isinstance(found, tuple) else (found,))}
+    return bool(nouns - {""} - {*_WORDS["no_things"].split()})

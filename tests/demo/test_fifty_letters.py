@@ -1,0 +1,145 @@
+"""Fifty letters to the demo's shop, and what its model makes of each."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from mailagent.demo.scripted_model import Say, ToolResult, next_turn, read_request
+
+ORDER = {
+    "order_id": "W1001",
+    "status": "delivered",
+    "items": [
+        {"item_id": "kettle", "name": "Kettle", "quantity": 1, "refundable": 1},
+        {"item_id": "mug", "name": "Coffee mug", "quantity": 3, "refundable": 3},
+        {"item_id": "phones", "name": "Headphones", "quantity": 1, "refundable": 1},
+    ],
+    "refunds": [],
+}
+OUTPUTS: dict[str, Any] = {
+    "look_at_order": ORDER,
+    "propose_refund": {"outcome": "approved", "facts": {"refund/W1001": "…"}},
+    "withdraw_refund": {"outcome": "withdrawn", "facts": {"withdrawn/W1001": "…"}},
+    "find_my_orders": {"orders": [{"order_id": "W1001", "items": ["Kettle", "Coffee mug"]}]},
+}
+PASSAGES = {
+    "knowledge/returns/1": "How to return an item",
+    "knowledge/returns/2": "When a refund arrives",
+    "knowledge/shipping/1": "What shipping costs",
+    "knowledge/orders/1": "Where to find the invoice",
+}
+
+
+def outcome(text: str) -> str:
+    """Return in a few words what the model does in the end."""
+    case = json.dumps({"sender_verified": True, "history": [], "mails": [{"text": text}]})
+    request, results = read_request(case), list[ToolResult]()
+    for _ in range(8):
+        turn = next_turn(request, results, passages=PASSAGES)
+        if isinstance(turn, Say):
+            parts = json.loads(turn.text)["parts"]
+            said = [next(iter(part.values())) for part in parts]
+            return done(results) or " ".join(each for each in said if each in TOLD or "/" in each)
+        if turn.name == "hand_over":
+            return f"person: {turn.arguments['summary'].partition('.')[0]}"
+        results.append(ToolResult(turn.name, turn.arguments, OUTPUTS[turn.name]))
+    raise AssertionError("the model goes round in circles")
+
+
+TOLD = {"welcome", "ask_which_items", "ask_which_order"}
+
+
+def done(results: list[ToolResult]) -> str:
+    for result in results:
+        if result.name == "propose_refund":
+            items = result.arguments["items"]
+            wanted = [f"{each['quantity'] or 'all'} {each['item_id']}" for each in items]
+            return f"refund {', '.join(wanted)}"
+        if result.name == "withdraw_refund":
+            return "withdraw"
+    return ""
+
+
+LEGAL = "person: The customer speaks of a lawyer, a court or the bank"
+EXCHANGE = "person: The customer wants an exchange or a replacement"
+CANCEL = "person: The customer wants to cancel an order"
+INVOICE = "person: The customer asks for an invoice"
+SHOWN = "order/W1001"
+ASKED = "ask_which_items order/W1001"
+
+LETTERS = [
+    # how many
+    ("One mug of W1001 is broken, please refund it.", "refund 1 mug"),
+    ("Please refund one of the three mugs of W1001.", "refund 1 mug"),
+    ("Please refund two mugs from order W1001", "refund 2 mug"),
+    ("2 of my coffee mugs (W1001) arrived cracked.", "refund 2 mug"),
+    ("The mug of W1001 leaks.", "refund 1 mug"),
+    ("A broken mug was in W1001, money back please", "refund 1 mug"),
+    ("All mugs of W1001 are damaged", "refund all mug"),
+    ("I want a refund of the mugs from W1001", "refund all mug"),
+    ("Please refund three mugs of W1001", "refund all mug"),
+    ("Please refund 9 mugs of W1001", "refund all mug"),
+    ("Refund the kettle and one mug of W1001", "refund all kettle, 1 mug"),
+    ("Refund order W1001 please", "refund all kettle, all mug, all phones"),
+    ("I want my money back for the whole order W1001", "refund all kettle, all mug, all phones"),
+    # typos and numbers
+    ("pls refnd the kettel of w1001", "refund all kettle"),
+    ("refudn my ketle, order w1001", "refund all kettle"),
+    ("Kettle from order no. 1001 arived brokn", "refund all kettle"),
+    ("the headfones of W 1001 stopped working", "refund all phones"),
+    ("kettle, WlO01, damged", "refund all kettle"),
+    ("my kettle is broken, oder 1001", "refund all kettle"),
+    ("Die Bestelung 1001 ist kapput, bitte Geld zurück", "refund all kettle, all mug, all phones"),
+    # a thing that was not ordered
+    ("Please refund the toaster of W1001.", ASKED),
+    ("My scarf from W1001 has a hole. Refund, please!", ASKED),
+    ("I want to return the laptop, order W1001", ASKED),
+    # no refund
+    ("I would like to exchange the kettle of W1001 for a bigger one.", EXCHANGE),
+    ("Can you send a replacement for the broken mug of W1001?", EXCHANGE),
+    ("I don't want a refund for W1001, I want a replacement.", EXCHANGE),
+    ("Ich möchte die Tasse aus W1001 umtauschen", EXCHANGE),
+    ("No replacement, please. Refund the kettle of W1001.", "refund all kettle"),
+    ("How long does a refund take?", "knowledge/returns/2"),
+    ("How do I return an item?", "knowledge/returns/1"),
+    ("Do you refund shipping costs?", "knowledge/shipping/1"),
+    ("If I return the kettle of W1001, do I get my money back?", SHOWN),
+    ("Can the kettle of W1001 leak?", SHOWN),
+    ("When will I get my refund for W1001?", SHOWN),
+    ("Where is my order W1001?", SHOWN),
+    ("Has my money for W1001 been sent?", SHOWN),
+    # other wishes
+    ("Please cancel order W1001", CANCEL),
+    ("Bitte stornieren Sie die Bestellung W1001", CANCEL),
+    ("plese cancle my order W1001", CANCEL),
+    ("I cancelled order W1001, I want my money back", "refund all kettle, all mug, all phones"),
+    ("Please cancel my refund request for W1001", "withdraw"),
+    ("Never mind, I keep the kettle of W1001", "withdraw"),
+    ("Please send me an invoice for W1001", INVOICE),
+    ("I need the invoice of W1001, with VAT number", INVOICE),
+    ("Where do I find my invoice?", "knowledge/orders/1"),
+    ("Refund W1001 or you will hear from my lawyer!", LEGAL),
+    ("I will start a chargeback for W1001.", LEGAL),
+    ("Mein Anwalt meldet sich bei Ihnen. W1001", LEGAL),
+    (
+        "Please change my delivery address, W1001",
+        "person: The customer wants another delivery address",
+    ),
+    # thanks
+    ("Thank you very much!", "welcome"),
+    ("Thanks for the quick refund!", "welcome"),
+    ("Danke für die Erstattung", "welcome"),
+    ("Thanks in advance for a refund of the kettle, W1001", "refund all kettle"),
+]
+
+
+@pytest.mark.parametrize(("text", "expected"), LETTERS)
+def test_a_letter_is_understood(text: str, expected: str) -> None:
+    assert outcome(text) == expected
+
+
+def test_there_are_fifty() -> None:
+    assert len(LETTERS) >= 50
