@@ -31,10 +31,13 @@ from flask_wtf.csrf import generate_csrf
 from mailagent import services
 from mailagent.demo import shop
 from mailagent.demo.fakes.openai import MODEL_NAME
+from mailagent.domain.mail.message import MailStatus
 from mailagent.domain.money import Money
+from mailagent.domain.refunds.refund import RefundStatus
 from mailagent.engine.run import Run
 from mailagent.settings import Settings
-from mailagent.store import schema
+from mailagent.store import audit, schema
+from mailagent.store.database import exists
 from mailagent.store.refunds import refunds
 from mailagent.web.guard import open_to_all
 
@@ -61,6 +64,8 @@ def page() -> Response:
         team=shop.TEAM,
         operators=shop.OPERATORS,
         letters=shop.READY_MAILS,
+        tour=shop.TOUR,
+        orders=shop.ORDERS,
         model=_settings().openai_model,
         scripted=_settings().openai_model == MODEL_NAME,
         providers_url=_providers_url(),
@@ -83,7 +88,7 @@ def state() -> ResponseReturnValue:
     """Return everything the page shows, as JSON."""
     process = {
         "pid": os.getpid(),
-        "started_at": datetime.fromtimestamp(_STARTED_AT, UTC).isoformat(),
+        "started_at": _started_at().isoformat(),
     }
     mail = _call_providers("GET", "/demo/mailboxes").json()
     return jsonify({"process": process, "mail": mail, **take_snapshot()})
@@ -92,7 +97,8 @@ def state() -> ResponseReturnValue:
 @blueprint.post("/letters")
 @open_to_all
 def write() -> ResponseReturnValue:
-    """Give a customer's mail to the demo's SendGrid, which delivers it to the inbound webhook."""
+    """Give a person's mail to the demo's SendGrid, which delivers it to the inbound webhook."""
+    request.max_content_length = _LETTER_BYTES
     answer = _call_providers("POST", "/demo/letters", json=request.get_json())
     return jsonify(answer.json()), answer.status_code
 
@@ -101,6 +107,9 @@ def write() -> ResponseReturnValue:
 @open_to_all
 def crash() -> ResponseReturnValue:
     """Kill the app with SIGKILL, a moment later: browsers repeat a request that gets no answer."""
+    live = services.current()
+    with live.database.transaction() as connection:
+        audit.record(connection, live.now(), "the demo", CRASHED, "app")
     threading.Timer(0.1, _die).start()
     return jsonify({"pid": os.getpid()}), 202
 
@@ -132,6 +141,8 @@ def _call_providers(method: str, path: str, **content: Any) -> httpx2.Response:
 # --- snapshot -------------------------------------------------------------------------------------
 
 
+CRASHED = "app killed"
+_LETTER_BYTES = 4 * 1024 * 1024
 _RUNS = 12  # the latest; each costs a query
 _LONGEST_OUTPUT = 240
 
@@ -142,8 +153,10 @@ def take_snapshot() -> dict[str, Any]:
     with live.database.snapshot() as connection:
         found = refunds.list_all(connection)
         ledger = connection.execute(sa.select(schema.ledger_entries)).all()
+        tour = _tour(connection)
     runs = live.workflow_client.runs
     return {
+        "tour": tour,
         "refunds": [
             {
                 "refund_id": refund.refund_id,
@@ -171,6 +184,23 @@ def take_snapshot() -> dict[str, Any]:
     }
 
 
+def _tour(connection: sa.Connection) -> dict[str, bool]:
+    """Return which steps of the tour are done, by the rows."""
+    mails, refunds_of, acts = schema.inbound_mails.c, schema.refunds.c, schema.audit.c
+    paid = refunds_of.status == RefundStatus.PAID.value
+    return {
+        "ask": exists(connection, mails.status == MailStatus.ANSWERED.value),
+        "refund": exists(connection, paid),
+        "manager": exists(connection, schema.decisions.c.approval_id.is_not(None)),
+        "crash": exists(connection, acts.action == CRASHED, acts.at < _started_at()),
+        "replay": exists(connection, acts.action.in_(("run rewound", "run forked"))),
+    }
+
+
+def _started_at() -> datetime:
+    return datetime.fromtimestamp(_STARTED_AT, UTC)
+
+
 def _run(run: Run) -> dict[str, Any]:
     return {
         "run_id": run.run_id,
@@ -183,7 +213,8 @@ def _run(run: Run) -> dict[str, Any]:
                 "number": step.number,
                 "name": step.name,
                 "error": step.error,
-                "output": _shortened(json.dumps(step.output, ensure_ascii=False, default=str)),
+                "told": tell_output(step.output),
+                "json": json.dumps(step.output, ensure_ascii=False, default=str, indent=1),
                 "at": step.started_at.isoformat() if step.started_at else None,
             }
             for step in run.steps
@@ -191,5 +222,19 @@ def _run(run: Run) -> dict[str, Any]:
     }
 
 
-def _shortened(text: str) -> str:
-    return text if len(text) <= _LONGEST_OUTPUT else f"{text[:_LONGEST_OUTPUT]} …"
+def tell_output(output: Any) -> str:
+    """Return in a few words what a step recorded: the page folds its JSON away."""
+    match output:
+        case None | [] | {}:
+            return ""
+        case dict():
+            plain = {
+                name: each for name, each in output.items() if isinstance(each, str | int | float)
+            }
+            told = ", ".join(f"{name.replace('_', ' ')}: {each}" for name, each in plain.items())
+        case list():
+            told = ", ".join(str(each) for each in output if isinstance(each, str | int | float))
+            told = told or f"{len(output)} entries"
+        case _:
+            told = str(output)
+    return told if len(told) <= _LONGEST_OUTPUT else f"{told[:_LONGEST_OUTPUT]} …"

@@ -30,8 +30,24 @@ class ReadyMail:
 
 _SHOP: dict[str, Any] = tomllib.loads(Path(__file__).with_name("shop.toml").read_text("utf-8"))
 
+
+@dataclass(frozen=True, slots=True)
+class TourStep:
+    """One step of the tour. Its buttons fill in a letter, open a mailbox, or lead to a page."""
+
+    name: str
+    title: str
+    text: str
+    letter: str = ""
+    mailbox: str = ""
+    link: str = ""
+    button: str = ""
+
+
 READY_MAILS = tuple(ReadyMail(**mail) for mail in _SHOP["mails"])
 SMALL_REFUND, EXPENSIVE_REFUND = READY_MAILS[:2]
+TOUR = tuple(TourStep(**step) for step in _SHOP["tour"])
+ORDERS: tuple[dict[str, Any], ...] = tuple(_SHOP["orders"])
 CUSTOMERS = tuple(dict.fromkeys(mail.sender for mail in READY_MAILS))
 
 

@@ -116,6 +116,8 @@ def _running(
             "The model is scripted and the mail stays on this machine. "
             "With OPENAI_API_KEY set, a real model answers."
         )
+    for sentence in providers.tell_settings():
+        click.echo(sentence)
     providers.start()
     try:
         supervisor.prepare()

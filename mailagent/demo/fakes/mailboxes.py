@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
 from typing import Any
 
@@ -39,6 +39,15 @@ class SentMail:
 
 
 @dataclass(frozen=True, slots=True)
+class AttachedFile:
+    """A file of a mail that a person wrote."""
+
+    name: str
+    content_type: str
+    content: bytes
+
+
+@dataclass(frozen=True, slots=True)
 class MailContent:
     """A mail that a person wrote to the shop. `aligned`: SPF and DKIM vouch for the From address."""
 
@@ -56,6 +65,12 @@ class MailContent:
     state: CustomerMailState = CustomerMailState.WAITING
     attempts: int = 0
     answer: str = ""
+    files: tuple[AttachedFile, ...] = ()
+
+    def as_data(self) -> dict[str, Any]:
+        """Return it as plain JSON data, with the names of its files."""
+        names = {"files": [file.name for file in self.files]}
+        return asdict(replace(self, files=())) | names
 
 
 class Mailboxes:
@@ -99,5 +114,5 @@ class Mailboxes:
         with self._changed:
             return {
                 "sent": [asdict(mail) for mail in self._sent.values()],
-                "letters": [asdict(letter) for letter in self._letters.values()],
+                "letters": [letter.as_data() for letter in self._letters.values()],
             }

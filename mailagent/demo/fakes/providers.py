@@ -13,9 +13,17 @@ from mailagent.demo.fakes.sendgrid import SendGridServer
 from mailagent.demo.fakes.webhooks import WebhookKey, WebhookSender
 from mailagent.settings import SETTINGS
 
-# A developer's own settings are not passed on: a demo must not pay, send, trace or connect anywhere.
+# What a developer may set for the demo. All other settings are not passed on: a demo must not pay, send,
+# trace or connect anywhere.
+_OBEYED = frozenset(
+    "REFUND_POLICY DRAFT_REPLIES DRAFT_REFUNDS DRAFT_REMINDER_SECONDS SHOP_KNOWLEDGE MAIL_TEMPLATES"
+    " DEFAULT_LANGUAGE OPS_SECOND_FACTOR OPS_SESSION_SECONDS APPROVAL_EXPIRY_SECONDS"
+    " APPROVAL_REMINDER_SECONDS APPROVAL_ESCALATION_SECONDS MANAGER_ABSENCE_SECONDS UNANSWERED_SECONDS"
+    " MAIL_OUTCOME_SECONDS MAILS_PER_HOUR LOG_FORMAT".split()
+)
 _FOREIGN = ("MAILAGENT_", "SENDGRID_", "STRIPE_", "DBOS_", "OTEL_", "FLASK_", "GUNICORN_")
-_FOREIGN_NAMES = {"WEB_CONCURRENCY", "PORT", *(setting.name for setting in SETTINGS)}
+_FOREIGN_NAMES = {"WEB_CONCURRENCY", "PORT", *(setting.name for setting in SETTINGS)} - _OBEYED
+_OWN = "the demo plays its own shop, mail and money, on a database of its own: nothing real is touched"
 
 # After a crash the app waits this long for SendGrid's events before it sends a mail again. The demo's
 # events arrive within a second of the restart.
@@ -66,7 +74,25 @@ class Providers:
             for name, value in self._environ.items()
             if name not in _FOREIGN_NAMES and not name.startswith(_FOREIGN)
         }
-        return {**kept, **self._model_settings(), **self._settings()}
+        own = {name: value for name, value in self._settings().items() if name not in _OBEYED}
+        defaults = {name: value for name, value in self._settings().items() if name in _OBEYED}
+        return {**defaults, **kept, **self._model_settings(), **own}
+
+    def tell_settings(self) -> list[str]:
+        """Return a sentence for the caller's settings that are obeyed, and for those that are not, with why."""
+        known = {setting.name for setting in SETTINGS}
+        given = [name for name in sorted(known) if self._environ.get(name, "").strip()]
+        of_model = [name for name in given if name.startswith("OPENAI_")]
+        obeyed = [name for name in given if name in _OBEYED]
+        obeyed += of_model if self.uses_real_model else []
+        refused = [name for name in given if name not in _OBEYED and name not in of_model]
+        told = [f"Your settings hold: {', '.join(obeyed)}."] if obeyed else []
+        if of_model and not self.uses_real_model:
+            why = "without OPENAI_API_KEY the model is scripted"
+            told.append(f"Not used: {', '.join(of_model)} ({why}).")
+        if refused:
+            told.append(f"Not used: {', '.join(refused)} ({_OWN}).")
+        return told
 
     def _settings(self) -> dict[str, str]:
         return {

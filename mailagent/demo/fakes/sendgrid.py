@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import re
 import secrets
@@ -16,10 +17,11 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
 from mailagent.demo.fakes.http_server import Answer, LocalServer, Request
-from mailagent.demo.fakes.mailboxes import Mailboxes, MailContent, SentMail
+from mailagent.demo.fakes.mailboxes import AttachedFile, Mailboxes, MailContent, SentMail
 from mailagent.demo.fakes.webhooks import build_body
 
 _SIZE_LIMIT_BYTES = 30 * 1024 * 1024
+_FILES_BYTES = 2 * 1024 * 1024
 
 
 class SendGridServer(LocalServer):
@@ -116,6 +118,7 @@ class SendGridServer(LocalServer):
             references=answered.references if answered else "",
             aligned=fields.get("aligned", True) is not False,
             sent_at=datetime.now(UTC).isoformat(timespec="seconds"),
+            files=_files(fields.get("files", [])),
         )
 
     def _read(self, request: Request) -> Answer:
@@ -134,6 +137,25 @@ class SendGridServer(LocalServer):
         if origin not in self._app_origins:
             return {}
         return {"Access-Control-Allow-Origin": origin, "Vary": "Origin"}
+
+
+def _files(given: object) -> tuple[AttachedFile, ...]:
+    """Return the files of a letter: a list of objects with name, type and data (base64). Raises ValueError."""
+    if not isinstance(given, list) or not all(isinstance(each, dict) for each in given):
+        raise ValueError("files: a list is needed, of objects with name, type and data")
+    files = tuple(
+        AttachedFile(
+            str(each.get("name") or "file"),
+            str(each.get("type") or "application/octet-stream"),
+            base64.b64decode(str(each.get("data", "")), validate=True),
+        )
+        for each in given
+    )
+    if sum(len(file.content) for file in files) > _FILES_BYTES:
+        raise ValueError(
+            f"files: together they have at most {_FILES_BYTES // 1024 // 1024} MB here"
+        )
+    return files
 
 
 def _is_token_address(address: str, support_address: str) -> bool:

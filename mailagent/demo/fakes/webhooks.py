@@ -188,6 +188,11 @@ def _source(letter: MailContent) -> bytes:
     # A boundary in the text would end the part early; base64 cannot contain one.
     encoding = "base64" if f"--{BOUNDARY}" in letter.text else "quoted-printable"
     message.set_content(letter.text, cte=encoding)
+    for file in letter.files:
+        kind, _, subkind = file.content_type.partition("/")
+        message.add_attachment(
+            file.content, maintype=kind, subtype=subkind or "octet-stream", filename=file.name
+        )
     return message.as_bytes()
 
 

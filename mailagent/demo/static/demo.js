@@ -140,6 +140,7 @@
     event.preventDefault();
     const form = event.target;
     const letter = {
+      files: await Promise.all([...form.files.files].map(readFile)),
       from: form.from.value,
       subject: form.subject.value,
       text: form.text.value,
@@ -157,12 +158,22 @@
     }
   }
 
+  function readFile(file) {
+    return new Promise((done, failed) => {
+      const reader = new FileReader();
+      reader.onload = () => done({ name: file.name, type: file.type, data: reader.result.split(",")[1] || "" });
+      reader.onerror = failed;
+      reader.readAsDataURL(file);
+    });
+  }
+
   function fill(from, subject, text, aligned) {
     const form = find("#letter");
     form.from.value = from;
     form.subject.value = subject;
     form.text.value = text;
     form.forged.checked = !aligned;
+    form.files.value = "";
     find("#sent").textContent = "";
   }
 
@@ -226,7 +237,8 @@
 
   function writtenMail(letter) {
     const note = letter.aligned ? null : make("p", { className: "hint" }, "Forged: SPF and DKIM do not vouch for it.");
-    const body = make("div", {}, make("pre", {}, letter.text), note ?? "");
+    const files = letter.files.length ? make("p", { className: "hint" }, `Attached: ${letter.files.join(", ")}`) : "";
+    const body = make("div", {}, make("pre", {}, letter.text), files, note ?? "");
     return make("details", { className: "mail own", dataset: { id: letter.mail_number } }, head("written here", letter), body);
   }
 
@@ -260,7 +272,7 @@
     } else {
       found.push(make("pre", {}, item.text));
     }
-    if (find(`#people [data-address="${CSS.escape(item.to)}"]`)?.dataset.role === "customer") {
+    if ([...find("#from").options].some((option) => option.value.includes(`<${item.to}>`))) {
       const button = make("button", { type: "button", className: "plain" }, "Answer");
       button.addEventListener("click", () => answer(item));
       found.push(button);
@@ -272,7 +284,19 @@
 
   const REFUND_KINDS = { paid: "good", awaiting_approval: "waiting", approved: "waiting" };
 
+  function showTour(tour) {
+    if (!changed("tour", tour)) return;
+    for (const step of document.querySelectorAll(".tour [data-step]")) {
+      const isDone = tour[step.dataset.step];
+      const tick = step.querySelector(".tick");
+      step.classList.toggle("done", isDone);
+      tick.setAttribute("aria-label", isDone ? "done" : "not done yet");
+      tick.textContent = isDone ? "✓" : String([...step.parentElement.children].indexOf(step) + 1);
+    }
+  }
+
   function showInside(state) {
+    showTour(state.tour);
     if (changed("refunds", state.refunds)) fillTable("#refunds", state.refunds.map(refundRow), 4);
     if (changed("ledger", state.ledger)) fillTable("#ledger", state.ledger.map(ledgerRow), 3);
     if (state.runs.length && changed("runs", state.runs)) showRuns(state.runs);
@@ -304,6 +328,7 @@
   function showRuns(runs) {
     const box = find("#runs");
     const before = new Map([...box.querySelectorAll(".run")].map((run) => [run.dataset.id, run.open]));
+    if (box.querySelector(".step details[open]")) return shown.delete("runs"); // somebody reads there
     box.replaceChildren(...runs.map((run, place) => runItem(run, before.get(run.run_id) ?? place < 2)));
   }
 
@@ -323,12 +348,14 @@
   }
 
   function stepItem(step) {
-    const result = step.error ?? (step.output === "null" ? "" : step.output);
+    const json = ["null", '""', "[]", "{}"].includes(step.json) || step.json === JSON.stringify(step.told) ? null : step.json;
+    const whole = json && make("details", {}, make("summary", {}, "as recorded"), make("pre", {}, json));
     return make(
       "li",
       { className: step.error ? "step failed" : "step" },
       `${step.number}. ${words(step.name)} `,
-      result ? make("code", {}, result) : "",
+      make("span", { className: "quiet" }, step.error ?? step.told),
+      whole,
     );
   }
 
@@ -364,6 +391,15 @@
       startAnew();
       fill(button.dataset.from, button.dataset.subject, button.dataset.text, button.dataset.aligned === "true");
       find("#letter button[type=submit]").focus();
+    });
+  }
+  for (const button of document.querySelectorAll("[data-letter]")) {
+    button.addEventListener("click", () => find(`.ready [data-name="${button.dataset.letter}"]`).click());
+  }
+  for (const button of document.querySelectorAll("[data-mailbox]")) {
+    button.addEventListener("click", () => {
+      choose(button.dataset.mailbox);
+      find("#boxes-title").scrollIntoView();
     });
   }
   look();
