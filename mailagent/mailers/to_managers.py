@@ -9,6 +9,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from mailagent import services
+from mailagent.adapters.templates.formats import format_english
 from mailagent.domain.mail.message import (
     Door,
     InboundMail,
@@ -19,7 +20,7 @@ from mailagent.domain.mail.message import (
 )
 from mailagent.domain.mail.reply_commands import holds_word
 from mailagent.domain.refunds.escalation import MOST_REMINDERS, ApprovalRequest, Question, Skip
-from mailagent.domain.refunds.labels import MANAGER_REASONS, REFUND_REASONS
+from mailagent.domain.refunds.labels import REFUND_REASONS, REFUND_STATES, tell_reasons
 from mailagent.domain.refunds.refund import Refund, RefundStatus
 from mailagent.domain.text import tell_moment
 from mailagent.mailers import approval_routing
@@ -29,6 +30,8 @@ from mailagent.store import audit
 from mailagent.store.mail import outbound
 from mailagent.store.refunds import approvals, refunds, reviews
 from mailagent.store.refunds.approvals import RecordedDecision
+
+EARLIER_IN_MAIL = 10  # the page has more
 
 _KEYS = {Question.APPROVE: "approval_request", Question.COUNTERSIGN: "countersign_request"}
 
@@ -135,7 +138,12 @@ def _values(
         "shipping": refund.shipping,
         "short": refund.short,
         "reason": REFUND_REASONS[refund.reason],
-        "policy_reasons": [MANAGER_REASONS.get(each, each) for each in refund.policy_reasons],
+        "policy_reasons": tell_reasons(
+            refund.policy_reasons, review.exceeded, order.currency, format_english
+        ),
+        "delivered_at": order.delivered_at,
+        "order_status": order.status.value,
+        "earlier": [_earlier(each) for each in review.earlier[:EARLIER_IN_MAIL]],
         "customer_text": review.customer_text,
         "attachments": review.attachments,
         "requested_at": refund.requested_at,
@@ -158,6 +166,16 @@ def _values(
         ],
         "following": due.following,
         "escalates_at": due.escalates_at,
+    }
+
+
+def _earlier(refund: Refund) -> dict[str, Any]:
+    return {
+        "order_id": refund.order_id,
+        "amount": refund.amount,
+        "state": REFUND_STATES[refund.status],
+        "requested_at": refund.requested_at,
+        "closed_at": refund.closed_at,
     }
 
 

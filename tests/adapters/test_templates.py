@@ -210,7 +210,7 @@ def test_a_request_says_who_how_much_what_why_and_where_before_anything_long() -
     assert mail.text.splitlines()[:5] == [
         "My kettle asks for $1,299.00 back on order W1001. Please decide.",
         f"Reason: {facts_of('')['approval_request']['reason']}",
-        "Why you are asked: the amount is above $1,000.00",
+        "Why you are asked: The amount is above $1,000.00.",
         "",
         LINK,
     ]
@@ -336,12 +336,14 @@ def page(
         "files": [file_of(words, ""), file_of(words, "above 20 MB")],
         "more_files": 3,
         "short": "$3.00",
-        "others": [
+        "earlier": [
             {
                 "items": [{"name": words, "quantity": 2}],
                 "amount": "$20.00",
+                "order_id": "W1001",
                 "state": "paid",
                 "requested_at": NOON,
+                "closed_at": NOON,
             }
         ],
         "cancelled": False,
@@ -415,7 +417,8 @@ def test_a_case_without_a_date_of_expiry_can_be_shown(name: str) -> None:
 @pytest.mark.parametrize("name", ["review", "problem"])
 def test_the_form_decides_by_post_with_the_csrf_token(name: str) -> None:
     elements = Elements(page(name)).found
-    assert [attributes for tag, attributes in elements if tag == "form"] == [{"method": "post"}]
+    (form,) = [attributes for tag, attributes in elements if tag == "form"]
+    assert form["method"] == "post"
     buttons = [attributes for tag, attributes in elements if tag == "button"]
     assert "disabled" in buttons[0], "Return in a field would press the first button"
     assert [(each.get("name"), each.get("value")) for each in buttons[1:]] == [

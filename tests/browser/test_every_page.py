@@ -127,6 +127,7 @@ def test_every_state_of_an_approval(full: Harness, browser: Browser) -> None:
     waiting = url + link(furnish(full, "typo@example.com", "W8"))
     opened = context.pages[0]
     opened.goto(waiting)
+    opened.get_by_text("Approve less, or add a note").click()
     opened.get_by_label("Approve a lower amount").fill("a lot")
     opened.get_by_role("button", name="Approve the refund").click()
     eyes.look_on("a problem")

@@ -14,12 +14,13 @@ from mailagent import mailers, services
 from mailagent.adapters.links import Links
 from mailagent.domain.money import Money
 from mailagent.domain.refunds.refund import RefundStatus
+from mailagent.store import schema
 from mailagent.store.refunds import approvals, orders, refunds, reviews
 from mailagent.web.approvals import decision
 from mailagent.web.approvals.decision import Form
 from mailagent.web.form import FormProblem
-from tests.cast import ADA, MAX, MONA
-from tests.web.questions import Question, everything
+from tests.cast import ADA, GRACE, MAX, MONA, big_order
+from tests.web.questions import Question, ask, everything, record_refund
 
 
 def test_the_page_and_the_mail_show_shipping_and_what_is_not_left(question: Question) -> None:
@@ -58,6 +59,38 @@ def test_the_page_shows_the_case(question: Question) -> None:
     assert "<script>alert" not in page.text
     assert 'href="https://evil.example' not in page.text
     assert page.headers["Cache-Control"] == "no-store"
+
+
+def test_the_page_and_the_mail_show_earlier_refunds_the_delivery_and_the_limit(
+    question: Question,
+) -> None:
+    shop = question.shop
+    (mail,) = shop.rows("SELECT mail_id, conversation_id FROM inbound_mails")
+    for number, days in (("W7001", 90), ("W7002", 40)):
+        shop.stock(big_order(number))
+        record_refund(shop, mail, number, f"refund_{number}")
+        asked = shop.live.now() - timedelta(days=days)
+        with shop.live.database.transaction() as connection:
+            connection.execute(
+                schema.refunds.update()
+                .where(schema.refunds.c.order_id == number)
+                .values(status="rejected", requested_at=asked, decided_at=asked)
+            )
+    shop.stock(big_order("W9001", customer={"email": GRACE, "name": "Grace"}))
+    record_refund(shop, mail, "W9001", "refund_of_grace")
+    limits = {"exceeded": {"above_limit": {"total": 149900, "limit": 100000}}}
+    with shop.live.database.transaction() as connection:
+        connection.execute(schema.refunds.update().values(policy_facts=limits))
+    page, asked_by_mail = shop.client.get(question.link()).text, ask(question)
+    excess = "$1,499.00 is $499.00 above the limit of $1,000.00. The amount is above"
+    for shown in (page, asked_by_mail.text, asked_by_mail.html):
+        assert excess in shown
+        assert "Delivered" in shown
+        earlier = shown[shown.index("Earlier refunds of this order and customer") :]
+        assert "W7002" in earlier
+        assert earlier.index("W7002, asked for on") < earlier.index("W7001, asked for on")
+        assert earlier.count(": rejected, ") == 2
+        assert "W9001" not in shown
 
 
 @pytest.mark.parametrize("method", ["GET", "HEAD", "OPTIONS"])

@@ -114,7 +114,8 @@ _WITHOUT: dict[str, dict[str, Any]] = {
     "team_reply": _THREAD,
     "approval_request": {
         **dict.fromkeys(("customer_since", "shipping", "short", "following", "escalates_at")),
-        **dict.fromkeys(("attachments", "others", "notes"), ()),
+        **dict.fromkeys(("attachments", "earlier", "others", "notes"), ()),
+        "delivered_at": None,
         "customer_name": "",
         "first_approval": FIRST_APPROVAL,
         "reminds_of": NOON,
@@ -225,6 +226,15 @@ def _receipt(say: Say) -> dict[str, Any]:
     }
 
 
+_EARLIER = {
+    "order_id": "W0999",
+    "amount": _PART,
+    "state": "paid",
+    "requested_at": NOON - timedelta(days=40),
+    "closed_at": NOON - timedelta(days=39),
+}
+
+
 def _approval_request(say: Say) -> dict[str, Any]:
     return {
         "link_url": LINK,
@@ -239,7 +249,10 @@ def _approval_request(say: Say) -> dict[str, Any]:
         "items": [{"name": say("Kettle"), "quantity": 1, "amount": Money(129_400, "USD")}],
         "shipping": Money(500, "USD"),
         "reason": "it arrived damaged",
-        "policy_reasons": ["the amount is above $1,000.00"],
+        "policy_reasons": ["The amount is above $1,000.00."],
+        "delivered_at": NOON - timedelta(days=9),
+        "order_status": "delivered",
+        "earlier": [_EARLIER],
         "customer_text": say(_ASKED),
         "attachments": [say("crack.jpg")],
         "requested_at": NOON,

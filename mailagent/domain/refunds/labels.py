@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from mailagent.domain.money import Money
 from mailagent.domain.refunds.policy import Cap, DeclineReason, ManagerReason, Named, Policy
+from mailagent.domain.refunds.policy_rules import Exceeded
 from mailagent.domain.refunds.refund import RefundReason, RefundStatus
 
 REFUND_REASONS: Mapping[RefundReason, str] = {
@@ -72,6 +73,33 @@ MANAGER_REASONS: Mapping[str, str] = {
         "The shop is in draft mode: refunds wait for a person that would otherwise be paid at once."
     ),
 }
+
+
+def tell_reasons(
+    reasons: Iterable[str],
+    exceeded: Mapping[str, Exceeded],
+    currency: str,
+    write: Callable[[Money], str],
+) -> list[str]:
+    """Return why a manager is asked, a sentence or two each: first by how much a limit is exceeded."""
+    return [
+        " ".join((*_excess(exceeded.get(each), currency, write), MANAGER_REASONS.get(each, each)))
+        for each in reasons
+    ]
+
+
+def _excess(found: Exceeded | None, currency: str, write: Callable[[Money], str]) -> Iterator[str]:
+    if found is None:
+        return
+    if found.limit is not None and found.total > found.limit:
+        total, limit, by = (
+            write(Money(each, currency))
+            for each in (found.total, found.limit, found.total - found.limit)
+        )
+        yield f"{total} is {by} above the limit of {limit}."
+    if found.most is not None and found.count is not None and found.count > found.most:
+        yield f"It is refund {found.count}; the limit is {found.most}."
+
 
 REFUND_STATES: Mapping[RefundStatus, str] = {
     RefundStatus.AWAITING_APPROVAL: "waits for a manager",

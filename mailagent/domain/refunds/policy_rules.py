@@ -7,7 +7,7 @@ the decision.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 from mailagent.domain.money import Money
@@ -32,12 +32,24 @@ AHEAD_MOST = timedelta(days=1)
 
 
 @dataclass(frozen=True, slots=True)
+class Exceeded:
+    """A limit, and what was compared with it: sums in minor units, and how many refunds."""
+
+    total: int
+    limit: int | None
+    count: int | None = None
+    most: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Weighed:
-    """One rule: the outcome that it may have, whether it applies, and the fact that it looked at."""
+    """One rule: the outcome that it may have, whether it applies, and the fact that it looked at.
+    `exceeded`: the limit of a rule that has one."""
 
     outcome: DeclineReason | ManagerReason
     applies: bool
     fact: str
+    exceeded: Exceeded | None = field(default=None, compare=False)
 
 
 def decide(facts: RefundFacts, policy: Policy, now: datetime) -> Decision:
@@ -71,6 +83,12 @@ def weigh(facts: RefundFacts, policy: Policy, now: datetime) -> tuple[Weighed, .
     if not policy.drafts_refunds:
         return rules
     return (*rules, _drafted(facts, policy, any(each.applies for each in rules)))
+
+
+def list_exceeded(facts: RefundFacts, policy: Policy, now: datetime) -> dict[str, Exceeded]:
+    """Return the limit that each rule which wants a manager compared with."""
+    weighed = weigh(facts, policy, now)
+    return {each.outcome.value: each.exceeded for each in weighed if each.applies and each.exceeded}
 
 
 def _is_cancelled(facts: RefundFacts) -> bool:
@@ -124,11 +142,13 @@ def _limits(facts: RefundFacts, policy: Policy) -> Iterator[Weighed]:
         return
     upto = f"up to {Money(limit, currency)} without asking"
     above = minor > limit
-    yield Weighed(ManagerReason.ABOVE_LIMIT, above, f"{facts.amount}; {upto}")
+    exceeded = Exceeded(minor, limit)
+    yield Weighed(ManagerReason.ABOVE_LIMIT, above, f"{facts.amount}; {upto}", exceeded)
     # Otherwise an expensive order could be refunded without a manager, one line at a time.
     together = minor + facts.granted_unasked.minor
     fact = f"{Money(together, currency)} with earlier ones that no manager decided on; {upto}"
-    yield Weighed(ManagerReason.ABOVE_LIMIT_TOGETHER, together > limit and not above, fact)
+    applies, exceeded = together > limit and not above, Exceeded(together, limit)
+    yield Weighed(ManagerReason.ABOVE_LIMIT_TOGETHER, applies, fact, exceeded)
 
 
 def _arrival(facts: RefundFacts, now: datetime) -> Weighed:
@@ -196,7 +216,7 @@ def _cap(amount: Money, cap: Cap, granted: Granted, outcome: ManagerReason) -> W
     limits = [] if most is None else [str(Money(most, amount.currency))]
     limits += [] if cap.count is None else [f"{cap.count} refunds"]
     fact = f"{money} in {count} with this one; at most {' and '.join(limits) or 'any amount'}"
-    return Weighed(outcome, above, fact)
+    return Weighed(outcome, above, fact, Exceeded(money.minor, most, count, cap.count))
 
 
 def _four_eyes(facts: RefundFacts, policy: Policy) -> Weighed:
@@ -207,7 +227,8 @@ def _four_eyes(facts: RefundFacts, policy: Policy) -> Weighed:
     fact = f"{Money(together, currency)} with what no second person saw"
     if tier is not None:
         fact += f"; above {Money(tier, currency)} a second person approves"
-    return Weighed(ManagerReason.FOUR_EYES, tier is not None and together > tier, fact)
+    applies = tier is not None and together > tier
+    return Weighed(ManagerReason.FOUR_EYES, applies, fact, Exceeded(together, tier))
 
 
 def _drafted(facts: RefundFacts, policy: Policy, settled: bool) -> Weighed:

@@ -110,6 +110,11 @@ class Refund:
     returned: Money | None = None
 
     @property
+    def closed_at(self) -> datetime | None:
+        """When it was paid, or came to an end without; None if that is not on record."""
+        return self.paid_at or (None if self.status in HOLDING else self.decided_at)
+
+    @property
     def holds_money(self) -> bool:
         """Whether its money and units count against what the order has left.
 

@@ -140,6 +140,22 @@ def list_of_customer(connection: sa.Connection, email: str) -> tuple[Refund, ...
     return _list(connection, _WITH_LINES.where(_refunds.c.order_id.in_(theirs)))
 
 
+def list_newest_elsewhere(
+    connection: sa.Connection, email: str, order_id: str, limit: int
+) -> tuple[Refund, ...]:
+    """Return the newest refunds of a customer's other orders."""
+    orders = schema.orders.c
+    theirs = (
+        sa.select(_refunds.c.refund_id, _refunds.c.requested_at)
+        .join(schema.orders, orders.order_id == _refunds.c.order_id)
+        .where(orders.customer_email == email, orders.order_id != order_id)
+        .cte("theirs")
+        .prefix_with("MATERIALIZED", dialect="postgresql")  # else it may read all refunds by date
+    )
+    newest = sa.select(theirs.c.refund_id).order_by(theirs.c.requested_at.desc()).limit(limit)
+    return _list(connection, _WITH_LINES.where(_refunds.c.refund_id.in_(newest)))
+
+
 def list_all(connection: sa.Connection, order_id: str | None = None) -> tuple[Refund, ...]:
     return list_of_order(connection, order_id) if order_id else _list(connection, _WITH_LINES)
 

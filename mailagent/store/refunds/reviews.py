@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -9,11 +10,16 @@ import sqlalchemy as sa
 
 from mailagent.domain.money import Money
 from mailagent.domain.refunds.order import Order
+from mailagent.domain.refunds.policy_rules import Exceeded
 from mailagent.domain.refunds.refund import Refund
 from mailagent.store import schema
 from mailagent.store.refunds import external_refunds, orders, refund_payments, refunds
 
+# More are in the console.
+EARLIER_MAX = 20
+
 _orders, _conversations, _mails = schema.orders, schema.conversations, schema.inbound_mails
+_refunds = schema.refunds
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +33,9 @@ class RefundedItem:
 class Review:
     """A refund with its order, its customer and the mail that asked for it.
 
-    `others` are the order's other refunds, oldest first. `asked_by` is the address of the conversation.
+    `others` are the order's other refunds, oldest first; `of_other_orders` the newest of the customer's other
+    orders. `exceeded`: the limits that the policy found exceeded, by its reason.
+    `asked_by` is the address of the conversation.
     `elsewhere` was refunded of the order outside mailagent; `on_other_orders` was refunded of its payments,
     or is about to be, on other orders that name them as well.
     """
@@ -35,12 +43,22 @@ class Review:
     refund: Refund
     order: Order
     others: tuple[Refund, ...]
+    of_other_orders: tuple[Refund, ...]
+    exceeded: Mapping[str, Exceeded]
     asked_by: str
     customer_since: datetime | None
     elsewhere: Money
     on_other_orders: Money
     customer_text: str
     attachments: tuple[str, ...]
+
+    @property
+    def earlier(self) -> list[Refund]:
+        """The newest refunds of the order and of its customer, newest first."""
+        found = sorted(
+            (*self.others, *self.of_other_orders), key=lambda each: each.requested_at, reverse=True
+        )
+        return found[:EARLIER_MAX]
 
     @property
     def owners(self) -> tuple[str, str]:
@@ -67,9 +85,15 @@ def load(connection: sa.Connection, refund: Refund, order: Order | None = None) 
     """
     order = order or orders.load(connection, refund.order_id)
     asked = connection.execute(
-        sa.select(_conversations.c.customer_email, _mails.c.new_text, _mails.c.attachments)
-        .join_from(_conversations, _mails, _mails.c.mail_id == refund.mail_id)
-        .where(_conversations.c.conversation_id == refund.conversation_id)
+        sa.select(
+            _conversations.c.customer_email,
+            _mails.c.new_text,
+            _mails.c.attachments,
+            _refunds.c.policy_facts,
+        )
+        .join_from(_refunds, _conversations)
+        .join(_mails, _mails.c.mail_id == _refunds.c.mail_id)
+        .where(_refunds.c.refund_id == refund.refund_id)
     ).one()
     others = refunds.list_of_order(connection, order.order_id)
     on_other_orders = sum(
@@ -81,6 +105,13 @@ def load(connection: sa.Connection, refund: Refund, order: Order | None = None) 
         refund=refund,
         order=order,
         others=tuple(other for other in others if other.refund_id != refund.refund_id),
+        of_other_orders=refunds.list_newest_elsewhere(
+            connection, order.customer_email, order.order_id, EARLIER_MAX
+        ),
+        exceeded={
+            reason: Exceeded(**each)
+            for reason, each in asked.policy_facts.get("exceeded", {}).items()
+        },
         asked_by=asked.customer_email,
         customer_since=orders.customer_since(connection, order.customer_email),
         elsewhere=Money(

@@ -7,11 +7,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import sqlalchemy as sa
-from babel import Locale
 
-from mailagent.adapters.templates.formats import format_money
+from mailagent.adapters.templates.formats import format_english
 from mailagent.domain.money import Money
-from mailagent.domain.refunds.labels import MANAGER_REASONS, REFUND_REASONS, REFUND_STATES
+from mailagent.domain.refunds.labels import REFUND_REASONS, REFUND_STATES, tell_reasons
 from mailagent.domain.refunds.order import Order, OrderStatus
 from mailagent.domain.refunds.refund import Refund, RefundStatus
 from mailagent.mailers.approval_routing import load_routing
@@ -21,9 +20,6 @@ from mailagent.store.refunds.reviews import Review
 from mailagent.web.approvals import attachments
 
 FILES_SHOWN_MAX = 100
-OTHERS_SHOWN_MAX = 20
-
-_ENGLISH = Locale.parse("en")
 
 _STATE_SENTENCES: Mapping[RefundStatus, str] = {
     RefundStatus.APPROVED: "The money is being paid; the customer gets a receipt.",
@@ -47,24 +43,30 @@ def describe(review: Review, standing: Standing | None, manager_email: str) -> V
         "customer_name": order.customer_name,
         "customer_email": order.customer_email,
         "customer_since": review.customer_since,
-        "amount": _money(refund.asked),
+        "amount": format_english(refund.asked),
         "currency": order.currency,
-        "already_refunded": _money(review.already_refunded),
-        "paid": _money(order.paid),
+        "already_refunded": format_english(review.already_refunded),
+        "paid": format_english(order.paid),
         "items": _items(refund, order),
-        "shipping": _money(refund.shipping) if refund.shipping else "",
-        "short": _money(refund.short) if refund.short else "",
-        "others": [
+        "shipping": format_english(refund.shipping) if refund.shipping else "",
+        "short": format_english(refund.short) if refund.short else "",
+        "delivered_at": order.delivered_at,
+        "order_status": order.status.value,
+        "earlier": [
             {
-                "items": _items(other, order),
-                "amount": _money(other.amount),
-                "state": REFUND_STATES[other.status],
-                "requested_at": other.requested_at,
+                "order_id": each.order_id,
+                "items": _items(each, order) if each.order_id == order.order_id else [],
+                "amount": format_english(each.amount),
+                "state": REFUND_STATES[each.status],
+                "requested_at": each.requested_at,
+                "closed_at": each.closed_at,
             }
-            for other in review.others[-OTHERS_SHOWN_MAX:]
+            for each in review.earlier
         ],
         "reason": REFUND_REASONS[refund.reason],
-        "policy_reasons": [MANAGER_REASONS.get(each, each) for each in refund.policy_reasons],
+        "policy_reasons": tell_reasons(
+            refund.policy_reasons, review.exceeded, order.currency, format_english
+        ),
         "customer_text": review.customer_text,
         "requested_at": refund.requested_at,
         "expires_at": standing.approval.expires_at if standing else None,
@@ -117,7 +119,7 @@ def describe_decision(decision: RecordedDecision, review: Review) -> Values:
         "decided_by": decision.decided_by,
         "verb": "approved" if decision.approves else "rejected",
         "decided_at": decision.decided_at,
-        "amount": _money(amount),
+        "amount": format_english(amount),
         "note": decision.note,
         "note_shared": decision.note_shared,
         "refund_status": _STATE_SENTENCES.get(refund.status, ""),
@@ -126,13 +128,9 @@ def describe_decision(decision: RecordedDecision, review: Review) -> Values:
 
 def _items(refund: Refund, order: Order) -> list[Values]:
     return [
-        {"name": item.name, "quantity": item.quantity, "amount": _money(item.amount)}
+        {"name": item.name, "quantity": item.quantity, "amount": format_english(item.amount)}
         for item in reviews.items_of(refund, order)
     ]
-
-
-def _money(amount: Money) -> str:
-    return format_money(amount, _ENGLISH)
 
 
 # --- what may still be approved -------------------------------------------------------------------

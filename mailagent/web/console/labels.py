@@ -7,16 +7,12 @@ from collections.abc import Mapping
 from typing import Any
 from urllib.parse import quote
 
-from babel import Locale
-
-from mailagent.adapters.templates.formats import format_money
+from mailagent.adapters.templates.formats import format_english
 from mailagent.domain.mail.draft import DraftState
 from mailagent.domain.mail.message import Identity
 from mailagent.domain.money import Money
 from mailagent.domain.refunds.labels import REFUND_REASONS, REFUND_STATES
 from mailagent.engine.replay import Refusal
-
-_ENGLISH = Locale.parse("en")
 
 # A label, and the colour of its badge: waiting, good, bad or none.
 Badge = tuple[str, str]
@@ -154,7 +150,7 @@ def detail_labels(details: Mapping[str, Any]) -> list[tuple[str, str]]:
 
 def money(minor: int, currency: str) -> str:
     """Return an amount in English notation."""
-    return format_money(Money(minor, currency), _ENGLISH)
+    return format_english(Money(minor, currency))
 
 
 def run_path(run_id: str) -> str:

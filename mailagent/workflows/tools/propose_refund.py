@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from typing import Annotated, Any
 
 import sqlalchemy as sa
@@ -23,7 +24,7 @@ from mailagent.domain.refunds.policy import (
     DeclineReason,
     NeedsManager,
 )
-from mailagent.domain.refunds.policy_rules import RefundFacts, decide
+from mailagent.domain.refunds.policy_rules import RefundFacts, decide, list_exceeded
 from mailagent.domain.refunds.refund import (
     REFUSED,
     ItemsProblem,
@@ -148,7 +149,11 @@ def _decide(reader: Reader, asked: Asked, wanted: Sequence[WantedItem], key: str
         audit.record(connection, live.now(), audit.POLICY, audit.DECLINED, order.order_id, details)
         return declined_output(decision, order.order_id)
     refund = _refund(reader, asked, facts, decision, version)
-    _record_refund(connection, refund, order, key, facts)
+    exceeded = list_exceeded(facts, live.policy, live.now())
+    known = plain_facts(facts)
+    if exceeded:
+        known["exceeded"] = {name: asdict(each) for name, each in exceeded.items()}
+    _record_refund(connection, refund, order, key, known)
     return _proposed_output(refund, order, wanted, asked.earlier)
 
 
@@ -208,10 +213,10 @@ def _refund(
 
 
 def _record_refund(
-    connection: sa.Connection, refund: Refund, order: Order, key: str, facts: RefundFacts
+    connection: sa.Connection, refund: Refund, order: Order, key: str, facts: dict[str, Any]
 ) -> None:
     live = services.current()
-    refunds.record(connection, refund, key, plain_facts(facts))
+    refunds.record(connection, refund, key, facts)
     if refund.status is RefundStatus.AWAITING_APPROVAL:
         expires_at = live.now() + live.waits.approval_expiry
         approvals.request(connection, refund.refund_id, live.now(), expires_at)
