@@ -283,6 +283,22 @@ def test_a_wrong_policy_file_is_named(
     assert "policy.toml" in str(raised.value)
 
 
+def test_decisions_can_be_taken_back_for_five_minutes_in_production(
+    tmp_path: Path, key_file: Path
+) -> None:
+    live, name = production(tmp_path), "APPROVAL_UNDO_SECONDS"
+    for environ, seconds in (
+        (live, 300),
+        (live | {name: "0"}, 0),
+        (live | {name: "90"}, 90),
+        ({}, 0),
+        ({name: "300"}, 300),
+    ):
+        assert load_settings(environ, key_file).waits.approval_undo_seconds == seconds
+    with pytest.raises(SettingsProblem, match=name):
+        load_settings({name: "-1"}, key_file)
+
+
 def test_draft_mode_is_off_until_it_is_set(key_file: Path) -> None:
     off = load_settings({}, key_file)
     assert (off.draft_replies, off.policy.drafts_refunds) == ("none", False)

@@ -135,6 +135,11 @@ def parse_seconds(text: str) -> int:
     return parse_whole(text, MOST_SECONDS, "ten years")
 
 
+def parse_pause(text: str) -> int:
+    """Return seconds, 0 for no pause."""
+    return 0 if text == "0" else parse_seconds(text)
+
+
 def parse_days(text: str) -> int:
     return parse_whole(text, MOST_DAYS, "ten years")
 

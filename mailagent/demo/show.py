@@ -23,6 +23,8 @@ DEFAULT_PORT = 8000
 # Long enough for people to watch the steps and the crash.
 _MODEL_SECONDS = 0.7
 _DEAD_SECONDS = 3.0
+# Long enough to press "Take it back", and short enough to see the money go out.
+_UNDO_SECONDS = 10
 
 
 class PortBusy(Exception):
@@ -95,7 +97,8 @@ def _tell_story(folder: Path, port: int) -> None:
 
 
 def _serve_page(folder: Path, port: int) -> None:
-    with _running(folder, port, _MODEL_SECONDS, _DEAD_SECONDS) as (providers, supervisor):
+    running = _running(folder, port, _MODEL_SECONDS, _DEAD_SECONDS, _UNDO_SECONDS)
+    with running as (providers, supervisor):
         click.echo(f"\n  Open {providers.app_url}/demo/   (Ctrl-C ends the demo)\n")
         while supervisor.failure is None:
             time.sleep(0.5)
@@ -104,11 +107,12 @@ def _serve_page(folder: Path, port: int) -> None:
 
 @contextmanager
 def _running(
-    folder: Path, port: int, model_seconds: float, dead_seconds: float
+    folder: Path, port: int, model_seconds: float, dead_seconds: float, undo_seconds: int = 0
 ) -> Iterator[tuple[Providers, Supervisor]]:
     """Run providers and app until the end of the block."""
     providers = Providers(folder, port, os.environ, model_seconds)
-    supervisor = Supervisor(folder, port, providers.environment(), click.echo, dead_seconds)
+    environment = providers.environment() | {"APPROVAL_UNDO_SECONDS": str(undo_seconds)}
+    supervisor = Supervisor(folder, port, environment, click.echo, dead_seconds)
     if providers.uses_real_model:
         click.echo("The model is real; the mail stays on this machine.")
     else:

@@ -133,6 +133,7 @@ class Waits:
     approval_expiry_seconds: int = 7 * 24 * 3600
     approval_reminder_seconds: int = 24 * 3600
     approval_escalation_seconds: int = 2 * 24 * 3600
+    approval_undo_seconds: int = 300
     manager_absence_seconds: int = 24 * 3600
     mail_outcome_seconds: int = 600
     unanswered_seconds: int = 4 * 3600
@@ -152,6 +153,10 @@ class Waits:
     @property
     def approval_escalation(self) -> timedelta:
         return timedelta(seconds=self.approval_escalation_seconds)
+
+    @property
+    def approval_undo(self) -> timedelta:
+        return timedelta(seconds=self.approval_undo_seconds)
 
     @property
     def manager_absence(self) -> timedelta:

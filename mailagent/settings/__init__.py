@@ -74,7 +74,17 @@ class Settings(
     @cached_property
     def waits(self) -> Waits:
         own = {name for name in Waits.__dataclass_fields__ if name in Settings.model_fields}
-        return Waits(**{name: getattr(self, name) for name in own})
+        return Waits(
+            **{name: getattr(self, name) for name in own},
+            approval_undo_seconds=self.approval_undo_seconds,
+        )
+
+    @property
+    def approval_undo_seconds(self) -> int:
+        """Return the setting. Without it there is no wait in development, where no money moves."""
+        if self.approval_undo_seconds_set is not None:
+            return self.approval_undo_seconds_set
+        return Waits().approval_undo_seconds if self.production else 0
 
 
 @dataclass(frozen=True, slots=True)

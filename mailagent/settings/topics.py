@@ -304,6 +304,11 @@ class Deadlines(Topic):
         "how long a manager may take before the next one is asked, too; all of them may decide",
         Waits().approval_escalation_seconds,
     )
+    approval_undo_seconds_set: types.Pause | None = _setting(
+        "how long a manager can take a decision back; nothing is paid before. 0: not at all",
+        name="APPROVAL_UNDO_SECONDS",
+        shown=f"`{Waits().approval_undo_seconds}` in production, else `0`",
+    )
     manager_absence_seconds: types.Seconds = _setting(
         "how long a manager is skipped after an automatic reply or a bounce",
         Waits().manager_absence_seconds,

@@ -493,7 +493,10 @@ sa.Table(
     sa.Column("item_id", sa.Text, nullable=False),
     sa.Column("quantity", sa.Integer, nullable=False),
     sa.Column("amount_minor", sa.BigInteger, nullable=False),
+    sa.Column("approved_quantity", sa.Integer),
+    sa.Column("is_rest", sa.Boolean, nullable=False, server_default=sa.false()),
     sa.CheckConstraint("quantity >= 1", name="quantity"),
+    sa.CheckConstraint("approved_quantity BETWEEN 0 AND quantity", name="approved"),
     sa.CheckConstraint("amount_minor >= 0", name="amount"),
 )
 
@@ -539,8 +542,12 @@ def decisions_table(name: str) -> sa.Table:
         sa.Column("decided_at", instant, nullable=False),
         sa.Column("amount_minor", sa.BigInteger),
         sa.Column("note", sa.Text),
-        sa.Column("note_shared", sa.Boolean, nullable=False, server_default=sa.true()),
+        sa.Column("note_shared", sa.Boolean, nullable=False, server_default=sa.false()),
         sa.Column("mail_id", sa.Text),
+        sa.Column("quantities", json_value, nullable=False),
+        sa.Column("despite_cancel", sa.Boolean, nullable=False, server_default=sa.false()),
+        sa.Column("approved_for", sa.Text),
+        sa.Column("undo_until", instant),
         sa.CheckConstraint("decision IN ('approve', 'reject')", name="decision"),
     )
 

@@ -190,8 +190,19 @@ OF_DECISION = (
     "amount_minor",
     "note_shared",
     "mail_id",
+    "quantities",
+    "despite_cancel",
+    "approved_for",
+    "undo_until",
 )
 DECISIONS = ("decisions", "countersignatures")
+
+# A decision without effect so far can be taken back; of two, the second first. The audit log keeps both acts.
+CAN_BE_UNDONE = """OLD.undo_until IS NOT NULL AND EXISTS (
+    SELECT 1 FROM approvals a JOIN refunds r ON r.refund_id = a.refund_id
+    WHERE a.approval_id = OLD.approval_id AND r.status = 'awaiting_approval')"""
+NO_SECOND = """NOT EXISTS (SELECT 1 FROM countersignatures WHERE approval_id = OLD.approval_id)"""
+UNDOABLE = {"decisions": f"{CAN_BE_UNDONE} AND {NO_SECOND}", "countersignatures": CAN_BE_UNDONE}
 
 APPEND_ONLY = "FOR EACH ROW EXECUTE FUNCTION mailagent_append_only()"
 POSTGRESQL_RECORDS = (
@@ -217,8 +228,27 @@ POSTGRESQL_RECORDS = (
     f"CREATE TRIGGER ledger_append_only BEFORE DELETE OR UPDATE ON ledger_entries {APPEND_ONLY}",
     *(
         f"""
-        CREATE TRIGGER {table}_stand BEFORE DELETE OR UPDATE OF {", ".join(OF_DECISION)} ON {table}
+        CREATE TRIGGER {table}_stand BEFORE UPDATE OF {", ".join(OF_DECISION)} ON {table}
         {APPEND_ONLY}
+        """
+        for table in DECISIONS
+    ),
+    *(
+        f"""
+        CREATE FUNCTION mailagent_undo_{table}() RETURNS trigger LANGUAGE plpgsql AS $$
+        BEGIN
+            IF NOT ({UNDOABLE[table]}) THEN
+                RAISE EXCEPTION '{table} is append-only';
+            END IF;
+            RETURN OLD;
+        END $$
+        """
+        for table in DECISIONS
+    ),
+    *(
+        f"""
+        CREATE TRIGGER {table}_undo BEFORE DELETE ON {table}
+        FOR EACH ROW EXECUTE FUNCTION mailagent_undo_{table}()
         """
         for table in DECISIONS
     ),
@@ -236,11 +266,11 @@ def _same(columns: Sequence[str]) -> str:
     return " AND ".join(f"NEW.{name} IS OLD.{name}" for name in columns)
 
 
-def _keep_in_sqlite(table: str, unless: str = "false") -> Sequence[str]:
-    """Return the triggers that refuse to delete rows, and to change them unless a condition holds."""
+def _keep_in_sqlite(table: str, unless: str = "false", deleted_if: str = "false") -> Sequence[str]:
+    """Return the triggers that refuse to change rows, and to delete them, unless a condition holds."""
     refuse = f"BEGIN SELECT RAISE(ABORT, '{table} is append-only'); END"
     return (
-        f"CREATE TRIGGER {table}_no_delete BEFORE DELETE ON {table} {refuse}",
+        f"CREATE TRIGGER {table}_no_delete BEFORE DELETE ON {table} WHEN NOT ({deleted_if}) {refuse}",
         f"CREATE TRIGGER {table}_no_update BEFORE UPDATE ON {table} WHEN NOT ({unless}) {refuse}",
     )
 
@@ -252,7 +282,9 @@ SQLITE_RECORDS = (
     *(
         statement
         for table in DECISIONS
-        for statement in _keep_in_sqlite(table, f"{_same(OF_DECISION)} AND NEW.note IS NULL")
+        for statement in _keep_in_sqlite(
+            table, f"{_same(OF_DECISION)} AND NEW.note IS NULL", UNDOABLE[table]
+        )
     ),
 )
 

@@ -322,6 +322,7 @@ def page(
     environment.globals |= {
         "url_for": lambda endpoint, **values: "/".join(["", endpoint, *map(str, values.values())]),
         "request": SimpleNamespace(view_args={"token": "t.o.k"}),
+        "csrf_token": lambda: "csrf-17",
     }
     review = {
         **facts_of(words)["approval_request"],
@@ -346,6 +347,9 @@ def page(
                 "closed_at": NOON,
             }
         ],
+        "done": words,
+        "undo_until": None,
+        "undo_mine": False,
         "cancelled": False,
         "new_customer": "",
         "news": (words,),
@@ -378,7 +382,6 @@ def page(
     context: dict[str, Any] = {
         "review": review,
         "decision": decision,
-        "csrf_token": lambda: "csrf-17",
         "withdrawn_at": NOON,
     }
     if name == "problem":
@@ -386,7 +389,7 @@ def page(
         changes = {
             "problem": words,
             "problem_field": "amount",
-            "typed": {"amount": words, "note": words, "note_private": "yes"},
+            "typed": {"amount": words, "note": words, "note_shared": "yes"},
         } | changes
     return environment.get_template(f"approvals/{name}.html").render(context | changes)
 
@@ -443,11 +446,11 @@ def test_every_field_has_a_label() -> None:
         for tag, attributes in elements
         if tag in ("input", "textarea") and attributes.get("type") != "hidden"
     }
-    assert fields == labelled == {"amount", "note", "note_private"}
+    assert fields == labelled == {"amount", "note", "note_shared"}
 
 
 def test_a_problem_is_said_at_the_top_and_at_its_field_and_keeps_what_was_typed() -> None:
-    typed = {"amount": "2000", "note": "\nMy <note>", "note_private": "yes"}
+    typed = {"amount": "2000", "note": "\nMy <note>", "note_shared": "yes"}
     html = page("problem", problem="Too much.", typed=typed)
     assert 'value="yes" checked' in html
     assert "<title>Not recorded: " in html

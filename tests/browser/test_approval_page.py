@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 
 import pytest
 from playwright.sync_api import Browser, Page, ViewportSize, expect
 
+from mailagent import services
 from mailagent.domain.refunds.policy import ManagerReason
 from mailagent.store import schema
 from tests.cast import ADA, DESK_WISH, JUERGEN, MAX, MONA, big_order, order
@@ -194,4 +196,47 @@ def test_the_decision_is_in_view_on_a_phone(
         assert box["y"] + box["height"] <= height, each
     for name in ("Why you are asked", "What the customer wrote", "The refund request"):
         assert page.get_by_role("heading", name=name).is_visible()
+    context.close()
+
+
+# --- taking it back -------------------------------------------------------------------------------
+
+
+def let_decisions_wait(served: Harness, seconds: int) -> None:
+    waits = replace(served.live.waits, approval_undo_seconds=seconds)
+    services.bind(replace(served.live, waits=waits))
+
+
+@ONE_DATABASE
+def test_a_decision_is_taken_back_on_the_same_page(served: Harness, link: str, phone: Page) -> None:
+    let_decisions_wait(served, 300)
+    phone.goto(link)
+    phone.get_by_role("button", name="Approve the refund").click()
+    expect(phone.get_by_role("heading", name="You can take it back until")).to_be_visible()
+    assert served.refunds()[0].status == "awaiting_approval"
+    phone.get_by_role("button", name="Take it back").click()
+    expect(phone.get_by_role("status")).to_contain_text("You have taken back your decision.")
+    phone.get_by_role("button", name="Reject it").click()
+    expect(phone.get_by_role("heading", name="Refund of $1,499.00 rejected")).to_be_visible()
+    assert served.rows("SELECT * FROM ledger_entries") == []
+
+
+@ONE_DATABASE
+def test_a_late_second_click_says_that_it_changed_nothing(
+    served: Harness, link: str, browser: Browser
+) -> None:
+    let_decisions_wait(served, 1)
+    context = browser.new_context()
+    first, second, third = context.new_page(), context.new_page(), context.new_page()
+    first.goto(link)
+    second.goto(link)
+    first.get_by_role("button", name="Approve the refund").click()
+    third.goto(link)
+    served.wait_for_refund("paid")
+    second.get_by_role("button", name="Reject it").click()
+    expect(second.get_by_role("status")).to_contain_text("Your click changed nothing")
+    expect(second.get_by_role("heading", name="Refund of $1,499.00 approved")).to_be_visible()
+    third.get_by_role("button", name="Take it back").click()
+    expect(third.get_by_role("status")).to_contain_text("the time to take it back is over")
+    assert len(served.rows("SELECT * FROM ledger_entries")) == 1
     context.close()

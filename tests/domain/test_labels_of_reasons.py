@@ -12,7 +12,6 @@ from mailagent.domain.refunds.policy_rules import Exceeded, Granted, list_exceed
 from tests.cast import NOW
 from tests.domain.policy_facts import facts
 
-
 LIMIT, TIER, CAP = {"USD": 149_00}, {"USD": 90_00}, Cap({"USD": 120_00}, 1)
 
 

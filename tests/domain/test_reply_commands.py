@@ -144,3 +144,24 @@ def test_an_answer_with_a_subject_of_its_own_is_held(subject: str) -> None:
 
 def test_a_case_without_a_subject_can_be_answered() -> None:
     assert decide_team_command("I will call you.", "Re: ", ("",)) is TeamCommand.FOR_CUSTOMER
+
+
+@pytest.mark.parametrize(
+    ("below", "note", "shared"),
+    [
+        ("For the customer:\nWe are sorry.", "We are sorry.", True),
+        ("\nFür die Kundin\n\nEs tut uns leid.\nMona", "Es tut uns leid.\nMona", True),
+        ("For the customer:", None, False),
+        ("For the customer: we are sorry.", "For the customer: we are sorry.", False),
+        ("She called.\nFor the customer:\nSorry.", "She called.\nFor the customer:\nSorry.", False),
+    ],
+)
+def test_a_note_is_for_us_unless_the_line_before_it_says_otherwise(
+    below: str, note: str | None, shared: bool
+) -> None:
+    read = read_reply(f"Reject\n{below}", ASKED)
+    assert (read.approves, read.note, read.note_shared) == (False, note, shared)
+
+
+def test_a_note_without_a_decision_is_never_for_the_customer() -> None:
+    assert not read_reply("For the customer:\nWe are sorry.", ASKED).note_shared

@@ -67,6 +67,28 @@ def test_a_word_of_the_managers_decides(
     assert "the customer does not get it" in answer
 
 
+def test_a_reply_says_whom_the_note_is_for(question: Question) -> None:
+    assert "For the customer:" in ask(question).text
+    reply(question, "Reject\n\nFor the customer:\nIt was not damaged.")
+    (made,) = question.shop.rows("SELECT note, note_shared FROM decisions")
+    assert (made.note, bool(made.note_shared)) == ("It was not damaged.", True)
+    (answer,) = told(question.shop)
+    assert "The customer gets this note with the decision: It was not damaged." in answer
+
+
+def test_a_decision_by_reply_can_be_taken_back_by_the_link(question: Question) -> None:
+    waits = replace(question.shop.live.waits, approval_undo_seconds=300)
+    services.bind(replace(question.shop.live, waits=waits))
+    reply(question, "Approve")
+    (answer,) = told(question.shop)
+    assert f"{MONA} can take that back, by the link in the mail that asked them" in answer
+    assert question.refund().status is RefundStatus.AWAITING_APPROVAL
+    assert "You have taken back your decision" in question.decide("undo").text
+    reply(question, "Reject")
+    (made,) = question.shop.rows("SELECT decision FROM decisions")
+    assert made.decision == "reject"
+
+
 @pytest.mark.parametrize(
     "text", ["Approve?", "Yes, go on.", "approve, but only half", "Is this new?"]
 )

@@ -114,7 +114,7 @@ def test_approving_is_recorded_with_the_managers_name(question: Question) -> Non
 
 @pytest.mark.parametrize("decision", ["approve", "reject"])
 def test_a_note_for_us_stays_with_us(question: Question, decision: str) -> None:
-    page = question.decide(decision, form={"note": "Third time this year", "note_private": "yes"})
+    page = question.decide(decision, form={"note": "Third time this year"})
     for shown in (page.text, question.shop.client.get(question.link(MAX)).text):
         assert "Third time this year" in shown
         assert "the customer does not get this note" in shown
@@ -125,6 +125,17 @@ def test_a_note_for_us_stays_with_us(question: Question, decision: str) -> None:
         mailers.write_refund_outcome(connection, question.refund(), outcome)
     (told,) = question.shop.rows("SELECT text FROM outbound_mails WHERE to_address = :to", to=ADA)
     assert "Third time" not in told.text
+
+
+@pytest.mark.parametrize("decision", ["approve", "reject"])
+def test_a_note_for_the_customer_reaches_the_customer(question: Question, decision: str) -> None:
+    page = question.decide(decision, form={"note": "We are sorry, Ada.", "note_shared": "yes"})
+    assert "The customer gets this note with the decision." in page.text
+    outcome = {"approve": "receipt", "reject": "refund_rejected"}[decision]
+    with question.shop.live.database.transaction() as connection:
+        mailers.write_refund_outcome(connection, question.refund(), outcome)
+    (told,) = question.shop.rows("SELECT text FROM outbound_mails WHERE to_address = :to", to=ADA)
+    assert "We are sorry, Ada." in told.text
 
 
 def test_the_page_says_who_else_was_asked_and_who_is_next(question: Question) -> None:
@@ -228,7 +239,7 @@ def test_a_note_is_kept_without_control_characters(
 
 
 def test_what_was_typed_is_shown_again_without_control_characters(question: Question) -> None:
-    page = question.decide(form={"note": "a\x00b", "amount": "te\x08n", "note_private": "yes"})
+    page = question.decide(form={"note": "a\x00b", "amount": "te\x08n", "note_shared": "yes"})
     assert page.status_code == 422
     assert 'value="yes" checked' in page.text
     assert ">\nab</textarea>" in page.text

@@ -30,23 +30,33 @@ _REJECT = frozenset(
         *("rechazado", "rechazo"),
     }
 )
+# What a manager writes as the line below the decision, before a note that the customer shall get.
+FOR_CUSTOMER = frozenset(
+    {
+        *("for the customer", "to the customer"),
+        *("für den kunden", "für die kundin", "an den kunden", "an die kundin"),
+        *("pour le client", "pour la cliente", "au client", "à la cliente"),
+        *("para el cliente", "para la clienta", "al cliente", "a la clienta"),
+    }
+)
 # What people put around a word and mean nothing by. A question mark means something.
 _AROUND = " \t\u00a0.!,;:*_\"“”„'«»"
 
 
 @dataclass(frozen=True, slots=True)
 class ManagersReply:
-    """`approves` is None where nothing is decided; `note` is what else was written. `blocked`: no
-    reply to this request decides."""
+    """`approves` is None where nothing is decided; `note` is what else was written. `note_shared`: the note is
+    for the customer. `blocked`: no reply to this request decides."""
 
     approves: bool | None
     note: str | None
+    note_shared: bool = False
     blocked: bool = False
 
 
 def read_reply(new_text: str, our_text: str) -> ManagersReply:
     """Read what a manager wrote, without what it quotes: the first line decides if it is one of the words
-    alone, and all below is a note.
+    alone, and all below is a note for us; below a line "For the customer:" it is for the customer.
 
     `our_text` is the request that is answered. If one of its own lines could be taken for a decision (a
     customer may have written it), no reply to it decides: what is left of a quotation must not.
@@ -56,7 +66,10 @@ def read_reply(new_text: str, our_text: str) -> ManagersReply:
     blocked = holds_word(our_text)
     approves = None if blocked else _read_line(first)
     note = (text if approves is None else below).strip()
-    return ManagersReply(approves, note[:NOTE_MAX_LENGTH].strip() or None, blocked)
+    head, _, rest = note.partition("\n")
+    shared = approves is not None and _plain(head) in FOR_CUSTOMER
+    note = (rest if shared else note).strip()[:NOTE_MAX_LENGTH].strip()
+    return ManagersReply(approves, note or None, shared and bool(note), blocked)
 
 
 def holds_word(our_text: str) -> bool:
@@ -65,10 +78,14 @@ def holds_word(our_text: str) -> bool:
 
 
 def _read_line(line: str) -> bool | None:
-    words = " ".join(line.replace("’", "'").strip(_AROUND).split()).casefold()
+    words = _plain(line)
     if words in _APPROVE:
         return True
     return False if words in _REJECT else None
+
+
+def _plain(line: str) -> str:
+    return " ".join(line.replace("’", "'").strip(_AROUND).split()).casefold()
 
 
 # --- team -----------------------------------------------------------------------------------------

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
@@ -31,8 +31,10 @@ class Approval:
 class RecordedDecision:
     """A row of `decisions` or `countersignatures`: what a named person decided.
 
-    `amount_minor` is set if the manager approved less. `note_shared`: the customer gets the note too.
-    `mail_id`: the manager's reply, if the manager decided by mail.
+    `amount_minor` is set if the manager approved less, and `quantities`, by order line, if of fewer units.
+    `note_shared`: the customer gets the note too. `mail_id`: the manager's reply, if they decided by mail.
+    `despite_cancel` and `approved_for` are what they knew of the order. Until `undo_until` the decision has
+    no effect, and they may take it back.
     """
 
     approval_id: str
@@ -41,12 +43,19 @@ class RecordedDecision:
     decided_at: datetime
     amount_minor: int | None = None
     note: str | None = None
-    note_shared: bool = True
+    note_shared: bool = False
     mail_id: str | None = None
+    quantities: Mapping[str, int] = field(default_factory=dict)
+    despite_cancel: bool = False
+    approved_for: str | None = None
+    undo_until: datetime | None = None
 
     @property
     def approves(self) -> bool:
         return self.decision == "approve"
+
+    def can_be_undone(self, now: datetime) -> bool:
+        return self.undo_until is not None and now < self.undo_until
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +65,20 @@ class Standing:
     approval: Approval
     first: RecordedDecision | None
     second: RecordedDecision | None
+
+    @property
+    def last(self) -> RecordedDecision | None:
+        return self.second or self.first
+
+    def final(self, four_eyes: bool) -> RecordedDecision | None:
+        """Return the decision that approves or rejects the refund, None if it is missing."""
+        half = four_eyes and self.first is not None and self.first.approves
+        return self.second if half else self.first
+
+    def undo_until(self, now: datetime) -> datetime | None:
+        """Return until when the last decision can be taken back; None if it cannot any more."""
+        last = self.last
+        return last.undo_until if last and last.can_be_undone(now) else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,6 +161,12 @@ def record_countersignature(connection: sa.Connection, decision: RecordedDecisio
     no approval.
     """
     return insert_once(connection, _countersignatures, asdict(decision), "approval_id")
+
+
+def take_back(connection: sa.Connection, standing: Standing) -> None:
+    """Delete the last decision. Raises DBAPIError, by a trigger, if it has had an effect."""
+    table = _countersignatures if standing.second else _decisions
+    connection.execute(table.delete().where(table.c.approval_id == standing.approval.approval_id))
 
 
 def list_decisions(connection: sa.Connection, refund_id: str) -> tuple[RecordedDecision, ...]:

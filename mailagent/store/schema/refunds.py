@@ -128,7 +128,12 @@ refund_lines = table(
     sa.Column("item_id", sa.Text, nullable=False),
     sa.Column("quantity", sa.Integer, nullable=False),
     sa.Column("amount_minor", sa.BigInteger, nullable=False),
+    # How many units a manager approved of those that were asked for; NULL for all.
+    sa.Column("approved_quantity", sa.Integer),
+    # It is for the rest of an amount that a manager lowered before, and for no further units.
+    sa.Column("is_rest", sa.Boolean, nullable=False, server_default=sa.false()),
     check("quantity", "quantity >= 1"),
+    check("approved", "approved_quantity BETWEEN 0 AND quantity"),
     check("amount", "amount_minor >= 0"),
 )
 
@@ -173,9 +178,16 @@ def _decisions(name: str) -> sa.Table:
         sa.Column("amount_minor", sa.BigInteger),
         sa.Column("note", sa.Text),
         # Whether the customer gets the note, too.
-        sa.Column("note_shared", sa.Boolean, nullable=False, server_default=sa.true()),
+        sa.Column("note_shared", sa.Boolean, nullable=False, server_default=sa.false()),
         # The manager's reply by which it was decided, if not by the page.
         sa.Column("mail_id", sa.Text),
+        # Approved units by order line where that is fewer than were asked for; empty for all.
+        sa.Column("quantities", Json, nullable=False),
+        # What the manager knew of the order: that it was cancelled; the hash of its new customer.
+        sa.Column("despite_cancel", sa.Boolean, nullable=False, server_default=sa.false()),
+        sa.Column("approved_for", sa.Text),
+        # Until then its author may take it back, and it has no effect; NULL: from the start.
+        sa.Column("undo_until", UtcDateTime),
         check("decision", "decision IN ('approve', 'reject')"),
     )
 

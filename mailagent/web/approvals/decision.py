@@ -1,17 +1,19 @@
 """A manager's decision: the form, the checks, and the rows; with four eyes the first and the second.
 
 Lock the order and the refund first. The decision and the wake-up of the refund's workflow are one transaction.
+Its effect is in `mailagent.decisions`.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 import sqlalchemy as sa
 from flask import request
 
 from mailagent import services
+from mailagent.decisions import settle
 from mailagent.domain.amount_field import parse_typed_amount
 from mailagent.domain.mail.redaction import mask_card_numbers
 from mailagent.domain.money import Money
@@ -33,19 +35,30 @@ LONGEST_NOTE = 2000
 # Mailed links stay in mailboxes for years: how long their page shows what the customer wrote and sent.
 SHOWN_AFTER_CLOSING = timedelta(days=7)
 
+# How long at least to decide again after a decision was taken back.
+REOPENED_FOR = timedelta(hours=1)
+
 OWN = "This is your own order; somebody else decides on it."
 
 
-def is_open(refund: Refund, approval: Approval) -> bool:
+def is_open(refund: Refund, standing: Standing) -> bool:
     """Return whether a decision may still be made; the date counts, not when the workflow notices it."""
     waits = refund.status is RefundStatus.AWAITING_APPROVAL
-    return waits and services.current().now() < approval.expires_at
+    in_time = services.current().now() < standing.approval.expires_at
+    return waits and in_time and standing.final(refund.four_eyes) is None
 
 
 def shows_details(refund: Refund, approval: Approval) -> bool:
     """Return whether links still show details: while the refund waits, and for a week after it closed."""
     closed_at = refund.decided_at or approval.expires_at
-    return services.current().now() < closed_at + SHOWN_AFTER_CLOSING or is_open(refund, approval)
+    return services.current().now() < closed_at + SHOWN_AFTER_CLOSING
+
+
+def undo_until(refund: Refund, standing: Standing) -> datetime | None:
+    """Return until when the last decision can be taken back; None if it cannot."""
+    if refund.status is not RefundStatus.AWAITING_APPROVAL:
+        return None
+    return standing.undo_until(services.current().now())
 
 
 def is_by(manager: str, first: RecordedDecision | None) -> bool:
@@ -79,7 +92,7 @@ class Form:
     note: str | None
     knows_cancelled: bool = False
     knows_customer: str = ""
-    note_shared: bool = True
+    note_shared: bool = False
     mail_id: str | None = None
 
 
@@ -108,7 +121,7 @@ def parse_form(refund: Refund, first: RecordedDecision | None) -> Form:
         note or None,
         knows_cancelled=request.form.get("order_status") == "cancelled",
         knows_customer=request.form.get("order_customer", ""),
-        note_shared=request.form.get("note_private") != "yes",
+        note_shared=request.form.get("note_shared") == "yes",
     )
 
 
@@ -145,9 +158,16 @@ def take(
     """
     if is_one_of(review.owners, manager):
         raise FormProblem("decision", OWN)
+    first, until = standing.first, undo_until(review.refund, standing)
+    if first and until:
+        raise FormProblem(
+            "decision",
+            f"{first.decided_by} can take the first approval back until"
+            f" {until:%H:%M} UTC. Please decide after that.",
+        )
     if form.approves:
         _check_balance(review, form)
-        missing = find_missing_first(standing.first)
+        missing = find_missing_first(first)
         if missing:
             raise FormProblem("decision", missing)
     return _record(connection, manager, standing, review, form)
@@ -171,85 +191,86 @@ def _record(
     connection: sa.Connection, manager: str, standing: Standing, review: Review, form: Form
 ) -> Standing:
     approval, refund = standing.approval, review.refund
-    decision = RecordedDecision(
+    decision = _decision(approval, manager, review, form)
+    if approvals.record_decision(connection, decision):
+        standing = replace(standing, first=decision)
+    else:
+        # The stored decision stands. It may be newer than `standing`.
+        standing = approvals.find_standing(connection, approval.approval_id) or standing
+        first = standing.first
+        if first is None or not refund.four_eyes or is_by(manager, first):
+            return standing
+        if not approvals.record_countersignature(connection, decision):
+            return standing
+        standing = replace(standing, second=decision)
+    if standing.final(refund.four_eyes) is None:
+        standing = _await_second(connection, standing, decision)
+    _audit_decision(connection, refund, standing, decision)
+    settle(connection, refund, standing)
+    _enqueue(connection, refund, "decided" if standing.final(refund.four_eyes) else "countersign")
+    return standing
+
+
+def _decision(approval: Approval, manager: str, review: Review, form: Form) -> RecordedDecision:
+    live = services.current()
+    now, undo = live.now(), live.waits.approval_undo
+    order, new_customer = review.order, review.new_customer
+    return RecordedDecision(
         approval_id=approval.approval_id,
         decision="approve" if form.approves else "reject",
         decided_by=manager,
-        decided_at=services.current().now(),
+        decided_at=now,
         amount_minor=form.amount.minor if form.amount else None,
         note=form.note,
         note_shared=form.note_shared,
         mail_id=form.mail_id,
+        despite_cancel=form.approves and order.status is OrderStatus.CANCELLED,
+        approved_for=hash_customer(new_customer) if form.approves and new_customer else None,
+        undo_until=now + undo if undo else None,
     )
-    if approvals.record_decision(connection, decision):
-        standing = replace(standing, first=decision)
-        _lower_amount(connection, refund, form)
-        if refund.four_eyes and form.approves:
-            return _await_second(connection, standing, refund, decision)
-        _conclude(connection, review, decision)
-        return standing
-    # The stored decision stands. It may be newer than `standing`.
-    standing = approvals.find_standing(connection, approval.approval_id) or standing
-    first = standing.first
-    if first is None or not refund.four_eyes or is_by(manager, first):
-        return standing
-    if approvals.record_countersignature(connection, decision):
-        _lower_amount(connection, refund, form)
-        _conclude(connection, review, decision, first_approved_by=first.decided_by)
-        return replace(standing, second=decision)
-    return standing
-
-
-def _lower_amount(connection: sa.Connection, refund: Refund, form: Form) -> None:
-    if form.amount is not None:
-        refunds.lower_amount(connection, refund, form.amount)
 
 
 def _await_second(
-    connection: sa.Connection, standing: Standing, refund: Refund, decision: RecordedDecision
+    connection: sa.Connection, standing: Standing, decision: RecordedDecision
 ) -> Standing:
     """Let the refund wait for a second manager, who gets at least as much time as the first one had."""
     approval, live = standing.approval, services.current()
     expires_at = max(approval.expires_at, decision.decided_at + live.waits.approval_expiry)
     approvals.extend(connection, approval.approval_id, expires_at)
-    until = expires_at.isoformat(timespec="seconds")
-    action = "refund approved, second approval awaited"
-    _audit(connection, refund, decision, action, second_by=until)
-    _enqueue(connection, refund, "countersign")
     return replace(standing, approval=replace(approval, expires_at=expires_at))
 
 
-def _conclude(
-    connection: sa.Connection, review: Review, decision: RecordedDecision, **details: str
-) -> None:
-    refund, order = review.refund, review.order
-    status = RefundStatus.APPROVED if decision.approves else RefundStatus.REJECTED
-    knows_new_customer = decision.approves and review.new_customer is not None
-    refunds.move(
-        connection,
-        refund,
-        status,
-        decided_by=decision.decided_by,
-        decided_at=decision.decided_at,
-        note=decision.note,
-        despite_cancel=decision.approves and order.status is OrderStatus.CANCELLED,
-        approved_for=hash_customer(order.customer_email) if knows_new_customer else None,
-    )
-    _audit(connection, refund, decision, f"refund {status.value}", **details)
-    _enqueue(connection, refund, "decided")
+def take_back(
+    connection: sa.Connection, manager: str, standing: Standing, refund: Refund
+) -> Standing:
+    """Take back the manager's own decision if it has no effect yet; return the decisions then."""
+    last, now = standing.last, services.current().now()
+    if last is None or not is_by(manager, last) or undo_until(refund, standing) is None:
+        return standing
+    approvals.take_back(connection, standing)
+    # The date may have passed since the click: there must be time to decide again.
+    approvals.extend(connection, standing.approval.approval_id, now + REOPENED_FOR)
+    details = {"decision": last.decision, "decided_at": last.decided_at.isoformat("T", "seconds")}
+    audit.record(connection, now, manager, "decision taken back", refund.refund_id, details)
+    _enqueue(connection, refund, "undone")
+    return approvals.find_standing(connection, standing.approval.approval_id) or standing
 
 
-def _audit(
-    connection: sa.Connection,
-    refund: Refund,
-    decision: RecordedDecision,
-    action: str,
-    **details: str,
+def _audit_decision(
+    connection: sa.Connection, refund: Refund, standing: Standing, decision: RecordedDecision
 ) -> None:
     lowered, amount = decision.amount_minor, refund.amount
     if lowered is not None:
         amount = Money(lowered, amount.currency)
-    facts = {"amount": str(amount), "note": decision.note, **details}
+    facts = {"amount": str(amount), "note": decision.note}
+    action = "refund approved" if decision.approves else "refund rejected"
+    if standing.final(refund.four_eyes) is None:
+        action += ", second approval awaited"
+        facts["second_by"] = standing.approval.expires_at.isoformat(timespec="seconds")
+    if standing.second and standing.first:
+        facts["first_approved_by"] = standing.first.decided_by
+    if decision.undo_until:
+        facts["undo_until"] = decision.undo_until.isoformat(timespec="seconds")
     if decision.note and not decision.note_shared:
         facts["note_for"] = "the shop only"
     if decision.mail_id:

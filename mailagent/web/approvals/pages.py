@@ -6,10 +6,11 @@ from dataclasses import replace
 from typing import Any, NoReturn
 
 import sqlalchemy as sa
-from flask import Blueprint, Response, abort, make_response, render_template
+from flask import Blueprint, Response, abort, make_response, render_template, request
 
 from mailagent import services
 from mailagent.adapters.links import ApprovalLink
+from mailagent.decisions import settle
 from mailagent.domain.refunds.labels import REFUND_STATES
 from mailagent.domain.refunds.refund import Refund, RefundStatus
 from mailagent.mailers.approval_routing import is_one_of
@@ -42,18 +43,38 @@ def decide(token: str) -> Response:
     """Record the decision unless there is one, and wake the refund's workflow in the same transaction."""
     link = _verify(token)
     with services.current().database.transaction() as connection:
-        standing, review = _lock(connection, link)
+        before, review = _lock(connection, link)
         _refuse_owner(link, review.refund, review.owners)
-        by_them = decision.is_by(link.manager_email, standing.first)
-        problem = None
-        if decision.is_open(review.refund, standing.approval) and not by_them:
-            try:
-                form = parse_form(review.refund, standing.first)
-                standing = decision.take(connection, link.manager_email, standing, review, form)
-            except FormProblem as met:
-                problem = met
+        standing, problem = before, None
+        try:
+            standing = _act(connection, link.manager_email, before, review)
+        except FormProblem as met:
+            problem = met
         review = replace(review, refund=refunds.load(connection, review.refund.refund_id))
-        return _show(connection, link, standing, review, problem)
+        done = str(problem or _tell_outcome(before, standing, _undoes()))
+        return _show(connection, link, standing, review, problem, done)
+
+
+def _undoes() -> bool:
+    return request.form.get("decision") == "undo"
+
+
+def _act(connection: sa.Connection, manager: str, standing: Standing, review: Review) -> Standing:
+    """Do what the pressed button says, if it still can be done; return the decisions then."""
+    if _undoes():
+        return decision.take_back(connection, manager, standing, review.refund)
+    if decision.is_by(manager, standing.first) or not decision.is_open(review.refund, standing):
+        return standing
+    form = parse_form(review.refund, standing.first)
+    return decision.take(connection, manager, standing, review, form)
+
+
+def _tell_outcome(before: Standing, after: Standing, undoes: bool) -> str:
+    """Return what a click did where the page itself does not say it."""
+    if after == before:
+        why = "the time to take it back is over" if undoes else "this was decided or closed before"
+        return f"Your click changed nothing: {why}."
+    return "You have taken back your decision. Nothing was paid." if undoes else ""
 
 
 def _verify(token: str) -> ApprovalLink:
@@ -76,6 +97,7 @@ def _lock(connection: sa.Connection, link: ApprovalLink) -> tuple[Standing, Revi
     order = orders.lock_of_approval(connection, link.approval_id)
     standing = _find_standing(connection, link)
     refund = refunds.lock(connection, standing.approval.refund_id)
+    refund = settle(connection, refund, standing)
     return standing, reviews.load(connection, refund, order)
 
 
@@ -95,24 +117,30 @@ def _show(
     standing: Standing,
     review: Review,
     problem: FormProblem | None = None,
+    done: str = "",
 ) -> Response:
     refund, made, second = review.refund, standing.first, standing.second
-    values = review_facts.describe(review, standing, link.manager_email)
+    values = review_facts.describe(review, standing, link.manager_email) | {"done": done}
     if not decision.shows_details(refund, standing.approval):
         return page(
             "approvals/closed.html",
             review=values,
             state=REFUND_STATES[refund.status],
             decisions=[
-                review_facts.describe_decision(each, review) for each in (made, second) if each
+                review_facts.describe_decision(each, review, standing)
+                for each in (made, second)
+                if each
             ],
             days=decision.SHOWN_AFTER_CLOSING.days,
         )
     values |= review_facts.describe_files(connection, review)
-    first = review_facts.describe_decision(made, review) if made else None
-    if decision.is_open(refund, standing.approval):
+    first = review_facts.describe_decision(made, review, standing) if made else None
+    undo_until = decision.undo_until(refund, standing)
+    mine = decision.is_by(link.manager_email, standing.last)
+    values |= {"undo_until": undo_until, "undo_mine": mine}
+    if decision.is_open(refund, standing):
         values |= review_facts.describe_requests(connection, review, standing)
-        if decision.is_by(link.manager_email, made):
+        if undo_until or decision.is_by(link.manager_email, made):
             return page("approvals/second_awaited.html", review=values, decision=first)
         values |= review_facts.describe_changes(review)
         if missing := decision.find_missing_first(made):
@@ -128,7 +156,7 @@ def _show(
     return page(
         "approvals/decided.html",
         review=values,
-        decision=review_facts.describe_decision(last, review),
+        decision=review_facts.describe_decision(last, review, standing),
         first=first if second else None,
     )
 
@@ -145,7 +173,7 @@ def _show_form(
         first=first,
         problem=str(problem),
         problem_field=problem.field,
-        typed={name: typed(name) for name in ("amount", "note", "note_private")},
+        typed={name: typed(name) for name in ("amount", "note", "note_shared")},
     )
 
 

@@ -22,6 +22,7 @@ from mailagent.web.approvals import attachments
 FILES_SHOWN_MAX = 100
 
 _STATE_SENTENCES: Mapping[RefundStatus, str] = {
+    RefundStatus.AWAITING_APPROVAL: "It takes effect in a moment.",
     RefundStatus.APPROVED: "The money is being paid; the customer gets a receipt.",
     RefundStatus.PAID: "The money has been paid, and the customer has a receipt.",
     RefundStatus.REJECTED: "No money was paid, and we tell the customer.",
@@ -107,14 +108,15 @@ def describe_changes(review: Review) -> Values:
     }
 
 
-def describe_decision(decision: RecordedDecision, review: Review) -> Values:
+def describe_decision(decision: RecordedDecision, review: Review, standing: Standing) -> Values:
     """Return a decision with what became of the refund since."""
     refund = review.refund
-    amount = refund.asked
-    if decision.amount_minor is not None:
-        amount = Money(decision.amount_minor, refund.amount.currency)
-    elif decision.decided_by == refund.decided_by:
-        amount = refund.amount  # Of two approvals, the first may have lowered it.
+    lowered = [
+        each.amount_minor
+        for each in (standing.first, standing.second)
+        if each and each.amount_minor is not None and each.decided_at <= decision.decided_at
+    ]
+    amount = Money(lowered[-1], refund.amount.currency) if lowered else refund.asked
     return {
         "decided_by": decision.decided_by,
         "verb": "approved" if decision.approves else "rejected",

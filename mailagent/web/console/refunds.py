@@ -57,6 +57,7 @@ def show(refund_id: str) -> Response:
         state=STATES[refund.status],
         waits=refund.status is RefundStatus.AWAITING_APPROVAL,
         decides=may_decide(standing, review),
+        undo_until=decision.undo_until(refund, standing) if standing else None,
         runs=runs.list_runs(subject=refund_id) if person.may(Permission.RUNS) else (),
         review=shown | review_facts.describe_changes(review),
         customer_text=redact(review.customer_text, codes),
@@ -160,11 +161,7 @@ def may_decide(standing: Standing | None, review: Review) -> bool:
     """Return whether the logged-in person may decide now: a manager who has not approved it already, and
     whose own order it is not."""
     manager = _manager_email()
-    if (
-        manager is None
-        or standing is None
-        or not decision.is_open(review.refund, standing.approval)
-    ):
+    if manager is None or standing is None or not decision.is_open(review.refund, standing):
         return False
     return not decision.is_by(manager, standing.first) and not is_one_of(review.owners, manager)
 

@@ -11,6 +11,7 @@ from datetime import datetime, timedelta
 import sqlalchemy as sa
 
 from mailagent import mailers, services
+from mailagent.decisions import settle
 from mailagent.domain.mail.auto_response import READ_RECEIPT
 from mailagent.domain.mail.message import Door, Identity, MailKind, ParsedMail, Purpose, find_token
 from mailagent.domain.mail.reply_commands import ManagersReply, read_reply
@@ -21,7 +22,7 @@ from mailagent.domain.shop import person_of
 from mailagent.mailers.approval_routing import is_one_of
 from mailagent.store.mail import inbound, outbound
 from mailagent.store.refunds import approvals, orders, refunds, reviews
-from mailagent.store.refunds.approvals import Approval, RecordedDecision, Standing
+from mailagent.store.refunds.approvals import RecordedDecision, Standing
 from mailagent.store.refunds.reviews import Review
 from mailagent.web.approvals import decision
 from mailagent.web.approvals.decision import Form
@@ -93,7 +94,9 @@ def _hear(
     approvals.end_absence(connection, ask.manager_email)
     requests = outbound.list_requests(connection, refund.refund_id, ask.manager_email)
     reply = read_reply(mail.new_text, "\n".join(requests))
-    standing, review = _find(connection, ask), reviews.load(connection, refund, order)
+    standing = _find(connection, ask)
+    refund = settle(connection, refund, standing)
+    review = reviews.load(connection, refund, order)
     if is_one_of(review.owners, ask.manager_email):
         reply = ManagersReply(None, None)  # not even a note: it is about their own money
     if reply.note and reply.approves is None:
@@ -138,9 +141,9 @@ def _show_way(connection: sa.Connection, mail: ParsedMail) -> str:
     ask = threading.find_request(connection, mail)
     if ask is None:
         return "nobody was asked from here"
-    approval = _find(connection, ask).approval
-    refund = refunds.load(connection, approval.refund_id)
-    waits = decision.is_open(refund, approval)
+    standing = _find(connection, ask)
+    refund = refunds.load(connection, standing.approval.refund_id)
+    waits = decision.is_open(refund, standing)
     notice = mailers.Notice(
         f"elsewhere:{ask.approval_id}:{ask.question.value}",
         f"Nothing recorded: refund of {refund.asked.tell()}, order {refund.order_id}",
@@ -152,7 +155,7 @@ def _show_way(connection: sa.Connection, mail: ParsedMail) -> str:
                     "Or answer that mail, or this one, to the address that its Reply-To names.",
                 ]
                 if waits
-                else describe(connection, approval, refund)
+                else describe(standing, refund)
             ),
             "You get this mail once for each request.",
         ],
@@ -170,50 +173,60 @@ def _decide(
     reply: ManagersReply,
 ) -> tuple[str, list[str]]:
     """Record what a reply decides, if it does; return what to tell the manager: a title, and lines."""
-    approval, first, refund = standing.approval, standing.first, review.refund
+    first, refund = standing.first, review.refund
     if is_one_of(review.owners, ask.manager_email):
         return "Not recorded", [decision.OWN]
     mine = decision.is_by(ask.manager_email, first)
     if reply.approves is None:
         kept = ["Your words are kept as a note for us; the customer does not get them."]
-        waits = decision.is_open(refund, approval) and not mine
+        waits = decision.is_open(refund, standing) and not mine
         title = "Noted, not decided" if reply.note else "Not decided"
         how = _BLOCKED if reply.blocked else _HOW
-        so_far = [how] if waits else describe(connection, approval, refund)
+        so_far = [how] if waits else describe(standing, refund)
         return title, [*(kept if reply.note else []), *so_far]
-    if mine or not decision.is_open(refund, approval):
-        return "Nothing changed", describe(connection, approval, refund)
+    if mine or not decision.is_open(refund, standing):
+        return "Nothing changed", describe(standing, refund)
     if first is not None and ask.question is Question.APPROVE:
-        so_far = describe(connection, approval, refund)
+        so_far = describe(standing, refund)
         return "Not recorded", [*so_far, f"Yours would be the second decision. {_LINK}"]
-    form = Form(reply.approves, None, reply.note, note_shared=False, mail_id=mail_id)
+    form = Form(reply.approves, None, reply.note, note_shared=reply.note_shared, mail_id=mail_id)
     try:
-        decision.take(connection, ask.manager_email, standing, review, form)
+        standing = decision.take(connection, ask.manager_email, standing, review, form)
     except FormProblem as problem:
         return "Not recorded", [str(problem), _LINK]
     decided = refunds.load(connection, refund.refund_id)
-    kept = ["What you wrote below is kept as a note for us; the customer does not get it."]
-    return "Recorded", [*describe(connection, approval, decided), *(kept if reply.note else [])]
+    return "Recorded", [*describe(standing, decided), *_tell_note(reply)]
+
+
+def _tell_note(reply: ManagersReply) -> list[str]:
+    if not reply.note:
+        return []
+    if reply.note_shared:
+        return [f"The customer gets this note with the decision: {reply.note}"]
+    return ["What you wrote below is kept as a note for us; the customer does not get it."]
 
 
 # --- decision words -------------------------------------------------------------------------------
 
 
-def describe(connection: sa.Connection, approval: Approval, refund: Refund) -> list[str]:
+def describe(standing: Standing, refund: Refund) -> list[str]:
     """Return how a refund stands, a sentence each: who decided what and when, or why nobody can."""
-    made = approvals.list_decisions(connection, refund.refund_id)
-    lines = [_of(each, refund) for each in made]
+    made = [each for each in (standing.first, standing.second) if each]
+    lines, closes = [_of(each, refund) for each in made], _moment(standing.approval.expires_at)
     if refund.status is RefundStatus.WITHDRAWN:
         return [*lines, "The customer has withdrawn the request. There is nothing to decide."]
-    if decision.is_open(refund, approval):
+    until, last = decision.undo_until(refund, standing), standing.last
+    if until and last:
+        lines.append(
+            f"Until {_moment(until)} {last.decided_by} can take that back, by the link in the mail that"
+            " asked them. Nothing is paid before."
+        )
+    if decision.is_open(refund, standing):
         waits = "A second manager has to approve it, too." if made else "Nobody has decided so far."
-        return [*lines, f"{waits} It is closed without a refund at {_moment(approval.expires_at)}."]
-    is_half = refund.four_eyes and len(made) == 1 and made[0].approves
-    if refund.status is RefundStatus.EXPIRED or not made or is_half:
-        return [
-            *lines,
-            f"The date passed at {_moment(approval.expires_at)}: closed without a refund.",
-        ]
+        return [*lines, f"{waits} It is closed without a refund at {closes}."]
+    final = standing.final(refund.four_eyes)
+    if refund.status is RefundStatus.EXPIRED or final is None:
+        return [*lines, f"The date passed at {closes}: closed without a refund."]
     return lines
 
 

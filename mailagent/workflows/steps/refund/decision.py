@@ -11,6 +11,7 @@ import sqlalchemy as sa
 from dbos import DBOS
 
 from mailagent import mailers, services
+from mailagent.decisions import settle
 from mailagent.domain.mail.conversation import HandOverReason
 from mailagent.domain.refunds.refund import Refund, RefundStatus, seconds_to_wait
 from mailagent.store import audit
@@ -41,7 +42,8 @@ def claim_refund(refund_id: str) -> State:
 
 @async_step
 def look_at_decision(refund_id: str) -> State:
-    """Read whether a manager has decided. After the approval's date, expire the refund.
+    """Read whether a manager has decided, and wait until nobody can take that back. After the approval's date,
+    expire the refund.
 
     Before it, ask or remind the managers who are due: the next one after a while, or a second one if the
     policy wants two approvals."""
@@ -63,10 +65,16 @@ def _look(refund_id: str) -> State:
         standing = approvals.find_standing_of_refund(connection, refund_id)
         if standing is None:
             raise LookupError(f"refund {refund_id} waits for a manager but has no approval")
-        if live.now() < standing.approval.expires_at:
+        refund = settle(connection, refund, standing)
+        now, undo_until = live.now(), standing.undo_until(live.now())
+        if refund.status is not RefundStatus.AWAITING_APPROVAL:
+            return state_of(refund.status)
+        if undo_until is not None:  # nobody else is asked before
+            return state_of(refund.status, (undo_until - now).total_seconds())
+        if now < standing.approval.expires_at:
             return _wait(connection, refund, standing)
-        refunds.move(connection, refund, RefundStatus.EXPIRED, decided_at=live.now())
-        audit.record(connection, live.now(), audit.CLOCK, "refund expired", refund_id)
+        refunds.move(connection, refund, RefundStatus.EXPIRED, decided_at=now)
+        audit.record(connection, now, audit.CLOCK, "refund expired", refund_id)
         mailers.write_expired(connection, refund, standing.first)
     return state_of(RefundStatus.EXPIRED)
 

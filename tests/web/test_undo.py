@@ -1,0 +1,206 @@
+"""Some minutes after the click in which the manager takes the decision back: nothing has an effect before."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+import sqlalchemy as sa
+
+from mailagent import services
+from mailagent.domain.money import Money
+from mailagent.domain.refunds.refund import RefundStatus
+from mailagent.store import schema
+from mailagent.store.refunds import refunds
+from mailagent.workflows.steps.refund.decision import State, look_at_decision
+from tests.cast import MAX, MONA
+from tests.harness import Harness
+from tests.web.questions import Question
+
+MINUTES = 5
+
+
+@pytest.fixture
+def question(question: Question) -> Question:
+    """A question in a shop where decisions can be taken back."""
+    live = question.shop.live
+    services.bind(replace(live, waits=replace(live.waits, approval_undo_seconds=60 * MINUTES)))
+    return question
+
+
+def at(shop: Harness, minutes: float) -> None:
+    """Let it be so many minutes after now."""
+    moment = shop.live.now() + timedelta(minutes=minutes)
+    services.bind(replace(services.current(), now=lambda: moment))
+
+
+def look(question: Question) -> State:
+    """Let the refund's run look at the decision."""
+    effect: Callable[[str], State] = inspect.unwrap(look_at_decision)
+    return effect(question.refund_id)
+
+
+def actions(shop: Harness) -> list[str]:
+    return [row.action for row in shop.rows("SELECT action FROM audit ORDER BY audit_id")]
+
+
+@pytest.mark.parametrize(
+    ("pressed", "status"),
+    [("approve", RefundStatus.APPROVED), ("reject", RefundStatus.REJECTED)],
+)
+def test_a_decision_has_no_effect_until_it_stands(
+    question: Question, pressed: str, status: RefundStatus
+) -> None:
+    page = question.decide(pressed, form={"amount": "1000", "note": "A known fault"})
+    assert "You can take it back until" in page.text
+    state = look(question)
+    assert state["status"] == "awaiting_approval"
+    assert 60 * (MINUTES - 1) < state["wait_seconds"] <= 60 * MINUTES
+    assert state["outbound_ids"] == []
+    assert question.refund().status is RefundStatus.AWAITING_APPROVAL
+    assert question.refund().amount == Money(1_499_00, "USD")
+    at(question.shop, MINUTES + 0.1)
+    assert look(question)["status"] == status.value
+    refund = question.refund()
+    assert (refund.status, refund.decided_by, refund.note) == (status, MONA, "A known fault")
+    assert refund.amount == Money(1_000_00 if pressed == "approve" else 1_499_00, "USD")
+    assert look(question)["status"] == status.value  # again changes nothing
+
+
+@pytest.mark.parametrize("pressed", ["approve", "reject"])
+def test_a_decision_is_taken_back_and_made_anew(question: Question, pressed: str) -> None:
+    question.decide(pressed)
+    page = question.decide("undo")
+    assert "You have taken back your decision. Nothing was paid." in page.text
+    assert "Refund $1,499.00?" in page.text
+    assert question.shop.rows("SELECT 1 FROM decisions") == []
+    question.decide("reject", manager=MAX)
+    at(question.shop, MINUTES + 0.1)
+    assert look(question)["status"] == "rejected"
+    assert question.refund().decided_by == MAX
+    done = {"approve": "refund approved", "reject": "refund rejected"}[pressed]
+    assert actions(question.shop) == [done, "decision taken back", "refund rejected"]
+
+
+def test_only_its_author_takes_a_decision_back(question: Question) -> None:
+    opened = question.token(MAX)
+    question.decide("approve")
+    shown = question.shop.client.get(question.link(MAX)).text
+    assert f"{MONA} can take it back until" in shown
+    assert "Take it back</button>" not in shown
+    for pressed in ("undo", "approve", "reject"):
+        page = question.press(opened, pressed, manager=MAX)
+        assert "Your click changed nothing" in page.text
+    (made,) = question.shop.rows("SELECT decided_by, decision FROM decisions")
+    assert tuple(made) == (MONA, "approve")
+
+
+def test_the_console_says_that_a_decision_can_be_taken_back(question: Question) -> None:
+    question.decide("approve")
+    page = question.shop.log_in(MAX).get(f"/ops/refunds/{question.refund_id}").text
+    assert "A manager has decided, and can take that back until" in page
+    assert "Decision: approved</strong>" in page
+    assert "/decide" not in page
+
+
+def test_a_late_undo_says_that_it_changed_nothing(question: Question) -> None:
+    question.decide("approve")
+    opened = question.token()
+    at(question.shop, MINUTES + 0.1)
+    page = question.press(opened, "undo")
+    assert "Your click changed nothing: the time to take it back is over." in page.text
+    assert "Take it back</button>" not in page.text
+    assert look(question)["status"] == "approved"
+    assert actions(question.shop) == ["refund approved"]
+
+
+def test_a_second_click_says_that_it_changed_nothing(question: Question) -> None:
+    opened = question.token()
+    assert "changed nothing" not in question.press(opened, "approve").text
+    assert "Your click changed nothing: this was decided" in question.press(opened, "reject").text
+    (made,) = question.shop.rows("SELECT decision FROM decisions")
+    assert made.decision == "approve"
+
+
+def test_an_undo_after_the_date_leaves_time_to_decide(question: Question) -> None:
+    soon = question.shop.live.now() + timedelta(minutes=1)
+    with question.shop.live.database.transaction() as connection:
+        connection.execute(schema.approvals.update().values(expires_at=soon))
+    question.decide("approve")
+    opened = question.token()
+    at(question.shop, 2)
+    assert look(question)["status"] == "awaiting_approval"  # it was decided in time
+    assert "You have taken back" in question.press(opened, "undo").text
+    assert look(question)["status"] == "awaiting_approval"
+    assert "Refund of $1,499.00 rejected" in question.decide("reject").text
+
+
+def test_a_customer_may_withdraw_while_a_decision_can_be_taken_back(question: Question) -> None:
+    question.decide("approve")
+    with question.shop.live.database.transaction() as connection:
+        refund = refunds.lock(connection, question.refund_id)
+        refunds.move(
+            connection, refund, RefundStatus.WITHDRAWN, decided_at=question.shop.live.now()
+        )
+    opened = question.shop.client, ""
+    assert "Withdrawn by the customer" in question.shop.client.get(question.link()).text
+    at(question.shop, MINUTES + 0.1)
+    assert look(question)["status"] == "withdrawn"
+    assert question.press(opened, "undo").status_code == 400  # there is no button any more
+
+
+# --- two managers ---------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def dear(question: Question) -> Question:
+    with question.shop.live.database.transaction() as connection:
+        connection.execute(schema.refunds.update().values(four_eyes=True))
+    return question
+
+
+def test_the_second_manager_is_asked_when_the_first_approval_stands(dear: Question) -> None:
+    opened = dear.token(MAX)
+    page = dear.decide("approve", form={"amount": "1000"})
+    assert "You approved $1,000.00" in page.text
+    assert "Another manager is asked after that" in page.text
+    assert look(dear)["outbound_ids"] == []
+    early = dear.press(opened, "approve", manager=MAX, form={"first_decision": "made"})
+    assert f"{MONA} can take the first approval back until" in early.text
+    assert dear.shop.rows("SELECT 1 FROM countersignatures") == []
+    at(dear.shop, MINUTES + 0.1)
+    look(dear)
+    (asked,) = dear.shop.rows("SELECT subject FROM outbound_mails WHERE to_address = :to", to=MAX)
+    assert "Second approval: refund $1,000.00?" in asked.subject
+    assert dear.refund().amount == Money(1_000_00, "USD")
+
+
+def test_each_of_two_approvals_can_be_taken_back_by_its_author(dear: Question) -> None:
+    dear.decide("approve")
+    assert "You have taken back" in dear.decide("undo").text
+    dear.decide("approve")
+    at(dear.shop, MINUTES + 0.1)
+    look(dear)
+    dear.decide("approve", manager=MAX)
+    assert "Take it back</button>" not in dear.shop.client.get(dear.link()).text
+    assert "You have taken back" in dear.decide("undo", manager=MAX).text
+    assert look(dear)["status"] == "awaiting_approval"
+    dear.decide("approve", manager=MAX)
+    at(dear.shop, 2 * MINUTES + 0.2)
+    assert look(dear)["status"] == "approved"
+    assert dear.refund().decided_by == MAX
+
+
+# --- the database ---------------------------------------------------------------------------------
+
+
+def test_the_database_deletes_no_decision_that_has_had_an_effect(question: Question) -> None:
+    question.decide("approve")
+    at(question.shop, MINUTES + 0.1)
+    look(question)
+    refused = pytest.raises(sa.exc.DBAPIError, match="append-only")
+    with refused, question.shop.live.database.transaction() as connection:
+        connection.execute(schema.decisions.delete())
