@@ -30,7 +30,8 @@ def settle(connection: sa.Connection, refund: Refund, standing: Standing) -> Ref
 def _lower(connection: sa.Connection, refund: Refund, decision: RecordedDecision) -> None:
     if decision.amount_minor is not None:
         amount = Money(decision.amount_minor, refund.amount.currency)
-        refunds.lower_amount(connection, refund, amount)
+        quantities = {int(line_no): units for line_no, units in decision.quantities.items()}
+        refunds.lower(connection, refund, amount, quantities)
 
 
 def _conclude(connection: sa.Connection, refund: Refund, decision: RecordedDecision) -> None:

@@ -145,7 +145,7 @@ class Reader:
             "status": refund.status.value,
             "amount": refund.amount,
             "asked": refund.asked,
-            "items": reviews.items_of(refund, order),
+            "items": reviews.items_of(refund.whole or refund, order),
             "requested_at": refund.requested_at,
             "paid_at": refund.paid_at,
             "part_paid": refund.part_paid,

@@ -313,6 +313,11 @@ def file_of(name: str, problem: str) -> ShownFile:
     )
 
 
+def line_of(number: int, name: str, quantity: int) -> dict[str, object]:
+    chosen = {"quantity": quantity, "chosen": str(quantity)}
+    return {"line_no": number, "name": name, "amount": "$9.00", "minor": 900, **chosen}
+
+
 def page(
     name: str, words: str = "My kettle", expires_at: datetime | None = NOON, **changes: object
 ) -> str:
@@ -347,6 +352,12 @@ def page(
                 "closed_at": NOON,
             }
         ],
+        "lines": {
+            "each": [line_of(1, words, 1), line_of(2, words, 3)],
+            "sum": "$1,299.00",
+            "most_minor": 129900,
+            "decimals": 2,
+        },
         "done": words,
         "undo_until": None,
         "undo_mine": False,
@@ -398,7 +409,9 @@ def page(
 def test_hostile_words_stay_words_on_a_page(name: str) -> None:
     html = page(name, HOSTILE)
     elements = Elements(html)
-    assert not elements.tags & {"script", "iframe", "style"}
+    assert not elements.tags & {"iframe", "style"}
+    scripts = [attributes.get("src") for tag, attributes in elements.found if tag == "script"]
+    assert set(scripts) <= {"/static/approval.js"}
     assert not elements.attributes & {"onerror", "style"}
     preview = "/approvals.preview/t.o.k/m_17/0"
     sources = [attributes.get("src") for tag, attributes in elements.found if tag == "img"]
@@ -425,6 +438,7 @@ def test_the_form_decides_by_post_with_the_csrf_token(name: str) -> None:
     buttons = [attributes for tag, attributes in elements if tag == "button"]
     assert "disabled" in buttons[0], "Return in a field would press the first button"
     assert [(each.get("name"), each.get("value")) for each in buttons[1:]] == [
+        ("decision", "count"),
         ("decision", "approve"),
         ("decision", "reject"),
     ]
@@ -446,7 +460,8 @@ def test_every_field_has_a_label() -> None:
         for tag, attributes in elements
         if tag in ("input", "textarea") and attributes.get("type") != "hidden"
     }
-    assert fields == labelled == {"amount", "note", "note_shared"}
+    units = {"quantity_1", "quantity_2"}
+    assert fields == labelled == {"amount", "note", "note_shared"} | units
 
 
 def test_a_problem_is_said_at_the_top_and_at_its_field_and_keeps_what_was_typed() -> None:

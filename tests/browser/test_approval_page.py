@@ -240,3 +240,88 @@ def test_a_late_second_click_says_that_it_changed_nothing(
     expect(third.get_by_role("status")).to_contain_text("the time to take it back is over")
     assert len(served.rows("SELECT * FROM ledger_entries")) == 1
     context.close()
+
+
+# --- fewer items ----------------------------------------------------------------------------------
+
+
+def ask_about_several(served: Harness) -> str:
+    """Have Mona asked about a desk and three lamps; return her link."""
+    items = [
+        {"item_id": "D", "name": "Standing desk", "quantity": 1, "unit_price": "1499.00"},
+        {"item_id": "L", "name": "Lamp", "quantity": 3, "unit_price": "60.50"},
+    ]
+    paid = [
+        {"payment_id": "pay_1", "method": "card", "amount": "100.00"},
+        {"payment_id": "pay_2", "method": "card", "amount": "1580.50"},
+    ]
+    served.stock(order("W2001", items=items, payments=paid))
+    served.write("The standing desk and the lamp of order W2001 are damaged, please refund all.")
+    served.wait_for_mails(MONA)
+    (approval,) = served.rows("SELECT approval_id FROM approvals")
+    return served.live.links.sign_approval(approval.approval_id, MONA)
+
+
+def open_items(page: Page, link: str) -> None:
+    page.goto(link)
+    page.get_by_text("Approve less, or add a note").click()
+
+
+@ONE_DATABASE
+def test_the_sum_follows_the_items_and_the_payments_share_it(
+    served: Harness, browser: Browser
+) -> None:
+    link, page = ask_about_several(served), browser.new_page()
+    open_items(page, link)
+    sum_ = page.locator("output")
+    expect(sum_).to_have_text("$1,680.50")
+    expect(page.get_by_role("button", name="Work out the sum")).to_be_hidden()
+    page.get_by_label("Standing desk").uncheck()
+    expect(sum_).to_have_text("$181.50")
+    page.get_by_label("Lamp").fill("2")
+    expect(sum_).to_have_text("$121.00")
+    page.get_by_role("button", name="Approve the refund").click()
+    expect(page.get_by_role("heading", name="Refund of $121.00 approved")).to_be_visible()
+    refund = served.wait_for_refund("paid")
+    assert (str(refund.amount), refund.item_ids) == ("121.00 USD", ("L",))
+    parts = served.rows("SELECT payment_id, amount_minor FROM refund_payments ORDER BY payment_id")
+    assert [tuple(each) for each in parts] == [("pay_1", 100_00), ("pay_2", 21_00)]
+    page.close()
+
+
+@ONE_DATABASE
+def test_without_javascript_the_server_works_out_the_sum(served: Harness, phone: Page) -> None:
+    open_items(phone, ask_about_several(served))
+    phone.get_by_label("Lamp").fill("1")
+    phone.get_by_role("button", name="Work out the sum").click()
+    expect(phone.get_by_text("The chosen items come to $1,559.50")).to_be_visible()
+    assert served.refunds()[0].status == "awaiting_approval"
+    phone.get_by_label("Standing desk").uncheck()
+    phone.get_by_label("Approve a lower amount").fill("30")
+    phone.get_by_role("button", name="Approve the refund").click()
+    expect(phone.get_by_role("heading", name="Refund of $30.00 approved")).to_be_visible()
+    served.wait_for_refund("paid")
+    (_, receipt) = served.wait_for_mails(ADA, 2)
+    assert "- 1 × Lamp: $60.50" in receipt.text
+    assert "All of this comes to $60.50; $30.00 of it was approved." in receipt.text
+
+
+@ONE_DATABASE
+def test_what_was_left_out_is_asked_for_again_and_decided_again(
+    served: Harness, link: str, phone: Page
+) -> None:
+    open_items(phone, link)
+    phone.get_by_label("Approve a lower amount").fill("1000")
+    phone.get_by_role("button", name="Approve the refund").click()
+    served.wait_for_refund("paid")
+    served.wait_for_mails(ADA, 2)
+    served.write(DESK_WISH)
+    again = served.wait_for_mails(MONA, 2)[-1]
+    assert "Refund $499.00?" in again.subject
+    assert "$1,000.00, order W2001" in again.text
+    found = re.search(r"http://127\.0\.0\.1:\d+/approvals/\S+", again.text)
+    assert found is not None
+    phone.goto(found[0])
+    phone.get_by_role("button", name="Approve the refund").click()
+    served.wait_for_mails(ADA, 4)
+    assert sum(row.amount_minor for row in served.rows("SELECT * FROM ledger_entries")) == 1_499_00

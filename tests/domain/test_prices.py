@@ -13,6 +13,7 @@ from mailagent.domain.money import Money
 from mailagent.domain.refunds.order import Order
 from mailagent.domain.refunds.refund import (
     Refund,
+    RefundLine,
     RefundReason,
     RefundStatus,
     WantedItem,
@@ -42,7 +43,10 @@ def refund(bought: Order, wanted: list[WantedItem], earlier: list[Refund]) -> Re
         "m",
         amount,
         lines,
-        (),
+        tuple(
+            next(each.item_id for each in bought.lines if each.line_no == line.line_no)
+            for line in lines
+        ),
         RefundReason.DAMAGED,
         AWAITING,
         NOW,
@@ -198,3 +202,66 @@ def test_a_manager_s_lower_amount_is_not_made_up_for_by_the_next_units() -> None
     first = refund(bought, [WantedItem("M", 1)], [])
     lowered = replace(first, amount=Money(1_00, "USD"), status=PAID)
     assert refund(bought, [WantedItem("M", 1)], [lowered]).amount.minor == 7_94
+
+
+# --- fewer units, and the rest of an amount -------------------------------------------------------
+
+
+def test_fewer_units_are_worth_less_and_leave_the_others_for_later() -> None:
+    bought = shop_order()
+    whole = refund(bought, [WantedItem("M", 2)], [])
+    one = whole.covering({whole.lines[0].line_no: 1})
+    assert (one.lines[0].quantity, one.asked, one.whole) == (1, whole.asked, whole)
+    later = refund(bought, [WantedItem("M", 1)], [replace(one, status=PAID)])
+    assert one.amount.minor + later.amount.minor == whole.amount.minor
+    assert not later.lines[0].is_rest
+
+
+def test_shipping_goes_back_with_all_units_only() -> None:
+    bought = shop_order()
+    whole = refund(bought, [WantedItem("M", 2)], [])
+    whole = replace(whole, shipping_minor=500, amount=Money(whole.amount.minor + 500, "USD"))
+    assert whole.covering({whole.lines[0].line_no: 2}) == whole
+    assert whole.covering({whole.lines[0].line_no: 1}).shipping is None
+
+
+@given(st.integers(1, 10_000), st.integers(1, 9), st.data())
+def test_counting_down_twice_is_counting_down_once(
+    minor: int, units: int, data: st.DataObject
+) -> None:
+    bought = shop_order()
+    line = RefundLine(1, units, Money(minor, "USD"))
+    whole = replace(refund(bought, [WantedItem("M", 1)], []), lines=(line,), amount=line.amount)
+    first = data.draw(st.integers(1, units))
+    second = data.draw(st.integers(0, first))
+    twice = whole.covering({1: first}).covering({1: second})
+    once = whole.covering({1: second})
+    assert (twice.lines, twice.item_ids) == (once.lines, once.item_ids)
+    assert twice.amount <= once.amount
+
+
+def test_what_a_manager_took_off_is_left_once_and_no_more() -> None:
+    bought = shop_order()
+    everything = [WantedItem("M")]
+    first = refund(bought, everything, [])
+    lowered = replace(first, amount=Money(first.amount.minor - 3_00, "USD"), status=PAID)
+    rest = refund(bought, everything, [lowered])
+    assert rest.amount.minor == 3_00
+    assert all(line.is_rest for line in rest.lines)
+    for status in (PAID, RefundStatus.APPROVED, RefundStatus.AWAITING_APPROVAL):
+        assert price_lines(bought, everything, [lowered, replace(rest, status=status)]) == ()
+    again = refund(bought, everything, [lowered, replace(rest, status=REJECTED)])
+    assert again.amount.minor == 3_00
+    half = replace(rest, amount=Money(1_00, "USD"), status=PAID)
+    assert refund(bought, everything, [lowered, half]).amount.minor == 2_00
+
+
+@pytest.mark.parametrize("status", [RefundStatus.AWAITING_APPROVAL, RefundStatus.FAILED])
+def test_nothing_is_left_of_a_refund_that_is_not_approved_and_holds_its_units(
+    status: RefundStatus,
+) -> None:
+    bought = shop_order()
+    first = refund(bought, [WantedItem("M")], [])
+    part = Money(1_00, "USD")
+    held = replace(first, amount=part, status=status, part_paid=part)
+    assert price_lines(bought, [WantedItem("M")], [held]) == ()

@@ -174,16 +174,40 @@ def test_never_more_units_than_are_left(
     assert sum(refund.lines[0].quantity for refund in shop.refunds()) <= 10
 
 
-def test_what_a_manager_lowered_cannot_be_topped_up(shop: Harness) -> None:
+def test_what_a_manager_took_off_is_left_and_only_a_manager_gives_it(shop: Harness) -> None:
     shop.stock(camera_order())
     batch = batch_of(shop)
     propose(batch, *BOTH)
     refund = shop.refunds()[0]
+    taken_off = refund.lines[0].amount
     with shop.live.database.transaction() as connection:
-        refunds.lower_amount(connection, refund, refund.amount - refund.lines[0].amount)
+        refunds.lower(connection, refund, refund.amount - taken_off, {})
         refunds.move(connection, refund, RefundStatus.APPROVED, decided_by=MONA)
-    for items in (BOTH, ((CAMERA, 1),), ((LENS, None),)):
+    told = propose(later_batch(shop, batch), *BOTH)
+    assert (told["outcome"], told["amount"]) == ("needs_manager", str(taken_off))
+    assert all(line.is_rest for line in shop.refunds()[1].lines)
+    for items in (((CAMERA, 1),), ((LENS, None),)):
         assert propose(later_batch(shop, batch), *items)["outcome"] == "already_requested"
+
+
+def test_units_that_a_manager_left_out_can_be_asked_for_again(shop: Harness) -> None:
+    shop.stock(camera_order())
+    batch = batch_of(shop)
+    propose(batch, *BOTH)
+    refund = shop.refunds()[0]
+    less = refund.covering({refund.lines[0].line_no: 0})
+    with shop.live.database.transaction() as connection:
+        refunds.lower(connection, refund, less.amount, {refund.lines[0].line_no: 0})
+        refunds.move(connection, refund, RefundStatus.APPROVED, decided_by=MONA)
+    approved = shop.refunds()[0]
+    assert (approved.lines, approved.amount, approved.asked) == (
+        less.lines,
+        less.amount,
+        refund.asked,
+    )
+    told = propose(later_batch(shop, batch), *BOTH)
+    assert told["amount"] == str(refund.lines[0].amount)
+    assert not shop.refunds()[1].lines[0].is_rest
 
 
 # --- replays ------------------------------------------------------------------------------------

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
 
@@ -63,11 +63,13 @@ class RefundReason(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class RefundLine:
-    """Units of one order line that a refund covers, and what they are worth."""
+    """Units of one order line that a refund covers, and what they are worth. `is_rest`: what a manager took off
+    an earlier refund of these units, and no further ones."""
 
     line_no: int
     quantity: int
     amount: Money
+    is_rest: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +110,8 @@ class Refund:
     part_paid: Money | None = None
     # What was refunded and then came back to the shop; None for nothing.
     returned: Money | None = None
+    # The refund as it was asked for, if a manager approved fewer of its units.
+    whole: Refund | None = None
 
     @property
     def closed_at(self) -> datetime | None:
@@ -131,6 +135,8 @@ class Refund:
     @property
     def asked(self) -> Money:
         """What was asked for, whatever was approved."""
+        if self.whole is not None:
+            return self.whole.asked
         return Money(self.worth.minor - self.short_minor, self.amount.currency)
 
     @property
@@ -150,10 +156,53 @@ class Refund:
             return self.amount
         return self.part_paid or Money(0, self.amount.currency)
 
+    @property
+    def cuts(self) -> dict[int, int]:
+        """What a manager took off the worth of each line, in minor units by line number."""
+        goods = sum(line.amount.minor for line in self.lines)
+        cut = min(goods, self.worth.minor - self.short_minor - self.amount.minor)
+        cuts, before = {}, 0
+        for line in self.lines if cut > 0 else ():
+            upto = before + line.amount.minor
+            cuts[line.line_no] = cut * upto // goods - cut * before // goods
+            before = upto
+        return cuts
+
+    def covering(self, quantities: Mapping[int, int]) -> Refund:
+        """Return it for so many units of these lines, by line number, and for all of the others. Shipping goes
+        back only with all units. The amount is what these come to, and never more than before."""
+        whole = self.whole or self
+        now = {line.line_no: line.quantity for line in self.lines} | dict(quantities)
+        kept = [
+            (_units(line, now.get(line.line_no, 0)), item_id)
+            for line, item_id in zip(whole.lines, whole.item_ids, strict=True)
+            if now.get(line.line_no)
+        ]
+        lines = tuple(line for line, _ in kept)
+        if lines == self.lines:
+            return self
+        worth = sum(line.amount.minor for line in lines)
+        short = max(0, worth - self.asked.minor)
+        return replace(
+            self,
+            lines=lines,
+            item_ids=tuple(item_id for _, item_id in kept),
+            shipping_minor=0,
+            short_minor=short,
+            amount=Money(min(worth - short, self.amount.minor), self.amount.currency),
+            whole=whole,
+        )
+
     def is_for(self, lines: Iterable[RefundLine]) -> bool:
         """Return whether it covers exactly the units of `lines`, whatever they were worth then."""
         mine = {(line.line_no, line.quantity) for line in self.lines}
         return mine == {(line.line_no, line.quantity) for line in lines}
+
+
+def _units(line: RefundLine, quantity: int) -> RefundLine:
+    """Return the line for fewer units; each is worth the same, rounded down."""
+    minor = line.amount.minor * quantity // line.quantity
+    return replace(line, quantity=quantity, amount=Money(minor, line.amount.currency))
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,30 +222,42 @@ def price_lines(
 ) -> tuple[RefundLine, ...]:
     """Return the units of `order` that `wanted` covers, each with its worth.
 
-    Units that an earlier refund holds are left out, so an empty result means that nothing is left. Each unit
-    is worth its share of what was paid for the goods: less discounts, also an unnamed one (the customer paid
+    Units that an earlier refund holds are left out, so an empty result means that nothing is left. What a
+    manager took off an earlier refund is left: if its line has no other units, it becomes a line `is_rest`.
+    Each unit is worth its share of what was paid for the goods: less discounts, also an unnamed one (the customer paid
     less than the lines add up to), and with the tax on top. Shipping is not included: see `price_shipping`.
 
     Raises ItemsProblem for an item that is not on the order or is named twice, and for more units than
     were bought.
     """
-    taken, given = Counter[int](), Counter[int]()
-    for line in _held_lines(earlier):
-        taken[line.line_no] += line.quantity
-        given[line.line_no] += line.amount.minor
+    past = _Past(tuple(earlier))
     chosen: list[RefundLine] = []
     seen: set[str] = set()
     for want in wanted:
         if want.item_id in seen:
             raise ItemsProblem(f"item {want.item_id} is named twice")
         seen.add(want.item_id)
-        chosen += _units_of(order, want, taken, given)
+        chosen += _units_of(order, want, past)
     return tuple(sorted(chosen, key=lambda line: line.line_no))
 
 
-def _units_of(
-    order: Order, want: WantedItem, taken: Mapping[int, int], given: Mapping[int, int]
-) -> list[RefundLine]:
+class _Past:
+    """What earlier refunds hold of each line: units `taken`, what was `given` for them in minor units, and the
+    `rest`, what managers took off and no refund holds."""
+
+    def __init__(self, earlier: Sequence[Refund]) -> None:
+        self.taken, self.given, self.rest = taken_units(earlier), Counter[int](), Counter[int]()
+        for line in _held_lines(earlier):
+            if line.is_rest:
+                self.rest[line.line_no] -= line.amount.minor
+            else:
+                self.given[line.line_no] += line.amount.minor
+        for refund in earlier:
+            if refund.status in (RefundStatus.APPROVED, RefundStatus.PAID):
+                self.rest.update(refund.cuts)
+
+
+def _units_of(order: Order, want: WantedItem, past: _Past) -> list[RefundLine]:
     lines = [line for line in order.lines if line.item_id == want.item_id]
     if not lines:
         raise ItemsProblem(f"item {want.item_id} is not on order {order.order_id}")
@@ -206,8 +267,8 @@ def _units_of(
     left = bought if want.quantity is None else want.quantity
     chosen = []
     for line in lines:
-        start, before = taken.get(line.line_no, 0), given.get(line.line_no, 0)
-        units = min(left, line.quantity - start)
+        start, before = past.taken[line.line_no], past.given[line.line_no]
+        units, rest = min(left, line.quantity - start), past.rest[line.line_no]
         if units > 0:
             worth = _line_worth(order, line, start + units) - before
             # If the order changed since, no unit compensates for what earlier ones got less.
@@ -215,6 +276,12 @@ def _units_of(
             amount = Money(max(0, min(worth, most)), order.currency)
             chosen.append(RefundLine(line.line_no, units, amount))
             left -= units
+        elif left > 0 and rest > 0:
+            again = min(left, line.quantity)
+            chosen.append(
+                RefundLine(line.line_no, again, Money(rest, order.currency), is_rest=True)
+            )
+            left -= again
     return chosen
 
 
@@ -222,11 +289,11 @@ def _held_lines(earlier: Iterable[Refund]) -> Iterator[RefundLine]:
     return (line for refund in earlier if refund.holds_money for line in refund.lines)
 
 
-def taken_units(earlier: Iterable[Refund]) -> dict[int, int]:
+def taken_units(earlier: Iterable[Refund]) -> Counter[int]:
     """Return how many units of each line earlier refunds hold, by line number."""
     taken = Counter[int]()
     for line in _held_lines(earlier):
-        taken[line.line_no] += line.quantity
+        taken[line.line_no] += 0 if line.is_rest else line.quantity
     return taken
 
 
@@ -236,9 +303,10 @@ def price_shipping(order: Order, lines: Iterable[RefundLine], earlier: Iterable[
     contract gets the delivery back too)."""
     past = tuple(earlier)
     taken = taken_units(past)
-    for line in lines:
-        taken[line.line_no] = taken.get(line.line_no, 0) + line.quantity
-    whole = all(taken.get(line.line_no, 0) >= line.quantity for line in order.lines)
+    units = [line for line in lines if not line.is_rest]
+    for line in units:
+        taken[line.line_no] += line.quantity
+    whole = bool(units) and all(taken.get(line.line_no, 0) >= line.quantity for line in order.lines)
     given = sum(refund.shipping_minor for refund in past if refund.holds_money)
     left = _goods_and_shipping(order)[1] - given
     return Money(max(0, left) if whole else 0, order.currency)

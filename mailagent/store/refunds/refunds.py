@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
 from itertools import groupby
 from typing import Any
@@ -24,7 +25,7 @@ from mailagent.store.database import Row, columns_of, from_row, required
 _refunds, _lines, _payments = schema.refunds, schema.refund_lines, schema.refund_payments
 _outbound = schema.outbound_mails
 
-# One row for each line of a refund. Lines never change, so it is enough to lock the refund.
+# One row for each line of a refund. Only a manager's decision changes lines, under the lock of the order.
 _WITH_LINES = (
     sa.select(
         _refunds,
@@ -32,6 +33,8 @@ _WITH_LINES = (
         _lines.c.item_id,
         _lines.c.quantity,
         _lines.c.amount_minor.label("line_minor"),
+        _lines.c.approved_quantity,
+        _lines.c.is_rest,
     )
     .outerjoin_from(_refunds, _lines, _lines.c.refund_id == _refunds.c.refund_id)
     .order_by(_refunds.c.refund_id, _lines.c.line_no)
@@ -195,14 +198,18 @@ def _refund(rows: Sequence[Row], done: Row | None) -> Refund:
     def money(minor: int | None) -> Money | None:
         return Money(int(minor), row.currency) if minor else None
 
-    return from_row(
+    def line_of(line: Row) -> RefundLine:
+        worth = Money(line.line_minor, row.currency)
+        return RefundLine(line.line_no, line.quantity, worth, bool(line.is_rest))
+
+    approved = {
+        line.line_no: line.approved_quantity for line in lines if line.approved_quantity is not None
+    }
+    refund = from_row(
         Refund,
         row,
         amount=Money(row.amount_minor, row.currency),
-        lines=tuple(
-            RefundLine(line.line_no, line.quantity, Money(line.line_minor, row.currency))
-            for line in lines
-        ),
+        lines=tuple(map(line_of, lines)),
         item_ids=tuple(line.item_id for line in lines),
         reason=RefundReason(row.reason),
         status=RefundStatus(row.status),
@@ -210,6 +217,7 @@ def _refund(rows: Sequence[Row], done: Row | None) -> Refund:
         part_paid=money(done.part_paid) if done else None,
         returned=money(done.returned) if done else None,
     )
+    return replace(refund.covering(approved), amount=refund.amount) if approved else refund
 
 
 def claim(connection: sa.Connection, refund_id: str, run_id: str) -> RefundStatus:
@@ -227,14 +235,19 @@ def move(connection: sa.Connection, refund: Refund, status: RefundStatus, **valu
     connection.execute(update.values(status=status.value, **values))
 
 
-def lower_amount(connection: sa.Connection, refund: Refund, amount: Money) -> None:
-    """Record that a manager approved less; the lines keep what was asked for.
+def lower(
+    connection: sa.Connection, refund: Refund, amount: Money, quantities: Mapping[int, int]
+) -> None:
+    """Record that a manager approved less, and so many units of these lines.
 
     Raises ValueError for more than was asked for, or nothing.
     """
     if amount.currency != refund.amount.currency or not 0 < amount.minor <= refund.amount.minor:
         raise ValueError(f"{amount} is not between 0 and {refund.amount}")
     connection.execute(_update(refund.refund_id).values(amount_minor=amount.minor))
+    for line_no, quantity in quantities.items():
+        here = _lines.c.refund_id == refund.refund_id, _lines.c.line_no == line_no
+        connection.execute(_lines.update().where(*here).values(approved_quantity=quantity))
 
 
 def record_receipt(connection: sa.Connection, refunds: Sequence[Refund], outbound_id: str) -> None:

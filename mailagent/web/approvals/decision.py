@@ -6,7 +6,8 @@ Its effect is in `mailagent.decisions`.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
 import sqlalchemy as sa
@@ -81,7 +82,8 @@ def find_missing_first(first: RecordedDecision | None) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """What a manager decided. `amount` is set for a lower amount; `note_shared`: the customer gets the note.
+    """What a manager decided. `amount` is set for a lower amount, and `quantities`, by order line, for fewer
+    units. `note_shared`: the customer gets the note.
 
     `knows_cancelled` and `knows_customer` say what the page told the manager: that the order was cancelled,
     and the order's new address. `mail_id` is the manager's reply, if the decision came by mail.
@@ -94,6 +96,7 @@ class Form:
     knows_customer: str = ""
     note_shared: bool = False
     mail_id: str | None = None
+    quantities: Mapping[int, int] = field(default_factory=dict)
 
 
 def parse_form(refund: Refund, first: RecordedDecision | None) -> Form:
@@ -115,10 +118,12 @@ def parse_form(refund: Refund, first: RecordedDecision | None) -> Form:
         raise FormProblem(
             "note", f"The note is longer than {LONGEST_NOTE} characters. Please shorten it."
         )
+    quantities = parse_quantities(refund) if decision == "approve" else {}
     return Form(
         decision == "approve",
-        _parse_amount(refund) if decision == "approve" else None,
+        _parse_amount(refund, quantities) if decision == "approve" else None,
         note or None,
+        quantities=quantities,
         knows_cancelled=request.form.get("order_status") == "cancelled",
         knows_customer=request.form.get("order_customer", ""),
         note_shared=request.form.get("note_shared") == "yes",
@@ -130,18 +135,41 @@ def typed(field: str) -> str:
     return without_controls(request.form.get(field, "")).strip()
 
 
-def _parse_amount(refund: Refund) -> Money | None:
+def typed_quantities(refund: Refund) -> dict[int, str]:
+    """Return what the form says of the units of each line. An unticked box sends only the 0 before it."""
+    sent = {line.line_no: request.form.getlist(f"quantity_{line.line_no}") for line in refund.lines}
+    return {line_no: without_controls(each[-1]).strip() for line_no, each in sent.items() if each}
+
+
+def parse_quantities(refund: Refund) -> dict[int, int]:
+    """Return the units that are left of lines with fewer than were asked for. Raises FormProblem."""
+    most, found = {line.line_no: line.quantity for line in refund.lines}, dict[int, int]()
+    for line_no, text in typed_quantities(refund).items():
+        if not (text.isascii() and text.isdigit() and int(text[:9]) <= most[line_no]):
+            raise FormProblem("items", f"“{text}” is not a quantity from 0 to {most[line_no]}.")
+        if int(text) < most[line_no]:
+            found[line_no] = int(text)
+    if found and not refund.covering(found).amount.minor:
+        raise FormProblem(
+            "items", "Nothing is left of the items. Tick some, or reject the request."
+        )
+    return found
+
+
+def _parse_amount(refund: Refund, quantities: Mapping[int, int]) -> Money | None:
+    """Return the amount if it is lower than what was asked for: the typed one, or what fewer units come to."""
+    most = refund.covering(quantities).amount
     if not request.form.get("amount", ""):
-        return None  # All of it. Blanks are refused below: they were meant as an amount.
+        # All of it. Blanks are refused below: they were meant as an amount.
+        return most if quantities else None
     try:
         amount = parse_typed_amount(typed("amount"), refund.amount.currency)
     except ValueError as problem:
         raise FormProblem("amount", f"The amount cannot be read: {problem}") from None
-    if not 0 < amount.minor <= refund.amount.minor:
-        raise FormProblem(
-            "amount", f"The amount must be above 0 and at most {refund.amount.tell()}."
-        )
-    return amount if amount != refund.amount else None
+    if not 0 < amount.minor <= most.minor:
+        what = ", which the chosen items come to" if quantities else ""
+        raise FormProblem("amount", f"The amount must be above 0 and at most {most.tell()}{what}.")
+    return amount if quantities or amount != most else None
 
 
 # --- record ---------------------------------------------------------------------------------------
@@ -224,6 +252,7 @@ def _decision(approval: Approval, manager: str, review: Review, form: Form) -> R
         note=form.note,
         note_shared=form.note_shared,
         mail_id=form.mail_id,
+        quantities={str(line_no): units for line_no, units in form.quantities.items()},
         despite_cancel=form.approves and order.status is OrderStatus.CANCELLED,
         approved_for=hash_customer(new_customer) if form.approves and new_customer else None,
         undo_until=now + undo if undo else None,
@@ -269,6 +298,8 @@ def _audit_decision(
         facts["second_by"] = standing.approval.expires_at.isoformat(timespec="seconds")
     if standing.second and standing.first:
         facts["first_approved_by"] = standing.first.decided_by
+    if decision.quantities:
+        facts["units"] = ", ".join(f"line {no}: {n}" for no, n in decision.quantities.items())
     if decision.undo_until:
         facts["undo_until"] = decision.undo_until.isoformat(timespec="seconds")
     if decision.note and not decision.note_shared:

@@ -51,7 +51,7 @@ def decide(token: str) -> Response:
         except FormProblem as met:
             problem = met
         review = replace(review, refund=refunds.load(connection, review.refund.refund_id))
-        done = str(problem or _tell_outcome(before, standing, _undoes()))
+        done = "" if _counts() else str(problem or _tell_outcome(before, standing, _undoes()))
         return _show(connection, link, standing, review, problem, done)
 
 
@@ -59,11 +59,19 @@ def _undoes() -> bool:
     return request.form.get("decision") == "undo"
 
 
+def _counts() -> bool:
+    """Whether the button only works out what the chosen items come to, for browsers without scripts."""
+    return request.form.get("decision") == "count"
+
+
 def _act(connection: sa.Connection, manager: str, standing: Standing, review: Review) -> Standing:
     """Do what the pressed button says, if it still can be done; return the decisions then."""
     if _undoes():
         return decision.take_back(connection, manager, standing, review.refund)
     if decision.is_by(manager, standing.first) or not decision.is_open(review.refund, standing):
+        return standing
+    if _counts():
+        decision.parse_quantities(review.refund)  # raises for what is no quantity
         return standing
     form = parse_form(review.refund, standing.first)
     return decision.take(connection, manager, standing, review, form)
@@ -145,6 +153,7 @@ def _show(
         values |= review_facts.describe_changes(review)
         if missing := decision.find_missing_first(made):
             values["news"].append(missing)
+        values["lines"] = _lines(review)
         return _show_form(values, first, problem)
     values["notes"] = approvals.list_notes(connection, standing.approval.approval_id)
     if refund.status is RefundStatus.WITHDRAWN:
@@ -161,18 +170,28 @@ def _show(
     )
 
 
+def _lines(review: Review) -> dict[str, Any]:
+    """Return the lines of the form as they were typed, and what they come to."""
+    typed_units = decision.typed_quantities(review.refund)
+    try:
+        chosen = decision.parse_quantities(review.refund)
+    except FormProblem:
+        chosen = {}
+    return review_facts.describe_lines(review, typed_units, review.refund.covering(chosen))
+
+
 def _show_form(
     values: review_facts.Values, first: review_facts.Values | None, problem: FormProblem | None
 ) -> Response:
-    if problem is None:
+    if problem is None and not _counts():
         return page("approvals/review.html", review=values, first=first)
     return page(
         "approvals/review.html",
-        422,
+        422 if problem else 200,
         review=values,
         first=first,
-        problem=str(problem),
-        problem_field=problem.field,
+        problem=str(problem or ""),
+        problem_field=problem.field if problem else "",
         typed={name: typed(name) for name in ("amount", "note", "note_shared")},
     )
 

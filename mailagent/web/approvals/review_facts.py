@@ -9,7 +9,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from mailagent.adapters.templates.formats import format_english
-from mailagent.domain.money import Money
+from mailagent.domain.money import Money, exponent
 from mailagent.domain.refunds.labels import REFUND_REASONS, REFUND_STATES, tell_reasons
 from mailagent.domain.refunds.order import Order, OrderStatus
 from mailagent.domain.refunds.refund import Refund, RefundStatus
@@ -105,6 +105,29 @@ def describe_changes(review: Review) -> Values:
         "most_decimal": balance.most.decimal() if lowered else "",
         "cancelled": review.order.status is OrderStatus.CANCELLED,
         "new_customer": review.new_customer or "",
+    }
+
+
+def describe_lines(review: Review, typed: Mapping[int, str], chosen: Refund) -> Values:
+    """Return the lines of a refund for the form, and the sum of the chosen units: in words, and as the script
+    counts it."""
+    refund = review.refund
+    named = zip(refund.lines, reviews.items_of(refund, review.order), strict=True)
+    return {
+        "each": [
+            {
+                "line_no": line.line_no,
+                "name": item.name,
+                "quantity": line.quantity,
+                "chosen": typed.get(line.line_no, str(line.quantity)),
+                "amount": format_english(line.amount),
+                "minor": line.amount.minor,
+            }
+            for line, item in named
+        ],
+        "sum": format_english(chosen.amount),
+        "most_minor": refund.amount.minor,
+        "decimals": exponent(refund.amount.currency),
     }
 
 

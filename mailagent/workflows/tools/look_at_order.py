@@ -137,8 +137,9 @@ def _item_amounts(
     discount = sum(line.discount_minor for line in lines)
     if discount:
         told["discount"] = str(Money(discount, order.currency))
-    if refundable:
-        told["refundable_amount"] = str(worth_of_item(order, item_id, None, refunds))
+    worth = worth_of_item(order, item_id, None, refunds)
+    if refundable or worth.minor:  # of units that were refunded, a manager may have approved less
+        told["refundable_amount"] = str(worth)
     if refundable > 1:
         told["refundable_amount_of_one"] = str(worth_of_item(order, item_id, 1, refunds))
     return told
