@@ -127,10 +127,16 @@ def test_every_state_of_an_approval(full: Harness, browser: Browser) -> None:
     waiting = url + link(furnish(full, "typo@example.com", "W8"))
     opened = context.pages[0]
     opened.goto(waiting)
-    opened.get_by_text("Approve less, or add a note").click()
+    for folded in opened.locator("summary").all():
+        folded.click()
+    eyes.look_on("all of it open")
     opened.get_by_label("Approve a lower amount").fill("a lot")
     opened.get_by_role("button", name="Approve the refund").click()
     eyes.look_on("a problem")
+    opened.goto(url + link(furnish(full, "clicks@example.com", "W9")))
+    opened.get_by_role("button", name="Approve the refund").dblclick()
+    opened.get_by_role("button", name="Take it back").click()
+    eyes.look_on("taken back")
     assert eyes.problems == {}
     context.close()
 
@@ -160,7 +166,7 @@ def link(case: Case) -> str:
 
 def approvals(harness: Harness) -> dict[str, str]:
     """Return an address for each state of an approval, by what is so."""
-    states = ("decided", "second awaited", "expired", "withdrawn", "file gone", "no manager")
+    states = ("decided", "second awaited", "expired", "withdrawn", "file gone", "to take back")
     cases = {
         name: furnish(harness, f"c{number}@example.com", f"W1{number}")
         for number, name in enumerate(states)
@@ -189,6 +195,9 @@ def approvals(harness: Harness) -> dict[str, str]:
     post_form(harness.client, link(cases["decided"]), decision="reject", note="No, sorry")
     post_form(harness.client, link(cases["second awaited"]), decision="approve")
     wait_until(harness.at_rest, 30, "an end of it")
+    waits = replace(harness.live.waits, approval_undo_seconds=3600)
+    services.bind(replace(harness.live, waits=waits))
+    post_form(harness.client, link(cases["to take back"]), decision="approve", note="A known fault")
     return {
         **{name: link(case) for name, case in cases.items()},
         "waiting": f"/approvals/{token_of(harness, theirs.approval_id)}",

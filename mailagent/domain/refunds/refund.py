@@ -1,11 +1,11 @@
-"""A refund: its states, its items, its price, and its receipt."""
+"""A refund: its states, its items, and its price."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
+from datetime import datetime
 from enum import StrEnum
 
 from mailagent.domain.money import Money
@@ -224,8 +224,9 @@ def price_lines(
 
     Units that an earlier refund holds are left out, so an empty result means that nothing is left. What a
     manager took off an earlier refund is left: if its line has no other units, it becomes a line `is_rest`.
-    Each unit is worth its share of what was paid for the goods: less discounts, also an unnamed one (the customer paid
-    less than the lines add up to), and with the tax on top. Shipping is not included: see `price_shipping`.
+    Each unit is worth its share of what was paid for the goods: less discounts, also an unnamed one (the
+    customer paid less than the lines add up to), and with the tax on top. Shipping is not included: see
+    `price_shipping`.
 
     Raises ItemsProblem for an item that is not on the order or is named twice, and for more units than
     were bought.
@@ -268,7 +269,8 @@ def _units_of(order: Order, want: WantedItem, past: _Past) -> list[RefundLine]:
     chosen = []
     for line in lines:
         start, before = past.taken[line.line_no], past.given[line.line_no]
-        units, rest = min(left, line.quantity - start), past.rest[line.line_no]
+        units = min(left, line.quantity - start)
+        rest = past.rest[line.line_no]
         if units > 0:
             worth = _line_worth(order, line, start + units) - before
             # If the order changed since, no unit compensates for what earlier ones got less.
@@ -393,26 +395,3 @@ def left_of_payments(order: Order, earlier: Sequence[Refund], elsewhere_minor: i
     held = sum(refund.held.minor for refund in earlier)
     left = order.paid.minor - held - elsewhere_minor - order.charged_back.minor
     return Money(max(0, left), order.currency)
-
-
-# --- receipt --------------------------------------------------------------------------------------
-
-
-# A receipt waits at most so long for other refunds of the same mail.
-WAITS_FOR_OTHERS = timedelta(minutes=2)
-FIRST_LOOK_SECONDS, LONGEST_LOOK_SECONDS = 1.0, 15.0
-
-
-def seconds_to_wait(
-    paid_at: datetime, others: Iterable[Refund], is_answering: bool, now: datetime
-) -> float:
-    """Return how long to wait before checking again whether to write a refund's receipt; 0 to write it now.
-
-    `others` are the refunds that the same mail led to; a receipt does not wait for a manager.
-    `is_answering`: the agent still works on that mail, and may propose another refund.
-    """
-    under_way = any(other.status is RefundStatus.APPROVED for other in others)
-    age = now - paid_at
-    if not (under_way or is_answering) or age >= WAITS_FOR_OTHERS:
-        return 0.0
-    return min(max(age.total_seconds(), FIRST_LOOK_SECONDS), LONGEST_LOOK_SECONDS)

@@ -13,7 +13,8 @@ from dbos import DBOS
 from mailagent import mailers, services
 from mailagent.decisions import settle
 from mailagent.domain.mail.conversation import HandOverReason
-from mailagent.domain.refunds.refund import Refund, RefundStatus, seconds_to_wait
+from mailagent.domain.refunds.receipt import seconds_to_wait
+from mailagent.domain.refunds.refund import Refund, RefundStatus
 from mailagent.store import audit
 from mailagent.store.mail import conversations, inbound, outbound
 from mailagent.store.refunds import approvals, orders, refunds
