@@ -130,7 +130,7 @@ def shop_with_history(busy_shop: Harness) -> Harness:
         to=str(request.reply_to),
         subject="Out of office: Canarysubject",
     )
-    decide(busy_shop, link_in(request.text), "approve", note="Canarynote")
+    decide(busy_shop, link_in(request.text), "approve", note="Canarynote", note_shared="yes")
     for subject in (
         "Out of office: Canarysubject",
         "Re: Canarysubject",

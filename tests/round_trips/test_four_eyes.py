@@ -57,10 +57,12 @@ def test_two_managers_approve_and_then_it_is_paid(careful_shop: Harness) -> None
 def test_the_customer_reads_both_notes_of_an_approval_and_only_the_rejecters(
     careful_shop: Harness, decision: str, status: str, told_of_the_first: bool
 ) -> None:
-    decide(careful_shop, ask(careful_shop), "approve", note="Sorry about the desk.")
+    decide(
+        careful_shop, ask(careful_shop), "approve", note="Sorry about the desk.", note_shared="yes"
+    )
     (second,) = careful_shop.wait_for_mails(MAX)
     careful_shop.wait_for_mails(ADA)
-    decide(careful_shop, link_in(second.text), decision, note="All the best.")
+    decide(careful_shop, link_in(second.text), decision, note="All the best.", note_shared="yes")
     careful_shop.wait_for_refund(status)
     _, told = careful_shop.wait_for_mails(ADA, 2)
     assert "> All the best." in told.text

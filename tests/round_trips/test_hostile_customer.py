@@ -39,9 +39,16 @@ def test_code_in_any_field_stays_words_on_every_page(attacked: Harness) -> None:
     link = approval_path(attacked)
     pages = crawl(manager, [link])
     assert fields_in(pages) >= SEEN_BY_MANAGER
-    typed = post_form(manager, link, decision="approve", amount=code("AMOUNT"), note=code("NOTE"))
+    typed = post_form(
+        manager,
+        link,
+        decision="approve",
+        amount=code("AMOUNT"),
+        note=code("NOTE"),
+        note_shared="yes",
+    )
     pages["a form with a problem"] = PageSource(typed.text)
-    decided = post_form(manager, link, decision="reject", note=code("NOTE"))
+    decided = post_form(manager, link, decision="reject", note=code("NOTE"), note_shared="yes")
     pages["decided"] = PageSource(decided.text)
     attacked.wait_for_refund("rejected")
     told = "SELECT 1 FROM outbound_mails WHERE purpose = 'refund_outcome' AND status = 'sent'"
@@ -59,7 +66,7 @@ def test_code_in_any_field_stays_words_on_every_page(attacked: Harness) -> None:
 
 def test_code_in_any_field_stays_words_in_every_mail(attacked: Harness) -> None:
     link = approval_path(attacked)
-    post_form(attacked.client, link, decision="reject", note=code("NOTE"))
+    post_form(attacked.client, link, decision="reject", note=code("NOTE"), note_shared="yes")
     attacked.wait_for_refund("rejected")
     be_answered(attacked, TESS, code("ANSWER"))
     attacked.wait_for_mails(HOSTILE, 4)
@@ -148,7 +155,14 @@ def test_nothing_that_anybody_writes_becomes_a_header_or_a_recipient(busy_shop: 
     busy_shop.wait_for_mails(TESS)
     be_answered(busy_shop, TESS, f"Hello Grace{BREAK}")
     link = approval_path(busy_shop)
-    post_form(busy_shop.client, link, decision="reject", note="No" + BREAK, amount=BREAK)
+    post_form(
+        busy_shop.client,
+        link,
+        decision="reject",
+        note="No" + BREAK,
+        note_shared="yes",
+        amount=BREAK,
+    )
     busy_shop.wait_for_refund("rejected")
     busy_shop.wait_for_mails(ADA, 2)
     address = f"{OLGA}{BREAK}"

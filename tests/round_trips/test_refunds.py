@@ -95,7 +95,9 @@ def test_the_managers_note_reaches_the_customer_without_card_numbers(
     busy_shop.write(DESK_WISH)
     (request,) = busy_shop.wait_for_mails(MONA)
     busy_shop.wait_for_mails(ADA)
-    page = decide(busy_shop, link_in(request.text), decision, note=NOTE, amount=amount)
+    page = decide(
+        busy_shop, link_in(request.text), decision, note=NOTE, note_shared="yes", amount=amount
+    )
     busy_shop.wait_for_refund(status)
     _, told = busy_shop.wait_for_mails(ADA, 2)
     assert "> We saw <your> photo & are sorry. " in told.text

@@ -48,7 +48,7 @@ def play_everything(shop: Harness) -> MailContent:
         shop.wait_for_mails(ADA, 2, PATIENCE)
         shop.write(DESK_WISH)
         (asked,) = shop.wait_for_mails(MONA, 1, PATIENCE)
-        decide(shop, link_in(asked.text), "approve", note="It is fine.")
+        decide(shop, link_in(asked.text), "approve", note="It is fine.", note_shared="yes")
         shop.wait_for_mails(ADA, 4, PATIENCE)
         wait_for_quiet(shop)
         shop.write(
