@@ -152,6 +152,7 @@ def test_without_a_verdict_no_words_are_sent(busy_shop: Harness) -> None:
         {"kind": "operator", "why": "no such model"},
         {"kind": "done", "text": "fine!", "calls": []},
         {"kind": "done", "text": '{"states": "weather"}', "calls": []},
+        {"kind": "done", "text": "[" * 100_000, "calls": []},
     ]
     for number, outcome in enumerate(outcomes, 1):
         read_by(busy_shop, outcome)

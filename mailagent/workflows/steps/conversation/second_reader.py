@@ -110,6 +110,6 @@ def _verdict(outcome: dict[str, Any]) -> str | None:
         return None
     try:
         verdict = json.loads(outcome["text"] or "")["states"]
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, RecursionError):
         return None
     return verdict if verdict in _KINDS else None
