@@ -7,6 +7,7 @@ sentence of each kind. Whether a tool showed an id does not matter: it is read f
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -23,9 +24,12 @@ from mailagent.domain.refunds.policy import return_by
 from mailagent.domain.refunds.refund import Refund, RefundStatus
 from mailagent.domain.text import name_to_greet
 from mailagent.store import audit
+from mailagent.store.mail import inbound
 from mailagent.store.refunds import approvals, goodwill, orders, refunds, reviews
 
 ORDERS_LISTED = 10
+ORDERS_COMPARED = 1000
+MAILS_SEARCHED = 50
 NO_ORDER_ID_MAX_LENGTH = 40
 
 Values = dict[str, Any]
@@ -94,13 +98,27 @@ class Reader:
         return self._known[order_id]
 
     def _no_order(self, subject: str) -> Fact | None:
-        """Return the fact that a number is none of the customer's orders. It names only what can be a
-        number."""
-        if self.find_order(subject) is not None:
+        """Return the fact that a number is none of the customer's orders.
+
+        It has to stand in their mails: another would deny the order that they ask about, or bring in a number
+        of the model's own, such as a telephone's."""
+        is_number = any(map(str.isdigit, subject)) and len(subject.split()) == 1
+        if not is_number or len(subject) > NO_ORDER_ID_MAX_LENGTH or self.find_order(subject):
             return None
-        is_number = subject.replace("-", "").isalnum() and len(subject) <= NO_ORDER_ID_MAX_LENGTH
-        named = subject if is_number and any(map(str.isdigit, subject)) else None
+        address, bare = self.conversation.customer_email, _bare(subject)
+        owned = orders.list_names(self.connection, address, ORDERS_COMPARED)
+        if bare in map(_bare, owned) or not self._is_in_mails(bare):
+            return None
+        named = subject if subject.replace("-", "").isalnum() else None
         return Fact("no_order", {"order_id": named})
+
+    def _is_in_mails(self, number: str) -> bool:
+        """Return whether the customer wrote a number, however they spaced it."""
+        spaced = r"[\W_]*".join(number)
+        written = re.compile(rf"(?<![^\W_]){spaced}(?![^\W_])", re.IGNORECASE)
+        thread = self.conversation.conversation_id
+        mails = inbound.list_latest(self.connection, thread, MAILS_SEARCHED, also=self.mail_ids)
+        return any(written.search(f"{mail.subject}\n{mail.body}") for mail in mails)
 
     def state(self, order: Order) -> Values:
         """Return where an order stands."""
@@ -246,6 +264,10 @@ _OF_SHOP: Mapping[str, Callable[[Reader], Fact | None]] = {
     "not_verified": Reader.not_verified,
     "support_address": Reader.support_address,
 }
+
+
+def _bare(number: str) -> str:
+    return re.sub(r"[\W_]+", "", number).casefold()
 
 
 def _quote(passage_id: str) -> Fact | None:

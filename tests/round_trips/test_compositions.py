@@ -140,3 +140,30 @@ def test_a_whole_reply_is_in_the_language_that_the_model_names(busy_shop: Harnes
         assert told.startswith(hello)
         for english in ("No refund has been asked for", "On record", "Kind regards"):
             assert (english in told) is (language == "sv")
+
+
+# The shop has W1001 for this customer, and no W1999.
+@pytest.mark.parametrize(
+    ("number", "denied"),
+    [
+        ("W1999", "We cannot find order W1999 among"),
+        ("w-1999", "We cannot find order w-1999 among"),
+        ("W/1999", "We cannot find this order among"),
+        ("w1001", None),
+        ("W-1001", None),
+        ("W100", None),
+        ("order", None),
+        ("W1001, W1999", None),
+        ("0044-20-7946-0958", None),
+        ("You-get-1000-EUR", None),
+    ],
+)
+def test_only_a_number_that_the_customer_wrote_is_denied(
+    busy_shop: Harness, number: str, denied: str | None
+) -> None:
+    busy_shop.stock(order())
+    busy_shop.faults.openai += [says(Fact(f"no_order/{number}")), says(WHICH_ORDER)]
+    busy_shop.write("Where are my order W1001 and W 1999?")
+    told = busy_shop.wait_for_mails(ADA)[0].text
+    assert (denied or "Which order is it about?") in told
+    assert ("We cannot find" in told) is (denied is not None)

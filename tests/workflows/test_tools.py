@@ -264,8 +264,10 @@ def test_what_failed_in_part_is_shown_as_given_back_and_is_not_proposed_again(
     assert propose(later_batch(shop, batch), (LENS, None))["outcome"] == "approved"
 
 
-@pytest.mark.parametrize(("named", "written"), [("#1001", "1001"), ("1001", "#1001")])
-def test_an_order_is_found_with_and_without_the_sign_that_shops_put_before_its_number(
+@pytest.mark.parametrize(
+    ("named", "written"), [("#1001", "1001"), ("1001", "#1001"), ("W1001", "w1001")]
+)
+def test_an_order_is_found_with_and_without_the_sign_before_its_number_and_in_small_letters(
     shop: Harness, named: str, written: str
 ) -> None:
     shop.stock(order(named))

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 
 import sqlalchemy as sa
@@ -119,9 +119,10 @@ def _is_of_conversation(conversation_id: str) -> sa.ColumnElement[bool]:
     return _orders.c.customer_email == theirs.scalar_subquery()
 
 
-def _spellings(order_id: str) -> tuple[str, str]:
-    """Return an order number with and without the # that some shops' numbers begin with."""
-    return order_id, order_id[1:] if order_id.startswith("#") else f"#{order_id}"
+def _spellings(order_id: str) -> Iterable[str]:
+    """Return an order number with and without the # that some shops' numbers begin with, also in capitals."""
+    other = order_id[1:] if order_id.startswith("#") else f"#{order_id}"
+    return dict.fromkeys((order_id, other, order_id.upper(), other.upper()))
 
 
 # --- lock -----------------------------------------------------------------------------------------
