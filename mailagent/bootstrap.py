@@ -20,11 +20,12 @@ from mailagent.domain.mail.delivery import Blame, Refused, SendOutcome, Trace
 from mailagent.domain.mail.message import OutboundMail
 from mailagent.domain.operations.provider import LEDGER, Provider, ProviderKind, Providers
 from mailagent.domain.refunds.payment import PaymentGateway
+from mailagent.domain.refunds.settlement import SettlementRules
 from mailagent.engine.client import WorkflowClient
 from mailagent.settings import Settings, SettingsProblem, load_settings
 from mailagent.store.clock import open_clock
 from mailagent.store.console import run_subjects
-from mailagent.store.database import open_database
+from mailagent.store.database import Database, open_database
 from mailagent.store.operations import circuit_breakers
 from mailagent.store.refunds.ledger import LedgerGateway
 from mailagent.telemetry.log_ids import describe_process
@@ -74,7 +75,7 @@ def make_services(settings: Settings, *, works: bool) -> None:
         waits=settings.waits,
         links=Links(settings.secret_keys, settings.shop.public_url),
         providers=_providers(settings),
-        gateway=_gateway(settings, LedgerGateway(database, lambda: services.current().now())),
+        gateway=_gateway(settings, _ledger(settings, database)),
         model=_model(settings) if works else NotConfigured("MAILAGENT_ROLE=worker"),
         sender=_sender(settings) if works else NotConfigured("MAILAGENT_ROLE=worker"),
         mail_provider_name=settings.mail_provider,
@@ -109,6 +110,11 @@ def _providers(settings: Settings) -> Providers:
         if gateway
         else LEDGER,
     )
+
+
+def _ledger(settings: Settings, database: Database) -> LedgerGateway:
+    rules = SettlementRules(settings.settlement_days, at_once=settings.settles is not None)
+    return LedgerGateway(database, lambda: services.current().now(), rules)
 
 
 def _gateway(settings: Settings, ledger: LedgerGateway) -> PaymentGateway:

@@ -278,6 +278,7 @@ def shop_settings(
         "DATABASE_URL": database_url,
         "SECRET_KEY": "a key for tests only",
         "WORKER_ID": "test",
+        "MAILAGENT_SETTLES": "at_once",
         "SUPPORT_ADDRESS": SUPPORT,
         "MANAGER_EMAILS": f"{MONA},{MAX}",
         "TEAM_EMAILS": TESS,

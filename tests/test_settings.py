@@ -176,6 +176,7 @@ def test_a_whole_production_environment_is_taken(tmp_path: Path, key_file: Path)
         {"SENDGRID_BASE_URL": "http://localhost:8100"},
         {"PUBLIC_URL": "http://agent.shop.test"},
         {"MAILAGENT_DEMO": "http://127.0.0.1:1"},
+        {"MAILAGENT_SETTLES": "at_once"},
         {"MAILAGENT_CRASH_AT": "pay_refund:after"},
         {"SENDGRID_INBOUND_PUBLIC_KEY": ""},
         {"OPENAI_DAILY_BUDGET": ""},

@@ -19,6 +19,7 @@ from mailagent.cli.printing import (
     print_json,
     print_records,
 )
+from mailagent.cli.settlements import settlements
 from mailagent.domain.money import Money
 from mailagent.domain.refunds.payment import ListingProblem
 from mailagent.domain.refunds.reconciliation import Difference, Kind, OurPart, compare
@@ -30,6 +31,7 @@ from mailagent.store.refunds import refunds as store
 from mailagent.store.refunds.gateway_events import KNOWN
 
 refunds = Commands("refunds", help="Refunds: requested, decided, paid.")
+refunds.add_command(settlements)
 
 
 @refunds.command("list")

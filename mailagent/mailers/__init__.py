@@ -10,6 +10,7 @@ from mailagent.mailers.letter import Letter, letter_by_person, reader_of, write_
 from mailagent.mailers.to_customers import (
     write_handed_over,
     write_person_reply,
+    write_promise,
     write_receipt,
     write_refund_outcome,
     write_refund_returned,
@@ -45,6 +46,7 @@ __all__ = [
     "write_login_link",
     "write_notice",
     "write_person_reply",
+    "write_promise",
     "write_receipt",
     "write_refund_outcome",
     "write_refund_returned",

@@ -25,7 +25,7 @@ from mailagent.domain.refunds.refund import Refund, RefundStatus
 from mailagent.domain.text import name_to_greet
 from mailagent.store import audit
 from mailagent.store.mail import inbound
-from mailagent.store.refunds import approvals, goodwill, orders, refunds, reviews
+from mailagent.store.refunds import approvals, goodwill, orders, refunds, reviews, settlements
 
 ORDERS_LISTED = 10
 ORDERS_COMPARED = 1000
@@ -159,7 +159,9 @@ class Reader:
 
     def _refund(self, refund: Refund, order: Order) -> Values:
         approval = approvals.find_of_refund(self.connection, refund.refund_id)
+        waits = refund.status is RefundStatus.APPROVED
         return {
+            "pay_by": self._pay_by(refund) if waits else None,
             "status": refund.status.value,
             "amount": refund.amount,
             "asked": refund.asked,
@@ -170,6 +172,12 @@ class Reader:
             "returned": refund.returned,
             "decided_by": approval.expires_at if approval else None,  # a date; templates read it
         }
+
+    def _pay_by(self, refund: Refund) -> datetime | None:
+        """Return until when the shop pays a refund, as it has promised; None if it is late."""
+        waiting = settlements.list_promised(self.connection, refund.refund_id)
+        due_at = max((each.due_at for each in waiting), default=None)
+        return due_at if due_at and due_at >= services.current().now() else None
 
     def declined(self, order: Order) -> Values | None:
         """Return why the policy declined a refund in answer to these mails."""

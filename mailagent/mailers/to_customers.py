@@ -14,12 +14,21 @@ from mailagent.domain.money import Money
 from mailagent.domain.refunds.goodwill import GoodwillCode
 from mailagent.domain.refunds.order import Order
 from mailagent.domain.refunds.refund import Refund, RefundStatus
+from mailagent.domain.refunds.settlement import Settlement
 from mailagent.mailers.compose import MailContent, write_to_customer
 from mailagent.mailers.facts import Reader
 from mailagent.mailers.letter import Letter, reader_of
 from mailagent.store import audit
 from mailagent.store.mail import conversations, inbound
-from mailagent.store.refunds import approvals, goodwill, orders, refund_payments, refunds, reviews
+from mailagent.store.refunds import (
+    approvals,
+    goodwill,
+    orders,
+    refund_payments,
+    refunds,
+    reviews,
+    settlements,
+)
 
 
 def write_reply(
@@ -93,6 +102,20 @@ def write_refund_outcome(connection: sa.Connection, refund: Refund, template: st
     values = _outcome_values(connection, refund)
     key = refunds.outcome_key(refund.refund_id)
     return _write_about(connection, refund, purpose, template, values, key)
+
+
+def write_promise(connection: sa.Connection, refund: Refund, promised: Sequence[Settlement]) -> str:
+    """Tell the customer, once for a refund, until when the shop pays what its ledger recorded."""
+    due_at = max(each.due_at for each in promised)
+    minor = sum(each.amount.minor for each in promised)
+    values = {
+        "order_id": refund.order_id,
+        "amount": Money(minor, refund.amount.currency),
+        "days": max((each.due_at - each.recorded_at).days for each in promised),
+        "pay_by": due_at,
+    }
+    key = refunds.promise_key(refund.refund_id)
+    return _write_about(connection, refund, Purpose.REFUND_OUTCOME, "refund_promised", values, key)
 
 
 def write_receipt(connection: sa.Connection, refund: Refund, others: Sequence[Refund]) -> str:
@@ -173,11 +196,12 @@ def _payments(connection: sa.Connection, refund: Refund, order: Order) -> list[d
     """Return the payments that were refunded, with amount and expected arrival."""
     policy = services.current().policy
     methods = {payment.payment_id: payment.method for payment in order.payments}
+    banks = settlements.list_bank_references(connection, refund.refund_id)
     return [
         {
             "method": methods.get(row.payment_id, row.payment_id),
             "amount": Money(row.amount_minor, refund.amount.currency),
-            "reference": row.reference,
+            "reference": banks.get(row.idempotency_key, row.reference),
             "expected_days": policy.days_until_arrival(methods.get(row.payment_id, "")),
         }
         for row in refund_payments.list_payments(connection, refund.refund_id)

@@ -131,6 +131,7 @@ def _wanted_of_every_process(settings: Settings) -> dict[str, bool]:
             or not settings.runs_web
         ),
         "MAILAGENT_DEMO: the demo is not for production": settings.demo_url is None,
+        "MAILAGENT_SETTLES: only the demo's shop pays at once": settings.settles is None,
         "MAILAGENT_CRASH_AT: planned crashes are for tests": settings.crash_at is None,
     }
 

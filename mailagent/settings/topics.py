@@ -230,6 +230,10 @@ class Payments(Topic):
     payment_gateway: Annotated[str, PlainValidator(types.parse_gateway)] = _setting(
         "`ledger` only records refunds, and you pay them elsewhere; `stripe` pays them", "ledger"
     )
+    settlement_days: types.Days | None = _setting(
+        "days within which you pay what the ledger records, as customers are told at once; without it they "
+        "hear when you have paid: [docs/money.md](docs/money.md#settle-what-the-ledger-recorded)"
+    )
     stripe_api_key: types.Key | None = _setting(
         "key that may write refunds and read PaymentIntents and Charges; required for `stripe`"
     )
@@ -385,6 +389,7 @@ class Observability(Topic):
     )
     # Set by `flask demo` and by tests.
     demo_url: str | None = _setting("", name="MAILAGENT_DEMO")
+    settles: Annotated[str, types.among("at_once")] | None = _setting("", name="MAILAGENT_SETTLES")
     crash_at: str | None = _setting("", name="MAILAGENT_CRASH_AT")
     crash_marker: Path | None = _setting("", name="MAILAGENT_CRASH_ONCE")
 

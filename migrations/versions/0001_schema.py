@@ -662,3 +662,27 @@ sa.Table(
     sa.Column("recorded_at", instant, nullable=False),
     sa.CheckConstraint("amount_minor > 0", name="amount"),
 )
+
+sa.Table(
+    "ledger_settlements",
+    metadata,
+    sa.Column("idempotency_key", sa.ForeignKey("ledger_entries.idempotency_key"), primary_key=True),
+    sa.Column("refund_id", sa.Text, nullable=False, index=True),
+    sa.Column("state", sa.Text, nullable=False),
+    sa.Column("recorded_at", instant, nullable=False),
+    sa.Column("due_at", instant, nullable=False),
+    sa.Column("promised", sa.Boolean, nullable=False),
+    sa.Column("decided_by", sa.Text),
+    sa.Column("decided_at", instant),
+    sa.Column("bank_reference", sa.Text),
+    sa.Column("reason", sa.Text),
+    sa.Column("reminded_at", instant),
+    sa.CheckConstraint("state IN ('open', 'settled', 'failed')", name="state"),
+    sa.CheckConstraint("(state = 'open') = (decided_at IS NULL)", name="decided"),
+    sa.CheckConstraint("(state = 'failed') = (reason IS NOT NULL)", name="failed_with_a_reason"),
+    sa.Index("ix_ledger_settlements_state_decided_at", "state", "decided_at"),
+    partial_index("ix_ledger_settlements_open", "recorded_at", where="state = 'open'"),
+    partial_index(
+        "ix_ledger_settlements_overdue", "due_at", where="state = 'open' AND reminded_at IS NULL"
+    ),
+)

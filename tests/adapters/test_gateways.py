@@ -33,6 +33,7 @@ from mailagent.domain.refunds.payment import (
     RefundState,
     Refused,
 )
+from mailagent.domain.refunds.settlement import SettlementRules
 from mailagent.store.database import Database
 from mailagent.store.refunds.ledger import LedgerGateway
 from tests import stripe_server
@@ -59,7 +60,8 @@ def gateway(
 ) -> PaymentGateway:
     if request.param == "stripe":
         return at_stripe
-    return LedgerGateway(database, lambda: datetime(2026, 11, 21, tzinfo=UTC))
+    rules = SettlementRules(at_once=True)
+    return LedgerGateway(database, lambda: datetime(2026, 11, 21, tzinfo=UTC), rules)
 
 
 # --- of every gateway -------------------------------------------------------------------------

@@ -20,10 +20,13 @@ from werkzeug.test import TestResponse
 
 from mailagent.demo.fakes.mailboxes import Mailboxes
 from mailagent.demo.fakes.sendgrid import SendGridServer
+from mailagent.domain.money import Money
 from mailagent.domain.operations.access import Permission
+from mailagent.domain.refunds.payment import RefundRequest
 from mailagent.store import audit, ids, schema
 from mailagent.store.console import sessions
 from mailagent.store.operations import model_calls
+from mailagent.store.refunds.ledger import LedgerGateway
 from mailagent.web.guard import Guard, guard_of
 from tests.adapters.parse_requests import raw_request
 from tests.cast import ADA, GRACE, MONA, SUPPORT, TESS, a_photo, big_order
@@ -121,6 +124,9 @@ def furnish(harness: Harness, email: str = ADA, order_id: str = "W2001") -> Case
     )
     now, secret = harness.live.now(), sessions.new_secret()
     approval_id = record_refund(harness, mail, order_id, f"refund_{order_id}")
+    amount = Money(149900, "USD")
+    request = RefundRequest(f"s_{order_id}", f"refund_{order_id}", order_id, "pay_1", amount)
+    LedgerGateway(harness.live.database, harness.live.now).refund(request)
     with harness.live.database.transaction() as connection:
         connection.execute(schema.drafts.insert().values(_draft(f"draft_{order_id}", mail, now)))
         details = {"runs": [mail.run_id]}
@@ -134,6 +140,7 @@ def furnish(harness: Harness, email: str = ADA, order_id: str = "W2001") -> Case
         "conversation_id": mail.conversation_id,
         "refund_id": f"refund_{order_id}",
         "draft_id": f"draft_{order_id}",
+        "settlement": f"s_{order_id}",
         "run_id": mail.run_id,
         "replay_id": f"replay_{order_id}",
         "email": email,

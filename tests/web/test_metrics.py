@@ -106,6 +106,13 @@ def test_what_waits_for_a_manager_is_told_with_its_money_and_its_age(shop: Harne
 def test_a_payment_waits_from_its_approval_on(shop: Harness) -> None:
     furnish(shop)
     now = shop.live.now()
+    with shop.live.database.transaction() as connection:
+        connection.execute(sa.update(schema.refunds).values(status="approved"))
+    told = scrape(shop)  # the shop's people pay it
+    assert (told["mailagent_waiting{payments}"], told["mailagent_waiting{settlements}"]) == (0, 1)
+    with shop.live.database.transaction() as connection:
+        paid = {"state": "settled", "decided_at": now}
+        connection.execute(sa.update(schema.ledger_settlements).values(paid))
     for decided_at, least in ((now, 0), (None, 3 * 86400)):
         with shop.live.database.transaction() as connection:
             connection.execute(

@@ -11,8 +11,8 @@ from mailagent.domain.refunds.policy import DeclineReason
 
 # Mails that customers get; all others go to people of the shop.
 TO_CUSTOMERS = frozenset(
-    "reply receipt receipts refund_rejected refund_expired refund_failed refund_returned handed_over"
-    " neutral_reply team_reply".split()
+    "reply receipt receipts refund_promised refund_rejected refund_expired refund_failed refund_returned"
+    " handed_over neutral_reply team_reply".split()
 )
 COMMON = {"support_name": "shop.example", "support_address": "support@shop.example"}
 LINK = "https://support.shop.example/approvals/token"
@@ -74,6 +74,7 @@ def facts_of(words: str | None = None) -> dict[str, dict[str, Any]]:
         "receipt": refund | _receipt(say),
         "receipts": thread
         | {"refunds": [refund | _receipt(say) | {"note": words}, _PLAIN_RECEIPT]},
+        "refund_promised": refund | name | {"days": 3, "pay_by": NOON + timedelta(days=3)},
         "refund_rejected": refund | name | {"note": say("The lid was missing from the parcel.")},
         "refund_expired": refund | name | {"requested_at": NOON - timedelta(days=7)},
         "refund_failed": refund | name | {"part_paid": _PART, "payments": _payments(say)[-1:]},
@@ -105,6 +106,7 @@ _WITHOUT: dict[str, dict[str, Any]] = {
         "note": None,
         "payments": [{"method": "card", "amount": _USD, "reference": None, "expected_days": None}],
     },
+    "refund_promised": _GREETED | {"days": 1},
     "refund_rejected": _GREETED | {"note": None},
     "refund_expired": _GREETED,
     "refund_failed": _GREETED | {"part_paid": None, "payments": []},
@@ -131,6 +133,7 @@ def list_fragments() -> Iterator[tuple[str, dict[str, Any]]]:
     for fact in _list_facts():
         yield "_fact.txt", {"fact": fact}
     refunds = [_refund(status, part_paid) for status, part_paid in _REFUND_STATES]
+    refunds.append(_refund("approved", None) | {"pay_by": NOON})
     for some, elsewhere in ((refunds, None), ([], None), ([], _PART)):
         record = {"order_id": "W1001", "refunds": some, "elsewhere": elsewhere}
         yield "_record.txt", {"orders": [record]}
@@ -152,6 +155,7 @@ def _refund(status: str, part_paid: Money | None) -> dict[str, Any]:
         "paid_at": NOON,
         "part_paid": part_paid,
         "returned": part_paid,
+        "pay_by": None,
         "decided_by": NOON + timedelta(days=7) if status == "awaiting_approval" else None,
     }
 
@@ -167,6 +171,8 @@ def _list_facts() -> Iterator[dict[str, Any]]:
         yield order | {"kind": "return_period", "periods": some}
     for refund_status, part_paid in _REFUND_STATES:
         yield order | {"kind": "refund", "refunds": [_refund(refund_status, part_paid)]}
+    promised = _refund("approved", None) | {"pay_by": NOON}
+    yield order | {"kind": "refund", "refunds": [promised]}
     yield order | {"kind": "refund", "refunds": []}
     for reason in DeclineReason:
         yield order | {"kind": "declined", "reason": reason.value}

@@ -112,6 +112,7 @@ class Providers:
             "WORKER_ID": "demo",
             "MAIL_OUTCOME_SECONDS": str(_MAIL_OUTCOME_SECONDS),
             "MAILAGENT_DEMO": self.sendgrid.url,
+            "MAILAGENT_SETTLES": "at_once",
             "SHOP_KNOWLEDGE": str(Path(__file__).parents[1] / "knowledge"),
             # Otherwise the SDKs would use a proxy even for local servers.
             "NO_PROXY": "127.0.0.1,localhost," + self._environ.get("NO_PROXY", ""),

@@ -22,6 +22,7 @@ class Permission(StrEnum):
 
     VIEW = "view"  # the inbox, the search, conversations, refunds, customers
     ANSWER = "answer"  # drafts, taking over, writing to customers, dismissing
+    SETTLE = "settle"  # telling which refunds of the ledger were paid
     RUNS = "runs"  # what the workflow engine recorded, replaying and cancelling it
     ERASE = "erase"  # erasing a customer
     AUDIT = "audit"  # who did what, and its export
@@ -29,7 +30,7 @@ class Permission(StrEnum):
 
 PERMISSIONS: Mapping[Role, frozenset[Permission]] = {
     Role.OPERATOR: frozenset(Permission),
-    Role.MANAGER: frozenset({Permission.VIEW}),
+    Role.MANAGER: frozenset({Permission.VIEW, Permission.SETTLE}),
     Role.TEAM: frozenset({Permission.VIEW, Permission.ANSWER}),
 }
 

@@ -29,7 +29,7 @@ from mailagent.store.operations import circuit_breakers, incidents, workers
 
 _mails, _outbound = schema.inbound_mails.c, schema.outbound_mails.c
 _refunds, _drafts, _dismissals = schema.refunds.c, schema.drafts.c, schema.dismissals.c
-_approvals = schema.approvals
+_approvals, _settlements = schema.approvals, schema.ledger_settlements.c
 
 # Why a customer's mail gets no answer of the agent's, as a label; what is not among these is "other".
 REASONS = {
@@ -43,6 +43,12 @@ OUTCOMES = ("done", "retry", "operator", "person")
 _NOT_SENT_YET = (OutboundStatus.QUEUED.value, OutboundStatus.SENDING.value)
 
 _unanswered = is_constant(_mails.status, MailStatus.UNANSWERED.value)
+# People pay it: it waits for nothing that could be away.
+_is_to_be_settled = (
+    sa.exists()
+    .where(_settlements.refund_id == _refunds.refund_id, is_constant(_settlements.state, "open"))
+    .correlate(schema.refunds)
+)
 _WAITING: Mapping[str, tuple[sa.ColumnElement[datetime], sa.ColumnElement[bool]]] = {
     "unanswered": (_mails.received_at, _unanswered & _mails.draft_id.is_(None)),
     "put_off": (_mails.received_at, _unanswered & (_mails.put_off > 0)),
@@ -51,8 +57,9 @@ _WAITING: Mapping[str, tuple[sa.ColumnElement[datetime], sa.ColumnElement[bool]]
     "approvals": (_refunds.requested_at, is_constant(_refunds.status, "awaiting_approval")),
     "payments": (
         sa.func.coalesce(_refunds.decided_at, _refunds.requested_at),  # not while a manager thought
-        is_constant(_refunds.status, "approved"),
+        is_constant(_refunds.status, "approved") & ~_is_to_be_settled,
     ),
+    "settlements": (_settlements.recorded_at, is_constant(_settlements.state, "open")),
     "outgoing": (_outbound.created_at, is_constant(_outbound.status, *_NOT_SENT_YET)),
 }
 

@@ -37,6 +37,7 @@ _inbound, _outbound, _threads = (
     schema.conversations.c,
 )
 _orders, _refunds, _payments = schema.orders.c, schema.refunds.c, schema.refund_payments.c
+_settlements = schema.ledger_settlements.c
 
 # What is blanked besides the texts that retention deletes: the key of the rows, the field of Scope that has
 # their ids, and the new values.
@@ -65,6 +66,11 @@ _BLANKED: Sequence[tuple[sa.Column[str], str, Mapping[str, Any]]] = (
     (schema.countersignatures.c.approval_id, "approval_ids", {"note": None}),
     (schema.approval_notes.c.approval_id, "approval_ids", {"text": ""}),
     (_refunds.refund_id, "refund_ids", {"note": None}),
+    (
+        _settlements.refund_id,
+        "refund_ids",
+        {"reason": sa.case((_settlements.reason.is_not(None), ERASED_NAME))},
+    ),
     (_threads.conversation_id, "conversation_ids", {"language": None}),
     (
         _orders.order_id,

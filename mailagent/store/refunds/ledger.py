@@ -1,25 +1,31 @@
-"""The built-in payment gateway: it records refunds that the shop settles elsewhere, such as by its bank. There
-is one entry for each idempotency key; a trigger keeps entries from changing."""
+"""The built-in payment gateway: it records refunds that the shop pays elsewhere, such as by its bank. There is
+one entry for each idempotency key, which a trigger keeps from changing; and its settlement, which says whether
+the shop has paid it."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from datetime import datetime
 
-import sqlalchemy as sa
-
-from mailagent.domain.money import Money
 from mailagent.domain.refunds.payment import (
     GatewayRefund,
     NotDone,
     PaymentOutcome,
+    Pending,
     Refunded,
     RefundRequest,
-    RefundState,
+    Refused,
+)
+from mailagent.domain.refunds.settlement import (
+    LOOK_AGAIN_SECONDS,
+    Settlement,
+    SettlementRules,
+    SettlementState,
 )
 from mailagent.store import schema
 from mailagent.store.database import Database, columns_of, insert_once
 from mailagent.store.ids import new_id
+from mailagent.store.refunds import settlements
 
 _entries = schema.ledger_entries
 
@@ -29,9 +35,15 @@ class LedgerGateway:
 
     name = "ledger"
 
-    def __init__(self, database: Database, now: Callable[[], datetime]) -> None:
+    def __init__(
+        self,
+        database: Database,
+        now: Callable[[], datetime],
+        rules: SettlementRules | None = None,
+    ) -> None:
         self._database = database
         self._now = now
+        self._rules = rules or SettlementRules()
 
     def is_remote(self, _payment_id: str) -> bool:
         """The ledger is our own database."""
@@ -39,43 +51,40 @@ class LedgerGateway:
 
     def refund(self, request: RefundRequest) -> PaymentOutcome:
         """Record the refund; the same key again returns the first entry."""
-        reference = new_id("ledger")
+        now = self._now()
         values = columns_of(
             _entries,
             request,
-            reference=reference,
+            reference=new_id("ledger"),
             amount_minor=request.amount.minor,
             currency=request.amount.currency,
-            recorded_at=self._now(),
+            recorded_at=now,
         )
         with self._database.transaction() as connection:
-            new = insert_once(connection, _entries, values, "idempotency_key")
-        return Refunded(reference) if new else self.look_up(request)
+            if insert_once(connection, _entries, values, "idempotency_key"):
+                settlements.open_one(connection, request, self._rules, now)
+            return _outcome(settlements.find(connection, request.idempotency_key))
 
     def look_up(self, request: RefundRequest) -> PaymentOutcome:
-        """Return the entry under the request's key, or NotDone."""
+        """Return whether the entry under the request's key is paid; NotDone if there is none."""
         with self._database.transaction() as connection:
-            reference = connection.scalar(
-                sa.select(_entries.c.reference).where(
-                    _entries.c.idempotency_key == request.idempotency_key
-                )
-            )
-        return Refunded(reference) if reference else NotDone("not in the ledger", 0)
+            found = settlements.find(connection, request.idempotency_key)
+        return _outcome(found)
 
     def list_refunds(self, payment_id: str) -> Sequence[GatewayRefund]:
-        """Return the entries of a payment, oldest first. What is in the ledger is settled."""
-        query = sa.select(_entries).where(_entries.c.payment_id == payment_id)
+        """Return the entries of a payment, oldest first."""
         with self._database.snapshot() as connection:
-            rows = connection.execute(query.order_by(_entries.c.recorded_at)).all()
-        return [
-            GatewayRefund(
-                reference=row.reference,
-                gateway=self.name,
-                payment_ids=(row.payment_id,),
-                amount=Money(row.amount_minor, row.currency),
-                state=RefundState.SETTLED,
-                idempotency_key=row.idempotency_key,
-                order_id=row.order_id,
-            )
-            for row in rows
-        ]
+            found = settlements.list_of_payment(connection, payment_id)
+        return [each.as_refund(self.name) for each in found]
+
+
+def _outcome(found: Settlement | None) -> PaymentOutcome:
+    if found is None:
+        return NotDone("not in the ledger", 0)
+    match found.state:
+        case SettlementState.SETTLED:
+            return Refunded(found.reference)
+        case SettlementState.FAILED:
+            return Refused(found.reason or "")
+        case _:
+            return Pending(found.reference, LOOK_AGAIN_SECONDS)

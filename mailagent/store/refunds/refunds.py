@@ -46,6 +46,11 @@ def outcome_key(refund_id: str) -> str:
     return f"outcome:{refund_id}"
 
 
+def promise_key(refund_id: str) -> str:
+    """Return the `dedup_key` of the mail that tells a customer until when a refund is paid."""
+    return f"promised:{refund_id}"
+
+
 def returned_key(refund_id: str, minor: int) -> str:
     """Return the `dedup_key` of the mail that says that money came back: so much, in minor units. Of two
     payments the second may come back later."""

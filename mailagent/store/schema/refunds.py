@@ -6,6 +6,7 @@ import sqlalchemy as sa
 
 from mailagent.domain.refunds.order import OrderStatus
 from mailagent.domain.refunds.refund import RefundStatus
+from mailagent.domain.refunds.settlement import SettlementState
 from mailagent.store.database import UtcDateTime
 from mailagent.store.schema.columns import Json, check, one_of, partial_index, table
 
@@ -304,4 +305,30 @@ ledger_entries = table(
     sa.Column("currency", sa.Text, nullable=False),
     sa.Column("recorded_at", UtcDateTime, nullable=False),
     check("amount", "amount_minor > 0"),
+)
+
+# Whether the shop has paid what the ledger recorded: a row for each of its entries.
+ledger_settlements = table(
+    "ledger_settlements",
+    sa.Column("idempotency_key", sa.ForeignKey("ledger_entries.idempotency_key"), primary_key=True),
+    sa.Column("refund_id", sa.Text, nullable=False, index=True),
+    sa.Column("state", sa.Text, nullable=False),
+    sa.Column("recorded_at", UtcDateTime, nullable=False),
+    sa.Column("due_at", UtcDateTime, nullable=False),
+    # Whether the customer was told the date.
+    sa.Column("promised", sa.Boolean, nullable=False),
+    sa.Column("decided_by", sa.Text),
+    sa.Column("decided_at", UtcDateTime),
+    # The bank's; ours is in the entry.
+    sa.Column("bank_reference", sa.Text),
+    sa.Column("reason", sa.Text),
+    sa.Column("reminded_at", UtcDateTime),
+    one_of("state", SettlementState),
+    check("decided", "(state = 'open') = (decided_at IS NULL)"),
+    check("failed_with_a_reason", "(state = 'failed') = (reason IS NOT NULL)"),
+    sa.Index("ix_ledger_settlements_state_decided_at", "state", "decided_at"),
+    partial_index("ix_ledger_settlements_open", "recorded_at", where="state = 'open'"),
+    partial_index(
+        "ix_ledger_settlements_overdue", "due_at", where="state = 'open' AND reminded_at IS NULL"
+    ),
 )

@@ -11,6 +11,7 @@ from dataclasses import asdict
 from flask import Blueprint, Response, abort, request
 
 from mailagent import services
+from mailagent.adapters.csv_file import plain_cell
 from mailagent.domain.operations.access import Permission
 from mailagent.store import audit
 from mailagent.store.audit import Act, Wanted
@@ -21,9 +22,6 @@ from mailagent.web.guard import current_person, needs
 blueprint = Blueprint("ops_audit", __name__)
 
 FILTERS = ("actor", "action", "subject", "from", "to")
-
-# A cell that begins with one of these is a formula to a spreadsheet program (OWASP, CSV injection).
-_FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")
 
 _CHUNK = 60_000  # characters per chunk of the response
 
@@ -92,11 +90,6 @@ def _as_csv(acts: Iterator[Act]) -> Iterator[str]:
             lines.seek(0)
             lines.truncate()
     yield lines.getvalue()
-
-
-def plain_cell(text: str) -> str:
-    """Return a cell that spreadsheet programs do not take for a formula: with a quote in front."""
-    return f"'{text}" if text.startswith(_FORMULA) else text
 
 
 def _as_json_lines(acts: Iterator[Act]) -> Iterator[str]:

@@ -88,6 +88,8 @@ def _facts(connection: sa.Connection, review: Review, codes: Sequence[str]) -> d
 
 def _payment(row: Row, currency: str) -> dict[str, Any]:
     state = ("came back to the shop", "bad") if row.returned_at else PAYMENT_STATES[row.state]
+    if refund_payments.pending_reference(row):
+        state = ("recorded, not settled yet", "waiting")
     return {
         **row._asdict(),
         "amount": money(row.amount_minor, currency),

@@ -37,6 +37,8 @@ POSTS_LEFT_OUT: Mapping[str, str] = {
     "POST /ops/customers/<path:email>/erase": "no mail and no money; pressed again it ends what it began",
     "POST /ops/runs/<run_id>/cancel": "no mail and no money; one step may end, what it did is on record,"
     " and a replay goes on from there",
+    "POST /ops/settlements/<settlement>": "one transaction, and the second time changes nothing",
+    "POST /ops/settlements/import": "one transaction, and the second time changes nothing",
     "POST /ops/replays": "rewinds each run as the replay of one run does; those that are left stay failed, and"
     " the same page replays them",
     "POST /api/goodwill-codes/<code>/redemptions": "made by the shop's checkout, not by people; one"

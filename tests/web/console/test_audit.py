@@ -10,9 +10,9 @@ from datetime import timedelta
 
 import pytest
 
+from mailagent.adapters.csv_file import plain_cell
 from mailagent.store import audit
 from mailagent.store.audit import Wanted
-from mailagent.web.console.audit import plain_cell
 from tests.cast import NOW, OLGA, TESS
 from tests.harness import Harness, post_form
 from tests.web.console.pages import read_pages

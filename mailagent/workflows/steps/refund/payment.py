@@ -54,6 +54,7 @@ from mailagent.workflows.steps.circuit_breaker import Permit, find_permit, note_
 from mailagent.workflows.steps.maintenance.incidents import open_incident
 from mailagent.workflows.steps.recording import async_step, declare_marks, mark
 from mailagent.workflows.steps.refund.decision import State, state_of
+from mailagent.workflows.steps.refund.promise import promise
 
 declare_marks("pay_refund", "intended", "asked")
 
@@ -120,6 +121,8 @@ def _intend(refund_id: str) -> list[_Intent] | None:
                 _fail(connection, refund, written, None)
                 return None
             rows = written
+        # What waits for the shop's people comes last, so that it holds up no card.
+        rows = sorted(rows, key=lambda row: not live.gateway.is_remote(row.payment_id))
         return [
             _Intent(_request(refund, row), asked_before, stopped)
             for row in rows
@@ -314,6 +317,7 @@ def _wait_or_give_up(refund_id: str, outcome: Pending | NotDone | OutcomeUnknown
             "when the gateway works again, replay this run: it looks up what was paid first"
         )
     if isinstance(outcome, Pending):
+        promise(refund_id)
         return state_of(RefundStatus.APPROVED, wanted)
     # No message ends a pause that the gateway asks for.
     pause = max(wanted, backoff_seconds(attempts))

@@ -1,0 +1,40 @@
+"""Small CSV files (RFC 4180) for people with a spreadsheet program."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterable, Iterator, Sequence
+
+# A cell that begins with one of these is a formula to a spreadsheet program (OWASP, CSV injection).
+_FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")
+
+
+def plain_cell(text: str) -> str:
+    """Return a cell that spreadsheet programs do not take for a formula: with a quote in front."""
+    return f"'{text}" if text.startswith(_FORMULA) else text
+
+
+def write_csv(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """Return a file with these columns."""
+    file = io.StringIO()
+    writer = csv.writer(file)
+    writer.writerow(heads)
+    writer.writerows([plain_cell(cell) for cell in row] for row in rows)
+    return file.getvalue()
+
+
+def read_csv(data: bytes) -> Iterator[tuple[int, dict[str, str]]]:
+    """Yield each row that has something in it: the number of its line, and its cells by the column's name in
+    lower case. Commas or semicolons separate cells. Raises ValueError."""
+    text = data.decode("utf-8-sig")
+    first = text.partition("\n")[0]
+    delimiter = ";" if first.count(";") > first.count(",") else ","
+    try:
+        reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
+        heads = [cell.strip().lower() for cell in next(reader, [])]
+        for cells in reader:
+            if any(cell.strip() for cell in cells):
+                yield reader.line_num, dict(zip(heads, map(str.strip, cells), strict=False))
+    except csv.Error as problem:
+        raise ValueError(f"it cannot be read as CSV ({problem})") from None

@@ -1,0 +1,63 @@
+"""What follows when people say that they have paid what the ledger recorded, or could not: rows, and a wake-up
+of the refund's run. The run then reads the ledger, and tells the customer."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import sqlalchemy as sa
+
+from mailagent import services
+from mailagent.domain.operations.provider import LEDGER
+from mailagent.domain.refunds.settlement import (
+    Outcome,
+    SettlementFileProblem,
+    SettlementProblem,
+    SettlementState,
+    check_outcome,
+)
+from mailagent.payment_events import follow_refund
+from mailagent.store import audit
+from mailagent.store.refunds import settlements
+
+
+def settle(connection: sa.Connection, outcome: Outcome, person: str) -> bool:
+    """Record what a person says of a settlement; return whether it is news. Raises SettlementProblem."""
+    known = settlements.lock(connection, outcome.idempotency_key)
+    if not check_outcome(known, outcome) or known is None:
+        return False
+    now = services.current().now()
+    settlements.record(connection, outcome, person, now)
+    settled = outcome.state is SettlementState.SETTLED
+    audit.record(
+        connection,
+        now,
+        person,
+        "payment settled" if settled else "payment failed",
+        known.refund_id,
+        {"amount": str(known.amount), "reference": outcome.bank_reference, "why": outcome.reason},
+    )
+    told = replace(known, state=outcome.state, reason=outcome.reason).as_refund(LEDGER.name)
+    again = f"{outcome.state.value}-{known.idempotency_key.partition('_')[2]}"
+    follow_refund(connection, told, again)
+    return True
+
+
+def settle_all(
+    connection: sa.Connection, outcomes: Sequence[tuple[int, Outcome]], person: str
+) -> int:
+    """Record what a file says, by its lines; return how much of it is news.
+
+    Raises SettlementFileProblem with every line that cannot be recorded; then nothing may be committed.
+    """
+    news, problems = 0, []
+    # Sorted, so that two imports at once cannot deadlock.
+    for line_no, outcome in sorted(outcomes, key=lambda each: each[1].idempotency_key):
+        try:
+            news += settle(connection, outcome, person)
+        except SettlementProblem as problem:
+            problems.append((line_no, str(problem)))
+    if problems:
+        raise SettlementFileProblem(problems)
+    return news

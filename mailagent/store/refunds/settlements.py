@@ -1,0 +1,171 @@
+"""Settlements as rows: whether the shop has paid what the ledger recorded."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any
+
+import sqlalchemy as sa
+
+from mailagent.domain.money import Money
+from mailagent.domain.refunds.payment import RefundRequest
+from mailagent.domain.refunds.settlement import (
+    Outcome,
+    Settlement,
+    SettlementRules,
+    SettlementState,
+)
+from mailagent.store import schema
+from mailagent.store.database import Row, from_row, is_constant
+from mailagent.store.pagination import Cursor, Part, Source, Window, read_part
+
+_rows, _entries, _orders = schema.ledger_settlements, schema.ledger_entries, schema.orders
+_payments = schema.order_payments
+_IS_OPEN = is_constant(_rows.c.state, SettlementState.OPEN.value)
+
+# A shop that pays with every entry.
+AT_ONCE = "at once"
+
+_QUERY = (
+    sa.select(
+        _rows,
+        *(_entries.c[name] for name in ("reference", "order_id", "payment_id")),
+        _entries.c.amount_minor,
+        _entries.c.currency,
+        sa.func.coalesce(_orders.c.customer_name, "").label("customer_name"),
+        sa.func.coalesce(_payments.c.method, "").label("method"),
+    )
+    .join(_entries, _entries.c.idempotency_key == _rows.c.idempotency_key)
+    .outerjoin(_orders, _orders.c.order_id == _entries.c.order_id)
+    .outerjoin(
+        _payments,
+        sa.and_(
+            _payments.c.order_id == _entries.c.order_id,
+            _payments.c.payment_id == _entries.c.payment_id,
+        ),
+    )
+)
+
+
+def open_one(
+    connection: sa.Connection, request: RefundRequest, rules: SettlementRules, now: datetime
+) -> None:
+    """Record that an entry is to be paid, with its date."""
+    decided = {"state": SettlementState.SETTLED.value, "decided_by": AT_ONCE, "decided_at": now}
+    values: dict[str, Any] = {
+        "idempotency_key": request.idempotency_key,
+        "refund_id": request.refund_id,
+        "state": SettlementState.OPEN.value,
+        "recorded_at": now,
+        "due_at": rules.due_at(now),
+        "promised": rules.promise_days is not None,
+    }
+    connection.execute(_rows.insert(), values | (decided if rules.at_once else {}))
+
+
+def find(connection: sa.Connection, key: str) -> Settlement | None:
+    return next(iter(_list(connection, _QUERY.where(_rows.c.idempotency_key == key))), None)
+
+
+def lock(connection: sa.Connection, key: str) -> Settlement | None:
+    """Return a settlement, and keep others from deciding on it until the commit."""
+    query = _QUERY.where(_rows.c.idempotency_key == key).with_for_update(of=_rows)
+    return next(iter(_list(connection, query)), None)
+
+
+def list_of_payment(connection: sa.Connection, payment_id: str) -> Sequence[Settlement]:
+    query = _QUERY.where(_entries.c.payment_id == payment_id)
+    return _list(connection, query.order_by(_rows.c.recorded_at))
+
+
+def list_promised(connection: sa.Connection, refund_id: str) -> Sequence[Settlement]:
+    """Return what is to be paid of a refund, and whose date the customer was told."""
+    promised = _QUERY.where(_rows.c.refund_id == refund_id, _IS_OPEN, _rows.c.promised)
+    return _list(connection, promised)
+
+
+def list_bank_references(connection: sa.Connection, refund_id: str) -> dict[str, str]:
+    """Return the bank's references of a refund's payments, by their keys."""
+    query = sa.select(_rows.c.idempotency_key, _rows.c.bank_reference).where(
+        _rows.c.refund_id == refund_id, _rows.c.bank_reference.is_not(None)
+    )
+    return {row.idempotency_key: row.bank_reference for row in connection.execute(query)}
+
+
+def record(connection: sa.Connection, outcome: Outcome, person: str, now: datetime) -> None:
+    """Record what a person said of a settlement that is locked."""
+    connection.execute(
+        _rows.update()
+        .where(_rows.c.idempotency_key == outcome.idempotency_key)
+        .values(
+            state=outcome.state.value,
+            decided_by=person,
+            decided_at=now,
+            bank_reference=sa.func.coalesce(outcome.bank_reference, _rows.c.bank_reference),
+            reason=outcome.reason,
+        )
+    )
+
+
+# --- lists ----------------------------------------------------------------------------------------
+
+
+def read(connection: sa.Connection, state: SettlementState, window: Window) -> Part[Settlement]:
+    """Return one page of the settlements in a state: open ones by when they were recorded, others by when
+    they were decided."""
+    at = _at(state)
+    source = Source(
+        _QUERY.where(is_constant(_rows.c.state, state.value)),
+        _rows.c[at],
+        _rows.c.idempotency_key,
+        _settlement,
+    )
+    return read_part(
+        connection, [source], window, lambda each: Cursor(getattr(each, at), each.idempotency_key)
+    )
+
+
+def _at(state: SettlementState) -> str:
+    return "recorded_at" if state is SettlementState.OPEN else "decided_at"
+
+
+def list_open(connection: sa.Connection) -> Sequence[Settlement]:
+    """Return all that is to be paid, the oldest first."""
+    in_turn = _QUERY.where(_IS_OPEN).order_by(_rows.c.recorded_at, _rows.c.idempotency_key)
+    return _list(connection, in_turn)
+
+
+def sum_open(connection: sa.Connection) -> Sequence[Row]:
+    """Return how much is to be paid, and in how many payments, for each currency."""
+    query = (
+        sa.select(_entries.c.currency, sa.func.count(), sa.func.sum(_entries.c.amount_minor))
+        .join(_rows, _rows.c.idempotency_key == _entries.c.idempotency_key)
+        .where(_IS_OPEN)
+    )
+    return connection.execute(query.group_by(_entries.c.currency).order_by("currency")).all()
+
+
+def take_overdue(connection: sa.Connection, now: datetime, limit: int) -> Sequence[Settlement]:
+    """Return settlements that are past their date, the oldest first, and record that the operators are told
+    of them."""
+    query = _QUERY.where(_IS_OPEN, _rows.c.reminded_at.is_(None), _rows.c.due_at < now)
+    due = _list(connection, query.order_by(_rows.c.due_at).limit(limit).with_for_update(of=_rows))
+    keys = [each.idempotency_key for each in due]
+    connection.execute(
+        _rows.update().where(_rows.c.idempotency_key.in_(keys)).values(reminded_at=now)
+    )
+    return due
+
+
+def _list(connection: sa.Connection, query: sa.Select[Any]) -> Sequence[Settlement]:
+    return [_settlement(row) for row in connection.execute(query)]
+
+
+def _settlement(row: Row) -> Settlement:
+    return from_row(
+        Settlement,
+        row,
+        state=SettlementState(row.state),
+        amount=Money(row.amount_minor, row.currency),
+    )

@@ -1,0 +1,105 @@
+"""Settlements: refunds that the ledger recorded and the shop pays, ticked off one by one or by a file."""
+
+from __future__ import annotations
+
+from flask import Blueprint, Response, request
+
+from mailagent import services
+from mailagent.adapters.settlement_file import read_outcomes, write_settlements
+from mailagent.domain.operations.access import Permission
+from mailagent.domain.refunds.settlement import (
+    Outcome,
+    SettlementFileProblem,
+    SettlementProblem,
+    SettlementState,
+)
+from mailagent.settling import settle, settle_all
+from mailagent.store.refunds import settlements
+from mailagent.web.console.labels import money
+from mailagent.web.console.page import go_to, page, pages_beside, read_window, typed
+from mailagent.web.guard import current_person, needs
+
+blueprint = Blueprint("ops_settlements", __name__)
+
+PATH = "/ops/settlements"
+PROBLEMS_SHOWN = 50
+
+
+@blueprint.get("/ops/settlements")
+@needs(Permission.SETTLE)
+def show() -> Response:
+    """Show what is to be paid, the oldest first; or what was paid, or could not be."""
+    return _page()
+
+
+def _page(problems: list[str] | None = None) -> Response:
+    wanted = request.args.get("state", "")
+    state = SettlementState(wanted) if wanted in list(SettlementState) else SettlementState.OPEN
+    is_open = state is SettlementState.OPEN
+    live, facts = services.current(), {"state": "" if is_open else state.value}
+    with live.database.snapshot() as connection:
+        part = settlements.read(connection, state, read_window(newest_first=not is_open))
+        sums = settlements.sum_open(connection)
+    return page(
+        "ops/settlements.html",
+        422 if problems else 200,
+        settlements=part.rows,
+        state=state.value,
+        sums=[(number, money(int(minor), currency)) for currency, number, minor in sums],
+        problems=(problems or [])[:PROBLEMS_SHOWN],
+        more_problems=max(0, len(problems or []) - PROBLEMS_SHOWN),
+        imported=typed("imported"),
+        money=money,
+        now=live.now(),
+        **pages_beside(part, PATH, facts),
+    )
+
+
+@blueprint.post("/ops/settlements/<settlement>")
+@needs(Permission.SETTLE)
+def decide(settlement: str) -> Response:
+    """Record that a payment was made, or could not be, as the pressed button says."""
+    state = SettlementState.FAILED if "fail" in request.form else SettlementState.SETTLED
+    reference, reason = (typed(name, request.form) or None for name in ("reference", "reason"))
+    outcome = Outcome(settlement, state, reference, reason if "fail" in request.form else None)
+    try:
+        with services.current().database.transaction() as connection:
+            settle(connection, outcome, current_person().email)
+    except SettlementProblem as problem:
+        return _page([f"{settlement}: {problem}"])
+    return go_to(PATH)
+
+
+@blueprint.get("/ops/settlements/export")
+@needs(Permission.SETTLE)
+def export() -> Response:
+    """Send what is to be paid as CSV."""
+    live = services.current()
+    with live.database.snapshot() as connection:
+        found = settlements.list_open(connection)
+    return csv_response(write_settlements(found), f"settlements-{live.now():%Y-%m-%d}.csv")
+
+
+def csv_response(text: str, name: str) -> Response:
+    """Return a file to save."""
+    return Response(
+        text,
+        content_type="text/csv; charset=utf-8",
+        headers={"Content-Disposition": f'attachment; filename="{name}"'},
+    )
+
+
+@blueprint.post("/ops/settlements/import")
+@needs(Permission.SETTLE)
+def import_file() -> Response:
+    """Record the outcomes in a file: all of its lines or none."""
+    file = request.files.get("file")
+    try:
+        outcomes = read_outcomes(file.read() if file else b"")
+        if not outcomes:
+            raise SettlementFileProblem([(1, "no line has an outcome; choose a file with some")])
+        with services.current().database.transaction() as connection:
+            news = settle_all(connection, outcomes, current_person().email)
+    except SettlementFileProblem as problem:
+        return _page([*problem.lines, "Nothing was imported."])
+    return go_to(f"{PATH}?imported={news}-{len(outcomes) - news}")

@@ -1,0 +1,135 @@
+"""Which outcomes of a settlement are news, and which cannot be; and the file that people fill in."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from mailagent.adapters.settlement_file import read_outcomes, write_settlements
+from mailagent.domain.money import Money
+from mailagent.domain.refunds.payment import RefundState
+from mailagent.domain.refunds.settlement import (
+    Outcome,
+    Settlement,
+    SettlementFileProblem,
+    SettlementProblem,
+    SettlementRules,
+    SettlementState,
+    check_outcome,
+)
+
+NOW = datetime(2026, 11, 20, 12, 0, tzinfo=UTC)
+OPEN, SETTLED, FAILED = SettlementState
+KNOWN = Settlement(
+    idempotency_key="refund_1",
+    reference="ledger_1",
+    refund_id="refund_1",
+    order_id="W1001",
+    payment_id="pay_1",
+    customer_name="=Ada",
+    method="bank_transfer",
+    amount=Money(4999, "USD"),
+    state=OPEN,
+    recorded_at=NOW,
+    due_at=NOW + timedelta(days=7),
+    promised=False,
+)
+HEAD = "settlement,amount,currency,outcome,reference,reason\n"
+
+
+@pytest.mark.parametrize(
+    ("before", "told", "news"),
+    [
+        (OPEN, SETTLED, True),
+        (OPEN, FAILED, True),
+        (SETTLED, SETTLED, False),
+        (FAILED, FAILED, False),
+        (SETTLED, FAILED, True),  # the money came back
+    ],
+)
+def test_an_outcome_is_news_once(
+    before: SettlementState, told: SettlementState, news: bool
+) -> None:
+    outcome = Outcome("refund_1", told, reason="no such account" if told is FAILED else None)
+    assert check_outcome(replace(KNOWN, state=before), outcome) is news
+
+
+@pytest.mark.parametrize(
+    ("known", "outcome", "what"),
+    [
+        (None, Outcome("refund_9", SETTLED), "there is no settlement refund_9"),
+        (KNOWN, Outcome("refund_1", FAILED), "needs a reason"),
+        (replace(KNOWN, state=FAILED), Outcome("refund_1", SETTLED), "it has failed before"),
+        (
+            KNOWN,
+            Outcome("refund_1", SETTLED, amount=Money(4998, "USD")),
+            "the amount is 49.99 USD, not 49.98 USD",
+        ),
+    ],
+)
+def test_what_cannot_be_says_what_to_do(
+    known: Settlement | None, outcome: Outcome, what: str
+) -> None:
+    with pytest.raises(SettlementProblem, match=what):
+        check_outcome(known, outcome)
+
+
+def test_the_shop_has_a_week_unless_it_promises_a_time() -> None:
+    assert SettlementRules().due_at(NOW) == NOW + timedelta(days=7)
+    assert SettlementRules(3).due_at(NOW) == NOW + timedelta(days=3)
+
+
+def test_a_settlement_is_a_refund_at_the_gateway() -> None:
+    states = [replace(KNOWN, state=each).as_refund("ledger").state for each in SettlementState]
+    assert states == [RefundState.PENDING, RefundState.SETTLED, RefundState.FAILED]
+
+
+# --- the file -------------------------------------------------------------------------------------
+
+
+def test_a_file_is_filled_in_and_read_back() -> None:
+    text = write_settlements([KNOWN, replace(KNOWN, idempotency_key="refund_2")])
+    head, first, second = text.splitlines()
+    assert "'=Ada" in first  # no formula
+    assert read_outcomes(text.encode()) == []
+    filled = [head, first.removesuffix(",,,") + ',settled,"SEPA 17",', second]
+    ((line, outcome),) = read_outcomes("\r\n".join(filled).encode())
+    assert line == 2
+    assert outcome == Outcome("refund_1", SETTLED, "SEPA 17", None, Money(4999, "USD"))
+
+
+def test_a_spreadsheet_may_save_it_with_semicolons_and_commas_in_amounts() -> None:
+    data = "\ufeff" + HEAD.replace(",", ";") + "refund_1;49,99;USD;Settled;;\n;;;;;\n"
+    ((_, outcome),) = read_outcomes(data.encode())
+    assert outcome == Outcome("refund_1", SETTLED, None, None, Money(4999, "USD"))
+
+
+@pytest.mark.parametrize(
+    ("data", "problems"),
+    [
+        (b"\xff\xfe", ["line 1: the file is not UTF-8; save it as CSV in UTF-8"]),
+        (b'a,b\n"1', ["line 1: it cannot be read as CSV"]),
+        (b"order,outcome\nW1,settled\n", ["line 2: there is no column settlement; keep the first"]),
+        (
+            f"{HEAD}a,,,paid,,\nb,1.0.0,USD,settled,,\n,,,settled,,\nc,,,failed,,\nc,,,settled,,\n".encode(),
+            [
+                "line 2: “paid” is no outcome; write settled or failed",
+                "line 3: “1.0.0”",
+                "line 4: the settlement is missing; take its id from the exported list",
+                "line 6: line 5 names the same settlement; keep one of them",
+            ],
+        ),
+        (
+            f"{HEAD}a,,,settled,{'x' * 201},\n".encode(),
+            ["line 2: the reference must be one line of at most 200 characters"],
+        ),
+    ],
+)
+def test_every_line_that_cannot_be_read_is_named(data: bytes, problems: list[str]) -> None:
+    with pytest.raises(SettlementFileProblem) as caught:
+        read_outcomes(data)
+    assert len(caught.value.lines) == len(problems)
+    for line, problem in zip(caught.value.lines, problems, strict=True):
+        assert line.startswith(problem)
