@@ -20,7 +20,7 @@ from mailagent.web.approvals import pages
 from mailagent.web.console.blueprints import BLUEPRINTS
 from mailagent.web.guard import Cookies, check_guards
 from mailagent.web.middleware import App, harden, watch
-from mailagent.web.owners import settlements
+from mailagent.web.owners import helped, report, settlements
 from mailagent.web.webhooks import gateway, mail
 from mailagent.web.webhooks.signature import answer_refusal
 
@@ -72,7 +72,7 @@ def _register(app: Flask, settings: Settings) -> None:
             app.register_blueprint(webhooks)
             csrf.exempt(webhooks)  # signed by the provider, no cookies
         app.register_blueprint(pages.blueprint)
-        for blueprint in (*BLUEPRINTS, settlements.blueprint):
+        for blueprint in (*BLUEPRINTS, settlements.blueprint, report.blueprint, helped.blueprint):
             app.register_blueprint(blueprint)
         if settings.orders_api_tokens:
             app.register_blueprint(api.blueprint)

@@ -1,5 +1,5 @@
-"""Sign and verify the links of approval requests, and the addresses of test mails. Whether an approval is still
-open is in its row."""
+"""Sign and verify the links of approval requests, the addresses of test mails, and the links of customers who say
+whether an answer helped. Whether an approval is still open is in its row."""
 
 from __future__ import annotations
 
@@ -32,11 +32,29 @@ class Links:
             raise ValueError("SECRET_KEY needs a list of keys, newest first, none of them empty")
         self._public_url = public_url.rstrip("/")
         self._secret_keys = tuple(secret_keys)
-        self._approvals = URLSafeSerializer(
-            list(reversed(secret_keys)),  # itsdangerous signs with the last key
-            salt="mailagent.approval",
-            signer_kwargs={"key_derivation": "hmac", "digest_method": hashlib.sha256},
+        self._approvals, self._votes = (
+            URLSafeSerializer(
+                list(reversed(secret_keys)),  # itsdangerous signs with the last key
+                salt=f"mailagent.{purpose}",
+                signer_kwargs={"key_derivation": "hmac", "digest_method": hashlib.sha256},
+            )
+            for purpose in ("approval", "vote")
         )
+
+    def sign_votes(self, mail_id: str) -> dict[str, str]:
+        """Return the URLs by which a customer says whether the answer to a mail helped: `yes` and `no`."""
+        page = f"{self._public_url}/helped"
+        return {
+            name: f"{page}/{self._votes.dumps([mail_id, helped])}"
+            for name, helped in (("yes", True), ("no", False))
+        }
+
+    def verify_vote(self, token: str) -> tuple[str, bool] | None:
+        """Return the mail and the answer that `token` names, or None if none of our keys signed it."""
+        match _load(self._votes, token):
+            case [str(mail_id), bool(helped)]:
+                return mail_id, helped
+        return None
 
     def sign_approval(self, approval_id: str, manager_email: str) -> str:
         """Return the URL of an approval's page for one manager."""
@@ -45,11 +63,7 @@ class Links:
 
     def verify_approval(self, token: str) -> ApprovalLink | None:
         """Return what `token` names, or None if none of our keys signed it."""
-        try:
-            named = self._approvals.loads(token) if _is_canonical(token) else None
-        except (BadData, UnicodeError):  # a lone surrogate in a path cannot even be encoded
-            return None
-        match named:
+        match _load(self._approvals, token):
             case [str(approval_id), str(manager_email)]:
                 return ApprovalLink(approval_id, manager_email)
         return None
@@ -78,6 +92,14 @@ def _test_signature(key: str, nonce: str) -> str:
 
 def _base32(value: bytes) -> str:
     return base64.b32encode(value).decode().lower()
+
+
+def _load(signed: URLSafeSerializer, token: str) -> object:
+    """Return what a token holds, or None if none of our keys signed it."""
+    try:
+        return signed.loads(token) if _is_canonical(token) else None
+    except (BadData, UnicodeError):  # a lone surrogate in a path cannot even be encoded
+        return None
 
 
 def _is_canonical(token: str) -> bool:

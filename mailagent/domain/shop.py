@@ -97,6 +97,8 @@ class Shop:
     public_url: str
     ops_emails: tuple[str, ...] = ()
     default_language: str = "en"
+    report_emails: tuple[str, ...] = ()
+    asks_if_helped: bool = False
 
     @property
     def name(self) -> str:
@@ -123,7 +125,8 @@ class Shop:
     @property
     def people(self) -> tuple[str, ...]:
         """All of the shop's own people. Bounces and complaints do not suppress mail to them."""
-        return tuple(address for circle in self.circles for address in circle)
+        known = [address for circle in self.circles for address in circle]
+        return tuple(dict.fromkeys([*known, *self.report_emails]))
 
 
 @dataclass(frozen=True, slots=True)

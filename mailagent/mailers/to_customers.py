@@ -49,6 +49,7 @@ def write_reply(
             "confirm_code": confirm_code(conversation.confirm_token) if confirm else None,
             "goodwill": _goodwill_of(connection, mails),
             "record": record,
+            "helped": _vote_links(mails) if reader.proven else None,
         },
         dedup_key=f"reply:{mails[-1].mail_id}",
         by_person=by_person,
@@ -57,6 +58,12 @@ def write_reply(
     return write_to_customer(
         connection, content, conversation, mails[-1], confirm, language=letter.language
     )
+
+
+def _vote_links(mails: Sequence[InboundMail]) -> dict[str, str] | None:
+    """Return the links to say whether the answer to these mails helped, if the shop asks."""
+    live = services.current()
+    return live.links.sign_votes(mails[-1].mail_id) if live.shop.asks_if_helped else None
 
 
 def _record(reader: Reader, order_ids: Sequence[str], language: str | None = None) -> str | None:

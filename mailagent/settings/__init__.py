@@ -69,6 +69,8 @@ class Settings(
             public_url=self.public_url.rstrip("/"),
             ops_emails=self.ops_emails,
             default_language=self.default_language,
+            report_emails=self.report_emails,
+            asks_if_helped=self.ask_if_helped == "yes",
         )
 
     @cached_property

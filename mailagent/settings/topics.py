@@ -114,6 +114,10 @@ class ShopTopic(Topic):
     mail_templates: Annotated[Path, PlainValidator(types.parse_mail_templates)] | None = _setting(
         "a folder whose files replace those of `templates/mail`: [docs/mails.md](docs/mails.md)"
     )
+    ask_if_helped: Annotated[str, types.among("no", "yes")] = _setting(
+        "`yes`: replies of the agent end with two links by which customers say whether it helped",
+        "no",
+    )
     manager_emails: types.Addresses = _setting(
         "managers who decide refunds, comma-separated, in order of escalation",
         ("manager@shop.example",),
@@ -130,6 +134,9 @@ class Console(Topic):
         "operators: they may do everything in `/ops` and get mail about failed runs (without any, the team "
         "gets it)",
         (),
+    )
+    report_emails: types.Addresses = _setting(
+        "owners: they get a report every week, and may look at `/ops` and its report", ()
     )
     ops_session_seconds: types.Seconds = _setting(
         "how long a login to `/ops` lasts", Waits().ops_session_seconds

@@ -15,6 +15,7 @@ from mailagent.workflows.steps.maintenance.housekeeping import (
     purge_short_lived,
 )
 from mailagent.workflows.steps.maintenance.photo_previews import make_previews
+from mailagent.workflows.steps.maintenance.report import report_to_owners
 from mailagent.workflows.steps.maintenance.settlements import tell_overdue_settlements
 from mailagent.workflows.steps.maintenance.sweep import (
     enqueue_mail,
@@ -45,8 +46,9 @@ def sweep(_scheduled_at: datetime, _context: Any) -> None:
 
 @DBOS.workflow(name=engine.HOUSEKEEPING)
 def housekeeping(_scheduled_at: datetime, _context: Any) -> None:
-    """Tell of what is overdue, and delete what is old enough."""
+    """Tell of what is overdue, report to the owners, and delete what is old enough."""
     tell_overdue_settlements()
+    report_to_owners()
     purge_short_lived()
     purge_content()
     purge_histories()

@@ -67,6 +67,11 @@ sa.Table(
     sa.Column("owner_email", sa.Text),
     sa.Column("content_purged_at", instant),
     sa.CheckConstraint("status IN ('open', 'handed_over')", name="status"),
+    sa.Index(
+        "ix_conversations_handed_over_reason_handed_over_at",
+        "handed_over_reason",
+        "handed_over_at",
+    ),
     partial_index("ix_conversations_handed_over", "handed_over_at", where="status = 'handed_over'"),
 )
 
@@ -202,6 +207,14 @@ sa.Table(
         "created_at",
         where="status IN ('failed', 'unknown', 'undelivered')",
     ),
+)
+
+sa.Table(
+    "votes",
+    metadata,
+    sa.Column("mail_id", sa.ForeignKey("inbound_mails.mail_id"), primary_key=True),
+    sa.Column("helped", sa.Boolean, nullable=False),
+    sa.Column("at", instant, nullable=False, index=True),
 )
 
 sa.Table(
@@ -365,6 +378,15 @@ sa.Table(
     metadata,
     sa.Column("source", sa.Text, primary_key=True),
     sa.Column("counted_until", instant, nullable=False),
+)
+
+sa.Table(
+    "daily_figures",
+    metadata,
+    sa.Column("day", instant, primary_key=True),
+    sa.Column("figure", sa.Text, primary_key=True),
+    sa.Column("label", sa.Text, primary_key=True),
+    sa.Column("value", sa.BigInteger, nullable=False),
 )
 
 sa.Table(

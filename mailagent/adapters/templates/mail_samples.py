@@ -43,6 +43,10 @@ _GOODWILL = {
     "expires_at": NOON + timedelta(days=60),
     "order_id": "W1001",
 }
+_HELPED = {
+    "yes": "https://support.shop.example/helped/yes",
+    "no": "https://support.shop.example/helped/no",
+}
 
 
 _PLAIN_RECEIPT: dict[str, Any] = {
@@ -70,7 +74,12 @@ def facts_of(words: str | None = None) -> dict[str, dict[str, Any]]:
     return {
         "reply": thread
         | name
-        | {"text": say(_ANSWER), "confirm_code": "482716", "goodwill": _GOODWILL},
+        | {
+            "text": say(_ANSWER),
+            "confirm_code": "482716",
+            "goodwill": _GOODWILL,
+            "helped": _HELPED,
+        },
         "receipt": refund | _receipt(say),
         "receipts": thread
         | {"refunds": [refund | _receipt(say) | {"note": words}, _PLAIN_RECEIPT]},
@@ -98,7 +107,7 @@ _GREETED = _THREAD | {"customer_name": None}
 # The facts that may be missing or different.
 _WITHOUT: dict[str, dict[str, Any]] = {
     "receipts": _THREAD | {"refunds": [_PLAIN_RECEIPT, _PLAIN_RECEIPT]},
-    "reply": _GREETED | {"confirm_code": None, "goodwill": None},
+    "reply": _GREETED | {"confirm_code": None, "goodwill": None, "helped": None},
     "receipt": _THREAD
     | {
         "shipping": None,
@@ -132,6 +141,7 @@ def list_fragments() -> Iterator[tuple[str, dict[str, Any]]]:
     """Yield the fragments of replies, each with its facts."""
     for fact in _list_facts():
         yield "_fact.txt", {"fact": fact}
+    yield "_helped_page.txt", {}
     refunds = [_refund(status, part_paid) for status, part_paid in _REFUND_STATES]
     refunds.append(_refund("approved", None) | {"pay_by": NOON})
     for some, elsewhere in ((refunds, None), ([], None), ([], _PART)):

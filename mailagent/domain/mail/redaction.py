@@ -151,7 +151,7 @@ _APPROVAL = re.compile(
 # A token that was worth compressing shows no beginning: the signature tells it.
 _COMPRESSED = re.compile(rf"\.eJ{_WORD}{{20,600}}+\.{_WORD}{{{SECRET_LENGTH}}}(?!{_WORD})")
 _LINK = re.compile(
-    rf"{_SLASH}{_GAP}(approvals|ops{_SLASH}login){_SLASH}{_GAP}"
+    rf"{_SLASH}{_GAP}(approvals|helped|ops{_SLASH}login){_SLASH}{_GAP}"
     rf"(?:{_long(SECRET_LENGTH)}|(?<![\s>|])[A-Za-z0-9_.~-]{{8,}})",
     re.IGNORECASE,
 )
@@ -171,7 +171,7 @@ def without_keys(text: str, is_secret: Callable[[str], bool] | None = None) -> s
 
 
 def _plain(path: str) -> str:
-    return "approvals" if path[0] in "aA" else "ops/login"
+    return {"a": "approvals", "h": "helped"}.get(path[0].lower(), "ops/login")
 
 
 def _judged(found: str, is_secret: Callable[[str], bool]) -> str:

@@ -15,6 +15,7 @@ class Role(StrEnum):
     OPERATOR = "operator"
     MANAGER = "manager"
     TEAM = "team"
+    OWNER = "owner"
 
 
 class Permission(StrEnum):
@@ -25,12 +26,14 @@ class Permission(StrEnum):
     SETTLE = "settle"  # telling which refunds of the ledger were paid
     RUNS = "runs"  # what the workflow engine recorded, replaying and cancelling it
     ERASE = "erase"  # erasing a customer
+    REPORT = "report"  # how the shop's support does
     AUDIT = "audit"  # who did what, and its export
 
 
 PERMISSIONS: Mapping[Role, frozenset[Permission]] = {
     Role.OPERATOR: frozenset(Permission),
-    Role.MANAGER: frozenset({Permission.VIEW, Permission.SETTLE}),
+    Role.MANAGER: frozenset({Permission.VIEW, Permission.SETTLE, Permission.REPORT}),
+    Role.OWNER: frozenset({Permission.VIEW, Permission.REPORT}),
     Role.TEAM: frozenset({Permission.VIEW, Permission.ANSWER}),
 }
 
@@ -42,6 +45,7 @@ def roles_of(email: str, shop: Shop) -> frozenset[Role]:
         Role.OPERATOR: shop.ops_emails,
         Role.MANAGER: shop.manager_emails,
         Role.TEAM: shop.team_emails,
+        Role.OWNER: shop.report_emails,
     }
     return frozenset(
         role

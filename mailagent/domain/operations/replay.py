@@ -66,6 +66,7 @@ EFFECTS: Mapping[str, str] = {
     # housekeeping
     "purge_histories": "deletes histories of runs that are old enough",
     "purge_content": "deletes texts that are old enough",
+    "report_to_owners": "counts the days and mails owners the last week's report, once",
     "tell_overdue_settlements": "tells operators of refunds that the shop has not paid in time",
     "purge_short_lived": "deletes old logins and other short-lived rows",
     # previews

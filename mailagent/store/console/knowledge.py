@@ -26,7 +26,9 @@ def count_quoted(connection: sa.Connection, since: datetime) -> Counter[str]:
     return found
 
 
-def list_unanswered(connection: sa.Connection, since: datetime, limit: int) -> Sequence[Row]:
+def list_unanswered(
+    connection: sa.Connection, since: datetime, limit: int, until: datetime | None = None
+) -> Sequence[Row]:
     """Return the conversations, newest first, that went to people because no passage answers them."""
     query = sa.select(
         _conversations.c.conversation_id,
@@ -36,6 +38,8 @@ def list_unanswered(connection: sa.Connection, since: datetime, limit: int) -> S
         _conversations.c.handed_over_reason == HandOverReason.NOT_IN_KNOWLEDGE.value,
         _conversations.c.handed_over_at >= since,
     )
+    if until is not None:
+        query = query.where(_conversations.c.handed_over_at < until)
     return connection.execute(
         query.order_by(_conversations.c.handed_over_at.desc()).limit(limit)
     ).all()

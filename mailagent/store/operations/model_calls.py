@@ -66,7 +66,12 @@ def sum_by_day(
 ) -> list[tuple[datetime, dict[str, Tokens]]]:
     """Return what all calls took today and on the days before it, the newest day first."""
     begins = [day_begins_at(now) - number * DAY for number in range(days)]
-    return [(at, _sum(connection, _calls.c.at >= at, _calls.c.at < at + DAY)) for at in begins]
+    return [(at, sum_of_day(connection, at)) for at in begins]
+
+
+def sum_of_day(connection: sa.Connection, begins_at: datetime) -> dict[str, Tokens]:
+    """Return what the calls of one day took, by the model's name."""
+    return _sum(connection, _calls.c.at >= begins_at, _calls.c.at < begins_at + DAY)
 
 
 def _sum(connection: sa.Connection, *where: sa.ColumnElement[bool]) -> dict[str, Tokens]:

@@ -31,6 +31,11 @@ conversations = table(
     # When the words of all its mail were taken out because they were old.
     sa.Column("content_purged_at", UtcDateTime),
     one_of("status", ConversationStatus),
+    sa.Index(
+        "ix_conversations_handed_over_reason_handed_over_at",
+        "handed_over_reason",
+        "handed_over_at",
+    ),
     partial_index("ix_conversations_handed_over", "handed_over_at", where="status = 'handed_over'"),
 )
 
@@ -161,6 +166,14 @@ outbound_mails = table(
         "created_at",
         where="status IN ('failed', 'unknown', 'undelivered')",
     ),
+)
+
+# What customers said of an answer: once for each, by the newest mail that it answers.
+votes = table(
+    "votes",
+    sa.Column("mail_id", sa.ForeignKey("inbound_mails.mail_id"), primary_key=True),
+    sa.Column("helped", sa.Boolean, nullable=False),
+    sa.Column("at", UtcDateTime, nullable=False, index=True),
 )
 
 delivery_events = table(

@@ -129,6 +129,15 @@ counter_marks = table(
     sa.Column("counted_until", UtcDateTime, nullable=False),
 )
 
+# What a day came to, for the report: numbers by a figure and a label. Counted again while a day may change.
+daily_figures = table(
+    "daily_figures",
+    sa.Column("day", UtcDateTime, primary_key=True),
+    sa.Column("figure", sa.Text, primary_key=True),
+    sa.Column("label", sa.Text, primary_key=True),
+    sa.Column("value", sa.BigInteger, nullable=False),
+)
+
 audit = table(
     "audit",
     sa.Column("audit_id", RowNumber, primary_key=True),

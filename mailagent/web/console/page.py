@@ -117,7 +117,9 @@ def parse_days(facts: Mapping[str, str]) -> tuple[datetime | None, datetime | No
 # Mails with a link that acts for its reader: no one else may see their text.
 SECRET_PURPOSES = frozenset({Purpose.LOGIN.value, Purpose.APPROVAL_REQUEST.value})
 
-_LINK = re.compile(r"""(?:https?://[^\s<>"']{0,300})?/(?:approvals|ops/login)/[^\s<>"')\]]+""")
+_LINK = re.compile(
+    r"""(?:https?://[^\s<>"']{0,300})?/(?:approvals|helped|ops/login)/[^\s<>"')\]]+"""
+)
 # As `domain.mail.token_address` writes them.
 _REPLY_ADDRESS = re.compile(r"[a-z]{2,20}\+[a-z2-7]{16,32}@[\w.-]+", re.IGNORECASE)
 

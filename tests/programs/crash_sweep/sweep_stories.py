@@ -34,7 +34,9 @@ SWEEP = steps(
     "report_failed_runs take_over_runs enqueue_mail enqueue_refunds enqueue_deliveries"
     " release_throttled_mail purge_raw_mail"
 )
-HOUSEKEEPING = steps("tell_overdue_settlements purge_short_lived purge_content purge_histories")
+HOUSEKEEPING = steps(
+    "tell_overdue_settlements report_to_owners purge_short_lived purge_content purge_histories"
+)
 
 
 class ScheduledRuns:

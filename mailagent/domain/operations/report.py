@@ -1,0 +1,139 @@
+"""The report for owners: what the figures of some days come to, in numbers and in sentences. Pure."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+from enum import StrEnum
+
+from mailagent.domain.money import Money
+from mailagent.domain.operations.model_cost import format_usd
+
+DAY = timedelta(days=1)
+
+
+class Figure(StrEnum):
+    """What is counted for each day. The label of an amount is a state and a currency; that of a time is its
+    seconds."""
+
+    MAILS = "mails"
+    ANSWER_SECONDS = "answer_seconds"
+    REFUNDS = "refunds"
+    AMOUNTS = "amounts"
+    APPROVALS = "approvals"
+    DECISION_SECONDS = "decision_seconds"
+    COST = "cost"
+    QUESTIONS = "questions"
+    VOTES = "votes"
+
+
+# Who answered a mail of a customer.
+AGENT, PEOPLE, WAITING, NONE = "agent", "people", "waiting", "none"
+HELPED, DID_NOT_HELP = "yes", "no"
+
+Key = tuple[Figure, str]
+
+
+def coarse(duration: timedelta) -> int:
+    """Return a time in seconds to two digits: a few labels are enough for all times."""
+    seconds = max(0, round(duration.total_seconds()))
+    return round(seconds, 2 - len(str(seconds)))
+
+
+def percentile(times: Mapping[str, int], share: float) -> int | None:
+    """Return the time, in seconds, within which this share of the cases lies; None without cases."""
+    rank = math.ceil(sum(times.values()) * share)
+    for seconds in sorted(map(int, times)):
+        rank -= times[str(seconds)]
+        if rank <= 0:
+            return seconds
+    return None
+
+
+def tell_time(seconds: int | None) -> str:
+    """Return a time in words, such as `3 min`."""
+    if seconds is None:
+        return "–"
+    for size, unit in ((86_400, "days"), (3600, "h"), (60, "min")):
+        if seconds >= 2 * size:
+            return f"{seconds / size:.3g} {unit}"
+    return f"{seconds} s"
+
+
+# Up to how many seconds, and how a chart names it.
+_SPANS = ((60, "1 min"), (300, "5 min"), (3600, "1 h"), (14_400, "4 h"), (86_400, "1 day"))
+LONGER = "longer"
+
+
+def by_span(times: Mapping[str, int]) -> Counter[str]:
+    """Return how many cases took how long, by the names of spans, the shortest first."""
+    found: Counter[str] = Counter({name: 0 for _, name in _SPANS} | {LONGER: 0})
+    for seconds, number in times.items():
+        name = next((name for most, name in _SPANS if int(seconds) <= most), LONGER)
+        found[name] += number
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """The figures of the days from `since` to before `until`, and of each day those that a chart shows."""
+
+    since: datetime
+    until: datetime
+    totals: Counter[Key]
+    by_day: Mapping[datetime, Counter[Key]]
+
+    def of(self, figure: Figure) -> dict[str, int]:
+        """Return the totals of a figure, by label."""
+        return {label: value for (each, label), value in self.totals.items() if each is figure}
+
+    @property
+    def days(self) -> Sequence[datetime]:
+        return [self.since + DAY * number for number in range((self.until - self.since) // DAY)]
+
+    @property
+    def cost(self) -> str | None:
+        """What the model cost; None if no price was known."""
+        cost = self.of(Figure.COST)
+        return format_usd(Decimal(sum(cost.values())).scaleb(-6)) if cost else None
+
+    def amounts(self) -> Iterator[tuple[str, int, Money]]:
+        """Yield the refunds of each state and currency: the state, how many, and how much."""
+        amounts = self.of(Figure.AMOUNTS)
+        for label, number in sorted(self.of(Figure.REFUNDS).items()):
+            state, _, currency = label.partition(" ")
+            yield state, number, Money(amounts.get(label, 0), currency)
+
+    def sentences(self) -> Iterator[str]:
+        """Yield what a reader wants to know first."""
+        mails, votes = self.of(Figure.MAILS), self.of(Figure.VOTES)
+        parts = ((AGENT, "answered by the agent"), (PEOPLE, "by people"), (WAITING, "waiting"))
+        counted = ", ".join(f"{mails.get(label, 0):,} {words}" for label, words in parts)
+        yield f"{sum(mails.values()):,} mails of customers: {counted}."
+        times = self.of(Figure.ANSWER_SECONDS)
+        if times:
+            half, most = (tell_time(percentile(times, share)) for share in (0.5, 0.9))
+            yield f"First answer: half within {half}, nine of ten within {most}."
+        for state, number, amount in self.amounts():
+            yield f"Refunds {state.replace('_', ' ')}: {number:,}, {amount}."
+        decided = self.of(Figure.DECISION_SECONDS)
+        if decided:
+            half = tell_time(percentile(decided, 0.5))
+            yield f"Decided by managers: {sum(decided.values()):,}, half within {half}."
+        if self.cost:
+            yield f"The model cost {self.cost}."
+        if questions := self.totals[Figure.QUESTIONS, ""]:
+            yield f"Questions that no passage answered: {questions:,}."
+        if votes:
+            yield f"Customers who were helped: {votes.get(HELPED, 0):,} of {sum(votes.values()):,} who said so."
+
+
+def last_week(now: datetime) -> tuple[datetime, datetime]:
+    """Return the beginning and the end of the last whole week (UTC), from Monday to Monday."""
+    today = now.astimezone(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
+    monday = today - DAY * today.weekday()
+    return monday - 7 * DAY, monday

@@ -1,0 +1,187 @@
+"""The report: how the shop's support does, in charts, tables and a file."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from decimal import Decimal
+
+from flask import Blueprint, Response, request
+
+from mailagent import services
+from mailagent.adapters.csv_file import write_csv
+from mailagent.domain.money import Money
+from mailagent.domain.operations.access import Permission
+from mailagent.domain.operations.model_cost import day_begins_at, format_usd
+from mailagent.domain.operations.report import (
+    AGENT,
+    DAY,
+    DID_NOT_HELP,
+    HELPED,
+    NONE,
+    PEOPLE,
+    WAITING,
+    Figure,
+    Report,
+    by_span,
+    percentile,
+    tell_time,
+)
+from mailagent.store.console import knowledge
+from mailagent.store.database import Row
+from mailagent.store.operations import daily_figures
+from mailagent.web.console.labels import money, state_label
+from mailagent.web.console.page import page, parse_days, typed
+from mailagent.web.guard import needs
+from mailagent.web.owners.charts import Chart, Series, make_chart
+from mailagent.web.owners.settlements import csv_response
+
+blueprint = Blueprint("ops_report", __name__)
+
+SPANS = (7, 30, 90)
+MOST_DAYS = 366
+QUESTIONS_SHOWN = 20
+
+_BY = {
+    AGENT: "answered by the agent",
+    PEOPLE: "with people, or answered by them",
+    WAITING: "waiting",
+    NONE: "needed no answer",
+}
+_DECISIONS = {"approve": "approved", "reject": "rejected"}
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """The days that the address asks for: the last `days`, or from one day to before another."""
+
+    since: datetime
+    until: datetime
+    days: int | None
+
+
+def _read_span() -> Span:
+    tomorrow = day_begins_at(services.current().now()) + DAY
+    since, until = parse_days({name: typed(name) for name in ("from", "to")})
+    if since or until:
+        until = min(until or tomorrow, tomorrow)
+        earliest = until - timedelta(days=MOST_DAYS)
+        since = max(since or earliest, earliest)
+        if since < until:
+            return Span(since, until, None)
+    wanted = request.args.get("days", "")
+    days = int(wanted) if wanted in map(str, SPANS) else SPANS[1]
+    return Span(tomorrow - timedelta(days=days), tomorrow, days)
+
+
+@blueprint.get("/ops/report")
+@needs(Permission.REPORT)
+def show() -> Response:
+    """Show the report of some days."""
+    span = _read_span()
+    with services.current().database.snapshot() as connection:
+        report = daily_figures.read(connection, span.since, span.until)
+        questions = knowledge.list_unanswered(
+            connection, span.since, QUESTIONS_SHOWN, until=span.until
+        )
+    return page(
+        "ops/report.html",
+        span=span,
+        spans=SPANS,
+        facts={"from": f"{span.since:%Y-%m-%d}", "to": f"{span.until - DAY:%Y-%m-%d}"},
+        sentences=list(report.sentences()),
+        charts=list(_charts(report)),
+        amounts=[
+            (state_label(state), number, money(amount.minor, amount.currency))
+            for state, number, amount in report.amounts()
+        ],
+        questions=questions,
+    )
+
+
+def _charts(report: Report) -> list[Chart]:
+    charts = [
+        make_chart(
+            "mails",
+            "Mails of customers, day by day",
+            [f"{day:%-d %b}" for day in report.days],
+            [
+                Series(
+                    name,
+                    [report.by_day.get(day, Counter())[Figure.MAILS, label] for day in report.days],
+                )
+                for label, name in _BY.items()
+            ],
+        ),
+        _times("answers", "Time to the first answer", report.of(Figure.ANSWER_SECONDS)),
+        _refunds(report),
+        _times("decisions", "Time until a manager decided", report.of(Figure.DECISION_SECONDS)),
+        _labels("approvals", "What became of requests to managers", "requests", _outcomes(report)),
+    ]
+    if report.cost:
+        costs = [report.by_day.get(day, Counter())[Figure.COST, ""] for day in report.days]
+        days = [f"{day:%-d %b}" for day in report.days]
+        charts.append(
+            make_chart(
+                "cost", "Cost of the model, day by day", days, [Series("US dollars", costs)], _usd
+            )
+        )
+    votes = report.of(Figure.VOTES)
+    if votes:
+        said = {
+            "Yes, it helped": votes.get(HELPED, 0),
+            "No, it did not": votes.get(DID_NOT_HELP, 0),
+        }
+        charts.append(_labels("votes", "Did our answer help?", "customers", said))
+    return charts
+
+
+def _usd(micro: int) -> str:
+    return format_usd(Decimal(micro).scaleb(-6))
+
+
+def _times(name: str, title: str, times: dict[str, int]) -> Chart:
+    half, most = (tell_time(percentile(times, share)) for share in (0.5, 0.9))
+    facts = (("Half within (median)", half), ("Nine of ten within (p90)", most))
+    spans = by_span(times)
+    return make_chart(
+        name, title, list(spans), [Series("cases", list(spans.values()))], facts=facts
+    )
+
+
+def _refunds(report: Report) -> Chart:
+    numbers: Counter[str] = Counter()
+    for state, number, _ in report.amounts():
+        numbers[state_label(state)] += number
+    return _labels("refunds", "Refunds by state", "refunds", numbers)
+
+
+def _outcomes(report: Report) -> dict[str, int]:
+    found = report.of(Figure.APPROVALS)
+    return {_DECISIONS.get(each, state_label(each)): number for each, number in found.items()}
+
+
+def _labels(name: str, title: str, unit: str, numbers: dict[str, int]) -> Chart:
+    return make_chart(name, title, list(numbers), [Series(unit, list(numbers.values()))])
+
+
+@blueprint.get("/ops/report/export")
+@needs(Permission.REPORT)
+def export() -> Response:
+    """Send what was counted of these days as CSV."""
+    span = _read_span()
+    with services.current().database.snapshot() as connection:
+        rows = daily_figures.list_rows(connection, span.since, span.until)
+    text = write_csv(("day", "figure", "label", "value"), map(_cells, rows))
+    name = f"report-{span.since:%Y-%m-%d}-{span.until - DAY:%Y-%m-%d}.csv"
+    return csv_response(text, name)
+
+
+def _cells(row: Row) -> tuple[str, str, str, str]:
+    value = str(row.value)
+    if row.figure == Figure.AMOUNTS:
+        value = Money(row.value, row.label.rpartition(" ")[2]).decimal()
+    elif row.figure == Figure.COST:
+        value = f"{Decimal(row.value).scaleb(-6):f}"
+    return f"{row.day:%Y-%m-%d}", row.figure, row.label, value

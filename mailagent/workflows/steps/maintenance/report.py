@@ -1,0 +1,67 @@
+"""Counts the days for the report, and mails the owners the report of each week."""
+
+from __future__ import annotations
+
+from mailagent import mailers, services
+from mailagent.domain.operations.model_cost import day_begins_at
+from mailagent.domain.operations.report import DAY, last_week
+from mailagent.store.mail import outbound
+from mailagent.store.operations import daily_figures
+from mailagent.workflows.steps.maintenance.housekeeping import LOOKS_AT_ALL_IN_HOUR, Clock
+from mailagent.workflows.steps.recording import step
+
+# Mail may be answered, and a refund paid, weeks after it came. Once a day these days are counted again; in the
+# other hours, the two newest.
+DAYS_AGAIN = 35
+DAYS_BACK = 366
+COUNT_SECONDS = 300.0
+
+
+@step
+def report_to_owners() -> int:
+    """Count the days that may have changed, and write the report of the last week to each owner, once. Returns
+    how many days were counted."""
+    counted = count_days(Clock(COUNT_SECONDS))
+    write_weekly()
+    return counted
+
+
+def count_days(clock: Clock) -> int:
+    """Count the newest days, and those that were never counted, until the clock is over; return how many."""
+    live = services.current()
+    today = day_begins_at(live.now())
+    newest = DAYS_AGAIN if live.now().hour == LOOKS_AT_ALL_IN_HOUR else 2
+    with live.database.snapshot() as connection:
+        missing = daily_figures.list_uncounted(connection, today, DAYS_BACK)
+    days = dict.fromkeys([*(today - DAY * number for number in range(newest)), *missing])
+    counted = 0
+    for day in days:
+        if clock.is_over():
+            break
+        with live.database.transaction() as connection:
+            daily_figures.count(connection, day, live.token_prices)
+        counted += 1
+    return counted
+
+
+def write_weekly() -> None:
+    """Write the report of the last whole week to each owner who has not got it."""
+    live = services.current()
+    since, until = last_week(live.now())
+    week = f"{since:%G-W%V}"
+    keys = {address: f"report:{week}:{address}" for address in live.shop.report_emails}
+    with live.database.transaction() as connection:
+        told = outbound.list_recorded(connection, keys.values()) if keys else frozenset[str]()
+        addresses = [address for address, key in keys.items() if key not in told]
+        if not addresses:
+            return
+        report = daily_figures.read(connection, since, until)
+        path = f"/ops/report?from={since:%Y-%m-%d}&to={until - DAY:%Y-%m-%d}"
+        notice = mailers.Notice(
+            f"report:{week}",
+            f"Your week from {since:%-d %B} to {until - DAY:%-d %B %Y}",
+            list(report.sentences()),
+            ("See the report", f"{live.shop.public_url}{path}"),
+        )
+        written = mailers.write_notice(connection, notice, addresses)
+        live.workflow_client.queue.enqueue_deliveries(connection, written)
