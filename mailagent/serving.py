@@ -37,8 +37,8 @@ limit_request_line = 8190
 
 DRAIN_SECONDS = 20
 
-# These paths hold a token that approves a refund or logs in.
-_SECRET = re.compile(r"(/(?:approvals|ops/login)/)[^\s/?\"]+")
+# These paths hold a token that approves a refund, votes or logs in.
+_SECRET = re.compile(r"(/(?:approvals|helped|ops/login)/)[^\s/?\"]+")
 
 
 def without_tokens(text: str) -> str:

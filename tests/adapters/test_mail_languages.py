@@ -58,7 +58,8 @@ def test_text_and_html_say_the_same(name: str, language: str) -> None:
     for facts in list_samples(name):
         mail = OURS.render(name, facts, language)
         title = words_of(mail.subject)  # of the HTML page
-        assert words_of(render_text(mail.html).text) - title == words_of(mail.text) - title
+        text = re.sub(r"https?://\S+", "", mail.text)  # an HTML link shows its words only
+        assert words_of(render_text(mail.html).text) - title == words_of(text) - title
 
 
 @pytest.mark.parametrize("language", TRANSLATED)

@@ -21,6 +21,7 @@ from mailagent.adapters.templates.mail_samples import (
     LOGIN_LINK,
     NOON,
     REPLAY_LINK,
+    VOTE_LINKS,
     TO_CUSTOMERS,
     facts_of,
 )
@@ -99,6 +100,7 @@ def test_hostile_words_stay_words_in_html(name: str) -> None:
         "approval_request": [LINK],
         "login_link": [LOGIN_LINK],
         "notice": [REPLAY_LINK],
+        "reply": [VOTE_LINKS["yes"], VOTE_LINKS["no"]],
     }
     assert page.links == links.get(name, [])
     assert not page.attributes & {"src", "onerror", "onclick"}
@@ -158,6 +160,7 @@ def test_a_reply_is_the_agents_text_in_escaped_paragraphs() -> None:
         confirm_code=None,
         goodwill=None,
         record=None,
+        helped=None,
     )
     assert mail.text.startswith("Hello <Ada>,\n\na\n\none\ntwo\n\nKind regards\nShop Support\n")
     assert '">Hello &lt;Ada&gt;,</p>' in mail.html

@@ -71,10 +71,13 @@ def test_the_report_has_charts_tables_and_a_file(served: Harness, browser: Brows
     expect(page.get_by_role("table", name="Time to the first answer, in all")).to_contain_text(
         "45 s"
     )
+    expect(page.get_by_role("table", name="Did our answer help?, in all")).to_contain_text(
+        "It helped"
+    )
     eyes.look_on("a month")
-    page.get_by_text("Bar by bar").first.click()
+    page.locator("summary").first.click()
     assert (
-        page.get_by_role("table", name="day by day, bar by bar").first.locator("tbody tr").count()
+        page.get_by_role("table", name="day by day, as a table").first.locator("tbody tr").count()
         == 30
     )
     eyes.look_on("with a table open")

@@ -141,6 +141,7 @@ def furnish(harness: Harness, email: str = ADA, order_id: str = "W2001") -> Case
         "refund_id": f"refund_{order_id}",
         "draft_id": f"draft_{order_id}",
         "settlement": f"s_{order_id}",
+        "vote": harness.live.links.sign_votes(mail.mail_id)["no"].rpartition("/")[2],
         "run_id": mail.run_id,
         "replay_id": f"replay_{order_id}",
         "email": email,

@@ -264,7 +264,7 @@ def test_a_mailed_link_names_our_host_whatever_host_was_asked(shop: Harness) -> 
 
 def test_no_line_about_a_request_has_the_token_of_a_link(fullest: Harness) -> None:
     case = furnish(fullest)
-    secrets = [case.values["token"], case.values["secret"]]
+    secrets = [case.values[name] for name in ("token", "secret", "vote")]
     found = [door for door in doors(fullest) if door.guard is Guard.LINK]
     assert found
     for door in found:

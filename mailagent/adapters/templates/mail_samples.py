@@ -43,7 +43,7 @@ _GOODWILL = {
     "expires_at": NOON + timedelta(days=60),
     "order_id": "W1001",
 }
-_HELPED = {
+VOTE_LINKS = {
     "yes": "https://support.shop.example/helped/yes",
     "no": "https://support.shop.example/helped/no",
 }
@@ -78,7 +78,7 @@ def facts_of(words: str | None = None) -> dict[str, dict[str, Any]]:
             "text": say(_ANSWER),
             "confirm_code": "482716",
             "goodwill": _GOODWILL,
-            "helped": _HELPED,
+            "helped": VOTE_LINKS,
         },
         "receipt": refund | _receipt(say),
         "receipts": thread

@@ -65,7 +65,13 @@ def tell_time(seconds: int | None) -> str:
 
 
 # Up to how many seconds, and how a chart names it.
-_SPANS = ((60, "1 min"), (300, "5 min"), (3600, "1 h"), (14_400, "4 h"), (86_400, "1 day"))
+_SPANS = (
+    (60, "within 1 min"),
+    (300, "within 5 min"),
+    (3600, "within 1 h"),
+    (14_400, "within 4 h"),
+    (86_400, "within 1 day"),
+)
 LONGER = "longer"
 
 

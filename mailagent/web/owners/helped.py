@@ -12,28 +12,28 @@ from mailagent.web.guard import signed_link
 blueprint = Blueprint("helped", __name__)
 
 
-@blueprint.get("/helped/<token>")
+@blueprint.get("/helped/<vote>")
 @signed_link
-def show(token: str) -> Response:
+def show(vote: str) -> Response:
     """Ask whether the answer helped; thank those who have said so."""
-    mail_id, helped = _verify(token)
+    mail_id, helped = _verify(vote)
     with services.current().database.snapshot() as connection:
         return _page(connection, mail_id, helped, votes.is_recorded(connection, mail_id))
 
 
-@blueprint.post("/helped/<token>")
+@blueprint.post("/helped/<vote>")
 @signed_link
-def vote(token: str) -> Response:
+def record(vote: str) -> Response:
     """Record whether the answer helped, by the pressed button: once, the first answer stands."""
-    mail_id, helped = _verify(token)
+    mail_id, helped = _verify(vote)
     live = services.current()
     with live.database.transaction() as connection:
         votes.record(connection, mail_id, request.form.get("helped") == "yes", live.now())
         return _page(connection, mail_id, helped, done=True)
 
 
-def _verify(token: str) -> tuple[str, bool]:
-    return services.current().links.verify_vote(token) or abort(_answer(None, 404))
+def _verify(vote: str) -> tuple[str, bool]:
+    return services.current().links.verify_vote(vote) or abort(_answer(None, 404))
 
 
 def _page(connection: sa.Connection, mail_id: str, helped: bool, done: bool) -> Response:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from decimal import Decimal
@@ -60,6 +61,11 @@ class Span:
     until: datetime
     days: int | None
 
+    @property
+    def last(self) -> datetime:
+        """The last of the days."""
+        return self.until - DAY
+
 
 def _read_span() -> Span:
     tomorrow = day_begins_at(services.current().now()) + DAY
@@ -89,7 +95,7 @@ def show() -> Response:
         "ops/report.html",
         span=span,
         spans=SPANS,
-        facts={"from": f"{span.since:%Y-%m-%d}", "to": f"{span.until - DAY:%Y-%m-%d}"},
+        facts={"from": f"{span.since:%Y-%m-%d}", "to": f"{span.last:%Y-%m-%d}"},
         sentences=list(report.sentences()),
         charts=list(_charts(report)),
         amounts=[
@@ -102,39 +108,37 @@ def show() -> Response:
 
 def _charts(report: Report) -> list[Chart]:
     charts = [
-        make_chart(
-            "mails",
-            "Mails of customers, day by day",
-            [f"{day:%-d %b}" for day in report.days],
-            [
-                Series(
-                    name,
-                    [report.by_day.get(day, Counter())[Figure.MAILS, label] for day in report.days],
-                )
-                for label, name in _BY.items()
-            ],
-        ),
+        _days(report, "mails", "Mails of customers, day by day", Figure.MAILS, _BY),
         _times("answers", "Time to the first answer", report.of(Figure.ANSWER_SECONDS)),
         _refunds(report),
         _times("decisions", "Time until a manager decided", report.of(Figure.DECISION_SECONDS)),
         _labels("approvals", "What became of requests to managers", "requests", _outcomes(report)),
     ]
     if report.cost:
-        costs = [report.by_day.get(day, Counter())[Figure.COST, ""] for day in report.days]
-        days = [f"{day:%-d %b}" for day in report.days]
+        cost = {"": "US dollars"}
         charts.append(
-            make_chart(
-                "cost", "Cost of the model, day by day", days, [Series("US dollars", costs)], _usd
-            )
+            _days(report, "cost", "Cost of the model, day by day", Figure.COST, cost, _usd)
         )
-    votes = report.of(Figure.VOTES)
-    if votes:
-        said = {
-            "Yes, it helped": votes.get(HELPED, 0),
-            "No, it did not": votes.get(DID_NOT_HELP, 0),
-        }
-        charts.append(_labels("votes", "Did our answer help?", "customers", said))
+    if votes := report.of(Figure.VOTES):
+        said = {"it helped": votes.get(HELPED, 0), "it did not help": votes.get(DID_NOT_HELP, 0)}
+        charts.append(_labels("votes", "Did our answer help?", "votes", said))
     return charts
+
+
+def _days(
+    report: Report,
+    name: str,
+    title: str,
+    figure: Figure,
+    labels: Mapping[str, str],
+    tell: Callable[[int], str] = "{:,}".format,
+) -> Chart:
+    counted = [report.by_day.get(day, Counter()) for day in report.days]
+    series = [
+        Series(words, [each[figure, label] for each in counted]) for label, words in labels.items()
+    ]
+    days = [f"{day:%-d %b}" for day in report.days]
+    return make_chart(name, title, days, series, tell, by_day=True)
 
 
 def _usd(micro: int) -> str:
@@ -174,7 +178,7 @@ def export() -> Response:
     with services.current().database.snapshot() as connection:
         rows = daily_figures.list_rows(connection, span.since, span.until)
     text = write_csv(("day", "figure", "label", "value"), map(_cells, rows))
-    name = f"report-{span.since:%Y-%m-%d}-{span.until - DAY:%Y-%m-%d}.csv"
+    name = f"report-{span.since:%Y-%m-%d}-{span.last:%Y-%m-%d}.csv"
     return csv_response(text, name)
 
 

@@ -39,7 +39,7 @@ POSTS_LEFT_OUT: Mapping[str, str] = {
     " and a replay goes on from there",
     "POST /ops/settlements/<settlement>": "one transaction, and the second time changes nothing",
     "POST /ops/settlements/import": "one transaction, and the second time changes nothing",
-    "POST /helped/<token>": "one transaction; a customer who got no answer presses again, once counts",
+    "POST /helped/<vote>": "one transaction; a customer who got no answer presses again, once counts",
     "POST /ops/replays": "rewinds each run as the replay of one run does; those that are left stay failed, and"
     " the same page replays them",
     "POST /api/goodwill-codes/<code>/redemptions": "made by the shop's checkout, not by people; one"
