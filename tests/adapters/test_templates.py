@@ -21,8 +21,8 @@ from mailagent.adapters.templates.mail_samples import (
     LOGIN_LINK,
     NOON,
     REPLAY_LINK,
-    VOTE_LINKS,
     TO_CUSTOMERS,
+    VOTE_LINKS,
     facts_of,
 )
 from mailagent.domain import money

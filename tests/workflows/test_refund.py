@@ -20,6 +20,7 @@ from mailagent.domain.refunds.payment import (
     GatewayRefund,
     NotDone,
     OutcomeUnknown,
+    Refunded,
     RefundState,
     Refused,
 )
@@ -28,6 +29,7 @@ from mailagent.domain.text import NeedsOperatorError
 from mailagent.payment_events import follow_refund
 from mailagent.store.mail import conversations, outbound
 from mailagent.store.refunds import approvals, refund_payments, refunds
+from mailagent.store.refunds.ledger import LedgerGateway
 from mailagent.workflows.steps.delivery.undeliverable import act_on_lost
 from mailagent.workflows.steps.recording import watch
 from tests.cast import ADA, DESK_WISH, GRACE, MALLORY, MONA, TESS, big_order, order
@@ -38,6 +40,7 @@ from tests.workflows import proposals
 from tests.workflows.paying import (
     CARD,
     GIFT,
+    MoodyGateway,
     approved,
     held,
     ledger,
@@ -585,3 +588,21 @@ def test_money_that_came_back_of_a_shared_receipt_is_corrected(shop: Harness) ->
     told = shop.rows("SELECT * FROM outbound_mails WHERE purpose = 'refund_outcome'")
     assert sorted(mail.refund_id for mail in told) == sorted([first, second])
     assert all(mail.dedup_key.startswith("returned:") for mail in told)  # none says that it failed
+
+
+def test_what_waits_for_the_shops_people_holds_up_no_card(shop: Harness) -> None:
+    refund = approved(shop)
+    ledger_of_people = LedgerGateway(shop.live.database, shop.live.now)
+
+    class CardFirst(MoodyGateway):
+        def is_remote(self, payment_id: str) -> bool:
+            return payment_id == CARD
+
+    gateway = CardFirst(ledger_of_people, {CARD: [Refunded("re_1")]})
+    services.bind(replace(shop.live, gateway=gateway))
+    state = pay(refund.refund_id)
+    assert (state["status"], state["wait_seconds"]) == ("approved", 24 * 3600)
+    states = shop.rows("SELECT payment_id, state, reference FROM refund_payments ORDER BY 1")
+    assert [(row.payment_id, row.state) for row in states] == [(CARD, "done"), (GIFT, "asked")]
+    assert gateway.asked == [CARD, GIFT]
+    assert tell(refund.refund_id) == []
