@@ -39,7 +39,7 @@ def _page(problems: list[str] | None = None) -> Response:
     live, facts = services.current(), {"state": "" if is_open else state.value}
     with live.database.snapshot() as connection:
         part = settlements.read(connection, state, read_window(newest_first=not is_open))
-        sums = settlements.sum_open(connection)
+        sums = settlements.sum_open(connection) if is_open else ()
     return page(
         "ops/settlements.html",
         422 if problems else 200,
