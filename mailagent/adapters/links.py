@@ -1,5 +1,5 @@
-"""Sign and verify the links of approval requests, the addresses of test mails, and the links of customers who say
-whether an answer helped. Whether an approval is still open is in its row."""
+"""Sign and verify the links of approval requests and of votes, and the addresses of test mails. Whether an
+approval is still open is in its row."""
 
 from __future__ import annotations
 

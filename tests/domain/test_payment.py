@@ -11,8 +11,8 @@ import pytest
 from mailagent.domain.money import Money
 from mailagent.domain.refunds.order import imported_method, is_shops_own, method_labels
 from mailagent.domain.refunds.payment import GatewayRefund, RefundState, may_have_been_asked
-from mailagent.domain.refunds.reconciliation import Kind, OurPart, compare
 from mailagent.domain.refunds.receipt import seconds_to_wait
+from mailagent.domain.refunds.reconciliation import Kind, OurPart, compare
 from mailagent.domain.refunds.refund import RefundStatus
 from tests.cast import NOW
 from tests.domain.table_ware import earlier

@@ -23,7 +23,9 @@ _OBEYED = frozenset(
 )
 _FOREIGN = ("MAILAGENT_", "SENDGRID_", "STRIPE_", "DBOS_", "OTEL_", "FLASK_", "GUNICORN_")
 _FOREIGN_NAMES = {"WEB_CONCURRENCY", "PORT", *(setting.name for setting in SETTINGS)} - _OBEYED
-_OWN = "the demo plays its own shop, mail and money, on a database of its own: nothing real is touched"
+_OWN = (
+    "the demo plays its own shop, mail and money, on a database of its own: nothing real is touched"
+)
 
 # After a crash the app waits this long for SendGrid's events before it sends a mail again. The demo's
 # events arrive within a second of the restart.
