@@ -92,9 +92,10 @@ def test_a_letter_with_a_photo_and_what_the_steps_recorded(page: Page) -> None:
     photo = {"name": "mug.jpg", "mimeType": "image/jpeg", "buffer": a_photo()}
     page.get_by_label("Attached files").set_input_files(photo)  # type: ignore[arg-type]
     page.get_by_role("button", name="Send mail").click()
+    page.locator("#mails summary", has_text="A broken mug").last.click()
     expect(page.locator("#mails").get_by_text("Attached: mug.jpg")).to_be_visible()
     paid = page.locator("#refunds tr", has_text="W1002")
-    expect(paid).to_contain_text("12.50 USD", timeout=SECONDS)
+    expect(paid).to_contain_text("$12.50", timeout=SECONDS)
     told = page.locator(".run .step", has_text="claim refund").first
     expect(told).to_contain_text("status: approved", timeout=SECONDS)
     expect(told.locator("pre")).to_be_hidden()
@@ -104,4 +105,6 @@ def test_a_letter_with_a_photo_and_what_the_steps_recorded(page: Page) -> None:
     expect(page.get_by_role("rowheader", name="W1012")).to_be_visible()
     eyes = Eyes(page)
     eyes.look_on("the demo with a run")
+    page.set_viewport_size({"width": 320, "height": 640})
+    assert page.evaluate("document.documentElement.scrollWidth") <= 320
     assert eyes.problems == {}

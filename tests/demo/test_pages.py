@@ -14,7 +14,9 @@ from flask.testing import FlaskClient
 from mailagent.demo.fakes.mailboxes import Mailboxes
 from mailagent.demo.fakes.openai import MODEL_NAME
 from mailagent.demo.fakes.sendgrid import SendGridServer
-from mailagent.demo.shop import OPERATORS
+from mailagent.demo.fakes.webhooks import build_body
+from mailagent.demo.pages import tell_output
+from mailagent.demo.shop import OPERATORS, ORDERS
 from tests.cast import ADA, SUPPORT
 from tests.harness import Harness, open_shop
 
@@ -128,3 +130,47 @@ def test_the_state_shows_mail_and_runs(demo: DemoPage) -> None:
     assert (state["refunds"], state["ledger"]) == ([], [])
     assert [run["workflow"] for run in state["runs"]] == ["conversation"]
     assert state["runs"][0]["is_active"]
+
+
+@pytest.mark.parametrize(
+    ("output", "told"),
+    [
+        (None, ""),
+        ([], ""),
+        ({}, ""),
+        ("sent", "sent"),
+        (["outbound_1"], "outbound_1"),
+        ([{"a": 1}], "1 entries"),
+        ({"status": "paid", "wait_seconds": 0, "ids": ["x"]}, "status: paid, wait seconds: 0"),
+        ("x" * 300, "x" * 240 + " …"),
+    ],
+)
+def test_what_a_step_recorded_is_told_in_words(output: object, told: str) -> None:
+    assert tell_output(output) == told
+
+
+def test_the_tour_and_the_orders_are_on_the_page(demo: DemoPage) -> None:
+    page = demo.client.get("/demo/").text
+    assert re.findall(r'data-step="(\w+)"', page) == ["ask", "refund", "manager", "crash", "replay"]
+    assert all(f'<th scope="row">{order["order_id"]}</th>' in page for order in ORDERS)
+    names = set(re.findall(r'data-name="(\w+)"', page))
+    assert set(re.findall(r'data-letter="(\w+)"', page)) <= names
+    assert demo.client.get("/demo/state").get_json()["tour"] == dict.fromkeys(
+        ("ask", "refund", "manager", "crash", "replay"), False
+    )
+
+
+def test_a_letter_may_have_files_which_are_named_and_not_sent_back(demo: DemoPage) -> None:
+    file = {"name": "a.txt", "type": "text/plain", "data": "aGVsbG8="}
+    letter, headers = {**LETTER, "files": [file]}, {"X-CSRFToken": demo.token}
+    assert demo.client.post("/demo/letters", json=letter, headers=headers).status_code == 202
+    [written] = demo.mailboxes.letters()
+    assert written.files[0].content == b"hello"
+    demo.shop.post_inbound(build_body(written))
+    (mail,) = demo.shop.rows("SELECT attachments FROM inbound_mails")
+    assert "a.txt" in str(mail.attachments)
+    state = demo.client.get("/demo/state").get_json()
+    assert state["mail"]["letters"][0]["files"] == ["a.txt"]
+    for wrong in ("no list", [1], [{"data": "?"}], [{"data": "A" * 1_000_000}]):
+        answer = demo.client.post("/demo/letters", json={**LETTER, "files": wrong}, headers=headers)
+        assert answer.status_code == 400

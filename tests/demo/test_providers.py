@@ -67,3 +67,27 @@ def test_a_busy_port_is_named() -> None:
         with pytest.raises(show.PortBusy, match=f"Port {port} "):
             show.find_port(port)
     assert show.find_port(port) == port
+
+
+def test_settings_are_obeyed_or_named_with_the_reason_why_not(tmp_path: Path) -> None:
+    given = {**REAL, "DRAFT_REPLIES": "all", "DEFAULT_LANGUAGE": "de", "OPENAI_MODEL": "m"}
+    scripted = Providers(tmp_path, 8000, given)
+    assert scripted.environment()["DRAFT_REPLIES"] == "all"
+    obeyed, of_model, refused = scripted.tell_settings()
+    assert obeyed == "Your settings hold: DEFAULT_LANGUAGE, DRAFT_REPLIES."
+    assert of_model == (
+        "Not used: OPENAI_BASE_URL, OPENAI_MODEL (without OPENAI_API_KEY the model is scripted)."
+    )
+    assert refused.startswith(
+        "Not used: DATABASE_URL, DBOS_CONDUCTOR_KEY, MAILAGENT_ENV, OPS_EMAILS"
+    )
+    assert "nothing real is touched" in refused
+    real = Providers(tmp_path, 8000, {"OPENAI_API_KEY": "sk", "OPENAI_MODEL": "m"})
+    assert real.tell_settings() == ["Your settings hold: OPENAI_API_KEY, OPENAI_MODEL."]
+    assert Providers(tmp_path, 8000, {"PATH": "/bin"}).tell_settings() == []
+
+
+def test_every_setting_of_the_environment_is_obeyed_or_named(tmp_path: Path) -> None:
+    given = {setting.name: "x" for setting in SETTINGS}
+    told = " ".join(Providers(tmp_path, 8000, given).tell_settings())
+    assert [name for name in given if name not in told] == []

@@ -139,8 +139,13 @@
   async function submit(event) {
     event.preventDefault();
     const form = event.target;
+    const attached = [...form.files.files];
+    if (attached.reduce((sum, file) => sum + file.size, 0) > 700 * 1024) {
+      find("#sent").textContent = "Not sent: the files have more than 700 KB together, the most that the demo takes.";
+      return;
+    }
     const letter = {
-      files: await Promise.all([...form.files.files].map(readFile)),
+      files: await Promise.all(attached.map(readFile)),
       from: form.from.value,
       subject: form.subject.value,
       text: form.text.value,
