@@ -14,7 +14,8 @@ PASSAGE_MAX_LENGTH = 1_500
 _HEADING = re.compile(r"^#{1,4}\s+(.*?)\s*#*\s*$")
 _FENCE = re.compile(r"^\s*(?:```|~~~)")
 _LINK = re.compile(r"\[([^\]\n]{1,300})\]\(<?([^()\s<>]{1,500})>?\)")
-_EMPHASIS = re.compile(r"(?<!\w)(\*\*|__|\*|_)(?=\S)(.{1,300}?)(?<=\S)\1(?!\w)")
+# An address is left as it is: it may have underscores.
+_EMPHASIS = re.compile(r"https?://\S+|(?<!\w)(\*\*|__|\*|_)(?=\S)(.{1,300}?)(?<=\S)\1(?!\w)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,10 +88,12 @@ def _sections(name: str, markdown: str) -> Iterator[tuple[str, str]]:
 
 def _slug(title: str) -> str:
     plain = unicodedata.normalize("NFKD", title.casefold().replace("ß", "ss"))
-    return re.sub(r"[^a-z0-9]+", "-", plain.encode("ascii", "ignore").decode()).strip("-") or "text"
+    kept = "".join(each for each in plain if not unicodedata.combining(each))
+    composed = unicodedata.normalize("NFC", kept)  # as a model writes it
+    return re.sub(r"[\W_]+", "-", composed).strip("-") or "text"
 
 
 def _plain(text: str) -> str:
     """Return Markdown as it reads in a plain mail: a link with its address behind it, no marks of emphasis."""
     linked = _LINK.sub(lambda match: f"{match[1]} ({match[2]})", text)
-    return re.sub(r"\n{3,}", "\n\n", _EMPHASIS.sub(r"\2", linked)).strip()
+    return re.sub(r"\n{3,}", "\n\n", _EMPHASIS.sub(lambda each: each[2] or each[0], linked)).strip()

@@ -32,11 +32,21 @@ def test_each_heading_with_a_text_is_a_passage() -> None:
         ("```\n# no heading\n```", "```\n# no heading\n```"),
         ("- one\n- two\r\n\n\n\nthree", "- one\n- two\n\nthree"),
         ("5 * 3 * 2", "5 * 3 * 2"),
+        ("https://shop.example/_a_/b, *so*", "https://shop.example/_a_/b, so"),
     ],
 )
 def test_markdown_reads_as_plain_text(markdown: str, text: str) -> None:
     (passage,) = parse_passages("a", f"# T\n\n{markdown}")
     assert passage.text == text
+
+
+def test_headings_in_another_alphabet_have_ids_of_their_own() -> None:
+    passages = parse_passages("Вопросы", "# Возврат\nx\n# Доставка\ny\n# 반품\nz")
+    assert [each.passage_id for each in passages] == [
+        "вопросы/возврат",
+        "вопросы/доставка",
+        "вопросы/반품",
+    ]
 
 
 def test_a_heading_that_stands_twice_is_refused() -> None:
