@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from werkzeug.test import TestResponse
 
+from mailagent import services
+from mailagent.adapters.knowledge import read_knowledge
+from mailagent.demo.scripted_model import Fact
 from mailagent.store.ids import new_id
 from tests.cast import ADA, MONA, OLGA, TESS, order
 from tests.harness import Harness, open_shop, post_form, running, wait_until
 from tests.round_trips.replays import facts, wait_for_quiet
+from tests.tool_calls import says
 
 POLICY = '[draft]\nrefunds_above = { USD = "20.00" }\nunasked_reasons = ["changed_mind"]\n'
 
@@ -163,3 +168,24 @@ def test_taken_over_answered_and_given_back_by_the_console(busy_shop: Harness) -
     wait_for_quiet(busy_shop)
     busy_shop.write("Which orders do I have?", to=told.reply_to)
     assert len(busy_shop.wait_for_mails(ADA, 3)) == 3
+
+
+def test_a_draft_keeps_its_record_and_sources_and_what_is_true_no_more_is_not_sent(
+    drafting: Harness, tmp_path: Path
+) -> None:
+    (tmp_path / "faq.md").write_text("# Ship\n\nWe ship to Bern.")
+    informed = replace(services.current(), knowledge=read_knowledge(tmp_path))
+    services.bind(informed)
+    drafting.faults.openai.append(says(Fact("knowledge/faq/ship"), Fact("order/W1001")))
+    drafting.write("Do you ship to Bern? And W1001?")
+    opened = OpenDraft(drafting, wait_for_drafts(drafting, 1))
+    services.bind(drafting.live)
+    refused = opened.press("send")
+    assert refused.status_code == 422
+    assert "Our records do not bear all of this any more" in refused.text
+    services.bind(informed)
+    assert opened.press("send").status_code == 303
+    (mail,) = drafting.wait_for_mails(ADA)
+    assert "On record for order W1001" in mail.text
+    (row,) = drafting.rows("SELECT sources FROM outbound_mails WHERE purpose = 'reply'")
+    assert "faq/ship@" in str(row.sources)

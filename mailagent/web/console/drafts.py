@@ -55,12 +55,17 @@ def decide(draft_id: str) -> Response:
         draft = _with_facts_of_now(connection, conversation, stored)
         try:
             action = parse_action(draft, stored.text)
+            letter = _letter_of_now(connection, conversation, draft)
+            if action.name == "send" and letter is not None and letter.problems:
+                raise FormProblem(
+                    "text", "Our records do not bear all of this any more. Please correct the text."
+                )
         except FormProblem as problem:
             if draft.waits:
                 return _page(connection, draft, problem)
             return _too_late(connection, draft)
         if draft.waits:
-            _act(connection, conversation, draft, action)
+            _act(connection, conversation, draft, action, letter)
         elif action.name != "take_over" or conversation.owner_email != person:
             return _too_late(connection, draft)
         if action.name == "take_over":
@@ -75,12 +80,19 @@ def _with_facts_of_now(
     connection: sa.Connection, conversation: Conversation, draft: Draft
 ) -> Draft:
     """Return a waiting draft with the sentences of its facts as the rows are now."""
+    letter = _letter_of_now(connection, conversation, draft)
+    return draft if letter is None or letter.problems else replace(draft, text=letter.text)
+
+
+def _letter_of_now(
+    connection: sa.Connection, conversation: Conversation, draft: Draft
+) -> mailers.Letter | None:
+    """Return the letter of a waiting draft as the rows are now; None if it was not composed."""
     if not draft.waits or draft.composition is None:
-        return draft
+        return None
     mails = inbound.list_by_id(connection, draft.mail_ids)
     reader = mailers.reader_of(connection, conversation, mails)
-    letter = mailers.write_letter(reader, parse(draft.composition))
-    return draft if letter.problems else replace(draft, text=letter.text)
+    return mailers.write_letter(reader, parse(draft.composition))
 
 
 def _too_late(connection: sa.Connection, draft: Draft) -> Response:
@@ -188,7 +200,11 @@ def _comparable(text: str) -> str:
 
 
 def _act(
-    connection: sa.Connection, conversation: Conversation, draft: Draft, action: Action
+    connection: sa.Connection,
+    conversation: Conversation,
+    draft: Draft,
+    action: Action,
+    composed: mailers.Letter | None,
 ) -> None:
     person, live = current_person().email, services.current()
     now, draft_id = live.now(), draft.draft_id
@@ -206,6 +222,8 @@ def _act(
         mails = inbound.list_by_id(connection, draft.mail_ids)
         reader = mailers.reader_of(connection, conversation, mails)
         letter = mailers.letter_by_person(reader, action.text)
+        if composed is not None:  # with the record of the orders that it names
+            letter = replace(letter, order_ids=composed.order_ids) if is_edited else composed
         outbound_id = mailers.write_reply(reader, mails, letter, by_person=True)
         inbound.answer(connection, draft.mail_ids, outbound_id)
         drafts.settle(connection, draft_id, state, person, now, outbound_id)
