@@ -132,22 +132,36 @@ class Reader:
         return {"items": order.lines, "paid": order.paid}
 
     def return_period(self, order: Order) -> Values | None:
-        """Return until when the items of an order can be returned; None before the delivery."""
+        """Return until when the items of an order can be returned; None before the delivery, and if all were a
+        final sale."""
+        live, names = services.current(), dict[datetime, list[str]]()
         if order.delivered_at is None:
             return None
-        live, names = services.current(), dict[datetime, list[str]]()
         for line in order.lines:
+            if line.final_sale or live.policy.is_final(line.item_id, line.category):
+                continue
             ends_at = return_by(order.delivered_at, live.policy, [line.category])
             names.setdefault(ends_at, []).append(line.name)
         periods = [
-            {"ends_at": ends_at, "is_over": ends_at < live.now(), "items": items}
+            {
+                "ends_at": ends_at,
+                "is_over": ends_at < live.now(),
+                "items": items if len(items) < len(order.lines) else [],
+            }
             for ends_at, items in sorted(names.items())
         ]
-        return {"periods": periods}
+        return {"periods": periods} if periods else None
 
     def refunds(self, order: Order) -> Values:
-        """Return the state of each refund of an order, oldest first."""
-        return {"refunds": [self._refund(each, order) for each in self.refunds_of(order)]}
+        """Return the state of each refund of an order, oldest first, and what was paid back elsewhere."""
+        found = self.find_order_and_elsewhere(order.order_id)
+        elsewhere = found[1] if found else 0
+        declined_at = audit.latest_at(self.connection, order.order_id, audit.DECLINED)
+        return {
+            "refunds": [self._refund(each, order) for each in self.refunds_of(order)],
+            "elsewhere": Money(elsewhere, order.currency) if elsewhere else None,
+            "is_declined": declined_at is not None,
+        }
 
     def refunds_of(self, order: Order) -> list[Refund]:
         """Return all refunds of an order of this customer, oldest first."""
@@ -228,19 +242,18 @@ class Reader:
 
     def record(self, order_ids: Sequence[str]) -> list[Values]:
         """Return what is on record of these orders of the customer, for the end of a mail."""
-        records = []
-        for order_id in dict.fromkeys(order_ids):
-            found = self.find_order_and_elsewhere(order_id)
-            if found is not None:
-                order, elsewhere = found
-                paid_back = Money(elsewhere, order.currency) if elsewhere else None
-                values = {"order_id": order.order_id, "elsewhere": paid_back}
-                records.append({**values, **self.refunds(order)})
-        return records
+        found = map(self.find_order, dict.fromkeys(order_ids))
+        return [{"order_id": each.order_id, **self.refunds(each)} for each in found if each]
 
     def orders_of_mails(self) -> list[str]:
-        """Return the orders of the refunds that were asked for by these mails."""
-        return [each.order_id for each in self._refunds if each.mail_id in self.mail_ids]
+        """Return the orders of the refunds that were asked for or withdrawn by these mails."""
+        known = [each.refund_id for each in self._refunds]
+        withdrawn = audit.details_of_mails(self.connection, known, audit.WITHDRAWN, self.mail_ids)
+        return [
+            each.order_id
+            for each in self._refunds
+            if each.mail_id in self.mail_ids or each.refund_id in withdrawn
+        ]
 
     def customer_name(self) -> str | None:
         """Return the customer's name, for the greeting; None if no order has one that can be greeted."""

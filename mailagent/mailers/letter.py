@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import groupby
+from itertools import groupby, pairwise
 from operator import itemgetter
 
 import sqlalchemy as sa
@@ -15,6 +15,7 @@ from mailagent.agent.reply.words import find_statements
 from mailagent.domain.mail.conversation import Conversation
 from mailagent.domain.mail.language import find_language
 from mailagent.domain.mail.message import InboundMail, are_proven
+from mailagent.domain.refunds.refund import RefundStatus
 from mailagent.mailers.facts import Fact, Reader, sentence
 
 
@@ -85,20 +86,48 @@ def write_letter(reader: Reader, composition: Composition) -> Letter:
                 pieces.append((True, phrases[phrase_id]))
             case Words(words=words) if reader.proven:
                 pieces.append((False, words.strip()))
+    order_ids = tuple(
+        dict.fromkeys(
+            [*(each.order_id for each in facts if each.order_id), *reader.orders_of_mails()]
+        )
+    )
+    untrue = {phrases.get(each) for each in _presuming(facts, bool(order_ids))}
+    pieces = [each for each in dict.fromkeys(pieces) if each[1] not in untrue]
+    pieces = [each for each, after in pairwise([*pieces, (True, "")]) if not _points(each, after)]
     not_verified = reader.not_verified()
     if not pieces and not_verified is not None:
         pieces.append((False, sentence(not_verified, locale)))
     if not pieces and not problems:
         problems.append("Nothing of it can be sent: name facts and phrases")
-    order_ids = [fact.order_id for fact in facts if fact.order_id]
     return Letter(
         _paragraphs(pieces),
         composition.language,
-        tuple(dict.fromkeys([*order_ids, *reader.orders_of_mails()])),
+        order_ids,
         tuple(fact.source for fact in facts if fact.source),
         tuple(problems),
         composition.model_dump_json(),
     )
+
+
+def _presuming(facts: Sequence[Fact], has_record: bool) -> Iterator[str]:
+    """Yield the phrases that would tell of an answer, a decision or a record that the reply does not have."""
+    if not any(fact.kind != "support_address" for fact in facts):
+        yield "sorry_answer"
+    if not has_record:
+        yield "see_record"
+    if not any(map(_is_decision, facts)):
+        yield "cannot_change_decision"
+
+
+def _is_decision(fact: Fact) -> bool:
+    waits = RefundStatus.AWAITING_APPROVAL.value
+    made = [each for each in fact.values.get("refunds", ()) if each["status"] != waits]
+    return fact.kind == "declined" or bool(made)
+
+
+def _points(piece: tuple[bool, str], after: tuple[bool, str]) -> bool:
+    """Return whether a piece is a phrase that points to a fact, and no fact follows it."""
+    return piece[0] and piece[1].endswith(":") and after[0]
 
 
 def _paragraphs(pieces: Sequence[tuple[bool, str]]) -> str:

@@ -179,7 +179,7 @@ def _facts_in(language: str, name: str, templates: Templates) -> dict[str, Any]:
         "part_paid": facts.get("part_paid"),
         "decided_by": at + timedelta(days=13),
     }
-    order = {"order_id": "W1001", "refunds": [refund], "elsewhere": None}
+    order = {"order_id": "W1001", "refunds": [refund], "elsewhere": None, "is_declined": False}
     second = {**order, "order_id": "W1002", "refunds": [refund | _second_refund()]}
     orders = [order, second] if name == "receipts" else [order]
     state = {"kind": "order", "status": "delivered", "placed_at": at, "delivered_at": at}

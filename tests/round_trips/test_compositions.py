@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import timedelta
 
 import pytest
 
 from mailagent.demo.fakes.http_server import Answer
 from mailagent.demo.scripted_model import Fact, Phrase
 from mailagent.store import schema
-from tests.cast import ADA, MALLORY, order
+from tests.cast import ADA, MALLORY, YESTERDAY, big_order, order
 from tests.databases import ONE_DATABASE
 from tests.harness import Harness
-from tests.tool_calls import WHICH_ORDER, refund_of, says, says_text
+from tests.tool_calls import WHICH_ORDER, calls, refund_of, says, says_text
 
 # What a reply may say does not depend on the database.
 pytestmark = ONE_DATABASE
@@ -167,3 +168,80 @@ def test_only_a_number_that_the_customer_wrote_is_denied(
     told = busy_shop.wait_for_mails(ADA)[0].text
     assert (denied or "Which order is it about?") in told
     assert ("We cannot find" in told) is (denied is not None)
+
+
+@pytest.mark.parametrize(
+    "parts",
+    [
+        (Phrase("sorry_answer"),),
+        (Phrase("cannot_change_decision"),),
+        (Phrase("see_record"),),
+        (Phrase("see_order"), Phrase("nice_day")),
+        (Phrase("cannot_change_decision"), Fact("refund/W1001")),
+        (Phrase("shop_says"), Fact("support_address"), Phrase("sorry_answer")),
+    ],
+)
+def test_a_phrase_tells_of_nothing_that_the_reply_does_not_have(
+    busy_shop: Harness, parts: tuple[Phrase | Fact, ...]
+) -> None:
+    busy_shop.stock(order())
+    busy_shop.faults.openai += [says(*parts), says(Phrase("nice_day"))]
+    busy_shop.write("Please refund W1001")
+    told = busy_shop.wait_for_mails(ADA)[0].text
+    for phrase in ("not the answer", "this decision", "record below", "your order:"):
+        assert phrase not in told
+
+
+def test_a_phrase_that_points_stands_before_its_fact_and_nothing_is_told_twice(
+    busy_shop: Harness,
+) -> None:
+    busy_shop.stock(order())
+    fact = Fact("order/W1001")
+    busy_shop.faults.openai.append(says(Phrase("see_order"), fact, fact, Phrase("see_record")))
+    busy_shop.write("Where is W1001?")
+    told = busy_shop.wait_for_mails(ADA)[0].text
+    assert "This is what I see about your order:\n\nOrder W1001 was delivered" in told
+    assert told.count("was delivered") == 1
+    assert "The record below shows" in told
+
+
+def test_a_withdrawal_is_on_record_whatever_the_reply_names(busy_shop: Harness) -> None:
+    busy_shop.stock(big_order())
+    busy_shop.faults.openai += [refund_of("W2001", ("D1", None)), says(WHICH_ORDER)]
+    busy_shop.write("Refund W2001")
+    busy_shop.wait_for_mails(ADA)
+    withdraw = calls("withdraw_refund", order_id="W2001")
+    busy_shop.faults.openai += [withdraw, says(Phrase("welcome"))]
+    busy_shop.write("No, I keep it", subject="Never mind")
+    assert "State: withdrawn" in busy_shop.wait_for_mails(ADA, 2)[1].text
+
+
+def test_what_was_paid_back_elsewhere_or_declined_is_not_denied(busy_shop: Harness) -> None:
+    paid = {"payment_id": "p", "method": "card", "amount": "49.99", "refunded": "49.99"}
+    long_ago = (YESTERDAY - timedelta(days=90)).isoformat()
+    late = order("W1002", placed_at=long_ago, delivered_at=long_ago)
+    busy_shop.stock(order(payments=[paid]), late)
+    busy_shop.faults.openai += [
+        refund_of("W1002", ("K1", None)),
+        says(Fact("refund/W1001"), Fact("declined/W1002"), Fact("refund/W1002")),
+    ]
+    busy_shop.write("Refund W1001 and W1002")
+    told = busy_shop.wait_for_mails(ADA)[0].text
+    assert "asked for" not in told
+    assert told.count("On record for order W1001\nPaid back in another way: $49.99") == 2
+    assert told.count("On record for order W1002\nRefunded: nothing") == 2
+
+
+def test_no_return_period_is_told_of_a_final_sale(busy_shop: Harness) -> None:
+    item = {"item_id": "K1", "name": "Kettle", "quantity": 1, "unit_price": "49.99"}
+    final = {**item, "item_id": "M1", "name": "Mug", "final_sale": True}
+    paid = {"payment_id": "p", "method": "card", "amount": "99.98"}
+    busy_shop.stock(order(items=[item, final], payments=[paid]), order("W1002", items=[final]))
+    busy_shop.faults.openai += [
+        says(Fact("return_period/W1002")),
+        says(Fact("return_period/W1001")),
+    ]
+    busy_shop.write("Can I return W1001 and W1002?")
+    told = busy_shop.wait_for_mails(ADA)[0].text
+    assert "Kettle: You can return items of order W1001 until" in told
+    assert "W1002" not in told

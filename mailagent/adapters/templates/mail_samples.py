@@ -144,11 +144,13 @@ def list_fragments() -> Iterator[tuple[str, dict[str, Any]]]:
     yield "_helped_page.txt", {}
     refunds = [_refund(status, part_paid) for status, part_paid in _REFUND_STATES]
     refunds.append(_refund("approved", None) | {"pay_by": NOON})
-    for some, elsewhere in ((refunds, None), ([], None), ([], _PART)):
-        record = {"order_id": "W1001", "refunds": some, "elsewhere": elsewhere}
-        yield "_record.txt", {"orders": [record]}
+    for some, more in ((refunds, _NO_MORE), *(([], each) for each in _MORE)):
+        yield "_record.txt", {"orders": [{"order_id": "W1001", "refunds": some, **more}]}
 
 
+# What is on record of an order beside its refunds.
+_NO_MORE = {"elsewhere": None, "is_declined": False}
+_MORE = (_NO_MORE, _NO_MORE | {"elsewhere": _PART}, _NO_MORE | {"is_declined": True})
 _REFUND_STATES = (
     ("awaiting_approval", None), ("approved", None), ("paid", None), ("rejected", None),
     ("expired", None), ("withdrawn", None), ("failed", None), ("failed", _PART),
@@ -180,10 +182,12 @@ def _list_facts() -> Iterator[dict[str, Any]]:
     for some in (periods[:1], periods[1:], periods):
         yield order | {"kind": "return_period", "periods": some}
     for refund_status, part_paid in _REFUND_STATES:
-        yield order | {"kind": "refund", "refunds": [_refund(refund_status, part_paid)]}
+        refund = _refund(refund_status, part_paid)
+        yield order | {"kind": "refund", "refunds": [refund], **_NO_MORE}
     promised = _refund("approved", None) | {"pay_by": NOON}
-    yield order | {"kind": "refund", "refunds": [promised]}
-    yield order | {"kind": "refund", "refunds": []}
+    yield order | {"kind": "refund", "refunds": [promised], **_NO_MORE}
+    for more in _MORE:
+        yield order | {"kind": "refund", "refunds": [], **more}
     for reason in DeclineReason:
         yield order | {"kind": "declined", "reason": reason.value}
     for status in ("paid", "approved"):
