@@ -6,13 +6,14 @@ What DBOS recorded of the runs is not among them.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import StrEnum
 from typing import Any
 
 import sqlalchemy as sa
 
+from mailagent.domain.mail.message import MailKind
 from mailagent.store import schema
 from mailagent.store.database import Row
 from mailagent.store.pagination import Cursor, Part
@@ -206,6 +207,15 @@ def _audited(conversation_id: str) -> _Source:
         _audit.c.action.not_in(("mail answered", "manager asked", "refund awaiting_approval")),
     )
     return _Source(EntryKind.AUDIT, query, _audit.c.at, ["audit_id"])
+
+
+def find_latest_mail(connection: sa.Connection, conversation_id: str) -> Entry | None:
+    """Return what the customer wrote last."""
+    source = _mails_in(conversation_id)
+    by_customer = replace(
+        source, query=source.query.where(_inbound.c.kind == MailKind.CUSTOMER.value)
+    )
+    return next(by_customer.read(connection, None, 1), None)
 
 
 def count_waiting(connection: sa.Connection, conversation_id: str) -> dict[str, int]:

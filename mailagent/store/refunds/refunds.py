@@ -129,6 +129,10 @@ def list_of_order(connection: sa.Connection, order_id: str) -> tuple[Refund, ...
     return _list(connection, _WITH_LINES.where(_refunds.c.order_id == order_id))
 
 
+def list_of_orders(connection: sa.Connection, order_ids: Sequence[str]) -> tuple[Refund, ...]:
+    return _list(connection, _WITH_LINES.where(_refunds.c.order_id.in_(order_ids)))
+
+
 def list_of_proposal(
     connection: sa.Connection, order_id: str, proposal_key: str
 ) -> tuple[tuple[Refund, ...], Refund | None]:

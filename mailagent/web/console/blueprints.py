@@ -7,7 +7,6 @@ from flask import Blueprint
 from mailagent.web.console import (
     agent,
     audit,
-    conversations,
     customers,
     drafts,
     inbox,
@@ -17,11 +16,13 @@ from mailagent.web.console import (
     runs,
     search,
 )
+from mailagent.web.console.conversations import acts, pages
 
 BLUEPRINTS: tuple[Blueprint, ...] = (
     login.blueprint,
     inbox.blueprint,
-    conversations.blueprint,
+    pages.blueprint,
+    acts.blueprint,
     search.blueprint,
     refunds.blueprint,
     customers.blueprint,

@@ -17,8 +17,8 @@ from mailagent.domain.text import without_controls
 from mailagent.store import audit
 from mailagent.store.mail import conversations, drafts, inbound
 from mailagent.store.refunds import goodwill
-from mailagent.web.console import assignment
-from mailagent.web.console.conversations import answer_page
+from mailagent.web.console.conversations import assignment
+from mailagent.web.console.conversations.pages import answer_page
 from mailagent.web.console.page import found, go_to, page, redact
 from mailagent.web.form import FormProblem
 from mailagent.web.guard import current_person, needs

@@ -14,12 +14,22 @@ from mailagent import services
 from mailagent.domain.operations.access import Permission, Role
 from mailagent.domain.operations.circuit_breaker import away_name, tell_breaker
 from mailagent.domain.operations.incident import tell_incident
+from mailagent.store import audit
 from mailagent.store.console import inbox
 from mailagent.store.console.inbox import Asked, Entry, Figures, Lists, Waiting
 from mailagent.store.operations import circuit_breakers, incidents
 from mailagent.store.pagination import Count, Window, microseconds, parse_moment
 from mailagent.web.console.lines import Line, lines_of
-from mailagent.web.console.page import address, page, pages_beside, read_window, typed
+from mailagent.web.console.page import (
+    address,
+    go_to,
+    not_found,
+    page,
+    pages_beside,
+    read_window,
+    safe_path,
+    typed,
+)
 from mailagent.web.guard import Person, current_person, needs
 
 blueprint = Blueprint("ops_inbox", __name__)
@@ -177,6 +187,25 @@ def _read_filters(waiting: Waiting, person: Person) -> tuple[Asked, dict[str, st
         facts["owner"] = request.args["owner"]
         owner = person.email if facts["owner"] == "mine" else ""
     return Asked(waiting, manager, owner, everything), facts
+
+
+@blueprint.post("/ops/dismiss")
+@needs(Permission.ANSWER)
+def dismiss() -> Response:
+    """Remove a lost mail, a failed refund or a failed run from the inbox; `act=back` brings it back."""
+    live, email = services.current(), current_person().email
+    subject = typed("subject", request.form)
+    run = live.workflow_client.runs.find_run(subject)
+    with live.database.transaction() as connection:
+        if not (run is not None and run.has_failed) and not inbox.may_be(connection, subject):
+            return not_found("thing to dismiss")
+        if request.form.get("act") == "back":
+            if inbox.forget(connection, subject):
+                audit.record(connection, live.now(), email, "brought back", subject)
+        else:
+            inbox.record(connection, subject, email, live.now())
+            audit.record(connection, live.now(), email, "dismissed", subject)
+    return go_to(safe_path(request.form.get("back")))
 
 
 # --- live -----------------------------------------------------------------------------------------

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from itertools import groupby
 from typing import Any
 
 from mailagent import services
-from mailagent.domain.mail.message import Identity, MailKind, left_out
+from mailagent.domain.mail.message import Identity, MailKind, Purpose, left_out
 from mailagent.domain.operations.model_cost import Tokens, cost_of, format_usd, tokens_of
 from mailagent.store.console.timeline import Entry, EntryKind
 from mailagent.store.database import Row
@@ -47,6 +49,47 @@ def of_entries(
     """Return entries for a page. `events` are the delivery events by outbound id; `codes` are the
     discount codes to hide."""
     return [replace(entry, facts=_shown(entry, events, codes)) for entry in entries]
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Entries that follow each other. `is_folded`: what machines did, or a copy of the case for our people."""
+
+    is_folded: bool
+    entries: tuple[Entry, ...]
+
+    @property
+    def summary(self) -> str:
+        """Return what the entries are, such as "2 tool calls, 1 record"."""
+        counts = Counter(_FOLDED.get(entry.kind, "mail to our people") for entry in self.entries)
+        return ", ".join(f"{number} × {name}" for name, number in counts.items())
+
+
+_FOLDED = {
+    EntryKind.MODEL_CALL: "model call",
+    EntryKind.TOOL_CALL: "tool call",
+    EntryKind.ASK: "request to a manager",
+    EntryKind.AUDIT: "record",
+}
+_TO_CUSTOMERS = frozenset(
+    {
+        Purpose.REPLY.value,
+        Purpose.TEAM_REPLY.value,
+        Purpose.RECEIPT.value,
+        Purpose.REFUND_OUTCOME.value,
+    }
+)
+
+
+def grouped(entries: Iterable[Entry]) -> list[Group]:
+    """Return entries in their order, those of machines together in groups that pages fold."""
+    return [Group(folded, tuple(some)) for folded, some in groupby(entries, key=_is_folded)]
+
+
+def _is_folded(entry: Entry) -> bool:
+    if entry.kind is EntryKind.MAIL_OUT:
+        return entry.facts["purpose"] not in _TO_CUSTOMERS
+    return entry.kind in _FOLDED
 
 
 def _shown(entry: Entry, events: Mapping[str, Sequence[Row]], codes: Sequence[str]) -> Facts:

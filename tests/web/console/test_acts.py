@@ -11,7 +11,7 @@ from mailagent.demo.scripted_model import Phrase
 from mailagent.domain.mail.draft import LONGEST_ANSWER
 from mailagent.store.ids import new_id
 from mailagent.store.mail import conversations, throttled
-from mailagent.web.console import assignment
+from mailagent.web.console.conversations import assignment
 from mailagent.workflows.steps.conversation.batch import take_batch
 from mailagent.workflows.steps.conversation.people import forward_team_replies, pass_on_to_people
 from mailagent.workflows.steps.conversation.reply import write_reply

@@ -1,0 +1,74 @@
+"""A conversation as the team works on it: what the customer wrote beside the answer, machines folded away."""
+
+from __future__ import annotations
+
+import pytest
+from playwright.sync_api import Browser, Locator, Page, expect
+
+from tests.browser.eyes import DESKTOP
+from tests.browser.people import PHONE, log_in
+from tests.cast import ADA, DESK_WISH, TESS, big_order
+from tests.harness import Harness
+
+pytestmark = pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
+
+HUMAN = "I want to talk to a human please."
+
+
+@pytest.fixture
+def handed_over(served: Harness) -> Harness:
+    """A shop whose agent has proposed a refund, and then left the conversation to people."""
+    served.stock(big_order())
+    served.write(DESK_WISH)
+    (answer,) = served.wait_for_mails(ADA)
+    served.write(HUMAN, in_reply_to=answer.message_id, subject="Re: My order")
+    served.wait_for_mails(ADA, 2)
+    served.wait_for_mails(TESS)
+    return served
+
+
+def opened(shop: Harness, page: Page) -> Page:
+    """Open the one conversation."""
+    (row,) = shop.rows("SELECT conversation_id FROM conversations")
+    page.goto(f"{shop.live.shop.public_url}/ops/conversations/{row.conversation_id}")
+    return page
+
+
+def box(place: Locator) -> dict[str, float]:
+    found = place.bounding_box()
+    assert found is not None
+    return dict(found)
+
+
+def test_the_last_mail_stands_beside_the_answer_and_above_it_on_a_phone(
+    handed_over: Harness, browser: Browser
+) -> None:
+    context = log_in(handed_over, browser, TESS, viewport=DESKTOP)
+    page = opened(handed_over, context.new_page())
+    last, field = page.get_by_text(HUMAN).first, page.get_by_label(f"Answer {ADA}")
+    mail, answer = box(last), box(field)
+    assert mail["x"] + mail["width"] <= answer["x"]
+    assert mail["y"] < answer["y"] + answer["height"]
+    assert answer["y"] + answer["height"] < DESKTOP["height"]
+    page.set_viewport_size(PHONE)
+    mail, answer = box(last), box(field)
+    assert mail["y"] < answer["y"] < mail["y"] + PHONE["height"] / 2
+    context.close()
+
+
+def test_what_machines_did_is_folded_and_can_be_read(
+    handed_over: Harness, browser: Browser
+) -> None:
+    context = log_in(handed_over, browser, TESS, viewport=DESKTOP)
+    page = opened(handed_over, context.new_page())
+    expect(page.get_by_text("0 of 1 left")).to_be_visible()
+    expect(page.get_by_role("link", name="Refund of $1,499.00").first).to_be_visible()
+    tool = page.get_by_text("Agent used propose_refund")
+    expect(tool).to_be_hidden()
+    page.locator("summary").filter(has_text="tool call").click()
+    expect(tool).to_be_visible()
+    hand_over = page.get_by_role("heading", name=f"Our mail to {TESS}")
+    expect(hand_over).to_be_hidden()
+    page.locator("summary").filter(has_text="mail to our people").first.click()
+    expect(hand_over).to_be_visible()
+    context.close()
