@@ -25,7 +25,7 @@ from mailagent.domain.mail.message import (
     token_address,
 )
 from mailagent.store.ids import new_id
-from mailagent.store.mail import outbound
+from mailagent.store.mail import conversations, outbound
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +80,8 @@ def write_to_customer(
         # Around a text of the agent or of a team member, the template is in the language of that text.
         language=language or (find_language(text) if text else None) or conversation.language,
     )
+    if content.purpose in (Purpose.REPLY, Purpose.TEAM_REPLY):
+        conversations.record_answered(connection, conversation.conversation_id, content.purpose)
     return queue_mail(connection, addressed)
 
 

@@ -54,6 +54,7 @@ sa.Table(
     metadata,
     sa.Column("conversation_id", sa.Text, primary_key=True),
     sa.Column("customer_email", sa.Text, nullable=False, index=True),
+    sa.Column("customer_name", sa.Text, nullable=False, server_default=""),
     sa.Column("subject", sa.Text, nullable=False),
     sa.Column("language", sa.Text),
     sa.Column("status", sa.Text, nullable=False),
@@ -66,13 +67,50 @@ sa.Table(
     sa.Column("last_mail_at", instant, nullable=False, index=True),
     sa.Column("owner_email", sa.Text),
     sa.Column("content_purged_at", instant),
+    sa.Column("progress", sa.Text, nullable=False, server_default="open"),
+    sa.Column("snoozed_until", instant),
     sa.CheckConstraint("status IN ('open', 'handed_over')", name="status"),
+    sa.CheckConstraint("progress IN ('open', 'pending', 'closed')", name="progress"),
     sa.Index(
         "ix_conversations_handed_over_reason_handed_over_at",
         "handed_over_reason",
         "handed_over_at",
     ),
     partial_index("ix_conversations_handed_over", "handed_over_at", where="status = 'handed_over'"),
+    partial_index(
+        "ix_conversations_wait_for_people",
+        "handed_over_at",
+        where="status = 'handed_over' AND progress = 'open'",
+    ),
+    sa.Index("ix_conversations_progress_last_mail_at", "progress", "last_mail_at"),
+    partial_index(
+        "ix_conversations_owner",
+        "owner_email",
+        "progress",
+        "last_mail_at",
+        where="owner_email IS NOT NULL",
+    ),
+    partial_index("ix_conversations_snoozed", "snoozed_until", where="snoozed_until IS NOT NULL"),
+)
+
+sa.Table(
+    "conversation_tags",
+    metadata,
+    sa.Column("conversation_id", sa.ForeignKey("conversations.conversation_id"), primary_key=True),
+    sa.Column("tag", sa.Text, primary_key=True),
+    sa.Column("last_mail_at", instant, nullable=False),
+    sa.Index("ix_conversation_tags_tag_last_mail_at", "tag", "last_mail_at"),
+)
+
+sa.Table(
+    "conversation_notes",
+    metadata,
+    sa.Column("note_id", sa.Text, primary_key=True),
+    sa.Column("conversation_id", sa.ForeignKey("conversations.conversation_id"), nullable=False),
+    sa.Column("author_email", sa.Text, nullable=False),
+    sa.Column("text", sa.Text, nullable=False),
+    sa.Column("written_at", instant, nullable=False),
+    sa.Index("ix_conversation_notes_conversation_id_written_at", "conversation_id", "written_at"),
 )
 
 sa.Table(

@@ -218,7 +218,7 @@ POSTGRESQL_RECORDS = (
     """,
     """
     CREATE TRIGGER audit_words BEFORE UPDATE ON audit FOR EACH ROW
-    WHEN (NEW.details IS DISTINCT FROM OLD.details - 'note' - 'why' - 'reason')
+    WHEN (NEW.details IS DISTINCT FROM OLD.details - 'note' - 'why' - 'reason' - 'tag')
     EXECUTE FUNCTION mailagent_append_only()
     """,
     """
@@ -275,7 +275,7 @@ def _keep_in_sqlite(table: str, unless: str = "false", deleted_if: str = "false"
     )
 
 
-WITHOUT_TEXT = "NEW.details IS json_remove(OLD.details, '$.note', '$.why', '$.reason')"
+WITHOUT_TEXT = "NEW.details IS json_remove(OLD.details, '$.note', '$.why', '$.reason', '$.tag')"
 SQLITE_RECORDS = (
     *_keep_in_sqlite("audit", f"{_same(OF_AUDIT)} AND {WITHOUT_TEXT}"),
     *_keep_in_sqlite("ledger_entries"),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from playwright.sync_api import Browser, Locator, Page, expect
+from playwright.sync_api import Browser, FloatRect, Locator, Page, expect
 
 from tests.browser.eyes import DESKTOP
 from tests.browser.people import PHONE, log_in
@@ -34,10 +34,10 @@ def opened(shop: Harness, page: Page) -> Page:
     return page
 
 
-def box(place: Locator) -> dict[str, float]:
+def box(place: Locator) -> FloatRect:
     found = place.bounding_box()
     assert found is not None
-    return dict(found)
+    return found
 
 
 def test_the_last_mail_stands_beside_the_answer_and_above_it_on_a_phone(
@@ -71,4 +71,34 @@ def test_what_machines_did_is_folded_and_can_be_read(
     expect(hand_over).to_be_hidden()
     page.locator("summary").filter(has_text="mail to our people").first.click()
     expect(hand_over).to_be_visible()
+    context.close()
+
+
+def test_a_conversation_is_tagged_noted_snoozed_and_closed_on_a_phone(
+    handed_over: Harness, browser: Browser
+) -> None:
+    context = log_in(handed_over, browser, TESS, viewport=PHONE, java_script_enabled=False)
+    phone = opened(handed_over, context.new_page())
+    phone.get_by_label("New tag").fill("Furniture")
+    phone.get_by_role("button", name="Add tag").click()
+    expect(phone.get_by_role("button", name="Remove the tag furniture")).to_be_visible()
+    phone.get_by_text("Write an internal note").click()
+    phone.get_by_label("Note", exact=True).fill("She has called twice.")
+    phone.get_by_role("button", name="Save the note").click()
+    expect(phone.get_by_text("She has called twice.")).to_be_visible()
+    phone.get_by_label("Snooze for").select_option("1 day")
+    phone.get_by_role("button", name="Snooze").click()
+    expect(phone.get_by_text("or until the customer writes")).to_be_visible()
+    phone.get_by_role("link", name="Conversations").click()
+    expect(phone.get_by_text("No conversation is here.")).to_be_visible()
+    phone.get_by_role("link", name="Snoozed").click()
+    phone.get_by_label("Tag").select_option("furniture")
+    phone.get_by_role("button", name="Show").click()
+    phone.get_by_role("link", name="My order").click()
+    phone.get_by_role("button", name="Close", exact=True).click()
+    expect(phone.get_by_role("button", name="Reopen")).to_be_visible()
+    phone.get_by_role("link", name="Conversations").click()
+    phone.get_by_role("link", name="Closed").click()
+    expect(phone.get_by_role("link", name="My order")).to_be_visible()
+    assert phone.evaluate("document.documentElement.scrollWidth") <= PHONE["width"]
     context.close()

@@ -33,7 +33,7 @@ LOST = Asked(Waiting.UNDELIVERED)
 def look(database: Database, asked: Asked, window: Window) -> Part[Entry]:
     workflow_client = WorkflowClient(database.engine)
     with database.snapshot() as connection:
-        return Lists(connection, workflow_client.tables.failed_runs()).read(asked, window)
+        return Lists(connection, workflow_client.tables.failed_runs(), NOW).read(asked, window)
 
 
 def walk(database: Database, asked: Asked, size: int, newest_first: bool = True) -> list[str]:
@@ -103,7 +103,7 @@ def test_what_was_dismissed_is_left_out_until_it_is_asked_for(
 def test_a_count_stops_a_bit_beyond_its_bound(database: Database, ten: list[str]) -> None:
     workflow_client = WorkflowClient(database.engine)
     with database.snapshot() as connection:
-        sources = Lists(connection, workflow_client.tables.failed_runs()).sources(LOST)
+        sources = Lists(connection, workflow_client.tables.failed_runs(), NOW).sources(LOST)
         assert count(connection, sources, most=10).words == "10"
         bounded = count(connection, sources, most=9)
         assert (bounded.words, bounded.oldest_at) == ("9+", NOW)
@@ -187,7 +187,9 @@ _ASKED = (
 def test_a_list_is_what_a_plain_look_finds(filled: Database, asked: Asked, plain: str) -> None:
     with filled.snapshot() as connection:
         wanted = set(connection.scalars(sa.text(plain)))
-        counted = Lists(connection, WorkflowClient(filled.engine).tables.failed_runs()).count(asked)
+        counted = Lists(connection, WorkflowClient(filled.engine).tables.failed_runs(), NOW).count(
+            asked
+        )
     assert wanted
     newest, oldest = (walk(filled, asked, 7, newest_first) for newest_first in (True, False))
     assert sorted(newest) == sorted(wanted)

@@ -14,6 +14,14 @@ class ConversationStatus(StrEnum):
     HANDED_OVER = "handed_over"  # people answer
 
 
+class Progress(StrEnum):
+    """Whose turn it is."""
+
+    OPEN = "open"  # the customer waits for an answer
+    PENDING = "pending"  # they have one: we wait for the customer
+    CLOSED = "closed"  # a person closed it; the customer's next mail opens it again
+
+
 class HandOverReason(StrEnum):
     """Why a conversation went to people."""
 
@@ -50,6 +58,12 @@ class Conversation:
     owner_email: str | None = (
         None  # the person of the shop who answers it; None while it has no owner
     )
+    customer_name: str = ""  # as their mail said it
+    progress: Progress = Progress.OPEN
+    snoozed_until: datetime | None = None  # until then it is in no list of work
+
+    def is_snoozed(self, now: datetime) -> bool:
+        return self.snoozed_until is not None and now < self.snoozed_until
 
     @property
     def with_people(self) -> bool:
@@ -110,3 +124,17 @@ def is_loop(times: Iterable[datetime], most_per_hour: int) -> bool:
         last - first < HOUR
         for first, last in zip(ordered, ordered[most_per_hour - 1 :], strict=False)
     )
+
+
+# --- tags -----------------------------------------------------------------------------------------
+
+TAGS_MAX = 10
+TAG_LENGTH_MAX = 40
+
+
+def parse_tag(typed: str) -> str | None:
+    """Return a tag in small letters; None for one that is empty, too long, or not letters, digits, spaces
+    and dashes."""
+    tag = " ".join(typed.lower().split())
+    is_plain = all(each.isalnum() or each in " -" for each in tag)
+    return tag if 0 < len(tag) <= TAG_LENGTH_MAX and is_plain else None

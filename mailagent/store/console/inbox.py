@@ -14,7 +14,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from mailagent.domain.mail.message import Purpose
+from mailagent.domain.mail.conversation import Progress
 from mailagent.domain.money import Money
 from mailagent.domain.operations.circuit_breaker import away_name
 from mailagent.domain.operations.provider import Providers
@@ -122,7 +122,7 @@ class Waiting(StrEnum):
 @dataclass(frozen=True, slots=True)
 class Asked:
     """Which list, and which of its rows. `owner` is an address, or empty for rows without an owner;
-    `everything` includes dismissed rows, and conversations that a person has answered since the last mail."""
+    `everything` includes dismissed rows, and conversations that are answered, snoozed or closed."""
 
     waiting: Waiting
     manager: str | None = None
@@ -133,9 +133,12 @@ class Asked:
 class Lists:
     """The lists of the inbox. `failed_runs` has the columns run_id, workflow, status and failed_ms."""
 
-    def __init__(self, connection: sa.Connection, failed_runs: sa.Select[Any]) -> None:
+    def __init__(
+        self, connection: sa.Connection, failed_runs: sa.Select[Any], now: datetime
+    ) -> None:
         self._connection = connection
         self._failed_runs = failed_runs
+        self._now = now
 
     def read(self, asked: Asked, window: Window) -> Part[Entry]:
         """Return one page of a list."""
@@ -154,7 +157,7 @@ class Lists:
             case Waiting.DRAFTS:
                 return [_drafts_source()]
             case Waiting.PEOPLE:
-                return [_people_source(asked)]
+                return [_people_source(asked, self._now)]
             case Waiting.FAILED:
                 return [_failed_refunds(asked), self._runs(asked)]
             case Waiting.UNDELIVERED:
@@ -251,13 +254,10 @@ def _drafts_source() -> Source[Entry]:
     return Source(query, _drafts.c.created_at, _drafts.c.draft_id, read_entry)
 
 
-def _people_source(asked: Asked) -> Source[Entry]:
+def _people_source(asked: Asked, now: datetime) -> Source[Entry]:
     thread = _conversations.c
-    answered = sa.exists().where(
-        _outbound.c.conversation_id == thread.conversation_id,
-        _outbound.c.created_at >= thread.last_mail_at,
-        _outbound.c.purpose == Purpose.TEAM_REPLY.value,
-    )
+    answered = thread.progress != Progress.OPEN.value
+    snoozed = sa.and_(thread.snoozed_until.is_not(None), thread.snoozed_until > now)
     query = select_entries(
         "conversation",
         thread.conversation_id,
@@ -265,13 +265,16 @@ def _people_source(asked: Asked) -> Source[Entry]:
         who=thread.customer_email,
         what=thread.subject,
         state=sa.case(
-            (answered, "answered"), else_=sa.func.coalesce(thread.handed_over_reason, "")
+            (thread.progress == Progress.CLOSED.value, Progress.CLOSED.value),
+            (answered, "answered"),
+            (snoozed, "snoozed"),
+            else_=sa.func.coalesce(thread.handed_over_reason, ""),
         ),
         conversation_id=thread.conversation_id,
         owner=thread.owner_email,
     ).where(is_constant(thread.status, "handed_over"), thread.handed_over_at.is_not(None))
     if not asked.everything:
-        query = query.where(~answered)
+        query = query.where(is_constant(thread.progress, Progress.OPEN), ~snoozed)
     if asked.owner is not None:
         is_owner = (
             thread.owner_email == asked.owner if asked.owner else thread.owner_email.is_(None)
@@ -361,7 +364,7 @@ def read(
     connection: sa.Connection, failed_runs: sa.Select[Any], providers: Providers, now: datetime
 ) -> Figures:
     """Count all lists."""
-    lists = Lists(connection, failed_runs)
+    lists = Lists(connection, failed_runs, now)
     people = [each for each in Waiting if each is not Waiting.UNANSWERED]
     return Figures(
         at=now,

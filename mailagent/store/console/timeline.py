@@ -42,6 +42,7 @@ class EntryKind(StrEnum):
     DECISION = "decision"
     COUNTERSIGNATURE = "countersignature"
     NOTE = "note"
+    INTERNAL_NOTE = "internal_note"
     GOODWILL = "goodwill"
     DRAFT = "draft"
     AUDIT = "audit"
@@ -105,7 +106,9 @@ def read_page(
 def _sources(conversation_id: str) -> list[_Source]:
     """Return where the entries of a conversation come from."""
     calls, codes, drafts = schema.model_calls, schema.goodwill_codes, schema.drafts
+    notes = schema.conversation_notes
     own = [
+        (EntryKind.INTERNAL_NOTE, notes, notes.c.written_at, "note_id"),
         (EntryKind.MODEL_CALL, calls, calls.c.at, "call_id"),
         (EntryKind.REFUND, _refunds, _refunds.c.requested_at, "refund_id"),
         (EntryKind.GOODWILL, codes, codes.c.issued_at, "order_id"),

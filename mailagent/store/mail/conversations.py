@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 import sqlalchemy as sa
 
-from mailagent.domain.mail.conversation import Conversation, ConversationStatus
-from mailagent.domain.mail.message import AddressedToken, Door, MailStatus
+from mailagent.domain.mail.conversation import Conversation, ConversationStatus, Progress
+from mailagent.domain.mail.message import AddressedToken, Door, MailStatus, Purpose
 from mailagent.store import audit, schema
-from mailagent.store.database import Row, columns_of, from_row, required
+from mailagent.store.database import Row, columns_of, exists, from_row, required
 from mailagent.store.ids import new_id, new_token
 from mailagent.store.mail import drafts
 
-_conversations = schema.conversations
+_conversations, _tags = schema.conversations, schema.conversation_tags
 _inbound, _outbound = schema.inbound_mails, schema.outbound_mails
 
 _DOORS = {
@@ -31,6 +31,7 @@ def open_new(
     subject: str,
     now: datetime,
     language: str | None = None,
+    customer_name: str = "",
 ) -> Conversation:
     """Open a conversation with the address that a mail came from, in its language if that can be told."""
     conversation = Conversation(
@@ -44,6 +45,7 @@ def open_new(
         opened_at=now,
         last_mail_at=now,
         language=language,
+        customer_name=customer_name,
     )
     connection.execute(_conversations.insert(), columns_of(_conversations, conversation))
     return conversation
@@ -100,11 +102,35 @@ def _find(
 ) -> Conversation | None:
     query = sa.select(_conversations).where(where)
     row = connection.execute(query.with_for_update() if lock else query).one_or_none()
-    return from_row(Conversation, row, status=ConversationStatus(row.status)) if row else None
+    if row is None:
+        return None
+    states = {"status": ConversationStatus(row.status), "progress": Progress(row.progress)}
+    return from_row(Conversation, row, **states)
 
 
-def touch(connection: sa.Connection, conversation_id: str, now: datetime) -> None:
-    _update(connection, conversation_id, last_mail_at=now)
+def touch(
+    connection: sa.Connection, conversation: Conversation, now: datetime, reopens: bool
+) -> None:
+    """Record that a mail came. `reopens`: the customer wrote, so it is neither closed nor snoozed any more."""
+    conversation_id = conversation.conversation_id
+    _update(connection, conversation_id, last_mail_at=now, **(_OPEN if reopens else {}))
+    here = _tags.c.conversation_id == conversation_id
+    connection.execute(_tags.update().where(here).values(last_mail_at=now))
+
+
+def record_answered(connection: sa.Connection, conversation_id: str, purpose: Purpose) -> None:
+    """Record that we wait for the customer now. Not after the agent's words that a person will answer."""
+    thread = _conversations.c
+    by_agent = purpose is Purpose.REPLY
+    connection.execute(
+        _conversations.update()
+        .where(
+            thread.conversation_id == conversation_id,
+            thread.progress == Progress.OPEN.value,
+            thread.status == ConversationStatus.OPEN.value if by_agent else sa.true(),
+        )
+        .values(progress=Progress.PENDING.value)
+    )
 
 
 def record_language(connection: sa.Connection, conversation_id: str, language: str) -> None:
@@ -130,6 +156,7 @@ def hand_over(
         handed_over_reason=reason,
         handed_over_at=now,
         **owner,
+        **_OPEN,
     )
 
 
@@ -147,6 +174,84 @@ def give_back(connection: sa.Connection, conversation_id: str) -> None:
 def _update(connection: sa.Connection, conversation_id: str, **values: Any) -> None:
     here = _conversations.c.conversation_id == conversation_id
     connection.execute(_conversations.update().where(here).values(**values))
+
+
+# --- whose turn it is -----------------------------------------------------------------------------
+
+_OPEN = {"progress": Progress.OPEN.value, "snoozed_until": None}
+
+
+def close(connection: sa.Connection, conversation_id: str) -> None:
+    _update(connection, conversation_id, progress=Progress.CLOSED.value, snoozed_until=None)
+
+
+def reopen(connection: sa.Connection, conversation_id: str) -> None:
+    """Open a conversation that is closed or snoozed."""
+    _update(connection, conversation_id, **_OPEN)
+
+
+def snooze(connection: sa.Connection, conversation_id: str, until: datetime) -> None:
+    _update(connection, conversation_id, snoozed_until=until)
+
+
+def assign(connection: sa.Connection, conversation_id: str, owner_email: str | None) -> None:
+    """Give a conversation that people answer to one of them; None to all of them."""
+    _update(connection, conversation_id, owner_email=owner_email)
+
+
+# --- tags and notes -------------------------------------------------------------------------------
+
+
+_TWICE_WITHIN = timedelta(minutes=1)
+
+
+def list_tags(connection: sa.Connection, conversation_ids: Sequence[str]) -> dict[str, list[str]]:
+    """Return the tags of each of these conversations, in order."""
+    query = sa.select(_tags).where(_tags.c.conversation_id.in_(conversation_ids))
+    found: dict[str, list[str]] = {}
+    for row in connection.execute(query.order_by(_tags.c.tag)):
+        found.setdefault(row.conversation_id, []).append(row.tag)
+    return found
+
+
+def add_tag(connection: sa.Connection, conversation: Conversation, tag: str) -> bool:
+    """Add a tag to a locked conversation; return whether it is new there."""
+    conversation_id = conversation.conversation_id
+    if tag in list_tags(connection, [conversation_id]).get(conversation_id, ()):
+        return False
+    at = conversation.last_mail_at or conversation.opened_at
+    values = {"conversation_id": conversation_id, "tag": tag, "last_mail_at": at}
+    connection.execute(_tags.insert().values(values))
+    return True
+
+
+def remove_tag(connection: sa.Connection, conversation_id: str, tag: str) -> bool:
+    """Return whether the conversation had the tag."""
+    here = sa.and_(_tags.c.conversation_id == conversation_id, _tags.c.tag == tag)
+    return connection.execute(_tags.delete().where(here)).rowcount > 0
+
+
+def write_note(
+    connection: sa.Connection, conversation_id: str, author_email: str, text: str, now: datetime
+) -> str | None:
+    """Record a note for people of the shop; return its id, or None for a second click on the same."""
+    note_id, notes = new_id("note"), schema.conversation_notes
+    own = (notes.c.conversation_id == conversation_id, notes.c.author_email == author_email)
+    if exists(connection, *own, notes.c.text == text, notes.c.written_at > now - _TWICE_WITHIN):
+        return None
+    connection.execute(
+        notes.insert().values(
+            note_id=note_id,
+            conversation_id=conversation_id,
+            author_email=author_email,
+            text=text,
+            written_at=now,
+        )
+    )
+    return note_id
+
+
+# --- recent ---------------------------------------------------------------------------------------
 
 
 def list_recent(connection: sa.Connection, limit: int) -> Sequence[Row]:

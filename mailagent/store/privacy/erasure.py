@@ -27,7 +27,7 @@ ERASED = "customer erased"
 ERASED_NAME = "erased"
 
 # The details in the audit log that people or providers wrote. The log's trigger names the same.
-WORDS = ("note", "why", "reason")
+WORDS = ("note", "why", "reason", "tag")
 
 _COMPLAINT = "spamreport"
 
@@ -168,10 +168,21 @@ def _erase_rows(connection: sa.Connection, scope: Scope, alias: str) -> None:
         update(connection, key, getattr(scope, ids), {column.name: renamed})
     for key, ids, columns in _TEXTS:
         _replace_address(connection, key, getattr(scope, ids), columns, scope.email, alias)
+    _erase_from_notes(connection, scope, alias)
     for conversation_id in scope.conversation_ids:
         # Links and reply addresses that were mailed lead nowhere: a late answer opens a new conversation.
         tokens = {name: new_token() for name in ("reply_token", "confirm_token", "team_token")}
         update(connection, _threads.conversation_id, [conversation_id], tokens)
+
+
+def _erase_from_notes(connection: sa.Connection, scope: Scope, alias: str) -> None:
+    """Delete the tags of the customer's conversations, and the address in notes on those of others."""
+    tags, notes = schema.conversation_tags, schema.conversation_notes.c
+    for some in batches(scope.conversation_ids):
+        connection.execute(tags.delete().where(tags.c.conversation_id.in_(some)))
+    naming = sa.select(notes.note_id).where(notes.text.icontains(scope.email, autoescape=True))
+    note_ids = connection.scalars(naming).all()
+    _replace_address(connection, notes.note_id, note_ids, [notes.text], scope.email, alias)
 
 
 def _replace_address(

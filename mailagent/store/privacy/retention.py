@@ -22,6 +22,7 @@ from mailagent.store.operations import step_texts
 
 _threads, _drafts, _notes = schema.conversations, schema.drafts, schema.approval_notes
 _inbound, _outbound, _events = schema.inbound_mails, schema.outbound_mails, schema.delivery_events
+_own_notes = schema.conversation_notes
 _raw, _refunds, _step_texts = schema.raw_mails, schema.refunds, schema.step_texts
 
 _UNDECIDED = (RefundStatus.AWAITING_APPROVAL.value, RefundStatus.APPROVED.value)
@@ -108,13 +109,16 @@ def blank_mail_out(connection: sa.Connection, outbound_ids: Sequence[str]) -> No
 
 
 def blank_conversations(connection: sa.Connection, conversation_ids: Sequence[str]) -> None:
-    """Delete the subjects and drafts of conversations, and the texts that recorded steps refer to."""
+    """Delete the subjects, names, drafts and notes of conversations, and the texts that recorded steps refer
+    to."""
     for some in batches(conversation_ids):
         step_texts.delete_of_conversations(connection, some)
     update(
         connection, _drafts.c.conversation_id, conversation_ids, {"text": "", "composition": None}
     )
-    update(connection, _threads.c.conversation_id, conversation_ids, {"subject": ""})
+    update(connection, _own_notes.c.conversation_id, conversation_ids, {"text": ""})
+    blank = {"subject": "", "customer_name": ""}
+    update(connection, _threads.c.conversation_id, conversation_ids, blank)
 
 
 # --- text of mail ---------------------------------------------------------------------------------
@@ -130,15 +134,18 @@ def _quiet(before: datetime, since: datetime | None) -> sa.ColumnElement[bool]:
     """Return the condition that a conversation has had no mail since `before`, has text, and nothing open."""
     thread = _threads.c
     ours = _outbound.c.conversation_id == thread.conversation_id
+    noted = _own_notes.c.conversation_id == thread.conversation_id
     has_text = sa.or_(
         thread.content_purged_at.is_(None),
         thread.content_purged_at < thread.last_mail_at,
         sa.exists().where(ours, _outbound.c.created_at > thread.content_purged_at),
+        sa.exists().where(noted, _own_notes.c.written_at > thread.content_purged_at),
     )
     return sa.and_(
         _is_old(thread.last_mail_at, before, since),
         has_text,
         ~sa.exists().where(ours, _outbound.c.created_at >= before),
+        ~sa.exists().where(noted, _own_notes.c.written_at >= before),
         _nothing_is_open(thread.conversation_id),
     )
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sqlalchemy as sa
 
-from mailagent.domain.mail.conversation import ConversationStatus
+from mailagent.domain.mail.conversation import ConversationStatus, Progress
 from mailagent.domain.mail.message import MailStatus, OutboundStatus
 from mailagent.store.database import UtcDateTime
 from mailagent.store.schema.columns import Json, check, one_of, partial_index, table
@@ -13,6 +13,7 @@ conversations = table(
     "conversations",
     sa.Column("conversation_id", sa.Text, primary_key=True),
     sa.Column("customer_email", sa.Text, nullable=False, index=True),
+    sa.Column("customer_name", sa.Text, nullable=False, server_default=""),
     sa.Column("subject", sa.Text, nullable=False),
     # In which our own mails to the customer are written; none while it is not known.
     sa.Column("language", sa.Text),
@@ -30,13 +31,50 @@ conversations = table(
     sa.Column("owner_email", sa.Text),
     # When the words of all its mail were taken out because they were old.
     sa.Column("content_purged_at", UtcDateTime),
+    sa.Column("progress", sa.Text, nullable=False, server_default=Progress.OPEN.value),
+    sa.Column("snoozed_until", UtcDateTime),
     one_of("status", ConversationStatus),
+    one_of("progress", Progress),
     sa.Index(
         "ix_conversations_handed_over_reason_handed_over_at",
         "handed_over_reason",
         "handed_over_at",
     ),
     partial_index("ix_conversations_handed_over", "handed_over_at", where="status = 'handed_over'"),
+    partial_index(
+        "ix_conversations_wait_for_people",
+        "handed_over_at",
+        where="status = 'handed_over' AND progress = 'open'",
+    ),
+    sa.Index("ix_conversations_progress_last_mail_at", "progress", "last_mail_at"),
+    partial_index(
+        "ix_conversations_owner",
+        "owner_email",
+        "progress",
+        "last_mail_at",
+        where="owner_email IS NOT NULL",
+    ),
+    partial_index("ix_conversations_snoozed", "snoozed_until", where="snoozed_until IS NOT NULL"),
+)
+
+conversation_tags = table(
+    "conversation_tags",
+    sa.Column("conversation_id", sa.ForeignKey("conversations.conversation_id"), primary_key=True),
+    sa.Column("tag", sa.Text, primary_key=True),
+    # That of the conversation, so that the list of a tag has an index.
+    sa.Column("last_mail_at", UtcDateTime, nullable=False),
+    sa.Index("ix_conversation_tags_tag_last_mail_at", "tag", "last_mail_at"),
+)
+
+# What people of the shop wrote for each other; never mailed.
+conversation_notes = table(
+    "conversation_notes",
+    sa.Column("note_id", sa.Text, primary_key=True),
+    sa.Column("conversation_id", sa.ForeignKey("conversations.conversation_id"), nullable=False),
+    sa.Column("author_email", sa.Text, nullable=False),
+    sa.Column("text", sa.Text, nullable=False),
+    sa.Column("written_at", UtcDateTime, nullable=False),
+    sa.Index("ix_conversation_notes_conversation_id_written_at", "conversation_id", "written_at"),
 )
 
 inbound_mails = table(

@@ -16,13 +16,15 @@ from mailagent.web.console import (
     runs,
     search,
 )
-from mailagent.web.console.conversations import acts, pages
+from mailagent.web.console.conversations import acts, lists, organise, pages
 
 BLUEPRINTS: tuple[Blueprint, ...] = (
     login.blueprint,
     inbox.blueprint,
+    lists.blueprint,
     pages.blueprint,
     acts.blueprint,
+    organise.blueprint,
     search.blueprint,
     refunds.blueprint,
     customers.blueprint,

@@ -95,7 +95,8 @@ def show() -> Response:
     """Show the lists with their oldest lines; with `waiting`, show one list."""
     waiting = request.args.get("waiting")
     with services.current().database.snapshot() as connection:
-        lists = Lists(connection, services.current().workflow_client.tables.failed_runs())
+        live = services.current()
+        lists = Lists(connection, live.workflow_client.tables.failed_runs(), live.now())
         if waiting in tuple(Waiting):
             return _show_list(connection, lists, Waiting(waiting))
         return _show_all(connection, lists)

@@ -118,7 +118,9 @@ def _record(
     opens_new = place.opens_new
     if opens_new:
         language = find_language(mail.new_text) if mail.kind is MailKind.CUSTOMER else None
-        opened = conversations.open_new(connection, mail.from_address, mail.subject, now, language)
+        opened = conversations.open_new(
+            connection, mail.from_address, mail.subject, now, language, mail.from_name
+        )
         place = place.in_conversation(opened)
     mail = place.mail
     filed = Filing(
@@ -141,7 +143,8 @@ def _record(
         return None
     if place.conversation is not None:
         if not opens_new:
-            conversations.touch(connection, place.conversation.conversation_id, now)
+            is_customers = mail.kind is MailKind.CUSTOMER
+            conversations.touch(connection, place.conversation, now, reopens=is_customers)
         if place.proves_mailbox:
             inbound.prove_mailbox(connection, place.conversation.conversation_id, mail.from_address)
         if _is_enqueued_for(place):

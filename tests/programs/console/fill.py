@@ -35,13 +35,23 @@ _STATEMENTS = (
     # Half of the customers have their mail at one provider.
     """
     INSERT INTO conversations (conversation_id, customer_email, subject, status, reply_token,
-        confirm_token, team_token, handed_over_reason, handed_over_at, opened_at, last_mail_at)
+        confirm_token, team_token, handed_over_reason, handed_over_at, opened_at, last_mail_at,
+        progress, snoozed_until, customer_name)
     SELECT 'conversation_' || {id_n}, 'customer' || n % :customers || '@'
             || CASE WHEN n % 2 = 0 THEN 'mail.example' ELSE 'shop' || n % 50 || '.example' END,
         'My order W' || n, CASE WHEN n % :each = 0 THEN 'handed_over' ELSE 'open' END,
         'r' || n, 'c' || n, 't' || n,
         CASE WHEN n % :each = 0 THEN 'the customer asked for a person' END,
-        CASE WHEN n % :each = 0 THEN {at_conversation} END, {at_conversation}, {at_conversation}
+        CASE WHEN n % :each = 0 THEN {at_conversation} END, {at_conversation}, {at_conversation},
+        CASE WHEN n % :each = 0 THEN CASE WHEN n % (:each * 2) = 0 THEN 'pending' ELSE 'open' END
+            WHEN n % 3 = 1 THEN 'closed' ELSE 'pending' END,
+        CASE WHEN n % 50 = 7 THEN timestamptz '2100-01-01' END, 'Customer ' || n
+    FROM generate_series(1, :conversations) n
+    """,
+    """
+    INSERT INTO conversation_tags (conversation_id, tag, last_mail_at)
+    SELECT 'conversation_' || {id_n}, CASE WHEN n % 2 = 0 THEN 'parcel' ELSE 'tag ' || n % 40 END,
+        {at_conversation}
     FROM generate_series(1, :conversations) n
     """,
     """

@@ -28,7 +28,7 @@ def take_over(conversation_id: str) -> Response:
     that they had typed is shown again, and not sent."""
     person, form = current_person().email, request.form
     with services.current().database.transaction() as connection:
-        conversation = _lock(connection, conversation_id)
+        conversation = lock_found(connection, conversation_id)
         owner = conversation.owner_email
         if owner != person and (owner or "") == form.get("owner", ""):
             assignment.take_over(connection, conversation, person)
@@ -40,7 +40,7 @@ def take_over(conversation_id: str) -> Response:
                 return answer_page(connection, conversation, 200, form["text"], seen=seen)
             problem = "Its owner changed after you opened the page: it is not assigned to you."
             return answer_page(connection, conversation, 409, form["text"], problem, seen)
-    return _back_to(conversation_id)
+    return back_to(conversation_id)
 
 
 @blueprint.post("/ops/conversations/<conversation_id>/answer")
@@ -51,9 +51,9 @@ def answer(conversation_id: str) -> Response:
     person, typed = current_person().email, request.form.get("text", "")
     once, seen = request.form.get("once", ""), parse_seen(request.form.get("seen", ""))
     with services.current().database.transaction() as connection:
-        conversation = _lock(connection, conversation_id)
+        conversation = lock_found(connection, conversation_id)
         if assignment.was_sent(connection, conversation_id, once):
-            return _back_to(conversation_id)
+            return back_to(conversation_id)
         try:
             text = assignment.parse_answer(typed)
             if not ONCE.fullmatch(once):
@@ -67,7 +67,7 @@ def answer(conversation_id: str) -> Response:
             )
             return answer_page(connection, conversation, 409, typed, read_first, seen)
         assignment.answer(connection, conversation, person, text, once, seen.mail_id)
-    return _back_to(conversation_id)
+    return back_to(conversation_id)
 
 
 @blueprint.post("/ops/conversations/<conversation_id>/give-back")
@@ -75,15 +75,16 @@ def answer(conversation_id: str) -> Response:
 def give_back(conversation_id: str) -> Response:
     """Give the conversation to the agent, who answers its unanswered mail."""
     with services.current().database.transaction() as connection:
-        conversation = _lock(connection, conversation_id)
+        conversation = lock_found(connection, conversation_id)
         assignment.give_back(connection, conversation, current_person().email)
-    return _back_to(conversation_id)
+    return back_to(conversation_id)
 
 
-def _lock(connection: sa.Connection, conversation_id: str) -> Conversation:
+def lock_found(connection: sa.Connection, conversation_id: str) -> Conversation:
+    """Lock a conversation; without it, abort with 404."""
     found(conversations.find(connection, conversation_id), "conversation")
     return conversations.lock(connection, conversation_id)
 
 
-def _back_to(conversation_id: str) -> Response:
+def back_to(conversation_id: str) -> Response:
     return go_to(f"/ops/conversations/{conversation_id}")

@@ -44,16 +44,44 @@ def take_over(
     email: str,
     up_to: str | None = None,
 ) -> None:
-    """Assign a conversation to a person: the agent stops, its drafts are discarded, and the waiting mail is
-    theirs to answer. Mail after `up_to` still waits, and is passed on to them."""
+    """Assign a conversation to a person who asks for it. Mail after `up_to` still waits, and is passed on to
+    them."""
+    _give_to(connection, conversation, email, email, up_to)
+    now = services.current().now()
+    audit.record(connection, now, email, "conversation taken over", conversation.conversation_id)
+
+
+def assign(
+    connection: sa.Connection, conversation: Conversation, email: str, owner: str | None
+) -> None:
+    """Assign a conversation to one of the shop's people; None leaves it to all of them."""
+    now, conversation_id = services.current().now(), conversation.conversation_id
+    if conversation.owner_email == owner:
+        return
+    if owner is not None and conversation.status is ConversationStatus.OPEN:
+        _give_to(connection, conversation, email, owner)
+    else:
+        conversations.assign(connection, conversation_id, owner)
+    details = {"to": owner or "the team"}
+    audit.record(connection, now, email, "conversation assigned", conversation_id, details)
+
+
+def _give_to(
+    connection: sa.Connection,
+    conversation: Conversation,
+    email: str,
+    owner: str,
+    up_to: str | None = None,
+) -> None:
+    """Make a person the owner: the agent stops, its drafts are discarded, and the waiting mail is theirs to
+    answer."""
     now, conversation_id = services.current().now(), conversation.conversation_id
     reason = HandOverReason.TAKEN_OVER.value
     for draft in drafts.list_waiting_of(connection, conversation_id):
         drafts.settle(connection, draft.draft_id, DraftState.DISCARDED, email, now)
         audit.record(connection, now, email, "draft discarded", draft.draft_id, {"why": reason})
     assignments.leave(connection, conversation_id, up_to)
-    conversations.hand_over(connection, conversation_id, reason, now, owner_email=email)
-    audit.record(connection, now, email, "conversation taken over", conversation_id)
+    conversations.hand_over(connection, conversation_id, reason, now, owner_email=owner)
 
 
 def was_sent(connection: sa.Connection, conversation_id: str, once: str) -> bool:

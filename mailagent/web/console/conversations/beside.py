@@ -2,38 +2,62 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from datetime import timedelta
 from typing import Any
 
 import sqlalchemy as sa
 
 from mailagent import services
 from mailagent.domain.mail.conversation import Conversation
+from mailagent.domain.operations.access import Permission, permissions_of
 from mailagent.domain.refunds.order import Order
 from mailagent.domain.refunds.refund import Refund, left_of_payments, taken_units, worth_of_all
 from mailagent.store.console import timeline
+from mailagent.store.mail import conversations
 from mailagent.store.refunds import external_refunds, goodwill, orders, refunds, reviews
 from mailagent.web.console import timeline_view
 from mailagent.web.console.labels import STATES, money
 
 ORDERS_SHOWN = 5  # the customer's page has all
 
+# How long a conversation can be snoozed.
+SNOOZES: Mapping[str, tuple[str, timedelta]] = {
+    "4h": ("4 hours", timedelta(hours=4)),
+    "1d": ("1 day", timedelta(days=1)),
+    "3d": ("3 days", timedelta(days=3)),
+    "7d": ("1 week", timedelta(days=7)),
+    "30d": ("30 days", timedelta(days=30)),
+}
+
 
 def read(
     connection: sa.Connection, conversation: Conversation, codes: Sequence[str] | None = None
 ) -> dict[str, Any]:
-    """Return the last mail of the customer, and their newest orders. `codes`: discount codes to hide."""
+    """Return the last mail of the customer, their newest orders, and what the buttons need. `codes`: discount
+    codes to hide."""
     conversation_id, email = conversation.conversation_id, conversation.customer_email
     if codes is None:
         codes = goodwill.list_codes_for(connection, conversation_id, email)
     latest = timeline.find_latest_mail(connection, conversation_id)
     found, total = orders.list_of_customer(connection, email, ORDERS_SHOWN)
     known = refunds.list_of_orders(connection, [order.order_id for order in found])
+    tags = conversations.list_tags(connection, [conversation_id])
     return {
+        "tags": tags.get(conversation_id, []),
+        "assignees": list_assignees(),
+        "snoozes": SNOOZES,
+        "is_snoozed": conversation.is_snoozed(services.current().now()),
         "latest": timeline_view.of_entries([latest], {}, codes)[0] if latest else None,
         "orders": [_order(connection, order, known) for order in found],
         "more_orders": total - len(found),
     }
+
+
+def list_assignees() -> list[str]:
+    """Return the people who may answer customers."""
+    shop = services.current().shop
+    return [each for each in shop.people if Permission.ANSWER in permissions_of(each, shop)]
 
 
 def _order(connection: sa.Connection, order: Order, known: Sequence[Refund]) -> dict[str, Any]:

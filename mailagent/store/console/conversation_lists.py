@@ -1,0 +1,73 @@
+"""Lists of conversations by whose turn it is, the newest mail first; each has an index."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+
+import sqlalchemy as sa
+
+from mailagent.domain.mail.conversation import Progress
+from mailagent.store import schema
+from mailagent.store.database import Row, is_constant
+from mailagent.store.pagination import Cursor, Part, Source, Window, read_part
+
+_threads, _tags = schema.conversations, schema.conversation_tags
+
+TAGS_LISTED = 200
+
+
+class View(StrEnum):
+    OPEN = "open"
+    PENDING = "pending"
+    SNOOZED = "snoozed"
+    CLOSED = "closed"
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """Which conversations. `owner` is an address, or empty for those without an owner."""
+
+    view: View
+    owner: str | None = None
+    tag: str | None = None
+
+
+def read(connection: sa.Connection, wanted: Wanted, window: Window, now: datetime) -> Part[Row]:
+    """Return one page of a list: rows of conversations, each with `at`, the time that orders the list. That is
+    the last mail, or for snoozed ones when they come back."""
+    return read_part(
+        connection,
+        [source_of(wanted, now)],
+        window,
+        lambda row: Cursor(row.at, row.conversation_id),
+    )
+
+
+def source_of(wanted: Wanted, now: datetime) -> Source[Row]:
+    """Return where the rows of a list come from."""
+    thread, query = _threads.c, sa.select(_threads)
+    at: sa.ColumnElement[datetime] = thread.last_mail_at
+    if wanted.tag is not None:
+        query = query.join(_tags, _tags.c.conversation_id == thread.conversation_id)
+        query, at = query.where(_tags.c.tag == wanted.tag), _tags.c.last_mail_at
+    if wanted.view is View.SNOOZED:
+        at = thread.snoozed_until
+        query = query.where(at.is_not(None), at > now)
+    else:
+        awake = sa.or_(thread.snoozed_until.is_(None), thread.snoozed_until <= now)
+        query = query.where(is_constant(thread.progress, Progress(wanted.view)), awake)
+    if wanted.owner is not None:
+        mine = thread.owner_email == wanted.owner
+        query = query.where(mine if wanted.owner else thread.owner_email.is_(None))
+    return Source(query.add_columns(at.label("at")), at, thread.conversation_id, lambda row: row)
+
+
+def list_tags(connection: sa.Connection) -> list[str]:
+    """Return the tags in use, in order. It reads the index once for each tag, not for each conversation."""
+    first = sa.select(sa.func.min(_tags.c.tag).label("tag")).cte("used", recursive=True)
+    following = sa.select(sa.func.min(_tags.c.tag)).where(_tags.c.tag > first.c.tag)
+    used = first.union_all(sa.select(following.scalar_subquery()).where(first.c.tag.is_not(None)))
+    query = sa.select(used.c.tag).where(used.c.tag.is_not(None)).limit(TAGS_LISTED)
+    return list(connection.scalars(query))

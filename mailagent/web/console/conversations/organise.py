@@ -1,0 +1,141 @@
+"""What people do with a conversation without writing to the customer: close, snooze, assign, tag, note."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import sqlalchemy as sa
+from flask import Blueprint, Response, abort, request
+
+from mailagent import services
+from mailagent.domain.mail.conversation import TAGS_MAX, Conversation, Progress, parse_tag
+from mailagent.domain.mail.redaction import mask_card_numbers
+from mailagent.domain.operations.access import Permission
+from mailagent.domain.text import without_controls
+from mailagent.store import audit
+from mailagent.store.mail import conversations
+from mailagent.web.console.conversations import assignment
+from mailagent.web.console.conversations.acts import back_to, lock_found
+from mailagent.web.console.conversations.assignment import find_seen, parse_seen
+from mailagent.web.console.conversations.beside import SNOOZES, list_assignees
+from mailagent.web.console.conversations.pages import answer_page
+from mailagent.web.console.page import typed
+from mailagent.web.guard import current_person, needs
+
+blueprint = Blueprint("ops_organise", __name__)
+
+NOTE_LENGTH_MAX = 10_000  # the form allows half of it
+_READ_FIRST = (
+    "Something has happened in this conversation since you opened the page. Read it first."
+)
+
+
+@blueprint.post("/ops/conversations/<conversation_id>/close")
+@needs(Permission.ANSWER)
+def close(conversation_id: str) -> Response:
+    """Close a conversation, until the customer writes again."""
+    with services.current().database.transaction() as connection:
+        conversation = lock_found(connection, conversation_id)
+        if conversation.progress is not Progress.CLOSED:
+            if _has_news(connection, conversation):
+                return _read_first(connection, conversation)
+            conversations.close(connection, conversation_id)
+            _record(connection, "conversation closed", conversation_id)
+    return back_to(conversation_id)
+
+
+@blueprint.post("/ops/conversations/<conversation_id>/snooze")
+@needs(Permission.ANSWER)
+def snooze(conversation_id: str) -> Response:
+    """Take a conversation out of the lists of work for some time, or until the customer writes."""
+    if request.form.get("for") not in SNOOZES:
+        abort(400)
+    until = services.current().now() + SNOOZES[request.form["for"]][1]
+    with services.current().database.transaction() as connection:
+        conversation = lock_found(connection, conversation_id)
+        if _has_news(connection, conversation):
+            return _read_first(connection, conversation)
+        conversations.snooze(connection, conversation_id, until)
+        details = {"until": until.isoformat(timespec="minutes")}
+        _record(connection, "conversation snoozed", conversation_id, details)
+    return back_to(conversation_id)
+
+
+@blueprint.post("/ops/conversations/<conversation_id>/reopen")
+@needs(Permission.ANSWER)
+def reopen(conversation_id: str) -> Response:
+    """Open a conversation that is closed or snoozed."""
+    with services.current().database.transaction() as connection:
+        conversation = lock_found(connection, conversation_id)
+        if conversation.progress is not Progress.OPEN or conversation.snoozed_until:
+            conversations.reopen(connection, conversation_id)
+            _record(connection, "conversation reopened", conversation_id)
+    return back_to(conversation_id)
+
+
+def _has_news(connection: sa.Connection, conversation: Conversation) -> bool:
+    seen = parse_seen(request.form.get("seen", ""))
+    return seen.differs_from(find_seen(connection, conversation), current_person().email)
+
+
+def _read_first(connection: sa.Connection, conversation: Conversation) -> Response:
+    seen = parse_seen(request.form.get("seen", ""))
+    return answer_page(connection, conversation, 409, "", _READ_FIRST, seen)
+
+
+@blueprint.post("/ops/conversations/<conversation_id>/assign")
+@needs(Permission.ANSWER)
+def assign(conversation_id: str) -> Response:
+    """Assign a conversation to a person who may answer, or to no one."""
+    owner = typed("owner", request.form) or None
+    if owner is not None and owner not in list_assignees():
+        abort(400)
+    with services.current().database.transaction() as connection:
+        conversation = lock_found(connection, conversation_id)
+        assignment.assign(connection, conversation, current_person().email, owner)
+    return back_to(conversation_id)
+
+
+@blueprint.post("/ops/conversations/<conversation_id>/tags")
+@needs(Permission.ANSWER)
+def change_tags(conversation_id: str) -> Response:
+    """Add a tag, or remove one: `change=remove`. What is no tag changes nothing: the form says what one is."""
+    tag, is_removed = parse_tag(typed("tag", request.form)), request.form.get("change") == "remove"
+    with services.current().database.transaction() as connection:
+        conversation = lock_found(connection, conversation_id)
+        if tag is None:
+            return back_to(conversation_id)
+        if is_removed and conversations.remove_tag(connection, conversation_id, tag):
+            _record(connection, "tag removed", conversation_id, {"tag": tag})
+        if not is_removed and _add_tag(connection, conversation, tag):
+            _record(connection, "tag added", conversation_id, {"tag": tag})
+    return back_to(conversation_id)
+
+
+def _add_tag(connection: sa.Connection, conversation: Conversation, tag: str) -> bool:
+    tags = conversations.list_tags(connection, [conversation.conversation_id])
+    is_full = len(tags.get(conversation.conversation_id, ())) >= TAGS_MAX
+    return not is_full and conversations.add_tag(connection, conversation, tag)
+
+
+@blueprint.post("/ops/conversations/<conversation_id>/notes")
+@needs(Permission.ANSWER)
+def write_note(conversation_id: str) -> Response:
+    """Add a note for the shop's people, which is never mailed."""
+    text = mask_card_numbers(without_controls(request.form.get("note", ""))).strip()
+    if not text or len(text) > NOTE_LENGTH_MAX:
+        abort(400)
+    email, now = current_person().email, services.current().now()
+    with services.current().database.transaction() as connection:
+        lock_found(connection, conversation_id)
+        note_id = conversations.write_note(connection, conversation_id, email, text, now)
+        if note_id:
+            _record(connection, "note written", conversation_id, {"note_id": note_id})
+    return back_to(conversation_id)
+
+
+def _record(
+    connection: sa.Connection, action: str, conversation_id: str, details: Mapping[str, str] = {}
+) -> None:
+    now, email = services.current().now(), current_person().email
+    audit.record(connection, now, email, action, conversation_id, details)
