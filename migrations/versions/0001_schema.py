@@ -114,6 +114,16 @@ sa.Table(
 )
 
 sa.Table(
+    "saved_replies",
+    metadata,
+    sa.Column("saved_reply_id", sa.Text, primary_key=True),
+    sa.Column("name", sa.Text, nullable=False, unique=True),
+    sa.Column("text", sa.Text, nullable=False),
+    sa.Column("updated_by", sa.Text, nullable=False),
+    sa.Column("updated_at", instant, nullable=False),
+)
+
+sa.Table(
     "inbound_mails",
     metadata,
     sa.Column("mail_id", sa.Text, primary_key=True),

@@ -20,11 +20,13 @@ from werkzeug.test import TestResponse
 
 from mailagent.demo.fakes.mailboxes import Mailboxes
 from mailagent.demo.fakes.sendgrid import SendGridServer
+from mailagent.domain.mail.saved_reply import SavedReply
 from mailagent.domain.money import Money
 from mailagent.domain.operations.access import Permission
 from mailagent.domain.refunds.payment import RefundRequest
 from mailagent.store import audit, ids, schema
 from mailagent.store.console import sessions
+from mailagent.store.mail import saved_replies
 from mailagent.store.operations import model_calls
 from mailagent.store.refunds.ledger import LedgerGateway
 from mailagent.web.guard import Guard, guard_of
@@ -131,6 +133,8 @@ def furnish(harness: Harness, email: str = ADA, order_id: str = "W2001") -> Case
         connection.execute(schema.drafts.insert().values(_draft(f"draft_{order_id}", mail, now)))
         details = {"runs": [mail.run_id]}
         audit.record(connection, now, TESS, "runs replayed together", f"replay_{order_id}", details)
+        reply = SavedReply(f"reply_{order_id}", f"About {order_id}", "Hello.", TESS, now)
+        saved_replies.save(connection, reply)
         sessions.record_link(connection, secret, TESS, "/ops", now, now + timedelta(minutes=15))
     values = {
         "token": token_of(harness, approval_id),
@@ -142,6 +146,7 @@ def furnish(harness: Harness, email: str = ADA, order_id: str = "W2001") -> Case
         "draft_id": f"draft_{order_id}",
         "settlement": f"s_{order_id}",
         "vote": harness.live.links.sign_votes(mail.mail_id)["no"].rpartition("/")[2],
+        "saved_reply_id": f"reply_{order_id}",
         "run_id": mail.run_id,
         "replay_id": f"replay_{order_id}",
         "email": email,

@@ -253,3 +253,13 @@ drafts = table(
     sa.Index("ix_drafts_conversation_id", "conversation_id"),
     partial_index("ix_drafts_waiting", "created_at", where="state = 'waiting'"),
 )
+
+# Texts of the shop that people choose for an answer.
+saved_replies = table(
+    "saved_replies",
+    sa.Column("saved_reply_id", sa.Text, primary_key=True),
+    sa.Column("name", sa.Text, nullable=False, unique=True),
+    sa.Column("text", sa.Text, nullable=False),
+    sa.Column("updated_by", sa.Text, nullable=False),
+    sa.Column("updated_at", UtcDateTime, nullable=False),
+)

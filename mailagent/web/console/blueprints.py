@@ -16,7 +16,7 @@ from mailagent.web.console import (
     runs,
     search,
 )
-from mailagent.web.console.conversations import acts, lists, organise, pages
+from mailagent.web.console.conversations import acts, lists, organise, pages, saved_replies
 
 BLUEPRINTS: tuple[Blueprint, ...] = (
     login.blueprint,
@@ -25,6 +25,7 @@ BLUEPRINTS: tuple[Blueprint, ...] = (
     pages.blueprint,
     acts.blueprint,
     organise.blueprint,
+    saved_replies.blueprint,
     search.blueprint,
     refunds.blueprint,
     customers.blueprint,

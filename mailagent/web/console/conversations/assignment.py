@@ -14,6 +14,7 @@ from mailagent.domain.mail.conversation import Conversation, ConversationStatus,
 from mailagent.domain.mail.draft import LONGEST_ANSWER, DraftState
 from mailagent.domain.mail.message import MailKind
 from mailagent.domain.mail.redaction import mask_card_numbers
+from mailagent.domain.mail.saved_reply import find_open
 from mailagent.domain.text import without_controls
 from mailagent.store import audit
 from mailagent.store.console import timeline
@@ -25,8 +26,8 @@ from mailagent.web.form import FormProblem
 
 
 def parse_answer(typed: str) -> str:
-    """Return a text as it is sent to a customer: with card numbers masked. Raises FormProblem if it is empty or
-    too long."""
+    """Return a text as it is sent to a customer: with card numbers masked. Raises FormProblem if it is empty,
+    too long, or has a placeholder in it."""
     text = mask_card_numbers(without_controls(typed)).strip()
     if not text:
         raise FormProblem("text", "There is nothing in it. Write what the customer should read.")
@@ -35,6 +36,8 @@ def parse_answer(typed: str) -> str:
             "text",
             f"It is {len(text):,} characters long; {LONGEST_ANSWER:,} are the most. Shorten it.",
         )
+    if names := find_open(text):
+        raise FormProblem("text", f"{{{{{names[0]}}}}} is still in it. Write what it stands for.")
     return text
 
 

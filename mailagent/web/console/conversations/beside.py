@@ -14,7 +14,7 @@ from mailagent.domain.operations.access import Permission, permissions_of
 from mailagent.domain.refunds.order import Order
 from mailagent.domain.refunds.refund import Refund, left_of_payments, taken_units, worth_of_all
 from mailagent.store.console import timeline
-from mailagent.store.mail import conversations
+from mailagent.store.mail import conversations, saved_replies
 from mailagent.store.refunds import external_refunds, goodwill, orders, refunds, reviews
 from mailagent.web.console import timeline_view
 from mailagent.web.console.labels import STATES, money
@@ -44,6 +44,7 @@ def read(
     known = refunds.list_of_orders(connection, [order.order_id for order in found])
     tags = conversations.list_tags(connection, [conversation_id])
     return {
+        "saved_replies": saved_replies.list_all(connection),
         "tags": tags.get(conversation_id, []),
         "assignees": list_assignees(),
         "snoozes": SNOOZES,

@@ -109,12 +109,13 @@ def answer_page(
     typed: str,
     problem: str = "",
     seen: Seen | None = None,
+    heading: str = "It is yours now",
 ) -> Response:
     """Return the page with an unsent answer, and with what has happened since `seen`. The form keeps its
     id, so that the answer is sent once.
 
     `status`: 422 for an answer that cannot be sent as it is, 409 if something has happened that its author did
-    not see, 200 if they took the conversation over and have not pressed "send" yet.
+    not see, 200 if they have not pressed "send" yet; `heading` then says what they pressed.
     """
     now, once = find_seen(connection, conversation), request.form.get("once", "")
     news = News("", ())
@@ -125,6 +126,7 @@ def answer_page(
         status,
         conversation=conversation,
         unsent=status,
+        heading=heading,
         typed=typed,
         problem=problem,
         news=news,

@@ -1,0 +1,45 @@
+"""Saved replies: texts of the shop with placeholders such as {{customer_name}} for the customer's facts."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+
+PLACEHOLDERS: Mapping[str, str] = {
+    "customer_name": "the customer's name",
+    "order_number": "the order that the customer wrote about, or their only one",
+    "my_name": "your name, as your answers are signed",
+    "shop_name": "the shop's domain",
+}
+
+NAME_LENGTH_MAX = 80
+REPLIES_MAX = 200
+
+_PLACEHOLDER = re.compile(r"\{\{\s*([^{}]*?)\s*\}\}")
+
+
+@dataclass(frozen=True, slots=True)
+class SavedReply:
+    saved_reply_id: str
+    name: str
+    text: str
+    updated_by: str
+    updated_at: datetime
+
+
+def find_unknown(text: str) -> list[str]:
+    """Return the placeholders of a text that do not exist."""
+    return [name for name in _PLACEHOLDER.findall(text) if name not in PLACEHOLDERS]
+
+
+def find_open(text: str) -> list[str]:
+    """Return the placeholders that are still in a text."""
+    return [name for name in _PLACEHOLDER.findall(text) if name in PLACEHOLDERS]
+
+
+def fill(text: str, values: Mapping[str, str | None]) -> str:
+    """Return a text with its placeholders filled, once: a value is never read as a placeholder. One without a
+    value stays."""
+    return _PLACEHOLDER.sub(lambda found: values.get(found[1]) or found[0], text)

@@ -1,0 +1,164 @@
+"""Saved replies: their list, their form, and filling one into an answer."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import sqlalchemy as sa
+from flask import Blueprint, Response, request
+
+from mailagent import mailers, services
+from mailagent.domain.mail.conversation import Conversation
+from mailagent.domain.mail.draft import LONGEST_ANSWER
+from mailagent.domain.mail.message import Identity
+from mailagent.domain.mail.saved_reply import (
+    NAME_LENGTH_MAX,
+    PLACEHOLDERS,
+    REPLIES_MAX,
+    SavedReply,
+    fill,
+    find_unknown,
+)
+from mailagent.domain.operations.access import Permission
+from mailagent.domain.text import name_to_greet, without_controls
+from mailagent.store import audit
+from mailagent.store.console import timeline
+from mailagent.store.ids import new_id
+from mailagent.store.mail import saved_replies
+from mailagent.store.refunds import orders
+from mailagent.web.console.conversations.acts import lock_found
+from mailagent.web.console.conversations.assignment import parse_seen
+from mailagent.web.console.conversations.beside import ORDERS_SHOWN
+from mailagent.web.console.conversations.pages import answer_page
+from mailagent.web.console.page import found, go_to, page, typed
+from mailagent.web.form import FormProblem
+from mailagent.web.guard import current_person, needs
+
+blueprint = Blueprint("ops_saved_replies", __name__)
+
+PATH = "/ops/saved-replies"
+
+
+@blueprint.get(PATH)
+@needs(Permission.ANSWER)
+def list_all() -> Response:
+    """Show the saved replies, and the form of a new one."""
+    return _page(None)
+
+
+@blueprint.get(f"{PATH}/<saved_reply_id>")
+@needs(Permission.ANSWER)
+def show(saved_reply_id: str) -> Response:
+    """Show the form of one saved reply."""
+    with services.current().database.snapshot() as connection:
+        return _page(found(saved_replies.find(connection, saved_reply_id), "saved reply"))
+
+
+def _page(reply: SavedReply | None, problem: FormProblem | None = None) -> Response:
+    with services.current().database.snapshot() as connection:
+        known = saved_replies.list_all(connection)
+    return page(
+        "ops/saved_replies.html",
+        422 if problem else 200,
+        reply=reply,
+        known=known,
+        problem=problem,
+        placeholders=PLACEHOLDERS,
+    )
+
+
+@blueprint.post(PATH)
+@needs(Permission.ANSWER)
+def add() -> Response:
+    """Save a new reply."""
+    return _save(new_id("reply"))
+
+
+@blueprint.post(f"{PATH}/<saved_reply_id>")
+@needs(Permission.ANSWER)
+def change(saved_reply_id: str) -> Response:
+    """Change or delete a reply."""
+    with services.current().database.transaction() as connection:
+        found(saved_replies.find(connection, saved_reply_id), "saved reply")
+        if request.form.get("change") == "delete":
+            if saved_replies.delete(connection, saved_reply_id):
+                _record(connection, "saved reply deleted", saved_reply_id)
+            return go_to(PATH)
+    return _save(saved_reply_id)
+
+
+def _save(saved_reply_id: str) -> Response:
+    name, text = typed("name", request.form), without_controls(request.form.get("text", ""))
+    now, email = services.current().now(), current_person().email
+    reply = SavedReply(saved_reply_id, name, text.strip(), email, now)
+    try:
+        with services.current().database.transaction() as connection:
+            _check(connection, reply)
+            saved_replies.save(connection, reply)
+            _record(connection, "saved reply written", saved_reply_id)
+    except FormProblem as problem:
+        return _page(replace(reply, text=text), problem)
+    return go_to(PATH)
+
+
+def _check(connection: sa.Connection, reply: SavedReply) -> None:
+    """Raise FormProblem for a reply that cannot be saved."""
+    known = saved_replies.list_all(connection)
+    is_new = all(each.saved_reply_id != reply.saved_reply_id for each in known)
+    if not 0 < len(reply.name) <= NAME_LENGTH_MAX:
+        raise FormProblem("name", f"Give it a name of at most {NAME_LENGTH_MAX} characters.")
+    if saved_replies.is_name_taken(connection, reply.name, reply.saved_reply_id):
+        raise FormProblem("name", "Another saved reply has this name.")
+    if not 0 < len(reply.text) <= LONGEST_ANSWER:
+        raise FormProblem("text", f"Write a text of at most {LONGEST_ANSWER:,} characters.")
+    if unknown := find_unknown(reply.text):
+        names = ", ".join(f"{{{{{name}}}}}" for name in PLACEHOLDERS)
+        raise FormProblem("text", f"There is no {{{{{unknown[0]}}}}}. There are {names}.")
+    if is_new and len(known) >= REPLIES_MAX:
+        raise FormProblem("name", f"There are {REPLIES_MAX} saved replies. Delete one first.")
+
+
+def _record(connection: sa.Connection, action: str, saved_reply_id: str) -> None:
+    now, email = services.current().now(), current_person().email
+    audit.record(connection, now, email, action, saved_reply_id)
+
+
+# --- in an answer ---------------------------------------------------------------------------------
+
+
+@blueprint.post("/ops/conversations/<conversation_id>/saved-reply")
+@needs(Permission.ANSWER)
+def insert(conversation_id: str) -> Response:
+    """Show the answer that is being written again, with a saved reply at its end. Nothing is recorded."""
+    seen, text = parse_seen(request.form.get("seen", "")), request.form.get("text", "")
+    with services.current().database.transaction() as connection:
+        conversation = lock_found(connection, conversation_id)
+        reply = saved_replies.find(connection, typed("saved_reply", request.form))
+        if reply is not None:
+            filled = fill(reply.text, _facts(connection, conversation))
+            text = f"{text.rstrip()}\n\n{filled}" if text.strip() else filled
+        return answer_page(connection, conversation, 200, text, seen=seen, heading="Your answer")
+
+
+def _facts(connection: sa.Connection, conversation: Conversation) -> dict[str, str | None]:
+    """Return the values of the placeholders; None where it is not clear. Facts of orders are only for an
+    address that is proven to have written the last mail."""
+    latest = timeline.find_latest_mail(connection, conversation.conversation_id)
+    proven = latest is not None and Identity(latest.facts["identity"]).proven
+    reader = mailers.Reader(connection, conversation, (), proven=proven)
+    written = f"{latest.facts['subject']} {latest.facts['new_text']}" if latest else ""
+    return {
+        "customer_name": reader.customer_name() or name_to_greet(conversation.customer_name),
+        "order_number": _find_order(connection, conversation, written) if proven else None,
+        "my_name": current_person().email.partition("@")[0],
+        "shop_name": services.current().shop.name,
+    }
+
+
+def _find_order(connection: sa.Connection, conversation: Conversation, written: str) -> str | None:
+    email = conversation.customer_email
+    known, total = orders.list_of_customer(connection, email, ORDERS_SHOWN)
+    named = [order.order_id for order in known if order.order_id.casefold() in written.casefold()]
+    if len(named) == 1:
+        return named[0]
+    return known[0].order_id if total == 1 else None
