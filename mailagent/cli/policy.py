@@ -24,8 +24,8 @@ from mailagent.domain.refunds.policy import (
 )
 from mailagent.domain.refunds.policy_rules import RefundFacts, Weighed, decide, weigh
 from mailagent.domain.refunds.refund import ItemsProblem, RefundReason, WantedItem, price_lines
+from mailagent.proposals.facts import Asked, gather_facts, plain_facts, shipping_of
 from mailagent.store.refunds import orders, policies, refunds
-from mailagent.workflows.steps.refund.facts import Asked, gather_facts, plain_facts, shipping_of
 
 policy = Commands("policy", help="What is refunded, and who decides.")
 

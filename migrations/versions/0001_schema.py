@@ -521,6 +521,7 @@ sa.Table(
     sa.Column("status", sa.Text, nullable=False),
     sa.Column("four_eyes", sa.Boolean, nullable=False, server_default=sa.false()),
     sa.Column("despite_cancel", sa.Boolean, nullable=False, server_default=sa.false()),
+    sa.Column("proposed_by", sa.Text),
     sa.Column("approved_for", sa.Text),
     sa.Column("policy_version", sa.Text),
     sa.Column("policy_reasons", json_value, nullable=False),

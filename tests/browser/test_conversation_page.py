@@ -7,7 +7,7 @@ from playwright.sync_api import Browser, FloatRect, Locator, Page, expect
 
 from tests.browser.eyes import DESKTOP
 from tests.browser.people import PHONE, log_in
-from tests.cast import ADA, DESK_WISH, TESS, big_order
+from tests.cast import ADA, DESK_WISH, TESS, big_order, order
 from tests.harness import Harness
 
 pytestmark = pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
@@ -101,4 +101,28 @@ def test_a_conversation_is_tagged_noted_snoozed_and_closed_on_a_phone(
     phone.get_by_role("link", name="Closed").click()
     expect(phone.get_by_role("link", name="My order")).to_be_visible()
     assert phone.evaluate("document.documentElement.scrollWidth") <= PHONE["width"]
+    context.close()
+
+
+def test_the_team_refunds_one_of_three_mugs_from_the_conversation(
+    served: Harness, browser: Browser
+) -> None:
+    mugs = [{"item_id": "M1", "name": "Mug", "quantity": 3, "unit_price": "10.00"}]
+    paid = [{"payment_id": "pay_mugs", "method": "card", "amount": "30.00"}]
+    served.stock(order(items=mugs, payments=paid))
+    served.write("Hello, which orders of mine do you have?")
+    served.wait_for_mails(ADA)
+    context = log_in(served, browser, TESS, viewport=PHONE, java_script_enabled=False)
+    phone = opened(served, context.new_page())
+    phone.get_by_role("link", name="Refund items of W1001").click()
+    phone.get_by_label("Mug").fill("1")
+    phone.get_by_role("button", name="Work out the amount").click()
+    expect(phone.get_by_role("status")).to_contain_text("$10.00. It is paid at once.")
+    assert phone.evaluate("document.documentElement.scrollWidth") <= PHONE["width"]
+    phone.get_by_role("button", name="Refund $10.00").dblclick()
+    expect(phone.get_by_role("link", name="Refund of $10.00")).to_be_visible()
+    served.wait_for_refund("paid")
+    receipt = served.wait_for_mails(ADA, 2)[-1]
+    assert "$10.00" in receipt.text
+    assert len(served.rows("SELECT 1 FROM ledger_entries")) == 1
     context.close()

@@ -104,6 +104,8 @@ class Refund:
     # Hash of the order's customer, if another one asked and the manager approved knowing that.
     approved_for: str | None = None
     policy_version: str | None = None
+    # The person of the shop who asked for it; None for the agent.
+    proposed_by: str | None = None
     # Its receipt, if the receipt is for several refunds.
     receipt_id: str | None = None
     # What was refunded of a refund that failed in part; None for nothing.

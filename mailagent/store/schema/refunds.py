@@ -87,6 +87,8 @@ refunds = table(
     sa.Column("four_eyes", sa.Boolean, nullable=False, server_default=sa.false()),
     # Whether its approver knew that the order was cancelled.
     sa.Column("despite_cancel", sa.Boolean, nullable=False, server_default=sa.false()),
+    # The person of the shop who asked for it; none for the agent.
+    sa.Column("proposed_by", sa.Text),
     # Hash of the order's customer, if that is another than asked for it, and its approver knew so.
     sa.Column("approved_for", sa.Text),
     sa.Column("policy_version", sa.Text),

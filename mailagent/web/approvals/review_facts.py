@@ -70,6 +70,7 @@ def describe(review: Review, standing: Standing | None, manager_email: str) -> V
         ),
         "customer_text": review.customer_text,
         "requested_at": refund.requested_at,
+        "proposed_by": refund.proposed_by,
         "expires_at": standing.approval.expires_at if standing else None,
         "manager_email": manager_email,
     }

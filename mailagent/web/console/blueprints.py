@@ -16,7 +16,14 @@ from mailagent.web.console import (
     runs,
     search,
 )
-from mailagent.web.console.conversations import acts, lists, organise, pages, saved_replies
+from mailagent.web.console.conversations import (
+    acts,
+    lists,
+    organise,
+    pages,
+    refunding,
+    saved_replies,
+)
 
 BLUEPRINTS: tuple[Blueprint, ...] = (
     login.blueprint,
@@ -26,6 +33,7 @@ BLUEPRINTS: tuple[Blueprint, ...] = (
     acts.blueprint,
     organise.blueprint,
     saved_replies.blueprint,
+    refunding.blueprint,
     search.blueprint,
     refunds.blueprint,
     customers.blueprint,

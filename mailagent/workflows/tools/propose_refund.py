@@ -8,23 +8,13 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
 from typing import Annotated, Any
 
-import sqlalchemy as sa
 from pydantic import Field, Strict
 
-from mailagent import services
-from mailagent.domain.operations.run_about import RunAbout
 from mailagent.domain.refunds.duplicates import find_covering, find_holding
 from mailagent.domain.refunds.order import Order
-from mailagent.domain.refunds.policy import (
-    Approved,
-    Declined,
-    DeclineReason,
-    NeedsManager,
-)
-from mailagent.domain.refunds.policy_rules import RefundFacts, decide, list_exceeded
+from mailagent.domain.refunds.policy import Declined, DeclineReason
 from mailagent.domain.refunds.refund import (
     REFUSED,
     ItemsProblem,
@@ -35,20 +25,12 @@ from mailagent.domain.refunds.refund import (
     price_lines,
 )
 from mailagent.mailers import Reader
+from mailagent.proposals import proposal
+from mailagent.proposals.facts import Asked, shipping_of
+from mailagent.proposals.proposal import Proposal
 from mailagent.store import audit
-from mailagent.store.ids import new_id
-from mailagent.store.mail import raw_mail
-from mailagent.store.refunds import approvals, orders, policies, refunds
+from mailagent.store.refunds import orders, refunds
 from mailagent.workflows.steps.conversation.batch import is_waiting
-from mailagent.workflows.steps.refund.facts import (
-    MAILS_WITH_PHOTOS_MAX,
-    Asked,
-    count_photos,
-    gather_facts,
-    lock_caps,
-    plain_facts,
-    shipping_of,
-)
 from mailagent.workflows.tools.tool import (
     Arguments,
     Id,
@@ -133,27 +115,13 @@ def propose_refund(reader: Reader, arguments: Mapping[str, Any]) -> Output:
 
 def _decide(reader: Reader, asked: Asked, wanted: Sequence[WantedItem], key: str) -> Output:
     """Have the policy decide, and record its decision."""
-    live, connection, order = services.current(), reader.connection, asked.order
-    lock_caps(connection, order)
-    mails = raw_mail.list_with_files(connection, reader.conversation_id, MAILS_WITH_PHOTOS_MAX)
-    facts = gather_facts(connection, asked, count_photos(mails))
-    decision = decide(facts, live.policy, live.now())
-    version = policies.record(connection, live.policy, live.now())
+    connection, order = reader.connection, asked.order
+    facts, decision = proposal.consider(connection, asked, reader.conversation_id)
+    proposed = Proposal(reader.conversation_id, reader.mail_ids[-1], key)
     if isinstance(decision, Declined):
-        details = {
-            "reason": decision.reason.value,
-            "mail_id": reader.mail_ids[-1],
-            "facts": plain_facts(facts),
-            "policy_version": version,
-        }
-        audit.record(connection, live.now(), audit.POLICY, audit.DECLINED, order.order_id, details)
+        proposal.decline(connection, proposed, asked, facts, decision)
         return declined_output(decision, order.order_id)
-    refund = _refund(reader, asked, facts, decision, version)
-    exceeded = list_exceeded(facts, live.policy, live.now())
-    known = plain_facts(facts)
-    if exceeded:
-        known["exceeded"] = {name: asdict(each) for name, each in exceeded.items()}
-    _record_refund(connection, refund, order, key, known)
+    refund = proposal.record(connection, proposed, asked, facts, decision)
     return _proposed_output(refund, order, wanted, asked.earlier)
 
 
@@ -180,58 +148,6 @@ def _already_asked(reader: Reader, wanted: Sequence[WantedItem], asked: Asked) -
         if here and refund.status in REFUSED and refund.is_for(asked.lines):
             return refund
     return None
-
-
-def _refund(
-    reader: Reader,
-    asked: Asked,
-    facts: RefundFacts,
-    decision: Approved | NeedsManager,
-    version: str,
-) -> Refund:
-    now = services.current().now()
-    manager = decision if isinstance(decision, NeedsManager) else None
-    return Refund(
-        refund_id=new_id("refund"),
-        order_id=asked.order.order_id,
-        conversation_id=reader.conversation_id,
-        mail_id=reader.mail_ids[-1],
-        amount=facts.amount,
-        shipping_minor=asked.shipping.minor,
-        short_minor=asked.worth.minor - facts.amount.minor,
-        lines=asked.lines,
-        item_ids=asked.item_ids,
-        reason=asked.reason,
-        status=RefundStatus.AWAITING_APPROVAL if manager else RefundStatus.APPROVED,
-        requested_at=now,
-        policy_reasons=tuple(each.value for each in manager.reasons) if manager else (),
-        decided_by=None if manager else audit.POLICY,
-        decided_at=None if manager else now,
-        four_eyes=manager is not None and manager.four_eyes,
-        policy_version=version,
-    )
-
-
-def _record_refund(
-    connection: sa.Connection, refund: Refund, order: Order, key: str, facts: dict[str, Any]
-) -> None:
-    live = services.current()
-    refunds.record(connection, refund, key, facts)
-    if refund.status is RefundStatus.AWAITING_APPROVAL:
-        expires_at = live.now() + live.waits.approval_expiry
-        approvals.request(connection, refund.refund_id, live.now(), expires_at)
-    audit.record(
-        connection,
-        live.now(),
-        audit.POLICY,
-        f"refund {refund.status.value}",
-        refund.refund_id,
-        {"order_id": order.order_id, "amount": str(refund.amount)},
-    )
-    about = RunAbout(
-        refund.conversation_id, refund.order_id, refund.refund_id, order.customer_email
-    )
-    live.workflow_client.queue.enqueue_refund(connection, refund.refund_id, None, about=about)
 
 
 def _proposed_output(

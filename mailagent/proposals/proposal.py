@@ -1,0 +1,145 @@
+"""Has the policy decide on a refund that is asked for, and records its decision. The order is locked."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import sqlalchemy as sa
+
+from mailagent import services
+from mailagent.domain.operations.run_about import RunAbout
+from mailagent.domain.refunds.order import Order
+from mailagent.domain.refunds.policy import Approved, Decision, Declined, NeedsManager
+from mailagent.domain.refunds.policy_rules import RefundFacts, decide, list_exceeded
+from mailagent.domain.refunds.refund import Refund, RefundStatus
+from mailagent.proposals.facts import (
+    MAILS_WITH_PHOTOS_MAX,
+    Asked,
+    count_photos,
+    gather_facts,
+    lock_caps,
+    plain_facts,
+)
+from mailagent.store import audit
+from mailagent.store.ids import new_id
+from mailagent.store.mail import raw_mail
+from mailagent.store.refunds import approvals, policies, refunds
+
+
+@dataclass(frozen=True, slots=True)
+class Proposal:
+    """Who asks, and in answer to which mail. The same `key` makes one refund. `proposed_by`: the person of the
+    shop; None for the agent."""
+
+    conversation_id: str
+    mail_id: str
+    key: str
+    proposed_by: str | None = None
+
+
+def consider(
+    connection: sa.Connection, asked: Asked, conversation_id: str
+) -> tuple[RefundFacts, Decision]:
+    """Return what the policy decides, and the facts that it used. Records nothing."""
+    live = services.current()
+    lock_caps(connection, asked.order)
+    mails = raw_mail.list_with_files(connection, conversation_id, MAILS_WITH_PHOTOS_MAX)
+    facts = gather_facts(connection, asked, count_photos(mails))
+    return facts, decide(facts, live.policy, live.now())
+
+
+def decline(
+    connection: sa.Connection,
+    proposal: Proposal,
+    asked: Asked,
+    facts: RefundFacts,
+    decision: Declined,
+) -> None:
+    """Record that the policy declined it."""
+    live = services.current()
+    details = {
+        "reason": decision.reason.value,
+        "mail_id": proposal.mail_id,
+        "facts": plain_facts(facts),
+        "policy_version": policies.record(connection, live.policy, live.now()),
+    }
+    if proposal.proposed_by:
+        details["proposed_by"] = proposal.proposed_by
+    order_id = asked.order.order_id
+    audit.record(connection, live.now(), audit.POLICY, audit.DECLINED, order_id, details)
+
+
+def record(
+    connection: sa.Connection,
+    proposal: Proposal,
+    asked: Asked,
+    facts: RefundFacts,
+    decision: Approved | NeedsManager,
+) -> Refund:
+    """Record the refund with its decision, and enqueue it."""
+    live = services.current()
+    version = policies.record(connection, live.policy, live.now())
+    refund = _refund(proposal, asked, facts, decision, version)
+    known = plain_facts(facts)
+    if exceeded := list_exceeded(facts, live.policy, live.now()):
+        known["exceeded"] = {name: asdict(each) for name, each in exceeded.items()}
+    _record_refund(connection, refund, asked.order, proposal.key, known)
+    return refund
+
+
+def _refund(
+    proposal: Proposal,
+    asked: Asked,
+    facts: RefundFacts,
+    decision: Approved | NeedsManager,
+    version: str,
+) -> Refund:
+    now = services.current().now()
+    manager = decision if isinstance(decision, NeedsManager) else None
+    return Refund(
+        refund_id=new_id("refund"),
+        order_id=asked.order.order_id,
+        conversation_id=proposal.conversation_id,
+        mail_id=proposal.mail_id,
+        amount=facts.amount,
+        shipping_minor=asked.shipping.minor,
+        short_minor=asked.worth.minor - facts.amount.minor,
+        lines=asked.lines,
+        item_ids=asked.item_ids,
+        reason=asked.reason,
+        status=RefundStatus.AWAITING_APPROVAL if manager else RefundStatus.APPROVED,
+        requested_at=now,
+        policy_reasons=tuple(each.value for each in manager.reasons) if manager else (),
+        decided_by=None if manager else audit.POLICY,
+        decided_at=None if manager else now,
+        four_eyes=manager is not None and manager.four_eyes,
+        policy_version=version,
+        proposed_by=proposal.proposed_by,
+    )
+
+
+def _record_refund(
+    connection: sa.Connection, refund: Refund, order: Order, key: str, facts: Mapping[str, Any]
+) -> None:
+    live = services.current()
+    refunds.record(connection, refund, key, facts)
+    if refund.status is RefundStatus.AWAITING_APPROVAL:
+        expires_at = live.now() + live.waits.approval_expiry
+        approvals.request(connection, refund.refund_id, live.now(), expires_at)
+    details = {"order_id": order.order_id, "amount": str(refund.amount)}
+    if refund.proposed_by:
+        details["proposed_by"] = refund.proposed_by
+    audit.record(
+        connection,
+        live.now(),
+        audit.POLICY,
+        f"refund {refund.status.value}",
+        refund.refund_id,
+        details,
+    )
+    about = RunAbout(
+        refund.conversation_id, refund.order_id, refund.refund_id, order.customer_email
+    )
+    live.workflow_client.queue.enqueue_refund(connection, refund.refund_id, None, about=about)

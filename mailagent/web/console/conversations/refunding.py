@@ -1,0 +1,194 @@
+"""A refund that a person of the team asks for, item by item. The policy decides, and managers approve, as for
+the agent."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from typing import Any
+
+import sqlalchemy as sa
+from flask import Blueprint, Response, request
+
+from mailagent import services
+from mailagent.domain.mail.conversation import Conversation
+from mailagent.domain.operations.access import Permission
+from mailagent.domain.refunds.labels import DECLINE_REASONS, MANAGER_REASONS
+from mailagent.domain.refunds.order import Order
+from mailagent.domain.refunds.policy import Approved, Decision, Declined
+from mailagent.domain.refunds.policy_rules import RefundFacts
+from mailagent.domain.refunds.refund import (
+    ItemsProblem,
+    Refund,
+    RefundReason,
+    WantedItem,
+    price_lines,
+)
+from mailagent.mailers.approval_routing import is_one_of
+from mailagent.proposals import proposal
+from mailagent.proposals.facts import Asked, shipping_of
+from mailagent.proposals.proposal import Proposal
+from mailagent.store.ids import new_id
+from mailagent.store.mail import conversations, inbound
+from mailagent.store.refunds import orders, refunds
+from mailagent.web.console.conversations.acts import back_to
+from mailagent.web.console.conversations.pages import ONCE
+from mailagent.web.console.labels import REASONS, money
+from mailagent.web.console.page import found, page
+from mailagent.web.form import FormProblem
+from mailagent.web.guard import current_person, needs
+
+blueprint = Blueprint("ops_refunding", __name__)
+
+PATH = "/ops/conversations/<conversation_id>/refund/<path:order_id>"
+MAILS_SEARCHED = 50
+
+
+@dataclass(frozen=True, slots=True)
+class Outlook:
+    """What was worked out: the amount, and what the policy decides."""
+
+    facts: RefundFacts
+    decision: Decision
+
+    @property
+    def amount(self) -> str:
+        return money(self.facts.amount.minor, self.facts.amount.currency)
+
+    @property
+    def words(self) -> list[str]:
+        match self.decision:
+            case Approved():
+                return ["It is paid at once."]
+            case Declined() as declined:
+                return ["The policy declines it.", DECLINE_REASONS[declined.reason]]
+            case needs_manager:
+                reasons = [MANAGER_REASONS[each] for each in needs_manager.reasons]
+                return ["A manager is asked first.", *reasons]
+
+    @property
+    def is_declined(self) -> bool:
+        return isinstance(self.decision, Declined)
+
+
+@blueprint.get(PATH)
+@needs(Permission.ANSWER)
+def show(conversation_id: str, order_id: str) -> Response:
+    """Show what can be refunded of an order."""
+    with services.current().database.snapshot() as connection:
+        conversation = found(conversations.find(connection, conversation_id), "conversation")
+        order = orders.find_of_conversation(connection, order_id, conversation_id)
+        return _page(connection, conversation, found(order, "order")[0])
+
+
+@blueprint.post(PATH)
+@needs(Permission.ANSWER)
+def propose(conversation_id: str, order_id: str) -> Response:
+    """Ask for a refund, if the person has seen the amount that it comes to; else work the amount out."""
+    with services.current().database.transaction() as connection:
+        conversation = found(conversations.find(connection, conversation_id), "conversation")
+        # The order is locked first, as everywhere.
+        locked = orders.lock_of_conversation(connection, order_id, conversation_id)
+        order, key = found(locked, "order"), _key(conversation_id)
+        earlier, same = refunds.list_of_proposal(connection, order.order_id, key)
+        if same is not None:
+            return back_to(conversation_id)
+        try:
+            proposed = _parse_proposal(connection, conversation, key)
+            asked = _parse_asked(order, earlier)
+        except FormProblem as problem:
+            return _page(connection, conversation, order, problem=str(problem))
+        outlook = Outlook(*proposal.consider(connection, asked, conversation_id))
+        if request.form.get("amount") != outlook.amount:
+            return _page(connection, conversation, order, outlook)
+        if isinstance(outlook.decision, Declined):
+            proposal.decline(connection, proposed, asked, outlook.facts, outlook.decision)
+            return _page(connection, conversation, order, outlook)
+        proposal.record(connection, proposed, asked, outlook.facts, outlook.decision)
+    return back_to(conversation_id)
+
+
+def _key(conversation_id: str) -> str:
+    """Return the key of the form: it makes one refund, however often it is sent."""
+    text = f"person:{conversation_id}:{request.form.get('once', '')}"
+    return hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()
+
+
+def _parse_proposal(connection: sa.Connection, conversation: Conversation, key: str) -> Proposal:
+    """Return who asks, in answer to the customer's last mail that is proven to be theirs."""
+    email, conversation_id = current_person().email, conversation.conversation_id
+    if not ONCE.fullmatch(request.form.get("once", "")):
+        raise FormProblem("once", "The form was incomplete. Please send it again.")
+    if is_one_of((conversation.customer_email,), email):
+        raise FormProblem("once", "This is your own order. A colleague has to ask for the refund.")
+    mails = inbound.list_latest(connection, conversation_id, MAILS_SEARCHED)
+    proven = [mail.mail_id for mail in mails if mail.identity.proven]
+    if not proven:
+        raise FormProblem(
+            "once",
+            "No mail here is proven to be the customer's. Give the conversation to the agent, which asks"
+            " them to confirm their address.",
+        )
+    return Proposal(conversation_id, proven[-1], key, email)
+
+
+def _parse_asked(order: Order, earlier: tuple[Refund, ...]) -> Asked:
+    """Return the units that the form asks for, and their worth. Raises FormProblem."""
+    typed = {line.item_id: request.form.get(f"units:{line.item_id}", "") for line in order.lines}
+    if not all((units.isdecimal() and len(units) < 7) or not units for units in typed.values()):
+        raise FormProblem("units", "Write how many as a number, such as 1.")
+    wanted = [WantedItem(item, int(units)) for item, units in typed.items() if int(units or 0)]
+    if not wanted:
+        raise FormProblem("units", "Say of at least one item how many.")
+    if request.form.get("reason") not in tuple(RefundReason):
+        raise FormProblem("reason", "Say why the money goes back.")
+    try:
+        lines = price_lines(order, wanted, earlier)
+    except ItemsProblem as problem:
+        raise FormProblem("units", f"Nothing was done: {problem}.") from problem
+    reason = RefundReason(request.form["reason"])
+    return Asked(order, lines, shipping_of(order, lines, earlier), reason, earlier)
+
+
+def _page(
+    connection: sa.Connection,
+    conversation: Conversation,
+    order: Order,
+    outlook: Outlook | None = None,
+    problem: str = "",
+) -> Response:
+    earlier = refunds.list_of_order(connection, order.order_id)
+    once = request.form.get("once", "")
+    is_stale = outlook is not None and request.form.get("amount", outlook.amount) != outlook.amount
+    return page(
+        "ops/refunding.html",
+        422 if problem else 409 if is_stale else 200,
+        conversation=conversation,
+        order=order,
+        items=_items(order, earlier),
+        reasons=REASONS,
+        outlook=outlook,
+        is_stale=is_stale,
+        problem=problem,
+        once=once if ONCE.fullmatch(once) else new_id("once"),
+    )
+
+
+def _items(order: Order, earlier: tuple[Refund, ...]) -> list[dict[str, Any]]:
+    """Return each item of an order, with how many units are left, and what these are worth."""
+    items = []
+    for item_id in dict.fromkeys(line.item_id for line in order.lines):
+        own = [line for line in order.lines if line.item_id == item_id]
+        left = price_lines(order, [WantedItem(item_id)], earlier)
+        worth = sum(line.amount.minor for line in left)
+        items.append(
+            {
+                "item_id": item_id,
+                "name": own[0].name,
+                "bought": sum(line.quantity for line in own),
+                "left": sum(line.quantity for line in left),
+                "worth": money(worth, order.currency),
+                "typed": request.form.get(f"units:{item_id}", "0"),
+            }
+        )
+    return items

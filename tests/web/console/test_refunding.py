@@ -1,0 +1,139 @@
+"""A person of the team asks for a refund: the same policy, the same approval, once."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+from flask.testing import FlaskClient
+
+from mailagent.store.ids import new_id
+from tests.cast import ADA, GRACE, MONA, TESS, big_order, order
+from tests.databases import ONE_DATABASE
+from tests.handed_over import thread
+from tests.harness import Harness, post_form
+
+MUGS = {
+    "items": [{"item_id": "M1", "name": "Mug", "quantity": 3, "unit_price": "10.00"}],
+    "payments": [{"payment_id": "pay_mugs", "method": "card", "amount": "30.00"}],
+}
+
+
+@pytest.fixture
+def written(shop: Harness) -> Harness:
+    """Ada has written about her mugs, and has a desk, too; Grace has a kettle."""
+    shop.stock(order(**MUGS), big_order(), order("W3001", customer={"email": GRACE, "name": "G"}))
+    shop.write("A mug of order W1001 is broken.")
+    return shop
+
+
+def path(shop: Harness, order_id: str = "W1001") -> str:
+    return f"/ops/conversations/{thread(shop).conversation_id}/refund/{order_id}"
+
+
+def ask(client: FlaskClient, where: str, units: str = "1", item: str = "M1", **more: str) -> Any:
+    form = {"once": new_id("once"), "reason": "damaged", f"units:{item}": units, **more}
+    return post_form(client, where, page="/ops", **form)
+
+
+def amount_in(page: str) -> str:
+    found = re.search(r'name="amount" value="([^"]+)"', page)
+    return found[1] if found else ""
+
+
+def test_a_small_refund_is_worked_out_first_and_then_approved_once(written: Harness) -> None:
+    tess, once = written.log_in(TESS), new_id("once")
+    seen = ask(tess, path(written), "2", once=once)
+    assert (amount_in(seen.text), "It is paid at once." in seen.text) == ("$20.00", True)
+    assert written.refunds() == ()
+    for _ in range(2):
+        done = ask(tess, path(written), "2", once=once, amount="$20.00")
+        assert done.status_code == 303
+    (refund,) = written.refunds()
+    assert (str(refund.amount), refund.status, refund.proposed_by, refund.decided_by) == (
+        "20.00 USD", "approved", TESS, "policy",
+    )  # fmt: skip
+    (row,) = written.rows("SELECT run_id FROM refunds")
+    run_id = row.run_id or f"refund-{refund.refund_id}"
+    assert written.live.workflow_client.runs.find_latest([run_id]) is not None
+    (act,) = written.rows("SELECT details FROM audit WHERE action = 'refund approved'")
+    assert TESS in str(act.details)
+    page = tess.get(f"/ops/refunds/{refund.refund_id}").text
+    assert f"<dt>Asked for by</dt><dd>{TESS}</dd>" in page
+
+
+def test_a_large_refund_waits_for_a_manager_who_sees_who_asked(written: Harness) -> None:
+    tess, where = written.log_in(TESS), path(written, "W2001")
+    seen = ask(tess, where, item="D1")
+    assert "A manager is asked first. The amount is above" in seen.text
+    assert ask(tess, where, item="D1", amount=amount_in(seen.text)).status_code == 303
+    (refund,) = written.refunds()
+    assert (refund.status, refund.proposed_by) == ("awaiting_approval", TESS)
+    assert len(written.rows("SELECT 1 FROM approvals")) == 1
+    approval_id = written.rows("SELECT approval_id FROM approvals")[0].approval_id
+    link = written.live.links.sign_approval(approval_id, MONA)
+    assert TESS in written.client.get(f"/approvals/{link.rpartition('/')[2]}").text
+
+
+@ONE_DATABASE
+def test_units_that_were_refunded_are_not_refunded_again(written: Harness) -> None:
+    tess = written.log_in(TESS)
+    ask(tess, path(written), "2", amount="$20.00")
+    assert "1 of 3 left" in tess.get(path(written)).text
+    seen = ask(tess, path(written), "3")
+    assert amount_in(seen.text) in ("", "$10.00")
+    ask(tess, path(written), "1", amount="$10.00")
+    nothing = ask(tess, path(written), "1", amount="$10.00")
+    assert "The policy declines it." in nothing.text
+    assert sum(refund.amount.minor for refund in written.refunds()) == 3000
+
+
+@ONE_DATABASE
+def test_an_amount_that_was_not_seen_is_not_refunded(written: Harness) -> None:
+    tess = written.log_in(TESS)
+    told = ask(tess, path(written), "3", amount="$20.00")
+    assert (told.status_code, "The amount is another now" in told.text) == (409, True)
+    assert written.refunds() == ()
+
+
+@ONE_DATABASE
+@pytest.mark.parametrize(
+    ("units", "more", "says"),
+    [
+        ("0", {}, "Say of at least one item how many."),
+        ("-1", {}, "Write how many as a number"),
+        ("9" * 5000, {}, "Write how many as a number"),
+        ("4", {}, "quantity must be from 1 to 3"),
+        ("1", {"reason": "because"}, "Say why the money goes back."),
+        ("1", {"once": "x"}, "The form was incomplete."),
+    ],
+)
+def test_a_form_that_cannot_be_right_says_why(
+    written: Harness, units: str, more: dict[str, str], says: str
+) -> None:
+    told = ask(written.log_in(TESS), path(written), units, amount="$10.00", **more)
+    assert (told.status_code, says in told.text) == (422, True)
+    assert written.refunds() == ()
+
+
+@ONE_DATABASE
+def test_orders_of_others_and_unproven_customers_get_nothing(shop: Harness) -> None:
+    shop.stock(order(**MUGS), order("W3001", customer={"email": GRACE, "name": "G"}))
+    shop.write("A mug of order W1001 is broken.", aligned=False)
+    tess = shop.log_in(TESS)
+    assert tess.get(path(shop, "W3001")).status_code == 404
+    assert ask(tess, path(shop, "W3001"), "1", "K1").status_code == 404
+    told = ask(tess, path(shop), "1", amount="$10.00")
+    assert "No mail here is proven to be the customer" in told.text
+    assert shop.log_in(MONA).get(path(shop)).status_code == 403
+    assert (shop.refunds(), thread(shop).customer_email) == ((), ADA)
+
+
+@ONE_DATABASE
+def test_nobody_refunds_their_own_order(shop: Harness) -> None:
+    shop.stock(order(customer={"email": TESS, "name": "Tess"}, **MUGS))
+    shop.write("A mug is broken.", from_address=TESS)
+    told = ask(shop.log_in(TESS), path(shop), "1", amount="$10.00")
+    assert (told.status_code, "your own order" in told.text) == (422, True)
+    assert shop.refunds() == ()
