@@ -11,12 +11,14 @@ down_revision = None
 branch_labels = None
 depends_on = None
 
-# Of PostgreSQL only: addresses by their beginning and by their domain, and the words of mails.
+# Of PostgreSQL only: addresses by their beginning and by their domain, words of mails and conversations.
 SEARCHED = (
     "CREATE INDEX ix_conversations_address ON conversations (customer_email text_pattern_ops)",
     "CREATE INDEX ix_conversations_domain ON conversations (split_part(customer_email, '@', 2), last_mail_at)",
     "CREATE INDEX ix_inbound_mails_words ON inbound_mails"
-    " USING gin (to_tsvector('simple', subject || ' ' || left(new_text, 4000)))",
+    " USING gin (to_tsvector('simple', from_name || ' ' || subject || ' ' || left(new_text, 4000)))",
+    "CREATE INDEX ix_conversations_words ON conversations"
+    " USING gin (to_tsvector('simple', customer_name || ' ' || subject))",
 )
 
 

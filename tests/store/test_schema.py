@@ -28,6 +28,7 @@ ROOT = Path(__file__).resolve().parent.parent.parent
 
 ONLY_ON_POSTGRESQL = (
     "ix_inbound_mails_words",
+    "ix_conversations_words",
     "ix_conversations_address",
     "ix_conversations_domain",
 )

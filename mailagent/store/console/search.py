@@ -57,8 +57,8 @@ class TooMuchWork(Exception):
 def find(connection: sa.Connection, wanted: Wanted, window: Window) -> Part[Entry]:
     """Return one page of what was found. Raises TooMuchWork."""
     with bounded(connection):
-        source = _between(_SOURCES[wanted.kind](connection, wanted), wanted)
-        part = read_part(connection, [source], window, lambda entry: entry.cursor)
+        sources = [_between(each, wanted) for each in _SOURCES[wanted.kind](connection, wanted)]
+        part = read_part(connection, sources, window, lambda entry: entry.cursor)
     return _with_mails(connection, part) if wanted.kind is Kind.MAILS else part
 
 
@@ -105,7 +105,8 @@ def _has_address(
     return sa.and_(column >= words, column < words + _LAST)
 
 
-def _conversations_source(connection: sa.Connection, wanted: Wanted) -> Source[Entry]:
+def _conversations_sources(connection: sa.Connection, wanted: Wanted) -> list[Source[Entry]]:
+    """Return conversations by their address, and by words of their subject and the customer's name."""
     thread = _conversations.c
     query = select_entries(
         "conversation",
@@ -117,17 +118,23 @@ def _conversations_source(connection: sa.Connection, wanted: Wanted) -> Source[E
         conversation_id=thread.conversation_id,
         owner=thread.owner_email,
     )
-    if wanted.words:
-        query = query.where(_has_address(connection, thread.customer_email, wanted.words))
     if wanted.state:
         query = query.where(is_constant(thread.status, wanted.state))
-    return Source(query, thread.last_mail_at, thread.conversation_id, read_entry)
+    queries = [query]
+    if wanted.words:
+        by_address = _has_address(connection, thread.customer_email, wanted.words)
+        queries = [query.where(by_address)]
+        if "@" not in wanted.words:
+            found = _find_by_words(connection, CONVERSATION, wanted.words)
+            queries.append(query.where(found, ~by_address))
+    at, row_id = thread.last_mail_at, thread.conversation_id
+    return [Source(each, at, row_id, read_entry) for each in queries]
 
 
 # --- refunds --------------------------------------------------------------------------------------
 
 
-def _refunds_source(connection: sa.Connection, wanted: Wanted) -> Source[Entry]:
+def _refunds_sources(connection: sa.Connection, wanted: Wanted) -> list[Source[Entry]]:
     customer = _conversations.c.customer_email
     query = select_refunds()
     if "@" in wanted.words:
@@ -136,7 +143,7 @@ def _refunds_source(connection: sa.Connection, wanted: Wanted) -> Source[Entry]:
         query = query.where(_refunds.c.order_id.in_(_order_ids(wanted.words)))
     if wanted.state:
         query = query.where(is_constant(_refunds.c.status, wanted.state))
-    return Source(query, _refunds.c.requested_at, _refunds.c.refund_id, read_entry)
+    return [Source(query, _refunds.c.requested_at, _refunds.c.refund_id, read_entry)]
 
 
 def _order_ids(words: str) -> tuple[str, ...]:
@@ -158,24 +165,14 @@ def find_order(connection: sa.Connection, words: str) -> Row | None:
 # --- mail -----------------------------------------------------------------------------------------
 
 
-def _mails_source(connection: sa.Connection, wanted: Wanted) -> Source[Entry]:
-    rows: sa.FromClause = _mails
-    where: sa.ColumnElement[bool] = sa.true()
-    if wanted.words and connection.dialect.name != "postgresql":
-        where = _is_among_newest(wanted.words)
-    elif wanted.words and _share(connection, wanted.words) >= _COMMON_SHARE:
-        where = _has(wanted.words)
-    elif wanted.words:
-        # The planner expects to_tsvector to cost no more than reading a row, and would not use its index.
-        connection.execute(sa.select(_set("enable_seqscan", "off"), _set("work_mem", "32MB")))
-        columns = (_mails.c.mail_id, _mails.c.received_at, _mails.c.status)
-        found = sa.select(*columns).where(_has(wanted.words))
-        rows = found.cte("found").prefix_with("MATERIALIZED")
+def _mails_sources(connection: sa.Connection, wanted: Wanted) -> list[Source[Entry]]:
+    mail, empty = _mails.c, sa.literal("")
+    query = select_entries("mail", mail.mail_id, mail.received_at, who=empty, what=empty)
+    if wanted.words:
+        query = query.where(_find_by_words(connection, MAIL, wanted.words))
     if wanted.state:
-        where = sa.and_(where, is_constant(rows.c.status, wanted.state))
-    empty = sa.literal("")
-    query = select_entries("mail", rows.c.mail_id, rows.c.received_at, who=empty, what=empty)
-    return Source(query.where(where), rows.c.received_at, rows.c.mail_id, read_entry)
+        query = query.where(is_constant(mail.status, wanted.state))
+    return [Source(query, mail.received_at, mail.mail_id, read_entry)]
 
 
 def _with_mails(connection: sa.Connection, part: Part[Entry]) -> Part[Entry]:
@@ -199,10 +196,10 @@ def _with_mails(connection: sa.Connection, part: Part[Entry]) -> Part[Entry]:
     return replace(part, rows=tuple(rows))
 
 
-_SOURCES: Mapping[Kind, Callable[[sa.Connection, Wanted], Source[Entry]]] = {
-    Kind.CONVERSATIONS: _conversations_source,
-    Kind.MAILS: _mails_source,
-    Kind.REFUNDS: _refunds_source,
+_SOURCES: Mapping[Kind, Callable[[sa.Connection, Wanted], list[Source[Entry]]]] = {
+    Kind.CONVERSATIONS: _conversations_sources,
+    Kind.MAILS: _mails_sources,
+    Kind.REFUNDS: _refunds_sources,
 }
 
 
@@ -231,52 +228,88 @@ def find_place(connection: sa.Connection, words: str) -> tuple[str, str] | None:
     return found.partition("_")[0], found
 
 
-# --- mail words -----------------------------------------------------------------------------------
+# --- words ----------------------------------------------------------------------------------------
 
 
-SQLITE_READS = 20_000  # on SQLite a search for words reads only so many mails, the newest
+SQLITE_READS = 20_000  # on SQLite a search for words reads only so many rows, the newest
 
 # Up to this share of all mails the index is faster than a scan. Measured with a million mails: at this share
 # both take a tenth of a second.
 _COMMON_SHARE = 0.04
 
 
+@dataclass(frozen=True, slots=True)
+class _Words:
+    """Rows that are found by words. `text` is exactly the expression of their index in migration 0001."""
+
+    row_id: sa.Column[str]
+    at: sa.Column[datetime]
+    columns: tuple[sa.Column[str], ...]
+    text: str
+
+
+MAIL = _Words(
+    _mails.c.mail_id,
+    _mails.c.received_at,
+    (_mails.c.from_name, _mails.c.subject, _mails.c.new_text),
+    "from_name || ' ' || subject || ' ' || left(new_text, 4000)",
+)
+CONVERSATION = _Words(
+    _conversations.c.conversation_id,
+    _conversations.c.last_mail_at,
+    (_conversations.c.customer_name, _conversations.c.subject),
+    "customer_name || ' ' || subject",
+)
+
+
+def _find_by_words(connection: sa.Connection, rows: _Words, words: str) -> sa.ColumnElement[bool]:
+    """Return the condition that a row has these words."""
+    if connection.dialect.name != "postgresql":
+        return _is_among_newest(rows, words)
+    if _share(connection, rows, words) >= _COMMON_SHARE:
+        return _has(rows, words)
+    # The planner expects to_tsvector to cost no more than reading a row, and would not use its index.
+    connection.execute(sa.select(_set("enable_seqscan", "off"), _set("work_mem", "32MB")))
+    found = sa.select(rows.row_id).where(_has(rows, words)).cte("found")
+    return rows.row_id.in_(sa.select(found.prefix_with("MATERIALIZED").c[rows.row_id.name]))
+
+
 def _set(name: str, value: str) -> sa.ColumnElement[Any]:
     return sa.func.set_config(name, value, sa.true())  # for this transaction
 
 
-def _has(words: str) -> sa.ColumnElement[bool]:
+def _has(rows: _Words, words: str) -> sa.ColumnElement[bool]:
     simple = sa.literal_column("'simple'", REGCONFIG)
-    # Exactly the expression of ix_inbound_mails_words in migration 0001.
-    text = sa.literal_column("subject || ' ' || left(new_text, 4000)", sa.Text)
     question = sa.func.websearch_to_tsquery(simple, write_search(words))
+    text = sa.literal_column(rows.text, sa.Text)
     return sa.func.to_tsvector(simple, text).op("@@")(question)
 
 
-def _share(connection: sa.Connection, words: str) -> float:
-    """Return the share of all mails with these words, as PostgreSQL's planner estimates it."""
-    found = sa.select(sa.literal(1)).select_from(_mails).where(_has(words))
+def _share(connection: sa.Connection, rows: _Words, words: str) -> float:
+    """Return the share of all rows with these words, as PostgreSQL's planner estimates it."""
+    table = rows.row_id.table
+    found = sa.select(sa.literal(1)).select_from(table).where(_has(rows, words))
     compiled = found.compile(
         dialect=connection.dialect, compile_kwargs={"render_postcompile": True}
     )
     guess = connection.exec_driver_sql(f"EXPLAIN (FORMAT JSON) {compiled}", compiled.params)
-    rows: float = guess.scalar_one()[0]["Plan"]["Plan Rows"]
+    guessed: float = guess.scalar_one()[0]["Plan"]["Plan Rows"]
     total = connection.scalar(
-        sa.text("SELECT reltuples FROM pg_class WHERE oid = 'inbound_mails'::regclass")
+        sa.text("SELECT reltuples FROM pg_class WHERE oid = CAST(:name AS regclass)"),
+        {"name": table.name},
     )
-    return rows / max(float(total or 0), 1)
+    return guessed / max(float(total or 0), 1)
 
 
-def _is_among_newest(words: str) -> sa.ColumnElement[bool]:
-    newest = (
-        sa.select(_mails.c.mail_id).order_by(_mails.c.received_at.desc()).limit(SQLITE_READS)
-    )  # fmt: skip
-    text = sa.func.replace(_mails.c.new_text, "\n", " ", type_=sa.Text)  # phrases go over lines
-    whole = _mails.c.subject.concat(" ").concat(text)
+def _is_among_newest(rows: _Words, words: str) -> sa.ColumnElement[bool]:
+    newest = sa.select(rows.row_id).order_by(rows.at.desc()).limit(SQLITE_READS)
+    whole: sa.ColumnElement[str] = sa.literal("")
+    for column in rows.columns:  # phrases go over lines
+        whole = whole.concat(sa.func.replace(column, "\n", " ", type_=sa.Text)).concat(" ")
 
     def holds(term: Term) -> sa.ColumnElement[bool]:
         found = whole.icontains(term.text, autoescape=True)
         return found if term.wanted else ~found
 
     alternatives = [sa.and_(*map(holds, terms)) for terms in parse_search(words)]
-    return sa.and_(_mails.c.mail_id.in_(newest), sa.or_(sa.false(), *alternatives))
+    return sa.and_(rows.row_id.in_(newest), sa.or_(sa.false(), *alternatives))

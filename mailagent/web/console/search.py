@@ -81,7 +81,7 @@ def show() -> Response:
         begun=window.cursor is not None,
         now=services.current().now(),
         lines=lines,
-        searched_mails=SQLITE_READS if is_sqlite and wanted.kind is Kind.MAILS else None,
+        searched_mails=SQLITE_READS if is_sqlite and wanted.kind is not Kind.REFUNDS else None,
         **pages_beside(found, "/ops/search", facts),
     )
 

@@ -56,6 +56,8 @@ def pages(size: Size) -> Mapping[str, str]:
         "search: an address": f"/ops/search?q=customer{size.conversations // 4}%40mail.example",
         "search: the beginning of addresses": "/ops/search?q=customer1&kind=conversations",
         "search: a domain of half the shop": "/ops/search?q=%40mail.example",
+        "search: a name": "/ops/search?q=Customer+77777&kind=conversations",
+        "search: a name of everyone": "/ops/search?q=Customer&kind=conversations",
         "search: an order": f"/ops/search?q=W{size.approvals}",
         "search: a word in one mail": f"/ops/search?q={RARE}",
         "search: a word in some mails": "/ops/search?q=word19000",

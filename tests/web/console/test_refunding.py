@@ -14,7 +14,7 @@ from tests.databases import ONE_DATABASE
 from tests.handed_over import thread
 from tests.harness import Harness, post_form
 
-MUGS = {
+MUGS: dict[str, Any] = {
     "items": [{"item_id": "M1", "name": "Mug", "quantity": 3, "unit_price": "10.00"}],
     "payments": [{"payment_id": "pay_mugs", "method": "card", "amount": "30.00"}],
 }

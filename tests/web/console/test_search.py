@@ -43,7 +43,12 @@ def searched(
         harness = stack.enter_context(open_shop(folder, url))
         harness.stock(order())
         harness.write("The red kettle\nis broken, 100% of it.", subject="Order W1001")
-        harness.write("Where is my blue_kettle?", from_address=GRACE, subject="Parcel")
+        harness.write(
+            "Where is my blue_kettle?",
+            from_address=GRACE,
+            subject="Parcel",
+            from_name="Grace Hopper",
+        )
         harness.write("Hello?", from_address="adam@example.com", subject="Nothing much")
         yield harness
 
@@ -69,9 +74,16 @@ def found(client: FlaskClient, query: str) -> set[str]:
         ("q=ADA@Example.com", {ADA}),
         ("q=ada&kind=conversations", {ADA, "adam@example.com"}),
         ("q=ada@", {ADA}),
+        ("q=Hopper", {GRACE}),
+        ("q=hopper&kind=conversations", {GRACE}),
+        ("q=%22grace+hopper%22+-w1001&kind=conversations", {GRACE}),
+        ("q=parcel&kind=conversations", {GRACE}),
+        ("q=parcel+-hopper&kind=conversations", set()),
+        ("q=order&kind=conversations", {ADA}),
+        ("q=w1001&kind=conversations", {ADA}),
         ("q=@example.com", {ADA, "adam@example.com"}),
         ("q=@example", set()),
-        ("q=a%25&kind=conversations", set()),
+        ("q=ad%25m@&kind=conversations", set()),
         ("q=_da&kind=conversations", set()),
         ("q=kettle", {ADA}),
         ("q=KETTLE+red", {ADA}),
