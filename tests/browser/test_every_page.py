@@ -67,6 +67,8 @@ def test_every_page_of_the_console(full: Harness, page: Page) -> None:
     }
     starts = [route for route in sorted(routes) if "<" not in route]
     starts += [f"/ops/search?q={ORDER}", f"/ops/customers/{HOSTILE}", f"/ops/customers/{ADA}"]
+    (thread,) = full.rows("SELECT conversation_id FROM refunds WHERE order_id = 'W2001'")
+    starts += [f"/ops/conversations/{thread.conversation_id}/refund/W2001"]
     pages = one_of_each(full.app, list(crawl(full.log_in(OLGA), starts)))
     eyes = Eyes(page)
     for route, path in pages.items():

@@ -23,6 +23,7 @@
         });
         const page = new DOMParser().parseFromString(await answer.text(), "text/html");
         const fresh = page.querySelector("main");
+        if (fresh) window.toLocalTimes?.(fresh);
         if (answer.ok && fresh && !isInUse(main) && !fresh.isEqualNode(main)) main.replaceWith(fresh);
       } catch {
         // The next time it may work.

@@ -1,0 +1,100 @@
+"""Times in the reader's zone, and keys: a mouse is not needed."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from playwright.sync_api import Browser, expect
+
+from tests.browser.eyes import DESKTOP, Eyes
+from tests.browser.people import log_in
+from tests.cast import ADA, GRACE, TESS
+from tests.harness import Harness
+
+pytestmark = pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
+
+
+def write_twice(shop: Harness) -> str:
+    """Let two customers write, and get their answers; return the page of Ada's conversation."""
+    shop.write("Hello, which orders of mine do you have?", subject="Mine")
+    shop.write("Hello, which orders of mine do you have?", from_address=GRACE, subject="Hers")
+    shop.wait_for_mails(ADA)
+    shop.wait_for_mails(GRACE)
+    (row,) = shop.rows("SELECT * FROM conversations WHERE customer_email = :ada", ada=ADA)
+    return f"{shop.live.shop.public_url}/ops/conversations/{row.conversation_id}"
+
+
+def test_times_are_in_the_readers_zone_and_in_utc_without_a_script(
+    served: Harness, browser: Browser
+) -> None:
+    url, texts = write_twice(served), {}
+    for zone, has_script in (("Asia/Kolkata", True), ("Asia/Kolkata", False)):
+        context = log_in(served, browser, TESS, timezone_id=zone, java_script_enabled=has_script)
+        page = context.new_page()
+        page.goto(url)
+        place = page.locator("header time").first
+        texts[has_script] = (place.inner_text(), place.get_attribute("title"))
+        context.close()
+    (local, title), (utc, _) = texts[True], texts[False]
+    assert utc.endswith(" UTC")
+    assert title == utc
+    assert re.fullmatch(r"\d+ \w+ \d{4}, \d\d:\d\d GMT\+5:30", local)
+    minutes = [int(text.split(",")[1][4:6]) for text in (local, utc)]
+    assert (minutes[0] - minutes[1]) % 60 == 30
+
+
+def test_everything_can_be_done_with_keys(served: Harness, browser: Browser) -> None:
+    write_twice(served)
+    context = log_in(served, browser, TESS, viewport=DESKTOP)
+    page = context.new_page()
+    page.goto(f"{served.live.shop.public_url}/ops/conversations?view=pending")
+    for keys, subject in (
+        ("j", "Hers"),
+        ("j", "Mine"),
+        ("j", "Mine"),
+        ("k", "Hers"),
+        ("j", "Mine"),
+    ):
+        page.keyboard.press(keys)
+        expect(page.get_by_role("link", name=subject)).to_be_focused()
+    page.keyboard.press("Enter")
+    field = page.get_by_label(f"Answer {ADA}")
+    expect(field).to_be_visible()
+    page.wait_for_load_state()  # with its script
+    page.keyboard.press("r")
+    expect(field).to_be_focused()
+    page.keyboard.type("Just a joke? /r")
+    expect(field).to_have_value("Just a joke? /r")
+    page.keyboard.press("Control+Enter")
+    expect(page.get_by_text("Just a joke? /r").first).to_be_visible()
+    assert "Just a joke? /r" in served.wait_for_mails(ADA, 2)[-1].text
+    page.keyboard.press("/")
+    expect(page.get_by_role("heading", name="Search")).to_be_visible()
+    page.wait_for_load_state()
+    page.keyboard.press("/")
+    expect(page.locator("#q")).to_be_focused()
+    context.close()
+
+
+def test_the_sheet_of_keys_opens_and_turns_them_off(served: Harness, browser: Browser) -> None:
+    url = write_twice(served)
+    context = log_in(served, browser, TESS, viewport=DESKTOP)
+    page = context.new_page()
+    eyes = Eyes(page)
+    page.goto(url)
+    page.keyboard.press("?")
+    sheet = page.get_by_role("dialog", name="Keyboard shortcuts")
+    expect(sheet).to_be_visible()
+    eyes.look_on("the sheet")
+    assert eyes.problems == {}
+    sheet.get_by_label("Turn single keys off").check()
+    page.keyboard.press("Escape")
+    expect(sheet).to_be_hidden()
+    page.keyboard.press("r")
+    expect(page.get_by_label(f"Answer {ADA}")).not_to_be_focused()
+    page.reload()
+    expect(page.get_by_role("button", name="Keyboard shortcuts")).to_be_visible()
+    page.keyboard.press("?")
+    expect(sheet).to_be_hidden()
+    context.close()
