@@ -126,3 +126,43 @@ def test_the_team_refunds_one_of_three_mugs_from_the_conversation(
     assert "$10.00" in receipt.text
     assert len(served.rows("SELECT 1 FROM ledger_entries")) == 1
     context.close()
+
+
+def test_a_saved_reply_is_written_chosen_and_sent(handed_over: Harness, browser: Browser) -> None:
+    context = log_in(handed_over, browser, TESS, viewport=PHONE, java_script_enabled=False)
+    phone = opened(handed_over, context.new_page())
+    phone.get_by_role("link", name="Saved replies").click()
+    phone.get_by_label("Name").fill("Call")
+    phone.get_by_label("Text").fill("Dear {{nobody}}, we call you.")
+    phone.get_by_role("button", name="Save").click()
+    expect(phone.get_by_text("There is no {{nobody}}")).to_be_visible()
+    phone.get_by_label("Text").fill("Dear {{customer_name}}, we call you.")
+    phone.get_by_role("button", name="Save").click()
+    expect(phone.get_by_role("link", name="Call")).to_be_visible()
+    opened(handed_over, phone)
+    field = phone.get_by_label(f"Answer {ADA}")
+    field.fill("Good morning!")
+    phone.get_by_role("button", name="Insert").click()
+    expect(field).to_have_value("Good morning!\n\nDear Ada Example, we call you.")
+    phone.get_by_role("button", name="Send the answer").dblclick()
+    answer = handed_over.wait_for_mails(ADA, 3)[-1]
+    assert "Dear Ada Example, we call you." in answer.text
+    context.close()
+
+
+def test_a_search_finds_a_name_and_says_when_it_finds_nothing(
+    handed_over: Harness, browser: Browser
+) -> None:
+    context = log_in(handed_over, browser, TESS, viewport=PHONE, java_script_enabled=False)
+    phone = context.new_page()
+    phone.goto(f"{handed_over.live.shop.public_url}/ops/search")
+    field = phone.get_by_label("Order, address, name, words, or any id")
+    field.fill("zebra")
+    field.press("Enter")
+    expect(phone.get_by_role("status")).to_contain_text("Nothing was found for “zebra”")
+    field.fill("Ada Example")
+    field.press("Enter")
+    expect(phone.get_by_role("link", name=HUMAN).first).to_be_visible()
+    phone.get_by_role("link", name="Conversations").last.click()
+    expect(phone.get_by_role("link", name="My order")).to_be_visible()
+    context.close()

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 import pytest
 import sqlalchemy as sa
 
-from mailagent.store.console import conversation_lists
+from mailagent.store.console import conversation_lists, search
 from mailagent.store.console.conversation_lists import View, Wanted
 from mailagent.store.database import Database, open_database
 from mailagent.store.pagination import Window
@@ -101,3 +101,26 @@ def _plan(connection: sa.Connection, query: sa.Select[tuple[object, ...]]) -> st
     positional = tuple(values[name] for name in compiled.positiontup or ())
     rows = connection.exec_driver_sql(f"{explain} {compiled}", positional if is_sqlite else values)
     return "\n".join(str(tuple(row)) for row in rows)
+
+
+def plans_of_search(database: Database, words: str) -> str:
+    """Return the plans of what a search for conversations asks the database."""
+    asked: list[tuple[str, object]] = []
+    explain = "EXPLAIN QUERY PLAN" if database.engine.dialect.name == "sqlite" else "EXPLAIN"
+
+    def keep(
+        _connection: object, _cursor: object, text: str, values: object, *_more: object
+    ) -> None:
+        if text.startswith(("SELECT 'conversation'", "WITH", "SELECT $1", "SELECT %(")):
+            asked.append((text, values))
+
+    with database.snapshot() as connection:
+        sa.event.listen(database.engine, "before_cursor_execute", keep)
+        search.find(connection, search.Wanted(words, search.Kind.CONVERSATIONS), Window())
+        sa.event.remove(database.engine, "before_cursor_execute", keep)
+        texts = [connection.exec_driver_sql(f"{explain} {text}", values) for text, values in asked]  # type: ignore[arg-type]
+        return "\n".join(str(tuple(row)) for rows in texts for row in rows)
+
+
+def test_names_are_found_by_an_index_of_postgresql(filled: Database) -> None:
+    assert "ix_conversations_words" in plans_of_search(filled, "Customer 77")
