@@ -9,9 +9,9 @@ from dataclasses import replace
 from decimal import Decimal
 from functools import cached_property
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, PlainValidator
+from pydantic import PlainValidator
 
 from mailagent.adapters import setting_values as values
 from mailagent.domain.knowledge import Knowledge
@@ -28,60 +28,43 @@ from mailagent.domain.operations.rate_limit import RateLimit
 from mailagent.domain.refunds.policy import Policy
 from mailagent.domain.shop import Retention, Waits
 from mailagent.settings import types
+from mailagent.settings.topic import Topic, setting
 from mailagent.telemetry import log_lines
 
 DEFAULT_DATABASE_URL = "sqlite:///mailagent.db"
 
 
-def _setting(
-    description: str, default: object = None, *, name: str | None = None, shown: str | None = None
-) -> Any:
-    """Return the field of one environment variable.
-
-    `name`: the variable, if not the field's name in capitals. `shown`: the default as the reference shows it,
-    if not the value. Settings with an empty description are left out of the reference.
-    """
-    return Field(default, alias=name, description=description, json_schema_extra={"shown": shown})
-
-
-class Topic(BaseModel):
-    """A group of settings. The docstring is its name in the reference."""
-
-    # Validators are built for `Settings` alone, when it is first used.
-    model_config = ConfigDict(frozen=True, alias_generator=str.upper, defer_build=True)
-
-
 class Process(Topic):
     """Process."""
 
-    env: Annotated[str, types.among("development", "production")] = _setting(
+    env: Annotated[str, types.among("development", "production")] = setting(
         "`production` refuses to start without a secret, with an unsigned webhook, or with a fake provider",
         "development",
         name="MAILAGENT_ENV",
     )
-    role: Annotated[str, types.among("all", "web", "worker")] = _setting(
+    role: Annotated[str, types.among("all", "web", "worker")] = setting(
         "`web` (HTTP only), `worker` (workflows only), `all` (both in one process)",
         "all",
         name="MAILAGENT_ROLE",
     )
-    worker_id: types.Line | None = _setting(
+    worker_id: types.Line | None = setting(
         "id of the worker process: unique, and the same after a restart",
         shown="host name + process number",
     )
-    worker_beat_file: Annotated[Path, PlainValidator(types.parse_beat_file)] | None = _setting(
+    worker_beat_file: Annotated[Path, PlainValidator(types.parse_beat_file)] | None = setting(
         "a file that the worker touches every few seconds, for `python -m mailagent.healthcheck`"
     )
-    database_url: Annotated[str, PlainValidator(values.parse_database_url)] = _setting(
+    database_url: Annotated[str, PlainValidator(values.parse_database_url)] = setting(
         "the database of the app and of DBOS; use `postgresql+psycopg://…` in production",
         DEFAULT_DATABASE_URL,
     )
-    secret_keys: types.Texts = _setting(
+    secret_keys: types.Texts = setting(
         "signs links and encrypts second factors; to rotate keys, a comma-separated list, newest first",
         (),
         name="SECRET_KEY",
         shown="in development, the content of `.mailagent-key`, created on first start",
     )
-    public_url: types.Url = _setting("base URL of the links in mails", "http://localhost:8000")
+    public_url: types.Url = setting("base URL of the links in mails", "http://localhost:8000")
 
     @property
     def production(self) -> bool:
@@ -99,30 +82,30 @@ class Process(Topic):
 class ShopTopic(Topic):
     """Shop."""
 
-    support_address: Annotated[str, PlainValidator(values.parse_address)] = _setting(
+    support_address: Annotated[str, PlainValidator(values.parse_address)] = setting(
         "From address of replies", "support@shop.example"
     )
-    reply_domain: Annotated[str, PlainValidator(values.parse_domain)] | None = _setting(
+    reply_domain: Annotated[str, PlainValidator(values.parse_domain)] | None = setting(
         "domain of reply addresses; its MX record points at SendGrid",
         shown="domain of `SUPPORT_ADDRESS`",
     )
-    default_language: Annotated[str, PlainValidator(values.parse_locale)] = _setting(
+    default_language: Annotated[str, PlainValidator(values.parse_locale)] = setting(
         "language for customers whose language is unknown: a built-in one, with or without a region (`de`, "
         "`de_CH`), or one from `MAIL_TEMPLATES`",
         "en",
     )
-    mail_templates: Annotated[Path, PlainValidator(types.parse_mail_templates)] | None = _setting(
+    mail_templates: Annotated[Path, PlainValidator(types.parse_mail_templates)] | None = setting(
         "a folder whose files replace those of `templates/mail`: [docs/mails.md](docs/mails.md)"
     )
-    ask_if_helped: Annotated[str, types.among("no", "yes")] = _setting(
+    ask_if_helped: Annotated[str, types.among("no", "yes")] = setting(
         "`yes`: replies of the agent end with two links by which customers say whether it helped",
         "no",
     )
-    manager_emails: types.Addresses = _setting(
+    manager_emails: types.Addresses = setting(
         "managers who decide refunds, comma-separated, in order of escalation",
         ("manager@shop.example",),
     )
-    team_emails: types.Addresses = _setting(
+    team_emails: types.Addresses = setting(
         "people who get the conversations that the agent hands over", (), shown="`MANAGER_EMAILS`"
     )
 
@@ -130,18 +113,18 @@ class ShopTopic(Topic):
 class Console(Topic):
     """Console."""
 
-    ops_emails: types.Addresses = _setting(
+    ops_emails: types.Addresses = setting(
         "operators: they may do everything in `/ops` and get mail about failed runs (without any, the team "
         "gets it)",
         (),
     )
-    report_emails: types.Addresses = _setting(
+    report_emails: types.Addresses = setting(
         "owners: they get a report every week, and may look at `/ops` and its report", ()
     )
-    ops_session_seconds: types.Seconds = _setting(
+    ops_session_seconds: types.Seconds = setting(
         "how long a login to `/ops` lasts", Waits().ops_session_seconds
     )
-    second_factor: Annotated[str, types.among("none", "totp")] = _setting(
+    second_factor: Annotated[str, types.among("none", "totp")] = setting(
         "second factor of a login to `/ops`: `none`, or `totp` (an authenticator app): "
         "[docs/operate.md](docs/operate.md#a-second-factor-for-logins)",
         "none",
@@ -152,41 +135,39 @@ class Console(Topic):
 class OpenAI(Topic):
     """OpenAI."""
 
-    openai_api_key: types.Key | None = _setting("API key of the model's provider")
-    openai_base_url: types.Url | None = _setting(
-        "a server with the Responses API", shown="OpenAI's"
-    )
-    openai_model: types.Line = _setting("the model that answers mail", "gpt-5.4-mini")
-    check_model: types.Line | None = _setting(
+    openai_api_key: types.Key | None = setting("API key of the model's provider")
+    openai_base_url: types.Url | None = setting("a server with the Responses API", shown="OpenAI's")
+    openai_model: types.Line = setting("the model that answers mail", "gpt-5.4-mini")
+    check_model: types.Line | None = setting(
         "lets replies have words of the model's own, if this cheaper model has read them and doubts nothing: "
         "[docs/configure.md](docs/configure.md#a-second-reader)",
         name="OPENAI_CHECK_MODEL",
     )
-    token_prices: Annotated[TokenPrices, PlainValidator(parse_prices)] | None = _setting(
+    token_prices: Annotated[TokenPrices, PlainValidator(parse_prices)] | None = setting(
         "the model's price in USD per million tokens: `input,cached,output` or "
         "`input,cached,output,cache_write`; without it `/ops` shows tokens only",
         name="OPENAI_PRICES",
     )
     budget: Annotated[Decimal | Literal["none"], PlainValidator(types.parse_budget)] | None = (
-        _setting(
+        setting(
             "the most that the model may cost a day (UTC), in USD; above it, mail waits for the next day. "
             "Needs `OPENAI_PRICES`. `none`: no limit. Required in production",
             name="OPENAI_DAILY_BUDGET",
         )
     )
-    budget_alarm_percent: Annotated[int, types.whole(100)] = _setting(
+    budget_alarm_percent: Annotated[int, types.whole(100)] = setting(
         "at this percentage of the daily budget, operators get a mail",
         ALARM_PERCENT,
         name="OPENAI_BUDGET_ALARM_PERCENT",
     )
-    requests_per_minute: types.Limit = _setting(
+    requests_per_minute: types.Limit = setting(
         "the most model calls per minute, of all workers together; `0`: no limit: "
         "[docs/monitoring.md](docs/monitoring.md#limits-and-fairness)",
         0,
         name="OPENAI_REQUESTS_PER_MINUTE",
         shown="–",
     )
-    tokens_per_minute: types.Limit = _setting(
+    tokens_per_minute: types.Limit = setting(
         "the most tokens per minute, of all workers together; `0`: no limit",
         0,
         name="OPENAI_TOKENS_PER_MINUTE",
@@ -207,24 +188,24 @@ class OpenAI(Topic):
 class MailProvider(Topic):
     """Mail provider."""
 
-    mail_provider: Annotated[str, PlainValidator(types.parse_mail_provider)] = _setting(
+    mail_provider: Annotated[str, PlainValidator(types.parse_mail_provider)] = setting(
         "the provider that receives and sends mail", "sendgrid"
     )
-    sendgrid_api_key: types.Key | None = _setting("API key with the permission Mail Send")
-    sendgrid_base_url: types.Url = _setting(
+    sendgrid_api_key: types.Key | None = setting("API key with the permission Mail Send")
+    sendgrid_base_url: types.Url = setting(
         "SendGrid's API; `https://api.eu.sendgrid.com` for EU accounts", "https://api.sendgrid.com"
     )
-    sendgrid_inbound_keys: types.PublicKeys = _setting(
+    sendgrid_inbound_keys: types.PublicKeys = setting(
         "verification key of Inbound Parse; to rotate keys, a comma-separated list",
         (),
         name="SENDGRID_INBOUND_PUBLIC_KEY",
     )
-    sendgrid_events_keys: types.PublicKeys = _setting(
+    sendgrid_events_keys: types.PublicKeys = setting(
         "verification key of the Event Webhook, or a list",
         (),
         name="SENDGRID_EVENTS_PUBLIC_KEY",
     )
-    webhook_hours: Annotated[int, types.whole(MOST_HOURS)] = _setting(
+    webhook_hours: Annotated[int, types.whole(MOST_HOURS)] = setting(
         "the greatest age of SendGrid's signatures, in hours; raise it, up to `96`, while delayed mail comes: "
         "[docs/operate.md](docs/operate.md#after-an-outage-of-more-than-a-day)",
         USUAL_HOURS,
@@ -234,25 +215,25 @@ class MailProvider(Topic):
 class Payments(Topic):
     """Payments."""
 
-    payment_gateway: Annotated[str, PlainValidator(types.parse_gateway)] = _setting(
+    payment_gateway: Annotated[str, PlainValidator(types.parse_gateway)] = setting(
         "`ledger` only records refunds, and you pay them elsewhere; `stripe` pays them", "ledger"
     )
-    settlement_days: types.Days | None = _setting(
+    settlement_days: types.Days | None = setting(
         "days within which you pay what the ledger records, as customers are told at once; without it they "
         "hear when you have paid: [docs/money.md](docs/money.md#settle-what-the-ledger-recorded)"
     )
-    stripe_api_key: types.Key | None = _setting(
+    stripe_api_key: types.Key | None = setting(
         "key that may write refunds and read PaymentIntents and Charges; required for `stripe`"
     )
-    stripe_api_base: types.Url | None = _setting("a server with Stripe's API", shown="Stripe's")
+    stripe_api_base: types.Url | None = setting("a server with Stripe's API", shown="Stripe's")
     stripe_webhook_secrets: Annotated[
         tuple[str, ...], types.list_of(values.parse_webhook_secret)
-    ] = _setting(
+    ] = setting(
         "signing secret of the webhook `/webhooks/stripe`, or a list; without it there is no such route",
         (),
         name="STRIPE_WEBHOOK_SECRET",
     )
-    knowledge: Annotated[Knowledge, PlainValidator(types.parse_knowledge)] | None = _setting(
+    knowledge: Annotated[Knowledge, PlainValidator(types.parse_knowledge)] | None = setting(
         "path of a folder of Markdown files that the agent may quote: [docs/knowledge.md](docs/knowledge.md)",
         name="SHOP_KNOWLEDGE",
     )
@@ -261,20 +242,20 @@ class Payments(Topic):
 class RefundsAndDrafts(Topic):
     """Refunds and drafts."""
 
-    refund_policy: Annotated[Policy, PlainValidator(types.parse_policy)] | None = _setting(
+    refund_policy: Annotated[Policy, PlainValidator(types.parse_policy)] | None = setting(
         "path of a TOML file with the shop's refund policy: [docs/policy.md](docs/policy.md)",
         shown="built-in policy",
     )
-    draft_replies: Annotated[DraftReplies, types.among(*DraftReplies)] = _setting(
+    draft_replies: Annotated[DraftReplies, types.among(*DraftReplies)] = setting(
         "which of the agent's answers need a click in `/ops`: `none`, `all`, or `refunds` (those about money): "
         "[docs/drafts.md](docs/drafts.md)",
         DraftReplies.NONE,
     )
-    draft_refunds: Annotated[DraftRefunds, types.among(*DraftRefunds)] = _setting(
+    draft_refunds: Annotated[DraftRefunds, types.among(*DraftRefunds)] = setting(
         "`all`: a manager also decides the refunds that the policy would approve",
         DraftRefunds.NONE,
     )
-    draft_reminder_seconds: types.Seconds = _setting(
+    draft_reminder_seconds: types.Seconds = setting(
         "how long a draft waits before the team is reminded", Waits().draft_reminder_seconds
     )
 
@@ -288,12 +269,12 @@ class RefundsAndDrafts(Topic):
 class Tokens(Topic):
     """Tokens."""
 
-    orders_api_tokens: types.BearerTokens = _setting(
+    orders_api_tokens: types.BearerTokens = setting(
         "bearer token of `PUT /api/orders/<order_id>`, or a list; without it there is no such route",
         (),
         name="ORDERS_API_TOKEN",
     )
-    metrics_tokens: types.BearerTokens = _setting(
+    metrics_tokens: types.BearerTokens = setting(
         "bearer token of `GET /metrics`, or a list; without it there is no such route",
         (),
         name="METRICS_TOKEN",
@@ -303,32 +284,32 @@ class Tokens(Topic):
 class Deadlines(Topic):
     """Deadlines."""
 
-    approval_expiry_seconds: types.Seconds = _setting(
+    approval_expiry_seconds: types.Seconds = setting(
         "how long a refund waits for a manager before it is rejected",
         Waits().approval_expiry_seconds,
     )
-    approval_reminder_seconds: types.Seconds = _setting(
+    approval_reminder_seconds: types.Seconds = setting(
         "how long a manager may take before a reminder; there are at most three",
         Waits().approval_reminder_seconds,
     )
-    approval_escalation_seconds: types.Seconds = _setting(
+    approval_escalation_seconds: types.Seconds = setting(
         "how long a manager may take before the next one is asked, too; all of them may decide",
         Waits().approval_escalation_seconds,
     )
-    approval_undo_seconds_set: types.Pause | None = _setting(
+    approval_undo_seconds_set: types.Pause | None = setting(
         "how long a manager can take a decision back; nothing is paid before. 0: not at all",
         name="APPROVAL_UNDO_SECONDS",
         shown=f"`{Waits().approval_undo_seconds}` in production, else `0`",
     )
-    manager_absence_seconds: types.Seconds = _setting(
+    manager_absence_seconds: types.Seconds = setting(
         "how long a manager is skipped after an automatic reply or a bounce",
         Waits().manager_absence_seconds,
     )
-    mail_outcome_seconds: types.Seconds = _setting(
+    mail_outcome_seconds: types.Seconds = setting(
         "how long to wait for SendGrid's events if it is unknown whether a mail was sent",
         Waits().mail_outcome_seconds,
     )
-    unanswered_seconds: types.Seconds = _setting(
+    unanswered_seconds: types.Seconds = setting(
         "how long a mail may stay unanswered before it is handed to people; after a wait for the "
         "daily budget, the time starts anew",
         Waits().unanswered_seconds,
@@ -338,15 +319,15 @@ class Deadlines(Topic):
 class RetentionTopic(Topic):
     """Retention."""
 
-    raw_mail_days: types.Days = _setting(
+    raw_mail_days: types.Days = setting(
         "how long raw mail with its attachments is kept; the text stays",
         Waits().raw_mail_days,
     )
-    run_days: types.Days = _setting(
+    run_days: types.Days = setting(
         "how long the histories of finished runs are kept: [docs/retention.md](docs/retention.md)",
         Retention().run_days,
     )
-    mail_days: types.Days | None = _setting(
+    mail_days: types.Days | None = setting(
         "days without mail after which the texts of a conversation are deleted; without it they stay"
     )
 
@@ -358,12 +339,12 @@ class RetentionTopic(Topic):
 class Load(Topic):
     """Load."""
 
-    conversation_concurrency: Annotated[int, types.whole(values.MOST_CONVERSATIONS)] = _setting(
+    conversation_concurrency: Annotated[int, types.whole(values.MOST_CONVERSATIONS)] = setting(
         "conversations that one worker answers at the same time; each takes 0.4 MB: "
         "[docs/monitoring.md](docs/monitoring.md#limits-and-fairness)",
         64,
     )
-    mails_per_hour: Annotated[int, types.whole(values.MOST_MAILS_AN_HOUR)] = _setting(
+    mails_per_hour: Annotated[int, types.whole(values.MOST_MAILS_AN_HOUR)] = setting(
         "mails per hour that are answered at once, from all senders together; the rest is throttled: "
         "[docs/operate.md](docs/operate.md#mail-that-is-throttled)",
         Limits().mails_per_hour,
@@ -373,32 +354,32 @@ class Load(Topic):
 class Observability(Topic):
     """Observability."""
 
-    log_format_set: Annotated[str, types.among(*log_lines.FORMATS)] | None = _setting(
+    log_format_set: Annotated[str, types.among(*log_lines.FORMATS)] | None = setting(
         "format of the log: `text` or `json`: [docs/monitoring.md](docs/monitoring.md#the-log)",
         name="LOG_FORMAT",
         shown="`json` in production, else `text`",
     )
-    otlp_endpoint: types.Url | None = _setting(
+    otlp_endpoint: types.Url | None = setting(
         "turns on tracing: the URL of an OTLP collector over HTTP, such as `http://collector:4318`",
         name="OTEL_EXPORTER_OTLP_ENDPOINT",
     )
-    conductor_key: types.Key | None = _setting(
+    conductor_key: types.Key | None = setting(
         "connects workers to the DBOS console (needs `dbos[enterprise]`)", name="DBOS_CONDUCTOR_KEY"
     )
-    conductor_url: Annotated[str, PlainValidator(values.parse_conductor_url)] | None = _setting(
+    conductor_url: Annotated[str, PlainValidator(values.parse_conductor_url)] | None = setting(
         "your own console", name="DBOS_CONDUCTOR_URL", shown="DBOS's"
     )
-    metadata_only: Annotated[str, types.among("no", "yes")] = _setting(
+    metadata_only: Annotated[str, types.among("no", "yes")] = setting(
         "`yes`: the console gets no inputs, outputs and errors of runs and steps (they hold ids, kinds and "
         "reasons): [docs/console.md](docs/console.md#what-the-console-gets)",
         "no",
         name="DBOS_CONDUCTOR_METADATA_ONLY",
     )
     # Set by `flask demo` and by tests.
-    demo_url: str | None = _setting("", name="MAILAGENT_DEMO")
-    settles: Annotated[str, types.among("at_once")] | None = _setting("", name="MAILAGENT_SETTLES")
-    crash_at: str | None = _setting("", name="MAILAGENT_CRASH_AT")
-    crash_marker: Path | None = _setting("", name="MAILAGENT_CRASH_ONCE")
+    demo_url: str | None = setting("", name="MAILAGENT_DEMO")
+    settles: Annotated[str, types.among("at_once")] | None = setting("", name="MAILAGENT_SETTLES")
+    crash_at: str | None = setting("", name="MAILAGENT_CRASH_AT")
+    crash_marker: Path | None = setting("", name="MAILAGENT_CRASH_ONCE")
 
     @property
     def conductor_metadata_only(self) -> bool:

@@ -195,8 +195,8 @@ def _list_facts() -> Iterator[dict[str, Any]]:
     yield order | {"kind": "nothing_waits"}
     yield order | {"kind": "goodwill", "percent": 10}
     listed = [order | {"placed_at": NOON, "items": ["Kettle", "Mug"]}]
-    for orders, more in ((listed, 0), (listed, 1), ([], 0)):
-        yield {"kind": "my_orders", "orders": orders, "more": more}
+    for orders, left_out in ((listed, 0), (listed, 1), ([], 0)):
+        yield {"kind": "my_orders", "orders": orders, "more": left_out}
     for order_id in ("W9999", None):
         yield {"kind": "no_order", "order_id": order_id}
     yield {"kind": "not_verified"}
