@@ -119,15 +119,17 @@ _NUMBER = r"\d{1,2}|" + "|".join(_WORDS["numbers"])
 _BETWEEN = r"(?:(?:of|von)\s+(?:\w+\s+){1,3}?|(?!refund|replacement)\w+\s+)?"
 
 
-def choose_items(text: str, items: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
+def choose_items(
+    text: str, items: Iterable[Mapping[str, Any]], one_order: bool = True
+) -> list[dict[str, Any]]:
     """Return the items that `text` names, and how many of each; if it names none, all that can be refunded.
-    None of them if it names something that was not ordered."""
+    None of them if it names something that was not ordered. `one_order`: the text is about this order alone."""
     listed = list(items)
     amounts = {
         str(item["item_id"]): _amount_named(text, str(item.get("name", ""))) for item in listed
     }
     named = [item for item in listed if amounts[str(item["item_id"])] != 0]
-    if not named and _names_another(text):
+    if not named and one_order and _names_another(text):
         return []
     refundable = [item for item in listed if item.get("refundable")]
     return [

@@ -256,7 +256,9 @@ def _look_and_propose(
         return [Fact(f"order/{name}"), *([Fact(f"refund/{name}")] if order.get("refunds") else [])]
     outcome = _find(results, "propose_refund", order_id)
     if outcome is None:
-        items = choose_items(request.text, order.get("items", []))
+        items = choose_items(
+            request.text, order.get("items", []), one_order=len(request.order_ids) < 2
+        )
         if not items:
             return Say(
                 [_opening(request), Phrase("ask_which_items"), Fact(f"order/{order['order_id']}")],
