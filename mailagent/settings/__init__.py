@@ -22,6 +22,7 @@ from pydantic.fields import FieldInfo
 from mailagent.adapters import setting_values as values
 from mailagent.domain.shop import Shop, Waits
 from mailagent.settings import checks, topics
+from mailagent.settings.topic import Topic
 from mailagent.telemetry import log_lines
 
 KEY_FILE = Path(".mailagent-key")
@@ -100,7 +101,7 @@ class Setting:
 
 
 def _list_settings() -> Iterator[Setting]:
-    for topic in topics.Topic.__subclasses__():
+    for topic in Topic.__subclasses__():
         for field in topic.model_fields.values():
             if field.description:
                 group = str(topic.__doc__).rstrip(".")
