@@ -186,8 +186,8 @@ def _list_facts() -> Iterator[dict[str, Any]]:
         yield order | {"kind": "refund", "refunds": [refund], **_NO_MORE}
     promised = _refund("approved", None) | {"pay_by": NOON}
     yield order | {"kind": "refund", "refunds": [promised], **_NO_MORE}
-    for more in _MORE:
-        yield order | {"kind": "refund", "refunds": [], **more}
+    for beside in _MORE:
+        yield order | {"kind": "refund", "refunds": [], **beside}
     for reason in DeclineReason:
         yield order | {"kind": "declined", "reason": reason.value}
     for status in ("paid", "approved"):
