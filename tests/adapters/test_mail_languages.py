@@ -177,7 +177,12 @@ def test_the_question_for_the_code_is_no_answer_to_it_in_any_language(language: 
 
 @pytest.mark.parametrize(
     ("locale", "amount"),
-    [("de", "1.299,00\xa0$"), ("de-CH", "$\xa01’299.00"), ("es_MX", "USD\xa01,299.00")],
+    [
+        ("de", "1.299,00\xa0$"),
+        ("de-PL", "1.299,00\xa0$"),
+        ("de-CH", "$\xa01’299.00"),
+        ("es_MX", "USD\xa01,299.00"),
+    ],
 )
 def test_a_regions_amounts_stand_in_its_languages_words(locale: str, amount: str) -> None:
     mail = render("refund_expired", locale)

@@ -34,6 +34,11 @@ def test_parts_keep_their_order() -> None:
     assert composition.keep_words([]).parts == [phrase, fact]
 
 
+@pytest.mark.parametrize("language", ["de", "pt-BR", "es-419", "zh-Hant"])
+def test_a_language_may_have_a_region(language: str) -> None:
+    assert parse(answer(language=language)).language == language
+
+
 def test_a_code_block_around_it_is_taken_off() -> None:
     assert parse(f"```json\n{answer()}\n```") == parse(answer())
 

@@ -11,6 +11,7 @@ A shop may have a folder of its own. A file in its `de/` replaces ours in German
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from gettext import NullTranslations
 from pathlib import Path
@@ -160,11 +161,12 @@ class Templates:
 
 
 def _parse_locale(locale: str) -> Locale:
+    """Return a locale; where Babel does not know it with its region, such as `pl_DE`, that of the language."""
     named = locale.replace("-", "_")
-    try:
-        return Locale.parse(_OUR_REGION.get(named, named))
-    except (ValueError, UnknownLocaleError):
-        return Locale.parse(_DEFAULT_LANGUAGE)
+    for each in (named, named.partition("_")[0]):
+        with suppress(ValueError, UnknownLocaleError):
+            return Locale.parse(_OUR_REGION.get(each, each))
+    return Locale.parse(_DEFAULT_LANGUAGE)
 
 
 def _environment(folders: Sequence[Path], translations: NullTranslations) -> Environment:

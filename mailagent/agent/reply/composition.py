@@ -47,7 +47,7 @@ class FactName(_Part):
 class Composition(_Part):
     """A reply. `language` is an ISO 639 code, such as `de`."""
 
-    language: str = Field(pattern=r"\A[a-z]{2,3}(?:-[A-Za-z]{2,4})?\z")
+    language: str = Field(pattern=r"\A[a-z]{2,3}(?:-[A-Za-z0-9]{2,4})?\z")
     parts: list[Words | PhraseName | FactName] = Field(max_length=PARTS_MAX)
 
     @property
