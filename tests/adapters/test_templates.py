@@ -335,6 +335,7 @@ def page(
     review = {
         **facts_of(words)["approval_request"],
         "refund_id": "r_17",
+        "proposed_by": words,
         "expires_at": expires_at,
         "amount": "$1,299.00",
         "currency": "USD",

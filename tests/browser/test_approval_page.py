@@ -147,7 +147,7 @@ def make_biggest(served: Harness) -> str:
     name = "Wilhelmine Adelheid Friederike von und zu Hohenlohe-Langenburg-Schillingsfürst"
     customer = {"email": ADA, "name": name}
     served.stock(order("W2001", items=items, payments=paid, customer=customer))
-    words = "The standing desk of order W2001 is damaged, please refund it. " * 40
+    words = "The standing desks of order W2001 are damaged, please refund all. " * 40
     served.write(words)
     served.wait_for_mails(MONA)
     limits = {"total": 147999996, "limit": 100000, "count": 9, "most": 3}
@@ -184,7 +184,7 @@ def test_the_decision_is_in_view_on_a_phone(
     needed = (
         page.get_by_role("heading", name="Refund $1,479,999.00?"),
         page.get_by_text("The amount is above what is refunded without asking.").first,
-        page.get_by_text("The standing desk of order W2001 is damaged").first,
+        page.get_by_text("The standing desks of order W2001 are damaged").first,
         page.get_by_role("button", name="Approve the refund"),
         page.get_by_role("button", name="Reject it"),
     )
@@ -256,7 +256,7 @@ def ask_about_several(served: Harness) -> str:
         {"payment_id": "pay_2", "method": "card", "amount": "1580.50"},
     ]
     served.stock(order("W2001", items=items, payments=paid))
-    served.write("The standing desk and the lamp of order W2001 are damaged, please refund all.")
+    served.write("The standing desk and the lamps of order W2001 are damaged, please refund all.")
     served.wait_for_mails(MONA)
     (approval,) = served.rows("SELECT approval_id FROM approvals")
     return served.live.links.sign_approval(approval.approval_id, MONA)

@@ -108,7 +108,7 @@ def test_whoever_opened_the_page_too_early_is_shown_the_first_approval_before_it
     dear.decide(form={"amount": "1000"})
     page = dear.press(early, "approve", MAX, {"first_decision": "awaited"})
     assert page.status_code == 422
-    assert "approved 1000.00 USD while this page was open" in page.text
+    assert "approved $1,000.00 while this page was open" in page.text
     assert dear.refund().status is RefundStatus.AWAITING_APPROVAL
     assert dear.press(early, "approve", MAX, {"first_decision": "made"}).status_code == 200
     assert dear.refund().status is RefundStatus.APPROVED

@@ -79,7 +79,7 @@ def test_the_amount_follows_the_items(
         ({"quantity_2": "-1"}, "not a quantity"),
         ({"quantity_2": "two"}, "not a quantity"),
         ({"quantity_2": ""}, "not a quantity"),
-        ({"quantity_1": "0", "amount": "180.01"}, "at most 180.00 USD, which the chosen items"),
+        ({"quantity_1": "0", "amount": "180.01"}, "at most $180.00, which the chosen items"),
     ],
 )
 def test_items_that_cannot_be_taken_are_said_and_kept(

@@ -23,6 +23,8 @@ LEFT_OUT: Mapping[str, str] = {
     "make_previews": "no mail and no money; a row for each photo stands before it is tried",
 }
 
+_AGAIN = "one transaction, and the second time changes nothing"
+
 # POSTs that no story makes, each with the reason why its death may be left untried.
 POSTS_LEFT_OUT: Mapping[str, str] = {
     "POST /ops/login": "a request that got no answer is made again; a link more is no harm",
@@ -30,15 +32,27 @@ POSTS_LEFT_OUT: Mapping[str, str] = {
     " customer and no money hangs on a session",
     "POST /ops/login/second-factor": "a code used up without an answer is followed by the next one; no mail"
     " of a customer and no money hangs on a session",
-    "POST /ops/logout": "one transaction, and the second time changes nothing",
+    "POST /ops/logout": _AGAIN,
     "POST /ops/dismiss": "one transaction that hides a line of the inbox, and can be taken back",
     "POST /ops/audit/export": "one transaction with one act in it; whoever got no file asks again",
-    "POST /ops/customers/<path:email>/mail-again": "one transaction, and the second time changes nothing",
+    "POST /ops/customers/<path:email>/mail-again": _AGAIN,
     "POST /ops/customers/<path:email>/erase": "no mail and no money; pressed again it ends what it began",
     "POST /ops/runs/<run_id>/cancel": "no mail and no money; one step may end, what it did is on record,"
     " and a replay goes on from there",
-    "POST /ops/settlements/<settlement>": "one transaction, and the second time changes nothing",
-    "POST /ops/settlements/import": "one transaction, and the second time changes nothing",
+    "POST /ops/settlements/<settlement>": _AGAIN,
+    "POST /ops/settlements/import": _AGAIN,
+    "POST /ops/conversations/<conversation_id>/close": _AGAIN,
+    "POST /ops/conversations/<conversation_id>/reopen": _AGAIN,
+    "POST /ops/conversations/<conversation_id>/snooze": _AGAIN,
+    "POST /ops/conversations/<conversation_id>/assign": _AGAIN,
+    "POST /ops/conversations/<conversation_id>/tags": _AGAIN,
+    "POST /ops/conversations/<conversation_id>/notes": "one transaction; never mailed, and a note written"
+    " twice is no harm",
+    "POST /ops/conversations/<conversation_id>/saved-reply": "changes nothing: it fills a field",
+    "POST /ops/conversations/<conversation_id>/refund/<path:order_id>": "one transaction with the order"
+    " locked, under a key of the form; the refund's run is that of the agent's refunds",
+    "POST /ops/saved-replies": "one transaction; no mail and no money",
+    "POST /ops/saved-replies/<saved_reply_id>": _AGAIN,
     "POST /helped/<vote>": "one transaction; a customer who got no answer presses again, once counts",
     "POST /ops/replays": "rewinds each run as the replay of one run does; those that are left stay failed, and"
     " the same page replays them",
