@@ -24,7 +24,7 @@ _OUTCOMES = {each.value: each for each in SettlementState if each is not Settlem
 
 
 def write_settlements(settlements: Iterable[Settlement]) -> str:
-    """Return the file of what is to be paid, for people to fill in."""
+    """Return the file of what waits to be paid, for people to fill in."""
     return write_csv(COLUMNS, map(_row, settlements))
 
 

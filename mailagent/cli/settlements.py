@@ -24,11 +24,11 @@ settlements = Commands("settlements", help="Refunds in the ledger that the shop 
 @settlements.command("list")
 @AS_JSON
 def list_settlements(as_json: bool) -> None:
-    """List what is to be paid, oldest first."""
+    """List what waits to be paid, oldest first."""
     with services.current().database.snapshot() as connection:
         records = [_record(each) for each in store.list_open(connection)]
     shown = "settlement order_id customer_name payment_id amount currency due_at"
-    print_records(records, shown, "Nothing is to be paid.", as_json=as_json)
+    print_records(records, shown, "Nothing waits to be paid.", as_json=as_json)
 
 
 def _record(each: Settlement) -> dict[str, Any]:
@@ -44,7 +44,7 @@ def _record(each: Settlement) -> dict[str, Any]:
 @settlements.command("export")
 @click.argument("file", type=click.File("w", encoding="utf-8", lazy=True), default="-")
 def export(file: TextIO) -> None:
-    """Write what is to be paid to FILE as CSV (- for standard output)."""
+    """Write what waits to be paid to FILE as CSV (- for standard output)."""
     from mailagent.adapters.settlement_file import write_settlements
 
     with services.current().database.snapshot() as connection:

@@ -70,7 +70,6 @@ def test_a_link_to_the_file_stays_a_link(file: Path, tmp_path: Path) -> None:
 
 
 def test_gunicorn_and_alembic_read_it_below_the_environment(tmp_path: Path) -> None:
-    pytest.importorskip("dotenv")
     (tmp_path / ".env").write_text("FROM_FILE=file\nFROM_BOTH=file\n")
     told = "import os; print(os.environ.get('FROM_FILE'), os.environ['FROM_BOTH'])"
     for skip, expected in (("", "file environment"), ("1", "None environment")):

@@ -280,6 +280,14 @@ def test_a_refused_item_is_known_again_where_the_shop_has_moved_its_line() -> No
     assert not overlaps_refused(moved, [mug], [asked((2, 1))])
 
 
+@pytest.mark.parametrize("status", [RefundStatus.APPROVED, PAID, RefundStatus.WITHDRAWN])
+def test_an_item_that_a_manager_left_out_is_known_again(status: RefundStatus) -> None:
+    left_out = asked((1, 2), (2, 1), status=status).covering({2: 0})
+    pot, mug = RefundLine(2, 1, usd(1)), RefundLine(1, 1, usd(1))
+    assert overlaps_refused(table_ware(), [pot], [left_out])
+    assert not overlaps_refused(table_ware(), [mug], [left_out])
+
+
 # --- overlap --------------------------------------------------------------------------------------
 
 

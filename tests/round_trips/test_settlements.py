@@ -232,7 +232,7 @@ def test_a_file_goes_out_and_comes_back_all_or_nothing(paying_shop: Harness) -> 
     wait_until(
         lambda: sorted(each.status for each in shop.refunds()) == ["failed", "paid"], 30, "both"
     )
-    assert flask(shop, "refunds", "settlements", "list").output == "Nothing is to be paid.\n"
+    assert flask(shop, "refunds", "settlements", "list").output == "Nothing waits to be paid.\n"
 
 
 def test_the_page_takes_the_file_too(paying_shop: Harness) -> None:

@@ -9,8 +9,8 @@ import pytest
 from mailagent.domain.refunds.policy import ManagerReason
 from mailagent.domain.refunds.refund import RefundStatus
 from mailagent.workflows.tools.propose_refund import propose_refund
-from tests.cast import order
-from tests.harness import Harness
+from tests.cast import MONA, order
+from tests.harness import Harness, post_form
 from tests.tool_use import use
 from tests.workflows.camera import batch_of, later_batch, page_of, propose, reject
 
@@ -163,3 +163,24 @@ def test_a_remainder_is_a_managers_and_never_declined(shop: Harness) -> None:
     assert (
         '<span>Less what is not left of what was paid</span> <span class="amount">−$10.00' in page
     )
+
+
+def test_what_a_manager_left_out_is_not_paid_when_it_is_asked_for_by_itself(shop: Harness) -> None:
+    shop.stock(table())
+    batch = batch_of(shop)
+    assert propose(batch, (LAMP, 3), (POT, 1))["outcome"] == "needs_manager"
+    (refund,) = shop.refunds()
+    pot = next(
+        line.line_no
+        for line, item_id in zip(refund.lines, refund.item_ids, strict=True)
+        if item_id == POT
+    )
+    (approval,) = shop.rows("SELECT approval_id FROM approvals")
+    link = shop.live.links.sign_approval(approval.approval_id, MONA)
+    path = link.replace(shop.live.shop.public_url, "")
+    answer = post_form(shop.client, path, decision="approve", **{f"quantity_{pot}": "0"})
+    assert answer.status_code == 200
+    assert [(each.status, each.item_ids) for each in shop.refunds()] == [("approved", (LAMP,))]
+    told = propose(later_batch(shop, batch), (POT, 1))
+    assert told["outcome"] == "needs_manager"
+    assert ManagerReason.REFUSED_BEFORE.value in shop.refunds()[-1].policy_reasons

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from mailagent.domain.refunds.order import Order
 from mailagent.domain.refunds.refund import REFUSED, Refund, RefundLine, WantedItem
@@ -38,17 +38,26 @@ def find_holding(item_ids: Iterable[str], earlier: Iterable[Refund]) -> tuple[Re
 
 
 def overlaps_refused(order: Order, lines: Iterable[RefundLine], earlier: Iterable[Refund]) -> bool:
-    """Return whether `lines` have an item for which a refund was rejected, has expired or came back.
+    """Return whether `lines` have an item for which a refund was rejected, has expired or came back, or that a
+    manager left out of one.
 
     Other units of the item count too, because the units are alike. Withdrawn refunds do not count, nor do
     those that failed before any money moved: no manager rejected them.
     """
     refused: set[int] = set()
-    for refund in earlier:
-        if refund.status in REFUSED or (refund.returned and not refund.holds_money):
-            for line, item_id in zip(refund.lines, refund.item_ids, strict=True):
-                # The shop may have sent the order again with its lines in another order, or with the
-                # item under another name, as long as no refund holds any of it.
-                now = [each.line_no for each in order.lines if each.item_id == item_id]
-                refused.update(now or [line.line_no])
+    for line_no, item_id in (each for refund in earlier for each in _refused_items(refund)):
+        # The shop may have sent the order again with its lines in another order, or with the item under
+        # another name, as long as no refund holds any of it.
+        now = [each.line_no for each in order.lines if each.item_id == item_id]
+        refused.update(now or [line_no])
     return any(line.line_no in refused for line in lines)
+
+
+def _refused_items(refund: Refund) -> Iterator[tuple[int, str]]:
+    """Give the lines that people have refused, each with its item."""
+    all_of_it = refund.status in REFUSED or (refund.returned and not refund.holds_money)
+    kept = frozenset[int]() if all_of_it else {line.line_no for line in refund.lines}
+    asked = refund.whole or refund
+    for line, item_id in zip(asked.lines, asked.item_ids, strict=True):
+        if line.line_no not in kept:
+            yield line.line_no, item_id

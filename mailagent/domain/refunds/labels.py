@@ -45,7 +45,7 @@ MANAGER_REASONS: Mapping[str, str] = {
     ),
     ManagerReason.REFUSED_BEFORE: (
         "A refund that covers some of the same items was rejected, expired without a decision, or came"
-        " back after it was paid."
+        " back after it was paid; or a manager left the items out of one."
     ),
     ManagerReason.ITEM_AGAIN: (
         "Units of the same item were refunded before, or are about to be: perhaps the customer is"

@@ -285,7 +285,8 @@ class RefundFacts:
     `remaining` is what was paid less every refund that was paid or is under way, here or elsewhere, and less
     `charged_back`, what the customer's bank took back. `lines` are those of the refund.
     `photos` counts the pictures that the customer sent in the conversation. `methods` are the payments'.
-    `refused_before`: a refund of some of the same items was rejected, has expired or came back.
+    `refused_before`: a refund of some of the same items was rejected, has expired or came back, or a manager
+    left them out of one.
     `items_before`: a refund that was paid, or is under way, has units of the same items.
     `worth` is what the items and the shipping add up to; `amount` is less if less is left.
     `shared_payments` are the ids of payments that other orders name as well.

@@ -51,7 +51,7 @@ _QUERY = (
 def open_one(
     connection: sa.Connection, request: RefundRequest, rules: SettlementRules, now: datetime
 ) -> None:
-    """Record that an entry is to be paid, with its date."""
+    """Record that an entry waits to be paid, with its date."""
     decided = {"state": SettlementState.SETTLED.value, "decided_by": AT_ONCE, "decided_at": now}
     values: dict[str, Any] = {
         "idempotency_key": request.idempotency_key,
@@ -80,7 +80,7 @@ def list_of_payment(connection: sa.Connection, payment_id: str) -> Sequence[Sett
 
 
 def list_promised(connection: sa.Connection, refund_id: str) -> Sequence[Settlement]:
-    """Return what is to be paid of a refund, and whose date the customer was told."""
+    """Return what of a refund waits to be paid, and whose date the customer was told."""
     promised = _QUERY.where(_rows.c.refund_id == refund_id, _IS_OPEN, _rows.c.promised)
     return _list(connection, promised)
 
@@ -131,13 +131,13 @@ def _at(state: SettlementState) -> str:
 
 
 def list_open(connection: sa.Connection) -> Sequence[Settlement]:
-    """Return all that is to be paid, the oldest first."""
+    """Return all that waits to be paid, the oldest first."""
     in_turn = _QUERY.where(_IS_OPEN).order_by(_rows.c.recorded_at, _rows.c.idempotency_key)
     return _list(connection, in_turn)
 
 
 def sum_open(connection: sa.Connection) -> Sequence[Row]:
-    """Return how much is to be paid, and in how many payments, for each currency."""
+    """Return how much waits to be paid, and in how many payments, for each currency."""
     query = (
         sa.select(_entries.c.currency, sa.func.count(), sa.func.sum(_entries.c.amount_minor))
         .join(_rows, _rows.c.idempotency_key == _entries.c.idempotency_key)

@@ -1,1 +1,1 @@
-"""Pages for those who run the shop: what is to be paid, and how it goes."""
+"""Pages for those who run the shop: what waits to be paid, and how it goes."""

@@ -28,7 +28,7 @@ PROBLEMS_SHOWN = 50
 @blueprint.get("/ops/settlements")
 @needs(Permission.SETTLE)
 def show() -> Response:
-    """Show what is to be paid, the oldest first; or what was paid, or could not be."""
+    """Show what waits to be paid, the oldest first; or what was paid, or could not be."""
     return _page()
 
 
@@ -73,7 +73,7 @@ def decide(settlement: str) -> Response:
 @blueprint.get("/ops/settlements/export")
 @needs(Permission.SETTLE)
 def export() -> Response:
-    """Send what is to be paid as CSV."""
+    """Send what waits to be paid as CSV."""
     live = services.current()
     with live.database.snapshot() as connection:
         found = settlements.list_open(connection)

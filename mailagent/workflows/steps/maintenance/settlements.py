@@ -29,7 +29,7 @@ def tell_overdue_settlements() -> int:
             ]
             if len(due) > NAMED:
                 lines.append(f"{len(due) - NAMED} more.")
-            button = ("See what is to be paid", f"{live.shop.public_url}/ops/settlements")
+            button = ("See what waits to be paid", f"{live.shop.public_url}/ops/settlements")
             key = f"settlements:{due[0].idempotency_key}"
             tell_operators(connection, f"{many} not paid in time", lines, key, button)
     return len(due)
