@@ -9,6 +9,7 @@ from datetime import UTC, datetime, tzinfo
 from enum import StrEnum
 
 from mailagent.domain.money import Money
+from mailagent.domain.orders.shipment import Shipment
 
 
 class OrderStatus(StrEnum):
@@ -70,6 +71,7 @@ class Order:
     discount_minor: int = 0
     shipping_minor: int = 0
     tax_minor: int = 0
+    shipments: tuple[Shipment, ...] = ()
 
     @property
     def paid(self) -> Money:

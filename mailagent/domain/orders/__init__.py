@@ -1,0 +1,1 @@
+"""Orders in the shop's own system, and their parcels: values only."""

@@ -1,0 +1,77 @@
+"""A system of the shop that is asked for orders: its own server, or its platform."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from mailagent.domain.refunds.order import Order
+
+
+class SourceProblem(Exception):
+    """The source gave no usable answer; the text says why. Ask again after `retry_after_seconds`. `operator`:
+    it refuses our key or breaks its contract, so that it would fail every request."""
+
+    def __init__(self, why: str, retry_after_seconds: float = 0, *, operator: bool = False) -> None:
+        super().__init__(why)
+        self.retry_after_seconds = retry_after_seconds
+        self.operator = operator
+
+
+@dataclass(frozen=True, slots=True)
+class OrderPage:
+    """Orders, newest first, and the cursor of the next page; None at the end."""
+
+    orders: tuple[Order, ...]
+    next_cursor: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CancelRequest:
+    """Cancel these items of an order (item id and quantity); empty for the whole order. The same key twice
+    cancels once."""
+
+    idempotency_key: str
+    order_id: str
+    items: tuple[tuple[str, int], ...] = ()
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Cancelled:
+    """Done; the order as it is now."""
+
+    order: Order
+
+
+@dataclass(frozen=True, slots=True)
+class TooLate:
+    """The source does not cancel it any more, such as when it was shipped."""
+
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class NotSupported:
+    """The source cannot do this: a person does it."""
+
+    why: str
+
+
+CancelOutcome = Cancelled | TooLate | NotSupported
+
+
+class OrderSource(Protocol):
+    """Each method makes at most a few requests within a deadline, and raises SourceProblem without a usable
+    answer. The caller checks whose order it is: a source may be wrong."""
+
+    name: str
+
+    def find_orders(self, email: str, cursor: str | None = None) -> OrderPage:
+        """Return a page of the orders of a customer, by mail address."""
+
+    def load_order(self, order_id: str) -> Order | None:
+        """Return one order as it is now, or None if there is none."""
+
+    def cancel_order(self, request: CancelRequest) -> CancelOutcome:
+        """Cancel an order or some of its items."""
