@@ -6,7 +6,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
-from typing import Any
 
 import pytest
 
@@ -14,10 +13,10 @@ from mailagent import services
 from tests.databases import postgres_copy
 from tests.programs.bench.ground import HANDFUL, Ground, open_ground
 from tests.programs.bench.measured import Aim
-from tests.programs.bench.parts import DOCUMENT, PARTS, fill_in, list_wrong, measure
+from tests.programs.bench.parts import PARTS, list_wrong, measure, table
 from tests.programs.console.__main__ import console, pages
 from tests.programs.console.fill import Size, fill
-from tests.programs.proof import part_of
+from tests.programs.proof import Rows
 
 OTHERS = [name for name in PARTS if name != "costs"]
 
@@ -36,10 +35,10 @@ def ground(postgres_url: str, migrated_postgres: str) -> Iterator[Ground]:
 
 def test_the_costs_have_all_rows_and_every_mail_is_answered(ground: Ground) -> None:
     measured = measure(ground, ["costs"])
-    table = measured["parts"]["costs"]["table"]
+    text = measured[0]["table"]
     for name in ("question about an order", "small refund", "approved refund", "receive", "run"):
-        assert re.search(rf"^ *{name} +\|", table, re.MULTILINE)
-    assert "12 of 12 mails answered" in table  # three flows, and a worker alone
+        assert re.search(rf"^ *{name} +\|", text, re.MULTILINE)
+    assert "12 of 12 mails answered" in text  # three flows, and a worker alone
     _check(measured)
 
 
@@ -47,23 +46,14 @@ def test_each_other_part_runs_and_tells_how_far_its_aims_are_met(ground: Ground,
     _check(measure(ground, [part]))
 
 
-def _check(measured: dict[str, Any]) -> None:
-    """Nothing was wrong. The document must have a place for each part, and take the same figures twice."""
-    assert list_wrong(measured) == []
-    measured = json.loads(json.dumps(measured))
-    filled = fill_in(DOCUMENT.read_text("utf-8"), measured)
-    for part in measured["parts"].values():
-        assert part["aims"]
-        assert part["table"].splitlines()[-1].rstrip() in filled
-        assert all(Aim(**aim).line() in filled for aim in part["aims"])
-    assert fill_in(filled, measured) == filled
-
-
-@pytest.mark.parametrize("name", PARTS)
-def test_each_part_is_on_record_with_its_day_and_its_aims(name: str) -> None:
-    block = part_of(DOCUMENT.read_text("utf-8"), name)
-    assert re.match(r"```\n20\d\d-\d\d-\d\d, commit [0-9a-f]{7,}; cores \d", block)
-    assert re.search(r"aim [≥≤] .*: (met|missed)$", block, re.MULTILINE)
+def _check(rows: Rows) -> None:
+    """Nothing was wrong, and the table has the figures and the aims; also after a file of JSON."""
+    assert list_wrong(rows) == []
+    (row,) = json.loads(json.dumps(rows))
+    block = table([row])
+    assert row["aims"]
+    assert row["table"].splitlines()[-1].rstrip() in block
+    assert all(Aim(**aim).line() in block for aim in row["aims"])
 
 
 def test_every_page_of_the_console_that_is_measured_is_there(

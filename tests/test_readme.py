@@ -12,12 +12,7 @@ from flask import Flask
 
 from mailagent import cli
 from mailagent.settings import SETTINGS
-from mailagent.workflows.steps.recording import CRASH_POINTS
-from tests.programs import proof, reference
-from tests.programs.crash_sweep.stories import (
-    LEFT_OUT,
-    STORIES,
-)  # loading them is what makes the steps known
+from tests.programs import reference
 from tests.programs.reference import whole_app
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -123,18 +118,6 @@ def test_the_console_has_the_version_of_dbos() -> None:
     (pinned,) = re.findall(r"^dbos==(\S+)", (ROOT / "requirements.txt").read_text(), re.MULTILINE)
     told = "".join(document.read_text("utf-8") for document in DOCUMENTS)
     assert set(re.findall(r"dbos\[enterprise\]==([\d.]+)", told)) == {pinned}
-
-
-def test_the_table_of_the_crash_sweep_has_every_step_and_post_and_none_that_broke() -> None:
-    document = (ROOT / "docs" / "reliability.md").read_text("utf-8")
-    table = proof.part_of(document, "crash sweep")
-    swept = set(re.findall(r"^\| `([^`]+)` \|", table, re.MULTILINE))
-    posts = {post for story in STORIES for post in story.posts}
-    assert swept == (CRASH_POINTS.keys() - LEFT_OUT.keys()) | posts, (
-        "sweep again: python -m tests.programs.crash_sweep --json FILE, "
-        "then the same with --table FILE"
-    )
-    assert not re.search("BROKEN|differs|not reached", table)
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=named)

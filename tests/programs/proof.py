@@ -1,5 +1,5 @@
-"""What the programs that prove something share: their options, the version that they ran with, and their
-place in the documentation."""
+"""What the programs that prove something share: their options, the version that they ran with, and places in
+documents for what they found."""
 
 from __future__ import annotations
 
@@ -9,14 +9,13 @@ import re
 import subprocess
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from mailagent.app import ROOT
 
-RELIABILITY = ROOT / "docs" / "reliability.md"
 DATABASES = ("sqlite", "postgresql")
 # What a proof runs. Documents are left out: a table that was put there does not change the program.
 PROGRAM = ("mailagent", "migrations", "templates", "tests", "wsgi.py", "requirements.txt")
@@ -36,15 +35,8 @@ def sweep_options(program: str, description: str | None) -> argparse.ArgumentPar
 
 
 def add_results(parser: argparse.ArgumentParser) -> None:
-    """Add the options for what becomes of the results."""
+    """Add the option for what becomes of the results."""
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the results to a file")
-    parser.add_argument(
-        "--table",
-        type=Path,
-        nargs="+",
-        metavar="FILE",
-        help="run nothing; write the table of these results into docs/reliability.md",
-    )
 
 
 def this_run() -> dict[str, str]:
@@ -64,12 +56,6 @@ def _git(*arguments: str) -> str:
     return done.stdout.strip()
 
 
-def told(results: Iterable[Mapping[str, Any]]) -> str:
-    """Return the commits and the days of results, each of which has a `commit` and a `date`."""
-    runs = sorted({(each["date"], each["commit"]) for each in results})
-    return "; ".join(f"commit {commit}, {date}" for date, commit in runs)
-
-
 def count_outcomes(rows: Iterable[Mapping[str, Any]]) -> str:
     """Return how many rows have each `outcome`, such as "3 held, 1 refused"; a dash without rows."""
     counts = Counter(row["outcome"] for row in rows)
@@ -82,20 +68,13 @@ def count_points(rows: Rows) -> str:
     counts = (
         f"{kind} {count_outcomes(row for row in rows if row['database'] == kind)}" for kind in kinds
     )
-    return f"Points: {', '.join(counts)}. Run at {told(rows)}."
+    return f"Points: {', '.join(counts)}."
 
 
-def write_results(file: Path | None, rows: Rows, run: Mapping[str, str]) -> None:
-    """Write rows, each with the run it is from, to the file that `--json` named."""
+def write_results(file: Path | None, rows: Rows) -> None:
+    """Write rows to the file that `--json` named."""
     if file is not None:
-        file.write_text(json.dumps([row | dict(run) for row in rows], indent=1) + "\n", "utf-8")
-
-
-def put_table(name: str, files: Iterable[Path], table: Callable[[Rows], str]) -> None:
-    """Write the table of the results in these files into its place in docs/reliability.md."""
-    rows = [row for file in files for row in json.loads(file.read_text("utf-8"))]
-    text = RELIABILITY.read_text("utf-8")
-    RELIABILITY.write_text(with_part(text, name, table(rows)), "utf-8")
+        file.write_text(json.dumps(rows, indent=1) + "\n", "utf-8")
 
 
 def part_of(text: str, name: str) -> str:

@@ -1,10 +1,10 @@
-"""The parts of the benchmark by name, and their place in docs/benchmarks.md."""
+"""The parts of the benchmark by name."""
 
 from __future__ import annotations
 
 import os
 import platform
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import asdict
 from importlib.metadata import version
 from typing import Any
@@ -12,13 +12,11 @@ from typing import Any
 import click
 import sqlalchemy as sa
 
-from mailagent.app import ROOT
 from tests.programs.bench import costs, growth, roles, slow_model, waiting
 from tests.programs.bench.ground import Ground
 from tests.programs.bench.measured import Aim, Measured
-from tests.programs.proof import this_run, with_part
+from tests.programs.proof import Rows
 
-DOCUMENT = ROOT / "docs" / "benchmarks.md"
 PARTS: dict[str, Callable[[Ground], Measured]] = {
     "costs": costs.measure,
     "roles": roles.measure,
@@ -30,33 +28,30 @@ PARTS: dict[str, Callable[[Ground], Measured]] = {
 _PACKAGES = ("dbos", "sqlalchemy", "psycopg", "flask", "gunicorn", "openai", "sendgrid")
 
 
-def measure(ground: Ground, names: Collection[str]) -> dict[str, Any]:
+def measure(ground: Ground, names: Collection[str]) -> Rows:
     """Measure these parts, one after the other; return all as plain JSON data."""
-    run, parts = this_run(), {}
+    rows = []
     for name, part in PARTS.items():
         if name in names:
             click.echo(f"measuring {name} …", err=True)
-            parts[name] = asdict(part(ground))
-    return {**run, "versions": _versions(ground), "parts": parts}
+            rows.append({"name": name, "versions": _versions(ground), **asdict(part(ground))})
+    return rows
 
 
-def list_wrong(measured: Mapping[str, Any]) -> list[str]:
-    return [f"{name}: {it}" for name, part in measured["parts"].items() for it in part["wrong"]]
+def list_wrong(rows: Iterable[Mapping[str, Any]]) -> list[str]:
+    return [f"{row['name']}: {it}" for row in rows for it in row["wrong"]]
 
 
-def fill_in(text: str, measured: Mapping[str, Any]) -> str:
-    """Return the document with these figures in its parts. Raises ValueError if it has no such part."""
-    for name, part in measured["parts"].items():
-        text = with_part(text, name, f"```\n{block_of(measured, part)}\n```")
-    return text
+def table(rows: Rows) -> str:
+    """Return the block of each part as Markdown."""
+    return "\n\n".join(f"```\n{block_of(row)}\n```" for row in rows)
 
 
-def block_of(measured: Mapping[str, Any], part: Mapping[str, Any]) -> str:
-    """Return a part as people read it: when and where it was measured, its table, its aims."""
-    versions = ", ".join(f"{name} {number}" for name, number in measured["versions"].items())
-    head = f"{measured['date']}, commit {measured['commit']}; {versions}"
-    aims = [Aim(**aim).line() for aim in part["aims"]]
-    lines = "\n".join([head, "", part["table"], "", *aims]).splitlines()
+def block_of(row: Mapping[str, Any]) -> str:
+    """Return a part as people read it: where it was measured, its table, its aims."""
+    versions = ", ".join(f"{name} {number}" for name, number in row["versions"].items())
+    aims = [Aim(**aim).line() for aim in row["aims"]]
+    lines = "\n".join([versions, "", row["table"], "", *aims]).splitlines()
     return "\n".join(line.rstrip() for line in lines)
 
 

@@ -50,24 +50,21 @@ class Result:
 def main() -> int:
     """Sweep as the command line says."""
     options = _parse_arguments()
-    if options.table:
-        proof.put_table("crash sweep", options.table, table)
-        return 0
     unswept = find_unswept()
     if unswept:
         print(f"no story comes to: {', '.join(sorted(unswept))}")
     for step, why in LEFT_OUT.items():
         print(f"left out: {step}, because {why}")
-    began, run = time.monotonic(), proof.this_run()
+    began = time.monotonic()
     results: list[Result] = []
     for kind in options.database or proof.DATABASES:
         with copies(kind) as copy:
             results += _sweep(kind, copy, options)
     rows = [asdict(result) for result in results]
-    proof.write_results(options.json, rows, run)
+    proof.write_results(options.json, rows)
     print(f"\nseed {options.seed}, {time.monotonic() - began:.0f} seconds")
     print(f"checked after each: {', '.join(CHECKS)}")
-    print(proof.count_points([row | run for row in rows]))
+    print(proof.count_points(rows))
     bad = [result for result in results if result.outcome != "held"]
     for result in bad:
         print(f"{result.outcome}: {result.database}, {result.story}: {result.name}, {result.at}")

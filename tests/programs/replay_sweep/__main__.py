@@ -20,18 +20,14 @@ from tests.programs.replay_sweep.one_database import sweep_all
 def main() -> int:
     """Sweep as the command line says."""
     options = proof.sweep_options("replay_sweep", __doc__).parse_args()
-    if options.table:
-        proof.put_table("replay sweep", options.table, table)
-        return 0
     # The SDKs would ask a proxy for servers of this machine, too.
     os.environ["NO_PROXY"] = os.environ["no_proxy"] = "127.0.0.1,localhost"
-    run = proof.this_run()
     kinds = options.database or proof.DATABASES
     # Each in a process of its own: a sweep keeps one core busy.
     with ProcessPoolExecutor(len(kinds), get_context("spawn")) as processes:
         rows = [row for part in processes.map(partial(sweep_all, options), kinds) for row in part]
-    proof.write_results(options.json, rows, run)
-    print(f"\nseed {options.seed}\n{proof.count_points([row | run for row in rows])}")
+    proof.write_results(options.json, rows)
+    print(f"\nseed {options.seed}\n{proof.count_points(rows)}")
     refused = [] if options.sample or options.only else find_refused(rows)
     for way in refused:
         print(f"refused at every point: {way}")

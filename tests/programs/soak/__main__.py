@@ -4,7 +4,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import platform
 import re
@@ -28,7 +27,7 @@ from mailagent.store.database import Database, open_database
 from tests.cast import MAX, MONA, TESS
 from tests.harness import shop_settings
 from tests.processes import Web, Worker, base_environment
-from tests.programs.proof import put_table, this_run, told
+from tests.programs.proof import Rows, write_results
 from tests.programs.soak.chaos import Chaos
 from tests.programs.soak.checker import find_damage, find_shortage
 from tests.programs.soak.evidence import Evidence, read_evidence
@@ -60,30 +59,25 @@ FILE = click.Path(dir_okay=False, path_type=Path)
 @click.option("--minutes", default=10.0, show_default=True, help="How long there are faults.")
 @click.option("--seed", default=int(time.time()), help="Of everything random.")
 @click.option("--json", "json_file", type=FILE, help="Write the figures to this file, too.")
-@click.option("--table", type=FILE, help="Run nothing; write this file's figures into the docs.")
-def soak(minutes: float, seed: int, json_file: Path | None, table: Path | None) -> None:
+def soak(minutes: float, seed: int, json_file: Path | None) -> None:
     """Soak the app; exit with 1 if a promise was broken, or too little was tried."""
-    if table is not None:
-        put_table("soak", [table], lambda rows: render(rows[0]))
-        return
     click.echo(f"seed {seed}", err=True)
     folder = Path(tempfile.mkdtemp(prefix="mailagent-soak-"))
     with own_server() as server, _stage(folder, server, seed) as stage:
         data = stage.play(minutes)
-    click.echo(render(data))
+    click.echo(table([data]))
     for each in data["wrong"]:
         click.echo(each)
-    if json_file is not None:
-        json_file.write_text(json.dumps([data], indent=2) + "\n", "utf-8")
+    write_results(json_file, [data])
     if data["wrong"]:
         sys.exit(f"the logs are in {folder}")
     shutil.rmtree(folder, ignore_errors=True)
 
 
-def render(data: Mapping[str, Any]) -> str:
-    """Return the table of the figures."""
-    rows = {**data["figures"], "program": told([data])}
-    return "\n".join(["| what | figure |", "|---|---|", *(f"| {it} | {rows[it]} |" for it in rows)])
+def table(rows: Rows) -> str:
+    """Return the table of the figures of one soak."""
+    lines = (f"| {name} | {figure} |" for name, figure in rows[0]["figures"].items())
+    return "\n".join(["| what | figure |", "|---|---|", *lines])
 
 
 class SoakStage:
@@ -119,7 +113,6 @@ class SoakStage:
 
     def play(self, minutes: float) -> dict[str, Any]:
         """Load and break for so long, let all come to rest, and return the figures and what is wrong."""
-        run = this_run()
         processes: list[Web | Worker] = [*self.webs, *self.workers]
         for process in processes:
             process.start_and_wait()
@@ -145,7 +138,7 @@ class SoakStage:
             "machine": _list(self._machine()),
         }
         wrong = [*(f"{finding.damage}: {finding.what}" for finding in findings), *shortage]
-        return {**run, "figures": figures, "wrong": wrong}
+        return {"figures": figures, "wrong": wrong}
 
     def _tell_of_time(self, seconds: float) -> None:
         until = time.monotonic() + seconds

@@ -6,8 +6,7 @@ import re
 from collections.abc import Iterator
 
 from mailagent.app import ROOT
-from tests.programs.proof import told as told_run
-from tests.programs.proof import with_part
+from tests.programs.proof import Rows
 from tests.programs.watched.compare import Compared
 from tests.programs.watched.results import Alert, Line, Result, Shown
 
@@ -17,10 +16,9 @@ _PANEL = re.compile(r"^\| (.+?) \| `(.+?)` \| .+ \|$", re.MULTILINE)
 _ALERT = re.compile(r"^\| `(\w+)` \| ", re.MULTILINE)
 
 
-def write(result: Result) -> None:
-    """Write the result into the page."""
-    text = PAGE.read_text("utf-8")
-    PAGE.write_text(with_part(text, "loaded run", "\n".join(block_of(result))), "utf-8")
+def table(rows: Rows) -> str:
+    """Return what one run told, for the page."""
+    return "\n".join(rows[0]["lines"])
 
 
 def panels_in(text: str) -> list[tuple[str, str]]:
@@ -60,7 +58,7 @@ def _about(result: Result) -> Iterator[str]:
     names = ("cores", "Python", "PostgreSQL", "Prometheus")
     versions = ", ".join(f"{name} {result.facts[name]}" for name in names)
     load, (minutes, away_from, away_until) = result.load, result.minutes
-    yield f"Run at {told_run([result.facts])}; {versions}."
+    yield f"{versions}."
     yield ""
     yield (
         f"- {load['mails']:,} mails in {minutes:.1f} minutes, {load['mails'] / minutes / 60:.1f} a second,"

@@ -38,7 +38,7 @@ class Alert:
 
 @dataclass(frozen=True)
 class Result:
-    """`facts`: date, commit, versions. `load`: what the shop got. `minutes`: how long the load took, and from
+    """`facts`: versions. `load`: what the shop got. `minutes`: how long the load took, and from
     when until when the model was away."""
 
     facts: dict[str, str]

@@ -15,7 +15,6 @@ import sqlalchemy as sa
 from mailagent.store.database import Database, open_database
 from tests.processes import ProcessFailed
 from tests.programs.bench.ground import Ground
-from tests.programs.proof import this_run
 from tests.programs.watched import board, prometheus
 from tests.programs.watched.compare import COMPARISONS, Compared, told_rows, true_rows
 from tests.programs.watched.load import MoodyModel, Sent, send
@@ -45,7 +44,6 @@ _NOT_AT_REST = sa.text(
 
 def watch(ground: Ground, program: str, minutes: float, per_second: float) -> Result:
     """Load a shop that is watched; return what was seen of it. Raises ProcessFailed."""
-    facts = this_run()
     model = MoodyModel()
     model.start()
     settings = {**SETTINGS, "OPENAI_BASE_URL": f"{model.url}/v1"}
@@ -62,7 +60,7 @@ def watch(ground: Ground, program: str, minutes: float, per_second: float) -> Re
         time.sleep(SETTLE_SECONDS)  # so that figures begin at zero
         sent = send(ground, url, webhook, model, minutes, per_second)
         _wait_for_rest(database)
-        return _look(server, database, model, sent, facts | _versions(database, program))
+        return _look(server, database, model, sent, _versions(database, program))
 
 
 def _wait_for_rest(database: Database) -> None:

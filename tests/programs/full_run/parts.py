@@ -1,0 +1,63 @@
+"""What a full run consists of: parts.toml."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import tomllib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from mailagent.app import ROOT
+
+Rows = list[dict[str, Any]]
+# The product. A program's own folder is named beside it.
+PRODUCT = ("mailagent", "migrations", "templates", "wsgi.py", "requirements.txt")
+
+
+@dataclass(frozen=True)
+class Part:
+    """One program, run in full. `pieces`: its commands, each of which can be run by itself. `document`: where
+    the table belongs, between the marks with the part's name. `table`: the function that makes the table of the
+    rows that the pieces wrote with --json; without it the table is what they print. `measures`: beside
+    the product, what makes the figures too old when it changes. `minutes`: about how long it takes."""
+
+    name: str
+    pieces: tuple[tuple[str, ...], ...]
+    minutes: int
+    measures: tuple[str, ...] = ()
+    document: Path | None = None
+    table: str | None = None
+
+    @property
+    def paths(self) -> tuple[str, ...]:
+        return (*PRODUCT, *self.measures)
+
+    def render(self, files: Sequence[Path]) -> str:
+        """Return the table of what the pieces wrote: rows as JSON, or what they printed."""
+        texts = [file.read_text("utf-8") for file in files]
+        if self.table is None:
+            return "\n".join(["```", *(text.strip("\n") for text in texts), "```"])
+        module, _, name = self.table.partition(":")
+        render: Callable[[Rows], str] = getattr(importlib.import_module(module), name)
+        return render([row for text in texts for row in json.loads(text)])
+
+
+def load_parts() -> dict[str, Part]:
+    """Return all parts, in the order in which they run."""
+    text = Path(__file__).with_name("parts.toml").read_text("utf-8")
+    return {each["name"]: _part(each) for each in tomllib.loads(text)["part"]}
+
+
+def _part(values: dict[str, Any]) -> Part:
+    document = values.get("document")
+    return Part(
+        name=values["name"],
+        pieces=tuple(tuple(piece.split()) for piece in values["pieces"]),
+        minutes=values["minutes"],
+        measures=tuple(values.get("measures", ())),
+        document=ROOT / document if document else None,
+        table=values.get("table"),
+    )

@@ -1,0 +1,157 @@
+"""The tables of measurements in the documents: from docs/results.json, at commits that exist, and marked when
+what they measure has changed since."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from mailagent.app import ROOT
+from tests.programs.full_run import __main__ as program
+from tests.programs.full_run import history
+from tests.programs.full_run.parts import load_parts
+from tests.programs.full_run.results import OLD, block_of, fill_in, read_results
+from tests.programs.proof import part_of
+
+PARTS, RESULTS = load_parts(), read_results()
+DOCUMENTS = {part.document for part in PARTS.values() if part.document}
+
+
+def git(folder: Path, *arguments: str) -> str:
+    named = ["-c", "user.name=a", "-c", "user.email=a@example.com"]
+    done = subprocess.run(["git", *named, *arguments], cwd=folder, capture_output=True, check=True)
+    return done.stdout.decode().strip()
+
+
+@pytest.fixture
+def repository(tmp_path: Path) -> Path:
+    git(tmp_path, "init", "--quiet")
+    (tmp_path / "a.py").write_text('"""Why."""\n\nx = 1  # one\n')
+    (tmp_path / "b.html").write_text("<p>")
+    git(tmp_path, "add", ".")
+    git(tmp_path, "commit", "--quiet", "-m", "Begin")
+    return tmp_path
+
+
+# --- what stands in the documents -----------------------------------------------------------------
+
+
+def test_each_result_is_of_a_part_that_there_is() -> None:
+    assert RESULTS.keys() <= PARTS.keys()
+
+
+@pytest.mark.parametrize("name", RESULTS)
+def test_each_result_is_of_a_commit_before_this_one_and_held(name: str) -> None:
+    result = RESULTS[name]
+    assert history.is_in_history(result["commit"]), "run it again at a commit of this history"
+    assert result["outcome"] == "held"
+    assert not re.search("BROKEN|differs|not reached|survived", result["table"])
+
+
+def test_the_tables_are_those_of_the_results() -> None:
+    wanted = fill_in(PARTS.values(), RESULTS)
+    assert wanted.keys() == DOCUMENTS
+    wrong = [each.name for each in DOCUMENTS if each.read_text("utf-8") != wanted[each]]
+    assert wrong == [], "write them again: python -m tests.programs.full_run --tables"
+
+
+@pytest.mark.parametrize("name", PARTS)
+def test_each_part_can_be_run(name: str) -> None:
+    part = PARTS[name]
+    assert all((ROOT / path).exists() for path in part.paths)
+    for program_name, *_ in part.pieces:
+        folder = ROOT / "tests" / "programs" / program_name
+        assert (folder / "__main__.py").exists() or folder.with_suffix(".py").exists()
+    if part.document:
+        part_of(part.document.read_text("utf-8"), name)
+
+
+def test_every_table_of_the_benchmarks_has_its_part() -> None:
+    text = (ROOT / "docs" / "benchmarks.md").read_text("utf-8")
+    assert set(re.findall(r"<!-- end of (.+?) -->", text)) <= PARTS.keys()
+
+
+# --- what changed since a commit ------------------------------------------------------------------
+
+
+def test_other_comments_are_no_change(repository: Path) -> None:
+    (repository / "a.py").write_text('"""Another reason."""\n# more\nx = 1\n')
+    assert not history.has_changed("HEAD", ["a.py", "b.html"], repository)
+
+
+@pytest.mark.parametrize(("file", "text"), [("a.py", '"""Why."""\n\nx = 2\n'), ("b.html", "<b>")])
+def test_another_line_of_code_is_a_change(repository: Path, file: str, text: str) -> None:
+    (repository / file).write_text(text)
+    assert history.has_changed("HEAD", [file], repository)
+    others = [name for name in ("a.py", "b.html") if name != file]
+    assert not history.has_changed("HEAD", others, repository)
+
+
+def test_a_file_that_went_or_came_is_a_change(repository: Path) -> None:
+    (repository / "a.py").unlink()
+    (repository / "c.py").write_text("")
+    git(repository, "add", ".")
+    assert history.has_changed("HEAD", ["a.py"], repository)
+    assert history.has_changed("HEAD", ["c.py"], repository)
+
+
+def test_a_commit_of_another_history_is_none_of_ours(repository: Path) -> None:
+    head = git(repository, "rev-parse", "HEAD")
+    assert history.is_in_history(head, repository)
+    git(repository, "checkout", "--quiet", "--orphan", "other")
+    git(repository, "commit", "--quiet", "--allow-empty", "-m", "Another beginning")
+    assert not history.is_in_history(head, repository)
+    assert not history.is_in_history("0" * 40, repository)
+    with pytest.raises(ValueError, match="0000000"):
+        history.has_changed("0" * 40, ["."], repository)
+
+
+def test_a_table_says_that_it_is_out_of_date(monkeypatch: pytest.MonkeyPatch) -> None:
+    result = {"commit": "c0ffee1", "date": "2026-11-25", "machine": {}, "seconds": 61}
+    result |= {"outcome": "held", "table": "| 1 |\n"}
+    monkeypatch.setattr(history, "has_changed", lambda *_: False)
+    assert "c0ffee1, 2026-11-25, 1 minutes" in block_of(PARTS["money"], result)
+    assert OLD not in block_of(PARTS["money"], result)
+    monkeypatch.setattr(history, "has_changed", lambda *_: True)
+    assert OLD in block_of(PARTS["money"], result)
+
+
+# --- a run ----------------------------------------------------------------------------------------
+
+
+def test_a_part_that_ran_is_not_run_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    calls = tmp_path / "calls"
+    real = subprocess.run
+
+    def run(command: list[str], **options: object) -> subprocess.CompletedProcess[bytes]:
+        script = f"open({str(calls)!r}, 'a').write('x'); print('12 held')"
+        return real([sys.executable, "-c", script], **options)  # type: ignore[call-overload,no-any-return]
+
+    kept: dict[str, object] = {}
+    monkeypatch.setattr(program, "FOLDER", tmp_path / "raw")
+    monkeypatch.setattr(program, "this_run", lambda: {"commit": "c0ffee1", "date": "2026-11-25"})
+    monkeypatch.setattr(subprocess, "run", run)
+    monkeypatch.setattr(program, "read_results", lambda: kept)
+    monkeypatch.setattr(program, "write_results", kept.update)
+    assert program._run(PARTS["restore"], again=False)
+    assert program._run(PARTS["restore"], again=False)
+    assert calls.read_text() == "x"
+    assert program._run(PARTS["restore"], again=True)
+    assert calls.read_text() == "xx"
+    assert "12 held" in json.dumps(kept["restore"])
+    capfd.readouterr()
+
+
+def test_an_unknown_part_is_named() -> None:
+    command = [sys.executable, "-m", "tests.programs.full_run", "--only", "nonsense"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert "nonsense" in done.stderr
+    assert "crash sweep" in done.stderr
