@@ -18,7 +18,7 @@ from mailagent.telemetry.log_ids import describe_process
 from mailagent.web import api, metrics
 from mailagent.web.approvals import pages
 from mailagent.web.console.blueprints import BLUEPRINTS
-from mailagent.web.guard import Cookies, check_guards
+from mailagent.web.guard import Cookies, allow_files, check_guards
 from mailagent.web.middleware import App, harden, watch
 from mailagent.web.owners import helped, report, settlements
 from mailagent.web.webhooks import gateway, mail
@@ -52,7 +52,7 @@ def create_app(environ: Mapping[str, str] | None = None) -> Flask:
         SESSION_COOKIE_NAME="__Host-mailagent" if secure else "mailagent",
         PERMANENT_SESSION_LIFETIME=settings.waits.ops_session_seconds,
         WTF_CSRF_TIME_LIMIT=None,  # a manager may leave the page open for days
-        MAX_CONTENT_LENGTH=1024 * 1024,  # for pages and forms; webhooks set their own limit
+        MAX_CONTENT_LENGTH=1024 * 1024,  # for forms without files; webhooks set their own limit
         MAILAGENT=settings,
     )
     app.session_interface = Cookies()
@@ -62,6 +62,7 @@ def create_app(environ: Mapping[str, str] | None = None) -> Flask:
 
 
 def _register(app: Flask, settings: Settings) -> None:
+    app.before_request(allow_files)
     csrf = CSRFProtect(app)
     app.register_blueprint(metrics.health_blueprint)
     if settings.metrics_tokens:

@@ -223,7 +223,7 @@ def pass_time(shop: Harness, **delta: float) -> None:
 
 
 def post_form(
-    client: FlaskClient, path: str, page: str | None = None, **fields: str
+    client: FlaskClient, path: str, page: str | None = None, **fields: Any
 ) -> TestResponse:
     """Post a form as a browser would: with the CSRF token of a page that has it (`path` by default)."""
     shown = client.get(page or path)

@@ -24,6 +24,7 @@ from mailagent.domain.mail.message import (
     answer_headers,
     token_address,
 )
+from mailagent.domain.mail.outgoing_file import OutgoingFile
 from mailagent.store.ids import new_id
 from mailagent.store.mail import conversations, outbound
 
@@ -48,6 +49,7 @@ class MailContent:
     language: str | None = "en"
     by_person: bool = False
     sources: tuple[str, ...] = ()
+    files: tuple[OutgoingFile, ...] = ()
 
 
 def write_to_customer(
@@ -119,6 +121,7 @@ def queue_mail(
         refund_id=content.refund_id,
         auto_submitted=automatic,
         sources=content.sources,
+        files=content.files,
     )
     return outbound.record(connection, mail, content.dedup_key, live.now())
 

@@ -10,6 +10,7 @@ import sqlalchemy as sa
 from mailagent import services
 from mailagent.domain.mail.conversation import Conversation
 from mailagent.domain.mail.message import InboundMail, Purpose, confirm_code
+from mailagent.domain.mail.outgoing_file import OutgoingFile
 from mailagent.domain.money import Money
 from mailagent.domain.refunds.goodwill import GoodwillCode
 from mailagent.domain.refunds.order import Order
@@ -32,10 +33,14 @@ from mailagent.store.refunds import (
 
 
 def write_reply(
-    reader: Reader, mails: Sequence[InboundMail], letter: Letter, by_person: bool = False
+    reader: Reader,
+    mails: Sequence[InboundMail],
+    letter: Letter,
+    by_person: bool = False,
+    files: tuple[OutgoingFile, ...] = (),
 ) -> str:
     """Write the agent's answer. An unproven sender proves the mailbox by replying to the confirmation
-    address. `by_person`: a person has read and sent the answer."""
+    address. `by_person`: a person has read and sent the answer, perhaps with files."""
     connection, conversation = reader.connection, reader.conversation
     confirm = not reader.proven
     order_ids = () if confirm else letter.order_ids
@@ -54,6 +59,7 @@ def write_reply(
         dedup_key=f"reply:{mails[-1].mail_id}",
         by_person=by_person,
         sources=letter.sources,
+        files=files,
     )
     return write_to_customer(
         connection, content, conversation, mails[-1], confirm, language=letter.language
@@ -236,7 +242,12 @@ def write_team_reply(
 
 
 def write_person_reply(
-    connection: sa.Connection, conversation: Conversation, member: str, text: str, dedup_key: str
+    connection: sa.Connection,
+    conversation: Conversation,
+    member: str,
+    text: str,
+    dedup_key: str,
+    files: tuple[OutgoingFile, ...] = (),
 ) -> str:
     """Write a team member's answer in the thread, from the support address, signed with the name `member`."""
     asked = inbound.list_latest(connection, conversation.conversation_id, 1)
@@ -249,5 +260,6 @@ def write_person_reply(
         {"text": text, "member": member, "record": _record(reader, order_ids)},
         dedup_key=dedup_key,
         by_person=True,
+        files=files,
     )
     return write_to_customer(connection, content, conversation, asked[0] if asked else None)

@@ -15,7 +15,7 @@ from mailagent.domain.refunds.labels import REFUND_STATES
 from mailagent.domain.refunds.refund import Refund, RefundStatus
 from mailagent.mailers.compose import MailContent, queue_mail
 from mailagent.store.ids import new_id
-from mailagent.store.mail import inbound, outbound
+from mailagent.store.mail import inbound, outbound, outgoing_files
 from mailagent.store.refunds import refund_payments, refunds
 
 # The newest mails of each side.
@@ -95,17 +95,19 @@ def _thread(
         }
         for mail in latest
     ]
+    answers = outbound.list_to_customer(
+        connection, conversation.conversation_id, conversation.customer_email, MAILS_SHOWN
+    )
+    files = outgoing_files.list_of(connection, [row.outbound_id for row in answers])
     ours = [
         {
             "from_customer": False,
             "at": row.created_at,
             "subject": row.subject,
             "text": row.text,
-            "attachments": [],
+            "attachments": [each.name for each in files.get(row.outbound_id, ())],
         }
-        for row in outbound.list_to_customer(
-            connection, conversation.conversation_id, conversation.customer_email, MAILS_SHOWN
-        )
+        for row in answers
     ]
     return sorted([*theirs, *ours], key=lambda mail: mail["at"])
 

@@ -39,7 +39,9 @@ _TEXTS = {
         "Go back, load the page again, and use its buttons.",
     ),
     413: ErrorText(
-        "That is too large", "Nothing was recorded.", "A form takes up to 1 MB. Send a shorter text."
+        "That is too large",
+        "Nothing was recorded.",
+        "A form takes up to 1 MB, and an answer 10 MB of files. Go back, and send less.",
     ),
     429: ErrorText("Too many tries", "Nothing was changed.", "Wait some minutes, then try again."),
     500: ErrorText(

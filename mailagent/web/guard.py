@@ -16,6 +16,7 @@ from flask import (
     Request,
     Response,
     abort,
+    current_app,
     g,
     jsonify,
     make_response,
@@ -35,6 +36,9 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 SESSION_KEY = "login"
+
+# More than the files that an answer may have, so that the page itself can say what is wrong with them.
+FORM_WITH_FILES_BYTES = 25 * 1024 * 1024
 
 
 class Guard(StrEnum):
@@ -102,6 +106,19 @@ def needs(permission: Permission) -> Callable[[Callable[P, Response]], Callable[
         return guarded
 
     return protect
+
+
+def takes_files(view: Callable[P, R]) -> Callable[P, R]:
+    """Let the form of a view hold files."""
+    view.takes_files = True  # type: ignore[attr-defined]  # `allow_files` looks at it
+    return view
+
+
+def allow_files() -> None:
+    """Raise the limit for a form with files of a person who has logged in. Call it before the form is read."""
+    view = current_app.view_functions.get(request.endpoint or "")
+    if getattr(view, "takes_files", False) and SESSION_KEY in session:
+        request.max_content_length = FORM_WITH_FILES_BYTES
 
 
 def find_person() -> Person | None:

@@ -260,6 +260,16 @@ sa.Table(
 )
 
 sa.Table(
+    "outgoing_files",
+    metadata,
+    sa.Column("outbound_id", sa.ForeignKey("outbound_mails.outbound_id"), primary_key=True),
+    sa.Column("number", sa.Integer, primary_key=True),
+    sa.Column("name", sa.Text, nullable=False),
+    sa.Column("size_bytes", sa.Integer, nullable=False),
+    sa.Column("content", sa.LargeBinary, nullable=False),
+)
+
+sa.Table(
     "votes",
     metadata,
     sa.Column("mail_id", sa.ForeignKey("inbound_mails.mail_id"), primary_key=True),

@@ -22,6 +22,7 @@ import pytest
 from mailagent.adapters.sendgrid import sender as mail_sender
 from mailagent.adapters.sendgrid.sender import MailSender
 from mailagent.domain.mail.delivery import Accepted, Blame, NotSent, OutcomeUnknown, Refused, Trace
+from mailagent.domain.mail.outgoing_file import OutgoingFile
 from tests.adapters.outgoing_mail import MAIL, write_certificate
 
 
@@ -165,6 +166,18 @@ def test_the_request_says_all_and_tracks_nothing(sendgrid: LocalSendGrid) -> Non
             "subscription_tracking": {"enable": False},
         },
     }
+
+
+def test_files_go_as_attachments_under_their_names(sendgrid: LocalSendGrid) -> None:
+    files = (OutgoingFile("Handbuch für Ada.pdf", b"%PDF\xff"), OutgoingFile("a.png", b"png"))
+    sendgrid.sender().send(replace(MAIL, files=files))
+    assert sendgrid.requests[0].body["attachments"][0] == {
+        "content": "JVBERv8=",
+        "filename": "Handbuch für Ada.pdf",
+        "type": "application/pdf",
+        "disposition": "attachment",
+    }
+    assert len(sendgrid.requests[0].body["attachments"]) == 2
 
 
 def test_a_mail_that_starts_a_thread_has_no_empty_fields(sendgrid: LocalSendGrid) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from playwright.sync_api import Browser, FloatRect, Locator, Page, expect
+from playwright.sync_api import Browser, FilePayload, FloatRect, Locator, Page, expect
 
 from tests.browser.eyes import DESKTOP
 from tests.browser.people import PHONE, log_in
@@ -147,6 +147,29 @@ def test_a_saved_reply_is_written_chosen_and_sent(handed_over: Harness, browser:
     phone.get_by_role("button", name="Send the answer").dblclick()
     answer = handed_over.wait_for_mails(ADA, 3)[-1]
     assert "Dear Ada Example, we call you." in answer.text
+    context.close()
+
+
+def test_an_answer_with_a_file_reaches_the_customer_and_stays_in_the_conversation(
+    handed_over: Harness, browser: Browser
+) -> None:
+    context = log_in(handed_over, browser, TESS, viewport=PHONE, java_script_enabled=False)
+    phone = opened(handed_over, context.new_page())
+    phone.get_by_label(f"Answer {ADA}").fill("Here is the manual.")
+    program: FilePayload = {"name": "run.exe", "mimeType": "text/plain", "buffer": b"MZ"}
+    manual: FilePayload = {"name": "manual.pdf", "mimeType": "text/plain", "buffer": b"%PDF-1.7"}
+    for file in (program, manual):
+        phone.get_by_label("Files").set_input_files([file])
+        phone.get_by_role("button", name="Send the answer").click()
+        if file is program:
+            expect(phone.get_by_text("“run.exe” cannot be sent").first).to_be_visible()
+            expect(phone.get_by_text("Choose your files again")).to_be_visible()
+            assert phone.evaluate("document.documentElement.scrollWidth") <= PHONE["width"]
+    answer = handed_over.wait_for_mails(ADA, 3)[-1]
+    assert [(each.name, each.content) for each in answer.files] == [("manual.pdf", b"%PDF-1.7")]
+    with phone.expect_download() as download:
+        phone.get_by_role("link", name="manual.pdf").click()
+    assert download.value.suggested_filename == "manual.pdf"
     context.close()
 
 

@@ -11,11 +11,12 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
+from mailagent.domain.mail.outgoing_file import OutgoingFile
 from mailagent.domain.mail.redaction import Mention
 from mailagent.domain.operations.run_about import hash_customer
 from mailagent.engine import ACTIVE
 from mailagent.store import audit, schema
-from mailagent.store.mail import suppressions
+from mailagent.store.mail import outgoing_files, suppressions
 from mailagent.store.privacy import erasure
 from tests.adapters.parse_requests import raw_request
 from tests.cast import ADA, DESK_WISH, GRACE, MONA, OLGA, SUPPORT, TESS, big_order, order
@@ -150,11 +151,14 @@ def shop_with_history(busy_shop: Harness) -> Harness:
 def _add_what_others_write(shop: Harness) -> None:
     (thread,) = shop.rows("SELECT conversation_id, order_id FROM refunds WHERE order_id = 'W2001'")
     (approval,) = shop.rows("SELECT approval_id FROM approvals")
+    answer = shop.rows(f"SELECT outbound_id FROM outbound_mails WHERE to_address = '{ADA}'")[0]
     mail = shop.rows("SELECT mail_id FROM inbound_mails WHERE from_address = :email", email=ADA)[0]
     now = shop.live.now()
     with shop.live.database.transaction() as connection:
         why = {"reason": "Canarynote"}
         audit.record(connection, now, TESS, "draft discarded", "draft_1", why)
+        file = OutgoingFile("Canaryfile.pdf", b"Canarybody")
+        outgoing_files.record(connection, answer.outbound_id, [file])
         suppressions.suppress(connection, ADA, f"bounce: 550 <{ADA}> unknown", now)
         connection.execute(
             schema.drafts.insert().values(
@@ -185,7 +189,7 @@ def test_nothing_of_an_erased_customer_is_left_and_nothing_of_others_is_lost(
     before = tables_with_canaries(shop)
     assert {
         "orders", "conversations", "inbound_mails", "raw_mails", "outbound_mails", "decisions", "drafts",
-        "approval_notes", "audit", "refunds", "suppressed_addresses", "workflow_status",
+        "approval_notes", "outgoing_files", "audit", "refunds", "suppressed_addresses", "workflow_status",
     } <= before.keys()  # fmt: skip
     money, others = look(shop, MONEY), look(shop, OF_OTHERS)
     client = shop.log_in(OLGA)

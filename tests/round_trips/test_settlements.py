@@ -244,7 +244,7 @@ def test_the_page_takes_the_file_too(paying_shop: Harness) -> None:
     assert file.headers["Content-Disposition"].startswith('attachment; filename="settlements-')
 
     def post(data: bytes) -> TestResponse:
-        return post_form(client, f"{PATH}/import", PATH, file=(io.BytesIO(data), "bank.csv"))  # type: ignore[arg-type]
+        return post_form(client, f"{PATH}/import", PATH, file=(io.BytesIO(data), "bank.csv"))
 
     nothing = post(file.data)
     assert (nothing.status_code, "no line has an outcome" in nothing.text) == (422, True)

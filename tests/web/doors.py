@@ -20,13 +20,15 @@ from werkzeug.test import TestResponse
 
 from mailagent.demo.fakes.mailboxes import Mailboxes
 from mailagent.demo.fakes.sendgrid import SendGridServer
+from mailagent.domain.mail.message import OutboundMail, OutboundStatus, Purpose
+from mailagent.domain.mail.outgoing_file import OutgoingFile
 from mailagent.domain.mail.saved_reply import SavedReply
 from mailagent.domain.money import Money
 from mailagent.domain.operations.access import Permission
 from mailagent.domain.refunds.payment import RefundRequest
 from mailagent.store import audit, ids, schema
 from mailagent.store.console import sessions
-from mailagent.store.mail import saved_replies
+from mailagent.store.mail import outbound, saved_replies
 from mailagent.store.operations import model_calls
 from mailagent.store.refunds.ledger import LedgerGateway
 from mailagent.web.guard import Guard, guard_of
@@ -62,7 +64,9 @@ class Door:
 
     def path(self, values: Values) -> str:
         """Return the address with `values` in it. Raises KeyError for an argument that has none."""
-        return re.sub(r"<(?:\w+:)?(\w+)>", lambda found: _quoted(values[found[1]]), self.rule.rule)
+        return re.sub(
+            r"<(?:[^:<>]+:)?(\w+)>", lambda found: _quoted(values[found[1]]), self.rule.rule
+        )
 
 
 def _quoted(value: str) -> str:
@@ -135,12 +139,15 @@ def furnish(harness: Harness, email: str = ADA, order_id: str = "W2001") -> Case
         audit.record(connection, now, TESS, "runs replayed together", f"replay_{order_id}", details)
         reply = SavedReply(f"reply_{order_id}", f"About {order_id}", "Hello.", TESS, now)
         saved_replies.save(connection, reply)
+        outbound.record(connection, _answer(email, order_id, mail), f"person:{order_id}", now)
+        outbound.settle(connection, f"outbound_{order_id}", OutboundStatus.SENT, now)
         sessions.record_link(connection, secret, TESS, "/ops", now, now + timedelta(minutes=15))
     values = {
         "token": token_of(harness, approval_id),
         "secret": secret,
         "mail_id": mail.mail_id,
         "number": "0",
+        "outbound_id": f"outbound_{order_id}",
         "conversation_id": mail.conversation_id,
         "refund_id": f"refund_{order_id}",
         "draft_id": f"draft_{order_id}",
@@ -169,6 +176,22 @@ def _mail(email: str, words: str) -> bytes:
     message.add_attachment(a_photo(), maintype="image", subtype="jpeg", filename="desk.jpg")
     domain = email.partition("@")[2]
     return raw_request(message.as_bytes(), dkim=f"{{@{domain} : pass}}", envelope_from=email)
+
+
+def _answer(email: str, order_id: str, mail: Any) -> OutboundMail:
+    """Return an answer of the team with a file."""
+    return OutboundMail(
+        outbound_id=f"outbound_{order_id}",
+        purpose=Purpose.TEAM_REPLY,
+        to_address=email,
+        from_address=SUPPORT,
+        subject="My desk",
+        text="Here is the manual.",
+        html=None,
+        message_id=f"{order_id}@shop.example",
+        conversation_id=mail.conversation_id,
+        files=(OutgoingFile("manual.pdf", b"%PDF-1.7"),),
+    )
 
 
 def _draft(draft_id: str, mail: Any, now: Any) -> dict[str, Any]:

@@ -5,6 +5,7 @@ v3/mail/send has no idempotency key, so this module never repeats a request. The
 
 from __future__ import annotations
 
+import base64
 import json
 import re
 import time
@@ -25,6 +26,7 @@ from mailagent.domain.mail.delivery import (
     Trace,
 )
 from mailagent.domain.mail.message import OutboundMail
+from mailagent.domain.mail.outgoing_file import OutgoingFile
 
 # Anything that ends a header line, and the other controls except the tab.
 _CONTROL = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
@@ -158,7 +160,18 @@ def _request_body(mail: OutboundMail, support_name: str) -> dict[str, object]:
     }
     if mail.reply_to:
         body["reply_to"] = {"email": mail.reply_to}
+    if mail.files:
+        body["attachments"] = [_attachment(file) for file in mail.files]
     return body
+
+
+def _attachment(file: OutgoingFile) -> dict[str, str]:
+    return {
+        "content": base64.b64encode(file.content).decode(),
+        "filename": file.name,
+        "type": file.content_type,
+        "disposition": "attachment",
+    }
 
 
 def _content(mail: OutboundMail) -> list[dict[str, str]]:

@@ -20,6 +20,15 @@ class CustomerMailState(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
+class AttachedFile:
+    """A file of a mail."""
+
+    name: str
+    content_type: str
+    content: bytes
+
+
+@dataclass(frozen=True, slots=True)
 class SentMail:
     """A mail the app sent to one person. Message-IDs are bare. `reported`: its events arrived."""
 
@@ -36,15 +45,7 @@ class SentMail:
     custom_args: dict[str, str]
     sent_at: str
     reported: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class AttachedFile:
-    """A file of a mail that a person wrote."""
-
-    name: str
-    content_type: str
-    content: bytes
+    files: tuple[AttachedFile, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,10 +68,11 @@ class MailContent:
     answer: str = ""
     files: tuple[AttachedFile, ...] = ()
 
-    def as_data(self) -> dict[str, Any]:
-        """Return it as plain JSON data, with the names of its files."""
-        names = {"files": [file.name for file in self.files]}
-        return asdict(replace(self, files=())) | names
+
+def _as_data(mail: SentMail | MailContent) -> dict[str, Any]:
+    """Return a mail as plain JSON data, with the names of its files."""
+    names = {"files": [file.name for file in mail.files]}
+    return asdict(replace(mail, files=())) | names
 
 
 class Mailboxes:
@@ -113,6 +115,6 @@ class Mailboxes:
         """Return everything as plain JSON data."""
         with self._changed:
             return {
-                "sent": [asdict(mail) for mail in self._sent.values()],
-                "letters": [letter.as_data() for letter in self._letters.values()],
+                "sent": [_as_data(mail) for mail in self._sent.values()],
+                "letters": [_as_data(letter) for letter in self._letters.values()],
             }

@@ -12,9 +12,9 @@ import secrets
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from email.utils import parseaddr
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
+from pydantic import AfterValidator, Base64Bytes, BaseModel, ConfigDict, Field, ValidationError
 
 from mailagent.demo.fakes.http_server import Answer, LocalServer, Request
 from mailagent.demo.fakes.mailboxes import AttachedFile, Mailboxes, MailContent, SentMail
@@ -243,6 +243,13 @@ class _Content(_Part):
     value: Annotated[str, Field(min_length=1)]
 
 
+class _Attachment(_Part):
+    content: Base64Bytes
+    filename: Annotated[OneLine, Field(min_length=1)]
+    type: OneLine = "application/octet-stream"
+    disposition: Literal["attachment", "inline"] = "attachment"
+
+
 class _Personalization(_Part):
     to: Annotated[list[_Person], Field(min_length=1)]
     subject: OneLine | None = None
@@ -258,6 +265,7 @@ class _Mail(_Part):
     reply_to: _Person | None = None
     subject: Annotated[OneLine, Field(min_length=1)]
     content: Annotated[list[_Content], AfterValidator(_check_content)]
+    attachments: list[_Attachment] = []
     headers: Headers = {}
     custom_args: Arguments = {}
     categories: list[str] = []
@@ -279,6 +287,7 @@ def _parse_mail(body: bytes) -> _Mail | list[Problem]:
 def _recorded(mail: _Mail) -> list[SentMail]:
     """Return one mail for each recipient."""
     parts = {part.type: part.value for part in mail.content}
+    files = tuple(AttachedFile(each.filename, each.type, each.content) for each in mail.attachments)
     sent = []
     for group in mail.personalizations:
         headers = {name.lower(): text for name, text in (mail.headers | group.headers).items()}
@@ -297,6 +306,7 @@ def _recorded(mail: _Mail) -> list[SentMail]:
                 references=headers.get("references", ""),
                 custom_args=mail.custom_args | group.custom_args,
                 sent_at=datetime.now(UTC).isoformat(),
+                files=files,
             )
             for person in group.to
         ]

@@ -242,9 +242,12 @@
 
   function writtenMail(letter) {
     const note = letter.aligned ? null : make("p", { className: "hint" }, "Forged: SPF and DKIM do not vouch for it.");
-    const files = letter.files.length ? make("p", { className: "hint" }, `Attached: ${letter.files.join(", ")}`) : "";
-    const body = make("div", {}, make("pre", {}, letter.text), files, note ?? "");
+    const body = make("div", {}, make("pre", {}, letter.text), attached(letter), note ?? "");
     return make("details", { className: "mail own", dataset: { id: letter.mail_number } }, head("written here", letter), body);
+  }
+
+  function attached(item) {
+    return item.files.length ? make("p", { className: "hint" }, `Attached: ${item.files.join(", ")}`) : "";
   }
 
   function receivedMail(item) {
@@ -277,6 +280,7 @@
     } else {
       found.push(make("pre", {}, item.text));
     }
+    found.push(attached(item));
     if ([...find("#from").options].some((option) => option.value.includes(`<${item.to}>`))) {
       const button = make("button", { type: "button", className: "plain" }, "Answer");
       button.addEventListener("click", () => answer(item));

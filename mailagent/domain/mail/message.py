@@ -12,6 +12,7 @@ from datetime import datetime
 from enum import StrEnum
 
 from mailagent.domain.mail.delivery import Bounce
+from mailagent.domain.mail.outgoing_file import OutgoingFile
 
 
 class Identity(StrEnum):
@@ -159,7 +160,8 @@ class InboundMail:
 
 @dataclass(frozen=True, slots=True)
 class OutboundMail:
-    """A mail of ours, written before it is sent. Addresses are bare; Message-IDs are bare."""
+    """A mail of ours, written before it is sent. Addresses are bare; Message-IDs are bare. `files` are read
+    only to send it."""
 
     outbound_id: str
     purpose: Purpose
@@ -176,6 +178,7 @@ class OutboundMail:
     refund_id: str | None = None
     auto_submitted: str = "auto-replied"
     sources: tuple[str, ...] = ()
+    files: tuple[OutgoingFile, ...] = ()
     status: OutboundStatus = OutboundStatus.QUEUED
     attempts: int = 0
 

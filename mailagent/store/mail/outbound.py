@@ -4,6 +4,7 @@ may not be sent (again), its row holds no link by which its reader decides or lo
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from datetime import datetime
 from itertools import takewhile
 from typing import Any
@@ -23,6 +24,7 @@ from mailagent.store.database import (
     insert_once,
     required,
 )
+from mailagent.store.mail import outgoing_files
 
 _mails = schema.outbound_mails
 
@@ -42,6 +44,7 @@ def record(connection: sa.Connection, mail: OutboundMail, dedup_key: str, now: d
         created_at=now,
     )
     if insert_once(connection, _mails, values, "dedup_key"):
+        outgoing_files.record(connection, mail.outbound_id, mail.files)
         return mail.outbound_id
     stored = sa.select(_mails.c.outbound_id).where(_mails.c.dedup_key == dedup_key)
     return str(connection.scalars(stored).one())
@@ -83,7 +86,7 @@ def status_of(connection: sa.Connection, outbound_id: str) -> OutboundStatus:
 def claim_for_sending(
     connection: sa.Connection, outbound_id: str, now: datetime
 ) -> OutboundMail | None:
-    """Take a queued mail to "sending" and return it; None when it is not queued (any more).
+    """Take a queued mail to "sending" and return it with its files; None when it is not queued (any more).
 
     Only one claimer gets it, whatever runs beside: the update is the lock.
     """
@@ -102,7 +105,9 @@ def claim_for_sending(
         )
     )
     row = connection.execute(claim.returning(_mails)).one_or_none()
-    return _mail(row) if row else None
+    if row is None:
+        return None
+    return replace(_mail(row), files=outgoing_files.load(connection, outbound_id))
 
 
 def record_outcome(

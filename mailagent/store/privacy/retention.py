@@ -23,6 +23,7 @@ from mailagent.store.operations import step_texts
 _threads, _drafts, _notes = schema.conversations, schema.drafts, schema.approval_notes
 _inbound, _outbound, _events = schema.inbound_mails, schema.outbound_mails, schema.delivery_events
 _own_notes = schema.conversation_notes
+_sent_files = schema.outgoing_files
 _raw, _refunds, _step_texts = schema.raw_mails, schema.refunds, schema.step_texts
 
 _UNDECIDED = (RefundStatus.AWAITING_APPROVAL.value, RefundStatus.APPROVED.value)
@@ -103,9 +104,12 @@ def blank_mail_in(connection: sa.Connection, mail_ids: Sequence[str]) -> None:
 
 
 def blank_mail_out(connection: sa.Connection, outbound_ids: Sequence[str]) -> None:
-    """Delete the texts and subjects of outbound mails, and what mail servers answered: it names recipients."""
+    """Delete the texts, subjects and files of outbound mails, and what mail servers answered: it names
+    recipients."""
     update(connection, _outbound.c.outbound_id, outbound_ids, _BLANK_OUT)
     update(connection, _events.c.outbound_id, outbound_ids, {"reason": None})
+    for some in batches(outbound_ids):
+        connection.execute(_sent_files.delete().where(_sent_files.c.outbound_id.in_(some)))
 
 
 def blank_conversations(connection: sa.Connection, conversation_ids: Sequence[str]) -> None:

@@ -206,6 +206,16 @@ outbound_mails = table(
     ),
 )
 
+# The files of our mails. They are deleted with the mail's text.
+outgoing_files = table(
+    "outgoing_files",
+    sa.Column("outbound_id", sa.ForeignKey("outbound_mails.outbound_id"), primary_key=True),
+    sa.Column("number", sa.Integer, primary_key=True),
+    sa.Column("name", sa.Text, nullable=False),
+    sa.Column("size_bytes", sa.Integer, nullable=False),
+    sa.Column("content", sa.LargeBinary, nullable=False),
+)
+
 # What customers said of an answer: once for each, by the newest mail that it answers.
 votes = table(
     "votes",

@@ -12,16 +12,18 @@ from mailagent.agent.reply.composition import parse
 from mailagent.domain.mail.conversation import Conversation
 from mailagent.domain.mail.draft import DRAFT_TOPICS, LONGEST_ANSWER, Draft, DraftState
 from mailagent.domain.mail.message import are_proven
+from mailagent.domain.mail.outgoing_file import OutgoingFile
 from mailagent.domain.operations.access import Permission
 from mailagent.domain.text import without_controls
 from mailagent.store import audit
 from mailagent.store.mail import conversations, drafts, inbound
 from mailagent.store.refunds import goodwill
 from mailagent.web.console.conversations import assignment
+from mailagent.web.console.conversations.chosen_files import are_lost, parse_files
 from mailagent.web.console.conversations.pages import answer_page
 from mailagent.web.console.page import found, go_to, page, redact
 from mailagent.web.form import FormProblem
-from mailagent.web.guard import current_person, needs
+from mailagent.web.guard import current_person, needs, takes_files
 
 blueprint = Blueprint("ops_drafts", __name__)
 
@@ -44,6 +46,7 @@ def show(draft_id: str) -> Response:
 
 
 @blueprint.post("/ops/drafts/<draft_id>")
+@takes_files
 @needs(Permission.ANSWER)
 def decide(draft_id: str) -> Response:
     """Send, discard or take over a draft, as the pressed button says. Of two people the first click counts."""
@@ -54,7 +57,7 @@ def decide(draft_id: str) -> Response:
         stored = drafts.find(connection, draft_id) or stored
         draft = _with_facts_of_now(connection, conversation, stored)
         try:
-            action = parse_action(draft, stored.text)
+            action = replace(parse_action(draft, stored.text), files=parse_files(connection))
             letter = _letter_of_now(connection, conversation, draft)
             if action.name == "send" and letter is not None and letter.problems:
                 raise FormProblem(
@@ -141,6 +144,7 @@ def _page(
         late=late,
         typed=typed if typed is not None else draft.text,
         reason=request.form.get("reason", "") if problem else "",
+        files_lost=are_lost(),
     )
 
 
@@ -149,12 +153,13 @@ def _page(
 
 @dataclass(frozen=True, slots=True)
 class Action:
-    """`name` is send, edit, discard or take_over; `text` is what to send, or for take_over what to keep;
-    `reason` is why the customer gets no answer."""
+    """`name` is send, edit, discard or take_over; `text` and `files` are what to send, or for take_over what
+    to keep; `reason` is why the customer gets no answer."""
 
     name: str
     text: str = ""
     reason: str = ""
+    files: tuple[OutgoingFile, ...] = ()
 
 
 def parse_action(draft: Draft, text_before: str) -> Action:
@@ -224,7 +229,7 @@ def _act(
         letter = mailers.letter_by_person(reader, action.text)
         if composed is not None:  # with the record of the orders that it names
             letter = replace(letter, order_ids=composed.order_ids) if is_edited else composed
-        outbound_id = mailers.write_reply(reader, mails, letter, by_person=True)
+        outbound_id = mailers.write_reply(reader, mails, letter, by_person=True, files=action.files)
         inbound.answer(connection, draft.mail_ids, outbound_id)
         drafts.settle(connection, draft_id, state, person, now, outbound_id)
         live.workflow_client.queue.enqueue_delivery(connection, outbound_id)

@@ -44,11 +44,15 @@ def of_use(use: Mapping[str, Tokens]) -> dict[str, Any]:
 
 
 def of_entries(
-    entries: Iterable[Entry], events: Mapping[str, Sequence[Row]], codes: Sequence[str]
+    entries: Iterable[Entry],
+    events: Mapping[str, Sequence[Row]],
+    codes: Sequence[str],
+    files: Mapping[str, Sequence[Row]] | None = None,
 ) -> list[Entry]:
-    """Return entries for a page. `events` are the delivery events by outbound id; `codes` are the
-    discount codes to hide."""
-    return [replace(entry, facts=_shown(entry, events, codes)) for entry in entries]
+    """Return entries for a page. `events` and `files` are the delivery events and the files of our mails, by
+    outbound id; `codes` are the discount codes to hide."""
+    files = files or {}
+    return [replace(entry, facts=_shown(entry, events, codes, files)) for entry in entries]
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,12 +96,19 @@ def _is_folded(entry: Entry) -> bool:
     return entry.kind in _FOLDED
 
 
-def _shown(entry: Entry, events: Mapping[str, Sequence[Row]], codes: Sequence[str]) -> Facts:
+def _shown(
+    entry: Entry,
+    events: Mapping[str, Sequence[Row]],
+    codes: Sequence[str],
+    files: Mapping[str, Sequence[Row]],
+) -> Facts:
     facts = entry.facts
     if entry.kind is EntryKind.MAIL_IN:
         return mail_in(facts, codes)
     if entry.kind is EntryKind.MAIL_OUT:
-        return mail_out(facts, events.get(facts["outbound_id"], ()), codes)
+        outbound_id = facts["outbound_id"]
+        shown = mail_out(facts, events.get(outbound_id, ()), codes)
+        return {**shown, "files": files.get(outbound_id, ())}
     texts = ("text", "note", "arguments", "answer")  # written by people or by the model
     redacted = {name: redact(facts[name], codes) for name in texts if facts.get(name)}
     add_labels = _LABELS.get(entry.kind)

@@ -12,7 +12,7 @@ from mailagent.store import schema
 from tests.harness import Harness, post_form
 
 
-def press(client: FlaskClient, conversation_id: str, act: str, **fields: str) -> Any:
+def press(client: FlaskClient, conversation_id: str, act: str, **fields: Any) -> Any:
     """Press a button of a conversation's page; `seen` is what stands there now, unless it is given."""
     path = f"/ops/conversations/{conversation_id}"
     if act == "answer" and "seen" not in fields:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
@@ -57,7 +58,7 @@ def latest(harness: Harness) -> Any:
     return harness.rows("SELECT * FROM drafts ORDER BY draft_id DESC")[0]
 
 
-def press(harness: Harness, draft_id: str, action: str, person: str = TESS, **fields: str) -> Any:
+def press(harness: Harness, draft_id: str, action: str, person: str = TESS, **fields: Any) -> Any:
     path = f"/ops/drafts/{draft_id}"
     return post_form(harness.log_in(person), path, page="/ops", action=action, **fields)
 
@@ -81,6 +82,20 @@ def test_a_draft_is_no_mail_until_somebody_sends_it(drafting: Harness) -> None:
     assert (sent.state, sent.decided_by, sent.outbound_id) == ("sent", TESS, mail.outbound_id)
     (row,) = drafting.rows("SELECT * FROM audit WHERE action = 'draft sent'")
     assert (row.actor, row.subject) == (TESS, waiting.draft_id)
+
+
+@pytest.mark.parametrize(("action", "text"), [("send", None), ("edit", "Here is the manual.")])
+def test_a_draft_is_sent_with_files(drafting: Harness, action: str, text: str | None) -> None:
+    waiting = draft(drafting)
+    fields = {"text": text} if text else {}
+    for name, status in (("run.exe", 422), ("manual.pdf", 303), ("other.pdf", 303)):
+        files = [(io.BytesIO(b"%PDF"), name)]
+        told = press(drafting, waiting.draft_id, action, **fields, files=files)
+        assert told.status_code == status
+        assert ("Choose your files again" in told.text) == (status == 422)
+    (mail,) = written(drafting)
+    files = drafting.rows("SELECT outbound_id, name FROM outgoing_files")
+    assert [tuple(row) for row in files] == [(mail.outbound_id, "manual.pdf")]
 
 
 def test_the_steps_done_again_write_no_second_draft_and_no_mail(drafting: Harness) -> None:

@@ -13,15 +13,17 @@ from mailagent.domain.operations.access import Permission
 from mailagent.store.mail import conversations
 from mailagent.web.console.conversations import assignment
 from mailagent.web.console.conversations.assignment import find_seen, parse_seen
+from mailagent.web.console.conversations.chosen_files import parse_files
 from mailagent.web.console.conversations.pages import ONCE, answer_page
 from mailagent.web.console.page import found, go_to
 from mailagent.web.form import FormProblem
-from mailagent.web.guard import current_person, needs
+from mailagent.web.guard import current_person, needs, takes_files
 
 blueprint = Blueprint("ops_conversation_acts", __name__)
 
 
 @blueprint.post("/ops/conversations/<conversation_id>/take-over")
+@takes_files
 @needs(Permission.ANSWER)
 def take_over(conversation_id: str) -> Response:
     """Assign the conversation to this person, unless its owner changed after they opened the page. Text
@@ -44,6 +46,7 @@ def take_over(conversation_id: str) -> Response:
 
 
 @blueprint.post("/ops/conversations/<conversation_id>/answer")
+@takes_files
 @needs(Permission.ANSWER)
 def answer(conversation_id: str) -> Response:
     """Send this person's answer to the customer, once however often the button is pressed; unless something
@@ -55,18 +58,18 @@ def answer(conversation_id: str) -> Response:
         if assignment.was_sent(connection, conversation_id, once):
             return back_to(conversation_id)
         try:
-            text = assignment.parse_answer(typed)
+            text, files = assignment.parse_answer(typed), parse_files(connection)
             if not ONCE.fullmatch(once):
                 raise FormProblem("once", "The form was incomplete. Please send it again.")
         except FormProblem as problem:
-            return answer_page(connection, conversation, 422, typed, str(problem), seen)
+            return answer_page(connection, conversation, 422, typed, problem, seen)
         if seen.differs_from(find_seen(connection, conversation), person):
             read_first = (
                 "Something has happened in this conversation since you opened the page. Read it first:"
                 " you may want to change your answer."
             )
             return answer_page(connection, conversation, 409, typed, read_first, seen)
-        assignment.answer(connection, conversation, person, text, once, seen.mail_id)
+        assignment.answer(connection, conversation, person, text, once, seen.mail_id, files)
     return back_to(conversation_id)
 
 

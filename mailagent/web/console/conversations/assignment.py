@@ -6,6 +6,7 @@ The caller has locked the conversation, so a second click sees the result of the
 from __future__ import annotations
 
 from dataclasses import astuple, dataclass, replace
+from typing import Any
 
 import sqlalchemy as sa
 
@@ -13,13 +14,14 @@ from mailagent import handback, mailers, services
 from mailagent.domain.mail.conversation import Conversation, ConversationStatus, HandOverReason
 from mailagent.domain.mail.draft import LONGEST_ANSWER, DraftState
 from mailagent.domain.mail.message import MailKind
+from mailagent.domain.mail.outgoing_file import OutgoingFile
 from mailagent.domain.mail.redaction import mask_card_numbers
 from mailagent.domain.mail.saved_reply import find_open
 from mailagent.domain.text import without_controls
 from mailagent.store import audit
 from mailagent.store.console import timeline
 from mailagent.store.console.timeline import Entry, EntryKind
-from mailagent.store.mail import assignments, conversations, drafts, outbound
+from mailagent.store.mail import assignments, conversations, drafts, outbound, outgoing_files
 from mailagent.store.refunds import goodwill
 from mailagent.web.console import timeline_view
 from mailagent.web.form import FormProblem
@@ -103,6 +105,7 @@ def answer(
     text: str,
     once: str,
     up_to: str | None = None,
+    files: tuple[OutgoingFile, ...] = (),
 ) -> None:
     """Write a person's answer to the customer, and enqueue it. Ask `was_sent` before.
 
@@ -115,10 +118,12 @@ def answer(
     assignments.leave(connection, conversation_id, up_to)
     member = email.partition("@")[0]
     key = _key(conversation_id, once)
-    outbound_id = mailers.write_person_reply(connection, conversation, member, text, key)
+    outbound_id = mailers.write_person_reply(connection, conversation, member, text, key, files)
     assignments.answer(connection, conversation_id, outbound_id, up_to)
     live.workflow_client.queue.enqueue_delivery(connection, outbound_id)
-    details = {"outbound_id": outbound_id}
+    details: dict[str, Any] = {"outbound_id": outbound_id}
+    if files:
+        details["files"] = len(files)
     audit.record(connection, live.now(), email, "customer answered", conversation_id, details)
 
 
@@ -187,6 +192,8 @@ def news_since(
     page = timeline.read_page(connection, conversation_id, None)
     new = [entry for entry in page.rows if _is_new(entry, seen, now, email)]
     codes = goodwill.list_codes_for(connection, conversation_id, email)
+    sent = [entry.facts["outbound_id"] for entry in new if entry.kind is EntryKind.MAIL_OUT]
+    files = outgoing_files.list_of(connection, sent)
     owner_change = ""
     if seen.owner != now.owner:
         owner_change = (
@@ -194,7 +201,7 @@ def news_since(
             if now.owner
             else f"It is not assigned to {seen.owner} any more."
         )
-    return News(owner_change, tuple(timeline_view.of_entries(new[:NEWS_MAX], {}, codes)))
+    return News(owner_change, tuple(timeline_view.of_entries(new[:NEWS_MAX], {}, codes, files)))
 
 
 def _is_new(entry: Entry, seen: Seen, now: Seen, email: str) -> bool:

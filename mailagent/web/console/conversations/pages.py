@@ -8,12 +8,13 @@ import sqlalchemy as sa
 from flask import Blueprint, Response, request
 
 from mailagent import services
+from mailagent.adapters.mime.attachment import AttachmentBytes
 from mailagent.domain.mail.conversation import Conversation
 from mailagent.domain.operations.access import Permission
 from mailagent.store.console import timeline
 from mailagent.store.console.timeline import Entry, EntryKind
 from mailagent.store.ids import new_id
-from mailagent.store.mail import conversations, suppressions
+from mailagent.store.mail import conversations, outgoing_files, suppressions
 from mailagent.store.operations import model_calls
 from mailagent.store.pagination import Cursor, Part, parse_cursor
 from mailagent.store.refunds import goodwill
@@ -21,8 +22,10 @@ from mailagent.web.approvals.attachments import fetch, find_position, may_be_key
 from mailagent.web.console import timeline_view
 from mailagent.web.console.conversations import assignment, beside
 from mailagent.web.console.conversations.assignment import News, Seen, find_seen
+from mailagent.web.console.conversations.chosen_files import are_lost
 from mailagent.web.console.page import address, found, page, redact
 from mailagent.web.console.run_steps import ToolCalls, read_tool_calls
+from mailagent.web.form import FormProblem
 from mailagent.web.guard import current_person, needs
 
 blueprint = Blueprint("ops_conversations", __name__)
@@ -38,7 +41,9 @@ def show(conversation_id: str) -> Response:
         waiting = timeline.count_waiting(connection, conversation_id)
         part = timeline.read_page(connection, conversation_id, before)
         sent = [each.facts for each in part.rows if each.kind is EntryKind.MAIL_OUT]
-        events = timeline.list_events(connection, [facts["outbound_id"] for facts in sent])
+        sent_ids = [facts["outbound_id"] for facts in sent]
+        events = timeline.list_events(connection, sent_ids)
+        files = outgoing_files.list_of(connection, sent_ids)
         use = model_calls.sum_of(connection, conversation_id)
         seen = find_seen(connection, conversation)
         codes = goodwill.list_codes_for(connection, conversation_id, conversation.customer_email)
@@ -52,7 +57,7 @@ def show(conversation_id: str) -> Response:
         waiting=waiting,
         subject=redact(conversation.subject, codes),
         conversation=conversation,
-        groups=timeline_view.grouped(timeline_view.of_entries(entries, events, codes)),
+        groups=timeline_view.grouped(timeline_view.of_entries(entries, events, codes, files)),
         use=timeline_view.of_use(use),
         calls=calls,
         is_newest=before is None,
@@ -84,6 +89,16 @@ def download(conversation_id: str, mail_id: str, number: str) -> Response:
     return page("ops/file_kept_back.html", 403, name=file.name) if may_be_key(file) else saved(file)
 
 
+@blueprint.get("/ops/conversations/<conversation_id>/sent-files/<outbound_id>/<int(max=99):number>")
+@needs(Permission.VIEW)
+def download_sent(conversation_id: str, outbound_id: str, number: int) -> Response:
+    """Return one file that a person of the shop sent to the customer, to be saved."""
+    with services.current().database.snapshot() as connection:
+        sent = outgoing_files.find(connection, conversation_id, outbound_id, number)
+    file = found(sent, "file")
+    return saved(AttachmentBytes(file.name, file.content))
+
+
 @blueprint.get("/ops/conversations/<conversation_id>/photos/<mail_id>/<number>")
 @needs(Permission.VIEW)
 def preview(conversation_id: str, mail_id: str, number: str) -> Response:
@@ -107,7 +122,7 @@ def answer_page(
     conversation: Conversation,
     status: int,
     typed: str,
-    problem: str = "",
+    problem: str | FormProblem = "",
     seen: Seen | None = None,
     heading: str = "It is yours now",
 ) -> Response:
@@ -132,5 +147,6 @@ def answer_page(
         news=news,
         seen=now,
         once=once if ONCE.fullmatch(once) else new_id("once"),
+        files_lost=are_lost(),
         **beside.read(connection, conversation),
     )

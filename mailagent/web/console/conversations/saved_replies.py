@@ -32,7 +32,7 @@ from mailagent.web.console.conversations.beside import ORDERS_SHOWN
 from mailagent.web.console.conversations.pages import answer_page
 from mailagent.web.console.page import found, go_to, page, typed
 from mailagent.web.form import FormProblem
-from mailagent.web.guard import current_person, needs
+from mailagent.web.guard import current_person, needs, takes_files
 
 blueprint = Blueprint("ops_saved_replies", __name__)
 
@@ -127,6 +127,7 @@ def _record(connection: sa.Connection, action: str, saved_reply_id: str) -> None
 
 
 @blueprint.post("/ops/conversations/<conversation_id>/saved-reply")
+@takes_files
 @needs(Permission.ANSWER)
 def insert(conversation_id: str) -> Response:
     """Show the answer that is being written again, with a saved reply at its end. Nothing is recorded."""

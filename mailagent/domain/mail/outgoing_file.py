@@ -1,0 +1,67 @@
+"""Files that the shop's people send with an answer: which they may be, how many and how large.
+
+Mailboxes refuse mails with programs in them, and mails of more than about 20 MB.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+FILES_MAX = 10
+BYTES_MAX = 10_000_000  # of all files of a mail together
+# The type follows from the ending: what a browser says of a file is not asked.
+TYPES = {
+    "pdf": "application/pdf",
+    "jpg": "image/jpeg",
+    "jpeg": "image/jpeg",
+    "png": "image/png",
+    "gif": "image/gif",
+    "webp": "image/webp",
+    "heic": "image/heic",
+    "txt": "text/plain",
+    "csv": "text/csv",
+    "ics": "text/calendar",
+    "docx": "application/vnd.openxmlformats-officedocument.wordprocessingml.document",
+    "xlsx": "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet",
+    "pptx": "application/vnd.openxmlformats-officedocument.presentationml.presentation",
+    "odt": "application/vnd.oasis.opendocument.text",
+    "ods": "application/vnd.oasis.opendocument.spreadsheet",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class OutgoingFile:
+    """A file of a mail of ours; `name` is harmless."""
+
+    name: str
+    content: bytes
+
+    @property
+    def content_type(self) -> str:
+        """Return its type. Raises KeyError if it may not be sent."""
+        return TYPES[_ending(self.name)]
+
+
+def _ending(name: str) -> str:
+    return name.rpartition(".")[2].lower() if "." in name else ""
+
+
+def find_problem(files: Sequence[OutgoingFile]) -> str | None:
+    """Return why these files cannot be sent with one mail, and what to do; None if they can."""
+    if len(files) > FILES_MAX:
+        return (
+            f"You chose {len(files)} files; {FILES_MAX} are the most. Send some in a second mail."
+        )
+    for file in files:
+        if _ending(file.name) not in TYPES:
+            return f"“{file.name}” cannot be sent: its name must end in {', '.join(TYPES)}."
+        if not file.content:
+            return f"“{file.name}” is empty. Choose it again."
+    total = sum(len(file.content) for file in files)
+    if total > BYTES_MAX:
+        return (
+            f"The files have {total / 1e6:.1f} MB together; {BYTES_MAX / 1e6:.0f} MB are the most."
+            " Make them smaller, or send some in a second mail."
+        )
+    return None
