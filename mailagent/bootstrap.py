@@ -11,7 +11,7 @@ import sqlalchemy as sa
 from flask import Flask
 
 from mailagent import services
-from mailagent.adapters import gateways, mail_providers
+from mailagent.adapters import gateways, mail_providers, order_sources
 from mailagent.adapters.links import Links
 from mailagent.adapters.mail_providers import MailSender
 from mailagent.domain.knowledge import Knowledge
@@ -19,6 +19,7 @@ from mailagent.domain.mail.conversation import Limits
 from mailagent.domain.mail.delivery import Blame, Refused, SendOutcome, Trace
 from mailagent.domain.mail.message import OutboundMail
 from mailagent.domain.operations.provider import LEDGER, Provider, ProviderKind, Providers
+from mailagent.domain.orders.source import OrderSource
 from mailagent.domain.refunds.payment import PaymentGateway
 from mailagent.domain.refunds.settlement import SettlementRules
 from mailagent.engine.client import WorkflowClient
@@ -80,6 +81,7 @@ def make_services(settings: Settings, *, works: bool) -> None:
         sender=_sender(settings) if works else NotConfigured("MAILAGENT_ROLE=worker"),
         mail_provider_name=settings.mail_provider,
         mail_templates=settings.mail_templates,
+        order_source=_order_source(settings),
         inbound_keys=tuple(mail_provider.inbound_keys(settings)),
         events_keys=tuple(mail_provider.events_keys(settings)),
         orders_api_tokens=settings.orders_api_tokens,
@@ -122,6 +124,11 @@ def _gateway(settings: Settings, ledger: LedgerGateway) -> PaymentGateway:
     if provider is None or not settings.runs_workflows:
         return ledger
     return gateways.RoutedGateway(provider.make(settings), provider.has_payment, ledger)
+
+
+def _order_source(settings: Settings) -> OrderSource | None:
+    provider = order_sources.find(settings.order_source)
+    return provider.make(settings) if provider else None
 
 
 def _model(settings: Settings) -> services.Model:

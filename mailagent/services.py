@@ -22,6 +22,7 @@ from mailagent.domain.mail.webhook import USUAL_HOURS
 from mailagent.domain.operations.model_cost import DailyBudget, TokenPrices
 from mailagent.domain.operations.provider import Providers
 from mailagent.domain.operations.rate_limit import RateLimit
+from mailagent.domain.orders.source import OrderSource
 from mailagent.domain.refunds.payment import PaymentGateway
 from mailagent.domain.refunds.policy import Policy
 from mailagent.domain.shop import Retention, Shop, Waits
@@ -64,6 +65,7 @@ class Services:
     sender: MailSender
     mail_provider_name: str
     mail_templates: Path | None = None
+    order_source: OrderSource | None = None  # None: orders are imported
     inbound_keys: tuple[str, ...] = ()
     events_keys: tuple[str, ...] = ()
     orders_api_tokens: tuple[str, ...] = ()

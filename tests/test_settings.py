@@ -108,6 +108,9 @@ def test_lists_are_read_newest_first(key_file: Path) -> None:
         ({"SENDGRID_INBOUND_PUBLIC_KEY": "xyz"}, "SENDGRID_INBOUND_PUBLIC_KEY: "),
         ({"PAYMENT_GATEWAY": "cash"}, "PAYMENT_GATEWAY: 'cash' is not known"),
         ({"PAYMENT_GATEWAY": "stripe"}, "STRIPE_API_KEY: is not set"),
+        ({"ORDER_SOURCE": "cash"}, "ORDER_SOURCE: 'cash' is not known; use one of "),
+        ({"ORDER_SOURCE_URL": "orders"}, "ORDER_SOURCE_URL: 'orders' is not a whole address"),
+        ({"ORDER_SOURCE_TOKEN": "a b"}, "ORDER_SOURCE_TOKEN: has characters that no key has"),
         ({"STRIPE_API_KEY": "sk_test 17"}, "STRIPE_API_KEY: has characters that no key has"),
         ({"STRIPE_API_BASE": "api.stripe.com"}, "STRIPE_API_BASE: 'api.stripe.com' is not a whole"),
         ({"ORDERS_API_TOKEN": "secret"}, "ORDERS_API_TOKEN: has a key shorter than 32"),
@@ -533,3 +536,28 @@ def test_a_setting_that_is_wrong_by_itself_hides_no_other_problem(
 )
 def test_a_variable_that_looks_like_a_setting_is_found(name: str, meant: str | None) -> None:
     assert find_misspelt([name]).get(name) == meant
+
+
+@pytest.mark.parametrize(
+    ("url", "fits"), [("http://orders.shop.test", False), ("https://orders.shop.test/api", True)]
+)
+def test_in_production_an_order_source_is_asked_over_https(
+    url: str, fits: bool, tmp_path: Path, key_file: Path
+) -> None:
+    source = {"ORDER_SOURCE": "http", "ORDER_SOURCE_URL": url, "ORDER_SOURCE_TOKEN": STRONG}
+    environ = production(tmp_path, **source)
+    if fits:
+        assert load_settings(environ, key_file).order_source_url == url
+        return
+    with pytest.raises(SettingsProblem, match="ORDER_SOURCE_URL: must be an https address"):
+        load_settings(environ, key_file)
+    assert load_settings(environ | {"MAILAGENT_ROLE": "web"}, key_file).order_source == "http"
+
+
+def test_an_order_source_needs_an_address_and_a_token(key_file: Path) -> None:
+    with pytest.raises(SettingsProblem) as raised:
+        load_settings({"ORDER_SOURCE": "http"}, key_file)
+    assert [each.partition(":")[0] for each in raised.value.problems] == [
+        "ORDER_SOURCE_URL",
+        "ORDER_SOURCE_TOKEN",
+    ]

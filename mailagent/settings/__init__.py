@@ -47,6 +47,7 @@ class Settings(
     topics.Deadlines,
     topics.Tokens,
     topics.RefundsAndDrafts,
+    topics.OrdersTopic,
     topics.Payments,
     topics.MailProvider,
     topics.OpenAI,

@@ -7,7 +7,7 @@ from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from mailagent.adapters import gateways, mail_providers
+from mailagent.adapters import gateways, mail_providers, order_sources
 from mailagent.adapters import setting_values as values
 from mailagent.domain.shop import Shop, person_of
 
@@ -21,6 +21,7 @@ def find_problems(settings: Settings) -> list[str]:
     problems += _find_process_problems(settings)
     for provider in gateways.list_providers():
         problems += provider.find_problems(settings)
+    problems += order_sources.find_problems(settings)
     problems += _find_package_problems(settings)
     if settings.daily_budget is not None and settings.token_prices is None:
         problems.append(

@@ -239,6 +239,18 @@ class Payments(Topic):
     )
 
 
+class OrdersTopic(Topic):
+    """Orders."""
+
+    order_source: Annotated[str, PlainValidator(types.parse_order_source)] = setting(
+        "where orders come from: `imported`, or a system that is asked when mail comes in, such as `http`: "
+        "[docs/orders.md](docs/orders.md#ask-a-system-of-yours)",
+        "imported",
+    )
+    order_source_url: types.Url | None = setting("base URL of the order source")
+    order_source_token: types.Key | None = setting("its token; required unless orders are imported")
+
+
 class RefundsAndDrafts(Topic):
     """Refunds and drafts."""
 

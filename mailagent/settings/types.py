@@ -10,7 +10,7 @@ from typing import Annotated, Literal, TypeVar
 
 from pydantic import PlainValidator
 
-from mailagent.adapters import gateways, mail_providers
+from mailagent.adapters import gateways, mail_providers, order_sources
 from mailagent.adapters import setting_values as values
 from mailagent.domain.knowledge import Knowledge
 from mailagent.domain.operations.model_cost import parse_amount
@@ -93,6 +93,11 @@ def parse_budget(text: str) -> Decimal | Literal["none"]:
 
 def parse_gateway(text: str) -> str:
     gateways.find(text)
+    return text
+
+
+def parse_order_source(text: str) -> str:
+    order_sources.find(text)
     return text
 
 

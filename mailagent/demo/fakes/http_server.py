@@ -19,11 +19,12 @@ class Request:
     headers: Message
     body: bytes
     query: str = ""
+    method: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What to send back: `value` as JSON, nothing when it is None."""
+    """What to send back: `value` as JSON, bytes as they are, nothing when it is None."""
 
     status: int
     value: object = None
@@ -79,7 +80,7 @@ class _Handler(BaseHTTPRequestHandler):
         route = self.routes.get(f"{self.command} {path}", self.otherwise)
         try:
             body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
-            answer = route(Request(path, self.headers, body, query))
+            answer = route(Request(path, self.headers, body, query, self.command))
         except LineCut:  # any other exception of a route is printed to standard error
             self.close_connection = True
             return
@@ -88,7 +89,7 @@ class _Handler(BaseHTTPRequestHandler):
     do_GET = do_POST = do_OPTIONS = _serve  # noqa: N815 - the names that the standard library calls
 
     def _send(self, answer: Answer) -> None:
-        data = b"" if answer.value is None else json.dumps(answer.value).encode()
+        data = _encode(answer.value)
         headers = {"Content-Type": "application/json", "Content-Length": str(len(data))}
         # The demo kills the app, perhaps while it waits for this response.
         with contextlib.suppress(BrokenPipeError, ConnectionResetError):
@@ -98,3 +99,9 @@ class _Handler(BaseHTTPRequestHandler):
             self.end_headers()
             self.wfile.write(data)
             self.wfile.flush()
+
+
+def _encode(value: object) -> bytes:
+    if isinstance(value, bytes):
+        return value
+    return b"" if value is None else json.dumps(value).encode()

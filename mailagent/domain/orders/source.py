@@ -7,6 +7,10 @@ from typing import Protocol
 
 from mailagent.domain.refunds.order import Order
 
+# What one look-up of a customer's orders takes: more than anybody writes about.
+MOST_PAGES = 2
+MOST_ORDERS_A_PAGE = 50
+
 
 class SourceProblem(Exception):
     """The source gave no usable answer; the text says why. Ask again after `retry_after_seconds`. `operator`:
@@ -20,10 +24,12 @@ class SourceProblem(Exception):
 
 @dataclass(frozen=True, slots=True)
 class OrderPage:
-    """Orders, newest first, and the cursor of the next page; None at the end."""
+    """Orders, newest first, and the cursor of the next page; None at the end. `problems`: what is wrong with
+    the records of further orders, a sentence each."""
 
     orders: tuple[Order, ...]
     next_cursor: str | None = None
+    problems: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +69,9 @@ CancelOutcome = Cancelled | TooLate | NotSupported
 
 class OrderSource(Protocol):
     """Each method makes at most a few requests within a deadline, and raises SourceProblem without a usable
-    answer. The caller checks whose order it is: a source may be wrong."""
+    answer. The caller checks whose order it is: a source may be wrong.
+
+    A payment's `refunded_minor` has all that was given back of it, our refunds too."""
 
     name: str
 
@@ -71,7 +79,7 @@ class OrderSource(Protocol):
         """Return a page of the orders of a customer, by mail address."""
 
     def load_order(self, order_id: str) -> Order | None:
-        """Return one order as it is now, or None if there is none."""
+        """Return one order as it is now, or None if there is none. Raises OrderProblem for a wrong record."""
 
     def cancel_order(self, request: CancelRequest) -> CancelOutcome:
-        """Cancel an order or some of its items."""
+        """Cancel an order or some of its items. Raises OrderProblem if it is done, but its record is wrong."""

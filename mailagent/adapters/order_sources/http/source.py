@@ -1,0 +1,105 @@
+"""Asks a shop's own order server: two GETs and a POST, in the format of the orders file (docs/orders.md)."""
+
+from __future__ import annotations
+
+from typing import Any
+from urllib.parse import quote
+
+from mailagent.adapters.order_files.record import parse_order
+from mailagent.adapters.order_sources.json_client import (
+    DEADLINE_SECONDS,
+    MOST_BYTES,
+    Answer,
+    JsonClient,
+)
+from mailagent.domain.orders.source import (
+    MOST_ORDERS_A_PAGE,
+    Cancelled,
+    CancelOutcome,
+    CancelRequest,
+    NotSupported,
+    OrderPage,
+    SourceProblem,
+    TooLate,
+)
+from mailagent.domain.refunds.order import Order, OrderProblem
+
+_CURSOR_MAX_LENGTH = 2_000
+_REASON_MAX_LENGTH = 200
+# Of one order; some frameworks answer so to a number that they cannot read.
+_NO_SUCH_ORDER = (400, 404, 410, 422)
+
+
+class HttpOrderSource:
+    """Satisfies `domain.orders.source.OrderSource`."""
+
+    name = "http"
+
+    def __init__(
+        self,
+        url: str,
+        token: str,
+        deadline_seconds: float = DEADLINE_SECONDS,
+        most_bytes: int = MOST_BYTES,
+    ) -> None:
+        headers = {"Authorization": f"Bearer {token}"}
+        self._client = JsonClient("the order server", url, headers, deadline_seconds, most_bytes)
+
+    def find_orders(self, email: str, cursor: str | None = None) -> OrderPage:
+        """Return a page of the orders of a customer; those whose record is wrong stand in its problems."""
+        params = {"email": email, **({"cursor": cursor} if cursor else {})}
+        value = self._client.ask("GET", "/orders", params=params).value
+        records = value.get("orders") if isinstance(value, dict) else None
+        if not isinstance(records, list):
+            raise _breach('GET /orders has no list "orders"')
+        orders, problems = [], []
+        for number, record in enumerate(records[:MOST_ORDERS_A_PAGE], start=1):
+            try:
+                orders.append(parse_order(record))
+            except OrderProblem as problem:
+                problems.append(f"order {number} of a page: {problem}")
+        return OrderPage(tuple(orders), _next_cursor(value), tuple(problems))
+
+    def load_order(self, order_id: str) -> Order | None:
+        """Return one order as it is now, or None if there is none."""
+        if not order_id.strip("."):  # `.` and `..` are parts of a path
+            return None
+        answer = self._client.ask(
+            "GET", f"/orders/{quote(order_id, safe='')}", accept=_NO_SUCH_ORDER
+        )
+        return None if answer.status in _NO_SUCH_ORDER else parse_order(answer.value)
+
+    def cancel_order(self, request: CancelRequest) -> CancelOutcome:
+        """Cancel an order or some of its items."""
+        items = [{"item_id": item_id, "quantity": number} for item_id, number in request.items]
+        answer = self._client.ask(
+            "POST",
+            f"/orders/{quote(request.order_id, safe='')}/cancel",
+            body={"items": items or None, "reason": request.reason},
+            headers={"Idempotency-Key": request.idempotency_key},
+            accept=(404, 409, 501),
+        )
+        match answer.status:
+            case 409:
+                return TooLate(_reason(answer, "it is too late"))
+            case 404 | 501:
+                return NotSupported(_reason(answer, f"the order server answered {answer.status}"))
+        return Cancelled(parse_order(answer.value))
+
+
+def _next_cursor(page: dict[str, Any]) -> str | None:
+    cursor = page.get("next")
+    if cursor is None:
+        return None
+    if not isinstance(cursor, str) or not 0 < len(cursor) <= _CURSOR_MAX_LENGTH:
+        raise _breach('"next" of GET /orders is neither null nor a text')
+    return cursor
+
+
+def _reason(answer: Answer, otherwise: str) -> str:
+    reason = answer.value.get("reason") if isinstance(answer.value, dict) else None
+    return reason[:_REASON_MAX_LENGTH] if isinstance(reason, str) and reason else otherwise
+
+
+def _breach(what: str) -> SourceProblem:
+    return SourceProblem(f"the order server breaks its contract: {what}", operator=True)

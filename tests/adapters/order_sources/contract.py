@@ -1,0 +1,228 @@
+"""What every order source must do. A source passes by a fixture `shop`: its system, played over HTTP.
+
+class TestHttp(OrderSourceContract):
+    @pytest.fixture
+    def shop(self) -> Iterator[PlayedShop]: ...
+"""
+
+from __future__ import annotations
+
+import socketserver
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from datetime import timedelta
+from typing import Protocol
+
+import pytest
+
+from mailagent.demo.fakes.http_server import Answer, Request
+from mailagent.domain.orders.source import (
+    MOST_ORDERS_A_PAGE,
+    Cancelled,
+    CancelRequest,
+    OrderSource,
+    SourceProblem,
+    TooLate,
+)
+from mailagent.domain.refunds.order import Order, OrderStatus
+from tests.cast import ADA, GRACE, order
+
+# Short, so that a test of the deadline is quick; far above what the played shop needs.
+DEADLINE_SECONDS = 2.0
+MOST_BYTES = 100_000
+
+
+class PlayedShop(Protocol):
+    """The system of a shop, played over HTTP. `faults`: what it answers next, instead of the truth.
+    `requests`: what it was asked so far. `page_size`: how many orders a page of its own has at most."""
+
+    url: str
+    faults: list[Answer]
+    requests: list[Request]
+    page_size: int
+
+    def stock(self, *orders: Order) -> None:
+        """Have these orders, in place of those with their numbers."""
+
+    def make(self, url: str | None = None) -> OrderSource:
+        """Return the source with our key, DEADLINE_SECONDS and MOST_BYTES; at another URL, if one is given."""
+
+
+class OrderSourceContract:
+    """Tests that run against each source."""
+
+    def test_a_customers_orders_come_newest_first(self, shop: PlayedShop) -> None:
+        older = order("1001")
+        newer = replace(order("1002"), placed_at=older.placed_at + timedelta(days=1))
+        shop.stock(older, newer, order("1003", customer={"email": GRACE}))
+        page = shop.make().find_orders(ADA)
+        assert [each.order_id for each in page.orders] == ["1002", "1001"]
+        assert {each.customer_email for each in page.orders} == {ADA}
+        assert page.problems == ()
+
+    def test_pages_go_on_to_the_last_order(self, shop: PlayedShop) -> None:
+        shop.page_size = 2
+        shop.stock(*(order(str(1001 + number)) for number in range(5)))
+        source, seen, cursor = shop.make(), list[str](), None
+        for _ in range(5):
+            page = source.find_orders(ADA, cursor)
+            seen += [each.order_id for each in page.orders]
+            cursor = page.next_cursor
+            if cursor is None:
+                break
+        assert cursor is None
+        assert sorted(seen) == ["1001", "1002", "1003", "1004", "1005"]
+
+    def test_a_page_has_a_most(self, shop: PlayedShop) -> None:
+        shop.page_size = MOST_ORDERS_A_PAGE + 10
+        shop.stock(*(order(str(1001 + number)) for number in range(MOST_ORDERS_A_PAGE + 10)))
+        assert len(shop.make().find_orders(ADA).orders) <= MOST_ORDERS_A_PAGE
+
+    def test_a_customer_without_orders_has_none(self, shop: PlayedShop) -> None:
+        page = shop.make().find_orders(ADA)
+        assert (page.orders, page.next_cursor) == ((), None)
+
+    def test_an_order_is_the_same_in_a_list_and_alone(self, shop: PlayedShop) -> None:
+        shop.stock(order("1001"))
+        source = shop.make()
+        alone = source.load_order("1001")
+        assert alone is not None
+        assert source.find_orders(ADA).orders == (alone,)
+        assert (alone.order_id, alone.customer_email, alone.paid) == (
+            "1001",
+            ADA,
+            order("1001").paid,
+        )
+
+    @pytest.mark.parametrize(
+        "order_id", ["9999", "..", ".", "../orders", "a/b?c#d", "%2e%2e", "' OR 1=1", "ß" * 100]
+    )
+    def test_a_number_that_the_shop_does_not_know_is_no_order(
+        self, shop: PlayedShop, order_id: str
+    ) -> None:
+        shop.stock(order("1001"))
+        assert shop.make().load_order(order_id) is None
+
+    def test_the_token_is_sent(self, shop: PlayedShop) -> None:
+        shop.make().find_orders(ADA)
+        assert all(_has_key(request) for request in shop.requests)
+
+    # --- cancel ---------------------------------------------------------------------------------
+
+    def test_a_pending_order_is_cancelled(self, shop: PlayedShop) -> None:
+        shop.stock(order("1001", status="pending", delivered_at=None))
+        source = shop.make()
+        done = source.cancel_order(CancelRequest("key-1", "1001", reason="changed my mind"))
+        assert isinstance(done, Cancelled)
+        assert done.order.status is OrderStatus.CANCELLED
+        assert source.load_order("1001") == done.order
+
+    def test_the_same_request_again_has_the_same_outcome(self, shop: PlayedShop) -> None:
+        shop.stock(order("1001", status="pending", delivered_at=None))
+        source, request = shop.make(), CancelRequest("key-1", "1001")
+        first = source.cancel_order(request)
+        assert isinstance(first, Cancelled)
+        assert source.cancel_order(request) == first
+
+    def test_a_shipped_order_is_too_late(self, shop: PlayedShop) -> None:
+        shop.stock(order("1001", status="shipped", delivered_at=None))
+        source = shop.make()
+        assert isinstance(source.cancel_order(CancelRequest("key-1", "1001")), TooLate)
+        found = source.load_order("1001")
+        assert found is not None
+        assert found.status is OrderStatus.SHIPPED
+
+    # --- what goes wrong ------------------------------------------------------------------------
+
+    @pytest.mark.parametrize("status", [401, 403])
+    def test_a_refused_key_is_for_an_operator(self, shop: PlayedShop, status: int) -> None:
+        shop.faults.append(Answer(status))
+        assert _problem_of(shop).operator
+
+    def test_a_redirect_is_not_followed(self, shop: PlayedShop) -> None:
+        shop.faults.append(Answer(302, headers={"Location": f"{shop.url}/elsewhere"}))
+        assert _problem_of(shop).operator
+        assert not any("elsewhere" in request.path for request in shop.requests)
+
+    def test_a_rate_limit_says_how_long_to_wait(self, shop: PlayedShop) -> None:
+        shop.faults.append(Answer(429, headers={"Retry-After": "7"}))
+        problem = _problem_of(shop)
+        assert (problem.retry_after_seconds, problem.operator) == (7, False)
+
+    @pytest.mark.parametrize(
+        "fault",
+        [
+            Answer(500),
+            Answer(503, b"<html>down</html>"),
+            Answer(200, b'{"orders": [{"order_id": "1001", "cust'),
+            Answer(200, b"<html>a page of a proxy</html>"),
+            Answer(200, b"[" * 90_000),
+            Answer(200, b" " * (MOST_BYTES + 1)),
+            Answer(200, b"[]"),
+            Answer(200, b"null"),
+            Answer(200),
+        ],
+        ids=["500", "503", "half", "html", "deep", "huge", "list", "null", "empty"],
+    )
+    def test_no_usable_answer_is_a_problem_and_the_next_one_is_taken(
+        self, shop: PlayedShop, fault: Answer
+    ) -> None:
+        shop.stock(order("1001"))
+        source = shop.make()
+        shop.faults.append(fault)
+        with pytest.raises(SourceProblem):
+            source.find_orders(ADA)
+        assert len(source.find_orders(ADA).orders) == 1
+
+    def test_slow_bytes_end_at_the_deadline(self, shop: PlayedShop) -> None:
+        with dripping_server() as url:
+            began = time.monotonic()
+            with pytest.raises(SourceProblem):
+                shop.make(url).find_orders(ADA)
+        assert time.monotonic() - began < DEADLINE_SECONDS * 2
+
+    def test_a_server_that_is_gone_is_a_problem(self, shop: PlayedShop) -> None:
+        with dripping_server() as url:
+            pass
+        with pytest.raises(SourceProblem):
+            shop.make(url).load_order("1001")
+
+    def test_a_problem_names_neither_customer_nor_key(self, shop: PlayedShop) -> None:
+        shop.faults.append(Answer(500, {"error": f"no {ADA} here"}))
+        assert ADA not in str(_problem_of(shop))
+
+
+def _problem_of(shop: PlayedShop) -> SourceProblem:
+    with pytest.raises(SourceProblem) as found:
+        shop.make().find_orders(ADA)
+    return found.value
+
+
+def _has_key(request: Request) -> bool:
+    names = ("Authorization", "X-Shopify-Access-Token")
+    return any(request.headers.get(name) for name in names)
+
+
+@contextmanager
+def dripping_server() -> Iterator[str]:
+    """Run a server that begins an answer and then sends a byte now and then, for ever."""
+    ended = threading.Event()
+
+    class Drip(socketserver.BaseRequestHandler):
+        def handle(self) -> None:
+            self.request.recv(65_536)
+            self.request.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 100000\r\n\r\n")
+            while not ended.wait(0.05):
+                self.request.sendall(b" ")
+
+    with socketserver.ThreadingTCPServer(("127.0.0.1", 0), Drip) as server:
+        server.daemon_threads, server.block_on_close = True, False
+        threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()
+        try:
+            yield f"http://127.0.0.1:{server.server_address[1]}"
+        finally:
+            ended.set()
+            server.shutdown()
