@@ -477,6 +477,7 @@ sa.Table(
     sa.Column("tax_minor", sa.BigInteger, nullable=False, server_default="0"),
     sa.Column("shipping_minor", sa.BigInteger, nullable=False, server_default="0"),
     sa.Column("held_minor", sa.BigInteger, nullable=False, server_default="0"),
+    sa.Column("shipment_count", sa.Integer, nullable=False, server_default="0"),
     sa.Column("version", sa.Integer, nullable=False, server_default="1"),
     sa.Column("updated_at", instant, nullable=False),
     sa.CheckConstraint("status IN ('pending', 'shipped', 'delivered', 'cancelled')", name="status"),
@@ -515,6 +516,27 @@ sa.Table(
     sa.Column("amount_minor", sa.BigInteger, nullable=False),
     sa.Column("charged_back_at", instant),
     sa.CheckConstraint("amount_minor >= 0", name="amount"),
+)
+
+sa.Table(
+    "order_shipments",
+    metadata,
+    sa.Column("order_id", sa.ForeignKey("orders.order_id"), primary_key=True),
+    sa.Column("shipment_id", sa.Text, primary_key=True),
+    sa.Column("position", sa.Integer, nullable=False),
+    sa.Column("status", sa.Text, nullable=False),
+    sa.Column("carrier", sa.Text),
+    sa.Column("tracking_number", sa.Text),
+    sa.Column("tracking_url", sa.Text),
+    sa.Column("shipped_at", instant),
+    sa.Column("expected_at", instant),
+    sa.Column("delivered_at", instant),
+    sa.Column("last_event_at", instant),
+    sa.Column("items", json_value, nullable=False),
+    sa.CheckConstraint(
+        "status IN ('label_created', 'in_transit', 'out_for_delivery', 'delivered', 'exception', 'returned')",
+        name="status",
+    ),
 )
 
 sa.Table(

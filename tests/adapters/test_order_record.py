@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -13,6 +14,7 @@ from hypothesis import given, settings
 from mailagent.adapters.order_files.export import OrdersFileProblem
 from mailagent.adapters.order_files.files import Reading, parse_orders
 from mailagent.adapters.order_files.record import parse_order, render_order
+from mailagent.domain.orders.shipment import Shipment, ShipmentStatus
 from mailagent.domain.refunds.order import Order, OrderProblem, OrderStatus
 from tests.cast import NOW, order_record
 from tests.databases import ROOT
@@ -309,3 +311,80 @@ def test_what_is_wrong_is_named_by_its_line(text: str, complaint: str) -> None:
     with pytest.raises(OrdersFileProblem) as caught:
         found(text)
     assert complaint in str(caught.value)
+
+
+# --- parcels --------------------------------------------------------------------------------------
+
+PARCEL: dict[str, Any] = {
+    "shipment_id": "S1",
+    "status": "in_transit",
+    "carrier": "DHL",
+    "tracking_number": "JD0141",
+    "tracking_url": "https://dhl.example/track?n=JD0141&lang=en",
+    "shipped_at": "2999-01-02T09:00:00Z",
+    "expected_at": "2999-01-05T00:00:00Z",
+    "last_event_at": "2999-01-03T10:30:00+01:00",
+    "items": [{"item_id": "K1", "quantity": 1}],
+}
+
+
+def test_parcels_are_read_and_written_back() -> None:
+    bare = {"shipment_id": "S2", "status": "label_created"}
+    order = parse_order(order_record(shipments=[PARCEL | {"delivered_at": None}, bare]))
+    first, second = order.shipments
+    assert (first.carrier, first.items) == ("DHL", (("K1", 1),))
+    assert first.last_event_at == datetime(2999, 1, 3, 9, 30, tzinfo=UTC)
+    assert second == Shipment("S2", ShipmentStatus.LABEL_CREATED)
+    assert parse_order(render_order(order)) == order
+    assert render_order(order)["shipments"][1] == bare
+
+
+@pytest.mark.parametrize("absent", [{}, {"shipments": None}, {"shipments": []}])
+def test_an_order_may_have_no_parcels(absent: dict[str, Any]) -> None:
+    order = parse_order(order_record(**absent))
+    assert order.shipments == ()
+    assert "shipments" not in render_order(order)
+
+
+DELIVERED = {"status": "delivered", "delivered_at": "2999-01-02T09:00:00Z"}
+
+
+@pytest.mark.parametrize(
+    "change", [DELIVERED, DELIVERED | {"status": "returned"}, {"items": None}, {"items": []}]
+)
+def test_what_a_parcel_may_say(change: dict[str, Any]) -> None:
+    assert parse_order(order_record(shipments=[PARCEL | change])).shipments
+
+
+@pytest.mark.parametrize(
+    ("change", "complaint"),
+    [
+        ({"status": "lost"}, r"shipments\[1\].status: 'lost' is refused; it should be 'label_created', "),
+        ({"driver": "Bob"}, r"shipments\[1\]: unknown key 'driver'; known are carrier, "),
+        ({"tracking_url": "http://dhl.example/1"}, r"\.tracking_url: .* is not a link that begins with https"),
+        ({"tracking_url": "javascript:alert(1)"}, r"\.tracking_url: .* is not a link"),
+        ({"tracking_url": "https://"}, r"\.tracking_url: .* is not a link"),
+        ({"tracking_url": "https://dhl.example@evil.example/"}, r"\.tracking_url: .* is not a link"),
+        ({"tracking_url": "https://dhl.example/a b"}, r"\.tracking_url: .* is not a link"),
+        ({"tracking_url": "https://[dhl"}, r"\.tracking_url: "),
+        ({"tracking_number": "1\n2"}, r"\.tracking_number: .* control characters"),
+        ({"shipped_at": "2026-11-02T09:00:00"}, r"\.shipped_at: .* has no time zone"),
+        ({"shipped_at": "1999-01-01T00:00:00Z"}, r"shipments\[1\].shipped_at: lies before placed_at"),
+        ({"status": "delivered"}, r"shipments\[1\].delivered_at: missing, although status is delivered"),
+        ({"delivered_at": "2999-01-06T09:00:00Z"}, r"\.delivered_at: given, although status is in_transit"),
+        (DELIVERED | {"delivered_at": "2999-01-02T08:59:59Z"}, r"\.delivered_at: lies before shipped_at"),
+        ({"items": [{"item_id": "K9", "quantity": 1}]},
+            r"\.items: 1 in the parcel, but the order has 0 of item 'K9'"),
+        ({"items": [{"item_id": "K1", "quantity": 1}] * 2},
+            r"\.items: 2 in the parcel, but the order has 1 of item 'K1'"),
+        ({"items": [{"item_id": "K1", "quantity": 0}]}, r"shipments\[1\].items\[1\].quantity: 0"),
+    ],
+)  # fmt: skip
+def test_a_parcel_that_cannot_be_is_refused_by_name(change: dict[str, Any], complaint: str) -> None:
+    with pytest.raises(OrderProblem, match=complaint):
+        parse_order(order_record(shipments=[PARCEL | change]))
+
+
+def test_two_parcels_of_one_name_are_refused() -> None:
+    with pytest.raises(OrderProblem, match="shipments: a shipment_id stands twice"):
+        parse_order(order_record(shipments=[PARCEL, PARCEL]))

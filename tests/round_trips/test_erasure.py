@@ -28,7 +28,7 @@ from tests.round_trips.replays import wait_for_quiet
 pytestmark = pytest.mark.both_databases
 
 # What must be found nowhere; in small letters, as it is searched for.
-_WORDS = ("name", "subject", "body", "file", "note", "draft")
+_WORDS = ("name", "subject", "body", "file", "note", "draft", "parcel")
 CANARIES = (ADA, hash_customer(ADA), *(f"canary{word}" for word in _WORDS))
 ERASE = f"/ops/customers/{ADA}/erase"
 
@@ -110,8 +110,10 @@ def look(shop: Harness, statements: tuple[str, ...]) -> list[list[Any]]:
 def shop_with_history(busy_shop: Harness) -> Harness:
     """A shop that has something of Ada's wherever something of a customer's can be."""
     customer = {"email": ADA, "name": NAME}
+    link = "https://carrier.example/canaryparcel"
+    parcel = {"shipment_id": "S1", "status": "label_created", "tracking_url": link}
     busy_shop.stock(
-        order(customer=customer),
+        order(customer=customer, shipments=[parcel | {"tracking_number": "CanaryParcel"}]),
         big_order(customer=customer),
         order("W3001", customer={"email": GRACE, "name": "Grace"}),
     )
@@ -188,8 +190,9 @@ def test_nothing_of_an_erased_customer_is_left_and_nothing_of_others_is_lost(
     shop = shop_with_history
     before = tables_with_canaries(shop)
     assert {
-        "orders", "conversations", "inbound_mails", "raw_mails", "outbound_mails", "decisions", "drafts",
-        "approval_notes", "outgoing_files", "audit", "refunds", "suppressed_addresses", "workflow_status",
+        "orders", "order_shipments", "conversations", "inbound_mails", "raw_mails", "outbound_mails",
+        "decisions", "drafts", "approval_notes", "outgoing_files", "audit", "refunds",
+        "suppressed_addresses", "workflow_status",
     } <= before.keys()  # fmt: skip
     money, others = look(shop, MONEY), look(shop, OF_OTHERS)
     client = shop.log_in(OLGA)

@@ -5,11 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+import sqlalchemy as sa
 
 from mailagent.domain.refunds.order import Order, OrderProblem
 from mailagent.store.database import Database
 from mailagent.store.refunds import order_import, orders, refunds, reviews
-from tests.cast import NOW, order
+from tests.cast import ADA, NOW, order
 from tests.harness import Harness
 from tests.workflows.proposals import propose, write
 
@@ -76,3 +77,45 @@ def test_what_is_taken_and_shared_of_an_order_is_its_own(database: Database) -> 
             )
         assert orders.taken_minor(connection, "W1001") == 5_00
         assert orders.list_shared_payments(connection, bought_by_both) == ("both",)
+
+
+def parcel(number: int, **changes: Any) -> dict[str, Any]:
+    return {"shipment_id": f"S{number}", "status": "in_transit", "carrier": "DHL"} | changes
+
+
+def test_parcels_are_kept_in_their_order_and_replaced(database: Database) -> None:
+    packed = [{"item_id": "K1", "quantity": 1}]
+    sent = order(shipments=[parcel(2, items=packed), parcel(1, tracking_number="JD1")])
+    moved = order(shipments=[parcel(1, status="exception", last_event_at="2026-11-30T09:00:00Z")])
+    with database.transaction() as connection:
+        for each in (order(), sent, moved, order()):
+            assert order_import.save(connection, each, NOW) is not order_import.Saved.UNCHANGED
+            assert order_import.save(connection, each, NOW) is order_import.Saved.UNCHANGED
+            assert orders.load(connection, "W1001") == each
+
+
+def test_orders_without_parcels_cost_no_statement_and_others_one_for_all(
+    database: Database,
+) -> None:
+    with database.transaction() as connection:
+        for number in range(3):
+            order_import.save(connection, order(f"W{number}"), NOW)
+    bare = _statements_of_a_list(database)
+    with database.transaction() as connection:
+        for number in range(2):
+            order_import.save(connection, order(f"W{number}", shipments=[parcel(1)]), NOW)
+    assert _statements_of_a_list(database) == bare + 1
+
+
+def _statements_of_a_list(database: Database) -> int:
+    asked: list[str] = []
+
+    def note(_connection: Any, _cursor: Any, statement: str, *_more: Any) -> None:
+        asked.append(statement)
+
+    with database.snapshot() as connection:
+        sa.event.listen(database.engine, "before_cursor_execute", note)
+        found, _ = orders.list_of_customer(connection, ADA, 10)
+        sa.event.remove(database.engine, "before_cursor_execute", note)
+    assert len(found) == 3
+    return len(asked)

@@ -5,15 +5,18 @@ pydantic, which takes a tenth of a second."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Annotated, Any
+from urllib.parse import urlsplit
 
-from pydantic import Field, PlainValidator, ValidationError, ValidationInfo
+from pydantic import BeforeValidator, Field, PlainValidator, ValidationError, ValidationInfo
 
 from mailagent.adapters.validation import Record, describe_problems, show
 from mailagent.domain.mail.authentication import normalise_address
 from mailagent.domain.money import Money, parse_currency, parse_money
+from mailagent.domain.orders.shipment import Shipment, ShipmentStatus
 from mailagent.domain.refunds import order as domain
 from mailagent.domain.refunds.order import Order, OrderProblem, OrderStatus, parse_instant
 from mailagent.domain.text import is_one_line
@@ -22,6 +25,7 @@ from mailagent.domain.text import is_one_line
 MOST_PROBLEMS = 5
 # What an order may come to in all, in minor units: well within the whole numbers that databases keep.
 MOST_MINOR = 10**18
+MOST_SHIPMENTS = 100
 
 
 # --- what each key may hold ------------------------------------------------------------------------
@@ -63,7 +67,23 @@ def _amount_or_none(value: object, info: ValidationInfo) -> int:
     return 0 if value is None else _amount(value, info)
 
 
+def _link(value: object) -> str:
+    """Return a link that a mail may show: https, to a host, without a password."""
+    link = _text(value)
+    parts = urlsplit(link)
+    if (
+        parts.scheme != "https"
+        or not parts.hostname
+        or "@" in parts.netloc
+        or len(link.split()) > 1
+    ):
+        raise ValueError(f"{show(link)} is not a link that begins with https://")
+    return link
+
+
+Maybe = BeforeValidator(lambda value: [] if value is None else value)  # null for none
 Text = Annotated[str, PlainValidator(_text)]
+Link = Annotated[str, PlainValidator(_link)]
 MaybeAmount = Annotated[int, PlainValidator(_amount_or_none)]
 Amount = Annotated[int, PlainValidator(_amount)]
 Instant = Annotated[datetime, PlainValidator(_instant)]
@@ -92,6 +112,30 @@ class Payment(Record):
     charged_back_at: Instant | None = None
 
 
+class ShippedItem(Record):
+    item_id: Text
+    quantity: Annotated[int, Field(ge=1, le=1_000_000)]
+
+
+ShippedItems = Annotated[list[ShippedItem], Maybe]
+
+
+class ShipmentRecord(Record):
+    shipment_id: Text
+    status: Annotated[ShipmentStatus, Field(strict=False)]
+    carrier: Text | None = None
+    tracking_number: Text | None = None
+    tracking_url: Link | None = None
+    shipped_at: Instant | None = None
+    expected_at: Instant | None = None
+    delivered_at: Instant | None = None
+    last_event_at: Instant | None = None
+    items: ShippedItems = Field(default_factory=list)
+
+
+Shipments = Annotated[list[ShipmentRecord], Maybe, Field(max_length=MOST_SHIPMENTS)]
+
+
 class OrderRecord(Record):
     order_id: Text
     customer: Customer
@@ -102,6 +146,7 @@ class OrderRecord(Record):
     status: Annotated[OrderStatus, Field(strict=False)]
     items: list[Item]
     payments: list[Payment]
+    shipments: Shipments = Field(default_factory=list)
     discount: MaybeAmount = 0
     shipping: MaybeAmount = 0
     tax: MaybeAmount = 0
@@ -142,7 +187,44 @@ def _contradictions(record: OrderRecord) -> Iterator[str]:
     payment_ids = {payment.payment_id for payment in record.payments}
     if len(payment_ids) != len(record.payments):
         yield "payments: a payment_id stands twice"
+    yield from _contradicting_shipments(record)
     yield from _contradicting_amounts(record)
+
+
+def _contradicting_shipments(record: OrderRecord) -> Iterator[str]:
+    shipments, ordered = record.shipments, Counter[str]()
+    for item in record.items:
+        ordered[item.item_id] += item.quantity
+    if len({each.shipment_id for each in shipments}) != len(shipments):
+        yield "shipments: a shipment_id stands twice"
+    for number, each in enumerate(shipments, start=1):
+        place = f"shipments[{number}]"
+        yield from (
+            f"{place}.{problem}" for problem in _contradicting_times(each, record.placed_at)
+        )
+        packed = Counter[str]()
+        for part in each.items:
+            packed[part.item_id] += part.quantity
+        for item_id, quantity in packed.items():
+            if quantity > ordered[item_id]:
+                has = f"{ordered[item_id]} of item {item_id!r}"
+                yield f"{place}.items: {quantity} in the parcel, but the order has {has}"
+
+
+def _contradicting_times(shipment: ShipmentRecord, placed_at: datetime) -> Iterator[str]:
+    is_delivered = shipment.status is ShipmentStatus.DELIVERED
+    if is_delivered and shipment.delivered_at is None:
+        yield "delivered_at: missing, although status is delivered"
+    if (
+        shipment.delivered_at
+        and not is_delivered
+        and shipment.status is not ShipmentStatus.RETURNED
+    ):
+        yield f"delivered_at: given, although status is {shipment.status.value}"
+    if shipment.shipped_at and shipment.shipped_at < placed_at:
+        yield "shipped_at: lies before placed_at"
+    if shipment.delivered_at and shipment.delivered_at < (shipment.shipped_at or placed_at):
+        yield "delivered_at: lies before shipped_at or placed_at"
 
 
 def _contradicting_amounts(record: OrderRecord) -> Iterator[str]:
@@ -208,7 +290,13 @@ def _order(record: OrderRecord) -> Order:
         discount_minor=record.discount,
         shipping_minor=record.shipping,
         tax_minor=record.tax,
+        shipments=tuple(map(_shipment, record.shipments)),
     )
+
+
+def _shipment(record: ShipmentRecord) -> Shipment:
+    items = tuple((each.item_id, each.quantity) for each in record.items)
+    return Shipment(**dict(record) | {"items": items})
 
 
 # --- writing --------------------------------------------------------------------------------------
@@ -231,6 +319,9 @@ def render_order(order: Order) -> dict[str, Any]:
         "items": [_rendered_line(line) for line in order.lines],
         "payments": [_rendered_payment(payment) for payment in order.payments],
         **{key: Money(minor, order.currency).decimal() for key, minor in amounts.items() if minor},
+        **(
+            {"shipments": list(map(_rendered_shipment, order.shipments))} if order.shipments else {}
+        ),
     }
 
 
@@ -256,6 +347,16 @@ def _rendered_payment(payment: domain.Payment) -> dict[str, Any]:
         "amount": payment.amount.decimal(),
         **({"refunded": refunded.decimal()} if refunded.minor else {}),
         **({"charged_back_at": _rendered(since)} if since else {}),
+    }
+
+
+def _rendered_shipment(shipment: Shipment) -> dict[str, Any]:
+    told = {name: getattr(shipment, name) for name in ShipmentRecord.model_fields}
+    items = [{"item_id": item_id, "quantity": quantity} for item_id, quantity in shipment.items]
+    return {
+        name: _rendered(value) if isinstance(value, datetime) else value
+        for name, value in (told | {"status": shipment.status.value, "items": items}).items()
+        if value
     }
 
 

@@ -77,6 +77,12 @@ _BLANKED: Sequence[tuple[sa.Column[str], str, Mapping[str, Any]]] = (
         "order_ids",
         {"customer_name": ERASED_NAME, "version": _orders.version + 1},
     ),
+    # With its number a carrier's page shows name and address.
+    (
+        schema.order_shipments.c.order_id,
+        "order_ids",
+        {"tracking_number": None, "tracking_url": None},
+    ),
 )
 
 # Columns with an address, which the alias replaces. Other people's addresses in the same rows stay.

@@ -17,7 +17,7 @@ from mailagent.store.refunds import external_refunds, gateway_events, orders
 from mailagent.store.refunds.external_refunds import ORDER_RECORD
 
 _orders, _lines, _payments = schema.orders, schema.order_lines, schema.order_payments
-_external = schema.external_refunds
+_external, _shipments = schema.external_refunds, schema.order_shipments
 
 
 class Saved(StrEnum):
@@ -125,12 +125,17 @@ def _priced_lines(order: Order) -> Sequence[tuple[object, ...]]:
 
 
 def _values(order: Order, now: datetime) -> dict[str, object]:
-    return columns_of(_orders, order, paid_minor=order.paid.minor, updated_at=now)
+    shipment_count = len(order.shipments)
+    paid_minor = order.paid.minor
+    return columns_of(
+        _orders, order, paid_minor=paid_minor, shipment_count=shipment_count, updated_at=now
+    )
 
 
 def _delete_parts(connection: sa.Connection, order_id: str) -> None:
     connection.execute(_lines.delete().where(_lines.c.order_id == order_id))
     connection.execute(_payments.delete().where(_payments.c.order_id == order_id))
+    connection.execute(_shipments.delete().where(_shipments.c.order_id == order_id))
     connection.execute(
         _external.delete().where(
             _external.c.order_id == order_id, _external.c.gateway == ORDER_RECORD
@@ -168,6 +173,11 @@ def _insert_parts(connection: sa.Connection, order: Order, now: datetime) -> Non
         for payment in order.payments
         if payment.refunded_minor
     ]
-    for table, rows in ((_lines, lines), (_payments, payments), (_external, refunded)):
+    shipments = [
+        columns_of(_shipments, each, order_id=order.order_id, position=position)
+        for position, each in enumerate(order.shipments)
+    ]
+    parts = ((_lines, lines), (_payments, payments), (_external, refunded), (_shipments, shipments))
+    for table, rows in parts:
         if rows:
             connection.execute(table.insert(), rows)

@@ -13,13 +13,14 @@ from datetime import datetime
 import sqlalchemy as sa
 
 from mailagent.domain.money import Money
+from mailagent.domain.orders.shipment import Shipment, ShipmentStatus
 from mailagent.domain.refunds.order import Order, OrderLine, OrderStatus, Payment
 from mailagent.store import schema
 from mailagent.store.database import Row, from_row, required
 from mailagent.store.refunds.external_refunds import ORDER_RECORD, sum_elsewhere
 
 _orders, _lines, _payments = schema.orders, schema.order_lines, schema.order_payments
-_refunds, _external = schema.refunds, schema.external_refunds
+_refunds, _external, _shipments = schema.refunds, schema.external_refunds, schema.order_shipments
 
 # The first half of the keys of our advisory locks. DBOS uses other keys.
 _CUSTOMER, _SHOP, _PAYMENT = 0x6D61_0001, 0x6D61_0002, 0x6D61_0003
@@ -222,7 +223,7 @@ def _lock(connection: sa.Connection, *where: sa.ColumnElement[bool]) -> Order | 
 
 
 def with_parts(connection: sa.Connection, rows: Sequence[Row]) -> tuple[Order, ...]:
-    """Return the orders of these rows with their lines and payments.
+    """Return the orders of these rows with their lines, payments and parcels.
 
     They agree with each other only in a snapshot, or while the order is locked.
     """
@@ -245,7 +246,19 @@ def with_parts(connection: sa.Connection, rows: Sequence[Row]) -> tuple[Order, .
         .where(_payments.c.order_id.in_(order_ids))
         .order_by(_payments.c.position),
     )
-    return tuple(_order(row, lines[row.order_id], payments[row.order_id]) for row in rows)
+    shipments = _shipments_of(connection, rows)
+    return tuple(
+        _order(row, lines[row.order_id], payments[row.order_id], shipments.get(row.order_id, ()))
+        for row in rows
+    )
+
+
+def _shipments_of(connection: sa.Connection, rows: Sequence[Row]) -> Mapping[str, Sequence[Row]]:
+    order_ids = [row.order_id for row in rows if row.shipment_count]
+    if not order_ids:
+        return {}
+    query = sa.select(_shipments).where(_shipments.c.order_id.in_(order_ids))
+    return _by_order(connection, query.order_by(_shipments.c.position))
 
 
 def _by_order(
@@ -257,7 +270,9 @@ def _by_order(
     return found
 
 
-def _order(row: Row, lines: Sequence[Row], payments: Sequence[Row]) -> Order:
+def _order(
+    row: Row, lines: Sequence[Row], payments: Sequence[Row], shipments: Sequence[Row]
+) -> Order:
     def money(minor: int) -> Money:
         return Money(minor, row.currency)
 
@@ -276,5 +291,14 @@ def _order(row: Row, lines: Sequence[Row], payments: Sequence[Row]) -> Order:
                 refunded_minor=payment.refunded_minor or 0,
             )
             for payment in payments
+        ),
+        shipments=tuple(
+            from_row(
+                Shipment,
+                each,
+                status=ShipmentStatus(each.status),
+                items=tuple((item_id, quantity) for item_id, quantity in each._mapping["items"]),
+            )
+            for each in shipments
         ),
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sqlalchemy as sa
 
+from mailagent.domain.orders.shipment import ShipmentStatus
 from mailagent.domain.refunds.order import OrderStatus
 from mailagent.domain.refunds.refund import RefundStatus
 from mailagent.domain.refunds.settlement import SettlementState
@@ -27,6 +28,8 @@ orders = table(
     sa.Column("shipping_minor", sa.BigInteger, nullable=False, server_default="0"),
     # Kept by triggers on refunds and their payments: what was refunded or is under way.
     sa.Column("held_minor", sa.BigInteger, nullable=False, server_default="0"),
+    # Whether it has parcels: most looks at an order need not read their table.
+    sa.Column("shipment_count", sa.Integer, nullable=False, server_default="0"),
     sa.Column("version", sa.Integer, nullable=False, server_default="1"),
     sa.Column("updated_at", UtcDateTime, nullable=False),
     one_of("status", OrderStatus),
@@ -65,6 +68,24 @@ order_payments = table(
     # The bank took it back for the customer: nothing is refunded on it beside that.
     sa.Column("charged_back_at", UtcDateTime),
     check("amount", "amount_minor >= 0"),
+)
+
+order_shipments = table(
+    "order_shipments",
+    sa.Column("order_id", sa.ForeignKey("orders.order_id"), primary_key=True),
+    sa.Column("shipment_id", sa.Text, primary_key=True),
+    sa.Column("position", sa.Integer, nullable=False),
+    sa.Column("status", sa.Text, nullable=False),
+    sa.Column("carrier", sa.Text),
+    sa.Column("tracking_number", sa.Text),
+    sa.Column("tracking_url", sa.Text),
+    sa.Column("shipped_at", UtcDateTime),
+    sa.Column("expected_at", UtcDateTime),
+    sa.Column("delivered_at", UtcDateTime),
+    sa.Column("last_event_at", UtcDateTime),
+    # Pairs of an item id and a quantity; empty if the shop does not say.
+    sa.Column("items", Json, nullable=False),
+    one_of("status", ShipmentStatus),
 )
 
 refunds = table(
