@@ -61,6 +61,8 @@ def details_of_mails(
 ) -> dict[str, dict[str, Any]]:
     """Return the rows among these to which `action` was done in answer to one of these mails, each with the
     details of the last time."""
+    if not subjects:
+        return {}
     query = sa.select(_audit.c.subject, _audit.c.details).where(
         _audit.c.subject.in_(subjects), _audit.c.action == action
     )
