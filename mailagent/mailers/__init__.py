@@ -7,6 +7,7 @@ from mailagent.mailers.approval_routing import is_waited_for
 from mailagent.mailers.compose import Notice, copy_notice, write_notice
 from mailagent.mailers.facts import Reader
 from mailagent.mailers.letter import Letter, letter_by_person, reader_of, write_letter
+from mailagent.mailers.renewal import renew_if_late
 from mailagent.mailers.to_customers import (
     write_handed_over,
     write_person_reply,
@@ -39,6 +40,7 @@ __all__ = [
     "letter_by_person",
     "list_unsent_requests",
     "reader_of",
+    "renew_if_late",
     "write_approval_request",
     "write_expired",
     "write_handed_over",

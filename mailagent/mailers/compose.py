@@ -5,15 +5,16 @@ The recipient comes from rows and settings, never from a mail's text or from the
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
+from datetime import datetime
 from typing import Any
 
 import sqlalchemy as sa
 
 from mailagent import services
 from mailagent.adapters.templates.engine import RenderedMail
-from mailagent.domain.mail.conversation import Conversation
 from mailagent.domain.mail.language import find_language
 from mailagent.domain.mail.message import (
     Door,
@@ -25,6 +26,8 @@ from mailagent.domain.mail.message import (
     token_address,
 )
 from mailagent.domain.mail.outgoing_file import OutgoingFile
+from mailagent.domain.money import Money
+from mailagent.mailers.facts import Reader
 from mailagent.store.ids import new_id
 from mailagent.store.mail import conversations, outbound
 
@@ -34,7 +37,8 @@ class MailContent:
     """A mail of ours before it is rendered. A mail with the same `dedup_key` is written once.
 
     `language` is the reader's, None if unknown; the shop's own people read English. `by_person`: a person
-    wrote the mail, or pressed a button to send it. `sources`: the passages that it quotes.
+    wrote the mail, or pressed a button to send it. `sources`: the passages that it quotes. `order_ids`: those
+    whose record it ends with. `composition`: what its text was written from. `written_from`: as on its row.
     """
 
     purpose: Purpose
@@ -50,12 +54,14 @@ class MailContent:
     by_person: bool = False
     sources: tuple[str, ...] = ()
     files: tuple[OutgoingFile, ...] = ()
+    order_ids: Sequence[str] = ()
+    composition: str | None = None
+    written_from: str | None = None
 
 
 def write_to_customer(
-    connection: sa.Connection,
+    reader: Reader,
     content: MailContent,
-    conversation: Conversation,
     mail: InboundMail | None,
     confirm: bool = False,
     language: str | None = None,
@@ -65,26 +71,81 @@ def write_to_customer(
     `confirm`: an answer proves the mailbox. `language`: that of the mail, if it is known. To a sender who is
     not proven the subject is ours: theirs may be of somebody who uses us to write to a third person.
     """
+    conversation = reader.conversation
     proven = mail is None or mail.identity.proven
     headers = answer_headers(mail) if mail else ThreadHeaders(f"Re: {conversation.subject}")
     written = mail.subject if mail else conversation.subject
     door = Door.CONFIRM if confirm else Door.CASE
     token = conversation.confirm_token if confirm else conversation.reply_token
     text = content.values.get("text")
+    language = language or (find_language(text) if text else None) or conversation.language
     addressed = replace(
         content,
         # If the customer wrote none, the template has one in their language.
-        values={**content.values, "subject": headers.subject if written and proven else None},
+        values={
+            **content.values,
+            "subject": headers.subject if written and proven else None,
+            "record": write_record(reader, content.order_ids, language),
+        },
         to_address=conversation.customer_email,
         conversation_id=conversation.conversation_id,
         headers=headers,
         reply_to=token_address(door, token, services.current().shop.reply_domain),
         # Around a text of the agent or of a team member, the template is in the language of that text.
-        language=language or (find_language(text) if text else None) or conversation.language,
+        language=language,
     )
     if content.purpose in (Purpose.REPLY, Purpose.TEAM_REPLY):
-        conversations.record_answered(connection, conversation.conversation_id, content.purpose)
-    return queue_mail(connection, addressed)
+        conversations.record_answered(
+            reader.connection, conversation.conversation_id, content.purpose
+        )
+    return queue_mail(reader.connection, replace(addressed, written_from=pack(reader, addressed)))
+
+
+def write_record(reader: Reader, order_ids: Sequence[str], language: str | None) -> str | None:
+    """Return what is on record of these orders of the customer, as it stands at the end of a mail; None for no
+    order."""
+    orders = reader.record(order_ids)
+    if not orders:
+        return None
+    live = services.current()
+    return live.templates.fragment(
+        "_record.txt", {"orders": orders}, live.shop.locale_for(language)
+    )
+
+
+def pack(reader: Reader, content: MailContent) -> str:
+    """Return what a mail to a customer is written from, as JSON."""
+    parts = {
+        "template": content.template,
+        "values": content.values,
+        "language": content.language,
+        "order_ids": content.order_ids,
+        "composition": content.composition,
+        "mail_ids": reader.mail_ids,
+        "proven": reader.proven,
+    }
+    return json.dumps(parts, default=_plain, ensure_ascii=False)
+
+
+def _plain(value: Any) -> dict[str, Any]:
+    if isinstance(value, datetime):
+        return {"moment": value.isoformat()}
+    return {each.name: getattr(value, each.name) for each in fields(value)}
+
+
+def unpack(written_from: str) -> dict[str, Any]:
+    """Return what a mail was written from. Money and times are values again, other records are dicts."""
+
+    def restore(found: dict[str, Any]) -> Any:
+        match found:
+            case {"moment": str(at)}:
+                return datetime.fromisoformat(at)
+            case {"minor": int(minor), "currency": str(currency), **rest} if not rest:
+                return Money(minor, currency)
+        return found
+
+    unpacked: dict[str, Any] = json.loads(written_from, object_hook=restore)
+    return unpacked
 
 
 def render(content: MailContent) -> RenderedMail:
@@ -122,6 +183,7 @@ def queue_mail(
         auto_submitted=automatic,
         sources=content.sources,
         files=content.files,
+        written_from=content.written_from,
     )
     return outbound.record(connection, mail, content.dedup_key, live.now())
 

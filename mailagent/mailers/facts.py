@@ -1,5 +1,5 @@
-"""Facts that a reply may name. Code reads each from the rows when the mail is written, so what is not on record
-cannot be said.
+"""Facts that a reply may name. Code reads each from the rows when the mail is written, and again if it is sent
+late, so what is not on record cannot be said.
 
 An id is a kind, and for most kinds an order's number: `refund/W1001`. `templates/mail/_fact.txt` has the
 sentence of each kind. Whether a tool showed an id does not matter: it is read for this customer only, and true.

@@ -44,7 +44,6 @@ def write_reply(
     connection, conversation = reader.connection, reader.conversation
     confirm = not reader.proven
     order_ids = () if confirm else letter.order_ids
-    record = _record(reader, order_ids, letter.language)
     content = MailContent(
         Purpose.REPLY,
         "reply",
@@ -53,34 +52,22 @@ def write_reply(
             "text": letter.text,
             "confirm_code": confirm_code(conversation.confirm_token) if confirm else None,
             "goodwill": _goodwill_of(connection, mails),
-            "record": record,
             "helped": _vote_links(mails) if reader.proven else None,
         },
         dedup_key=f"reply:{mails[-1].mail_id}",
         by_person=by_person,
         sources=letter.sources,
         files=files,
+        order_ids=order_ids,
+        composition=letter.composition,
     )
-    return write_to_customer(
-        connection, content, conversation, mails[-1], confirm, language=letter.language
-    )
+    return write_to_customer(reader, content, mails[-1], confirm, language=letter.language)
 
 
 def _vote_links(mails: Sequence[InboundMail]) -> dict[str, str] | None:
     """Return the links to say whether the answer to these mails helped, if the shop asks."""
     live = services.current()
     return live.links.sign_votes(mails[-1].mail_id) if live.shop.asks_if_helped else None
-
-
-def _record(reader: Reader, order_ids: Sequence[str], language: str | None = None) -> str | None:
-    """Return what is on record of these orders of the customer, as it stands at the end of a mail; None for no
-    order."""
-    orders = reader.record(order_ids)
-    if not orders:
-        return None
-    live = services.current()
-    locale = live.shop.locale_for(language or reader.conversation.language)
-    return live.templates.fragment("_record.txt", {"orders": orders}, locale)
 
 
 def write_handed_over(
@@ -97,11 +84,11 @@ def write_handed_over(
         {
             "customer_name": reader.customer_name(),
             "goodwill": _goodwill_of(connection, mails),
-            "record": _record(reader, reader.orders_of_mails()),
         },
         dedup_key=f"reply:{mails[-1].mail_id}",
+        order_ids=reader.orders_of_mails(),
     )
-    return write_to_customer(connection, content, conversation, mails[-1])
+    return write_to_customer(reader, content, mails[-1])
 
 
 def _goodwill_of(connection: sa.Connection, mails: Sequence[InboundMail]) -> GoodwillCode | None:
@@ -161,13 +148,15 @@ def _write_about(
     """Write a mail about a refund in the thread where it was asked for, with the record of its orders."""
     conversation = conversations.load(connection, refund.conversation_id)
     reader = Reader(connection, conversation, (), proven=True)
-    told = {
-        "customer_name": reader.customer_name(),
-        "record": _record(reader, order_ids or [refund.order_id]),
-    }
-    content = MailContent(purpose, template, values | told, dedup_key, refund_id=refund.refund_id)
-    mail = inbound.find(connection, refund.mail_id)
-    return write_to_customer(connection, content, conversation, mail)
+    content = MailContent(
+        purpose,
+        template,
+        values | {"customer_name": reader.customer_name()},
+        dedup_key,
+        refund_id=refund.refund_id,
+        order_ids=order_ids or [refund.order_id],
+    )
+    return write_to_customer(reader, content, inbound.find(connection, refund.mail_id))
 
 
 def _outcome_values(connection: sa.Connection, refund: Refund) -> dict[str, Any]:
@@ -257,9 +246,10 @@ def write_person_reply(
     content = MailContent(
         Purpose.TEAM_REPLY,
         "team_reply",
-        {"text": text, "member": member, "record": _record(reader, order_ids)},
+        {"text": text, "member": member},
         dedup_key=dedup_key,
         by_person=True,
         files=files,
+        order_ids=order_ids,
     )
-    return write_to_customer(connection, content, conversation, asked[0] if asked else None)
+    return write_to_customer(reader, content, asked[0] if asked else None)

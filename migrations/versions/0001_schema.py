@@ -232,6 +232,7 @@ sa.Table(
     sa.Column("mail_references", json_value, nullable=False),
     sa.Column("auto_submitted", sa.Text, nullable=False),
     sa.Column("sources", json_value),
+    sa.Column("written_from", sa.Text),
     sa.Column("status", sa.Text, nullable=False),
     sa.Column("attempts", sa.Integer, nullable=False, server_default="0"),
     sa.Column("created_at", instant, nullable=False, index=True),

@@ -181,6 +181,8 @@ class OutboundMail:
     files: tuple[OutgoingFile, ...] = ()
     status: OutboundStatus = OutboundStatus.QUEUED
     attempts: int = 0
+    created_at: datetime | None = None  # None until it is a row
+    written_from: str | None = None  # as JSON, to write it again if it is sent late
 
 
 @dataclass(frozen=True, slots=True)

@@ -115,7 +115,9 @@ def record_outcome(
 ) -> OutboundStatus:
     """Record the outcome of a mail that is "sending"; if it is not any more, change nothing. Returns its
     state."""
-    cut = {} if status in _OPEN else _without_links(mail)
+    cut: dict[str, Any] = {} if status in _OPEN else _without_links(mail)
+    if status is not OutboundStatus.QUEUED:
+        cut["written_from"] = None
     recorded = connection.scalar(
         _mails.update()
         .where(
@@ -139,6 +141,14 @@ def _without_links(mail: OutboundMail | Row) -> dict[str, sa.Case[str]]:
         for name, words in stored.items()
         if (cut := without_keys(words)) != words
     }
+
+
+def rewrite(connection: sa.Connection, mail: OutboundMail) -> None:
+    """Record what a mail says now that it was written again."""
+    values = {"text": mail.text, "html": mail.html, "sources": mail.sources or None}
+    connection.execute(
+        _mails.update().where(_mails.c.outbound_id == mail.outbound_id).values(**values)
+    )
 
 
 def put_off(
@@ -231,8 +241,12 @@ def settle(
     now: datetime,
     sent_again_why: str = "",
 ) -> None:
-    """Set the state of a mail, whatever it was before; and why it is sent again, if it is."""
-    values: dict[str, Any] = {"status": status.value, "next_attempt_at": None}
+    """Set the state of a mail, whatever it was before; and why it is sent again, as it is, if it is."""
+    values: dict[str, Any] = {
+        "status": status.value,
+        "next_attempt_at": None,
+        "written_from": None,
+    }
     if status not in _OPEN:
         values |= _without_links(row_of(connection, outbound_id))
     if status is OutboundStatus.SENT:

@@ -25,7 +25,7 @@ _approvals, _requests = schema.approvals, schema.approval_requests
 
 # Columns of a mail that may contain the address.
 TEXT_IN = (_inbound.c.subject, _inbound.c.body, _inbound.c.new_text)
-TEXT_OUT = (_outbound.c.subject, _outbound.c.text, _outbound.c.html)
+TEXT_OUT = (_outbound.c.subject, _outbound.c.text, _outbound.c.html, _outbound.c.written_from)
 
 _TO_OUR_PEOPLE = (Purpose.APPROVAL_REQUEST, Purpose.HAND_OVER, Purpose.NOTICE)
 _APPROVAL_DOOR = f"{Door.APPROVAL.value}+"

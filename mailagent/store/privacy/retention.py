@@ -31,7 +31,7 @@ _UNANSWERED = (MailStatus.UNANSWERED.value, MailStatus.THROTTLED.value)
 _UNSENT = (OutboundStatus.QUEUED.value, OutboundStatus.SENDING.value)
 
 _BLANK_IN = {"from_name": "", "subject": "", "body": "", "new_text": "", "attachments": []}
-_BLANK_OUT = {"subject": "", "text": "", "html": None, "error": None}
+_BLANK_OUT = {"subject": "", "text": "", "html": None, "written_from": None, "error": None}
 
 
 # --- what is still open ---------------------------------------------------------------------------

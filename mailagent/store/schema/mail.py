@@ -178,6 +178,8 @@ outbound_mails = table(
     sa.Column("auto_submitted", sa.Text, nullable=False),
     # The passages of the shop's knowledge that it quotes: `file/heading@version`.
     sa.Column("sources", Json),
+    # What it is written from again if it is sent late (JSON); none once an attempt may have gone out.
+    sa.Column("written_from", sa.Text),
     sa.Column("status", sa.Text, nullable=False),
     sa.Column("attempts", sa.Integer, nullable=False, server_default="0"),
     sa.Column("created_at", UtcDateTime, nullable=False, index=True),

@@ -8,7 +8,7 @@ from typing import TypedDict
 
 import sqlalchemy as sa
 
-from mailagent import services
+from mailagent import mailers, services
 from mailagent.domain.mail.delivery import (
     Accepted,
     NotSent,
@@ -86,7 +86,7 @@ def _claim(outbound_id: str) -> tuple[OutboundMail, Permit] | str:
         # After the claim: it may have waited for a transaction that suppressed the address.
         why_not = suppressions.why_suppressed(connection, mail.to_address) if mail else None
         if mail is not None and why_not is None:
-            return mail, permit
+            return mailers.renew_if_late(connection, mail), permit
         free_permit(connection, permit)
         if mail is None:
             return _leave_as_it_is(connection, outbound_id)

@@ -1,0 +1,59 @@
+"""Writes a mail to a customer again that waited before it was sent, with its facts and record of now."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+import sqlalchemy as sa
+
+from mailagent import services
+from mailagent.agent.reply.composition import parse
+from mailagent.domain.mail.message import OutboundMail
+from mailagent.mailers.compose import unpack, write_record
+from mailagent.mailers.facts import Fact, Reader, sentence
+from mailagent.mailers.letter import write_letter
+from mailagent.store import audit
+from mailagent.store.mail import conversations, outbound
+
+# A mail that is sent sooner is sent as it was written.
+FRESH_FOR = timedelta(seconds=10)
+
+
+def renew_if_late(connection: sa.Connection, mail: OutboundMail) -> OutboundMail:
+    """Return a mail that is about to be sent, written again if it has waited.
+
+    An attempt that may have gone out clears `written_from`: after that the mail stays as it is.
+    """
+    now = services.current().now()
+    is_late = mail.created_at is not None and now - mail.created_at >= FRESH_FOR
+    if not is_late or not mail.written_from or mail.conversation_id is None:
+        return mail
+    renewed = _renew(connection, mail, mail.conversation_id, unpack(mail.written_from))
+    if renewed.text != mail.text:
+        outbound.rewrite(connection, renewed)
+        audit.record(connection, now, audit.CLOCK, "mail written again", mail.outbound_id)
+    return renewed
+
+
+def _renew(
+    connection: sa.Connection,
+    mail: OutboundMail,
+    conversation_id: str,
+    known: Mapping[str, Any],
+) -> OutboundMail:
+    live = services.current()
+    conversation = conversations.load(connection, conversation_id)
+    reader = Reader(connection, conversation, known["mail_ids"], known["proven"])
+    values, sources = dict(known["values"]), mail.sources
+    locale = live.shop.locale_for(known["language"])
+    if known["composition"]:
+        letter = write_letter(reader, parse(known["composition"]))
+        # Facts that the rows do not bear any more are left out.
+        values["text"] = letter.text or sentence(Fact("not_verified", {}), locale)
+        sources = letter.sources
+    values["record"] = write_record(reader, known["order_ids"], known["language"])
+    rendered = live.templates.render(known["template"], values, locale)
+    return replace(mail, text=rendered.text, html=rendered.html, sources=sources)

@@ -1,0 +1,173 @@
+"""Mail that is sent late says what the rows say then: once, under the same Message-ID."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from mailagent import mailers
+from mailagent.adapters.templates.mail_samples import TO_CUSTOMERS, facts_of
+from mailagent.demo.fakes.mailboxes import SentMail
+from mailagent.demo.scripted_model import Fact, Part, Phrase
+from mailagent.domain.mail.message import OutboundStatus, Purpose
+from mailagent.mailers.compose import MailContent, pack, render, unpack
+from mailagent.mailers.facts import Reader
+from mailagent.store.mail import conversations, outbound
+from mailagent.workflows.steps.conversation.batch import Batch
+from mailagent.workflows.steps.conversation.people import hand_over
+from mailagent.workflows.steps.conversation.reply import write_reply
+from mailagent.workflows.steps.delivery.send import send_mail
+from tests.cast import ADA, DESK_WISH, big_order
+from tests.harness import Harness, pass_time
+from tests.round_trips.approvals import approval_path, decide
+from tests.round_trips.provider_faults import limited, lost_before, no_key
+from tests.web.console.drafts import SPENT
+from tests.workflows import paying
+from tests.workflows.moves import person_move, reply_move
+from tests.workflows.proposals import propose, write
+
+WAITS = "waits for a manager's decision"
+APPROVED = "Your refund of $1,499.00 for order W2001 is approved."
+ANSWER = (Phrase("thanks_message"), Fact("refund/W2001"))
+
+
+def asked(shop: Harness) -> Batch:
+    """Let Ada ask for a refund that a manager has to decide."""
+    shop.stock(big_order())
+    batch = write(shop, text=DESK_WISH)
+    assert propose(batch, "W2001", ("D1", None))["outcome"] == "needs_manager"
+    return batch
+
+
+def reply(batch: Batch, *parts: Part) -> str:
+    written = write_reply(batch, reply_move(batch, *parts), SPENT)
+    (outbound_id,) = written["outbound_ids"]
+    return outbound_id
+
+
+def sent(shop: Harness) -> SentMail:
+    (mail,) = shop.mails_to(ADA)
+    return mail
+
+
+def row(shop: Harness, outbound_id: str) -> Any:
+    (found,) = shop.rows("SELECT * FROM outbound_mails WHERE outbound_id = :id", id=outbound_id)
+    return found
+
+
+@pytest.mark.parametrize("faults", [[], [limited], [no_key], [limited, no_key]])
+def test_a_reply_that_is_sent_late_says_what_is_true_then(
+    shop: Harness, faults: list[Callable[..., Any]]
+) -> None:
+    batch = asked(shop)
+    outbound_id = reply(batch, *ANSWER)
+    before = row(shop, outbound_id)
+    assert WAITS in before.text
+    shop.faults.sendgrid += faults
+    for _ in faults:
+        assert send_mail(outbound_id) == "queued"
+    decide(shop, approval_path(shop), "approve")
+    pass_time(shop, hours=1)
+    assert send_mail(outbound_id) == "sent"
+    told, after = sent(shop), row(shop, outbound_id)
+    for text in (told.text, told.html, after.text):
+        assert WAITS not in str(text)
+        assert APPROVED in str(text).replace("\n", " ")
+    assert "State: approved, not paid yet" in told.text
+    assert told.text.startswith("Hello Ada Example,\n\nThank you for your message.\n\n")
+    assert told.message_id == before.message_id
+    assert (after.text, after.written_from) == (told.text, None)
+    assert len(shop.rows("SELECT 1 FROM audit WHERE action = 'mail written again'")) == 1
+    assert send_mail(outbound_id) == "sent"
+    assert len(shop.mails_to(ADA)) == 1
+
+
+def test_a_mail_that_may_have_gone_out_is_not_written_again(shop: Harness) -> None:
+    """The customer could get two different mails under one Message-ID."""
+    outbound_id = reply(asked(shop), *ANSWER)
+    shop.faults.sendgrid.append(lost_before)
+    assert send_mail(outbound_id) == "sending"
+    assert row(shop, outbound_id).written_from is None
+    decide(shop, approval_path(shop), "approve")
+    pass_time(shop, hours=1)
+    with shop.live.database.transaction() as connection:
+        outbound.settle(connection, outbound_id, OutboundStatus.QUEUED, shop.live.now(), "lost")
+    assert send_mail(outbound_id) == "sent"
+    first, second = shop.faults.asked
+    assert first == second
+    assert WAITS in sent(shop).text
+
+
+def test_a_fact_that_is_true_no_more_is_left_out(shop: Harness) -> None:
+    shop.stock(big_order())
+    outbound_id = reply(write(shop, text="Forget my request."), Fact("nothing_waits/W2001"))
+    propose(write(shop, text=DESK_WISH, subject="My desk"), "W2001", ("D1", 1))
+    pass_time(shop, hours=1)
+    send_mail(outbound_id)
+    told = sent(shop).text
+    assert "No request" not in told
+    assert "Thank you for your message." in told
+    assert "State: a manager decides" in told
+
+
+def hands_over(_shop: Harness, batch: Batch) -> str:
+    return hand_over(batch, person_move("CUSTOMER_ASKED"))[0]
+
+
+def team_writes(shop: Harness, batch: Batch) -> str:
+    with shop.live.database.transaction() as connection:
+        conversation = conversations.load(connection, batch["conversation_id"])
+        return mailers.write_person_reply(connection, conversation, "Tess", "We look.", "team:1")
+
+
+@pytest.mark.parametrize("writes", [hands_over, team_writes])
+def test_the_record_below_other_mail_is_of_now(
+    shop: Harness, writes: Callable[[Harness, Batch], str]
+) -> None:
+    outbound_id = writes(shop, asked(shop))
+    assert "State: a manager decides" in row(shop, outbound_id).text
+    decide(shop, approval_path(shop), "approve")
+    pass_time(shop, hours=1)
+    send_mail(outbound_id)
+    assert "State: approved, not paid yet" in sent(shop).text
+    assert "State: a manager decides" not in sent(shop).text
+
+
+def test_a_receipt_keeps_its_event_and_has_the_record_of_now(shop: Harness) -> None:
+    shop.stock(paying.two_payments())
+    paying.propose(shop)
+    (kettle,) = shop.refunds()
+    paying.pay(kettle.refund_id)
+    (outbound_id,) = paying.tell(kettle.refund_id)
+    paying.propose(shop, "L1", subject="The lamp")
+    pass_time(shop, hours=1)
+    send_mail(outbound_id)
+    told = sent(shop).text
+    before, record = told.split("On record for order W1001")
+    assert "$49.99" in before
+    assert "$30.00" not in before
+    assert "Asked for: $30.00 (1 × Lamp)" in record
+
+
+def test_a_mail_that_says_the_same_is_sent_as_it_was_written(shop: Harness) -> None:
+    batch = asked(shop)
+    outbound_id = reply(batch, *ANSWER)
+    before = row(shop, outbound_id)
+    pass_time(shop, hours=1)
+    send_mail(outbound_id)
+    assert (sent(shop).text, sent(shop).html) == (before.text, before.html)
+    assert not shop.rows("SELECT 1 FROM audit WHERE action = 'mail written again'")
+
+
+@pytest.mark.parametrize("template", sorted(TO_CUSTOMERS))
+def test_every_mail_can_be_written_again_from_what_is_kept(shop: Harness, template: str) -> None:
+    shop.write("Hello")
+    content = MailContent(Purpose.REPLY, template, facts_of()[template], "key")
+    with shop.live.database.snapshot() as connection:
+        (found,) = shop.rows("SELECT conversation_id FROM conversations")
+        reader = Reader(connection, conversations.load(connection, found.conversation_id), (), True)
+        kept = unpack(pack(reader, content))
+    again = MailContent(Purpose.REPLY, template, kept["values"], "key")
+    assert render(again) == render(content)
