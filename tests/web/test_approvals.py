@@ -14,6 +14,7 @@ from mailagent import mailers, services
 from mailagent.adapters.links import Links
 from mailagent.domain.money import Money
 from mailagent.domain.refunds.refund import RefundStatus
+from mailagent.mailers.approval_routing import load_routing
 from mailagent.store import schema
 from mailagent.store.refunds import approvals, orders, refunds, reviews
 from mailagent.web.approvals import decision
@@ -367,6 +368,30 @@ def test_nobody_decides_on_an_order_of_their_own(
     assert question.refund().status is RefundStatus.AWAITING_APPROVAL
     assert question.shop.rows("SELECT decided_by FROM decisions") == before
     assert question.shop.rows("SELECT 1 FROM countersignatures") == []
+
+
+@pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
+def test_who_asked_for_a_refund_in_the_console_does_not_decide_on_it(question: Question) -> None:
+    opened, form = question.token(), Form(approves=True, amount=None, note=None)
+    with question.shop.live.database.transaction() as connection:
+        connection.execute(sa.text(f"UPDATE refunds SET proposed_by = '{MONA}'"))
+        order = orders.lock_of_refund(connection, question.refund_id)
+        refund = refunds.lock(connection, question.refund_id)
+        standing = approvals.find_standing_of_refund(connection, question.refund_id)
+        assert standing is not None
+        review = reviews.load(connection, refund, order)
+        with pytest.raises(FormProblem, match="You asked for this refund"):
+            decision.take(connection, MONA, standing, review, form)
+        assert load_routing(connection, refund).candidates == (MAX,)
+    for page in (question.shop.client.get(question.link()), question.press(opened, "approve")):
+        assert page.status_code == 403
+        assert "You asked for this refund; somebody else decides" in page.text
+        assert "your order" not in page.text
+    shown = question.shop.log_in(MONA).get(f"/ops/refunds/{question.refund_id}").text
+    assert f"/ops/refunds/{question.refund_id}/decide" not in shown
+    assert question.shop.rows("SELECT 1 FROM decisions") == []
+    question.decide(manager=MAX)
+    assert question.refund().status is RefundStatus.APPROVED
 
 
 def test_a_decision_on_an_own_order_is_refused_whatever_way_it_comes(question: Question) -> None:

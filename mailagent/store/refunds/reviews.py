@@ -61,9 +61,9 @@ class Review:
         return found[:EARLIER_MAX]
 
     @property
-    def owners(self) -> tuple[str, str]:
-        """Whose order and whose request it is. They do not decide on it."""
-        return self.order.customer_email, self.asked_by
+    def owners(self) -> tuple[str, ...]:
+        """Whose order and whose request it is, and who of the shop asked for it. They do not decide on it."""
+        return _owners(self.refund, self.order.customer_email, self.asked_by)
 
     @property
     def new_customer(self) -> str | None:
@@ -123,7 +123,11 @@ def load(connection: sa.Connection, refund: Refund, order: Order | None = None) 
     )
 
 
-def list_owners(connection: sa.Connection, refund: Refund) -> tuple[str, str]:
+def _owners(refund: Refund, *customers: str) -> tuple[str, ...]:
+    return (*customers, refund.proposed_by) if refund.proposed_by else customers
+
+
+def list_owners(connection: sa.Connection, refund: Refund) -> tuple[str, ...]:
     query = (
         sa.select(_orders.c.customer_email, _conversations.c.customer_email)
         .join_from(
@@ -132,7 +136,7 @@ def list_owners(connection: sa.Connection, refund: Refund) -> tuple[str, str]:
         .where(_orders.c.order_id == refund.order_id)
     )
     order_email, conversation_email = connection.execute(query).one()
-    return order_email, conversation_email
+    return _owners(refund, order_email, conversation_email)
 
 
 def items_of(refund: Refund, order: Order) -> tuple[RefundedItem, ...]:

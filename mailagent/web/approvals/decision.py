@@ -40,6 +40,7 @@ SHOWN_AFTER_CLOSING = timedelta(days=7)
 REOPENED_FOR = timedelta(hours=1)
 
 OWN = "This is your own order; somebody else decides on it."
+PROPOSED = "You asked for this refund; somebody else decides on it."
 
 
 def is_open(refund: Refund, standing: Standing) -> bool:
@@ -64,6 +65,15 @@ def undo_until(refund: Refund, standing: Standing) -> datetime | None:
 
 def is_by(manager: str, first: RecordedDecision | None) -> bool:
     return first is not None and person_of(first.decided_by) == person_of(manager)
+
+
+def is_proposer(refund: Refund, manager: str) -> bool:
+    return refund.proposed_by is not None and is_one_of((refund.proposed_by,), manager)
+
+
+def tell_own(refund: Refund, manager: str) -> str:
+    """Return why one of the owners of a review does not decide."""
+    return PROPOSED if is_proposer(refund, manager) else OWN
 
 
 def find_missing_first(first: RecordedDecision | None) -> str | None:
@@ -181,11 +191,11 @@ def take(
     """Check a decision and record it; return the decisions then. Read `standing` and `review` after locking
     the order.
 
-    Raises FormProblem for the manager's own refund, for more than is left, for a change of the order that
-    the page did not show, and for a second approval to a first that does not count.
+    Raises FormProblem for the manager's own refund or proposal, for more than is left, for a change of the
+    order that the page did not show, and for a second approval to a first that does not count.
     """
     if is_one_of(review.owners, manager):
-        raise FormProblem("decision", OWN)
+        raise FormProblem("decision", tell_own(review.refund, manager))
     first, until = standing.first, undo_until(review.refund, standing)
     if first and until:
         raise FormProblem(

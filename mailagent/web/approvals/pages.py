@@ -110,9 +110,10 @@ def _lock(connection: sa.Connection, link: ApprovalLink) -> tuple[Standing, Revi
 
 
 def _refuse_owner(link: ApprovalLink, refund: Refund, owners: tuple[str, ...]) -> None:
-    """Abort if the manager is one of the `owners` of the order and the request: they see no details."""
+    """Abort if the manager is one of the `owners` of the review: they see no details."""
     if is_one_of(owners, link.manager_email):
-        _refuse("own_order", 403, order_id=refund.order_id)
+        proposed = decision.is_proposer(refund, link.manager_email)
+        _refuse("own_order", 403, order_id=refund.order_id, proposed=proposed)
 
 
 def _refuse(page_name: str, status: int, **values: Any) -> NoReturn:

@@ -98,7 +98,7 @@ def _hear(
     refund = settle(connection, refund, standing)
     review = reviews.load(connection, refund, order)
     if is_one_of(review.owners, ask.manager_email):
-        reply = ManagersReply(None, None)  # not even a note: it is about their own money
+        reply = ManagersReply(None, None)  # not even a note
     if reply.note and reply.approves is None:
         approvals.record_note(connection, mail_id, ask, reply.note, now)
     title, lines = _decide(connection, mail_id, ask, standing, review, reply)
@@ -175,7 +175,7 @@ def _decide(
     """Record what a reply decides, if it does; return what to tell the manager: a title, and lines."""
     first, refund = standing.first, review.refund
     if is_one_of(review.owners, ask.manager_email):
-        return "Not recorded", [decision.OWN]
+        return "Not recorded", [decision.tell_own(refund, ask.manager_email)]
     mine = decision.is_by(ask.manager_email, first)
     if reply.approves is None:
         kept = ["Your words are kept as a note for us; the customer does not get them."]

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from flask.testing import FlaskClient
 
+from mailagent import services
 from mailagent.store.ids import new_id
 from tests.cast import ADA, GRACE, MONA, TESS, big_order, order
 from tests.databases import ONE_DATABASE
@@ -74,6 +76,21 @@ def test_a_large_refund_waits_for_a_manager_who_sees_who_asked(written: Harness)
     approval_id = written.rows("SELECT approval_id FROM approvals")[0].approval_id
     link = written.live.links.sign_approval(approval_id, MONA)
     assert TESS in written.client.get(f"/approvals/{link.rpartition('/')[2]}").text
+
+
+@ONE_DATABASE
+@pytest.mark.parametrize("managers", [(TESS,), (TESS, MONA)], ids=["only", "not only"])
+def test_a_manager_asks_only_if_another_one_can_approve(
+    written: Harness, managers: tuple[str, ...]
+) -> None:
+    shop = replace(written.live.shop, manager_emails=managers)
+    services.bind(replace(written.live, shop=shop))
+    tess, where, alone = written.log_in(TESS), path(written, "W2001"), managers == (TESS,)
+    seen = ask(tess, where, item="D1")
+    assert ("MANAGER_EMAILS has too few" in seen.text, amount_in(seen.text) == "") == (alone, alone)
+    done = ask(tess, where, item="D1", amount="$1,499.00")
+    assert done.status_code == (200 if alone else 303)
+    assert len(written.refunds()) == (not alone)
 
 
 @ONE_DATABASE

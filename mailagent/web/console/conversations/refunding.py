@@ -13,9 +13,10 @@ from flask import Blueprint, Response, request
 from mailagent import services
 from mailagent.domain.mail.conversation import Conversation
 from mailagent.domain.operations.access import Permission
+from mailagent.domain.refunds.escalation import list_candidates
 from mailagent.domain.refunds.labels import DECLINE_REASONS, MANAGER_REASONS
 from mailagent.domain.refunds.order import Order
-from mailagent.domain.refunds.policy import Approved, Decision, Declined
+from mailagent.domain.refunds.policy import Approved, Decision, Declined, NeedsManager
 from mailagent.domain.refunds.policy_rules import RefundFacts
 from mailagent.domain.refunds.refund import (
     ItemsProblem,
@@ -44,12 +45,19 @@ PATH = "/ops/conversations/<conversation_id>/refund/<path:order_id>"
 MAILS_SEARCHED = 50
 
 
+_NO_MANAGER = (
+    "A manager other than you has to approve it, and MANAGER_EMAILS has too few of them. Let a"
+    " colleague ask for the refund, or have a manager added."
+)
+
+
 @dataclass(frozen=True, slots=True)
 class Outlook:
     """What was worked out: the amount, and what the policy decides."""
 
     facts: RefundFacts
     decision: Decision
+    managers: tuple[str, ...]  # who may decide on it
 
     @property
     def amount(self) -> str:
@@ -62,12 +70,16 @@ class Outlook:
                 return ["It is paid at once."]
             case Declined() as declined:
                 return ["The policy declines it.", DECLINE_REASONS[declined.reason]]
+            case _ if self.is_refused:
+                return [_NO_MANAGER]
             case needs_manager:
                 reasons = [MANAGER_REASONS[each] for each in needs_manager.reasons]
                 return ["A manager is asked first.", *reasons]
 
     @property
-    def is_declined(self) -> bool:
+    def is_refused(self) -> bool:
+        if isinstance(self.decision, NeedsManager):
+            return len(self.managers) <= self.decision.four_eyes
         return isinstance(self.decision, Declined)
 
 
@@ -98,14 +110,23 @@ def propose(conversation_id: str, order_id: str) -> Response:
             asked = _parse_asked(order, earlier)
         except FormProblem as problem:
             return _page(connection, conversation, order, problem=str(problem))
-        outlook = Outlook(*proposal.consider(connection, asked, conversation_id))
+        outlook = Outlook(
+            *proposal.consider(connection, asked, conversation_id), _managers(conversation, order)
+        )
         if request.form.get("amount") != outlook.amount:
             return _page(connection, conversation, order, outlook)
         if isinstance(outlook.decision, Declined):
             proposal.decline(connection, proposed, asked, outlook.facts, outlook.decision)
-            return _page(connection, conversation, order, outlook)
-        proposal.record(connection, proposed, asked, outlook.facts, outlook.decision)
-    return back_to(conversation_id)
+        elif not outlook.is_refused:
+            proposal.record(connection, proposed, asked, outlook.facts, outlook.decision)
+            return back_to(conversation_id)
+        return _page(connection, conversation, order, outlook)
+
+
+def _managers(conversation: Conversation, order: Order) -> tuple[str, ...]:
+    """Return the managers who may decide on a refund that this person asks for."""
+    besides = (order.customer_email, conversation.customer_email, current_person().email)
+    return list_candidates(services.current().shop.manager_emails, besides)
 
 
 def _key(conversation_id: str) -> str:
