@@ -102,15 +102,17 @@ def make_services(settings: Settings, *, works: bool) -> None:
 
 
 def _providers(settings: Settings) -> Providers:
-    mail, gateway = (
-        mail_providers.find(settings.mail_provider),
-        gateways.find(settings.payment_gateway),
-    )
+    mail = mail_providers.find(settings.mail_provider)
+    gateway = gateways.find(settings.payment_gateway)
+    source = order_sources.find(settings.order_source)
     return Providers(
         Provider(ProviderKind.MAIL, mail.name, mail.title, mail.key_setting),
         Provider(ProviderKind.GATEWAY, gateway.name, gateway.title, gateway.key_setting)
         if gateway
         else LEDGER,
+        orders=Provider(ProviderKind.ORDERS, source.name, source.title, source.key_setting)
+        if source
+        else None,
     )
 
 

@@ -17,6 +17,8 @@ from mailagent.cli.printing import explain
 from mailagent.domain.mail.webhook import USUAL_HOURS
 from mailagent.domain.operations.circuit_breaker import tell_breaker
 from mailagent.domain.operations.incident import tell_incident
+from mailagent.domain.orders.source import SourceProblem
+from mailagent.domain.refunds.order import OrderProblem
 from mailagent.domain.refunds.policy import Policy
 from mailagent.domain.shop import Shop
 from mailagent.engine.client import WorkflowClient
@@ -26,6 +28,9 @@ from mailagent.store.mail import outbound, suppressions
 from mailagent.store.migration import SchemaProblem, check_schema
 from mailagent.store.operations import circuit_breakers, incidents
 from mailagent.store.refunds import policies
+
+# A number that no shop gives.
+NO_ORDER = "mailagent-checks-that-this-is-no-order"
 
 
 @click.command("check")
@@ -58,7 +63,7 @@ def check(send_test_mail: bool, wait: int) -> None:
             notes += _open_breakers(connection)
         notes += _runs_of_other_versions()
     notes += [*_late_deadlines(settings), *_webhook_hours(settings), *_misspelt()]
-    problems = [*_missing_keys(settings), *problems]
+    problems = [*_missing_keys(settings), *_order_source_problems(settings), *problems]
     for problem in problems:
         click.echo(f"problem: {problem}")
     for note in notes:
@@ -88,6 +93,18 @@ def _missing_keys(settings: Settings) -> list[str]:
             f"{provider.title} are not followed"
         )
     return missing
+
+
+def _order_source_problems(settings: Settings) -> list[str]:
+    """Ask the order source for an order that it cannot have."""
+    source = services.current().order_source
+    if source is None or not settings.runs_workflows:
+        return []
+    try:
+        source.load_order(NO_ORDER)
+    except (SourceProblem, OrderProblem) as problem:
+        return [f"ORDER_SOURCE_URL: {problem}. `flask orders check-source` says more"]
+    return []
 
 
 def _misspelt() -> list[str]:

@@ -481,6 +481,7 @@ sa.Table(
     sa.Column("shipment_count", sa.Integer, nullable=False, server_default="0"),
     sa.Column("version", sa.Integer, nullable=False, server_default="1"),
     sa.Column("updated_at", instant, nullable=False),
+    sa.Column("seen_at", instant),
     sa.CheckConstraint("status IN ('pending', 'shipped', 'delivered', 'cancelled')", name="status"),
     sa.CheckConstraint("paid_minor >= 0", name="paid"),
     sa.CheckConstraint("discount_minor >= 0", name="discount"),
@@ -538,6 +539,25 @@ sa.Table(
         "status IN ('label_created', 'in_transit', 'out_for_delivery', 'delivered', 'exception', 'returned')",
         name="status",
     ),
+)
+
+sa.Table(
+    "order_versions",
+    metadata,
+    sa.Column("order_id", sa.ForeignKey("orders.order_id"), primary_key=True),
+    sa.Column("version", sa.Integer, primary_key=True),
+    sa.Column("source", sa.Text, nullable=False),
+    sa.Column("fetched_at", instant, nullable=False, index=True),
+    sa.Column("record", json_value, nullable=False),
+)
+
+sa.Table(
+    "order_lookups",
+    metadata,
+    sa.Column("conversation_id", sa.ForeignKey("conversations.conversation_id"), primary_key=True),
+    sa.Column("order_id", sa.Text, primary_key=True),
+    sa.Column("looked_up_at", instant, nullable=False),
+    sa.Column("complete", sa.Boolean, nullable=False),
 )
 
 sa.Table(

@@ -31,6 +31,7 @@ _MEANS = {
     ProviderKind.MODEL: "mail waits and is answered by itself later",
     ProviderKind.MAIL: "mail of ours waits and goes out by itself later",
     ProviderKind.GATEWAY: "refunds wait and are paid by themselves later",
+    ProviderKind.ORDERS: "orders are told as they were last seen; refunds wait and go on by themselves later",
 }
 
 
@@ -115,11 +116,13 @@ def given_another_chance(breaker: Breaker) -> Breaker:
     return Breaker(failures, needs_operator=breaker.needs_operator, why=breaker.why)
 
 
-def look_again_seconds(row_id: str, age_seconds: float) -> float:
+def look_again_seconds(
+    row_id: str, age_seconds: float, first_seconds: float = FIRST_LOOK_SECONDS
+) -> float:
     """Return how long a row waits before its provider's breaker is checked again: as long as it has waited
     already, from 1 to 7.5 minutes, and up to twice that by its id, so that not all rows come back in the same
     second."""
-    base = min(max(age_seconds, FIRST_LOOK_SECONDS), LAST_LOOK_SECONDS / 2)
+    base = min(max(age_seconds, first_seconds), LAST_LOOK_SECONDS / 2)
     return base * (1 + share_of(row_id))
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 
-from mailagent.domain.operations.provider import Provider, Providers
+from mailagent.domain.operations.provider import NO_SOURCE, Provider, Providers
 
 
 class IncidentKind(StrEnum):
@@ -17,6 +17,8 @@ class IncidentKind(StrEnum):
     OPENAI = "provider:openai"
     MAIL_PROVIDER = "provider:mail"
     GATEWAY = "provider:gateway"
+    ORDER_SOURCE = "provider:orders"
+    ORDER_RECORDS = "order_records"
     LOOP_DETECTED = "loop_detected"
     THROTTLED = "throttled"
     BUDGET_NEAR = "budget:near"
@@ -58,6 +60,17 @@ _TEXTS: Mapping[IncidentKind, IncidentText] = {
         "Check {key}, put it right and restart. Refunds that wait are then paid by themselves; "
         "replay the runs that have failed meanwhile.",
         "Refunds are not being paid at the moment.",
+    ),
+    IncidentKind.ORDER_SOURCE: IncidentText(
+        "{title} refuses us, or breaks its contract: no refund is decided or paid",
+        "Check {key} and ORDER_SOURCE_URL with `flask orders check-source`, put them right and restart. Mail "
+        "and refunds that wait then go on by themselves.",
+        "Refunds are not being decided or paid at the moment.",
+    ),
+    IncidentKind.ORDER_RECORDS: IncidentText(
+        "{title} sends orders that cannot be taken",
+        "Their customers get no refund until the record is right, and mail about them goes to the team in "
+        "time. See what is wrong with `flask orders check-source`.",
     ),
     IncidentKind.LOOP_DETECTED: IncidentText(
         "The loop guard has tripped: the agent has stopped answering a conversation",
@@ -101,6 +114,8 @@ def tell_incident(
         IncidentKind.OPENAI: providers.model,
         IncidentKind.MAIL_PROVIDER: providers.mail,
         IncidentKind.GATEWAY: providers.gateway,
+        IncidentKind.ORDER_SOURCE: providers.orders or NO_SOURCE,
+        IncidentKind.ORDER_RECORDS: providers.orders or NO_SOURCE,
     }.get(incident)
     return (_MAILED if mailed else _TEXTS)[incident].about(provider)
 

@@ -13,6 +13,7 @@ class ProviderKind(StrEnum):
     MODEL = "model"
     MAIL = "mail"
     GATEWAY = "gateway"
+    ORDERS = "orders"
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +32,9 @@ OPENAI = Provider(ProviderKind.MODEL, "openai", "OpenAI", "OPENAI_API_KEY")
 # Our own database: it is not called over the network, so it has no breaker and no key.
 LEDGER = Provider(ProviderKind.GATEWAY, "ledger", "the ledger", "")
 
+# Stands in for the source of an incident that is still open after ORDER_SOURCE became `imported`.
+NO_SOURCE = Provider(ProviderKind.ORDERS, "imported", "The order source", "ORDER_SOURCE_TOKEN")
+
 
 @dataclass(frozen=True, slots=True)
 class Providers:
@@ -39,7 +43,9 @@ class Providers:
     mail: Provider
     gateway: Provider
     model: Provider = OPENAI
+    orders: Provider | None = None  # None: they are imported
 
     def __iter__(self) -> Iterator[Provider]:
         """Return those that are called over the network."""
-        return iter(each for each in (self.model, self.mail, self.gateway) if each is not LEDGER)
+        named = (self.model, self.mail, self.gateway, self.orders)
+        return iter(each for each in named if each is not None and each is not LEDGER)

@@ -12,12 +12,13 @@ _KEYS = {"conversation_": "conversation", "refund_": "refund"}
 
 
 class HeldUpBy(StrEnum):
-    """What a run waited for last, in its attribute `held_up_by`: the model's provider, the daily budget, or
-    the limits of calls and tokens a minute."""
+    """What a run waited for last, in its attribute `held_up_by`: the model's provider, the daily budget, the
+    limits of calls and tokens a minute, or the order source."""
 
     MODEL = "model"
     BUDGET = "budget"
     LIMITS = "limits"
+    ORDERS = "orders"
 
 
 def hash_customer(email: str) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, tzinfo
 from enum import StrEnum
 
@@ -56,7 +56,9 @@ class Payment:
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """An order. In minor units: `discount_minor` is off all lines together, beside the discounts of the lines;
+    """An order. `seen_at`: when the shop last told us of it.
+
+    In minor units: `discount_minor` is off all lines together, beside the discounts of the lines;
     `shipping_minor` was paid for shipping; `tax_minor` came on top of both, 0 if prices include it."""
 
     order_id: str
@@ -72,6 +74,7 @@ class Order:
     shipping_minor: int = 0
     tax_minor: int = 0
     shipments: tuple[Shipment, ...] = ()
+    seen_at: datetime | None = field(default=None, compare=False)
 
     @property
     def paid(self) -> Money:

@@ -175,6 +175,9 @@ def _erase_rows(connection: sa.Connection, scope: Scope, alias: str) -> None:
     for key, ids, columns in _TEXTS:
         _replace_address(connection, key, getattr(scope, ids), columns, scope.email, alias)
     _erase_from_notes(connection, scope, alias)
+    versions = schema.order_versions
+    for some in batches(scope.order_ids):
+        connection.execute(versions.delete().where(versions.c.order_id.in_(some)))
     for conversation_id in scope.conversation_ids:
         # Links and reply addresses that were mailed lead nowhere: a late answer opens a new conversation.
         tokens = {name: new_token() for name in ("reply_token", "confirm_token", "team_token")}

@@ -113,10 +113,12 @@ def blank_mail_out(connection: sa.Connection, outbound_ids: Sequence[str]) -> No
 
 
 def blank_conversations(connection: sa.Connection, conversation_ids: Sequence[str]) -> None:
-    """Delete the subjects, names, drafts and notes of conversations, and the texts that recorded steps refer
-    to."""
+    """Delete the subjects, names, drafts and notes of conversations, the texts that recorded steps refer to,
+    and which orders were looked up."""
+    lookups = schema.order_lookups
     for some in batches(conversation_ids):
         step_texts.delete_of_conversations(connection, some)
+        connection.execute(lookups.delete().where(lookups.c.conversation_id.in_(some)))
     update(
         connection, _drafts.c.conversation_id, conversation_ids, {"text": "", "composition": None}
     )
@@ -238,6 +240,20 @@ def purge_loose(
     blank_mail_in(connection, came)
     blank_mail_out(connection, went)
     return len(came) + len(went)
+
+
+def purge_order_versions(connection: sa.Connection, before: datetime, limit: int) -> int:
+    """Delete the oldest versions of orders from before a time; return how many. The order itself stays."""
+    versions = schema.order_versions
+    key = sa.tuple_(versions.c.order_id, versions.c.version)
+    oldest = sa.select(versions.c.order_id, versions.c.version).where(
+        versions.c.fetched_at < before
+    )
+    rows = connection.execute(oldest.order_by(versions.c.fetched_at).limit(limit)).all()
+    if rows:
+        overwrite_deleted(connection)
+        connection.execute(versions.delete().where(key.in_([tuple(row) for row in rows])))
+    return len(rows)
 
 
 def purge_step_texts(connection: sa.Connection, before: datetime, limit: int) -> int:

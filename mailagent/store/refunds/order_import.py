@@ -125,10 +125,13 @@ def _priced_lines(order: Order) -> Sequence[tuple[object, ...]]:
 
 
 def _values(order: Order, now: datetime) -> dict[str, object]:
-    shipment_count = len(order.shipments)
-    paid_minor = order.paid.minor
     return columns_of(
-        _orders, order, paid_minor=paid_minor, shipment_count=shipment_count, updated_at=now
+        _orders,
+        order,
+        paid_minor=order.paid.minor,
+        shipment_count=len(order.shipments),
+        updated_at=now,
+        seen_at=now,
     )
 
 

@@ -32,6 +32,8 @@ orders = table(
     sa.Column("shipment_count", sa.Integer, nullable=False, server_default="0"),
     sa.Column("version", sa.Integer, nullable=False, server_default="1"),
     sa.Column("updated_at", UtcDateTime, nullable=False),
+    # When the shop last told us of it, changed or not.
+    sa.Column("seen_at", UtcDateTime),
     one_of("status", OrderStatus),
     check("paid", "paid_minor >= 0"),
     check("discount", "discount_minor >= 0"),
@@ -86,6 +88,26 @@ order_shipments = table(
     # Pairs of an item id and a quantity; empty if the shop does not say.
     sa.Column("items", Json, nullable=False),
     one_of("status", ShipmentStatus),
+)
+
+# What an order source said of an order, each time that something had changed.
+order_versions = table(
+    "order_versions",
+    sa.Column("order_id", sa.ForeignKey("orders.order_id"), primary_key=True),
+    sa.Column("version", sa.Integer, primary_key=True),
+    sa.Column("source", sa.Text, nullable=False),
+    sa.Column("fetched_at", UtcDateTime, nullable=False, index=True),
+    sa.Column("record", Json, nullable=False),
+)
+
+# When an order source last answered for the customer of a conversation: with all of their orders or the newest
+# (`order_id` is empty), or that they have none of this number.
+order_lookups = table(
+    "order_lookups",
+    sa.Column("conversation_id", sa.ForeignKey("conversations.conversation_id"), primary_key=True),
+    sa.Column("order_id", sa.Text, primary_key=True),
+    sa.Column("looked_up_at", UtcDateTime, nullable=False),
+    sa.Column("complete", sa.Boolean, nullable=False),
 )
 
 refunds = table(

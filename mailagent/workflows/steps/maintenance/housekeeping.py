@@ -148,7 +148,12 @@ def take_out_text(clock: Clock, back: timedelta | None = None) -> int:
     def loose(connection: sa.Connection) -> int:
         return retention.purge_loose(connection, before, since, ROWS_AT_ONCE)
 
-    return repeat(threads, clock) + repeat(loose, clock)
+    def versions(connection: sa.Connection) -> int:
+        return retention.purge_order_versions(connection, before, ROWS_AT_ONCE)
+
+    gone = repeat(threads, clock) + repeat(loose, clock)
+    repeat(versions, clock)
+    return gone
 
 
 def delete_short_lived(clock: Clock) -> int:

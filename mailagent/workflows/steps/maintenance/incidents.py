@@ -27,6 +27,8 @@ QUIET_AFTER = timedelta(hours=1)
 # Rows that wait for a provider probe it every few minutes. If none has for so long, nothing waits, and that the
 # provider is away is no news any more.
 UNUSED_AFTER = timedelta(hours=1)
+# Nothing shows that a wrong record was put right. If it was not, operators hear of it once a day.
+RECORDS_TOLD_FOR = timedelta(days=1)
 # Runs that met these incidents are replayed by a person.
 _FAILS_RUNS = frozenset({IncidentKind.OPENAI, IncidentKind.GATEWAY})
 
@@ -85,14 +87,20 @@ _SIGNS: Mapping[IncidentKind, Callable[[sa.Connection, datetime], str | None]] =
 
 
 def _is_over(connection: sa.Connection, known: OpenIncident, now: datetime) -> bool:
+    live = services.current()
     match known.incident:
         case IncidentKind.OPENAI:
             return incidents.has_model_answered(connection, known.since)
         case IncidentKind.MAIL_PROVIDER:
             return incidents.has_mail_gone_out(connection, known.since)
-        case IncidentKind.GATEWAY if services.current().providers.gateway is LEDGER:
+        case IncidentKind.ORDER_SOURCE:
+            source = live.providers.orders
+            return source is None or circuit_breakers.find(connection, source) is None
+        case IncidentKind.ORDER_RECORDS:
+            return now - known.since >= RECORDS_TOLD_FOR
+        case IncidentKind.GATEWAY if live.providers.gateway is LEDGER:
             return True  # the gateway that refused us is not used any more
         case IncidentKind.GATEWAY:
             refunded = incidents.list_refunded_payments(connection, known.since)
-            return any(map(services.current().gateway.is_remote, refunded))
+            return any(map(live.gateway.is_remote, refunded))
     return _SIGNS[known.incident](connection, now) is None

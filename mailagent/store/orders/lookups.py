@@ -1,0 +1,61 @@
+"""When the order source last answered for a conversation's customer: without that, that they have no such order
+is not known."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+import sqlalchemy as sa
+
+from mailagent.store import schema
+from mailagent.store.database import exists, insert_once
+
+_lookups = schema.order_lookups
+# In place of a number: all of the customer's orders, or the newest.
+_ALL = ""
+
+
+def record_all(
+    connection: sa.Connection, conversation_id: str, now: datetime, *, complete: bool
+) -> None:
+    """Record that the source listed the customer's orders; `complete`: all of them."""
+    _record(connection, conversation_id, _ALL, now, complete)
+
+
+def record_absent(
+    connection: sa.Connection, conversation_id: str, order_id: str, now: datetime
+) -> None:
+    """Record that the customer has no order of this number."""
+    _record(connection, conversation_id, order_id, now, True)
+
+
+def _record(
+    connection: sa.Connection, conversation_id: str, order_id: str, now: datetime, complete: bool
+) -> None:
+    values = {"looked_up_at": now, "complete": complete}
+    key = {"conversation_id": conversation_id, "order_id": order_id}
+    if not insert_once(connection, _lookups, {**key, **values}, *key):
+        where = [_lookups.c[name] == value for name, value in key.items()]
+        connection.execute(_lookups.update().where(*where).values(**values))
+
+
+def are_listed(connection: sa.Connection, conversation_id: str, since: datetime) -> bool:
+    """Return whether the source has listed the customer's orders since a time."""
+    return _exists(connection, conversation_id, since, _lookups.c.order_id == _ALL)
+
+
+def is_absent(
+    connection: sa.Connection, conversation_id: str, order_id: str, since: datetime
+) -> bool:
+    """Return whether the source has said, since a time, that the customer has no order of this number that is
+    not among the stored ones."""
+    listed = sa.and_(_lookups.c.order_id == _ALL, _lookups.c.complete)
+    alone = _lookups.c.order_id == order_id
+    return _exists(connection, conversation_id, since, sa.or_(listed, alone))
+
+
+def _exists(
+    connection: sa.Connection, conversation_id: str, since: datetime, where: sa.ColumnElement[bool]
+) -> bool:
+    here = (_lookups.c.conversation_id == conversation_id, _lookups.c.looked_up_at >= since)
+    return exists(connection, *here, where)

@@ -1,0 +1,111 @@
+"""What an order source said: each order is saved, and kept as a version whenever its record has changed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+import sqlalchemy as sa
+
+from mailagent.domain.refunds.order import Order, OrderProblem
+from mailagent.store import schema
+from mailagent.store.database import Row
+from mailagent.store.refunds import order_import
+
+_versions, _orders = schema.order_versions, schema.orders
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """An order as a source gave it. `record`: the same as the orders file has it."""
+
+    order: Order
+    record: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """The version of each order that was saved, and what was wrong with the others, by their number."""
+
+    versions: dict[str, int] = field(default_factory=dict)
+    problems: dict[str, str] = field(default_factory=dict)
+
+
+def keep(connection: sa.Connection, told: Sequence[Told], source: str, now: datetime) -> Kept:
+    """Save orders of a source. Their refunded sums include our refunds. A change that refunds do not allow is
+    a problem, and the order stays as it was."""
+    kept = Kept()
+    latest = _find_latest(connection, [each.order.order_id for each in told])
+    # Sorted, so that two look-ups at once cannot deadlock.
+    for each in sorted(told, key=lambda each: each.order.order_id):
+        order_id = each.order.order_id
+        known = latest.get(order_id)
+        if known is not None and known.record == each.record and known.is_current:
+            kept.versions[order_id] = known.version
+            continue
+        try:
+            order = order_import.without_known_refunds(connection, each.order)
+            order_import.save(connection, order, now)
+        except OrderProblem as problem:
+            kept.problems[order_id] = str(problem)
+            continue
+        kept.versions[order_id] = _record(connection, each, source, now)
+    _note_seen(connection, sorted(kept.versions), now)
+    return kept
+
+
+def _find_latest(connection: sa.Connection, order_ids: Sequence[str]) -> dict[str, Row]:
+    """Return the latest version of these orders. `is_current`: no import has changed the order since."""
+    newest = (
+        sa.select(_versions.c.order_id, sa.func.max(_versions.c.version).label("version"))
+        .where(_versions.c.order_id.in_(order_ids))
+        .group_by(_versions.c.order_id)
+        .subquery()
+    )
+    is_current = (_orders.c.updated_at <= _versions.c.fetched_at).label("is_current")
+    query = (
+        sa.select(_versions, is_current)
+        .join(
+            newest,
+            sa.and_(
+                newest.c.order_id == _versions.c.order_id, newest.c.version == _versions.c.version
+            ),
+        )
+        .join(_orders, _orders.c.order_id == _versions.c.order_id)
+    )
+    return {row.order_id: row for row in connection.execute(query)}
+
+
+def _record(connection: sa.Connection, told: Told, source: str, now: datetime) -> int:
+    """Record a version, unless another look-up has; return its number. The order is locked by now."""
+    order_id = told.order.order_id
+    latest = _find_latest(connection, [order_id]).get(order_id)
+    if latest is not None and latest.record == told.record and latest.is_current:
+        return int(latest.version)
+    version = int(latest.version) + 1 if latest else 1
+    connection.execute(
+        _versions.insert(),
+        {
+            "order_id": order_id,
+            "version": version,
+            "source": source,
+            "fetched_at": now,
+            "record": told.record,
+        },
+    )
+    return version
+
+
+def _note_seen(connection: sa.Connection, order_ids: Sequence[str], now: datetime) -> None:
+    if order_ids:
+        connection.execute(
+            _orders.update().where(_orders.c.order_id.in_(order_ids)).values(seen_at=now)
+        )
+
+
+def list_versions(connection: sa.Connection, order_id: str) -> Sequence[Row]:
+    """Return what the source said of an order, oldest first."""
+    query = sa.select(_versions).where(_versions.c.order_id == order_id)
+    return connection.execute(query.order_by(_versions.c.version)).all()

@@ -1,0 +1,126 @@
+"""What an order source says: kept as a version whenever it changed, and never above what refunds allow."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import sqlalchemy as sa
+
+from mailagent.adapters.order_files.record import parse_order, render_order
+from mailagent.store import schema
+from mailagent.store.database import Database
+from mailagent.store.orders import lookups, versions
+from mailagent.store.orders.versions import Kept, Told
+from mailagent.store.privacy import retention
+from mailagent.store.refunds import order_import, orders
+from tests.cast import NOW, order, order_record
+from tests.harness import Harness
+from tests.workflows.proposals import propose, write
+
+HOUR = timedelta(hours=1)
+
+
+def keep(database: Database, *records: dict[str, Any], hours: int = 0) -> Kept:
+    told = [Told(found, render_order(found)) for found in map(parse_order, records)]
+    with database.transaction() as connection:
+        return versions.keep(connection, told, "http", NOW + hours * HOUR)
+
+
+def kept_records(database: Database, order_id: str = "W1001") -> list[tuple[int, str]]:
+    with database.snapshot() as connection:
+        rows = versions.list_versions(connection, order_id)
+    return [(row.version, row.record["status"]) for row in rows]
+
+
+def test_a_version_is_written_only_when_something_changed(database: Database) -> None:
+    shipped = order_record(status="shipped", delivered_at=None)
+    assert keep(database, shipped).versions == {"W1001": 1}
+    assert keep(database, shipped, hours=1).versions == {"W1001": 1}
+    assert keep(database, order_record(), hours=2).versions == {"W1001": 2}
+    assert kept_records(database) == [(1, "shipped"), (2, "delivered")]
+    with database.snapshot() as connection:
+        found = orders.load(connection, "W1001")
+    assert found == order()
+    assert found.seen_at == NOW + 2 * HOUR
+
+
+def test_an_unchanged_order_was_still_seen(database: Database) -> None:
+    keep(database, order_record())
+    keep(database, order_record(), hours=3)
+    with database.snapshot() as connection:
+        assert orders.load(connection, "W1001").seen_at == NOW + 3 * HOUR
+
+
+def test_what_an_import_changed_is_put_right_by_the_source(database: Database) -> None:
+    keep(database, order_record())
+    with database.transaction() as connection:
+        order_import.save(connection, order(status="cancelled"), NOW + HOUR)
+    assert keep(database, order_record(), hours=2).versions == {"W1001": 2}
+    with database.snapshot() as connection:
+        assert orders.load(connection, "W1001") == order()
+
+
+def test_our_refunds_in_the_sources_sums_count_once(shop: Harness) -> None:
+    shop.stock(order())
+    assert propose(write(shop), "W1001", ("K1", 1))["outcome"] == "approved"
+    with shop.live.database.transaction() as connection:
+        connection.execute(
+            sa.insert(schema.refund_payments).values(
+                idempotency_key="k",
+                refund_id=connection.scalar(sa.select(schema.refunds.c.refund_id)),
+                payment_id="pay_W1001",
+                amount_minor=49_99,
+                state="done",
+                reference="r",
+                intended_at=NOW,
+                done_at=NOW,
+            )
+        )
+    paid = {"payment_id": "pay_W1001", "method": "card", "amount": "49.99", "refunded": "49.99"}
+    assert keep(shop.live.database, order_record(payments=[paid])).problems == {}
+    with shop.live.database.snapshot() as connection:
+        assert orders.taken_minor(connection, "W1001") == 49_99
+
+
+def test_a_change_that_refunds_forbid_is_a_problem_and_hides_no_other(shop: Harness) -> None:
+    shop.stock(order())
+    assert propose(write(shop), "W1001", ("K1", 1))["outcome"] == "approved"
+    cheap = [{"payment_id": "pay_W1001", "method": "card", "amount": "9.99"}]
+    kept = keep(shop.live.database, order_record(payments=cheap), order_record("W1002"))
+    assert kept.versions == {"W1002": 1}
+    assert "is less than" in kept.problems["W1001"]
+    assert kept_records(shop.live.database) == []
+    with shop.live.database.snapshot() as connection:
+        assert orders.load(connection, "W1001").paid == order().paid
+
+
+def test_old_versions_are_purged_and_the_order_stays(database: Database) -> None:
+    keep(database, order_record(status="shipped", delivered_at=None))
+    keep(database, order_record(), hours=2)
+    with database.transaction() as connection:
+        assert retention.purge_order_versions(connection, NOW + HOUR, 10) == 1
+        assert retention.purge_order_versions(connection, NOW + HOUR, 10) == 0
+        assert orders.find(connection, "W1001") is not None
+    assert kept_records(database) == [(2, "delivered")]
+
+
+def test_that_there_is_no_order_is_known_only_since_the_source_said_so(shop: Harness) -> None:
+    write(shop)
+    with shop.live.database.transaction() as connection:
+        thread = connection.scalar(sa.select(schema.conversations.c.conversation_id)) or ""
+
+        def absent(order_id: str, since_hours: int = 0) -> bool:
+            return lookups.is_absent(connection, thread, order_id, NOW + since_hours * HOUR)
+
+        assert not absent("W9")
+        lookups.record_absent(connection, thread, "W9", NOW)
+        assert absent("W9")
+        assert not absent("W8")
+        assert not absent("W9", 1)
+        lookups.record_all(connection, thread, NOW, complete=False)
+        assert lookups.are_listed(connection, thread, NOW)
+        assert not absent("W8")
+        lookups.record_all(connection, thread, NOW + HOUR, complete=True)
+        assert absent("W8", 1)
+        assert not lookups.are_listed(connection, thread, NOW + 2 * HOUR)
