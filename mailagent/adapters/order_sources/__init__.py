@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol
 
 from mailagent.adapters.order_sources.http.provider import Http
+from mailagent.adapters.shopify.provider import ShopifyOrders
 
 if TYPE_CHECKING:
     from mailagent.domain.orders.source import OrderSource
@@ -34,7 +35,7 @@ class OrderSourceProvider(Protocol):
         ORDER_SOURCE_URL and ORDER_SOURCE_TOKEN are set is checked for every source."""
 
 
-_providers: dict[str, OrderSourceProvider] = {Http.name: Http()}
+_providers: dict[str, OrderSourceProvider] = {each.name: each for each in (Http(), ShopifyOrders())}
 
 
 def register(provider: OrderSourceProvider) -> None:

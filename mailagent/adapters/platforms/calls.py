@@ -1,0 +1,89 @@
+"""Calls of a shop platform's API. Nothing is repeated here: the callers are retried."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from mailagent.adapters.http import retry_after_seconds
+from mailagent.adapters.order_sources.json_client import (
+    DEADLINE_SECONDS,
+    MOST_BYTES,
+    Answer,
+    JsonClient,
+)
+from mailagent.domain.orders.source import SourceProblem
+from mailagent.domain.refunds.payment import NotDone, OutcomeUnknown
+
+# A platform answers when the payment provider behind it has: a look-up has less time.
+REFUND_SECONDS = 45.0
+OPERATOR_SECONDS = 600.0
+
+_ERRORS = range(400, 600)
+_OUR_KEY = frozenset({401, 403, 407})
+
+
+class CallProblem(Exception):
+    """The platform gave no usable answer. `not_done`: the request certainly had no effect. `operator`: it
+    refuses our key, or our address of it is wrong. `answered`: it works, but refuses or breaks this request."""
+
+    def __init__(
+        self,
+        why: str,
+        retry_after_seconds: float = 0.0,
+        *,
+        not_done: bool = False,
+        operator: bool = False,
+        answered: bool = False,
+    ) -> None:
+        super().__init__(why)
+        self.retry_after_seconds = retry_after_seconds
+        self.not_done, self.operator, self.answered = not_done, operator, answered
+
+    def as_source_problem(self) -> SourceProblem:
+        """Return what it means for a look-up."""
+        return SourceProblem(str(self), self.retry_after_seconds, operator=self.operator)
+
+    def as_outcome(self) -> NotDone | OutcomeUnknown:
+        """Return what it means for the money that was asked for."""
+        if self.not_done:
+            wait = OPERATOR_SECONDS if self.operator else self.retry_after_seconds
+            people = self.answered and not self.operator
+            return NotDone(str(self), wait, operator=self.operator, for_people=people)
+        return OutcomeUnknown(str(self), operator=self.operator, answered=self.answered)
+
+
+class Caller:
+    """Calls one platform. Threads may share it."""
+
+    def __init__(
+        self,
+        title: str,
+        url: str,
+        headers: Mapping[str, str],
+        deadline_seconds: float = DEADLINE_SECONDS,
+        most_bytes: int = MOST_BYTES,
+    ) -> None:
+        self.title = title
+        self._client = JsonClient(title, url, headers, deadline_seconds, most_bytes)
+
+    def send(self, method: str, path: str, **content: Any) -> Answer:
+        """Return the JSON answer to one request, also one that refuses it. Raises CallProblem."""
+        try:
+            return self._client.ask(method, path, accept=_ERRORS, **content)
+        except SourceProblem as problem:
+            raise CallProblem(
+                str(problem), problem.retry_after_seconds, operator=problem.operator
+            ) from problem
+
+    def refusal(self, answer: Answer, why: str = "") -> CallProblem:
+        """Return the problem of an answer that is no success, by its status. `why`: what it says."""
+        status, wait = answer.status, retry_after_seconds(answer.headers)
+        words = f"{self.title} answered {status} {why}".strip()[:300]
+        if status in _OUR_KEY:
+            return CallProblem(f"{words}: check our token", not_done=True, operator=True)
+        if status == 429:
+            return CallProblem(words, 1.0 if wait is None else wait, not_done=True)
+        if 400 <= status < 500 and why:
+            return CallProblem(words, not_done=True, answered=True)
+        return CallProblem(words, wait or 0.0)

@@ -1,0 +1,215 @@
+"""Refunds of payments that Shopify took. This module never repeats a request by itself.
+
+Shopify remembers an idempotency key for a day, and the note of a refund for ever: each call looks first whether
+the order has a refund with our note.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from mailagent.adapters.platforms.calls import CallProblem
+from mailagent.adapters.platforms.records import key_in, mark_of
+from mailagent.adapters.shopify import queries
+from mailagent.adapters.shopify.client import ShopifyClient
+from mailagent.adapters.shopify.orders import (
+    GIVEN_BACK,
+    MOVED,
+    NAME,
+    PAID_KINDS,
+    PENDING,
+    TITLE,
+    gid_of,
+    is_shopify_payment,
+    minor_of,
+    payment_id_of,
+)
+from mailagent.domain.money import Money
+from mailagent.domain.refunds.payment import (
+    GatewayRefund,
+    ListingProblem,
+    NotDone,
+    OutcomeUnknown,
+    PaymentOutcome,
+    Pending,
+    Refunded,
+    RefundRequest,
+    RefundState,
+    Refused,
+)
+
+LOOK_AGAIN_SECONDS = 3600.0
+
+# What Shopify says of a key that another request uses at this moment, or used for something else.
+# https://shopify.dev/docs/api/usage/implementing-idempotency
+_KEY_IN_USE = ("currently in progress", "same idempotency key")
+
+Fields = Mapping[str, Any]
+
+
+class ShopifyGateway:
+    """Satisfies `domain.refunds.payment.PaymentGateway`."""
+
+    name = NAME
+
+    def __init__(
+        self, client: ShopifyClient, look_again_seconds: float = LOOK_AGAIN_SECONDS
+    ) -> None:
+        """`look_again_seconds`: when to look up a pending refund again."""
+        self._client = client
+        self._look_again_seconds = look_again_seconds
+
+    def is_remote(self, payment_id: str) -> bool:
+        """Return whether Shopify took a payment."""
+        return is_shopify_payment(payment_id)
+
+    def refund(self, request: RefundRequest) -> PaymentOutcome:
+        """Give the money back; the same request again moves it once."""
+        try:
+            payment = self._payment(request.payment_id)
+            known = self._find(request, payment)
+            if not isinstance(known, NotDone):
+                return known
+            problem = _why_not(request, payment)
+            return problem or self._ask(request, payment)
+        except CallProblem as problem:
+            return problem.as_outcome()
+
+    def look_up(self, request: RefundRequest) -> PaymentOutcome:
+        """Return the outcome of an earlier call; NotDone if Shopify has none, or failed ones only."""
+        try:
+            return self._find(request, self._payment(request.payment_id))
+        except CallProblem as problem:
+            why = f"the refunds could not be looked up: {problem}"
+            return OutcomeUnknown(why, operator=problem.operator, answered=problem.answered)
+
+    def list_refunds(self, payment_id: str) -> Sequence[GatewayRefund]:
+        """Return all refunds of a payment, including the admin's. Raises ListingProblem."""
+        try:
+            payment = self._payment(payment_id)
+            return [_read(payment, *each) for each in _refunds_of(payment)]
+        except (CallProblem, ValueError) as problem:
+            raise ListingProblem(str(problem)) from problem
+
+    def _payment(self, payment_id: str) -> Fields:
+        """Return the transaction that took the money, with its order and all refunds. Raises CallProblem."""
+        payment: Fields | None = self._client.run(queries.PAYMENT, id=gid_of(payment_id))["node"]
+        order = (payment or {}).get("order")
+        if not payment or not order:
+            why = f"{TITLE} has no payment {payment_id}: correct the order"
+            raise CallProblem(why, not_done=True, answered=True)
+        if len(order["refunds"]) >= queries.REFUNDS:
+            why = f"order {order['name']} of {TITLE} has too many refunds to tell ours"
+            raise CallProblem(why, not_done=True, answered=True)
+        return payment
+
+    def _find(self, request: RefundRequest, payment: Fields) -> PaymentOutcome:
+        ours = [
+            made for note, made in _refunds_of(payment) if key_in(note) == request.idempotency_key
+        ]
+        # One that moved money, or may yet, goes before a failed one.
+        ours.sort(key=lambda made: made["status"] not in MOVED)
+        if not ours:
+            return NotDone(f"{TITLE} has no such refund", 0)
+        return self._outcome(request, ours[0])
+
+    def _ask(self, request: RefundRequest, payment: Fields) -> PaymentOutcome:
+        order, failed = payment["order"], _count_failed(request, payment)
+        key = request.idempotency_key + (f":{failed + 1}" if failed else "")
+        transaction = {
+            "orderId": order["id"],
+            "parentId": payment["id"],
+            "gateway": payment["gateway"],
+            "kind": GIVEN_BACK,
+            "amount": request.amount.decimal(),
+        }
+        refund = {
+            "orderId": order["id"],
+            "currency": request.amount.currency,
+            "note": mark_of(request.idempotency_key),
+            "notify": False,
+            "transactions": [transaction],
+        }
+        answer = self._client.run(queries.REFUND, input=refund, key=key)["refundCreate"]
+        if answer["refund"]:
+            return self._judge(request, answer["refund"])
+        words = "; ".join(each["message"] for each in answer["userErrors"]) or "made no refund"
+        if any(sign in words for sign in _KEY_IN_USE):
+            return OutcomeUnknown(f"{TITLE}: {words}", answered=True)
+        return NotDone(f"{TITLE}: {words}", 0, for_people=True)
+
+    def _judge(self, request: RefundRequest, refund: Fields) -> PaymentOutcome:
+        for made in refund["transactions"]["nodes"]:
+            if made["kind"] == GIVEN_BACK:
+                return self._outcome(request, made)
+        why = f"{TITLE} made {refund['id']} without moving money yet"
+        return OutcomeUnknown(why, answered=True)
+
+    def _outcome(self, request: RefundRequest, made: Fields) -> PaymentOutcome:
+        reference, status = payment_id_of(made["id"]), made["status"]
+        if status not in MOVED:
+            why = f"{TITLE}'s refund {reference} is {status}"
+            return NotDone(why, 0, for_people=True, failed=reference)
+        amount = _amount(made)
+        if amount != request.amount:
+            words = f"{TITLE}'s refund {reference} is of {amount}, not {request.amount}"
+            return OutcomeUnknown(words, for_people=True)
+        if status in PENDING:
+            return Pending(reference, self._look_again_seconds)
+        return Refunded(reference)
+
+
+def _refunds_of(payment: Fields) -> list[tuple[str | None, Fields]]:
+    """Return the transactions that gave this payment back, each with the note of its refund."""
+    return [
+        (refund["note"], made)
+        for refund in payment["order"]["refunds"]
+        for made in refund["transactions"]["nodes"]
+        if made["kind"] == GIVEN_BACK and (made["parentTransaction"] or {}).get("id") == payment["id"]
+    ]  # fmt: skip
+
+
+def _count_failed(request: RefundRequest, payment: Fields) -> int:
+    return sum(
+        key_in(note) == request.idempotency_key and made["status"] not in MOVED
+        for note, made in _refunds_of(payment)
+    )
+
+
+def _why_not(request: RefundRequest, payment: Fields) -> PaymentOutcome | None:
+    """Return why a payment cannot give this amount back, or None."""
+    paid, asked = _amount(payment), request.amount
+    if payment["kind"] not in PAID_KINDS or payment["status"] != "SUCCESS":
+        why = f"{request.payment_id} is a {payment['kind']} that is {payment['status']}: correct the order"
+        return NotDone(why, 0, for_people=True)
+    if paid.currency != asked.currency:
+        why = f"payment {request.payment_id} was made in {paid.currency}, but the refund is {asked}"
+        return NotDone(f"{why}; correct the order's currency", 0, for_people=True)
+    given = sum(_amount(made).minor for _, made in _refunds_of(payment) if made["status"] in MOVED)
+    if asked.minor > paid.minor - given:
+        return Refused(
+            f"more than is left of the payment: {Money(paid.minor - given, paid.currency)}"
+        )
+    return None
+
+
+def _amount(transaction: Fields) -> Money:
+    currency = transaction["amountSet"]["presentmentMoney"]["currencyCode"]
+    return Money(minor_of(transaction["amountSet"], currency), currency)
+
+
+def _read(payment: Fields, note: str | None, made: Fields) -> GatewayRefund:
+    state = RefundState.SETTLED if made["status"] == "SUCCESS" else RefundState.PENDING
+    failed = made["status"] not in MOVED
+    key = key_in(note)
+    return GatewayRefund(
+        reference=payment_id_of(made["id"]),
+        gateway=NAME,
+        payment_ids=(payment_id_of(payment["id"]),),
+        amount=_amount(made),
+        state=RefundState.FAILED if failed else state,
+        idempotency_key=key,
+        order_id=payment["order"]["name"] if key else None,
+        why=f"its status is {made['status']}" if failed else None,
+    )

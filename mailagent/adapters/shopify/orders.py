@@ -1,0 +1,228 @@
+"""Shopify's orders as ours.
+
+Amounts are in the currency that the customer paid in (presentment): refunds are made in it.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+from mailagent.adapters.platforms.records import spread, to_minor
+from mailagent.domain.mail.authentication import normalise_address
+from mailagent.domain.money import Money, parse_currency
+from mailagent.domain.orders.shipment import Shipment, ShipmentStatus
+from mailagent.domain.refunds.order import (
+    Order,
+    OrderLine,
+    OrderProblem,
+    OrderStatus,
+    Payment,
+    imported_method,
+    parse_instant,
+)
+
+NAME = "shopify"
+TITLE = "Shopify"
+
+Fields = Mapping[str, Any]
+
+_TRANSACTION = "gid://shopify/OrderTransaction/"
+_PAYMENT = "shopify:"
+
+PAID_KINDS = frozenset({"SALE", "CAPTURE"})
+GIVEN_BACK = "REFUND"
+# A transaction that may still succeed counts as money that moved.
+PENDING = frozenset({"PENDING", "AWAITING_RESPONSE", "UNKNOWN"})
+MOVED = PENDING | {"SUCCESS"}
+
+# As in the export: an order of which a part still has to be sent is pending.
+_SENT = frozenset({"FULFILLED", "FULFILLMENT_NOT_REQUIRED"})
+# Nothing of these has left the shop, nor been asked of a warehouse.
+UNSENT = frozenset({"UNFULFILLED", "OPEN", "ON_HOLD", "SCHEDULED", "RESTOCKED"})
+_TAKEN_BY_BANK = frozenset({"NEEDS_RESPONSE", "UNDER_REVIEW", "LOST", "ACCEPTED"})
+
+_NO_PARCEL = frozenset({"CANCELED", "LABEL_VOIDED"})
+_NO_FULFILMENT = frozenset({"CANCELLED", "ERROR", "FAILURE"})
+_PARCEL = {
+    **dict.fromkeys(
+        "LABEL_PRINTED LABEL_PURCHASED CONFIRMED SUBMITTED".split(), ShipmentStatus.LABEL_CREATED
+    ),
+    **dict.fromkeys("DELIVERED PICKED_UP".split(), ShipmentStatus.DELIVERED),
+    **dict.fromkeys("OUT_FOR_DELIVERY READY_FOR_PICKUP".split(), ShipmentStatus.OUT_FOR_DELIVERY),
+    **dict.fromkeys("ATTEMPTED_DELIVERY FAILURE NOT_DELIVERED".split(), ShipmentStatus.EXCEPTION),
+}
+
+
+def is_shopify_payment(payment_id: str) -> bool:
+    """Return, by its id, whether a payment was made through Shopify."""
+    return payment_id.startswith(_PAYMENT)
+
+
+def payment_id_of(gid: str) -> str:
+    """Return our name of a transaction."""
+    return _PAYMENT + gid.removeprefix(_TRANSACTION)
+
+
+def gid_of(payment_id: str) -> str:
+    """Return Shopify's id of a transaction."""
+    return _TRANSACTION + payment_id.removeprefix(_PAYMENT)
+
+
+def minor_of(bag: Fields, currency: str) -> int:
+    """Return a MoneyBag in minor units of the customer's currency. Raises ValueError for another."""
+    money = bag["presentmentMoney"]
+    if money["currencyCode"] != currency:
+        raise ValueError(f"an amount is in {money['currencyCode']}, the order in {currency}")
+    return to_minor(money["amount"], currency)
+
+
+def read_order(fields: Fields, lines: Sequence[Fields]) -> Order:
+    """Parse an order. Raises OrderProblem if it cannot be understood."""
+    try:
+        return _read(fields, lines)
+    except (ValueError, KeyError, TypeError, AttributeError) as problem:
+        raise OrderProblem(f"order {fields.get('name')}: {problem!r}") from problem
+
+
+def _read(fields: Fields, lines: Sequence[Fields]) -> Order:
+    currency = parse_currency(fields["presentmentCurrencyCode"])
+    parcels = tuple(_parcels(fields["fulfillments"], lines))
+    # What was removed or refunded is no longer there; an order of which nothing is left is shown whole.
+    left = any(each["currentQuantity"] for each in lines)
+    shipping, tax, duties = _sums(fields, currency, left)
+    return Order(
+        order_id=fields["name"],
+        customer_email=normalise_address(fields["email"] or "") or "",
+        customer_name=(fields["billingAddress"] or {}).get("name") or "",
+        currency=currency,
+        placed_at=parse_instant(fields["processedAt"]),
+        delivered_at=_delivered_at(fields, parcels),
+        status=_status(fields, parcels),
+        lines=tuple(_lines(lines, currency, left)),
+        payments=_payments(fields, currency),
+        shipping_minor=shipping,
+        tax_minor=duties + (0 if fields["taxesIncluded"] else tax),
+        shipments=parcels,
+    )
+
+
+def _sums(fields: Fields, currency: str, left: bool) -> tuple[int, ...]:
+    names = ("currentShippingPriceSet", "currentTotalTaxSet", "currentTotalDutiesSet")
+    if not left:
+        names = ("totalShippingPriceSet", "totalTaxSet", "originalTotalDutiesSet")
+    return tuple(minor_of(fields[name], currency) if fields[name] else 0 for name in names)
+
+
+def _lines(lines: Sequence[Fields], currency: str, left: bool) -> list[OrderLine]:
+    found: list[OrderLine] = []
+    for each in lines:
+        quantity = each["currentQuantity"] if left else each["quantity"]
+        if not quantity:
+            continue
+        allocated = (x["allocatedAmountSet"] for x in each["discountAllocations"])
+        discount = sum(minor_of(bag, currency) for bag in allocated)
+        price = minor_of(each["originalUnitPriceSet"], currency)
+        found.append(
+            OrderLine(
+                line_no=len(found) + 1,
+                item_id=_item_id(each),
+                name=each["name"],
+                quantity=quantity,
+                unit_price=Money(price, currency),
+                # Of the units that are left; rounded so that they are not worth more than was paid.
+                discount_minor=min(-(-discount * quantity // each["quantity"]), price * quantity),
+                category="gift_card" if each["isGiftCard"] else None,
+            )
+        )
+    return found
+
+
+def _item_id(line: Fields) -> str:
+    return str(line["sku"] or line["id"].rpartition("/")[2])
+
+
+# --- payments -------------------------------------------------------------------------------------
+
+
+def _payments(fields: Fields, currency: str) -> tuple[Payment, ...]:
+    given: Counter[str] = Counter()
+    for each in fields["transactions"]:
+        if each["kind"] in (GIVEN_BACK, "CHANGE") and each["status"] in MOVED:
+            parent = (each["parentTransaction"] or {}).get("id", "")
+            given[parent] += minor_of(each["amountSet"], currency)
+    since = _charged_back_at(fields)
+    payments = []
+    for each in fields["transactions"]:
+        if each["kind"] in PAID_KINDS and each["status"] == "SUCCESS":
+            amount = minor_of(each["amountSet"], currency)
+            refunded = min(given.pop(each["id"], 0), amount)
+            method = imported_method(each["gateway"] or "")
+            payment_id = payment_id_of(each["id"])
+            payments.append(Payment(payment_id, method, Money(amount, currency), since, refunded))
+    return spread(payments, given.total())
+
+
+def _charged_back_at(fields: Fields) -> datetime | None:
+    """Return when a bank took the money back; Shopify tells us only that, so it is since the order."""
+    for each in fields["disputes"]:
+        if each["initiatedAs"] == "CHARGEBACK" and each["status"] in _TAKEN_BY_BANK:
+            return parse_instant(fields["processedAt"])
+    return None
+
+
+# --- parcels --------------------------------------------------------------------------------------
+
+
+def _parcels(fulfilments: Sequence[Fields], lines: Sequence[Fields]) -> list[Shipment]:
+    names = {each["id"]: _item_id(each) for each in lines}
+    found = []
+    for each in fulfilments:
+        if each["status"] in _NO_FULFILMENT or each["displayStatus"] in _NO_PARCEL:
+            continue
+        status = _PARCEL.get(each["displayStatus"], ShipmentStatus.IN_TRANSIT)
+        tracking: Fields = next(iter(each["trackingInfo"]), {})
+        sent = each["inTransitAt"] or each["createdAt"]
+        shipped_at = None if status is ShipmentStatus.LABEL_CREATED else parse_instant(sent)
+        delivered_at = _instant(each["deliveredAt"])
+        events = [parse_instant(x["happenedAt"]) for x in each["events"]["nodes"]]
+        moments = [each for each in (shipped_at, delivered_at, *events) if each]
+        found.append(
+            Shipment(
+                shipment_id=each["id"].rpartition("/")[2],
+                status=status,
+                carrier=tracking.get("company"),
+                tracking_number=tracking.get("number"),
+                tracking_url=tracking.get("url"),
+                shipped_at=shipped_at,
+                expected_at=_instant(each["estimatedDeliveryAt"]),
+                delivered_at=delivered_at,
+                last_event_at=max(moments, default=None),
+                items=tuple(
+                    (names[x["lineItem"]["id"]], x["quantity"])
+                    for x in each["fulfillmentLineItems"]["nodes"]
+                    if x["lineItem"]["id"] in names and x["quantity"]
+                ),
+            )
+        )
+    return found
+
+
+def _instant(text: str | None) -> datetime | None:
+    return parse_instant(text) if text else None
+
+
+def _delivered_at(fields: Fields, parcels: Sequence[Shipment]) -> datetime | None:
+    times = [each.delivered_at for each in parcels if each.delivered_at]
+    whole = bool(parcels) and len(times) == len(parcels)
+    return max(times) if whole and fields["displayFulfillmentStatus"] in _SENT else None
+
+
+def _status(fields: Fields, parcels: Sequence[Shipment]) -> OrderStatus:
+    if fields["cancelledAt"]:
+        return OrderStatus.CANCELLED
+    if fields["displayFulfillmentStatus"] not in _SENT:
+        return OrderStatus.PENDING
+    return OrderStatus.DELIVERED if _delivered_at(fields, parcels) else OrderStatus.SHIPPED

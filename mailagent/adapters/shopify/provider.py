@@ -1,0 +1,59 @@
+"""A Shopify store as order source and payment gateway. Both have the settings of the source."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from mailagent.adapters.platforms.settings import KEY, WEBHOOK_SECRET, find_problems
+from mailagent.adapters.shopify.orders import NAME, TITLE, is_shopify_payment
+
+if TYPE_CHECKING:
+    from mailagent.domain.orders.source import OrderSource
+    from mailagent.domain.refunds.payment import PaymentGateway
+    from mailagent.settings import Settings
+
+
+class ShopifyOrders:
+    """Satisfies `adapters.order_sources.OrderSourceProvider`."""
+
+    name, title, key_setting = NAME, TITLE, KEY
+
+    def make(self, settings: Settings) -> OrderSource:
+        """Return the store at ORDER_SOURCE_URL."""
+        from mailagent.adapters.shopify.client import ShopifyClient
+        from mailagent.adapters.shopify.source import ShopifySource
+
+        return ShopifySource(ShopifyClient(*_address(settings)))
+
+    def find_problems(self, _settings: Settings) -> list[str]:
+        """Return no problems: it has no settings of its own."""
+        return []
+
+
+class ShopifyPayments:
+    """Satisfies `adapters.gateways.GatewayProvider`. Refunds made elsewhere are seen in the order."""
+
+    name, title, key_setting, secret_setting = NAME, TITLE, KEY, WEBHOOK_SECRET
+
+    def has_payment(self, payment_id: str) -> bool:
+        """Return, by its id, whether Shopify took a payment."""
+        return is_shopify_payment(payment_id)
+
+    def make(self, settings: Settings) -> PaymentGateway:
+        """Return the gateway of the store at ORDER_SOURCE_URL."""
+        from mailagent.adapters.platforms.calls import REFUND_SECONDS
+        from mailagent.adapters.shopify.client import ShopifyClient
+        from mailagent.adapters.shopify.gateway import ShopifyGateway
+
+        return ShopifyGateway(ShopifyClient(*_address(settings), REFUND_SECONDS))
+
+    def make_webhook(self, _settings: Settings) -> None:
+        """Return None: the webhook of orders has the news."""
+
+    def find_problems(self, settings: Settings) -> list[str]:
+        """Return a problem if orders do not come from Shopify."""
+        return find_problems(settings, NAME)
+
+
+def _address(settings: Settings) -> tuple[str, str]:
+    return settings.order_source_url or "", settings.order_source_token or ""

@@ -1,0 +1,117 @@
+"""The queries that we send. Tests check them against Shopify's schema.
+
+A query may cost at most 1,000 points, about one for each object that it may return:
+https://shopify.dev/docs/api/usage/limits. So orders are read one by one, with bounds.
+"""
+
+from __future__ import annotations
+
+from mailagent.adapters.shopify.client import VERSION
+
+# The most lines of a page, and the most parcels, transactions and refunds of an order.
+LINES, PARCELS, TRANSACTIONS, REFUNDS = 50, 10, 60, 40
+
+_MONEY = "{ presentmentMoney { amount currencyCode } }"
+
+FIND = """
+query($first: Int!, $after: String, $query: String!) {
+  orders(first: $first, after: $after, query: $query, sortKey: PROCESSED_AT, reverse: true) {
+    pageInfo { hasNextPage endCursor }
+    nodes { id name email }
+  }
+}
+"""
+
+_LINES = f"""
+fragment Lines on LineItemConnection {{
+  pageInfo {{ hasNextPage endCursor }}
+  nodes {{
+    id sku name quantity currentQuantity isGiftCard
+    originalUnitPriceSet {_MONEY}
+    discountAllocations {{ allocatedAmountSet {_MONEY} }}
+  }}
+}}
+"""
+
+ORDER = f"""
+query($id: ID!) {{
+  order(id: $id) {{
+    id name email processedAt cancelledAt displayFulfillmentStatus taxesIncluded
+    presentmentCurrencyCode
+    billingAddress {{ name }}
+    disputes {{ id initiatedAs status }}
+    totalShippingPriceSet {_MONEY}
+    currentShippingPriceSet {_MONEY}
+    totalTaxSet {_MONEY}
+    currentTotalTaxSet {_MONEY}
+    originalTotalDutiesSet {_MONEY}
+    currentTotalDutiesSet {_MONEY}
+    lineItems(first: {LINES}) {{ ...Lines }}
+    fulfillments(first: {PARCELS}) {{
+      id status displayStatus createdAt inTransitAt estimatedDeliveryAt deliveredAt
+      trackingInfo(first: 1) {{ company number url }}
+      events(first: 1, sortKey: HAPPENED_AT, reverse: true) {{ nodes {{ happenedAt }} }}
+      fulfillmentLineItems(first: 10) {{ nodes {{ quantity lineItem {{ id }} }} }}
+    }}
+    transactions(first: {TRANSACTIONS}) {{
+      id kind status gateway amountSet {_MONEY} parentTransaction {{ id }}
+    }}
+  }}
+}}
+{_LINES}"""
+
+MORE_LINES = f"""
+query($id: ID!, $after: String) {{
+  order(id: $id) {{ lineItems(first: {LINES}, after: $after) {{ ...Lines }} }}
+}}
+{_LINES}"""
+
+# https://shopify.dev/docs/api/admin-graphql/latest/mutations/orderCancel: asynchronous, so look again.
+CANCEL = """
+mutation($id: ID!, $note: String) {
+  orderCancel(
+    orderId: $id, reason: CUSTOMER, restock: true, notifyCustomer: false, staffNote: $note,
+    refundMethod: { originalPaymentMethodsRefund: false }
+  ) {
+    orderCancelUserErrors { code message }
+  }
+}
+"""
+
+_MADE = f"""
+fragment Made on Refund {{
+  id note
+  transactions(first: 5) {{
+    nodes {{ id kind status amountSet {_MONEY} parentTransaction {{ id }} }}
+  }}
+}}
+"""
+
+PAYMENT = f"""
+query($id: ID!) {{
+  node(id: $id) {{
+    ... on OrderTransaction {{
+      id kind status gateway amountSet {_MONEY}
+      order {{
+        id name presentmentCurrencyCode
+        refunds(first: {REFUNDS}) {{ ...Made }}
+      }}
+    }}
+  }}
+}}
+{_MADE}"""
+
+# Since API version 2026-04 the key is mandatory. Shopify remembers it for a day:
+# https://shopify.dev/docs/api/usage/implementing-idempotency
+REFUND = f"""
+mutation($input: RefundInput!, $key: String!) {{
+  refundCreate(input: $input) @idempotent(key: $key) {{
+    refund {{ ...Made }}
+    userErrors {{ field message }}
+  }}
+}}
+{_MADE}"""
+
+ALL = (FIND, ORDER, MORE_LINES, CANCEL, PAYMENT, REFUND)
+
+__all__ = ["ALL", "CANCEL", "FIND", "MORE_LINES", "ORDER", "PAYMENT", "REFUND", "VERSION"]

@@ -1,0 +1,148 @@
+"""Orders of a Shopify store, looked up when they are needed. Satisfies `domain.orders.source.OrderSource`."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Sequence
+from typing import Any
+
+from mailagent.adapters.platforms.calls import CallProblem
+from mailagent.adapters.shopify import queries
+from mailagent.adapters.shopify.client import ShopifyClient
+from mailagent.adapters.shopify.orders import NAME, TITLE, UNSENT, read_order
+from mailagent.domain.mail.authentication import normalise_address
+from mailagent.domain.orders.source import (
+    Cancelled,
+    CancelOutcome,
+    CancelRequest,
+    NotSupported,
+    OrderPage,
+    SourceProblem,
+    TooLate,
+)
+from mailagent.domain.refunds.order import Order, OrderProblem
+
+# An order is a request of its own: a query for several may cost too much.
+ORDERS_A_PAGE = 5
+_NAMES_READ = 10
+_PAGES_OF_LINES = 5
+CANCEL_PAUSES = (0.5, 1.0, 2.0)
+
+
+class ShopifySource:
+    """One store. Threads may share it."""
+
+    name = NAME
+
+    def __init__(
+        self, client: ShopifyClient, cancel_pauses: Sequence[float] = CANCEL_PAUSES
+    ) -> None:
+        """`cancel_pauses`: seconds before each look whether Shopify has cancelled an order."""
+        self._client = client
+        self._cancel_pauses = cancel_pauses
+
+    def find_orders(self, email: str, cursor: str | None = None) -> OrderPage:
+        """Return a page of the orders with a mail address, newest first."""
+        found = self._find(f"email:{_quoted(email)}", ORDERS_A_PAGE, cursor)
+        wanted = normalise_address(email)
+        # The search also finds similar addresses.
+        ids = [x["id"] for x in found["nodes"] if normalise_address(x["email"] or "") == wanted]
+        orders, problems = [], []
+        for gid in ids:
+            try:
+                orders.append(self._load(gid))
+            except OrderProblem as problem:
+                problems.append(str(problem))
+        page = found["pageInfo"]
+        following = page["endCursor"] if page["hasNextPage"] else None
+        return OrderPage(tuple(filter(None, orders)), following, tuple(problems))
+
+    def load_order(self, order_id: str) -> Order | None:
+        """Return the order with a name such as #1001, or None."""
+        gid = self._find_id(order_id)
+        return self._load(gid) if gid else None
+
+    def cancel_order(self, request: CancelRequest) -> CancelOutcome:
+        """Cancel a whole order of which nothing was sent, without moving money."""
+        if request.items:
+            return NotSupported("Shopify cancels whole orders only")
+        gid = self._find_id(request.order_id)
+        if gid is None:
+            return NotSupported(f"{TITLE} has no order {request.order_id}")
+        fields = self._fields(gid)
+        if fields and not fields["cancelledAt"]:
+            if fields["displayFulfillmentStatus"] not in UNSENT:
+                return TooLate(f"its fulfilment is {fields['displayFulfillmentStatus']}")
+            refused = self._ask_to_cancel(gid, request)
+            if refused:
+                return NotSupported(refused)
+        return Cancelled(self._cancelled(gid))
+
+    def _ask_to_cancel(self, gid: str, request: CancelRequest) -> str | None:
+        """Ask Shopify to cancel; return why it does not, or None."""
+        note = f"{request.reason} ({request.idempotency_key})"[-255:]
+        answer = self._run(queries.CANCEL, id=gid, note=note)["orderCancel"]
+        errors = answer["orderCancelUserErrors"]
+        return "; ".join(f"{each['code']}: {each['message']}" for each in errors) or None
+
+    def _cancelled(self, gid: str) -> Order:
+        """Return the order when it is cancelled: Shopify does so in a job."""
+        for pause in (0.0, *self._cancel_pauses):
+            time.sleep(pause)
+            fields = self._fields(gid)
+            if fields and fields["cancelledAt"]:
+                return self._read(fields)
+        raise SourceProblem(f"{TITLE} has not yet cancelled {gid}", 30)
+
+    # --- look up ----------------------------------------------------------------------------------
+
+    def _find_id(self, order_id: str) -> str | None:
+        """Return the id of the order with this name. `1001` also finds #1001."""
+        found = self._find(f"name:{_quoted(order_id)}", _NAMES_READ)["nodes"]
+        exact = [x["id"] for x in found if x["name"] == order_id]
+        bare = [x["id"] for x in found if x["name"].lstrip("#") == order_id.lstrip("#")]
+        return next(iter(exact + bare), None)
+
+    def _find(self, query: str, first: int, after: str | None = None) -> dict[str, Any]:
+        found: dict[str, Any] = self._run(queries.FIND, first=first, after=after, query=query)[
+            "orders"
+        ]
+        return found
+
+    def _load(self, gid: str) -> Order | None:
+        fields = self._fields(gid)
+        return self._read(fields) if fields else None
+
+    def _fields(self, gid: str) -> dict[str, Any] | None:
+        fields: dict[str, Any] | None = self._run(queries.ORDER, id=gid)["order"]
+        return fields
+
+    def _read(self, fields: dict[str, Any]) -> Order:
+        # The sums of an order with more would be wrong.
+        if len(fields["transactions"]) >= queries.TRANSACTIONS:
+            raise OrderProblem(f"order {fields['name']}: has too many transactions to read")
+        return read_order(fields, self._lines(fields))
+
+    def _lines(self, fields: dict[str, Any]) -> list[dict[str, Any]]:
+        page, lines = fields["lineItems"], list(fields["lineItems"]["nodes"])
+        for _ in range(_PAGES_OF_LINES - 1):
+            if not page["pageInfo"]["hasNextPage"]:
+                return lines
+            after = page["pageInfo"]["endCursor"]
+            page = self._run(queries.MORE_LINES, id=fields["id"], after=after)["order"]["lineItems"]
+            lines += page["nodes"]
+        if page["pageInfo"]["hasNextPage"]:
+            raise OrderProblem(f"order {fields['name']}: has too many lines to read")
+        return lines
+
+    def _run(self, query: str, /, **variables: object) -> dict[str, Any]:
+        try:
+            return self._client.run(query, **variables)
+        except CallProblem as problem:
+            raise problem.as_source_problem() from problem
+
+
+def _quoted(text: str) -> str:
+    """Return a term of Shopify's search syntax: https://shopify.dev/docs/api/usage/search-syntax"""
+    return '"' + re.sub(r'(["\\])', r"\\\1", text) + '"'

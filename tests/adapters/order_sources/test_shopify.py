@@ -1,0 +1,278 @@
+"""A Shopify store as an order source."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from mailagent.adapters.shopify.client import ShopifyClient
+from mailagent.adapters.shopify.source import ShopifySource
+from mailagent.demo.fakes.http_server import Answer
+from mailagent.domain.money import Money
+from mailagent.domain.orders.shipment import ShipmentStatus
+from mailagent.domain.orders.source import (
+    Cancelled,
+    CancelRequest,
+    NotSupported,
+    SourceProblem,
+    TooLate,
+)
+from mailagent.domain.refunds.order import Order, OrderProblem, OrderStatus
+from tests.adapters.order_sources.contract import (
+    DEADLINE_SECONDS,
+    MOST_BYTES,
+    OrderSourceContract,
+)
+from tests.cast import ADA, order
+from tests.platforms.shopify_server import (
+    APP,
+    TOKEN,
+    Listed,
+    ShopifyServer,
+    bag,
+    error,
+    throttled,
+)
+
+
+class PlayedShopify(ShopifyServer):
+    def make(self, url: str | None = None) -> ShopifySource:
+        client = ShopifyClient(url or self.url, TOKEN, DEADLINE_SECONDS, MOST_BYTES)
+        return ShopifySource(client, cancel_pauses=(0.0, 0.0))
+
+
+@pytest.fixture
+def shop() -> Iterator[PlayedShopify]:
+    server = PlayedShopify()
+    yield server
+    server.stop()
+
+
+class TestShopify(OrderSourceContract):
+    pass
+
+
+def load(shop: PlayedShopify, name: str = "#1001") -> Order:
+    found = shop.make().load_order(name)
+    assert found is not None
+    return found
+
+
+def test_an_order_has_all_that_a_refund_needs(shop: PlayedShopify) -> None:
+    sold = order("#1001", discount="5.00", shipping="4.90", tax="3.10")
+    shop.stock(sold)
+    line = shop.named("#1001")["lineItems"].all[0]
+    line["discountAllocations"] = [{"allocatedAmountSet": bag(500, "USD")}]
+    found = load(shop)
+    assert [(x.item_id, x.quantity, x.unit_price) for x in found.lines] == [
+        (x.item_id, x.quantity, x.unit_price) for x in sold.lines
+    ]
+    assert (found.lines[0].discount_minor, found.discount_minor) == (500, 0)
+    assert (found.shipping_minor, found.tax_minor) == (490, 310)
+    assert [x.payment_id for x in found.payments] == shop.payment_ids("#1001")
+    assert found.paid == sold.paid
+    assert (found.status, found.delivered_at) == (OrderStatus.DELIVERED, sold.delivered_at)
+
+
+@pytest.mark.parametrize("asked", ["#1001", "1001"])
+def test_a_name_is_found_with_and_without_its_sign(shop: PlayedShopify, asked: str) -> None:
+    shop.stock(order("#10010"), order("#1001"))
+    assert load(shop, asked).order_id == "#1001"
+
+
+def test_a_similar_address_is_another_customer(shop: PlayedShopify) -> None:
+    shop.stock(order("#1001", customer={"email": f"x{ADA}"}))
+    assert shop.make().find_orders(ADA).orders == ()
+
+
+def test_a_parcel_has_its_way(shop: PlayedShopify) -> None:
+    shop.stock(order("#1001", status="shipped", delivered_at=None))
+    (parcel,) = load(shop).shipments
+    assert (parcel.carrier, parcel.tracking_number) == ("DHL", "D17")
+    assert (parcel.status, parcel.delivered_at) == (ShipmentStatus.IN_TRANSIT, None)
+    assert parcel.shipped_at == parcel.last_event_at == order("#1001").placed_at
+    assert [item_id for item_id, _ in parcel.items] == [x.item_id for x in order("#1001").lines]
+
+
+@pytest.mark.parametrize(
+    ("told", "status"),
+    [
+        ("LABEL_PRINTED", ShipmentStatus.LABEL_CREATED),
+        ("FULFILLED", ShipmentStatus.IN_TRANSIT),
+        (None, ShipmentStatus.IN_TRANSIT),
+        ("DELAYED", ShipmentStatus.IN_TRANSIT),
+        ("OUT_FOR_DELIVERY", ShipmentStatus.OUT_FOR_DELIVERY),
+        ("NOT_DELIVERED", ShipmentStatus.EXCEPTION),
+    ],
+)
+def test_a_parcels_status_is_in_our_words(
+    shop: PlayedShopify, told: str | None, status: ShipmentStatus
+) -> None:
+    shop.stock(order("#1001", status="shipped", delivered_at=None))
+    shop.named("#1001")["fulfillments"].all[0]["displayStatus"] = told
+    assert load(shop).shipments[0].status is status
+
+
+def test_a_cancelled_fulfilment_is_no_parcel(shop: PlayedShopify) -> None:
+    shop.stock(order("#1001", status="shipped", delivered_at=None))
+    shop.named("#1001")["fulfillments"].all[0]["status"] = "CANCELLED"
+    assert load(shop).shipments == ()
+
+
+def test_what_was_given_back_stands_at_its_payment(shop: PlayedShopify) -> None:
+    shop.stock(order("#1001"))
+    shop.refund_in_admin("#1001", 700)
+    shop.refund_in_admin("#1001", 300, "Refund r_17 by mailagent")
+    shop.statuses.append("FAILURE")
+    shop.refund_in_admin("#1001", 100)
+    assert [each.refunded_minor for each in load(shop).payments] == [1000]
+
+
+def test_units_that_the_shop_took_back_are_gone(shop: PlayedShopify) -> None:
+    shop.stock(
+        order(
+            "#1001",
+            items=[
+                {"item_id": "K1", "name": "Kettle", "quantity": 2, "unit_price": "20.00"},
+                {"item_id": "L1", "name": "Lamp", "quantity": 1, "unit_price": "9.99"},
+            ],
+        )
+    )
+    kettles, lamp = shop.named("#1001")["lineItems"].all
+    kettles["discountAllocations"] = [{"allocatedAmountSet": bag(301, "USD")}]
+    kettles["currentQuantity"], lamp["currentQuantity"] = 1, 0
+    (left,) = load(shop).lines
+    assert (left.item_id, left.quantity, left.discount_minor) == ("K1", 1, 151)
+    kettles["currentQuantity"] = 0
+    assert [each.quantity for each in load(shop).lines] == [2, 1]  # all is gone: shown as bought
+
+
+def test_amounts_are_in_the_customers_currency(shop: PlayedShopify) -> None:
+    shop.stock(order("#1001", currency="JPY", items=[JAPANESE], payments=[YEN]))
+    assert load(shop).paid == Money(4990, "JPY")
+    shop.named("#1001")["currentShippingPriceSet"] = bag(1, "USD")
+    with pytest.raises(OrderProblem, match="USD"):
+        load(shop)
+
+
+JAPANESE = {"item_id": "K1", "name": "Kettle", "quantity": 1, "unit_price": "4990"}
+YEN = {"payment_id": "p", "method": "card", "amount": "4990"}
+
+
+@pytest.mark.parametrize(("status", "taken"), [("NEEDS_RESPONSE", True), ("WON", False)])
+def test_a_dispute_takes_the_payment(shop: PlayedShopify, status: str, taken: bool) -> None:
+    shop.stock(order("#1001"))
+    dispute = {"id": "gid://shopify/OrderDispute/1", "initiatedAs": "CHARGEBACK", "status": status}
+    shop.named("#1001")["disputes"] = [dispute]
+    assert bool(load(shop).charged_back.minor) is taken
+
+
+def test_long_orders_are_read_to_the_last_line(shop: PlayedShopify) -> None:
+    shop.stock(order("#1001"))
+    fields = shop.named("#1001")
+    line = fields["lineItems"].all[0]
+    fields["lineItems"] = Listed([line | {"id": f"gid/{n}"} for n in range(120)], shop)
+    assert len(load(shop).lines) == 120
+    fields["lineItems"] = Listed([line | {"id": f"gid/{n}"} for n in range(300)], shop)
+    with pytest.raises(OrderProblem, match="lines"):
+        load(shop)
+
+
+def test_an_order_with_more_money_movements_than_we_read_is_not_summed(shop: PlayedShopify) -> None:
+    shop.stock(order("#1001"))
+    for _ in range(60):
+        shop.refund_in_admin("#1001", 1)
+    with pytest.raises(OrderProblem, match="transactions"):
+        load(shop)
+    page = shop.make().find_orders(ADA)
+    assert (page.orders, len(page.problems)) == ((), 1)
+
+
+# --- cancel ---------------------------------------------------------------------------------------
+
+
+def pending(name: str = "#1001") -> Order:
+    return order(name, status="pending", delivered_at=None)
+
+
+def test_shopify_takes_its_time_to_cancel(shop: PlayedShopify) -> None:
+    shop.stock(pending())
+    shop.cancels_after_looks = 2
+    assert isinstance(shop.make().cancel_order(CancelRequest("k", "#1001")), Cancelled)
+
+
+def test_a_cancel_that_takes_longer_is_asked_again_later(shop: PlayedShopify) -> None:
+    shop.stock(pending())
+    shop.cancels_after_looks = 3
+    with pytest.raises(SourceProblem) as found:
+        shop.make().cancel_order(CancelRequest("k", "#1001"))
+    assert found.value.retry_after_seconds > 0
+    assert isinstance(shop.make().cancel_order(CancelRequest("k", "#1001")), Cancelled)
+
+
+def test_items_are_left_to_people(shop: PlayedShopify) -> None:
+    shop.stock(pending())
+    some = CancelRequest("k", "#1001", (("K1", 1),))
+    assert isinstance(shop.make().cancel_order(some), NotSupported)
+
+
+@pytest.mark.parametrize("status", ["PARTIALLY_FULFILLED", "IN_PROGRESS"])
+def test_an_order_that_is_being_sent_is_too_late(shop: PlayedShopify, status: str) -> None:
+    shop.stock(pending())
+    shop.named("#1001")["displayFulfillmentStatus"] = status
+    assert isinstance(shop.make().cancel_order(CancelRequest("k", "#1001")), TooLate)
+
+
+# --- the API --------------------------------------------------------------------------------------
+
+
+def test_the_rate_limit_is_that_of_its_points(shop: PlayedShopify) -> None:
+    shop.faults.append(throttled(lambda: Answer(200)))
+    with pytest.raises(SourceProblem) as found:
+        shop.make().find_orders(ADA)
+    assert (found.value.retry_after_seconds, found.value.operator) == (7, False)
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        error("ACCESS_DENIED", "Access denied for orders field.", path=["orders"]),
+        Answer(402, {"errors": "Unavailable Shop"}),
+        Answer(404, {"errors": "Not Found"}),
+        Answer(423, {"errors": "Locked"}),
+    ],
+)
+def test_what_an_operator_must_put_right(shop: PlayedShopify, answer: Answer) -> None:
+    shop.faults.append(answer)
+    with pytest.raises(SourceProblem) as found:
+        shop.make().find_orders(ADA)
+    assert found.value.operator
+
+
+def test_an_app_asks_for_its_token_and_again_when_it_was_revoked(shop: PlayedShopify) -> None:
+    source = ShopifySource(ShopifyClient(shop.url, APP))
+    shop.stock(order("#1001"))
+    assert source.load_order("#1001")
+    assert len(shop.tokens) == 2
+    shop.tokens.clear()
+    assert source.load_order("#1001")
+    assert len(shop.tokens) == 1
+
+
+@pytest.mark.parametrize("app", ["client-17:wrong", "wrong:secret-17"])
+def test_an_app_with_a_wrong_secret_is_for_an_operator(shop: PlayedShopify, app: str) -> None:
+    with pytest.raises(SourceProblem) as found:
+        ShopifySource(ShopifyClient(shop.url, app)).find_orders(ADA)
+    assert found.value.operator
+    assert "secret" not in str(found.value)
+
+
+def test_half_an_answer_hides_no_other_order(shop: PlayedShopify) -> None:
+    shop.stock(order("#1001"), order("#1002"))
+    broken: dict[str, Any] = shop.named("#1001")
+    broken["processedAt"] = "yesterday"
+    page = shop.make().find_orders(ADA)
+    assert [each.order_id for each in page.orders] == ["#1002"]
+    assert "#1001" in page.problems[0]
