@@ -76,8 +76,8 @@ parts in order. A part is either
 The shop writes both in the language that you name, facts from its records. It adds a greeting with
 the customer's name, a closing, and what is on record of the orders that you named.
 - The language is that of the customer's latest mail.
-- Whatever the customer is to know, name as a fact: the state of an order or a refund, items,
-  amounts, dates, decisions, reasons. If no fact says it, leave it out.
+- Whatever the customer is to know, name as a fact: the state of an order or a refund, where its
+  parcels are, items, amounts, dates, decisions, reasons. If no fact says it, leave it out.
 - A phrase has to fit what the customer wrote: no thanks for photos that they did not send.
 - Be warm and brief. A good reply is one or two phrases of thanks or sympathy, the facts that answer
   or the question that you have, and a short phrase to close.

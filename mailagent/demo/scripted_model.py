@@ -252,8 +252,9 @@ def _look_and_propose(
     if "error" in order:
         return _facts_of(order) or _give_up(request)
     if request.wish is not Wish.REFUND:
-        name = str(order["order_id"])
-        return [Fact(f"order/{name}"), *([Fact(f"refund/{name}")] if order.get("refunds") else [])]
+        told = {"parcels": order.get("parcels"), "refund": order.get("refunds")}
+        kinds = ["order", *(kind for kind, known in told.items() if known)]
+        return [Fact(f"{kind}/{order['order_id']}") for kind in kinds]
     outcome = _find(results, "propose_refund", order_id)
     if outcome is None:
         items = choose_items(

@@ -57,9 +57,17 @@ def orders_file(now: datetime) -> str:
 
 
 def _record(order: dict[str, Any], now: datetime) -> dict[str, Any]:
-    def days_ago(name: str) -> str | None:
-        days = order.get(name)
+    def days_ago(name: str, of: dict[str, Any] = order) -> str | None:
+        days = of.get(name)
         return days and (now - timedelta(days=days)).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+    def parcel(number: int, told: dict[str, Any]) -> dict[str, Any]:
+        plain = {name: value for name, value in told.items() if not name.endswith("_days_ago")}
+        times = {
+            f"{name.removesuffix('_days_ago')}_at": days_ago(name, told)
+            for name in told.keys() - plain.keys()
+        }
+        return {"shipment_id": str(number), **plain, **times}
 
     name, _, address = order["customer"].rstrip(">").partition(" <")
     return {
@@ -75,5 +83,8 @@ def _record(order: dict[str, Any], now: datetime) -> dict[str, Any]:
         "payments": [
             {"payment_id": f"pay_{order['order_id']}_{number}", **payment}
             for number, payment in enumerate(order["payments"], start=1)
+        ],
+        "shipments": [
+            parcel(number, told) for number, told in enumerate(order.get("parcels", ()), start=1)
         ],
     }

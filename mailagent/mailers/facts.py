@@ -19,6 +19,7 @@ import sqlalchemy as sa
 from mailagent import services
 from mailagent.domain.mail.conversation import Conversation
 from mailagent.domain.money import Money
+from mailagent.domain.orders.shipment import Shipment, ShipmentStatus, is_tracking_link
 from mailagent.domain.refunds.order import Order
 from mailagent.domain.refunds.policy import return_by
 from mailagent.domain.refunds.refund import Refund, RefundStatus
@@ -28,6 +29,7 @@ from mailagent.store.mail import inbound
 from mailagent.store.refunds import approvals, goodwill, orders, refunds, reviews, settlements
 
 ORDERS_LISTED = 10
+PARCELS_LISTED = 10
 ORDERS_COMPARED = 1000
 MAILS_SEARCHED = 50
 NO_ORDER_ID_MAX_LENGTH = 40
@@ -130,6 +132,15 @@ class Reader:
 
     def items(self, order: Order) -> Values:
         return {"items": order.lines, "paid": order.paid}
+
+    def parcels(self, order: Order) -> Values | None:
+        """Return where the parcels of an order are; None if the shop told of none."""
+        if not order.shipments:
+            return None
+        return {
+            "parcels": _parcels(order),
+            "more": max(0, len(order.shipments) - PARCELS_LISTED),
+        }
 
     def return_period(self, order: Order) -> Values | None:
         """Return until when the items of an order can be returned; None before the delivery, and if all were a
@@ -243,7 +254,11 @@ class Reader:
     def record(self, order_ids: Sequence[str]) -> list[Values]:
         """Return what is on record of these orders of the customer, for the end of a mail."""
         found = map(self.find_order, dict.fromkeys(order_ids))
-        return [{"order_id": each.order_id, **self.refunds(each)} for each in found if each]
+        return [
+            {"order_id": each.order_id, "parcels": _parcels(each), **self.refunds(each)}
+            for each in found
+            if each
+        ]
 
     def orders_of_mails(self) -> list[str]:
         """Return the orders of the refunds that were asked for or withdrawn by these mails."""
@@ -273,6 +288,7 @@ class Reader:
 _OF_ORDER: Mapping[str, Callable[[Reader, Order], Values | None]] = {
     "order": Reader.state,
     "items": Reader.items,
+    "parcels": Reader.parcels,
     "return_period": Reader.return_period,
     "refund": Reader.refunds,
     "declined": Reader.declined,
@@ -285,6 +301,30 @@ _OF_SHOP: Mapping[str, Callable[[Reader], Fact | None]] = {
     "not_verified": Reader.not_verified,
     "support_address": Reader.support_address,
 }
+
+
+def _parcels(order: Order) -> list[Values]:
+    """Return the parcels of an order; if they are many, those that have not arrived first."""
+    names = {line.item_id: line.name for line in order.lines}
+    arrived_last = sorted(order.shipments, key=lambda each: each.status is ShipmentStatus.DELIVERED)
+    return [_parcel(each, names) for each in arrived_last[:PARCELS_LISTED]]
+
+
+def _parcel(shipment: Shipment, names: Mapping[str, str]) -> Values:
+    link = shipment.tracking_url
+    return {
+        "status": shipment.status.value,
+        "carrier": shipment.carrier,
+        "number": shipment.tracking_number,
+        "link": link if link and is_tracking_link(link) else None,
+        "shipped_at": shipment.shipped_at,
+        "expected_at": shipment.expected_at,
+        "delivered_at": shipment.delivered_at,
+        "last_event_at": shipment.last_event_at,
+        "items": [
+            f"{quantity} × {names.get(item_id, item_id)}" for item_id, quantity in shipment.items
+        ],
+    }
 
 
 def _bare(number: str) -> str:

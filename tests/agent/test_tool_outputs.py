@@ -227,3 +227,21 @@ def test_an_order_whose_lines_have_changed_since_a_refund_can_still_be_shown() -
     changed = replace(bought(), lines=bought().lines[1:])
     shown = order_output(changed, [refund(RefundStatus.PAID)], POLICY)
     assert shown["refunds"][0]["items"] == []
+
+
+def test_parcels_are_shown_without_their_links() -> None:
+    link, packed = "https://dhl.example/JD0141", [{"item_id": "K1", "quantity": 1}]
+    sent = {"shipment_id": "S1", "status": "in_transit", "carrier": "DHL", "tracking_url": link}
+    times = {"shipped_at": "2999-01-02T09:00:00Z", "last_event_at": "2999-01-03T10:30:00Z"}
+    told = order_output(order(shipments=[sent | times | {"items": packed}]), (), POLICY)
+    assert told["facts"] == [
+        f"{kind}/W1001" for kind in ("order", "parcels", "items", "return_period", "refund")
+    ]
+    assert told["parcels"] == [
+        {"status": "in_transit", "carrier": "DHL", "items": {"K1": 1}}
+        | {"shipped_at": "2999-01-02", "last_event_at": "2999-01-03"}
+    ]
+    assert link not in json.dumps(told)
+    bare = order_output(order(), (), POLICY)
+    assert "parcels" not in bare
+    assert "parcels/W1001" not in bare["facts"]

@@ -189,3 +189,19 @@ def test_a_search_finds_a_name_and_says_when_it_finds_nothing(
     phone.get_by_role("link", name="Conversations").last.click()
     expect(phone.get_by_role("link", name="My order")).to_be_visible()
     context.close()
+
+
+def test_the_parcels_of_an_order_stand_beside_the_answer(served: Harness, browser: Browser) -> None:
+    link = "https://dhl.example/track/JD0141"
+    sent = {"shipment_id": "S1", "status": "out_for_delivery", "shipped_at": "2999-01-02T09:00:00Z"}
+    named = {"carrier": "DHL", "tracking_number": "JD0141", "tracking_url": link}
+    served.stock(order(status="shipped", delivered_at=None, shipments=[sent | named]))
+    served.write(HUMAN)
+    served.wait_for_mails(TESS)
+    context = log_in(served, browser, TESS, viewport=PHONE)
+    page = opened(served, context.new_page())
+    parcel = page.get_by_role("link", name="DHL JD0141")
+    expect(parcel).to_have_attribute("href", link)
+    expect(page.get_by_text(": out for delivery, handed over 2 January 2999")).to_be_visible()
+    assert page.evaluate("document.documentElement.scrollWidth") <= PHONE["width"]
+    context.close()

@@ -245,3 +245,56 @@ def test_no_return_period_is_told_of_a_final_sale(busy_shop: Harness) -> None:
     told = busy_shop.wait_for_mails(ADA)[0].text
     assert "Kettle: You can return items of order W1001 until" in told
     assert "W1002" not in told
+
+
+# --- parcels --------------------------------------------------------------------------------------
+
+LAMP = {"item_id": "L1", "name": "Lamp", "quantity": 2, "unit_price": "20.00"}
+ON_ITS_WAY = {
+    "shipment_id": "S1",
+    "status": "in_transit",
+    "carrier": "DHL",
+    "tracking_number": "JD0141",
+    "tracking_url": "https://dhl.example/track?n=JD0141&lang=en",
+    "shipped_at": "2999-01-02T09:00:00Z",
+    "expected_at": "2999-01-05T00:00:00Z",
+    "last_event_at": "2999-01-03T10:30:00Z",
+    "items": [{"item_id": "L1", "quantity": 1}],
+}
+ARRIVED = {"shipment_id": "S2", "status": "delivered", "delivered_at": "2999-01-04T09:00:00Z"}
+
+
+def test_where_is_my_order_is_answered_with_its_parcels(busy_shop: Harness) -> None:
+    busy_shop.stock(order(status="shipped", items=[LAMP], shipments=[ARRIVED, ON_ITS_WAY]))
+    busy_shop.write("Where is my order W1001?")
+    mail = busy_shop.wait_for_mails(ADA)[0]
+    assert (
+        "Parcel 1 of 2\nYour parcel of order W1001 is on its way.\nItems: 1 × Lamp\nCarrier: DHL\n"
+        "Tracking number: JD0141\nTracking link: https://dhl.example/track?n=JD0141&lang=en\n"
+        "Handed to the carrier: January 2, 2999\n"
+        "Last news from the carrier: January 3, 2999, 10:30\u00a0AM UTC\nExpected: January 5, 2999\n\n"
+        "Parcel 2 of 2\nYour parcel of order W1001 was delivered on January 4, 2999.\n"
+    ) in mail.text
+    record = mail.text[mail.text.index("On record for order W1001") :]
+    assert "\nParcel: DHL JD0141, on its way\nParcel: delivered on January 4, 2999\n" in record
+    assert "https://dhl.example/track?n=JD0141&amp;lang=en" in str(mail.html)
+
+
+def test_a_parcel_is_told_in_the_language_of_the_mail_and_only_what_is_known(
+    busy_shop: Harness,
+) -> None:
+    parcel = {"shipment_id": "S1", "status": "label_created"}
+    busy_shop.stock(order(status="pending", delivered_at=None, shipments=[parcel]))
+    busy_shop.write("Guten Tag, wo ist meine Bestellung W1001? Vielen Dank und viele Grüße")
+    told = busy_shop.wait_for_mails(ADA)[0].text
+    assert "ist beim Versanddienst angekündigt, aber noch nicht übergeben.\n\n" in told
+    assert "Paket: beim Versanddienst angekündigt\n" in told
+    assert "Sendungsnummer" not in told
+
+
+def test_a_parcel_is_told_to_nobody_else(busy_shop: Harness) -> None:
+    busy_shop.stock(order(shipments=[ON_ITS_WAY | {"items": []}]))
+    busy_shop.faults.openai += [says(Fact("parcels/W1001"), WHICH_ORDER)] * 2
+    busy_shop.write("Where is my order W1001?", from_address=MALLORY)
+    told = busy_shop.wait_for_mails(MALLORY)[0].text
+    assert "DHL" not in told

@@ -62,6 +62,19 @@ def test_the_page_shows_the_case(question: Question) -> None:
     assert page.headers["Cache-Control"] == "no-store"
 
 
+def test_the_page_shows_where_the_parcels_are(question: Question) -> None:
+    assert "Parcels" not in question.shop.client.get(question.link()).text
+    sent = {"shipment_id": "S1", "status": "in_transit", "carrier": "<b>DHL"}
+    moved = {"tracking_url": "https://dhl.example/1", "last_event_at": "2999-01-03T10:30:00Z"}
+    question.shop.stock(big_order(shipments=[sent | moved]))
+    page = question.shop.client.get(question.link()).text
+    assert (
+        '<a href="https://dhl.example/1" rel="noopener noreferrer"><bdi>&lt;b&gt;DHL</bdi></a>'
+        in page
+    )
+    assert "in transit, last moved <time" in page
+
+
 def test_the_page_and_the_mail_show_earlier_refunds_the_delivery_and_the_limit(
     question: Question,
 ) -> None:

@@ -9,14 +9,13 @@ from collections import Counter
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Annotated, Any
-from urllib.parse import urlsplit
 
 from pydantic import BeforeValidator, Field, PlainValidator, ValidationError, ValidationInfo
 
 from mailagent.adapters.validation import Record, describe_problems, show
 from mailagent.domain.mail.authentication import normalise_address
 from mailagent.domain.money import Money, parse_currency, parse_money
-from mailagent.domain.orders.shipment import Shipment, ShipmentStatus
+from mailagent.domain.orders.shipment import Shipment, ShipmentStatus, is_tracking_link
 from mailagent.domain.refunds import order as domain
 from mailagent.domain.refunds.order import Order, OrderProblem, OrderStatus, parse_instant
 from mailagent.domain.text import is_one_line
@@ -68,15 +67,8 @@ def _amount_or_none(value: object, info: ValidationInfo) -> int:
 
 
 def _link(value: object) -> str:
-    """Return a link that a mail may show: https, to a host, without a password."""
     link = _text(value)
-    parts = urlsplit(link)
-    if (
-        parts.scheme != "https"
-        or not parts.hostname
-        or "@" in parts.netloc
-        or len(link.split()) > 1
-    ):
+    if not is_tracking_link(link):
         raise ValueError(f"{show(link)} is not a link that begins with https://")
     return link
 

@@ -7,6 +7,7 @@ from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
 from mailagent.domain.money import Money
+from mailagent.domain.orders.shipment import ShipmentStatus
 from mailagent.domain.refunds.policy import DeclineReason
 
 # Mails that customers get; all others go to people of the shop.
@@ -149,8 +150,25 @@ def list_fragments() -> Iterator[tuple[str, dict[str, Any]]]:
 
 
 # What is on record of an order beside its refunds.
-_NO_MORE = {"elsewhere": None, "is_declined": False}
-_MORE = (_NO_MORE, _NO_MORE | {"elsewhere": _PART}, _NO_MORE | {"is_declined": True})
+_PARCEL = {
+    "status": "in_transit",
+    "carrier": "DHL",
+    "number": "JD0141",
+    "link": "https://dhl.example/JD0141",
+    "items": ["1 × Kettle"],
+    **dict.fromkeys(("shipped_at", "expected_at", "last_event_at"), NOON),
+    "delivered_at": None,
+}
+_PARCELS = [
+    *(_PARCEL | {"status": status.value} for status in ShipmentStatus),
+    dict.fromkeys(_PARCEL) | {"status": "delivered", "delivered_at": NOON, "items": []},
+]
+_NO_MORE: dict[str, Any] = {"elsewhere": None, "is_declined": False, "parcels": []}
+_MORE = (
+    _NO_MORE | {"parcels": _PARCELS},
+    _NO_MORE | {"elsewhere": _PART},
+    _NO_MORE | {"is_declined": True},
+)
 _REFUND_STATES = (
     ("awaiting_approval", None), ("approved", None), ("paid", None), ("rejected", None),
     ("expired", None), ("withdrawn", None), ("failed", None), ("failed", _PART),
@@ -178,6 +196,8 @@ def _list_facts() -> Iterator[dict[str, Any]]:
         state = {"kind": "order", "status": status, "placed_at": NOON}
         yield order | state | {"delivered_at": NOON if status == "delivered" else None}
     yield order | {"kind": "items", "items": [{"name": "Kettle", "quantity": 2}], "paid": _USD}
+    for parcels, untold in ([_PARCELS[:1], 0], [_PARCELS, 1], [_PARCELS[-1:], 0]):
+        yield order | {"kind": "parcels", "parcels": parcels, "more": untold}
     periods = [{"ends_at": NOON, "is_over": over, "items": ["Kettle"]} for over in (True, False)]
     for some in (periods[:1], periods[1:], periods):
         yield order | {"kind": "return_period", "periods": some}

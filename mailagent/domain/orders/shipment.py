@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
+from urllib.parse import urlsplit
 
 
 class ShipmentStatus(StrEnum):
@@ -31,3 +32,13 @@ class Shipment:
     delivered_at: datetime | None = None
     last_event_at: datetime | None = None
     items: tuple[tuple[str, int], ...] = ()
+
+
+def is_tracking_link(text: str) -> bool:
+    """Return whether a text is a link that a mail may show: https, to a host, without a user or spaces."""
+    try:
+        parts = urlsplit(text)
+    except ValueError:
+        return False
+    is_link = parts.scheme == "https" and bool(parts.hostname) and "@" not in parts.netloc
+    return is_link and text.isprintable() and " " not in text

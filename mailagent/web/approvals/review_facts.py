@@ -53,6 +53,7 @@ def describe(review: Review, standing: Standing | None, manager_email: str) -> V
         "short": format_english(refund.short) if refund.short else "",
         "delivered_at": order.delivered_at,
         "order_status": order.status.value,
+        "shipments": order.shipments,
         "earlier": [
             {
                 "order_id": each.order_id,

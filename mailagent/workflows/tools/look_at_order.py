@@ -9,6 +9,7 @@ from pydantic import Field
 
 from mailagent import services
 from mailagent.domain.money import Money
+from mailagent.domain.orders.shipment import Shipment
 from mailagent.domain.refunds.order import Order, OrderLine
 from mailagent.domain.refunds.policy import Policy, return_by
 from mailagent.domain.refunds.refund import (
@@ -30,7 +31,7 @@ from mailagent.workflows.tools.tool import (
     not_verified_output,
 )
 
-_FACTS = ("order", "items", "return_period", "refund")
+_FACTS = ("order", "parcels", "items", "return_period", "refund")
 
 
 class LookAtOrder(Arguments):
@@ -56,12 +57,15 @@ def order_output(
     held = sum(refund.held.minor for refund in refunds) + elsewhere_minor
     delivered_at = order.delivered_at
     return {
-        "facts": [f"{kind}/{order.order_id}" for kind in _FACTS],
+        "facts": [
+            f"{kind}/{order.order_id}" for kind in _FACTS if kind != "parcels" or order.shipments
+        ],
         "order_id": order.order_id,
         "status": order.status.value,
         "placed_at": day(order.placed_at),
         "delivered_at": day(delivered_at) if delivered_at else None,
         "return_by": day(return_by(delivered_at, policy)) if delivered_at else None,
+        **({"parcels": list(map(_parcel, order.shipments))} if order.shipments else {}),
         "items": _items(order, refunds, policy),
         "paid": str(order.paid),
         "refunded_or_under_way": str(Money(held, order.currency)),
@@ -76,6 +80,17 @@ def order_output(
             for refund in refunds
         ],
     }
+
+
+def _parcel(shipment: Shipment) -> Output:
+    """Return how a parcel is doing; its number and link stand in the fact only."""
+    times = {
+        name: day(at)
+        for name in ("shipped_at", "expected_at", "delivered_at", "last_event_at")
+        if (at := getattr(shipment, name))
+    }
+    told = {"carrier": shipment.carrier, "items": dict(shipment.items)}
+    return {"status": shipment.status.value, **{k: v for k, v in told.items() if v}, **times}
 
 
 def _items(order: Order, refunds: Sequence[Refund], policy: Policy) -> list[Output]:
@@ -149,7 +164,7 @@ TOOL = Tool(
     "look_at_order",
     LookAtOrder,
     "Show one order of this customer: its items with what can still be refunded and what that"
-    " would come to (no promise: the shop decides), and its refunds so far. Look before you"
+    " would come to (no promise: the shop decides), its parcels and its refunds so far. Look before you"
     " propose a refund or say anything about an order.",
     look_at_order,
     reads_only=True,
