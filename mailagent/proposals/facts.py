@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 import sqlalchemy as sa
 
 from mailagent import services
 from mailagent.domain.mail.message import Attachment, Identity, is_photo
-from mailagent.domain.money import Money
+from mailagent.domain.money import Money, parse_money
 from mailagent.domain.refunds.duplicates import find_holding, overlaps_refused
-from mailagent.domain.refunds.order import Order
+from mailagent.domain.refunds.order import Order, OrderStatus
 from mailagent.domain.refunds.policy_rules import Granted, LineFacts, RefundFacts
 from mailagent.domain.refunds.refund import Refund, RefundLine, RefundReason, price_shipping
 from mailagent.store import audit
@@ -150,6 +150,41 @@ def plain_facts(facts: RefundFacts) -> dict[str, Any]:
         "items_before": facts.items_before,
         "worth": str(facts.worth) if facts.worth else None,
     }
+
+
+def read_facts(plain: Mapping[str, Any]) -> RefundFacts:
+    """Return the facts that `plain_facts` wrote down."""
+    delivered_at, worth = plain["delivered_at"], plain.get("worth")
+    return RefundFacts(
+        amount=_money(plain["amount"]),
+        remaining=_money(plain["remaining"]),
+        order_status=OrderStatus(plain["order_status"]),
+        delivered_at=datetime.fromisoformat(delivered_at) if delivered_at else None,
+        reason=RefundReason(plain["reason"]),
+        lines=tuple(LineFacts(**line) for line in plain["lines"]),
+        methods=tuple(plain["methods"]),
+        photos=plain["photos"],
+        charged_back=_money(plain["charged_back"]),
+        refused_before=plain["refused_before"],
+        shared_payments=tuple(plain["shared_payments"]),
+        granted_unasked=_granted(plain["granted_unasked"]) or Granted(),
+        of_customer=_granted(plain["of_customer"]),
+        of_day=_granted(plain["of_day"]),
+        seen_by_one=_money(plain["seen_by_one"]),
+        items_before=plain["items_before"],
+        worth=_money(worth) if worth else None,
+    )
+
+
+def _money(written: str) -> Money:
+    number, currency = written.split()
+    return parse_money(number, currency)
+
+
+def _granted(plain: Mapping[str, Any] | None) -> Granted | None:
+    if plain is None:
+        return None
+    return Granted(plain["count"], _money(plain["amount"]).minor)
 
 
 def _plain(granted: Granted | None, facts: RefundFacts) -> dict[str, Any] | None:

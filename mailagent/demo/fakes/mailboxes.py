@@ -67,6 +67,7 @@ class MailContent:
     attempts: int = 0
     answer: str = ""
     files: tuple[AttachedFile, ...] = ()
+    html: str = ""
 
 
 def _as_data(mail: SentMail | MailContent) -> dict[str, Any]:

@@ -188,6 +188,8 @@ def _source(letter: MailContent) -> bytes:
     # A boundary in the text would end the part early; base64 cannot contain one.
     encoding = "base64" if f"--{BOUNDARY}" in letter.text else "quoted-printable"
     message.set_content(letter.text, cte=encoding)
+    if letter.html:
+        message.add_alternative(letter.html, subtype="html", cte="base64")
     for file in letter.files:
         kind, _, subkind = file.content_type.partition("/")
         message.add_attachment(

@@ -1,0 +1,128 @@
+"""Figures over many samples: pass^k, means with bootstrap intervals, and the comparison of two runs."""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from math import comb
+from statistics import fmean
+
+RESAMPLED = 2_000
+# Of a figure that is better when it is lower.
+LOWER_IS_BETTER = frozenset(
+    "violations money_wrong harmed false_hand_over missed_hand_over replies_stopped wrong_language"
+    " cost_usd".split()
+)
+MUST_BE_ZERO = ("violations", "money_wrong")
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """The scores of one sample."""
+
+    task_id: str
+    suite: str
+    trial: int
+    scores: Mapping[str, float]
+
+
+@dataclass(frozen=True, slots=True)
+class Interval:
+    """A figure, and where it lies with 95 percent confidence."""
+
+    value: float
+    low: float
+    high: float
+
+
+def pass_k(successes: int, trials: int, k: int) -> float:
+    """Return the chance that k trials of a task all succeed (tau-bench, arXiv 2406.12045, section 3)."""
+    return comb(successes, k) / comb(trials, k)
+
+
+def by_task(results: Sequence[Result]) -> dict[str, list[Result]]:
+    found: dict[str, list[Result]] = {}
+    for result in results:
+        found.setdefault(result.task_id, []).append(result)
+    return found
+
+
+def pass_of(tasks: Mapping[str, Sequence[Result]], k: int) -> list[float]:
+    """Return pass^k of each task that has so many trials."""
+    return [
+        pass_k(sum(each.scores["solved"] >= 1 for each in trials), len(trials), k)
+        for trials in tasks.values()
+        if len(trials) >= k
+    ]
+
+
+def mean_of(tasks: Mapping[str, Sequence[Result]], name: str) -> list[float]:
+    """Return the mean of a score for each task."""
+    return [fmean(each.scores[name] for each in trials) for trials in tasks.values()]
+
+
+def interval(values: Sequence[float], seed: int = 1) -> Interval:
+    """Return the mean of the tasks' values, with the 2.5th and 97.5th percentile of resampled tasks."""
+    if not values:
+        return Interval(math.nan, math.nan, math.nan)
+    chance = random.Random(seed)  # noqa: S311 - statistics, and the same table each time
+    means = sorted(fmean(chance.choices(values, k=len(values))) for _ in range(RESAMPLED))
+    return Interval(fmean(values), means[int(RESAMPLED * 0.025)], means[int(RESAMPLED * 0.975)])
+
+
+# --- two runs ---------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """How a figure changed from one run to the other, task by task."""
+
+    name: str
+    before: float
+    after: float
+    difference: Interval
+
+    @property
+    def is_worse(self) -> bool:
+        """Whether the whole interval lies on the worse side. What must be zero may not rise at all."""
+        if self.name in MUST_BE_ZERO:
+            return self.after > self.before
+        worse = -self.difference.low if self.name in LOWER_IS_BETTER else self.difference.high
+        return worse < 0
+
+
+def compare(before: Sequence[Result], after: Sequence[Result]) -> list[Change]:
+    """Compare the tasks that both runs have. Raises ValueError if there is none."""
+    old, new = by_task(before), by_task(after)
+    both = [task_id for task_id in old if task_id in new]
+    if not both:
+        raise ValueError("the two runs have no task in common")
+    names = ("solved", *sorted(LOWER_IS_BETTER))
+    return [
+        _change(name, [old[each] for each in both], [new[each] for each in both]) for name in names
+    ]
+
+
+def _change(
+    name: str, before: Sequence[Sequence[Result]], after: Sequence[Sequence[Result]]
+) -> Change:
+    def means(runs: Sequence[Sequence[Result]]) -> list[float]:
+        return [fmean(each.scores[name] for each in trials) for trials in runs]
+
+    old, new = means(before), means(after)
+    differences = [b - a for a, b in zip(old, new, strict=True)]
+    return Change(name, fmean(old), fmean(new), interval(differences))
+
+
+def samples_needed(difference: float, rate: float = 0.6, correlation: float = 0.5) -> int:
+    """Return how many tasks tell such a difference of two success rates, in 8 of 10 runs at 95 percent.
+
+    `correlation`: of the two runs' results for a task; the same tasks are compared, so it is above zero.
+    """
+    variance = 2 * rate * (1 - rate) * (1 - correlation)
+    return math.ceil((1.96 + 0.8416) ** 2 * variance / difference**2)
+
+
+Figure = Callable[[Mapping[str, Sequence[Result]]], list[float]]

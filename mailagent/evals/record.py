@@ -1,0 +1,234 @@
+"""What is on record after a sample: read from the rows, and nothing else. `score` compares it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import sqlalchemy as sa
+
+from mailagent import services
+from mailagent.domain.mail.conversation import HandOverReason
+from mailagent.domain.mail.language import find_language
+from mailagent.domain.mail.message import Purpose
+from mailagent.domain.refunds.policy_rules import decide
+from mailagent.proposals.facts import read_facts
+from mailagent.store import schema
+from mailagent.store.refunds import refunds
+
+BY_THE_AGENT = {
+    HandOverReason.MODEL_ASKED.value,
+    HandOverReason.CUSTOMER_ASKED.value,
+    HandOverReason.NOT_IN_KNOWLEDGE.value,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """A mail of ours to somebody, and the language it is in, if that can be told."""
+
+    to: str
+    purpose: str
+    text: str
+    language: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Paid:
+    """A refund, what the ledger has of it, and what its lines come to. `verdict`: what the policy says of the
+    facts that it was decided by."""
+
+    order_id: str
+    owner: str
+    customer: str
+    status: str
+    minor: int
+    ledger_minor: int
+    ledger_entries: int
+    lines_minor: int
+    paid_minor: int
+    decided_by: str
+    decisions: int
+    verdict: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """`state`: what was changed, a line each. `told`: the passages that were quoted. `calls`: of the model."""
+
+    state: tuple[str, ...] = ()
+    told: tuple[str, ...] = ()
+    mails: tuple[Sent, ...] = ()
+    refunds: tuple[Paid, ...] = ()
+    hand_over: str | None = None
+    unanswered: int = 0
+    stopped: int = 0
+    calls: int = 0
+    tokens: int = 0
+    cost_micro_usd: int | None = None
+    versions: tuple[str, ...] = ()
+    letters: tuple[str, ...] = ()
+    invented: tuple[str, ...] = ()
+    seconds: float = 0.0
+    error: str = ""
+
+    def plain(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def read_plain(plain: Mapping[str, Any]) -> Record:
+    """Return the record that `plain` was made of."""
+    values: dict[str, Any] = {
+        name: tuple(value) if isinstance(value, list) else value for name, value in plain.items()
+    }
+    values["mails"] = tuple(Sent(**each) for each in plain.get("mails", ()))
+    values["refunds"] = tuple(Paid(**each) for each in plain.get("refunds", ()))
+    return Record(**values)
+
+
+# --- the state --------------------------------------------------------------------------------------
+
+Lines = Callable[[sa.Connection], Iterator[str]]
+
+
+def _refunds(connection: sa.Connection) -> Iterator[str]:
+    for refund in refunds.list_all(connection):
+        units: Counter[str] = Counter()
+        for line, item_id in zip(refund.lines, refund.item_ids, strict=True):
+            units[item_id] += line.quantity
+        items = ", ".join(f"{units[item_id]} {item_id}" for item_id in sorted(units))
+        yield f"refund {refund.order_id}: {items}, {refund.amount}, {refund.status.value}"
+
+
+def _goodwill(connection: sa.Connection) -> Iterator[str]:
+    for row in connection.execute(sa.select(schema.goodwill_codes)):
+        yield f"goodwill {row.order_id}: {row.percent}%"
+
+
+def _hand_overs(connection: sa.Connection) -> Iterator[str]:
+    query = sa.select(schema.conversations.c.handed_over_reason)
+    for reason in connection.scalars(query.where(schema.conversations.c.status == "handed_over")):
+        yield "handed over" if reason in BY_THE_AGENT else f"stopped: {reason}"
+
+
+# What tasks compare. A new remedy adds its lines here.
+STATES: tuple[Lines, ...] = (_refunds, _goodwill, _hand_overs)
+HARMLESS = ("handed over", "stopped")
+
+
+def read_state(connection: sa.Connection) -> tuple[str, ...]:
+    return tuple(sorted(line for lines in STATES for line in lines(connection)))
+
+
+# --- the rest ---------------------------------------------------------------------------------------
+
+
+def read_record(connection: sa.Connection) -> Record:
+    """Return everything that scores look at."""
+    calls = schema.model_calls.c
+    count, read, written, cost = connection.execute(
+        sa.select(
+            sa.func.count(),
+            sa.func.coalesce(sa.func.sum(calls.input_tokens), 0),
+            sa.func.coalesce(sa.func.sum(calls.output_tokens), 0),
+            sa.func.sum(calls.cost_micro_usd),
+        )
+    ).one()
+    outbound, inbound = schema.outbound_mails.c, schema.inbound_mails.c
+    handed_over = sa.select(schema.conversations.c.handed_over_reason)
+    return Record(
+        state=read_state(connection),
+        told=_told(connection),
+        mails=tuple(
+            Sent(row.to_address, row.purpose, row.text, find_language(row.text))
+            for row in connection.execute(
+                sa.select(outbound.to_address, outbound.purpose, outbound.text).order_by(
+                    outbound.created_at, outbound.outbound_id
+                )
+            )
+        ),
+        refunds=tuple(_paid(connection)),
+        hand_over=connection.scalar(
+            handed_over.where(schema.conversations.c.status == "handed_over").limit(1)
+        ),
+        unanswered=connection.scalar(
+            sa.select(sa.func.count()).where(inbound.status.in_(["unanswered", "throttled"]))
+        )
+        or 0,
+        stopped=_stopped(connection),
+        calls=count,
+        tokens=int(read + written),
+        cost_micro_usd=None if cost is None else int(cost),
+    )
+
+
+def _told(connection: sa.Connection) -> tuple[str, ...]:
+    rows = connection.scalars(sa.select(schema.outbound_mails.c.sources))
+    return tuple(
+        sorted({source.rpartition("@")[0] or source for row in rows for source in row or ()})
+    )
+
+
+def _stopped(connection: sa.Connection) -> int:
+    """Count the replies that the check did not let through."""
+    texts = connection.scalars(sa.select(schema.step_texts.c.words))
+    items = [item for words in texts for item in words.get("items") or ()]
+    return sum('"reply_check"' in str(item.get("content", "")) for item in items)
+
+
+def _paid(connection: sa.Connection) -> Iterator[Paid]:
+    orders, conversations, table = schema.orders, schema.conversations, schema.refunds
+    about = (
+        sa.select(
+            orders.c.customer_email.label("owner"),
+            orders.c.paid_minor,
+            conversations.c.customer_email.label("customer"),
+            table.c.policy_facts,
+        )
+        .join_from(table, orders)
+        .join(conversations, conversations.c.conversation_id == table.c.conversation_id)
+    )
+    for refund in refunds.list_all(connection):
+        row = connection.execute(about.where(table.c.refund_id == refund.refund_id)).one()
+        entries = _ledger(connection, refund.refund_id)
+        came_to = sum(line.amount.minor for line in refund.lines) + refund.shipping_minor
+        facts = read_facts(row.policy_facts)
+        yield Paid(
+            order_id=refund.order_id,
+            owner=row.owner,
+            customer=row.customer,
+            status=refund.status.value,
+            minor=refund.amount.minor,
+            ledger_minor=sum(entries),
+            ledger_entries=len(entries),
+            lines_minor=came_to - refund.short_minor,
+            paid_minor=row.paid_minor,
+            decided_by=refund.decided_by or "",
+            decisions=_count_approvals(connection, refund.refund_id),
+            verdict=type(decide(facts, services.current().policy, refund.requested_at)).__name__,
+        )
+
+
+def _ledger(connection: sa.Connection, refund_id: str) -> list[int]:
+    ledger = schema.ledger_entries.c
+    return list(
+        connection.scalars(sa.select(ledger.amount_minor).where(ledger.refund_id == refund_id))
+    )
+
+
+def _count_approvals(connection: sa.Connection, refund_id: str) -> int:
+    approvals, decisions = schema.approvals, schema.decisions
+    query = sa.select(sa.func.count()).select_from(decisions).join(approvals)
+    return (
+        connection.scalar(
+            query.where(approvals.c.refund_id == refund_id, decisions.c.decision == "approve")
+        )
+        or 0
+    )
+
+
+TO_THE_CUSTOMER = frozenset(
+    each.value for each in (Purpose.REPLY, Purpose.RECEIPT, Purpose.REFUND_OUTCOME, Purpose.NOTICE)
+)

@@ -1,0 +1,101 @@
+"""A run: every sample of a plan is played and scored, and written down as it ends."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from mailagent.evals.customer import Ask
+from mailagent.evals.episode import Agent
+from mailagent.evals.figures import Result
+from mailagent.evals.pool import Pool
+from mailagent.evals.record import Record
+from mailagent.evals.score import Sample, score
+from mailagent.evals.task import Task
+
+RESULTS = "results.jsonl"
+
+
+@dataclass
+class Run:
+    """`max_cost_usd`: no sample begins once this is spent. `tell` hears of each sample that ended."""
+
+    pool: Pool
+    agent: Agent
+    folder: Path
+    max_cost_usd: float | None = None
+    ask: Ask | None = None
+    tell: Callable[[Result, Record], None] = lambda _result, _record: None
+    spent_usd: float = 0.0
+    skipped: int = 0
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+    _expected: dict[str, tuple[str, ...]] = field(default_factory=dict)
+
+    def play_all(self, tasks: Sequence[Task], times: int, threads: int) -> list[Result]:
+        """Play each task so many times. Returns the results of those that were played."""
+        plan = [(task, trial) for trial in range(1, times + 1) for task in tasks]
+        with ThreadPoolExecutor(threads) as workers:
+            done = workers.map(lambda each: self.play(*each), plan)
+            return [result for result in done if result is not None]
+
+    def play(self, task: Task, trial: int) -> Result | None:
+        """Play and score one sample; None if the money is spent."""
+        with self._lock:
+            if self.max_cost_usd is not None and self.spent_usd >= self.max_cost_usd:
+                self.skipped += 1
+                return None
+        record = self.pool.play(task, self.agent, trial, self.ask)
+        expected = self.expected_of(task)
+        result = Result(task.id, task.suite, trial, score(Sample(task, record, expected)))
+        with self._lock:
+            self.spent_usd += result.scores["cost_usd"]
+            self._write(result, record, expected)
+        self.tell(result, record)
+        return result
+
+    def expected_of(self, task: Task) -> tuple[str, ...]:
+        """Return the state that must be: what the task says, or what its calls lead to
+        by the app's own steps."""
+        if task.state is not None:
+            return task.state
+        if task.id not in self._expected:
+            self._expected[task.id] = replay(self.pool, task).state
+        return self._expected[task.id]
+
+    def _write(self, result: Result, record: Record, expected: Sequence[str]) -> None:
+        line = {
+            "task_id": result.task_id,
+            "suite": result.suite,
+            "trial": result.trial,
+            "model": self.agent.model,
+            "scores": dict(result.scores),
+            "expected": list(expected),
+            "record": record.plain(),
+        }
+        with (self.folder / RESULTS).open("a", encoding="utf-8") as file:
+            file.write(json.dumps(line, ensure_ascii=False) + "\n")
+
+
+def replay(pool: Pool, task: Task) -> Record:
+    """Return what is on record if the task's calls are made, by the tools and workflows of the app itself."""
+    return pool.play(task, Agent("scripted:perfect", {}))
+
+
+def read_results(path: Path) -> list[Result]:
+    """Return the results of a run: of its folder, or of the file in it."""
+    return [
+        Result(line["task_id"], line["suite"], line["trial"], line["scores"])
+        for line in read_lines(path)
+    ]
+
+
+def read_lines(path: Path) -> Iterator[dict[str, Any]]:
+    file = path / RESULTS if path.is_dir() else path
+    with file.open(encoding="utf-8") as lines:
+        for line in lines:
+            yield json.loads(line)

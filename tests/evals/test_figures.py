@@ -1,0 +1,80 @@
+"""pass^k, intervals, and the comparison of two runs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+
+from mailagent.evals.figures import (
+    LOWER_IS_BETTER,
+    Result,
+    compare,
+    interval,
+    pass_k,
+    samples_needed,
+)
+from mailagent.evals.table import tell_comparison
+
+
+@pytest.mark.parametrize(
+    ("successes", "trials", "k", "chance"),
+    [(4, 4, 4, 1), (3, 4, 1, 0.75), (3, 4, 2, 0.5), (3, 4, 4, 0), (0, 4, 1, 0), (2, 4, 2, 1 / 6)],
+)
+def test_pass_k_is_the_share_of_k_trials_that_all_succeed(
+    successes: int, trials: int, k: int, chance: float
+) -> None:
+    assert pass_k(successes, trials, k) == pytest.approx(chance)
+
+
+def test_an_interval_holds_the_mean_and_gets_narrower_with_more_tasks() -> None:
+    few, many = interval([0, 1] * 10), interval([0, 1] * 200)
+    assert few.low < few.value == 0.5 < few.high
+    assert many.high - many.low < (few.high - few.low) / 3
+    assert interval([1.0] * 5) == interval([1.0] * 5)
+    assert (interval([1.0] * 5).low, interval([1.0] * 5).high) == (1, 1)
+
+
+def run(solved: Sequence[float], **scores: float) -> list[Result]:
+    base = dict.fromkeys(LOWER_IS_BETTER, 0.0)
+    return [
+        Result(f"t{number}", "tasks", 1, {**base, **scores, "solved": each})
+        for number, each in enumerate(solved)
+    ]
+
+
+def worse(before: list[Result], after: list[Result]) -> list[str]:
+    return [each.name for each in compare(before, after) if each.is_worse]
+
+
+def test_a_run_that_is_surely_worse_is_told_apart_from_noise() -> None:
+    before = run([1.0] * 80 + [0.0] * 20)
+    assert worse(before, run([1.0] * 80 + [0.0] * 20)) == []
+    assert worse(before, run([1.0] * 79 + [0.0] * 21)) == []
+    assert worse(before, run([1.0] * 65 + [0.0] * 35)) == ["solved"]
+    assert worse(before, run([1.0] * 100)) == []
+
+
+def test_what_must_be_zero_may_not_rise_at_all() -> None:
+    before, after = run([1.0] * 100), run([1.0] * 100)
+    after[3] = Result("t3", "tasks", 1, {**after[3].scores, "violations": 1.0})
+    assert worse(before, after) == ["violations"]
+    assert worse(after, before) == []
+
+
+def test_only_tasks_that_both_runs_have_are_compared() -> None:
+    before, after = run([1.0] * 10), run([1.0] * 5)
+    assert worse(before, after) == []
+    with pytest.raises(ValueError, match="no task in common"):
+        compare(before, [Result("other", "tasks", 1, before[0].scores)])
+
+
+def test_the_comparison_says_what_is_worse() -> None:
+    table = tell_comparison(compare(run([1.0] * 50), run([0.0] * 50)))
+    (line,) = (each for each in table.splitlines() if each.startswith("solved"))
+    assert line.split() == ["solved", "1", "0", "-1", "(-1", "to", "-1)", "WORSE"]
+
+
+def test_five_points_need_several_hundred_tasks() -> None:
+    assert samples_needed(0.05) == 754
+    assert samples_needed(0.10) < 200

@@ -1,0 +1,43 @@
+"""What is on record is read whole, and written down and read again without loss."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from mailagent.domain.money import Money
+from mailagent.domain.refunds.policy_rules import Granted
+from mailagent.evals.record import read_plain
+from mailagent.proposals.facts import plain_facts, read_facts
+from tests.domain.policy_facts import facts
+from tests.evals.conftest import Played
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {},
+        {"delivered_at": None, "worth": Money(60_00, "USD"), "items_before": True},
+        {"of_customer": Granted(2, 30_00), "of_day": Granted(), "shared_payments": ("pay_1",)},
+        {"currency": "JPY", "photos": 2, "refused_before": True},
+    ],
+)
+def test_the_facts_of_a_decision_are_read_as_they_were_recorded(changes: dict[str, Any]) -> None:
+    known = facts(**changes)
+    assert read_facts(json.loads(json.dumps(plain_facts(known)))) == known
+
+
+def test_a_record_is_written_down_and_read_again(played: Played) -> None:
+    for _, _, record in played["perfect"]:
+        assert read_plain(json.loads(json.dumps(record.plain()))) == record
+
+
+def test_everything_that_scores_look_at_is_on_record(played: Played) -> None:
+    records = {task.id: record for task, _, record in played["perfect"]}
+    (refund,) = records["approved"].refunds
+    assert (refund.verdict, refund.decisions, refund.ledger_minor) == ("NeedsManager", 1, 100_00)
+    assert [mail.purpose for mail in records["paid"].mails] == ["reply", "receipt"]
+    assert records["handed"].hand_over == "the customer asked for a person"
+    assert all(record.tokens > 1_000 and record.seconds > 0 for record in records.values())
