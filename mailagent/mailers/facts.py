@@ -8,7 +8,7 @@ sentence of each kind. Whether a tool showed an id does not matter: it is read f
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cached_property
@@ -18,6 +18,7 @@ import sqlalchemy as sa
 
 from mailagent import services
 from mailagent.domain.mail.conversation import Conversation
+from mailagent.domain.mail.message import InboundMail, is_photo
 from mailagent.domain.money import Money
 from mailagent.domain.orders.shipment import Shipment, ShipmentStatus, is_tracking_link
 from mailagent.domain.refunds.order import Order
@@ -109,18 +110,26 @@ class Reader:
             return None
         address, bare = self.conversation.customer_email, _bare(subject)
         owned = orders.list_names(self.connection, address, ORDERS_COMPARED)
-        if bare in map(_bare, owned) or not self._is_in_mails(bare):
+        bodies = [f"{mail.subject}\n{mail.body}" for mail in self._thread]
+        if bare in map(_bare, owned) or not _has_number(bodies, bare):
             return None
         named = subject if subject.replace("-", "").isalnum() else None
         return Fact("no_order", {"order_id": named})
 
-    def _is_in_mails(self, number: str) -> bool:
-        """Return whether the customer wrote a number, however they spaced it."""
-        spaced = r"[\W_]*".join(number)
-        written = re.compile(rf"(?<![^\W_]){spaced}(?![^\W_])", re.IGNORECASE)
-        thread = self.conversation.conversation_id
-        mails = inbound.list_latest(self.connection, thread, MAILS_SEARCHED, also=self.mail_ids)
-        return any(written.search(f"{mail.subject}\n{mail.body}") for mail in mails)
+    @cached_property
+    def _thread(self) -> Sequence[InboundMail]:
+        """The newest mails of the customer in this thread."""
+        return inbound.list_latest(
+            self.connection, self.conversation_id, MAILS_SEARCHED, also=self.mail_ids
+        )
+
+    @cached_property
+    def mails(self) -> Sequence[InboundMail]:
+        """The mails that are answered."""
+        return inbound.list_by_id(self.connection, self.mail_ids)
+
+    def has_photo(self) -> bool:
+        return any(is_photo(file) for mail in self._thread for file in mail.attachments)
 
     def state(self, order: Order) -> Values:
         """Return where an order stands."""
@@ -213,21 +222,26 @@ class Reader:
         return {"reason": reason} if reason else None
 
     def not_withdrawn(self, order: Order) -> Values | None:
-        """Return the newest refund of an order that can be withdrawn no more."""
+        """Return the newest refund of an order that can be withdrawn no more; None if another one can."""
         settled = (RefundStatus.APPROVED, RefundStatus.PAID)
         known = self.refunds_of(order)
         statuses = [each.status.value for each in known if each.status in settled]
-        return {"status": statuses[-1]} if statuses else None
+        return {"status": statuses[-1]} if statuses and not self._waits(order) else None
 
     def nothing_waits(self, order: Order) -> Values | None:
+        return None if self._waits(order) else {}
+
+    def _waits(self, order: Order) -> bool:
         waiting = RefundStatus.AWAITING_APPROVAL
-        waits = any(each.status is waiting for each in self.refunds_of(order))
-        return None if waits else {}
+        return any(each.status is waiting for each in self.refunds_of(order))
 
     def goodwill(self, order: Order) -> Values | None:
+        """Return the discount for an order, and when it was given if these mails are not the reason."""
         code = goodwill.find_of_order(self.connection, order.order_id)
-        is_good = code is not None and code.is_good(services.current().now())
-        return {"percent": code.percent} if code and is_good else None
+        if code is None or not code.is_good(services.current().now()):
+            return None
+        is_new = code.mail_id in self.mail_ids
+        return {"percent": code.percent, "given_at": None if is_new else code.issued_at}
 
     def my_orders(self) -> Fact | None:
         """Return the newest orders of the customer."""
@@ -261,14 +275,25 @@ class Reader:
         ]
 
     def orders_of_mails(self) -> list[str]:
-        """Return the orders of the refunds that were asked for or withdrawn by these mails."""
+        """Return the orders of the refunds that these mails asked for or withdrew, and those that they name."""
         known = [each.refund_id for each in self._refunds]
         withdrawn = audit.details_of_mails(self.connection, known, audit.WITHDRAWN, self.mail_ids)
-        return [
+        asked = [
             each.order_id
             for each in self._refunds
             if each.mail_id in self.mail_ids or each.refund_id in withdrawn
         ]
+        return [*asked, *self._orders_named()]
+
+    def _orders_named(self) -> list[str]:
+        if not self.proven:
+            return []
+        owned = orders.list_names(
+            self.connection, self.conversation.customer_email, ORDERS_COMPARED
+        )
+        texts = [f"{mail.subject}\n{mail.new_text}" for mail in self.mails]
+        named = [each for each in sorted(owned) if _has_number(texts, _bare(each))]
+        return [each for each in named if self.find_order(each)]
 
     def customer_name(self) -> str | None:
         """Return the customer's name, for the greeting; None if no order has one that can be greeted."""
@@ -325,6 +350,15 @@ def _parcel(shipment: Shipment, names: Mapping[str, str]) -> Values:
             f"{quantity} × {names.get(item_id, item_id)}" for item_id, quantity in shipment.items
         ],
     }
+
+
+def _has_number(texts: Iterable[str], number: str) -> bool:
+    """Return whether a number with a digit stands in texts, however it is spaced."""
+    if not any(map(str.isdigit, number)):
+        return False
+    spaced = r"[\W_]*".join(number)
+    written = re.compile(rf"(?<![^\W_]){spaced}(?![^\W_])", re.IGNORECASE)
+    return any(map(written.search, texts))
 
 
 def _bare(number: str) -> str:

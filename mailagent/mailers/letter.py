@@ -64,6 +64,7 @@ def write_letter(reader: Reader, composition: Composition) -> Letter:
     To a sender who is not proven only facts are sent: our mail must not carry what a stranger had us say.
     """
     live = services.current()
+    composition = _in_their_language(reader, composition)
     locale = live.shop.locale_for(composition.language)
     phrases = live.templates.phrases(locale)
     pieces: list[tuple[bool, str]] = []  # True for a phrase: phrases in a row are one paragraph
@@ -80,17 +81,16 @@ def write_letter(reader: Reader, composition: Composition) -> Letter:
                 problems.append(
                     f'"{fact_id[:80]}" is no fact that a tool showed: name one of those'
                 )
+            case PhraseName(phrase="thanks_photos") if not reader.has_photo():
+                pass
             case PhraseName(phrase=phrase_id) if phrase_id not in phrases:
                 problems.append(f'"{phrase_id[:80]}" is no phrase of the list')
             case PhraseName(phrase=phrase_id) if reader.proven:
                 pieces.append((True, phrases[phrase_id]))
             case Words(words=words) if reader.proven:
                 pieces.append((False, words.strip()))
-    order_ids = tuple(
-        dict.fromkeys(
-            [*(each.order_id for each in facts if each.order_id), *reader.orders_of_mails()]
-        )
-    )
+    named = [each.order_id for each in facts if each.order_id]
+    order_ids = tuple(dict.fromkeys([*named, *reader.orders_of_mails()]))
     untrue = {phrases.get(each) for each in _presuming(facts, bool(order_ids))}
     pieces = [each for each in dict.fromkeys(pieces) if each[1] not in untrue]
     pieces = [each for each, after in pairwise([*pieces, (True, "")]) if not _points(each, after)]
@@ -107,6 +107,16 @@ def write_letter(reader: Reader, composition: Composition) -> Letter:
         tuple(problems),
         composition.model_dump_json(),
     )
+
+
+def _in_their_language(reader: Reader, composition: Composition) -> Composition:
+    """Return a composition in the language that the customer clearly writes. If the model named another one,
+    its words are left out."""
+    text = "\n".join(mail.new_text for mail in reader.mails)
+    written = find_language(text, surely=True)
+    if written in (None, composition.language.partition("-")[0]):
+        return composition
+    return composition.keep_words(()).model_copy(update={"language": written})
 
 
 def _presuming(facts: Sequence[Fact], has_record: bool) -> Iterator[str]:

@@ -12,7 +12,9 @@ from tests.harness import Harness
 NAME = "Ada Canaryname"
 
 
-def write_with_file(shop: Harness, text: str, **headers: str) -> None:
+def write_with_file(
+    shop: Harness, text: str, file: bytes = b"\xff\xd8\xff", **headers: str
+) -> None:
     """Let Ada write a mail with a file and a subject that name her."""
     message = EmailMessage()
     message["From"], message["To"] = f"{NAME} <{ADA}>", SUPPORT
@@ -21,6 +23,6 @@ def write_with_file(shop: Harness, text: str, **headers: str) -> None:
     for name, value in headers.items():
         message[name.replace("_", "-")] = value
     message.set_content(text)
-    message.add_attachment(b"\xff\xd8\xff", "image", "jpeg", filename="Canaryfile.jpg")
+    message.add_attachment(file, "image", "jpeg", filename="Canaryfile.jpg")
     body = raw_request(message.as_bytes(), dkim="{@example.com : pass}", envelope_from=ADA)
     assert shop.post_inbound(body).status_code == 200

@@ -10,9 +10,10 @@ import pytest
 from mailagent.demo.fakes.http_server import Answer
 from mailagent.demo.scripted_model import Fact, Phrase
 from mailagent.store import schema
-from tests.cast import ADA, MALLORY, YESTERDAY, big_order, order
+from tests.cast import ADA, MALLORY, YESTERDAY, a_photo, big_order, order
 from tests.databases import ONE_DATABASE
-from tests.harness import Harness
+from tests.harness import Harness, wait_until
+from tests.round_trips.mail_with_file import write_with_file
 from tests.tool_calls import WHICH_ORDER, calls, refund_of, says, says_text
 
 # What a reply may say does not depend on the database.
@@ -118,6 +119,83 @@ def test_an_answer_that_is_no_composition_is_asked_for_again(busy_shop: Harness)
     assert "paid" not in told.text
 
 
+@pytest.mark.parametrize(
+    ("subject", "text", "has_record"),
+    [
+        ("My order", "Where is W 1001?", True),
+        ("Re: w-1001", "Thank you!", True),
+        ("My order", "Thank you!\n\nOn Monday, shop.example wrote:\n> Order W1001", False),
+        ("My order", "Where is W1002? I ordered W10011 and XW1001.", False),
+        ("My Kettle", "It is a kettle.", False),
+    ],
+)
+def test_an_order_that_the_customer_names_is_on_record_whatever_the_reply_names(
+    busy_shop: Harness, subject: str, text: str, has_record: bool
+) -> None:
+    busy_shop.stock(order(), order("W1002", customer={"email": MALLORY, "name": "M"}))
+    busy_shop.faults.openai.append(says(Phrase("welcome")))
+    busy_shop.write(text, subject=subject)
+    told = busy_shop.wait_for_mails(ADA)[0].text
+    assert ("On record for order W1001" in told) is has_record
+    assert "On record for order W1002" not in told
+
+
+def test_a_stranger_who_names_an_order_gets_no_record(busy_shop: Harness) -> None:
+    busy_shop.stock(order())
+    busy_shop.faults.openai.append(says(WHICH_ORDER))
+    busy_shop.write("Where is W1001?", aligned=False)
+    assert "On record" not in busy_shop.wait_for_mails(ADA)[0].text
+
+
+def test_nobody_is_thanked_for_photos_that_did_not_come(busy_shop: Harness) -> None:
+    parts = says(Phrase("thanks_photos"), WHICH_ORDER)
+    busy_shop.faults.openai += [parts, parts]
+    busy_shop.write("It is broken, see the photo.")
+    assert "photos" not in busy_shop.wait_for_mails(ADA)[0].text
+    write_with_file(busy_shop, "Here it is.", a_photo())
+    assert "Thank you for the photos." in busy_shop.wait_for_mails(ADA, 2)[1].text
+
+
+def test_nothing_is_said_to_be_beyond_withdrawal_while_a_request_waits(busy_shop: Harness) -> None:
+    desk, lamp = (
+        {"item_id": each, "name": each, "quantity": 1, "unit_price": price}
+        for each, price in (("D1", "1499.00"), ("L1", "20.00"))
+    )
+    payment = {"payment_id": "p", "method": "card", "amount": "1519.00"}
+    busy_shop.stock(order("W2001", items=[desk, lamp], payments=[payment]))
+    busy_shop.faults.openai += [refund_of("W2001", ("L1", None)), says(WHICH_ORDER)]
+    busy_shop.write("Refund the lamp")
+    busy_shop.wait_for_refund("paid")
+    busy_shop.faults.openai += [
+        says(Fact("not_withdrawn/W2001")),
+        refund_of("W2001", ("D1", None)),
+        says(Fact("not_withdrawn/W2001")),
+        says(Phrase("welcome")),
+    ]
+    for number, said in ((1, True), (2, False)):
+        busy_shop.write("Take it back", subject=f"Mail {number}")
+        wait_until(busy_shop.at_rest, 30, "the answer")
+        assert ("cannot be withdrawn" in busy_shop.mails_to(ADA)[-1].text) is said
+
+
+@pytest.mark.parametrize(
+    ("text", "named", "hello"),
+    [
+        ("Wo ist meine Bestellung? Ich habe noch nichts erhalten.", "en", "Guten Tag"),
+        ("Où est ma commande ? Je n'ai rien reçu.", "nl", "Bonjour"),
+        ("Where is my order? I have not received it.", "de-AT", "Hello"),
+        ("Hej, var är min order? Jag har inte fått den.", "de", "Guten Tag"),  # none of ours
+        ("W1001?", "pl", "Dzień dobry"),
+    ],
+)
+def test_a_language_that_is_clearly_not_the_customers_is_not_written(
+    busy_shop: Harness, text: str, named: str, hello: str
+) -> None:
+    busy_shop.faults.openai.append(says(Phrase("thanks_message"), language=named))
+    busy_shop.write(text)
+    assert busy_shop.wait_for_mails(ADA)[0].text.startswith(hello)
+
+
 # By language. There is no catalogue for Swedish: its replies are in English.
 HELLO: dict[str, str] = {
     "de": "Guten Tag Ada Example,\n\nVielen Dank für Ihre Nachricht.\n\n",
@@ -186,7 +264,7 @@ def test_a_phrase_tells_of_nothing_that_the_reply_does_not_have(
 ) -> None:
     busy_shop.stock(order())
     busy_shop.faults.openai += [says(*parts), says(Phrase("nice_day"))]
-    busy_shop.write("Please refund W1001")
+    busy_shop.write("Please refund my kettle")
     told = busy_shop.wait_for_mails(ADA)[0].text
     for phrase in ("not the answer", "this decision", "record below", "your order:"):
         assert phrase not in told
@@ -244,7 +322,7 @@ def test_no_return_period_is_told_of_a_final_sale(busy_shop: Harness) -> None:
     busy_shop.write("Can I return W1001 and W1002?")
     told = busy_shop.wait_for_mails(ADA)[0].text
     assert "Kettle: You can return items of order W1001 until" in told
-    assert "W1002" not in told
+    assert "items of order W1002" not in told
 
 
 # --- parcels --------------------------------------------------------------------------------------

@@ -206,7 +206,10 @@ def test_a_later_answer_neither_repeats_the_code_nor_shows_it_to_the_model(
     case = case_of(later).item
     assert "My code [code] does not work" in case["content"]
     assert not CODE.search(case["content"])
-    assert row.code not in reply(kind_shop, later, Phrase("sorry_trouble"))
+    told = reply(kind_shop, later, Phrase("sorry_trouble"), Fact("goodwill/W1010"))
+    assert row.code not in told
+    assert "we gave you 10% off one later order." in told
+    assert "you get 10%" not in told
 
 
 @ONE_DATABASE

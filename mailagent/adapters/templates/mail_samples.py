@@ -213,7 +213,8 @@ def _list_facts() -> Iterator[dict[str, Any]]:
     for status in ("paid", "approved"):
         yield order | {"kind": "not_withdrawn", "status": status}
     yield order | {"kind": "nothing_waits"}
-    yield order | {"kind": "goodwill", "percent": 10}
+    for given_at in (None, NOON):
+        yield order | {"kind": "goodwill", "percent": 10, "given_at": given_at}
     listed = [order | {"placed_at": NOON, "items": ["Kettle", "Mug"]}]
     for orders, left_out in ((listed, 0), (listed, 1), ([], 0)):
         yield {"kind": "my_orders", "orders": orders, "more": left_out}
