@@ -145,6 +145,11 @@ class Goodwill(Record):
     valid_days: Days = domain.Goodwill(1).valid_days
 
 
+class LateParcels(Record):
+    ask_after_days: WindowDays | None = None
+    refund_after_days: WindowDays | None = None
+
+
 class Draft(Sets):
     refunds_above: Amounts = {}
     unasked_reasons: Reasons = []
@@ -162,6 +167,7 @@ class PolicyFile(Record):
     caps: Caps = Caps()
     four_eyes_above: Amounts = {}
     goodwill: Goodwill | None = None
+    late_parcels: LateParcels = LateParcels()
     draft: Draft = Draft()
     expected_days: ExpectedDays = dict(_BUILT_IN.expected_days)
 
@@ -209,6 +215,7 @@ def _to_domain(file: PolicyFile, source: str) -> Policy:
         "always_ask": domain.Named(**dict(file.always_ask)),
         "caps": _caps(file.caps),
         "goodwill": domain.Goodwill(**dict(file.goodwill)) if file.goodwill else None,
+        "late_parcels": domain.LateParcels(**dict(file.late_parcels)),
         "draft": domain.Draft(file.draft.refunds_above, frozenset(file.draft.unasked_reasons)),
     }
     return Policy(**values)
@@ -235,6 +242,9 @@ def _contradictions(policy: Policy) -> Iterator[str]:
                 f"draft.refunds_above.{currency}: is above the limit for refunds without a manager;"
                 " write at most that"
             )
+    late = policy.late_parcels
+    if late.refund_after_days is not None and late.refund_after_days < (late.ask_after_days or 0):
+        yield "late_parcels.refund_after_days: is below ask_after_days; write at least that"
     caps = policy.caps
     for name, cap in (("order", caps.order), ("customer", caps.customer), ("day", caps.day)):
         missing = sorted(policy.limits.keys() - cap.money.keys()) if cap.money else []

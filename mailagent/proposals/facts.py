@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime, timedelta
@@ -12,6 +13,7 @@ import sqlalchemy as sa
 from mailagent import services
 from mailagent.domain.mail.message import Attachment, Identity, is_photo
 from mailagent.domain.money import Money, parse_money
+from mailagent.domain.orders.shipment import Packed, Shipment, find_parcels
 from mailagent.domain.refunds.duplicates import find_holding, overlaps_refused
 from mailagent.domain.refunds.order import Order, OrderStatus
 from mailagent.domain.refunds.policy_rules import Granted, LineFacts, RefundFacts
@@ -89,7 +91,15 @@ def gather_facts(connection: sa.Connection, asked: Asked, photos: int) -> Refund
         seen_by_one=Money(alone, order.currency),
         items_before=bool(find_holding(asked.item_ids, earlier)),
         worth=asked.worth,
+        packed=_packed(asked),
     )
+
+
+def _packed(asked: Asked) -> Packed:
+    units = Counter[str]()
+    for item_id, line in zip(asked.item_ids, asked.lines, strict=True):
+        units[item_id] += line.quantity
+    return find_parcels(asked.order.shipments, units)
 
 
 def _remaining(connection: sa.Connection, order: Order) -> Money:
@@ -149,6 +159,16 @@ def plain_facts(facts: RefundFacts) -> dict[str, Any]:
         "seen_by_one": str(facts.seen_by_one),
         "items_before": facts.items_before,
         "worth": str(facts.worth) if facts.worth else None,
+        "parcels": [_plain_parcel(each) for each in facts.packed.parcels],
+    }
+
+
+def _plain_parcel(parcel: Shipment) -> dict[str, Any]:
+    due_since = parcel.due_since
+    return {
+        "shipment_id": parcel.shipment_id,
+        "status": parcel.status.value,
+        "due_since": due_since.isoformat() if due_since else None,
     }
 
 

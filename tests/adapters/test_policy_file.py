@@ -8,7 +8,16 @@ from pathlib import Path
 import pytest
 
 from mailagent.adapters.policy_file import PolicyFileProblem, load_policy, parse_policy
-from mailagent.domain.refunds.policy import Cap, Caps, CustomerCap, Draft, Goodwill, Named, Policy
+from mailagent.domain.refunds.policy import (
+    Cap,
+    Caps,
+    CustomerCap,
+    Draft,
+    Goodwill,
+    LateParcels,
+    Named,
+    Policy,
+)
 from mailagent.domain.refunds.refund import RefundReason
 
 DOCUMENT = Path(__file__).resolve().parents[2] / "docs" / "policy.md"
@@ -47,6 +56,7 @@ def test_the_example_of_the_document_has_every_key() -> None:
         refund_shipping=True,
         expected_days={"card": 10, "gift_card": 1},
         draft=Draft({"USD": 50_00, "EUR": 50_00}, frozenset({RefundReason.WRONG_ITEM})),
+        late_parcels=LateParcels(ask_after_days=5, refund_after_days=14),
     )
 
 
@@ -129,6 +139,9 @@ def test_without_a_name_the_text_names_the_version() -> None:
         ("[draft]\nreasons = []", "draft: unknown key 'reasons'; known are refunds_above, "),
         ("[goodwill]\nvalid_days = 9", "goodwill: 'most_percent' is missing"),
         ("[goodwill]\nmost_percent = 101", "goodwill.most_percent: 101 is refused; it should be less"),
+        ("[late_parcels]\nask_after_days = -1", "late_parcels.ask_after_days: -1 is refused"),
+        ("[late_parcels]\nask_after_days = 5\nrefund_after_days = 4",
+            "late_parcels.refund_after_days: is below ask_after_days; write at least that"),
         ("[goodwill]\nmost_percent = true", "goodwill.most_percent: True is refused"),
         ("refund_shipping = 1", "refund_shipping: 1 is neither true nor false"),
         ("version = ''", "version: '' is not a text of one line"),

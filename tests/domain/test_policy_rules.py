@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
 import pytest
 
 from mailagent.domain.money import Money
+from mailagent.domain.orders.shipment import Packed, Shipment, ShipmentStatus, find_parcels
 from mailagent.domain.refunds.labels import DECLINE_REASONS, MANAGER_REASONS, describe_policy
 from mailagent.domain.refunds.order import OrderStatus
 from mailagent.domain.refunds.policy import (
@@ -20,6 +22,7 @@ from mailagent.domain.refunds.policy import (
     Declined,
     DeclineReason,
     Draft,
+    LateParcels,
     ManagerReason,
     Named,
     NeedsManager,
@@ -66,7 +69,70 @@ DRAFTS = Policy(drafts_refunds=True, draft=Draft({"USD": 50_00}, frozenset({Refu
 TWO = Policy(limits={"USD": 10_000_00}, four_eyes_above={"USD": 2_000_00})
 
 
+LATE = Policy(late_parcels=LateParcels(ask_after_days=5, refund_after_days=14))
+NOT_DELIVERED, SHIPPED = RefundReason.NOT_DELIVERED, OrderStatus.SHIPPED
+SENT = Shipment("S1", ShipmentStatus.IN_TRANSIT, shipped_at=NOW - timedelta(days=30))
+HERE = Shipment("S2", ShipmentStatus.DELIVERED, delivered_at=NOW - timedelta(days=2))
+WAIT = Declined(DeclineReason.PARCEL_ON_ITS_WAY)
+ASK = manager(ManagerReason.NOT_DELIVERED)
+
+
+def quiet(days: int, sooner: timedelta = timedelta(0), **changes: Any) -> Shipment:
+    """Return a parcel that has not moved for so many days, less `sooner`."""
+    return replace(SENT, last_event_at=NOW - timedelta(days=days) + sooner, **changes)
+
+
+def missed(
+    *parcels: Shipment, status: OrderStatus = SHIPPED, whole: bool = True, **changes: Any
+) -> RefundFacts:
+    """Return the facts of an order that the customer says never arrived."""
+    packed: dict[str, Any] = {"packed": Packed(parcels, whole), "reason": NOT_DELIVERED}
+    return facts(status=status, delivered_at=None, **(packed | changes))
+
+
+PARCEL_CASES = (
+    ("it moved a moment less than the days ago", LATE, missed(quiet(5, SECOND)), WAIT),
+    ("it has not moved for the days", LATE, missed(quiet(5)), ASK),
+    ("a moment before it counts as lost", LATE, missed(quiet(14, SECOND)), ASK),
+    ("it counts as lost", LATE, missed(quiet(14)), Approved()),
+    ("no event came since it was handed over", LATE, missed(SENT), Approved()),
+    ("it has moved, but is not expected yet",
+        LATE, missed(replace(SENT, expected_at=NOW - timedelta(days=5) + SECOND)), WAIT),
+    ("late since the day it was expected",
+        LATE, missed(replace(SENT, expected_at=NOW - timedelta(days=5))), ASK),
+    ("of two parcels one moved", LATE, missed(quiet(20), quiet(4)), WAIT),
+    ("both parcels are lost", LATE, missed(quiet(20), quiet(14)), Approved()),
+    ("a problem that the carrier reports",
+        LATE, missed(quiet(14, status=ShipmentStatus.EXCEPTION)), Approved()),
+    ("out for delivery", LATE, missed(quiet(4, status=ShipmentStatus.OUT_FOR_DELIVERY)), WAIT),
+    ("only a label", LATE, missed(quiet(20, status=ShipmentStatus.LABEL_CREATED)), ASK),
+    ("sent back", LATE, missed(quiet(20, status=ShipmentStatus.RETURNED)), ASK),
+    ("no time is known", LATE, missed(Shipment("S1", ShipmentStatus.IN_TRANSIT)), ASK),
+    ("an item is in no parcel", LATE, missed(quiet(20), whole=False), ASK),
+    ("no parcel is known", LATE, missed(), ASK),
+    ("the carrier says that it was delivered",
+        LATE, missed(HERE, status=OrderStatus.DELIVERED), manager(ManagerReason.PARCEL_DELIVERED)),
+    ("one was delivered, one is lost",
+        LATE, missed(HERE, quiet(20)),
+        manager(ManagerReason.NOT_DELIVERED, ManagerReason.PARCEL_DELIVERED)),
+    ("the order says delivered, its parcel does not",
+        LATE, missed(quiet(6), status=OrderStatus.DELIVERED), ASK),
+    ("the order says delivered, its parcel is lost",
+        LATE, missed(quiet(14), status=OrderStatus.DELIVERED), Approved()),
+    ("another reason is not about the parcel", LATE, missed(quiet(1), reason=DAMAGED), ASK),
+    ("delivered and damaged", LATE, facts(packed=Packed((HERE,), whole=True)), Approved()),
+    ("a cancelled order",
+        LATE, missed(quiet(1), status=OrderStatus.CANCELLED), manager(ManagerReason.CANCELLED)),
+    ("lost, but above the limit", LATE, missed(quiet(14), amount=1_000_01), manager(ManagerReason.ABOVE_LIMIT)),
+    ("nothing is set", Policy(), missed(quiet(1)), ASK),
+    ("nothing is set, and it is lost", Policy(), missed(quiet(90)), ASK),
+    ("only when to refund is set",
+        Policy(late_parcels=LateParcels(refund_after_days=14)), missed(quiet(1)), ASK),
+    ("only when to ask is set", Policy(late_parcels=LateParcels(ask_after_days=5)), missed(quiet(90)), ASK),
+)  # fmt: skip
+
 CASES = (
+    *PARCEL_CASES,
     ("charged back in part", Policy(), facts(charged_back=usd(1)), Declined(DeclineReason.CHARGED_BACK)),
     ("charged back and cancelled",
         Policy(), facts(charged_back=usd(50_00), status=OrderStatus.CANCELLED),
@@ -241,6 +307,8 @@ def test_the_built_in_policy_says_when_to_expect_money(method: str, days: int | 
         (DRAFTS, "Draft mode leaves out up to 50.00 USD for an order."),
         (DRAFTS, "Draft mode leaves out refunds where the reason is: arrived damaged"),
         (Policy(refund_shipping=False), "Shipping is not refunded."),
+        (LATE, "Nothing is refunded for a parcel on its way until it is 5 days late."),
+        (LATE, "A parcel that is 14 days late is refunded without asking."),
         (Policy(expected_days={"card": 7}), "by card is expected within 7 business days."),
         (Policy(expected_days={"card": 1}), "by card is expected within 1 business day."),
         (Policy(expected_days={"card": 0}), "by card is expected at once."),
@@ -248,3 +316,24 @@ def test_the_built_in_policy_says_when_to_expect_money(method: str, days: int | 
 )
 def test_the_rules_are_told_in_words(policy: Policy, told: str) -> None:
     assert told in "\n".join(describe_policy(policy))
+
+
+@pytest.mark.parametrize(
+    ("units", "held", "whole"),
+    [
+        ({"K1": 1}, ["S1"], True),
+        ({"K1": 2}, ["S1"], False),
+        ({"M1": 2}, ["S1", "S2"], True),
+        ({"K1": 1, "X1": 1}, ["S1"], False),
+        ({"X1": 1}, [], False),
+    ],
+)
+def test_the_parcels_of_items_are_found(
+    units: dict[str, int], held: list[str], whole: bool
+) -> None:
+    first = replace(SENT, items=(("K1", 1), ("M1", 1)))
+    parcels = [first, replace(SENT, shipment_id="S2", items=(("M1", 1),))]
+    found = find_parcels(parcels, units)
+    assert ([each.shipment_id for each in found.parcels], found.whole) == (held, whole)
+    unsaid = replace(SENT, shipment_id="S3")  # may hold anything
+    assert find_parcels([*parcels, unsaid], units) == Packed((*found.parcels, unsaid), whole=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
@@ -12,7 +13,15 @@ import sqlalchemy as sa
 
 from mailagent import services
 from mailagent.domain.refunds.order import Order
-from mailagent.domain.refunds.policy import Cap, Caps, CustomerCap, ManagerReason, Named, Policy
+from mailagent.domain.refunds.policy import (
+    Cap,
+    Caps,
+    CustomerCap,
+    LateParcels,
+    ManagerReason,
+    Named,
+    Policy,
+)
 from mailagent.domain.refunds.refund import RefundReason, RefundStatus
 from mailagent.store import schema
 from mailagent.store.refunds import policies, refunds
@@ -139,6 +148,7 @@ def test_a_decision_keeps_its_facts_and_the_text_that_it_was_made_by(shop: Harne
         "seen_by_one": "0.00 USD",
         "items_before": False,
         "worth": "49.99 USD",
+        "parcels": [],
     }
 
 
@@ -235,3 +245,28 @@ def test_an_order_whose_payment_another_order_names_is_for_a_manager(shop: Harne
     assert propose(write(shop, subject="three"), "W3")["outcome"] == "approved"
     (waits, _) = shop.refunds()
     assert waits.policy_reasons == (ManagerReason.PAYMENT_SHARED.value,)
+
+
+def test_a_parcel_that_moved_is_waited_for_and_a_lost_one_is_refunded(shop: Harness) -> None:
+    under(shop, late_parcels=LateParcels(ask_after_days=5, refund_after_days=14))
+    shipped_at = shop.live.now() - timedelta(days=10)
+
+    def send(last_event_at: datetime) -> None:
+        times = {"shipped_at": shipped_at.isoformat(), "last_event_at": last_event_at.isoformat()}
+        parcel = {"shipment_id": "S1", "status": "in_transit", "tracking_number": "JD1"} | times
+        placed = {"placed_at": (shipped_at - timedelta(days=90)).isoformat()}
+        shop.stock(order(status="shipped", delivered_at=None, shipments=[parcel], **placed))
+
+    send(shop.live.now() - timedelta(days=4))
+    declined = propose(write(shop), "W1001", reason="not_delivered")
+    assert (declined["outcome"], declined["reason"]) == ("declined", "parcel_on_its_way")
+    shipped_at -= timedelta(days=20)
+    send(shop.live.now() - timedelta(days=14))
+    told = propose(write(shop, subject="Still nothing"), "W1001", reason="not_delivered")
+    assert told["outcome"] == "approved"
+    with shop.live.database.snapshot() as connection:
+        facts = connection.scalar(sa.select(schema.refunds.c.policy_facts))
+    assert facts is not None
+    (parcel,) = facts["parcels"]
+    assert (parcel["shipment_id"], parcel["status"]) == ("S1", "in_transit")
+    assert "JD1" not in str(facts)

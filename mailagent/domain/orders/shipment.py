@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
@@ -32,6 +34,51 @@ class Shipment:
     delivered_at: datetime | None = None
     last_event_at: datetime | None = None
     items: tuple[tuple[str, int], ...] = ()
+
+    @property
+    def is_delivered(self) -> bool:
+        return self.status is ShipmentStatus.DELIVERED
+
+    @property
+    def due_since(self) -> datetime | None:
+        """Return since when something should have happened: since it last moved, or the day it was expected if
+        that is later. None for a parcel that is not on its way, or whose times are unknown."""
+        moved = [each for each in (self.shipped_at, self.last_event_at) if each]
+        if self.status not in _ON_THE_WAY or not moved:
+            return None
+        return max([*moved, *([self.expected_at] if self.expected_at else [])])
+
+
+_ON_THE_WAY = frozenset(
+    {ShipmentStatus.IN_TRANSIT, ShipmentStatus.OUT_FOR_DELIVERY, ShipmentStatus.EXCEPTION}
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Packed:
+    """The parcels that may hold certain items. `whole`: they hold all units of them."""
+
+    parcels: tuple[Shipment, ...] = ()
+    whole: bool = False
+
+    @property
+    def due_since(self) -> datetime | None:
+        """Return `due_since` of the parcel that moved last, if all are on their way and hold all units."""
+        times = [each.due_since for each in self.parcels]
+        known = [each for each in times if each]
+        return max(known) if self.whole and known and len(known) == len(times) else None
+
+
+def find_parcels(shipments: Iterable[Shipment], units: Mapping[str, int]) -> Packed:
+    """Return the parcels that may hold these units, by item id."""
+    found = [
+        each for each in shipments if not each.items or any(item in units for item, _ in each.items)
+    ]
+    packed = Counter[str]()
+    for item_id, quantity in (pair for each in found for pair in each.items):
+        packed[item_id] += quantity
+    whole = any(not each.items for each in found)
+    return Packed(tuple(found), whole or all(packed[item] >= units[item] for item in units))
 
 
 def is_tracking_link(text: str) -> bool:

@@ -27,6 +27,7 @@ DECLINE_REASONS: Mapping[DeclineReason, str] = {
     DeclineReason.ABOVE_BALANCE: "Nothing is left of what was paid.",
     DeclineReason.FINAL_SALE: "Some of it is on final sale.",
     DeclineReason.WINDOW_CLOSED: "The return window is over.",
+    DeclineReason.PARCEL_ON_ITS_WAY: "The parcel is on its way, and not late enough yet.",
     DeclineReason.PHOTO_NEEDED: "A photo is needed for this reason, and none came.",
 }
 
@@ -37,7 +38,10 @@ MANAGER_REASONS: Mapping[str, str] = {
     ),
     ManagerReason.NO_LIMIT_FOR_CURRENCY: "The policy sets no limit for this currency.",
     ManagerReason.NOT_DELIVERED: (
-        "The order has not been delivered, or its date of delivery is still to come."
+        "The order or a parcel of it has not been delivered, or its date of delivery is still to come."
+    ),
+    ManagerReason.PARCEL_DELIVERED: (
+        "The customer says that it never arrived, but the carrier says that a parcel of it was delivered."
     ),
     ManagerReason.CANCELLED: (
         "The order was cancelled, and some of what was paid for it was not given back, as far as we"
@@ -141,6 +145,11 @@ def _persons(policy: Policy) -> Iterator[str]:
         f"{_amounts(policy.limits)}; nothing in other currencies."
     )
     yield "A person decides on an order that was not delivered, and on what was refused before."
+    late = policy.late_parcels
+    if late.ask_after_days is not None:
+        yield f"Nothing is refunded for a parcel on its way until it is {late.ask_after_days} days late."
+    if late.refund_after_days is not None:
+        yield f"A parcel that is {late.refund_after_days} days late is refunded without asking."
     for what, names in _items(policy.always_ask):
         yield f"A person always decides on {what} {names}."
     if policy.always_ask.reasons:

@@ -27,6 +27,7 @@ class DeclineReason(StrEnum):
     ABOVE_BALANCE = "more_than_is_left_of_the_payment"
     FINAL_SALE = "final_sale"
     WINDOW_CLOSED = "return_window_closed"
+    PARCEL_ON_ITS_WAY = "parcel_on_its_way"
     PHOTO_NEEDED = "photo_needed"
 
 
@@ -37,6 +38,7 @@ class ManagerReason(StrEnum):
     ABOVE_LIMIT_TOGETHER = "above_limit_with_earlier_refunds"
     NO_LIMIT_FOR_CURRENCY = "no_limit_for_currency"
     NOT_DELIVERED = "order_not_delivered"
+    PARCEL_DELIVERED = "parcel_delivered"
     CANCELLED = "order_cancelled_with_money_left"
     REFUSED_BEFORE = "refused_before"
     ITEM_AGAIN = "same_item_refunded_before"
@@ -77,6 +79,16 @@ class Goodwill:
 
     most_percent: int
     valid_days: int = 90
+
+
+@dataclass(frozen=True, slots=True)
+class LateParcels:
+    """What is done about a parcel that did not arrive, in days since it was due (`Shipment.due_since`): the
+    customer waits, after `ask_after_days` a manager decides, after `refund_after_days` it is refunded without
+    asking. None for never: without the first nobody waits, without the second a manager always decides."""
+
+    ask_after_days: int | None = None
+    refund_after_days: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,10 +173,11 @@ class Policy:
     photo_reasons: frozenset[RefundReason] = frozenset()
     always_ask: Named = Named()
     caps: Caps = Caps()
+    late_parcels: LateParcels = LateParcels()
     refund_shipping: bool = True
     expected_days: Mapping[str, int] = field(
         default_factory=lambda: MappingProxyType(
-            # Upper ends of what docs/policy.md cites. A gift card can be used again at once.
+            # Of cards Stripe says at most ten business days. A gift card can be used again at once.
             {"card": 10, "paypal": 5, "bank_transfer": 5, "gift_card": 0}
         )
     )

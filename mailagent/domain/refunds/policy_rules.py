@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 from mailagent.domain.money import Money
+from mailagent.domain.orders.shipment import Packed
 from mailagent.domain.refunds.order import OrderStatus
 from mailagent.domain.refunds.policy import (
     SHOP_AT_FAULT,
@@ -74,7 +75,7 @@ def weigh(facts: RefundFacts, policy: Policy, now: datetime) -> tuple[Weighed, .
         *_declines(facts),
         *_returns(facts, policy, now),
         *_limits(facts, policy),
-        _arrival(facts, now),
+        *_arrival(facts, policy, now),
         *_circumstances(facts, policy),
         *_always(facts, policy),
         *_caps(facts, policy),
@@ -125,6 +126,8 @@ def _returns(facts: RefundFacts, policy: Policy, now: datetime) -> Iterator[Weig
         fact = f"delivered {tell_moment(facts.delivered_at)}, ends {tell_moment(until)}"
         closed = now > until
     yield Weighed(DeclineReason.WINDOW_CLOSED, returned and closed, fact)
+    if facts.reason is RefundReason.NOT_DELIVERED:
+        yield _still_on_its_way(facts, policy, now)
     # The photo comes last: we do not ask for one and then decline for another reason.
     missing = reason in policy.photo_reasons and facts.photos == 0
     fact = f"reason: {reason.value}; photos: {facts.photos}"
@@ -151,14 +154,45 @@ def _limits(facts: RefundFacts, policy: Policy) -> Iterator[Weighed]:
     yield Weighed(ManagerReason.ABOVE_LIMIT_TOGETHER, applies, fact, exceeded)
 
 
-def _arrival(facts: RefundFacts, now: datetime) -> Weighed:
+def _still_on_its_way(facts: RefundFacts, policy: Policy, now: datetime) -> Weighed:
+    days, due_since = policy.late_parcels.ask_after_days, facts.packed.due_since
+    waits = due_since is not None and days is not None and now < due_since + timedelta(days=days)
+    fact = f"{_tell_parcels(facts)}; refunds wait {_tell_days(days)}"
+    return Weighed(DeclineReason.PARCEL_ON_ITS_WAY, waits and not _is_cancelled(facts), fact)
+
+
+def _arrival(facts: RefundFacts, policy: Policy, now: datetime) -> Iterator[Weighed]:
     fact = f"the order is {facts.order_status.value}"
     arrived = facts.order_status is OrderStatus.DELIVERED
     if facts.delivered_at is not None and facts.delivered_at > now + AHEAD_MOST:
         # A wrong date would keep the return window open for ever.
         fact, arrived = f"{fact}, as of {tell_moment(facts.delivered_at)}, which is to come", False
+    missed = facts.reason is RefundReason.NOT_DELIVERED and bool(facts.packed.parcels)
+    if missed:
+        # The parcels of these items say more than the order.
+        fact = f"{fact}; {_tell_parcels(facts)}"
+        arrived = arrived and all(each.is_delivered for each in facts.packed.parcels)
+        arrived = arrived or _is_lost(facts, policy, now)
     missing = not arrived and not _is_cancelled(facts)
-    return Weighed(ManagerReason.NOT_DELIVERED, missing, fact)
+    yield Weighed(ManagerReason.NOT_DELIVERED, missing, fact)
+    if missed:
+        delivered = any(each.is_delivered for each in facts.packed.parcels)
+        yield Weighed(ManagerReason.PARCEL_DELIVERED, delivered, _tell_parcels(facts))
+
+
+def _is_lost(facts: RefundFacts, policy: Policy, now: datetime) -> bool:
+    days, due_since = policy.late_parcels.refund_after_days, facts.packed.due_since
+    return days is not None and due_since is not None and now >= due_since + timedelta(days=days)
+
+
+def _tell_parcels(facts: RefundFacts) -> str:
+    states = ", ".join(each.status.value for each in facts.packed.parcels) or "unknown"
+    since = facts.packed.due_since
+    return f"parcels: {states}" + (f", due since {tell_moment(since)}" if since else "")
+
+
+def _tell_days(days: int | None) -> str:
+    return "none" if days is None else f"{days} days"
 
 
 def _circumstances(facts: RefundFacts, policy: Policy) -> Iterator[Weighed]:
@@ -292,6 +326,7 @@ class RefundFacts:
     `shared_payments` are the ids of payments that other orders name as well.
     `granted_unasked` counts for this order; `of_customer` and `of_day` are None without such a cap.
     `seen_by_one` is what refunds of this order hold that no second manager approved.
+    `packed` are the parcels of the refund's items.
     """
 
     amount: Money
@@ -311,6 +346,7 @@ class RefundFacts:
     seen_by_one: Money
     items_before: bool = False
     worth: Money | None = None
+    packed: Packed = Packed()
 
     @property
     def categories(self) -> tuple[str | None, ...]:

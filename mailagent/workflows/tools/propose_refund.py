@@ -59,6 +59,8 @@ _DECLINED: Mapping[DeclineReason, str] = {
     " to that money. A person has to look at it: call hand_over.",
     DeclineReason.FINAL_SALE: "Some of these items were sold as a final sale, which is not taken back"
     " for this reason. Items that were not can be asked for without them.",
+    DeclineReason.PARCEL_ON_ITS_WAY: "The parcel is still on its way, and not late enough to count as lost."
+    " Tell where it is: look at the order's parcels.",
     DeclineReason.PHOTO_NEEDED: "For this reason we need a photo that shows what is wrong, and none has"
     " come. The fact asks the customer for one. Once it has come, propose the refund again.",
 }
