@@ -108,6 +108,7 @@ def test_lists_are_read_newest_first(key_file: Path) -> None:
         ({"SENDGRID_INBOUND_PUBLIC_KEY": "xyz"}, "SENDGRID_INBOUND_PUBLIC_KEY: "),
         ({"PAYMENT_GATEWAY": "cash"}, "PAYMENT_GATEWAY: 'cash' is not known"),
         ({"PAYMENT_GATEWAY": "stripe"}, "STRIPE_API_KEY: is not set"),
+        ({"PAYMENT_GATEWAY": "shopify"}, "PAYMENT_GATEWAY is shopify, but ORDER_SOURCE is not"),
         ({"ORDER_SOURCE": "cash"}, "ORDER_SOURCE: 'cash' is not known; use one of "),
         ({"ORDER_SOURCE_URL": "orders"}, "ORDER_SOURCE_URL: 'orders' is not a whole address"),
         ({"ORDER_SOURCE_TOKEN": "a b"}, "ORDER_SOURCE_TOKEN: has characters that no key has"),

@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Protocol
 
+from mailagent.adapters.shopify.provider import ShopifyPayments
 from mailagent.adapters.stripe.provider import Stripe
 from mailagent.domain.refunds.payment import (
     GatewayEvent,
@@ -71,7 +72,7 @@ class GatewayProvider(Protocol):
         """Return the problems of its settings, a sentence each; none if the settings do not use it."""
 
 
-_providers: dict[str, GatewayProvider] = {Stripe.name: Stripe()}
+_providers: dict[str, GatewayProvider] = {each.name: each for each in (Stripe(), ShopifyPayments())}
 
 
 def register(provider: GatewayProvider) -> None:
