@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from mailagent.adapters.shopify.provider import ShopifyPayments
 from mailagent.adapters.stripe.provider import Stripe
+from mailagent.adapters.woocommerce.provider import WooCommercePayments
 from mailagent.domain.refunds.payment import (
     GatewayEvent,
     GatewayRefund,
@@ -72,7 +73,9 @@ class GatewayProvider(Protocol):
         """Return the problems of its settings, a sentence each; none if the settings do not use it."""
 
 
-_providers: dict[str, GatewayProvider] = {each.name: each for each in (Stripe(), ShopifyPayments())}
+_providers: dict[str, GatewayProvider] = {
+    each.name: each for each in (Stripe(), ShopifyPayments(), WooCommercePayments())
+}
 
 
 def register(provider: GatewayProvider) -> None:

@@ -117,12 +117,12 @@ class Shopify(Export):
 _SHARED = ("order_total", "refunded_total", "status", "billing_email", "order_currency")
 
 _PENDING = ("pending", "on-hold", "failed", "checkout-draft", "processing")
-_WOO_STATUS = {
+WOO_STATUS = {
     **dict.fromkeys(_PENDING, OrderStatus.PENDING),
     **dict.fromkeys(("completed", "refunded"), OrderStatus.SHIPPED),
     "cancelled": OrderStatus.CANCELLED,
 }
-_WOO_PAID = frozenset({"processing", "completed", "refunded"})
+WOO_PAID = frozenset({"processing", "completed", "refunded"})
 
 
 class WooCommerce(Export):
@@ -146,7 +146,7 @@ class WooCommerce(Export):
     sent_at = "completed_date"
     status = "status"
     # The database calls them "wc-completed" and so on; some exports do, too.
-    statuses = _WOO_STATUS | {f"wc-{word}": status for word, status in _WOO_STATUS.items()}
+    statuses = WOO_STATUS | {f"wc-{word}": status for word, status in WOO_STATUS.items()}
     quantity = "item_quantity"
     item_name = "item_name"
     sku = "item_sku"
@@ -193,6 +193,6 @@ class WooCommerce(Export):
 
     def paid(self, row: CsvRow, total: int, refunded: int, currency: str) -> int:
         is_paid = (
-            row.text("status").removeprefix("wc-") in _WOO_PAID or row.text("paid_date") or refunded
+            row.text("status").removeprefix("wc-") in WOO_PAID or row.text("paid_date") or refunded
         )
         return total if is_paid else 0

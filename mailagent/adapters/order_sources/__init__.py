@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from mailagent.adapters.order_sources.http.provider import Http
 from mailagent.adapters.shopify.provider import ShopifyOrders
+from mailagent.adapters.woocommerce.provider import WooCommerceOrders
 
 if TYPE_CHECKING:
     from mailagent.domain.orders.source import OrderSource
@@ -35,7 +36,9 @@ class OrderSourceProvider(Protocol):
         ORDER_SOURCE_URL and ORDER_SOURCE_TOKEN are set is checked for every source."""
 
 
-_providers: dict[str, OrderSourceProvider] = {each.name: each for each in (Http(), ShopifyOrders())}
+_providers: dict[str, OrderSourceProvider] = {
+    each.name: each for each in (Http(), ShopifyOrders(), WooCommerceOrders())
+}
 
 
 def register(provider: OrderSourceProvider) -> None:

@@ -1,0 +1,171 @@
+"""Refunds that WooCommerce asks of its payment plugins (`api_refund`).
+
+WooCommerce has no idempotency keys: each call looks first whether the order has a refund with our reason. It
+writes the refund down before it asks the payment plugin, and deletes it if the plugin refuses;
+`refunded_payment` says that the plugin paid. https://github.com/woocommerce/woocommerce, `wc_create_refund`.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from mailagent.adapters.order_sources.json_client import Answer
+from mailagent.adapters.platforms.calls import CallProblem
+from mailagent.adapters.platforms.records import key_in, mark_of, to_minor
+from mailagent.adapters.woocommerce.client import WooCommerceClient, code_of
+from mailagent.adapters.woocommerce.orders import (
+    NAME,
+    TITLE,
+    is_woocommerce_payment,
+    payment_id_of,
+    post_id_of,
+)
+from mailagent.domain.money import Money
+from mailagent.domain.refunds.payment import (
+    GatewayRefund,
+    ListingProblem,
+    NotDone,
+    OutcomeUnknown,
+    PaymentOutcome,
+    Refunded,
+    RefundRequest,
+    RefundState,
+    Refused,
+)
+
+# WooCommerce has deleted the refund again. The plugin refused, or did not answer WooCommerce.
+_PLUGIN_FAILED = "woocommerce_rest_cannot_create_order_refund"
+
+Fields = Mapping[str, Any]
+
+
+class WooCommerceGateway:
+    """Satisfies `domain.refunds.payment.PaymentGateway`."""
+
+    name = NAME
+
+    def __init__(self, client: WooCommerceClient) -> None:
+        self._client = client
+        # Two threads must not both find nothing and then both ask for the same payment.
+        self._locks = [threading.Lock() for _ in range(64)]
+
+    def is_remote(self, payment_id: str) -> bool:
+        """Return whether a payment was made through WooCommerce."""
+        return is_woocommerce_payment(payment_id)
+
+    def refund(self, request: RefundRequest) -> PaymentOutcome:
+        """Let the payment plugin give the money back; the same request again moves it once."""
+        try:
+            with self._locks[hash(request.payment_id) % len(self._locks)]:
+                known = self._find(request)
+                if not isinstance(known, NotDone):
+                    return known
+                return self._why_not(request) or self._ask(request)
+        except CallProblem as problem:
+            return problem.as_outcome()
+
+    def look_up(self, request: RefundRequest) -> PaymentOutcome:
+        """Return the outcome of an earlier call; NotDone if WooCommerce has no refund of it."""
+        try:
+            return self._find(request)
+        except CallProblem as problem:
+            why = f"the refunds could not be looked up: {problem}"
+            return OutcomeUnknown(why, operator=problem.operator, answered=problem.answered)
+
+    def list_refunds(self, payment_id: str) -> Sequence[GatewayRefund]:
+        """Return all refunds of an order, including the shop's own. Raises ListingProblem."""
+        try:
+            order = self._order(payment_id)
+            found = self._client.list_refunds(post_id_of(payment_id))
+            return [_read(payment_id, order, each) for each in found]
+        except (CallProblem, ValueError, KeyError, TypeError) as problem:
+            raise ListingProblem(str(problem)) from problem
+
+    def _find(self, request: RefundRequest) -> PaymentOutcome:
+        found = self._client.list_refunds(post_id_of(request.payment_id))
+        ours = [each for each in found if key_in(each.get("reason")) == request.idempotency_key]
+        if not ours:
+            return NotDone(f"{TITLE} has no such refund", 0)
+        if len(ours) > 1:
+            numbers = ", ".join(str(each.get("id")) for each in ours)
+            return OutcomeUnknown(f"{TITLE} made several refunds of it: {numbers}", for_people=True)
+        return _outcome(request, ours[0])
+
+    def _order(self, payment_id: str) -> Fields:
+        order = self._client.find_order(post_id_of(payment_id))
+        if order is None:
+            why = f"{TITLE} has no payment {payment_id}: correct the order"
+            raise CallProblem(why, not_done=True, answered=True)
+        return order
+
+    def _why_not(self, request: RefundRequest) -> PaymentOutcome | None:
+        """Return why an order cannot give this amount back, or None."""
+        order, asked = self._order(request.payment_id), request.amount
+        if order["currency"] != asked.currency:
+            why = f"order {order['number']} was paid in {order['currency']}, but the refund is {asked}"
+            return NotDone(f"{why}; correct the order's currency", 0, for_people=True)
+        given = sum(_minor(each["total"], asked.currency) for each in order["refunds"])
+        left = Money(_minor(order["total"], asked.currency) + given, asked.currency)
+        return Refused(f"more than is left of the payment: {left}") if asked > left else None
+
+    def _ask(self, request: RefundRequest) -> PaymentOutcome:
+        body = {
+            "amount": request.amount.decimal(),
+            "reason": mark_of(request.idempotency_key),
+            "api_refund": True,
+            "api_restock": False,
+        }
+        answer = self._client.send(
+            "POST", f"/orders/{post_id_of(request.payment_id)}/refunds", body=body
+        )
+        if answer.status == 201 and isinstance(answer.value, dict):
+            return _outcome(request, answer.value)
+        if code_of(answer) == _PLUGIN_FAILED:
+            return self._after_failure(request, answer)
+        raise self._client.refusal(answer)
+
+    def _after_failure(self, request: RefundRequest, answer: Answer) -> PaymentOutcome:
+        """Return the outcome when the payment plugin failed: a person must look whether it paid."""
+        known = self._find(request)
+        if not isinstance(known, NotDone):
+            return known
+        words = " ".join(str(answer.value.get("message")).split())[:300]
+        why = (
+            f"the payment plugin of {TITLE} failed ({words}): look at its provider whether it paid"
+        )
+        return OutcomeUnknown(why, for_people=True, answered=True)
+
+
+def _minor(text: object, currency: str) -> int:
+    return to_minor(text, currency, rounded=True)
+
+
+def _outcome(request: RefundRequest, made: Fields) -> PaymentOutcome:
+    try:
+        reference, paid = payment_id_of(made["id"]), made["refunded_payment"]
+        amount = Money(_minor(made["amount"], request.amount.currency), request.amount.currency)
+    except (KeyError, TypeError, ValueError):
+        return OutcomeUnknown(f"{TITLE}'s answer was not a refund", answered=True)
+    if amount != request.amount:
+        words = f"{TITLE}'s refund {reference} is of {amount}, not {request.amount}"
+        return OutcomeUnknown(words, for_people=True)
+    if not paid:
+        words = f"{TITLE} does not say whether the payment plugin paid refund {reference}"
+        return OutcomeUnknown(words, answered=True)
+    return Refunded(reference)
+
+
+def _read(payment_id: str, order: Fields, made: Fields) -> GatewayRefund:
+    key, currency = key_in(made["reason"]), order["currency"]
+    unsure = key is not None and not made["refunded_payment"]
+    return GatewayRefund(
+        reference=payment_id_of(made["id"]),
+        gateway=NAME,
+        payment_ids=(payment_id,),
+        amount=Money(_minor(made["amount"], currency), currency),
+        state=RefundState.PENDING if unsure else RefundState.SETTLED,
+        idempotency_key=key,
+        order_id=str(order["number"]) if key else None,
+    )

@@ -1,0 +1,176 @@
+"""WooCommerce's orders as ours: https://woocommerce.github.io/woocommerce-rest-api-docs/ (v3).
+
+Prices are with their tax, as in the export. WooCommerce has one payment for an order, and keeps no parcels:
+they are read from what the extension Shipment Tracking, or one like it, adds to an order.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+from mailagent.adapters.order_files.shops import WOO_PAID, WOO_STATUS
+from mailagent.adapters.platforms.records import to_minor
+from mailagent.domain.mail.authentication import normalise_address
+from mailagent.domain.money import Money, parse_currency
+from mailagent.domain.orders.shipment import Shipment, ShipmentStatus
+from mailagent.domain.refunds.order import (
+    Order,
+    OrderLine,
+    OrderProblem,
+    OrderStatus,
+    Payment,
+    imported_method,
+    parse_instant,
+)
+
+NAME = "woocommerce"
+TITLE = "WooCommerce"
+
+Fields = Mapping[str, Any]
+
+_PAYMENT = "woocommerce:"
+_PARCELS = "_wc_shipment_tracking_items"
+_REFUNDED_LINE = "_refunded_item_id"
+# Nothing of these has been sent.
+UNSENT = frozenset({"pending", "on-hold", "processing"})
+
+
+def is_woocommerce_payment(payment_id: str) -> bool:
+    """Return, by its id, whether a payment was made through WooCommerce."""
+    return payment_id.startswith(_PAYMENT)
+
+
+def payment_id_of(number: int) -> str:
+    """Return our name of an order's payment, or of a refund."""
+    return f"{_PAYMENT}{number}"
+
+
+def post_id_of(payment_id: str) -> str:
+    """Return WooCommerce's id of the order that a payment is of."""
+    return payment_id.removeprefix(_PAYMENT)
+
+
+def read_order(fields: Fields, refunds: Sequence[Fields] = ()) -> Order:
+    """Parse an order with its refunds. Raises OrderProblem if it cannot be understood."""
+    try:
+        return _read(fields, refunds)
+    except (ValueError, KeyError, TypeError, AttributeError) as problem:
+        raise OrderProblem(f"order {fields.get('number')}: {problem!r}") from problem
+
+
+def _read(fields: Fields, refunds: Sequence[Fields]) -> Order:
+    currency, billing = parse_currency(fields["currency"]), fields["billing"]
+    bought = [_line(each, currency) for each in fields["line_items"]]
+    fees = [_sum(each, currency, "total", "total_tax") for each in fields["fee_lines"]]
+    shipping = _sum(fields, currency, "shipping_total", "shipping_tax")
+    shipping += sum(each for each in fees if each > 0)
+    total = _sum(fields, currency, "total")
+    # Cents that rounding moved, as in the export.
+    cents = (
+        total - sum(each.net_minor for each in bought) - shipping - sum(x for x in fees if x < 0)
+    )
+    if abs(cents) > len(bought) + len(fees) + 2:
+        raise ValueError(f"the total is {Money(total, currency)}, its parts differ by {cents}")
+    left = _left(bought, fields["line_items"], refunds)
+    off = sum(-each for each in fees if each < 0) + max(0, -cents)
+    return Order(
+        order_id=str(fields["number"]),
+        customer_email=normalise_address(billing["email"] or "") or "",
+        customer_name=f"{billing['first_name']} {billing['last_name']}".strip(),
+        currency=currency,
+        placed_at=_moment(fields["date_created_gmt"]),
+        delivered_at=None,
+        status=_status(fields),
+        lines=tuple(left),
+        payments=_payments(fields, total, currency),
+        discount_minor=min(off, sum(each.net_minor for each in left)),
+        shipping_minor=shipping,
+        tax_minor=max(0, cents),
+        shipments=tuple(_parcels(fields["meta_data"])),
+    )
+
+
+def _sum(fields: Fields, currency: str, *names: str) -> int:
+    return sum(to_minor(fields[name] or "0", currency, rounded=True) for name in names)
+
+
+def _line(fields: Fields, currency: str) -> OrderLine:
+    """Return a line. WooCommerce knows what all units cost, before and after discounts."""
+    quantity = int(fields["quantity"])
+    before = _sum(fields, currency, "subtotal", "subtotal_tax")
+    after = _sum(fields, currency, "total", "total_tax")
+    price = -(-max(before, after) // quantity)
+    item_id = str(fields["sku"] or fields["product_id"] or fields["id"])
+    discount = price * quantity - after
+    return OrderLine(1, item_id, fields["name"], quantity, Money(price, currency), discount)
+
+
+def _left(
+    bought: Sequence[OrderLine], lines: Sequence[Fields], refunds: Sequence[Fields]
+) -> list[OrderLine]:
+    """Return the lines without the units that the shop took back; all of them if nothing would be left."""
+    gone: Counter[str] = Counter()
+    for refund in refunds:
+        for each in refund["line_items"]:
+            gone[_meta(each["meta_data"], _REFUNDED_LINE)] += abs(int(each["quantity"]))
+    left = [max(0, x.quantity - gone[str(y["id"])]) for x, y in zip(bought, lines, strict=True)]
+    if not any(left):
+        left = [each.quantity for each in bought]
+    kept = [(line, units) for line, units in zip(bought, left, strict=True) if units]
+    return [
+        OrderLine(
+            number,
+            line.item_id,
+            line.name,
+            units,
+            line.unit_price,
+            -(-line.discount_minor * units // line.quantity),
+        )
+        for number, (line, units) in enumerate(kept, start=1)
+    ]
+
+
+def _meta(found: Sequence[Fields], key: str) -> str:
+    return next((str(each["value"]) for each in found if each["key"] == key), "")
+
+
+def _payments(fields: Fields, total: int, currency: str) -> tuple[Payment, ...]:
+    given = -sum(_sum(each, currency, "total") for each in fields["refunds"])
+    if not (fields["date_paid_gmt"] or fields["status"] in WOO_PAID or given):
+        return ()
+    method = imported_method(fields["payment_method"] or "")
+    amount = Money(total, currency)
+    return (Payment(payment_id_of(fields["id"]), method, amount, refunded_minor=min(given, total)),)
+
+
+def _status(fields: Fields) -> OrderStatus:
+    sent = OrderStatus.SHIPPED if fields["date_completed_gmt"] else OrderStatus.PENDING
+    return WOO_STATUS.get(fields["status"], sent)
+
+
+def _moment(text: str) -> datetime:
+    return parse_instant(text, UTC)
+
+
+def _parcels(found: Sequence[Fields]) -> list[Shipment]:
+    items: Sequence[Any] = next((each["value"] for each in found if each["key"] == _PARCELS), [])
+    return [_parcel(each) for each in items if isinstance(each, Mapping)]
+
+
+def _parcel(item: Fields) -> Shipment:
+    number = str(item["tracking_number"])
+    at = (
+        datetime.fromtimestamp(int(item["date_shipped"]), UTC) if item.get("date_shipped") else None
+    )
+    return Shipment(
+        shipment_id=str(item.get("tracking_id") or number),
+        status=ShipmentStatus.IN_TRANSIT,
+        carrier=item.get("tracking_provider") or item.get("custom_tracking_provider") or None,
+        tracking_number=number,
+        tracking_url=item.get("custom_tracking_link") or None,
+        shipped_at=at,
+        last_event_at=at,
+    )

@@ -1,0 +1,107 @@
+"""Orders of a WooCommerce shop, looked up when needed. Satisfies `domain.orders.source.OrderSource`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from mailagent.adapters.platforms.calls import CallProblem
+from mailagent.adapters.woocommerce.client import WooCommerceClient
+from mailagent.adapters.woocommerce.orders import NAME, TITLE, UNSENT, read_order
+from mailagent.domain.mail.authentication import normalise_address
+from mailagent.domain.orders.source import (
+    Cancelled,
+    CancelOutcome,
+    CancelRequest,
+    NotSupported,
+    OrderPage,
+    SourceProblem,
+    TooLate,
+)
+from mailagent.domain.refunds.order import Order, OrderProblem
+
+ORDERS_A_PAGE = 20
+_CURSOR = re.compile(r"[0-9]{1,6}")
+_POST_ID = re.compile(r"[0-9]{1,18}")
+
+Fields = Mapping[str, Any]
+
+
+class WooCommerceSource:
+    """One shop. Threads may share it."""
+
+    name = NAME
+
+    def __init__(self, client: WooCommerceClient) -> None:
+        self._client = client
+
+    def find_orders(self, email: str, cursor: str | None = None) -> OrderPage:
+        """Return a page of the orders with a mail address, newest first."""
+        page = int(cursor) if cursor and _CURSOR.fullmatch(cursor) else 1
+        found = self._list(email, page)
+        wanted = normalise_address(email)
+        orders, problems = [], []
+        for each in found:
+            # The search also finds similar addresses, and the address in other fields.
+            if normalise_address(_email(each)) == wanted:
+                try:
+                    orders.append(self._read(each))
+                except OrderProblem as problem:
+                    problems.append(str(problem))
+        following = str(page + 1) if len(found) == ORDERS_A_PAGE else None
+        return OrderPage(tuple(orders), following, tuple(problems))
+
+    def load_order(self, order_id: str) -> Order | None:
+        """Return the order with a number, or None. Its number is WooCommerce's id, unless an extension gives
+        numbers of its own."""
+        fields = self._find(order_id)
+        return self._read(fields) if fields else None
+
+    def cancel_order(self, request: CancelRequest) -> CancelOutcome:
+        """Cancel a whole order of which nothing was sent, without moving money."""
+        if request.items:
+            return NotSupported("WooCommerce cancels whole orders only")
+        fields = self._find(request.order_id)
+        if fields is None:
+            return NotSupported(f"{TITLE} has no order {request.order_id}")
+        if fields["status"] != "cancelled":
+            if fields["status"] not in UNSENT:
+                return TooLate(f"its status is {fields['status']}")
+            try:
+                fields = self._client.change_order(fields["id"], status="cancelled")
+            except CallProblem as problem:
+                raise problem.as_source_problem() from problem
+        return Cancelled(self._read(fields))
+
+    def _find(self, order_id: str) -> Fields | None:
+        number = order_id.removeprefix("#")
+        try:
+            if _POST_ID.fullmatch(number):
+                found = self._client.find_order(number)
+                if found and str(found.get("number")) == number:
+                    return found
+        except CallProblem as problem:
+            raise problem.as_source_problem() from problem
+        exact = (each for each in self._list(number, 1) if str(each.get("number")) == number)
+        return next(exact, None)
+
+    def _list(self, search: str, page: int) -> list[Fields]:
+        try:
+            return self._client.list_orders(search, page, ORDERS_A_PAGE)
+        except CallProblem as problem:
+            raise problem.as_source_problem() from problem
+
+    def _read(self, fields: Fields) -> Order:
+        """Parse an order; what the shop took back stands in its refunds."""
+        try:
+            refunds = self._client.list_refunds(fields["id"]) if fields.get("refunds") else []
+        except (CallProblem, KeyError) as problem:
+            raise SourceProblem(f"refunds of order {fields.get('number')}: {problem}") from problem
+        return read_order(fields, refunds)
+
+
+def _email(fields: Fields) -> str:
+    billing = fields.get("billing")
+    email = billing.get("email") if isinstance(billing, Mapping) else None
+    return email if isinstance(email, str) else ""

@@ -1,0 +1,184 @@
+"""A WooCommerce shop as an order source."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from mailagent.adapters.woocommerce.client import WooCommerceClient
+from mailagent.adapters.woocommerce.source import WooCommerceSource
+from mailagent.domain.money import Money
+from mailagent.domain.orders.source import Cancelled, CancelRequest, NotSupported, TooLate
+from mailagent.domain.refunds.order import Order, OrderProblem, OrderStatus
+from tests.adapters.order_sources.contract import (
+    DEADLINE_SECONDS,
+    MOST_BYTES,
+    OrderSourceContract,
+)
+from tests.cast import ADA, order
+from tests.platforms.woocommerce_server import TOKEN, WooCommerceServer
+
+
+class PlayedWooCommerce(WooCommerceServer):
+    def make(self, url: str | None = None) -> WooCommerceSource:
+        client = WooCommerceClient(url or self.url, TOKEN, DEADLINE_SECONDS, MOST_BYTES)
+        return WooCommerceSource(client)
+
+
+@pytest.fixture
+def shop() -> Iterator[PlayedWooCommerce]:
+    server = PlayedWooCommerce()
+    yield server
+    server.stop()
+    assert server.wrong_requests == []
+
+
+class TestWooCommerce(OrderSourceContract):
+    @pytest.fixture(autouse=True)
+    def without_an_empty_list(self, request: pytest.FixtureRequest) -> None:
+        if "[list]" in request.node.name:
+            pytest.skip("an empty list says that the customer has no orders")
+
+
+def load(shop: PlayedWooCommerce, number: str = "1001") -> Order:
+    found = shop.make().load_order(number)
+    assert found is not None
+    return found
+
+
+def test_an_order_has_all_that_a_refund_needs(shop: PlayedWooCommerce) -> None:
+    sold = order("1001", status="shipped", delivered_at=None, shipping="4.90")
+    shop.stock(sold)
+    fields = shop.numbered("1001")
+    (line,) = fields["line_items"]
+    line.update(subtotal="46.00", subtotal_tax="3.99", total="41.40", total_tax="3.59")
+    fields.update(total="49.89", shipping_total="4.50", shipping_tax="0.40")
+    found = load(shop)
+    (kettle,) = found.lines
+    assert (kettle.item_id, kettle.unit_price.minor, kettle.net_minor) == ("K1", 4999, 4499)
+    assert (found.shipping_minor, found.tax_minor, found.discount_minor) == (490, 0, 0)
+    assert [each.payment_id for each in found.payments] == ["woocommerce:1001"]
+    assert (found.paid.minor, found.status) == (4989, OrderStatus.SHIPPED)
+    assert found.placed_at == sold.placed_at
+
+
+def test_fees_are_shipping_or_discount_and_rounding_is_put_up_with(shop: PlayedWooCommerce) -> None:
+    shop.stock(order("1001"))
+    fields = shop.numbered("1001")
+    fields["fee_lines"] = [
+        {"total": "2.00", "total_tax": "0.40"},
+        {"total": "-1.00", "total_tax": "0"},
+    ]
+    fields["total"] = "51.38"
+    found = load(shop)
+    assert (found.shipping_minor, found.discount_minor, found.tax_minor) == (240, 101, 0)
+    fields["total"] = "61.38"
+    with pytest.raises(OrderProblem, match="differ"):
+        load(shop)
+
+
+@pytest.mark.parametrize(
+    ("told", "status"),
+    [
+        ("on-hold", OrderStatus.PENDING),
+        ("completed", OrderStatus.SHIPPED),
+        ("cancelled", OrderStatus.CANCELLED),
+        ("awaiting-pickup", OrderStatus.PENDING),
+    ],
+)
+def test_a_status_is_in_our_words(shop: PlayedWooCommerce, told: str, status: OrderStatus) -> None:
+    shop.stock(order("1001", status="pending", delivered_at=None))
+    shop.numbered("1001")["status"] = told
+    assert load(shop).status is status
+
+
+def test_an_order_that_was_not_paid_has_no_payment(shop: PlayedWooCommerce) -> None:
+    shop.stock(order("1001", payments=[], status="pending", delivered_at=None))
+    shop.numbered("1001")["status"] = "pending"
+    assert load(shop).payments == ()
+
+
+def test_what_was_given_back_stands_at_the_payment(shop: PlayedWooCommerce) -> None:
+    shop.stock(order("1001"))
+    shop.refund_in_admin("1001", "7.00")
+    shop.refund_in_admin("1001", "3.00", "Refund r_17 by mailagent")
+    assert [each.refunded_minor for each in load(shop).payments] == [1000]
+
+
+def test_units_that_the_shop_took_back_are_gone(shop: PlayedWooCommerce) -> None:
+    items = [
+        {"item_id": "K1", "name": "Kettle", "quantity": 2, "unit_price": "20.00"},
+        {"item_id": "L1", "name": "Lamp", "quantity": 1, "unit_price": "9.99"},
+    ]
+    shop.stock(order("1001", items=items))
+    lamp = shop.numbered("1001")["line_items"][1]
+    made = shop.refund_in_admin("1001", "9.99")
+    gone: dict[str, Any] = {"key": "_refunded_item_id", "value": str(lamp["id"])}
+    made["line_items"] = [{"id": 1, "quantity": -1, "meta_data": [gone]}]
+    assert [(each.item_id, each.quantity) for each in load(shop).lines] == [("K1", 2)]
+
+
+def test_parcels_are_those_of_the_extension(shop: PlayedWooCommerce) -> None:
+    shop.stock(order("1001", status="shipped", delivered_at=None))
+    item = {
+        "tracking_provider": "dhl-de",
+        "custom_tracking_provider": "",
+        "custom_tracking_link": "https://dhl.example/D17",
+        "tracking_number": "D17",
+        "date_shipped": "1762000000",
+        "tracking_id": "abc",
+    }
+    meta = [{"id": 1, "key": "_wc_shipment_tracking_items", "value": [item]}]
+    shop.numbered("1001")["meta_data"] = meta
+    (parcel,) = load(shop).shipments
+    assert (parcel.carrier, parcel.tracking_number) == ("dhl-de", "D17")
+    assert parcel.tracking_url == "https://dhl.example/D17"
+    assert parcel.shipped_at == parcel.last_event_at is not None
+
+
+def test_an_extension_may_give_numbers_of_its_own(shop: PlayedWooCommerce) -> None:
+    shop.stock(order("A-17"), order("1001"))
+    assert load(shop, "A-17").order_id == "A-17"
+    assert shop.make().load_order(str(shop.numbered("A-17")["id"])) is None
+
+
+def test_a_similar_address_is_another_customer(shop: PlayedWooCommerce) -> None:
+    shop.stock(order("1001", customer={"email": f"x{ADA}"}))
+    assert shop.make().find_orders(ADA).orders == ()
+
+
+def test_amounts_have_the_decimals_of_their_currency(shop: PlayedWooCommerce) -> None:
+    items = [{"item_id": "K1", "name": "Kettle", "quantity": 1, "unit_price": "4990"}]
+    yen = [{"payment_id": "p", "method": "card", "amount": "4990"}]
+    shop.stock(order("1001", currency="JPY", items=items, payments=yen))
+    shop.numbered("1001")["total"] = "4990.00"
+    assert load(shop).paid == Money(4990, "JPY")
+
+
+def test_a_wrong_record_hides_no_other_order(shop: PlayedWooCommerce) -> None:
+    shop.stock(order("1001"), order("1002"))
+    shop.numbered("1001")["currency"] = "XYZ"
+    page = shop.make().find_orders(ADA)
+    assert [each.order_id for each in page.orders] == ["1002"]
+    assert "1001" in page.problems[0]
+
+
+@pytest.mark.parametrize("status", ["completed", "refunded", "failed", "shipped-by-plugin"])
+def test_an_order_is_cancelled_only_if_nothing_was_sent(
+    shop: PlayedWooCommerce, status: str
+) -> None:
+    shop.stock(order("1001", status="pending", delivered_at=None))
+    shop.numbered("1001")["status"] = status
+    assert isinstance(shop.make().cancel_order(CancelRequest("k", "1001")), TooLate)
+    assert shop.numbered("1001")["status"] == status
+
+
+def test_a_cancelled_order_keeps_its_payment(shop: PlayedWooCommerce) -> None:
+    shop.stock(order("1001", status="pending", delivered_at=None))
+    done = shop.make().cancel_order(CancelRequest("k", "1001"))
+    assert isinstance(done, Cancelled)
+    assert done.order.paid == order("1001").paid
+    some = CancelRequest("k", "1001", (("K1", 1),))
+    assert isinstance(shop.make().cancel_order(some), NotSupported)

@@ -1,0 +1,202 @@
+"""Refunds that WooCommerce asks of its payment plugins."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from mailagent.adapters.woocommerce.client import WooCommerceClient
+from mailagent.adapters.woocommerce.gateway import WooCommerceGateway
+from mailagent.demo.fakes.http_server import Answer
+from mailagent.domain.money import Money
+from mailagent.domain.refunds.payment import (
+    ListingProblem,
+    NotDone,
+    OutcomeUnknown,
+    PaymentOutcome,
+    Refunded,
+    RefundRequest,
+    RefundState,
+    Refused,
+)
+from tests.cast import order
+from tests.platforms import woocommerce_server
+from tests.platforms.woocommerce_server import TOKEN, WooCommerceServer, error
+
+
+@pytest.fixture
+def shop() -> Iterator[WooCommerceServer]:
+    server = WooCommerceServer()
+    server.stock(order("1001"), order("1002"))
+    yield server
+    server.stop()
+    assert server.wrong_requests == []
+
+
+@pytest.fixture
+def gateway(shop: WooCommerceServer) -> WooCommerceGateway:
+    return WooCommerceGateway(WooCommerceClient(shop.url, TOKEN, deadline_seconds=5))
+
+
+ASKED = RefundRequest("r_17", "r_17", "1001", "woocommerce:1001", Money(4000, "USD"))
+
+
+def until_final(gateway: WooCommerceGateway) -> PaymentOutcome:
+    outcome = gateway.refund(ASKED)
+    for _ in range(5):
+        if isinstance(outcome, Refunded | Refused):
+            break
+        outcome = gateway.refund(ASKED)
+    return outcome
+
+
+def test_the_plugin_is_asked_once_and_nothing_is_restocked(
+    shop: WooCommerceServer, gateway: WooCommerceGateway
+) -> None:
+    outcome = gateway.refund(ASKED)
+    (made,) = shop.moved()
+    assert outcome == Refunded(f"woocommerce:{made['id']}")
+    assert (made["amount"], made["reason"]) == ("40.00", "Refund r_17 by mailagent")
+    assert gateway.refund(ASKED) == gateway.look_up(ASKED) == outcome
+    (posted,) = [json.loads(each.body) for each in shop.requests if each.method == "POST"]
+    assert (posted["api_refund"], posted["api_restock"]) == (True, False)
+    assert len(shop.moved()) == 1
+
+
+FAULTS: dict[str, tuple[Any, type]] = {
+    "lost before": (woocommerce_server.lost_before, OutcomeUnknown),
+    "lost after": (woocommerce_server.lost_after, OutcomeUnknown),
+    "made, but 500": (woocommerce_server.made_but_500, OutcomeUnknown),
+    "too many": (woocommerce_server.limited, NotDone),
+    "key refused": (woocommerce_server.no_key, NotDone),
+    "redirected": (woocommerce_server.moved_away, OutcomeUnknown),
+}
+
+
+@pytest.mark.parametrize("name", FAULTS)
+def test_whatever_goes_wrong_the_money_moves_once(
+    name: str, shop: WooCommerceServer, gateway: WooCommerceGateway
+) -> None:
+    fault, first = FAULTS[name]
+    shop.refund_faults.append(fault)
+    assert isinstance(gateway.refund(ASKED), first)
+    assert isinstance(until_final(gateway), Refunded)
+    assert len(shop.moved()) == 1
+
+
+def test_threads_that_ask_at_once_ask_the_plugin_once(
+    shop: WooCommerceServer, gateway: WooCommerceGateway
+) -> None:
+    with ThreadPoolExecutor(8) as pool:
+        outcomes = list(pool.map(lambda _number: gateway.refund(ASKED), range(8)))
+    assert len(set(outcomes)) == 1
+    assert len(shop.moved()) == 1
+
+
+def test_a_refund_that_wordpress_died_of_stays_unknown_until_it_is_known(
+    shop: WooCommerceServer, gateway: WooCommerceGateway
+) -> None:
+    shop.plugin_dies = True
+    assert isinstance(gateway.refund(ASKED), OutcomeUnknown)
+    shop.plugin_dies = False
+    for _ in range(2):
+        outcome = gateway.refund(ASKED)
+        assert isinstance(outcome, OutcomeUnknown)
+        assert "plugin" in outcome.why
+    (listed,) = gateway.list_refunds(ASKED.payment_id)
+    assert listed.state is RefundState.PENDING
+    shop.refunds[1001][0]["refunded_payment"] = True
+    assert isinstance(gateway.refund(ASKED), Refunded)
+    assert len(shop.refunds[1001]) == 1
+
+
+def test_a_plugin_that_fails_is_for_people_and_the_next_call_pays_once(
+    shop: WooCommerceServer, gateway: WooCommerceGateway
+) -> None:
+    shop.plugin_failure = "Le remboursement a échoué."
+    outcome = gateway.refund(ASKED)
+    assert isinstance(outcome, OutcomeUnknown)
+    assert (outcome.for_people, outcome.answered) == (True, True)
+    assert "échoué" in outcome.why
+    assert isinstance(gateway.look_up(ASKED), NotDone)
+    shop.plugin_failure = None
+    assert isinstance(gateway.refund(ASKED), Refunded)
+    assert len(shop.moved()) == 1
+
+
+def test_what_the_shop_refunded_is_no_longer_there(
+    shop: WooCommerceServer, gateway: WooCommerceGateway
+) -> None:
+    shop.refund_in_admin("1001", "10.00")
+    outcome = gateway.refund(ASKED)
+    assert isinstance(outcome, Refused)
+    assert "39.99 USD" in outcome.why
+    assert shop.moved() == []
+
+
+def test_another_currency_is_for_people(
+    shop: WooCommerceServer, gateway: WooCommerceGateway
+) -> None:
+    outcome = gateway.refund(replace(ASKED, amount=Money(4000, "EUR")))
+    assert isinstance(outcome, NotDone)
+    assert outcome.for_people
+    assert shop.moved() == []
+
+
+def test_an_order_that_is_gone_is_for_people(gateway: WooCommerceGateway) -> None:
+    outcome = gateway.refund(replace(ASKED, payment_id="woocommerce:9999"))
+    assert isinstance(outcome, NotDone)
+    assert outcome.for_people
+
+
+def test_a_refund_of_another_amount_or_made_twice_is_for_people(
+    shop: WooCommerceServer, gateway: WooCommerceGateway
+) -> None:
+    for _ in range(2):
+        shop.refund_in_admin("1001", "0.17", "Refund r_17 by mailagent")
+        outcome = gateway.refund(ASKED)
+        assert isinstance(outcome, OutcomeUnknown)
+        assert outcome.for_people
+    assert shop.moved() == []
+
+
+def test_all_refunds_are_listed(shop: WooCommerceServer, gateway: WooCommerceGateway) -> None:
+    gateway.refund(ASKED)
+    shop.refund_in_admin("1001", "1.00")
+    other, ours = gateway.list_refunds("woocommerce:1001")
+    assert (ours.idempotency_key, ours.order_id, ours.amount) == ("r_17", "1001", ASKED.amount)
+    assert (ours.state, ours.gateway) == (RefundState.SETTLED, "woocommerce")
+    assert (other.idempotency_key, other.amount.minor, other.state) == (
+        None,
+        100,
+        RefundState.SETTLED,
+    )
+    assert list(gateway.list_refunds("woocommerce:1002")) == []
+
+
+@pytest.mark.parametrize("answer", [Answer(500), Answer(200, [7]), Answer(200, {"a": 1})])
+def test_a_list_that_cannot_be_read_is_no_empty_list(
+    answer: Answer, shop: WooCommerceServer, gateway: WooCommerceGateway
+) -> None:
+    shop.faults.append(answer)
+    assert isinstance(gateway.look_up(ASKED), OutcomeUnknown)
+    shop.faults.append(answer)
+    with pytest.raises(ListingProblem):
+        gateway.list_refunds(ASKED.payment_id)
+    shop.faults.append(answer)
+    assert not isinstance(gateway.refund(ASKED), Refunded)
+    assert shop.moved() == []
+
+
+def test_a_firewall_before_wordpress_is_for_an_operator(
+    shop: WooCommerceServer, gateway: WooCommerceGateway
+) -> None:
+    shop.faults.append(error(403, "forbidden_by_security_plugin"))
+    outcome = gateway.look_up(ASKED)
+    assert isinstance(outcome, OutcomeUnknown)
+    assert outcome.operator
