@@ -1,0 +1,76 @@
+"""Refunds through the platform that took the payment, from the customer's mail to the receipt: once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Protocol
+
+import pytest
+
+from mailagent.domain.refunds.order import Order
+from tests.cast import ADA, order
+from tests.harness import Harness, open_shop, running, wait_until
+from tests.platforms import shopify_server, woocommerce_server
+from tests.platforms.shopify_server import ShopifyServer
+from tests.platforms.woocommerce_server import WooCommerceServer
+
+BROKEN = "The kettle of order W1001 arrived broken. I want my money back."
+
+
+class Platform(Protocol):
+    url: str
+    refund_faults: list[Any]
+
+    def stock(self, *orders: Order) -> None: ...
+    def moved(self) -> list[dict[str, Any]]: ...
+    def stop(self) -> None: ...
+
+
+@pytest.fixture(params=["shopify", "woocommerce"])
+def platform(request: pytest.FixtureRequest) -> Iterator[Platform]:
+    server = ShopifyServer() if request.param == "shopify" else WooCommerceServer()
+    server.stock(order())
+    yield server
+    server.stop()
+
+
+@pytest.fixture
+def shop(tmp_path: Path, database_url: str, platform: Platform) -> Iterator[Harness]:
+    if isinstance(platform, ShopifyServer):
+        name, token = "shopify", shopify_server.TOKEN
+        (payment_id,) = platform.payment_ids("W1001")
+    else:
+        assert isinstance(platform, WooCommerceServer)
+        name, token = "woocommerce", woocommerce_server.TOKEN
+        payment_id = platform.payment_id("W1001")
+    settings = {
+        "ORDER_SOURCE": name,
+        "ORDER_SOURCE_URL": platform.url,
+        "ORDER_SOURCE_TOKEN": token,
+        "PAYMENT_GATEWAY": name,
+    }
+    card = {"payment_id": payment_id, "method": "card", "amount": "49.99"}
+    with open_shop(tmp_path, database_url, settings) as harness:
+        harness.stock(order(payments=[card]))
+        with running(harness):
+            yield harness
+
+
+def test_a_refund_is_paid_by_the_platform_and_receipted(shop: Harness, platform: Platform) -> None:
+    shop.write(BROKEN)
+    refund = shop.wait_for_refund("paid")
+    (moved,) = platform.moved()
+    number = str(moved["id"]).rpartition("/")[2]
+    assert refund.gateway_reference == f"{refund.gateway}:{number}"
+    wait_until(lambda: any(number in mail.text for mail in shop.mails_to(ADA)), 20, "the receipt")
+    assert not shop.rows("SELECT 1 FROM ledger_entries")
+
+
+@pytest.mark.parametrize("fault", ["lost_before", "lost_after", "made_but_500"])
+def test_a_lost_answer_does_not_pay_twice(shop: Harness, platform: Platform, fault: str) -> None:
+    played = shopify_server if isinstance(platform, ShopifyServer) else woocommerce_server
+    platform.refund_faults.append(getattr(played, fault))
+    shop.write(BROKEN)
+    shop.wait_for_refund("paid")
+    assert len(platform.moved()) == 1
