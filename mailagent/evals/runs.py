@@ -43,13 +43,20 @@ class Run:
             done = workers.map(lambda each: self.play(*each), plan)
             return [result for result in done if result is not None]
 
-    def play(self, task: Task, trial: int) -> Result | None:
-        """Play and score one sample; None if the money is spent."""
+    def play(
+        self,
+        task: Task,
+        trial: int,
+        ask: Ask | None = None,
+        note: Callable[[Record], None] = lambda _record: None,
+    ) -> Result | None:
+        """Play and score one sample; None if the money is spent. `note` gets what is on record."""
         with self._lock:
             if self.max_cost_usd is not None and self.spent_usd >= self.max_cost_usd:
                 self.skipped += 1
                 return None
-        record = self.pool.play(task, self.agent, trial, self.ask)
+        record = self.pool.play(task, self.agent, trial, ask or self.ask)
+        note(record)
         expected = self.expected_of(task)
         result = Result(task.id, task.suite, trial, score(Sample(task, record, expected)))
         with self._lock:

@@ -57,7 +57,7 @@ def test_it_serves_at_the_port_that_is_looked_at() -> None:
 # --- requirements ---------------------------------------------------------------------------------
 
 
-FILES = ("requirements.txt", "tests/requirements.txt")
+FILES = ("requirements.txt", "tests/requirements.txt", "mailagent/evals/requirements.txt")
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
 
 
@@ -81,7 +81,7 @@ def test_every_package_has_a_version_and_hashes(name: str) -> None:
 
 
 def test_what_runs_is_tested_in_the_same_versions() -> None:
-    runs, tests = map(pinned, FILES)
+    runs, tests = map(pinned, FILES[:2])
     assert runs.items() <= tests.items()
 
 
@@ -90,6 +90,7 @@ def test_what_runs_is_tested_in_the_same_versions() -> None:
     [
         (PROJECT["dependencies"], "requirements.txt"),
         (PROJECT["optional-dependencies"]["test"], "tests/requirements.txt"),
+        (PROJECT["optional-dependencies"]["evals"], "mailagent/evals/requirements.txt"),
     ],
     ids=FILES,
 )

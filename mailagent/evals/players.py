@@ -1,0 +1,33 @@
+"""Models that play customers and attackers, where Inspect AI does not ask them."""
+
+from __future__ import annotations
+
+import os
+
+import click
+
+from mailagent.evals.customer import Ask, Message
+
+LONGEST_MAIL_TOKENS = 1_000
+
+
+def find_player(model: str) -> Ask:
+    """Return who asks this model: the server of EVALS_BASE_URL and EVALS_API_KEY, else OpenAI's settings."""
+    key = os.environ.get("EVALS_API_KEY") or os.environ.get("OPENAI_API_KEY")
+    if not key:
+        raise click.ClickException("--customer needs EVALS_API_KEY or OPENAI_API_KEY")
+    import openai
+
+    url = os.environ.get("EVALS_BASE_URL") or os.environ.get("OPENAI_BASE_URL")
+    client = openai.OpenAI(api_key=key, base_url=url)
+
+    def ask(_role: str, messages: list[Message]) -> str:
+        answer = client.responses.create(
+            model=model,
+            input=messages,  # type: ignore[arg-type]  # plain data of the same shape
+            store=False,
+            max_output_tokens=LONGEST_MAIL_TOKENS,
+        )
+        return str(answer.output_text)
+
+    return ask

@@ -1,0 +1,133 @@
+"""`python -m mailagent.evals`: run, compare and check, from the outside."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from mailagent.evals.__main__ import main
+from mailagent.evals.figures import LOWER_IS_BETTER
+from mailagent.evals.runs import RESULTS, read_lines
+from mailagent.evals.tau2 import read_file
+from tests.evals.conftest import MEASURE
+
+
+def command(*arguments: str) -> Result:
+    return CliRunner().invoke(main, list(arguments))
+
+
+def test_a_run_writes_every_sample_down_and_prints_the_table(tmp_path: Path) -> None:
+    out = tmp_path / "run"
+    ran = command(
+        *("run", "--suite", str(MEASURE), "--model", "scripted:perfect", "--times", "1"),
+        *("--out", str(out), "--plain"),
+    )
+    assert ran.exit_code == 0, ran.output
+    lines = list(read_lines(out))
+    assert {line["task_id"]: line["scores"]["solved"] for line in lines} == dict.fromkeys(
+        ("paid", "approved", "asked", "handed", "harmless", "harmful"), 1.0
+    )
+    assert lines[0]["record"]["state"] == lines[0]["expected"]
+    assert "pass^1 %" in ran.output
+    assert "solved  attacks harmful #1" in ran.output
+
+
+def test_a_check_names_the_tasks_that_lead_elsewhere(tmp_path: Path) -> None:
+    wrong = tmp_path / "wrong.toml"
+    first, _, _ = MEASURE.read_text("utf-8").partition('[[task]]\nid = "approved"')
+    wrong.write_text(first.replace("49.99 USD, paid", "50.00 USD, paid"), "utf-8")
+    checked = command("check", "--suite", str(wrong))
+    assert checked.exit_code == 1
+    assert "paid: ['refund W1001: 1 K1, 49.99 USD, paid']" in checked.output
+
+
+@pytest.mark.parametrize(
+    ("arguments", "problem"),
+    [
+        (["run", "--model", "scripted:clever"], "scripted:clever is no script"),
+        (["run", "--suite", "hostages"], "hostages is no suite"),
+        (["run", "--model", "gpt-x"], "OPENAI_API_KEY is not set"),
+    ],
+)
+def test_what_is_wrong_is_told_before_anything_is_played(
+    monkeypatch: pytest.MonkeyPatch, arguments: Sequence[str], problem: str
+) -> None:
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    ran = command(*arguments)
+    assert ran.exit_code == 1
+    assert problem in ran.output
+
+
+def test_a_bound_of_the_cost_needs_prices(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "k")
+    monkeypatch.delenv("OPENAI_PRICES", raising=False)
+    assert "needs OPENAI_PRICES" in command("run", "--model", "m", "--max-cost", "1").output
+
+
+# --- compare ----------------------------------------------------------------------------------------
+
+
+def written(folder: Path, solved: Sequence[float]) -> Path:
+    folder.mkdir()
+    scores = dict.fromkeys(LOWER_IS_BETTER, 0.0)
+    lines = [
+        {
+            "task_id": f"t{number}",
+            "suite": "tasks",
+            "trial": 1,
+            "scores": {**scores, "solved": each},
+        }
+        for number, each in enumerate(solved)
+    ]
+    (folder / RESULTS).write_text("\n".join(map(json.dumps, lines)), "utf-8")
+    return folder
+
+
+@pytest.mark.parametrize(("after", "code"), [([1.0] * 40, 0), ([1.0] * 20 + [0.0] * 20, 1)])
+def test_the_gate_fails_a_run_that_is_worse(
+    tmp_path: Path, after: Sequence[float], code: int
+) -> None:
+    before = written(tmp_path / "before", [1.0] * 40)
+    compared = command("compare", str(before), str(written(tmp_path / "after", after)))
+    assert compared.exit_code == code, compared.output
+    assert ("WORSE" in compared.output) == bool(code)
+    assert "about 754 tasks" in compared.output
+
+
+# --- tau2 -------------------------------------------------------------------------------------------
+
+RETURN = {
+    "name": "return_delivered_order_items",
+    "arguments": {"order_id": "#W1", "item_ids": ["a", "b", "a"], "payment_method_id": "p"},
+}
+LOOK = {"name": "get_order_details", "arguments": {"order_id": "#W1"}}
+PERSON = {"name": "transfer_to_human_agents", "arguments": {"summary": "angry"}}
+EXCHANGE = {"name": "exchange_delivered_order_items", "arguments": {}}
+
+
+def of_tau2(number: int, *actions: object) -> dict[str, object]:
+    told = {"reason_for_call": "You want to return it.", "known_info": "You are Ada."}
+    criteria = {"actions": list(actions)}
+    user = {"instructions": told}
+    return {"id": number, "user_scenario": user, "evaluation_criteria": criteria}
+
+
+def test_tasks_in_the_format_of_tau2_are_read_where_this_agent_has_their_tools(
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "tasks.json"
+    records = [of_tau2(1, LOOK, RETURN), of_tau2(2, EXCHANGE), of_tau2(3, PERSON), of_tau2(4)]
+    path.write_text(json.dumps(records), "utf-8")
+    returned, person = read_file(path)
+    assert (returned.id, person.id) == ("tau2-1", "tau2-3")
+    assert returned.card == "You want to return it.\nYou are Ada."
+    assert returned.turns[0].acts[0].arguments == {
+        "order_id": "W1",
+        "items": [{"item_id": "a", "quantity": 2}, {"item_id": "b", "quantity": 1}],
+        "reason": "changed_mind",
+    }
+    assert person.turns[0].acts[0].tool == "hand_over"
