@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from mailagent.adapters.knowledge import read_knowledge
-from mailagent.domain.knowledge import PASSAGE_MAX_LENGTH, Knowledge, Passage, parse_passages
+from mailagent.adapters.knowledge import parse_passages, read_knowledge
+from mailagent.domain.knowledge import PASSAGE_MAX_LENGTH, Knowledge, Passage
 
 
 def test_each_heading_with_a_text_is_a_passage() -> None:
@@ -29,7 +29,18 @@ def test_each_heading_with_a_text_is_a_passage() -> None:
             "See our page (https://shop.example/a_b_c).",
         ),
         ("It is *really* __so__ in snake_case_names.", "It is really so in snake_case_names."),
-        ("```\n# no heading\n```", "```\n# no heading\n```"),
+        ("So:\n\n```\n# no heading\n```", "So:\n\n# no heading"),
+        ('[Page](https://shop.example/x "Our page")', "Page (https://shop.example/x)"),
+        (
+            "<https://shop.example> or [mail](mailto:a@shop.example)",
+            "https://shop.example or mail (a@shop.example)",
+        ),
+        ("[Page][1]\n\n[1]: https://shop.example/1", "Page (https://shop.example/1)"),
+        ("See ![our chart](chart.png) here", "See our chart here"),
+        ("One<br>\ntwo\n\n<div>no</div>\n\n***\n\nthree", "One\ntwo\n\nthree"),
+        ("1. **one**\n   more\n2. two\n   - three", "1. one\n   more\n2. two\n   - three"),
+        ("> As we *say*", "As we say"),
+        ("5 \\* 3 &amp; `a_b`  \nx", "5 * 3 & a_b\nx"),
         ("- one\n- two\r\n\n\n\nthree", "- one\n- two\n\nthree"),
         ("5 * 3 * 2", "5 * 3 * 2"),
         ("https://shop.example/_a_/b, *so*", "https://shop.example/_a_/b, so"),
@@ -38,6 +49,32 @@ def test_each_heading_with_a_text_is_a_passage() -> None:
 def test_markdown_reads_as_plain_text(markdown: str, text: str) -> None:
     (passage,) = parse_passages("a", f"# T\n\n{markdown}")
     assert passage.text == text
+
+
+def test_headings_of_every_kind_and_front_matter_are_understood() -> None:
+    markdown = (
+        "---\ntitle: FAQ\nlayout: page\n---\n\n*Returns* now\n===\nYes.\n\nHow long\n---\n30 days.\n"
+        "\n##### Where\nHere.\n\n---\n\nOr there."
+    )
+    assert [(each.title, each.text) for each in parse_passages("faq", markdown)] == [
+        ("Returns now", "Yes."),
+        ("How long", "30 days."),
+        ("Where", "Here.\n\nOr there."),
+    ]
+
+
+def test_what_a_mail_cannot_show_is_said_with_the_place() -> None:
+    (passage,) = parse_passages(
+        "sizes",
+        "# All\n![](a.png) [x](../faq.md) [y](#up) <b>z</b> <!-- ours -->\n\n<table></table>",
+    )
+    assert Knowledge((passage,)).list_problems() == [
+        "sizes/all: a mail does not show the picture a.png; describe it in words",
+        "sizes/all: the link ../faq.md works only on your site; write its whole address",
+        "sizes/all: the link #up works only on your site; write its whole address",
+        "sizes/all: a mail does not show the HTML <b>; write it as text",
+        "sizes/all: a mail does not show the HTML <table></table>; write it as text",
+    ]
 
 
 def test_headings_in_another_alphabet_have_ids_of_their_own() -> None:
@@ -62,8 +99,9 @@ def test_what_to_mend_is_said() -> None:
     long = Passage("a/long", "Long", "x" * (PASSAGE_MAX_LENGTH + 1))
     problems = Knowledge((long, Passage("b/long", "long", "y"))).list_problems()
     assert problems == [
-        "the heading 'long' stands 2 times",
-        f"a/long: {PASSAGE_MAX_LENGTH + 1} characters; at most {PASSAGE_MAX_LENGTH} fit a mail",
+        "a/long, b/long: the same heading 'long'; give each a heading of its own",
+        f"a/long: {PASSAGE_MAX_LENGTH + 1} characters, and at most {PASSAGE_MAX_LENGTH} fit a mail;"
+        " split it by a heading",
     ]
 
 
