@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -108,3 +109,25 @@ def test_a_letter_with_a_photo_and_what_the_steps_recorded(page: Page) -> None:
     page.set_viewport_size({"width": 320, "height": 640})
     assert page.evaluate("document.documentElement.scrollWidth") <= 320
     assert eyes.problems == {}
+
+
+def test_a_transfer_waits_in_the_settlements_until_a_person_has_paid_it(
+    demo: Providers, page: Page, browser: Browser
+) -> None:
+    page.get_by_role("button", name="Paid by bank transfer").click()
+    page.get_by_role("button", name="Send mail").click()
+    expect(page.locator("#ledger tr", has_text="W1013")).to_be_visible(timeout=SECONDS)
+    expect(page.locator("#refunds tr", has_text="W1013")).to_contain_text("approved")
+    console = browser.new_page()
+    console.goto(f"{demo.app_url}/ops")
+    console.get_by_label("Your address in the shop").fill("olga@shop.example")
+    console.get_by_role("button", name="Mail me a link").click()
+    page.get_by_role("button", name="Olga operator").click()
+    link = page.locator("#mails").get_by_role("link", name="Open the link in this mail")
+    console.goto(f"{demo.app_url}{link.get_attribute('href')}")
+    console.get_by_role("button", name="Log in as").click()
+    console.get_by_role("link", name="1 Refunds to pay").click()
+    console.get_by_role("button", name=re.compile("Paid.*W1013")).click()
+    expect(console.get_by_text("Nothing waits to be paid.")).to_be_visible()
+    expect(page.locator("#refunds tr", has_text="W1013")).to_contain_text("paid", timeout=SECONDS)
+    console.close()

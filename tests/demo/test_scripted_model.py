@@ -348,6 +348,7 @@ def test_every_ready_letter_is_understood(letter: Any) -> None:
         "question": "look_at_order",
         "one_mug": "look_at_order",
         "exchange": "hand_over",
+        "transfer": "look_at_order",
     }
     assert (turn.name if isinstance(turn, Call) else None) == expected.get(letter.name)
 

@@ -81,6 +81,21 @@ def test_the_shop_has_a_week_unless_it_promises_a_time() -> None:
     assert SettlementRules(3).due_at(NOW) == NOW + timedelta(days=3)
 
 
+@pytest.mark.parametrize(
+    ("at_once", "method", "paid"),
+    [
+        (True, "card", True),
+        (True, None, True),
+        (True, "bank_transfer", False),
+        (False, "card", False),
+    ],
+)
+def test_people_pay_transfers_even_where_all_else_is_paid_at_once(
+    at_once: bool, method: str | None, paid: bool
+) -> None:
+    assert SettlementRules(at_once=at_once).pays_at_once(method) is paid
+
+
 def test_a_settlement_is_a_refund_at_the_gateway() -> None:
     states = [replace(KNOWN, state=each).as_refund("ledger").state for each in SettlementState]
     assert states == [RefundState.PENDING, RefundState.SETTLED, RefundState.FAILED]

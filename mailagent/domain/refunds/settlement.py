@@ -33,10 +33,14 @@ _AT_GATEWAY: Mapping[SettlementState, RefundState] = {
 @dataclass(frozen=True, slots=True)
 class SettlementRules:
     """`promise_days`: days within which the shop pays, as customers are told; None: they are told when it is
-    paid. `at_once`: whatever is recorded counts as paid, as in the demo."""
+    paid. `at_once`: what is recorded counts as paid, unless it was paid by bank transfer, as in the demo."""
 
     promise_days: int | None = None
     at_once: bool = False
+
+    def pays_at_once(self, method: str | None) -> bool:
+        """Return whether a refund to this payment method counts as paid when it is recorded."""
+        return self.at_once and method != "bank_transfer"
 
     def due_at(self, now: datetime) -> datetime:
         """Return until when a refund that is recorded now must be paid."""

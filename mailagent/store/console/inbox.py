@@ -33,6 +33,7 @@ from mailagent.store.pagination import (
     moment_of,
     read_part,
 )
+from mailagent.store.refunds import settlements
 
 _refunds, _approvals, _decisions = schema.refunds, schema.approvals, schema.decisions
 _requests, _drafts, _conversations = schema.approval_requests, schema.drafts, schema.conversations
@@ -77,8 +78,7 @@ def select_entries(
 
 def read_entry(row: Row) -> Entry:
     """Return the entry of a row that `select_entries` has selected."""
-    values = row._asdict()
-    values["at"] = moment_of(values["at"])
+    values = row._asdict() | {"at": moment_of(row.at)}
     minor, currency = values.pop("amount_minor", None), values.pop("currency", None)
     if minor is not None:
         values["amount"] = Money(minor, currency)
@@ -142,8 +142,7 @@ class Lists:
 
     def read(self, asked: Asked, window: Window) -> Part[Entry]:
         """Return one page of a list."""
-        sources = self.sources(asked)
-        return read_part(self._connection, sources, window, lambda entry: entry.cursor)
+        return read_part(self._connection, self.sources(asked), window, lambda each: each.cursor)
 
     def count(self, asked: Asked) -> Count:
         """Count a list, up to a bound."""
@@ -368,7 +367,8 @@ def read(
     people = [each for each in Waiting if each is not Waiting.UNANSWERED]
     return Figures(
         at=now,
-        counts={each.value: lists.count(Asked(each)).words for each in Waiting},
+        counts={each.value: lists.count(Asked(each)).words for each in Waiting}
+        | {settlements.FIGURE: settlements.count_open(connection, now)[0].words},
         newest={each.value: list_newest(connection, lists.sources(Asked(each))) for each in people},
         outages=(
             *(each.incident.value for each in incidents.list_open(connection) if each.is_outage),

@@ -18,12 +18,14 @@ from mailagent.domain.refunds.settlement import (
 )
 from mailagent.store import schema
 from mailagent.store.database import Row, from_row, is_constant
-from mailagent.store.pagination import Cursor, Part, Source, Window, read_part
+from mailagent.store.pagination import Count, Cursor, Part, Source, Window, moment_of, read_part
 
 _rows, _entries, _orders = schema.ledger_settlements, schema.ledger_entries, schema.orders
 _payments = schema.order_payments
 _IS_OPEN = is_constant(_rows.c.state, SettlementState.OPEN.value)
 
+COUNTED_MAX = 10_000
+FIGURE = "settlements"  # of the inbox
 # A shop that pays with every entry.
 AT_ONCE = "at once"
 
@@ -61,7 +63,12 @@ def open_one(
         "due_at": rules.due_at(now),
         "promised": rules.promise_days is not None,
     }
-    connection.execute(_rows.insert(), values | (decided if rules.at_once else {}))
+    method = connection.scalar(
+        sa.select(_payments.c.method).where(
+            _payments.c.order_id == request.order_id, _payments.c.payment_id == request.payment_id
+        )
+    )
+    connection.execute(_rows.insert(), values | (decided if rules.pays_at_once(method) else {}))
 
 
 def find(connection: sa.Connection, key: str) -> Settlement | None:
@@ -144,6 +151,18 @@ def sum_open(connection: sa.Connection) -> Sequence[Row]:
         .where(_IS_OPEN)
     )
     return connection.execute(query.group_by(_entries.c.currency).order_by("currency")).all()
+
+
+def count_open(connection: sa.Connection, now: datetime) -> tuple[Count, int]:
+    """Count what waits to be paid, up to a bound, and how much of it is past its date."""
+    oldest = sa.select(_rows.c.recorded_at, _rows.c.due_at).where(_IS_OPEN)
+    some = oldest.order_by(_rows.c.recorded_at).limit(COUNTED_MAX + 1).subquery()
+    is_late = some.c.due_at < now
+    query = sa.select(
+        sa.func.count(), sa.func.min(some.c.recorded_at), sa.func.count().filter(is_late)
+    )
+    number, oldest_at, overdue = connection.execute(query.select_from(some)).one()
+    return Count(number, moment_of(oldest_at), COUNTED_MAX), overdue
 
 
 def take_overdue(connection: sa.Connection, now: datetime, limit: int) -> Sequence[Settlement]:

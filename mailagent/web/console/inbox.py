@@ -19,6 +19,7 @@ from mailagent.store.console import inbox
 from mailagent.store.console.inbox import Asked, Entry, Figures, Lists, Waiting
 from mailagent.store.operations import circuit_breakers, incidents
 from mailagent.store.pagination import Count, Window, microseconds, parse_moment
+from mailagent.store.refunds import settlements
 from mailagent.web.console.lines import Line, lines_of
 from mailagent.web.console.page import (
     address,
@@ -72,7 +73,7 @@ _FIRST = {
 @dataclass(frozen=True, slots=True)
 class Section:
     """One list on the first page: its count, and its oldest lines. `above`: how many of the list stand
-    in the section above instead."""
+    in the section above instead; `overdue`: how many are past their date."""
 
     name: str
     title: str
@@ -81,6 +82,7 @@ class Section:
     count: Count
     lines: tuple[Line, ...]
     above: int = 0
+    overdue: int = 0
 
 
 def _order_for(person: Person) -> list[Waiting]:
@@ -112,6 +114,8 @@ def _show_all(connection: sa.Connection, lists: Lists) -> Response:
             above = frozenset(line.entry.row_id for line in yours.lines)
             others = _section(connection, lists, Asked(Waiting.APPROVALS), above)
             sections[:1] = [yours, others]  # approvals come first for managers
+    if person.may(Permission.SETTLE):
+        sections.append(_settlements(connection, now))
     away = {
         away_name(provider): tell_breaker(provider, breaker, now)
         for provider, breaker in circuit_breakers.list_open(connection, providers).items()
@@ -150,6 +154,12 @@ def _section(
         lines=tuple(lines_of(connection, entries)),
         above=len(above),
     )
+
+
+def _settlements(connection: sa.Connection, now: datetime) -> Section:
+    number, overdue = settlements.count_open(connection, now)
+    path = "/ops/settlements"
+    return Section(settlements.FIGURE, "Refunds to pay", "", path, number, (), overdue=overdue)
 
 
 def _show_list(connection: sa.Connection, lists: Lists, waiting: Waiting) -> Response:
@@ -246,7 +256,9 @@ def live() -> Response:
     cache: CachedFigures = current_app.extensions.setdefault(CACHE, CachedFigures())
     since = parse_moment(request.args.get("since")) or datetime.max.replace(tzinfo=UTC)
     figures = cache.figures(since)
-    response = jsonify(counts=figures.counts, newer=figures.newer(since), outages=figures.outages)
+    hidden = () if current_person().may(Permission.SETTLE) else (settlements.FIGURE,)
+    counts = {name: words for name, words in figures.counts.items() if name not in hidden}
+    response = jsonify(counts=counts, newer=figures.newer(since), outages=figures.outages)
     response.add_etag(weak=True)
     response.make_conditional(request)
     return response

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
+from functools import partial
 
 import pytest
 from flask.testing import FlaskClient
@@ -14,11 +15,13 @@ from mailagent.domain.operations.circuit_breaker import Failure
 from mailagent.domain.operations.incident import IncidentKind
 from mailagent.domain.operations.provider import OPENAI
 from mailagent.domain.refunds.escalation import Question as Asking
+from mailagent.domain.refunds.payment import RefundRequest
 from mailagent.domain.refunds.refund import RefundLine
 from mailagent.store.mail import drafts
 from mailagent.store.operations import circuit_breakers, incidents
 from mailagent.store.pagination import microseconds
 from mailagent.store.refunds import approvals, refunds
+from mailagent.store.refunds.ledger import LedgerGateway
 from tests.cast import MAX, MONA, OLGA, TESS, order
 from tests.databases import ONE_DATABASE
 from tests.harness import Harness, post_form
@@ -54,6 +57,21 @@ def test_what_waits_for_a_role_comes_first(shop: Harness) -> None:
     assert titles(shop.log_in(MONA))[:1] == ["Waiting for"]
     assert titles(shop.log_in(TESS))[:2] == ["Drafts to", "With the"]
     assert titles(shop.log_in(OLGA))[:3] == ["Failed", "Mail that", "Throttled mail"]
+
+
+def test_refunds_to_pay_are_a_tile_for_those_who_may_settle(question: Question) -> None:
+    shop = question.shop
+    keep_figures(shop, seconds=0)
+    moments = [shop.live.now() - timedelta(days=days) for days in (8, 3)]
+    for number, moment in enumerate(moments):
+        request = RefundRequest(f"s{number}", "refund_1", "W2001", "pay_1", Money(100, "USD"))
+        clock = partial(datetime.fromtimestamp, moment.timestamp(), UTC)
+        LedgerGateway(shop.live.database, clock).refund(request)
+    tile = '<a href="/ops/settlements"><strong data-count="settlements">2</strong>'
+    for email, shown in ((MONA, True), (OLGA, True), (TESS, False)):
+        client = shop.log_in(email)
+        page, counts = client.get("/ops").text, client.get("/ops/live").get_json()["counts"]
+        assert (tile in page, "1 late" in page, "settlements" in counts) == (shown,) * 3
 
 
 @ONE_DATABASE
