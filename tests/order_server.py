@@ -12,7 +12,7 @@ from mailagent.adapters.order_sources.http.source import HttpOrderSource
 from mailagent.demo.fakes.http_server import Answer, LocalServer, Request
 from mailagent.domain.refunds.order import Order, OrderStatus
 
-TOKEN = "the token of the played order server"
+TOKEN = "the-token-of-the-played-order-server"
 
 
 class OrderServer(LocalServer):
@@ -74,6 +74,11 @@ class OrderServer(LocalServer):
         self.change(order_id, status=OrderStatus.CANCELLED.value)
         self._cancelled[key] = self.records[order_id]
         return Answer(200, self.records[order_id])
+
+
+def source_settings(server: LocalServer) -> dict[str, str]:
+    """Return the settings by which a shop asks this server."""
+    return {"ORDER_SOURCE": "http", "ORDER_SOURCE_URL": server.url, "ORDER_SOURCE_TOKEN": TOKEN}
 
 
 class PlayedOrderServer(OrderServer):

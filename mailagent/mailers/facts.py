@@ -20,6 +20,7 @@ from mailagent import services
 from mailagent.domain.mail.conversation import Conversation
 from mailagent.domain.mail.message import InboundMail, is_photo
 from mailagent.domain.money import Money
+from mailagent.domain.orders.freshness import told_as_of
 from mailagent.domain.orders.shipment import Shipment, ShipmentStatus, is_tracking_link
 from mailagent.domain.refunds.order import Order
 from mailagent.domain.refunds.policy import return_by
@@ -27,6 +28,7 @@ from mailagent.domain.refunds.refund import Refund, RefundStatus
 from mailagent.domain.text import name_to_greet
 from mailagent.store import audit
 from mailagent.store.mail import inbound
+from mailagent.store.orders import lookups
 from mailagent.store.refunds import approvals, goodwill, orders, refunds, reviews, settlements
 
 ORDERS_LISTED = 10
@@ -113,6 +115,10 @@ class Reader:
         bodies = [f"{mail.subject}\n{mail.body}" for mail in self._thread]
         if bare in map(_bare, owned) or not _has_number(bodies, bare):
             return None
+        if services.current().order_source and not lookups.is_absent(
+            self.connection, self.conversation_id, subject, self._mails_came_at
+        ):
+            return None
         named = subject if subject.replace("-", "").isalnum() else None
         return Fact("no_order", {"order_id": named})
 
@@ -137,10 +143,25 @@ class Reader:
             "status": order.status.value,
             "placed_at": order.placed_at,
             "delivered_at": order.delivered_at,
+            "as_of": self.as_of(order),
         }
 
     def items(self, order: Order) -> Values:
-        return {"items": order.lines, "paid": order.paid}
+        return {"items": order.lines, "paid": order.paid, "as_of": self.as_of(order)}
+
+    def as_of(self, order: Order) -> datetime | None:
+        """Return of when we know an order so, if its system was not asked lately; None if it is fresh."""
+        live = services.current()
+        return None if live.order_source is None else told_as_of(order, live.now())
+
+    def list_as_of(self, listed: Sequence[Order]) -> datetime | None:
+        """Return the same of the list of the customer's orders: when the newest of them was looked up."""
+        known = [self.as_of(order) for order in listed]
+        return None if None in known else max(filter(None, known), default=None)
+
+    @cached_property
+    def _mails_came_at(self) -> datetime:
+        return inbound.last_received_at(self.connection, self.mail_ids)
 
     def parcels(self, order: Order) -> Values | None:
         """Return where the parcels of an order are; None if the shop told of none."""
@@ -170,7 +191,7 @@ class Reader:
             }
             for ends_at, items in sorted(names.items())
         ]
-        return {"periods": periods} if periods else None
+        return {"periods": periods, "as_of": self.as_of(order)} if periods else None
 
     def refunds(self, order: Order) -> Values:
         """Return the state of each refund of an order, oldest first, and what was paid back elsewhere."""
@@ -257,7 +278,14 @@ class Reader:
             }
             for order in found
         ]
-        return Fact("my_orders", {"orders": listed, "more": total - len(found)})
+        if services.current().order_source and not listed and not self._are_listed:
+            return None
+        values = {"orders": listed, "more": total - len(found), "as_of": self.list_as_of(found)}
+        return Fact("my_orders", values)
+
+    @property
+    def _are_listed(self) -> bool:
+        return lookups.are_listed(self.connection, self.conversation_id, self._mails_came_at)
 
     def not_verified(self) -> Fact | None:
         return None if self.proven else Fact("not_verified", {})

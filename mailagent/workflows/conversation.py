@@ -11,7 +11,8 @@ from dbos import DBOS
 
 from mailagent import engine
 from mailagent.workflows.steps.conversation.batch import Batch, put_off, take_batch
-from mailagent.workflows.steps.conversation.model_call import ask_model, call_tool
+from mailagent.workflows.steps.conversation.model_call import ask_model
+from mailagent.workflows.steps.conversation.orders import look_up_orders
 from mailagent.workflows.steps.conversation.people import (
     forward_team_replies,
     hand_over,
@@ -20,6 +21,7 @@ from mailagent.workflows.steps.conversation.people import (
 )
 from mailagent.workflows.steps.conversation.reply import write_reply
 from mailagent.workflows.steps.conversation.texts import StoredText
+from mailagent.workflows.steps.conversation.tool_call import call_tool
 from mailagent.workflows.steps.delivery.send import send_mail
 
 
@@ -46,6 +48,9 @@ def conversation(conversation_id: str) -> str:
 def _answer(batch: Batch) -> tuple[list[str], str]:
     """Ask the model and run its tools until a reply agrees with the rows, or a person takes over. Returns the
     mails to send, and what was done."""
+    if batch.get("looks_up") and look_up_orders(batch)["outcome"] == "later":
+        put_off(batch)
+        return [], "put off"
     items: list[StoredText] = []
     spent: dict[str, int] = {}
     while True:
@@ -55,7 +60,11 @@ def _answer(batch: Batch) -> tuple[list[str], str]:
             case "again":
                 continue
             case "call":
-                items += call_tool(batch, move)
+                told = call_tool(batch, move)
+                if told is None:
+                    put_off(batch)
+                    return [], "put off"
+                items += told
             case "reply":
                 written = write_reply(batch, move, spent)
                 if written["kind"] == "written":

@@ -13,7 +13,7 @@ from pydantic import Field
 from mailagent.engine.run import RecordedStep
 from mailagent.mailers import Reader
 from mailagent.web.console.run_steps import with_text
-from mailagent.workflows.steps.conversation import model_call
+from mailagent.workflows.steps.conversation import tool_call
 from mailagent.workflows.steps.recording import CRASH_POINTS, AtWork
 from mailagent.workflows.tools import look_at_order, registry
 from mailagent.workflows.tools.tool import Arguments, Tool
@@ -130,7 +130,7 @@ def toy() -> Iterator[Tool]:
     registry.register(tool)
     yield tool
     del registry._tools[tool.name]
-    model_call.tool_step.cache_clear()
+    tool_call.tool_step.cache_clear()
     CRASH_POINTS.pop(tool.name, None)
 
 

@@ -192,15 +192,18 @@ def _refund(status: str, part_paid: Money | None) -> dict[str, Any]:
 
 def _list_facts() -> Iterator[dict[str, Any]]:
     order = {"order_id": "W1001"}
+    fresh, old = {"as_of": None}, {"as_of": NOON}
     for status in ("pending", "shipped", "delivered", "cancelled"):
         state = {"kind": "order", "status": status, "placed_at": NOON}
-        yield order | state | {"delivered_at": NOON if status == "delivered" else None}
-    yield order | {"kind": "items", "items": [{"name": "Kettle", "quantity": 2}], "paid": _USD}
+        yield order | state | fresh | {"delivered_at": NOON if status == "delivered" else None}
+    items = {"kind": "items", "items": [{"name": "Kettle", "quantity": 2}], "paid": _USD}
+    yield order | items | fresh
+    yield order | items | old
     for parcels, untold in ([_PARCELS[:1], 0], [_PARCELS, 1], [_PARCELS[-1:], 0]):
         yield order | {"kind": "parcels", "parcels": parcels, "more": untold}
     periods = [{"ends_at": NOON, "is_over": over, "items": ["Kettle"]} for over in (True, False)]
     for some in (periods[:1], periods[1:], periods):
-        yield order | {"kind": "return_period", "periods": some}
+        yield order | {"kind": "return_period", "periods": some} | fresh
     for refund_status, part_paid in _REFUND_STATES:
         refund = _refund(refund_status, part_paid)
         yield order | {"kind": "refund", "refunds": [refund], **_NO_MORE}
@@ -217,7 +220,7 @@ def _list_facts() -> Iterator[dict[str, Any]]:
         yield order | {"kind": "goodwill", "percent": 10, "given_at": given_at}
     listed = [order | {"placed_at": NOON, "items": ["Kettle", "Mug"]}]
     for orders, left_out in ((listed, 0), (listed, 1), ([], 0)):
-        yield {"kind": "my_orders", "orders": orders, "more": left_out}
+        yield {"kind": "my_orders", "orders": orders, "more": left_out} | fresh
     for order_id in ("W9999", None):
         yield {"kind": "no_order", "order_id": order_id}
     yield {"kind": "not_verified"}

@@ -26,6 +26,7 @@ class Reach(StrEnum):
 EFFECTS: Mapping[str, str] = {
     # a conversation
     "take_batch": "finds the thread's unanswered mails",
+    "look_up_orders": "asks the order source for the customer's orders, and saves what came",
     "ask_model": "asks the model again, which costs tokens, and looks up what it wants to know",
     "propose_refund": (
         "asks the policy; the same request is the same refund, and only a refund's own run pays it"
@@ -36,7 +37,7 @@ EFFECTS: Mapping[str, str] = {
         "writes the answer to the customer, unless one was written; with OPENAI_CHECK_MODEL, that model"
         " is asked again"
     ),
-    "put_off": "records that the mail waits until the model may be asked again",
+    "put_off": "records that the mail waits until the model, or the order source, may be asked again",
     "hand_over": "gives the conversation to the team, unless nothing waits any more",
     "forward_team_replies": "writes the team's words to the customer, unless that was done",
     "pass_on_to_people": "writes the mail to the team, unless that was done",
@@ -51,7 +52,10 @@ EFFECTS: Mapping[str, str] = {
         "checks whether somebody has decided; if not, asks or reminds the managers who are due, or expires the"
         " refund after its date"
     ),
-    "pay_refund": "asks the payment gateway under the refund's own key, after looking up what was paid",
+    "pay_refund": (
+        "looks the order up in the shop's system if there is one, then asks the payment gateway under the"
+        " refund's own key, after looking up what was paid"
+    ),
     "tell_customer": "writes the refund's outcome to the customer, unless that was done",
     # mail of ours
     "look_at_delivery": "checks the mail's state",

@@ -9,6 +9,7 @@ from mailagent.domain.refunds.order import Order
 
 # What one look-up of a customer's orders takes: more than anybody writes about.
 MOST_PAGES = 2
+MOST_ORDERS = 50
 MOST_ORDERS_A_PAGE = 50
 
 

@@ -18,7 +18,15 @@ from mailagent.domain.mail.message import (
     ParsedMail,
 )
 from mailagent.store import audit, schema
-from mailagent.store.database import END_OF_TIME, Row, columns_of, from_row, insert_once
+from mailagent.store.database import (
+    END_OF_TIME,
+    Row,
+    columns_of,
+    exists,
+    from_row,
+    insert_once,
+    required,
+)
 from mailagent.store.ids import new_id
 from mailagent.store.mail import drafts
 from mailagent.store.mail.raw_mail import RawMail
@@ -239,8 +247,8 @@ def prove_mailbox(connection: sa.Connection, conversation_id: str, address: str)
 def put_off(
     connection: sa.Connection, conversation_id: str, mail_ids: Sequence[str], run_id: str | None
 ) -> int:
-    """Record that a run ended because the model's provider was away: on the mail that it was enqueued for, and
-    on those that it was answering. Returns how many.
+    """Record that a run ended because the model's provider, or the order source, was away: on the mail that it
+    was enqueued for, and on those that it was answering. Returns how many.
 
     A mail is counted at most once for each run enqueued for it, although a step may be repeated.
     """
@@ -255,6 +263,18 @@ def put_off(
         .values(put_off=_mails.c.put_off + 1)
     )
     return counted.rowcount
+
+
+def was_put_off(connection: sa.Connection, mail_ids: Sequence[str]) -> bool:
+    """Return whether one of these mails was put off before."""
+    return exists(connection, _mails.c.mail_id.in_(mail_ids), _mails.c.put_off > 0)
+
+
+def last_received_at(connection: sa.Connection, mail_ids: Sequence[str]) -> datetime:
+    """Return when the newest of these mails came."""
+    query = sa.select(sa.func.max(_mails.c.received_at)).where(_mails.c.mail_id.in_(mail_ids))
+    found: datetime | None = connection.scalar(query)
+    return required(found, "the newest of the mails")
 
 
 # --- mail that waits for the agent ----------------------------------------------------------------

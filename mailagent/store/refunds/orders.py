@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 
 import sqlalchemy as sa
@@ -16,7 +16,7 @@ from mailagent.domain.money import Money
 from mailagent.domain.orders.shipment import Shipment, ShipmentStatus
 from mailagent.domain.refunds.order import Order, OrderLine, OrderStatus, Payment
 from mailagent.store import schema
-from mailagent.store.database import Row, from_row, required
+from mailagent.store.database import Row, exists, from_row, required
 from mailagent.store.refunds.external_refunds import ORDER_RECORD, sum_elsewhere
 
 _orders, _lines, _payments = schema.orders, schema.order_lines, schema.order_payments
@@ -46,7 +46,7 @@ def find_of_conversation(
 
     Returns None for another customer's order, as for one that does not exist.
     """
-    for spelling in _spellings(order_id):
+    for spelling in spellings(order_id):
         query = sa.select(
             _orders, sum_elsewhere(_orders.c.order_id).label("elsewhere_minor")
         ).where(_orders.c.order_id == spelling, _is_of_conversation(conversation_id))
@@ -120,10 +120,15 @@ def _is_of_conversation(conversation_id: str) -> sa.ColumnElement[bool]:
     return _orders.c.customer_email == theirs.scalar_subquery()
 
 
-def _spellings(order_id: str) -> Iterable[str]:
+def is_known(connection: sa.Connection, order_id: str) -> bool:
+    """Return whether there is an order of this number, of whichever customer."""
+    return exists(connection, _orders.c.order_id.in_(spellings(order_id)))
+
+
+def spellings(order_id: str) -> Sequence[str]:
     """Return an order number with and without the # that some shops' numbers begin with, also in capitals."""
     other = order_id[1:] if order_id.startswith("#") else f"#{order_id}"
-    return dict.fromkeys((order_id, other, order_id.upper(), other.upper()))
+    return list(dict.fromkeys((order_id, other, order_id.upper(), other.upper())))
 
 
 # --- lock -----------------------------------------------------------------------------------------
@@ -142,7 +147,7 @@ def lock_of_conversation(
     connection: sa.Connection, order_id: str, conversation_id: str
 ) -> Order | None:
     """Lock an order of the conversation's customer; see `find_of_conversation`."""
-    for spelling in _spellings(order_id):
+    for spelling in spellings(order_id):
         mine = _is_of_conversation(conversation_id)
         order = _lock(connection, _orders.c.order_id == spelling, mine)
         if order is not None:

@@ -8,6 +8,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
+from mailagent import services
 from mailagent.adapters.templates.formats import format_english
 from mailagent.domain.money import Money, exponent
 from mailagent.domain.refunds.labels import REFUND_REASONS, REFUND_STATES, tell_reasons
@@ -54,6 +55,7 @@ def describe(review: Review, standing: Standing | None, manager_email: str) -> V
         "delivered_at": order.delivered_at,
         "order_status": order.status.value,
         "shipments": order.shipments,
+        "order_as_of": order.seen_at if services.current().order_source else None,
         "earlier": [
             {
                 "order_id": each.order_id,

@@ -8,7 +8,15 @@ from typing import Any
 from mailagent.domain.refunds.order import Order
 from mailagent.mailers import Reader
 from mailagent.store.refunds import orders
-from mailagent.workflows.tools.tool import Arguments, Output, Tool, day, not_verified_output
+from mailagent.workflows.tools.tool import (
+    Arguments,
+    OrderUse,
+    Output,
+    Tool,
+    as_of_output,
+    day,
+    not_verified_output,
+)
 
 ORDERS_SHOWN = 10
 
@@ -22,7 +30,8 @@ def find_my_orders(reader: Reader, _arguments: Mapping[str, Any]) -> Output:
     if not reader.proven:
         return not_verified_output()
     address = reader.conversation.customer_email
-    return orders_output(*orders.list_of_customer(reader.connection, address, ORDERS_SHOWN))
+    found, total = orders.list_of_customer(reader.connection, address, ORDERS_SHOWN)
+    return orders_output(found, total) | as_of_output(reader.list_as_of(found))
 
 
 def orders_output(orders: Sequence[Order], total: int) -> Output:
@@ -50,4 +59,5 @@ TOOL = Tool(
     " order number.",
     find_my_orders,
     reads_only=True,
+    order_use=OrderUse.LIST,
 )

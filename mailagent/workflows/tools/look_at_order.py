@@ -23,8 +23,10 @@ from mailagent.mailers import Reader
 from mailagent.workflows.tools.tool import (
     Arguments,
     Id,
+    OrderUse,
     Output,
     Tool,
+    as_of_output,
     day,
     item_names,
     no_such_order_output,
@@ -46,7 +48,9 @@ def look_at_order(reader: Reader, arguments: Mapping[str, Any]) -> Output:
     if found is None:
         return no_such_order_output(arguments["order_id"])
     order, elsewhere = found
-    return order_output(order, reader.refunds_of(order), services.current().policy, elsewhere)
+    policy = services.current().policy
+    output = order_output(order, reader.refunds_of(order), policy, elsewhere)
+    return output | as_of_output(reader.as_of(order))
 
 
 def order_output(
@@ -168,4 +172,5 @@ TOOL = Tool(
     " propose a refund or say anything about an order.",
     look_at_order,
     reads_only=True,
+    order_use=OrderUse.LOOK,
 )

@@ -34,6 +34,7 @@ from mailagent.workflows.steps.conversation.batch import is_waiting
 from mailagent.workflows.tools.tool import (
     Arguments,
     Id,
+    OrderUse,
     Output,
     Tool,
     case_closed_output,
@@ -262,4 +263,5 @@ TOOL = Tool(
     "Ask for a refund of items of one order. The shop computes the amount and decides at once:"
     " approved, needs a manager, or declined. Call it once per order, with all items together.",
     propose_refund,
+    order_use=OrderUse.DECIDE,
 )

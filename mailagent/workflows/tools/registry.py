@@ -15,7 +15,7 @@ from mailagent.workflows.tools import (
     propose_refund,
     withdraw_refund,
 )
-from mailagent.workflows.tools.tool import Output, Tool, schema_of
+from mailagent.workflows.tools.tool import OrderUse, Output, Tool, schema_of
 
 # In the order in which the model reads them; the prompt cache needs it to stay.
 _tools: dict[str, Tool] = {}
@@ -31,6 +31,11 @@ def register(tool: Tool) -> None:
 def reads_only(name: str) -> bool:
     """Say whether a tool changes nothing. Raises KeyError if there is none of that name."""
     return _tools[name].reads_only
+
+
+def order_use(name: str) -> OrderUse:
+    """Return what a tool does with orders. Raises KeyError if there is none of that name."""
+    return _tools[name].order_use
 
 
 def changing() -> list[str]:

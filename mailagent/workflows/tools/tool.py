@@ -11,6 +11,7 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from enum import Enum
 from functools import cache
 from typing import Annotated, Any
 
@@ -26,6 +27,15 @@ ID_MAX_LENGTH = 500
 ARGUMENTS_MAX_LENGTH = 50_000
 
 Output = dict[str, Any]
+
+
+class OrderUse(Enum):
+    """What a tool does with orders. If they are in a system of the shop, it is asked before."""
+
+    NONE = "no order is used"
+    LIST = "the customer's orders are listed"
+    LOOK = "the order of the argument `order_id` is told"
+    DECIDE = "something is decided on that order"
 
 
 # PostgreSQL takes no NUL. Other control characters have no place in an id.
@@ -67,6 +77,7 @@ class Tool:
     description: str
     run: Run | None
     reads_only: bool = False
+    order_use: OrderUse = OrderUse.NONE
     is_offered: Callable[[Policy], bool] = lambda _policy: True
 
 
@@ -178,6 +189,15 @@ def no_such_order_output(order_id: str) -> Output:
     }
 
 
+def unusable_order_output() -> Output:
+    """Return the answer for an order of which the shop's system gives no usable record now."""
+    return {
+        "error": "order_not_usable",
+        "say": "The shop's system has no usable record of this order now, so nothing was decided. Say nothing"
+        " about the order and call hand_over.",
+    }
+
+
 def not_verified_output() -> Output:
     """Return the answer of every tool while it is not proven who wrote."""
     return {
@@ -200,6 +220,11 @@ def unknown_tool_output(names: Sequence[str] = ()) -> Output:
     """Return the answer to a tool that does not exist; it does not repeat the model's word for it."""
     tools = f" The tools are {', '.join(names)}." if names else ""
     return {"error": "unknown_tool", "say": f"Nothing was done: there is no such tool.{tools}"}
+
+
+def as_of_output(as_of: datetime | None) -> Output:
+    """Return what to add to an answer about orders that were last looked up then; nothing for fresh ones."""
+    return {"as_of": as_of.isoformat(timespec="minutes")} if as_of else {}
 
 
 def item_names(refund: Refund, order: Order) -> list[str]:

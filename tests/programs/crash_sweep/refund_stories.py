@@ -79,6 +79,10 @@ def _bounced(shop: SweptShop) -> None:
 STORIES = (
     Story("small refund", _asks_for_the_kettle, {ADA: 2}, PAID, refunds=("paid",)),
     Story(
+        "order in the shop's system", _asks_for_the_kettle, {ADA: 2}, PAID | steps("look_up_orders"),
+        refunds=("paid",), order_server=True,
+    ),
+    Story(
         "paid by Stripe", _asks_for_the_kettle, {ADA: 2}, PAID,
         refunds=("paid",), stripe=True,
     ),

@@ -20,9 +20,10 @@ from mailagent.demo.fakes.webhooks import WebhookKey, WebhookSender
 from mailagent.demo.scripted_model import read_request
 from mailagent.store.database import Database, open_database
 from mailagent.store.refunds import order_import
-from tests import stripe_server
+from tests import order_server, stripe_server
 from tests.cast import ADA, GRACE, MAX, MONA, OLGA, TESS, big_order, order
 from tests.harness import Faults, FaultySendGrid, letter, shop_settings, wait_until
+from tests.order_server import OrderServer
 from tests.ports import choose_port
 from tests.processes import base_environment
 from tests.programs.crash_sweep.starting import App
@@ -76,6 +77,7 @@ class SweptShop:
         self.openai = ScriptedOpenAI(story.script)
         self._sendgrid = FaultySendGrid(self.mailboxes, self.faults)
         self.stripe = StripeServer({"pi_card": 4999}) if story.stripe else None
+        self.order_server = OrderServer() if story.order_server else None
         self._port = choose_port()
         self.url = f"http://127.0.0.1:{self._port}"
         self._inbound = WebhookKey(folder / "inbound.pem")
@@ -91,6 +93,8 @@ class SweptShop:
     def open(self) -> Iterator[None]:
         """Have the providers at work, and end the app in the end."""
         servers = (self.openai, self._sendgrid, self._webhook_sender)
+        if self.order_server:
+            self.order_server.start()
         for server in servers:
             server.start()
         try:
@@ -102,11 +106,16 @@ class SweptShop:
                 server.stop()
             if self.stripe:
                 self.stripe.stop()
+            if self.order_server:
+                self.order_server.stop()
             self.database.close()
 
     def _stock(self) -> None:
         paid = {"payment_id": "pi_card", "method": "card", "amount": "49.99"}
         kettle = order(payments=[paid]) if self.stripe else order()
+        if self.order_server:
+            self.order_server.stock(kettle, big_order())
+            return
         with self.database.transaction() as connection:
             for stocked in (kettle, big_order()):
                 order_import.save(connection, stocked, stocked.placed_at)
@@ -130,6 +139,7 @@ class SweptShop:
             "STRIPE_WEBHOOK_SECRET": STRIPE_SECRET,
             "STRIPE_API_BASE": self.stripe.url if self.stripe else "",
         }
+        source = self.order_server
         return {
             **base_environment(),
             **shop_settings(
@@ -144,6 +154,7 @@ class SweptShop:
             "REFUND_POLICY": str(policy),
             "MAIL_OUTCOME_SECONDS": "12",  # longer than a busy machine takes to send the next mail
             **(stripe if self.stripe else {}),
+            **(order_server.source_settings(source) if source else {}),
             **self._story.settings,
         }
 

@@ -49,6 +49,7 @@ class Story:
     policy: str = ""
     script: Script | None = None
     stripe: bool = False
+    order_server: bool = False
     raw_mails_purged: int = 0
 
     @property

@@ -28,13 +28,15 @@ class Batch(TypedDict):
     """The mails that one run works on together. Either all of their senders are proven or none.
 
     `task`: `answer` them, `pass_on` to people, `forward` the team's words, or `stop` a loop. `taken_at` (ISO
-    8601): what came or was written later does not belong to their history."""
+    8601): what came or was written later does not belong to their history. `looks_up`: the customer's orders
+    are in a system of the shop, which has to be asked."""
 
     conversation_id: str
     mail_ids: list[str]
     verified: bool
     task: str
     taken_at: NotRequired[str]
+    looks_up: NotRequired[bool]
 
 
 @step
@@ -63,13 +65,16 @@ def take_batch(conversation_id: str) -> Batch | None:
         if not together:
             return None
         _record_language(connection, conversation, together)
-    return Batch(
+    batch = Batch(
         conversation_id=conversation_id,
         mail_ids=[mail.mail_id for mail in together],
         verified=first.identity.proven,
         task=task,
         taken_at=taken_at.isoformat(),
     )
+    if live.order_source is not None and batch["verified"]:
+        batch["looks_up"] = True
+    return batch
 
 
 def _take_drafts_back(connection: sa.Connection, mails: Sequence[InboundMail]) -> list[InboundMail]:
@@ -161,7 +166,8 @@ def is_waiting(connection: sa.Connection, mail_ids: Sequence[str]) -> bool:
 
 @step
 def put_off(batch: Batch) -> int:
-    """Record that the model could not be asked: the sweep enqueues these mails again. Returns how many."""
+    """Record that the model, or the order source, could not be asked: the sweep enqueues these mails again.
+    Returns how many."""
     with services.current().database.transaction() as connection:
         return inbound.put_off(
             connection, batch["conversation_id"], batch["mail_ids"], DBOS.workflow_id

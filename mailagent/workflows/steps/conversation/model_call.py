@@ -1,13 +1,13 @@
-"""The steps that ask the model, and that run the tools it calls.
+"""The step that asks the model, and looks up what it wants to know. Tools that change something are steps of
+their own, in `tool_call`.
 
 The model's text decides nothing: `agent` has checked the arguments, and other steps decide what follows.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cache
 from typing import Any, Literal, NotRequired, TypedDict
 
 import sqlalchemy as sa
@@ -16,11 +16,12 @@ from dbos import DBOS
 from mailagent import services
 from mailagent.agent import loop, prompt
 from mailagent.agent.reply import composition
-from mailagent.domain.mail.conversation import HandOverReason
+from mailagent.domain.mail.conversation import Conversation, HandOverReason
 from mailagent.domain.operations.incident import IncidentKind
 from mailagent.domain.operations.provider import OPENAI
 from mailagent.domain.operations.rate_limit import LONGEST_FIRST_WAIT_SECONDS, LONGEST_WAIT_SECONDS
 from mailagent.domain.operations.run_about import HeldUpBy, hash_customer
+from mailagent.domain.orders.freshness import Freshness
 from mailagent.domain.text import NeedsOperatorError
 from mailagent.store import ids
 from mailagent.store.operations import circuit_breakers, model_calls
@@ -28,6 +29,7 @@ from mailagent.telemetry import spans
 from mailagent.workflows.steps.circuit_breaker import Permit, find_permit, free_permit, note_outcome
 from mailagent.workflows.steps.conversation.batch import Batch, batch_reader
 from mailagent.workflows.steps.conversation.context import Case, read_case
+from mailagent.workflows.steps.conversation.orders import look_up_for
 from mailagent.workflows.steps.conversation.rate_limit import (
     is_above_the_limit,
     note_wish,
@@ -37,14 +39,13 @@ from mailagent.workflows.steps.conversation.rate_limit import (
 from mailagent.workflows.steps.conversation.texts import (
     StoredText,
     read_items,
-    read_text,
     store_text,
 )
 from mailagent.workflows.steps.maintenance.incidents import open_incident
 from mailagent.workflows.steps.recording import at_work, declare_marks, mark, retry_outages, step
 from mailagent.workflows.tools import registry
 from mailagent.workflows.tools.hand_over import HandOver
-from mailagent.workflows.tools.tool import Misfit, parse_call
+from mailagent.workflows.tools.tool import Misfit, parse_call, unusable_order_output
 
 # A worker that shuts down waits for its steps. More calls of the model would make a step last for minutes.
 REQUESTS_IN_A_STEP = 2
@@ -132,7 +133,9 @@ def ask_model(batch: Batch, items: list[StoredText], spent: dict[str, int]) -> R
         if move is not None:
             _tell_operators(following)
             return move
-        _look_up(asking, following)
+        instead = _look_up(asking, following)
+        if instead is not None:
+            return _record_without_call(asking, instead)
         mark("ask_model", "looked")
         if at_work.is_leaving:
             break
@@ -288,20 +291,31 @@ def _decide_call(call: loop.CallTool) -> _Next:
     return _Next("call", {"tool": call.name}, text)
 
 
-def _look_up(asking: _Asking, call: _Next) -> None:
-    """Run a tool that only reads, and tell the model what it returned."""
+def _look_up(asking: _Asking, call: _Next) -> _Next | None:
+    """Run a tool that only reads, and tell the model what it returned. Return what to do instead if the order
+    source is away and the order is not on record."""
     live, tool, arguments = services.current(), call.plain["tool"], call.text["arguments"]
-    at = live.now().isoformat()
+    at, conversation = live.now().isoformat(), _conversation_of(asking)
+    freshness = look_up_for(registry.order_use(tool), asking.batch, conversation, arguments)
+    if freshness is Freshness.AWAY:
+        return _Next("later", {"why": "the order source is away"}, held_up_by=HeldUpBy.ORDERS)
 
     def run() -> dict[str, Any]:
         with live.database.snapshot() as connection:
-            conversation = asking.case.conversation if asking.case else None
             reader = batch_reader(connection, asking.batch, conversation)
             return registry.run(tool, reader, arguments)
 
-    output = retry_outages(run)
-    asking.items += _tool_items(tool, call.text, output)
+    unusable = freshness is Freshness.UNUSABLE
+    output = unusable_order_output() if unusable else retry_outages(run)
+    asking.items += tool_items(tool, call.text, output)
     asking.looked.append({"tool": tool, "arguments": arguments, "output": output, "at": at})
+    return None
+
+
+def _conversation_of(asking: _Asking) -> Conversation:
+    if asking.case is None:
+        raise RuntimeError("a tool is called after the case was read")
+    return asking.case.conversation
 
 
 # --- the move ---------------------------------------------------------------------------------------
@@ -343,42 +357,9 @@ def _tell_operators(following: _Next) -> None:
         raise NeedsOperatorError(following.operator_error)
 
 
-# --- tools that change something --------------------------------------------------------------------
-
-# These parts of an output have values from closed lists of ours, so they may stand in the step's record.
-_RECORDED = ("outcome", "error", "reason")
-
-
-def call_tool(batch: Batch, move: RecordedMove) -> list[StoredText]:
-    """Run the tool that a move of the kind `call` names, in a step of the tool's name. Return what the model is
-    told of it."""
-    done = tool_step(move["tool"])(batch, move)
-    return [StoredText(text_id=done["text_id"])]
-
-
-@cache
-def tool_step(name: str) -> Callable[[Batch, RecordedMove], dict[str, Any]]:
-    """Return the step of a tool: one transaction, for what the tool changes and for what it answers."""
-
-    def use(batch: Batch, move: RecordedMove) -> dict[str, Any]:
-        with services.current().database.transaction() as connection:
-            call = read_text(connection, move)
-            output = registry.run(name, batch_reader(connection, batch), call["arguments"])
-            text = {"output": output, "items": _tool_items(name, call, output)}
-            stored = store_text(connection, batch, text)
-        return {**stored, **{part: output[part] for part in _RECORDED if part in output}}
-
-    use.__name__ = use.__qualname__ = name
-    return step(use)
-
-
-def _tool_items(
+def tool_items(
     tool: str, call: Mapping[str, Any], output: Mapping[str, Any]
 ) -> list[dict[str, Any]]:
     """Return what the model is told about its call: the tool's output."""
     made = loop.CallTool(tool, "", call["call_id"], tuple(call["other_call_ids"]))
     return loop.tool_result_items(made, output)
-
-
-for name in registry.changing():  # the crash tests read the list of all steps
-    tool_step(name)

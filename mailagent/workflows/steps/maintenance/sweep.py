@@ -121,13 +121,15 @@ def _most_to_bring_back() -> tuple[int, bool]:
     live = services.current()
     if why_stopped() is not None:
         return 0, True
+    asked = [OPENAI, *filter(None, [live.providers.orders])]
     with live.database.snapshot() as connection:
-        state = breaker_state(circuit_breakers.find(connection, OPENAI), live.now())
-    if state is BreakerState.CLOSED:
+        found = [circuit_breakers.find(connection, provider) for provider in asked]
+    states = {breaker_state(each, live.now()) for each in found}
+    if states == {BreakerState.CLOSED}:
         return min(
             BROUGHT_BACK_AT_ONCE, live.rate_limit.mails_a_minute or BROUGHT_BACK_AT_ONCE
         ), True
-    return (1, False) if state is BreakerState.PROBE else (0, True)
+    return (0, True) if BreakerState.OPEN in states else (1, False)
 
 
 # --- raw mail ---------------------------------------------------------------------------------------

@@ -18,6 +18,7 @@ from mailagent.domain.refunds.refund import Refund, RefundStatus
 from mailagent.store import audit
 from mailagent.store.mail import conversations, inbound, outbound
 from mailagent.store.refunds import approvals, orders, refunds
+from mailagent.workflows.steps.order_source import refresh_if_old
 from mailagent.workflows.steps.recording import async_step, declare_marks, mark
 
 # A message ends the wait at once, and the sweep repeats a message that was missed. A shorter wait would make
@@ -57,6 +58,7 @@ def look_at_decision(refund_id: str) -> State:
 
 def _look(refund_id: str) -> State:
     live = services.current()
+    _refresh_order(refund_id)
     with live.database.transaction() as connection:
         # The order is locked first, as everywhere: an expired refund changes what its order has left.
         orders.lock_row_of_refund(connection, refund_id)
@@ -78,6 +80,16 @@ def _look(refund_id: str) -> State:
         audit.record(connection, now, audit.CLOCK, "refund expired", refund_id)
         mailers.write_expired(connection, refund, standing.first)
     return state_of(RefundStatus.EXPIRED)
+
+
+def _refresh_order(refund_id: str) -> None:
+    """Look the order up again, so that managers see it as it is now."""
+    live = services.current()
+    if live.order_source is None:
+        return
+    with live.database.snapshot() as connection:
+        order_id = refunds.load(connection, refund_id).order_id
+    refresh_if_old(order_id)
 
 
 def _wait(connection: sa.Connection, refund: Refund, standing: approvals.Standing) -> State:

@@ -54,6 +54,7 @@ from mailagent.workflows.steps.circuit_breaker import Permit, find_permit, note_
 from mailagent.workflows.steps.maintenance.incidents import open_incident
 from mailagent.workflows.steps.recording import async_step, declare_marks, mark
 from mailagent.workflows.steps.refund.decision import State, state_of
+from mailagent.workflows.steps.refund.order_check import GONE, UNUSABLE, check_before_payment
 from mailagent.workflows.steps.refund.promise import promise
 
 declare_marks("pay_refund", "intended", "asked")
@@ -61,17 +62,25 @@ declare_marks("pay_refund", "intended", "asked")
 _CANCELLED = "the order was cancelled after the refund was approved and before it was paid"
 _NEW_CUSTOMER = "the order's customer has another address than when the refund was asked for"
 _CHARGED_BACK = "the customer's bank took the payment back (chargeback) before the refund was paid"
-_OUR_STOPS = frozenset({_CANCELLED, _NEW_CUSTOMER, _CHARGED_BACK})
+_REFUNDED_ELSEWHERE = (
+    "something was refunded elsewhere since it was asked for, and too little is left"
+)
+_OUR_STOPS = frozenset(
+    {_CANCELLED, _NEW_CUSTOMER, _CHARGED_BACK, _REFUNDED_ELSEWHERE, GONE, UNUSABLE}
+)
 
 
 @async_step
 def pay_refund(refund_id: str) -> State:
-    """Let the gateway pay an approved refund, unless the gateway's circuit breaker is open.
+    """Let the gateway pay an approved refund, unless its or the order source's circuit breaker is open.
 
     Raises NeedsOperatorError when the gateway does not pay until an operator puts something right, after too
     many attempts, or when the gateway is away for too long. The refund stays approved: a replay pays what is
     not paid."""
-    intents = _intend(refund_id)
+    checked = check_before_payment(refund_id)
+    if isinstance(checked, dict):
+        return checked
+    intents = _intend(refund_id, checked)
     if intents is None:
         with services.current().database.snapshot() as connection:
             return state_of(refunds.load(connection, refund_id).status)
@@ -101,8 +110,9 @@ class _Intent:
     stopped: str | None
 
 
-def _intend(refund_id: str) -> list[_Intent] | None:
-    """Record, under the order's lock, what the gateway will be asked; None when nothing is to be paid."""
+def _intend(refund_id: str, stop: str | None) -> list[_Intent] | None:
+    """Record, under the order's lock, what the gateway will be asked; None when nothing is to be paid. `stop`:
+    why nothing more is paid, by what the order source says."""
     live = services.current()
     with live.database.transaction() as connection:
         order = orders.lock_of_refund(connection, refund_id)
@@ -114,7 +124,7 @@ def _intend(refund_id: str) -> list[_Intent] | None:
         rows = refund_payments.list_payments(connection, refund_id)
         asked_before = may_have_been_asked(bool(rows), refund.requested_at, live.now())
         asked_by = conversations.load(connection, refund.conversation_id).customer_email
-        stopped = _stopped(order, refund, asked_by)
+        stopped = stop or _stopped(connection, order, refund, asked_by)
         if not rows:
             written = stopped or _write_intents(connection, refund, order)
             if isinstance(written, str):
@@ -130,7 +140,7 @@ def _intend(refund_id: str) -> list[_Intent] | None:
         ]
 
 
-def _stopped(order: Order, refund: Refund, asked_by: str) -> str | None:
+def _stopped(connection: sa.Connection, order: Order, refund: Refund, asked_by: str) -> str | None:
     """Return why nothing more of a refund is paid, or None. A shop that cancels an order may have refunded it
     itself; an order with a new address may belong to another customer than the one who asked."""
     if order.status is OrderStatus.CANCELLED and not refund.despite_cancel:
@@ -138,7 +148,13 @@ def _stopped(order: Order, refund: Refund, asked_by: str) -> str | None:
     known = (refund.approved_for, hash_customer(asked_by))
     if hash_customer(order.customer_email) not in known:
         return _NEW_CUSTOMER
-    return _CHARGED_BACK if order.charged_back.minor else None
+    if order.charged_back.minor:
+        return _CHARGED_BACK
+    # Only where the order was looked up just now: a gateway knows by itself what is left of its payments.
+    looked_up = services.current().order_source is not None
+    if looked_up and orders.taken_minor(connection, order.order_id) > order.paid.minor:
+        return _REFUNDED_ELSEWHERE
+    return None
 
 
 def _write_intents(connection: sa.Connection, refund: Refund, order: Order) -> list[Row] | str:

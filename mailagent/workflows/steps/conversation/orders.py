@@ -1,0 +1,205 @@
+"""Looks up the orders of the customer who wrote, if the shop's orders are in a system of its own: all at the
+start of a run, and a single one before a tool uses it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, TypedDict
+
+from dbos import DBOS
+
+from mailagent import services
+from mailagent.domain.mail.conversation import Conversation
+from mailagent.domain.operations.run_about import HeldUpBy
+from mailagent.domain.orders.freshness import Freshness, is_fresh
+from mailagent.domain.orders.source import MOST_ORDERS, MOST_PAGES, SourceProblem
+from mailagent.domain.refunds.order import Order, OrderProblem
+from mailagent.store.mail import conversations, inbound
+from mailagent.store.orders import lookups
+from mailagent.store.refunds import orders
+from mailagent.workflows.steps import order_source
+from mailagent.workflows.steps.conversation.batch import Batch, is_waiting
+from mailagent.workflows.steps.recording import step
+from mailagent.workflows.tools.tool import OrderUse
+
+
+class LookedUp(TypedDict):
+    """What the look-up at the start of a run gave. `outcome`: `found`; `away`, when the stored orders have to
+    do; or `later`, when the mail has waited for the source before and waits on. `versions`: of each order that
+    came, by its number."""
+
+    outcome: str
+    versions: dict[str, int]
+
+
+@dataclass(slots=True)
+class _Found:
+    """The orders that the source listed. `complete`: the customer has no others."""
+
+    orders: dict[str, Order]
+    problems: list[str]
+    complete: bool = False
+
+
+@step
+def look_up_orders(batch: Batch) -> LookedUp:
+    """Look up the orders of the customer who wrote, and save them."""
+    with services.current().database.snapshot() as connection:
+        conversation = conversations.load(connection, batch["conversation_id"])
+    email = conversation.customer_email
+    try:
+        found = _list_orders(email)
+    except SourceProblem:
+        return LookedUp(outcome=_without_source(batch), versions={})
+    theirs = [order for order in found.orders.values() if order.customer_email == email]
+    strangers = len(found.orders) - len(theirs)
+    if strangers:
+        found.problems.append(f"orders of other customers in the list of one: {strangers}")
+    kept = order_source.save(theirs)
+    order_source.report(found.problems)
+    complete = found.complete and not found.problems and not kept.problems
+    with services.current().database.transaction() as connection:
+        now = services.current().now()
+        lookups.record_all(connection, conversation.conversation_id, now, complete=complete)
+    return LookedUp(outcome="found", versions=kept.versions)
+
+
+def _list_orders(email: str) -> _Found:
+    """Return the customer's newest orders. Raises SourceProblem if not even the first page came."""
+    found, cursor = _Found({}, []), None
+    for number in range(MOST_PAGES):
+        try:
+            page = order_source.ask(lambda source, at=cursor: source.find_orders(email, at))  # type: ignore[misc]
+        except SourceProblem:
+            if number == 0:
+                raise
+            break
+        found.orders |= {order.order_id: order for order in page.orders}
+        found.problems += page.problems
+        cursor = page.next_cursor
+        found.complete = cursor is None
+        if cursor is None or len(found.orders) >= MOST_ORDERS:
+            break
+    if len(found.orders) > MOST_ORDERS:
+        found.orders = dict(list(found.orders.items())[:MOST_ORDERS])
+        found.complete = False
+    return found
+
+
+def _without_source(batch: Batch) -> str:
+    with services.current().database.snapshot() as connection:
+        waited = inbound.was_put_off(connection, batch["mail_ids"])
+    if waited:
+        describe_hold_up()
+    return "later" if waited else "away"
+
+
+def describe_hold_up() -> None:
+    """Say in the run's attributes that it waits for the order source."""
+    if DBOS.workflow_id is not None:
+        queue = services.current().workflow_client.queue
+        queue.describe_hold_up(DBOS.workflow_id, HeldUpBy.ORDERS)
+
+
+# --- before a tool --------------------------------------------------------------------------------
+
+
+def look_up_for(
+    use: OrderUse, batch: Batch, conversation: Conversation, arguments: Mapping[str, Any]
+) -> Freshness:
+    """Look up what a tool is about to use, as far as the rows are not fresh enough for it. AWAY, GONE and
+    UNUSABLE mean that the tool must not be run. An order that is on record may always be looked at."""
+    if services.current().order_source is None or not batch["verified"] or use is OrderUse.NONE:
+        return Freshness.FRESH
+    if use is OrderUse.LIST:
+        return _look_up_list(batch, conversation)
+    if use is OrderUse.DECIDE and not _is_waiting(batch):
+        return Freshness.FRESH  # a replay: the tool finds what was decided
+    return _look_up_one(use, batch, conversation, str(arguments["order_id"]))
+
+
+def _look_up_list(batch: Batch, conversation: Conversation) -> Freshness:
+    with services.current().database.snapshot() as connection:
+        since = inbound.last_received_at(connection, batch["mail_ids"])
+        if lookups.are_listed(connection, conversation.conversation_id, since):
+            return Freshness.FRESH
+        known, _ = orders.list_of_customer(connection, conversation.customer_email, 1)
+    return Freshness.FRESH if known else Freshness.AWAY
+
+
+def _is_waiting(batch: Batch) -> bool:
+    with services.current().database.snapshot() as connection:
+        return is_waiting(connection, batch["mail_ids"])
+
+
+def _look_up_one(
+    use: OrderUse, batch: Batch, conversation: Conversation, order_id: str
+) -> Freshness:
+    live, thread = services.current(), conversation.conversation_id
+    if not order_id.isprintable():
+        return Freshness.ABSENT
+    with live.database.snapshot() as connection:
+        known = orders.find_of_conversation(connection, order_id, thread)
+        is_strangers = known is None and orders.is_known(connection, order_id)
+        since = inbound.last_received_at(connection, batch["mail_ids"])
+        is_absent = known is None and lookups.is_absent(connection, thread, order_id, since)
+    if is_absent:
+        return Freshness.ABSENT
+    if known is None:
+        found = Freshness.ABSENT if is_strangers else _look_up_unknown(conversation, order_id)
+    elif use is OrderUse.LOOK and is_fresh(known[0], live.now()):
+        return Freshness.FRESH
+    else:
+        found = order_source.refresh(known[0].order_id)
+    return _settle(use, conversation, order_id, found, was_known=known is not None)
+
+
+def _settle(
+    use: OrderUse,
+    conversation: Conversation,
+    order_id: str,
+    found: Freshness,
+    *,
+    was_known: bool,
+) -> Freshness:
+    """Record it if the customer turns out to have no such order. What is on record may be looked at."""
+    if found is Freshness.FRESH or found is Freshness.ABSENT:
+        return _record_if_absent(conversation, order_id, services.current().now())
+    return Freshness.FRESH if was_known and use is OrderUse.LOOK else found
+
+
+def _record_if_absent(conversation: Conversation, order_id: str, now: datetime) -> Freshness:
+    thread = conversation.conversation_id
+    with services.current().database.transaction() as connection:
+        # The source may have given it to another customer.
+        if orders.find_of_conversation(connection, order_id, thread) is not None:
+            return Freshness.FRESH
+        lookups.record_absent(connection, thread, order_id, now)
+    return Freshness.ABSENT
+
+
+def _look_up_unknown(conversation: Conversation, order_id: str) -> Freshness:
+    """Look up a number that is not on record. Another customer's order is not saved."""
+    try:
+        order = _load_any(orders.spellings(order_id))
+    except SourceProblem:
+        return Freshness.AWAY
+    except OrderProblem as problem:
+        order_source.report([f"order {order_id}: {problem}"])
+        return Freshness.UNUSABLE
+    if order is None or order.customer_email != conversation.customer_email:
+        return Freshness.ABSENT
+    if order.order_id not in orders.spellings(order_id):
+        order_source.report([f"order {order_id}: the answer is another order, {order.order_id}"])
+        return Freshness.UNUSABLE
+    return Freshness.FRESH if order_source.save([order]).versions else Freshness.UNUSABLE
+
+
+def _load_any(order_ids: Sequence[str]) -> Order | None:
+    found = (
+        order_source.ask(lambda source, name=name: source.load_order(name))  # type: ignore[misc]
+        for name in order_ids
+    )
+    return next(filter(None, found), None)

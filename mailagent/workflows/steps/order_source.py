@@ -1,0 +1,112 @@
+"""Asks the order source behind its circuit breaker, and saves what it says. Called within steps only."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TypeVar
+
+from mailagent import services
+from mailagent.domain.operations.circuit_breaker import Failure
+from mailagent.domain.operations.incident import IncidentKind
+from mailagent.domain.orders.freshness import Freshness, is_fresh
+from mailagent.domain.orders.source import OrderSource, SourceProblem
+from mailagent.domain.refunds.order import Order, OrderProblem
+from mailagent.store.orders import versions
+from mailagent.store.orders.versions import Kept, Told
+from mailagent.store.refunds import orders
+from mailagent.telemetry import spans
+from mailagent.workflows.steps.circuit_breaker import Permit, find_permit, note_outcome
+from mailagent.workflows.steps.maintenance.incidents import open_incident
+from mailagent.workflows.steps.recording import retry_outages
+
+T = TypeVar("T")
+
+
+def ask(call: Callable[[OrderSource], T]) -> T:
+    """Return what the source answers. Raises SourceProblem if it does not, or while its breaker is open, and
+    OrderProblem for a wrong record."""
+    live = services.current()
+    source, provider = live.order_source, live.providers.orders
+    if source is None or provider is None:
+        raise RuntimeError("orders are imported: there is no source to ask")
+    with live.database.transaction() as connection:
+        permit = find_permit(connection, provider)
+    if permit is None:
+        raise SourceProblem(f"{provider.title} is left alone after failures")
+    try:
+        with spans.call(provider.name, "look up"):
+            answer = call(source)
+    except SourceProblem as problem:
+        told = str(problem)
+        _note(permit, Failure(told, problem.retry_after_seconds, problem.operator))
+        raise
+    except OrderProblem:
+        _note(permit, None)
+        raise
+    _note(permit, None)
+    return answer
+
+
+def _note(permit: Permit, failure: Failure | None) -> None:
+    if failure is None and not permit.failed_lately:
+        return
+
+    def record() -> None:
+        with services.current().database.transaction() as connection:
+            note_outcome(connection, permit, failure)
+            if failure is not None and failure.needs_operator:
+                open_incident(connection, IncidentKind.ORDER_SOURCE, failure.why)
+
+    retry_outages(record)
+
+
+def save(found: Sequence[Order]) -> Kept:
+    """Save orders as the source gave them. Operators hear of those that cannot be saved."""
+    from mailagent.adapters.order_files.record import render_order  # loads pydantic
+
+    live = services.current()
+    told = [Told(order, render_order(order)) for order in found]
+    name = live.order_source.name if live.order_source else ""
+
+    def record() -> Kept:
+        with live.database.transaction() as connection:
+            return versions.keep(connection, told, name, live.now())
+
+    kept = retry_outages(record) if told else Kept()
+    report([f"order {order_id}: {why}" for order_id, why in kept.problems.items()])
+    return kept
+
+
+def report(problems: Sequence[str]) -> None:
+    """Tell operators what is wrong with the source's records, at most once a day."""
+    if problems:
+        with services.current().database.transaction() as connection:
+            open_incident(connection, IncidentKind.ORDER_RECORDS, problems[0])
+
+
+def refresh(order_id: str) -> Freshness:
+    """Look a stored order up again and save it."""
+    try:
+        order = ask(lambda source: source.load_order(order_id))
+    except SourceProblem:
+        return Freshness.AWAY
+    except OrderProblem as problem:
+        report([f"order {order_id}: {problem}"])
+        return Freshness.UNUSABLE
+    if order is None:
+        return Freshness.GONE
+    if order.order_id != order_id:
+        report([f"order {order_id}: the answer is another order, {order.order_id}"])
+        return Freshness.UNUSABLE
+    return Freshness.FRESH if save([order]).versions else Freshness.UNUSABLE
+
+
+def refresh_if_old(order_id: str) -> None:
+    """Look an order up for people, if orders are not imported. Without the source it stays as it is."""
+    live = services.current()
+    if live.order_source is None:
+        return
+    with live.database.snapshot() as connection:
+        order = orders.load(connection, order_id)
+    if not is_fresh(order, live.now()):
+        refresh(order_id)

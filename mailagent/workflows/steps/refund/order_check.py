@@ -1,0 +1,53 @@
+"""Looks an order up again before a refund of it is paid, if a system of the shop has to be asked."""
+
+from __future__ import annotations
+
+from mailagent import services
+from mailagent.domain.operations.circuit_breaker import look_again_seconds
+from mailagent.domain.operations.retry import PAYMENT_IS_STUCK_AFTER
+from mailagent.domain.orders.freshness import Freshness
+from mailagent.domain.refunds.refund import Refund, RefundStatus
+from mailagent.domain.text import NeedsOperatorError, tell_moment
+from mailagent.store.operations import circuit_breakers
+from mailagent.store.refunds import refunds
+from mailagent.workflows.steps import order_source
+from mailagent.workflows.steps.refund.decision import State, state_of
+
+GONE = "the shop's system does not know the order any more"
+UNUSABLE = "the order's record in the shop's system cannot be taken"
+_STOPS = {Freshness.GONE: GONE, Freshness.UNUSABLE: UNUSABLE}
+_FIRST_WAIT_SECONDS = 2.0
+
+
+def check_before_payment(refund_id: str) -> State | str | None:
+    """Look the order of an approved refund up, and save it. Return the state in which the refund waits for the
+    source, or why nothing more of it is paid, or None.
+
+    Raises NeedsOperatorError when the source is away for too long.
+    """
+    live = services.current()
+    if live.order_source is None:
+        return None
+    with live.database.snapshot() as connection:
+        refund = refunds.load(connection, refund_id)
+    if refund.status is not RefundStatus.APPROVED:
+        return None
+    found = order_source.refresh(refund.order_id)
+    return _wait(refund) if found is Freshness.AWAY else _STOPS.get(found)
+
+
+def _wait(refund: Refund) -> State:
+    live = services.current()
+    provider = live.providers.orders
+    with live.database.snapshot() as connection:
+        away = circuit_breakers.find(connection, provider) if provider else None
+    waited = live.now() - (refund.decided_at or refund.requested_at)
+    since = away.opened_at if away else None
+    # Both: the source may have failed long ago, and this refund may be new.
+    if provider and away and since and min(live.now() - since, waited) >= PAYMENT_IS_STUCK_AFTER:
+        raise NeedsOperatorError(
+            f"refund {refund.refund_id} cannot be paid: {provider.title} is away since "
+            f"{tell_moment(since)} ({away.why}); when it works again, replay this run"
+        )
+    wait_seconds = look_again_seconds(refund.refund_id, waited.total_seconds(), _FIRST_WAIT_SECONDS)
+    return state_of(RefundStatus.APPROVED, wait_seconds, wakes=False)

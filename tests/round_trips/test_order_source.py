@@ -1,0 +1,418 @@
+"""A shop whose orders are in a system of its own, played over HTTP: asked when mail comes in, before anything
+is decided and before money moves. The source may be away, slow or wrong."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mailagent.demo.fakes.http_server import Answer, Request
+from mailagent.demo.scripted_model import Fact, Phrase
+from mailagent.store.operations import circuit_breakers
+from mailagent.store.operations import incidents as open_incidents
+from mailagent.workflows.steps.maintenance.sweep import enqueue_mail
+from tests.cast import (
+    ADA,
+    DESK_WISH,
+    GRACE,
+    KETTLE_WISH,
+    MONA,
+    OLGA,
+    TESS,
+    big_order,
+    order,
+    order_record,
+)
+from tests.harness import Harness, open_shop, pass_time, running, wait_until
+from tests.order_server import OrderServer, source_settings
+from tests.round_trips.approvals import decide, link_in
+from tests.tool_calls import calls, says
+
+pytestmark = pytest.mark.both_databases
+
+ABOUT_ORDER = says(Fact("order/W1001"))
+
+
+def down(_request: Request) -> Answer:
+    return Answer(503)
+
+
+def at_look(number: int, answer: Callable[[], Answer]) -> Callable[[Request], Answer | None]:
+    """Return a lie: the look-up of this number of one order, from 1, is answered so."""
+    seen: list[Request] = []
+
+    def lie(request: Request) -> Answer | None:
+        if request.path == "/orders":
+            return None
+        seen.append(request)
+        return answer() if len(seen) == number else None
+
+    return lie
+
+
+@pytest.fixture
+def server() -> Iterator[OrderServer]:
+    played = OrderServer()
+    played.start()
+    yield played
+    played.stop()
+
+
+@pytest.fixture
+def still_shop(tmp_path: Path, database_url: str, server: OrderServer) -> Iterator[Harness]:
+    with open_shop(tmp_path, database_url, source_settings(server)) as opened:
+        yield opened
+
+
+@pytest.fixture
+def source_shop(still_shop: Harness) -> Iterator[Harness]:
+    with running(still_shop) as opened:
+        yield opened
+
+
+def versions_of(shop: Harness, order_id: str) -> list[Mapping[str, Any]]:
+    rows = shop.rows(
+        "SELECT record FROM order_versions WHERE order_id = :id ORDER BY version", id=order_id
+    )
+    return [row.record if isinstance(row.record, dict) else json.loads(row.record) for row in rows]
+
+
+def steps_of(shop: Harness, name: str) -> list[str]:
+    """Return the recorded outputs of the steps of a name, as text."""
+    runs = shop.live.workflow_client.runs
+    found = shop.rows("SELECT run_id FROM inbound_mails WHERE run_id IS NOT NULL")
+    known = [runs.find_run(row.run_id, with_steps=True) for row in found]
+    return [str(step.output) for run in known if run for step in run.steps if step.name == name]
+
+
+def at_rest(shop: Harness) -> None:
+    wait_until(shop.at_rest, 40, "the mail to be answered")
+
+
+def incidents(shop: Harness) -> set[str]:
+    with shop.live.database.snapshot() as connection:
+        return {each.incident.value for each in open_incidents.list_open(connection)}
+
+
+# --- it works -------------------------------------------------------------------------------------
+
+
+def test_an_order_that_only_the_shops_system_has_is_refunded(
+    source_shop: Harness, server: OrderServer
+) -> None:
+    server.stock(order(), order("W1002", customer={"email": GRACE}))
+    source_shop.write(KETTLE_WISH)
+    paid = source_shop.wait_for_refund("paid")
+    assert str(paid.amount) == "49.99 USD"
+    at_rest(source_shop)
+    assert server.asked("/orders") == 1
+    # Once before it was decided, once before it was paid.
+    assert server.asked("/orders/W1001") == 2
+    assert [each["order_id"] for each in versions_of(source_shop, "W1001")] == ["W1001"]
+    assert source_shop.rows("SELECT 1 FROM orders WHERE order_id = 'W1002'") == []
+
+
+def test_the_look_up_is_on_record_with_ids_and_versions_only(
+    source_shop: Harness, server: OrderServer
+) -> None:
+    server.stock(order())
+    source_shop.faults.openai += [ABOUT_ORDER]
+    source_shop.write("When did my order W1001 arrive?")
+    at_rest(source_shop)
+    (told,) = source_shop.mails_to(ADA)
+    assert "Order W1001 was delivered on" in told.text
+    assert "As of" not in told.text
+    (output,) = steps_of(source_shop, "look_up_orders")
+    assert "W1001" in output
+    assert ADA not in output
+    assert "Kettle" not in output
+
+
+def test_nobody_is_looked_up_before_they_have_proved_who_they_are(
+    source_shop: Harness, server: OrderServer
+) -> None:
+    server.stock(order())
+    source_shop.write(KETTLE_WISH, aligned=False)
+    at_rest(source_shop)
+    assert server.requests == []
+    assert source_shop.refunds() == ()
+
+
+def test_an_order_beyond_the_newest_is_looked_up_by_its_number(
+    source_shop: Harness, server: OrderServer
+) -> None:
+    newest = [order(f"N{number}", placed_at="2026-11-01T00:00:00Z") for number in range(120)]
+    server.stock(order(placed_at="2020-01-01T00:00:00Z"), *newest)
+    source_shop.faults.openai += [calls("look_at_order", order_id="W1001"), ABOUT_ORDER]
+    source_shop.write("Where is my order W1001?")
+    at_rest(source_shop)
+    assert "Order W1001 was delivered on" in source_shop.mails_to(ADA)[0].text
+    assert server.asked("/orders") == 1  # 50 are enough
+    assert len(source_shop.rows("SELECT 1 FROM orders")) == 51
+
+
+def test_a_number_that_the_system_does_not_know_is_said_to_be_none(
+    source_shop: Harness, server: OrderServer
+) -> None:
+    server.stock(order())
+    source_shop.faults.openai += [
+        calls("look_at_order", order_id="W9999"),
+        says(Fact("no_order/W9999")),
+    ]
+    source_shop.write("Where is my order W9999?")
+    at_rest(source_shop)
+    assert "We cannot find order W9999" in source_shop.mails_to(ADA)[0].text
+    assert server.asked("/orders/W9999") == 0  # the list was whole
+
+
+def test_a_manager_decides_by_the_newest_version(source_shop: Harness, server: OrderServer) -> None:
+    server.stock(big_order())
+    source_shop.write(DESK_WISH)
+    (request,) = source_shop.wait_for_mails(MONA)
+    link = link_in(request.text)
+    assert "Order as of" in source_shop.client.get(link).text
+    decide(source_shop, link, "approve")
+    source_shop.wait_for_refund("paid")
+    assert server.asked("/orders/W2001") == 2
+
+
+# --- the source is away ---------------------------------------------------------------------------
+
+
+def look_once(shop: Harness, server: OrderServer) -> None:
+    """Let the shop learn of W1001."""
+    server.stock(order())
+    shop.faults.openai += [ABOUT_ORDER]
+    shop.write("Where is W1001?")
+    at_rest(shop)
+
+
+def test_the_last_version_is_told_with_its_time(source_shop: Harness, server: OrderServer) -> None:
+    look_once(source_shop, server)
+    server.always = down
+    pass_time(source_shop, hours=3)
+    source_shop.faults.openai += [calls("look_at_order", order_id="W1001"), ABOUT_ORDER]
+    source_shop.write("And now, where is W1001?")
+    wait_until(lambda: len(source_shop.mails_to(ADA)) == 2, 30, "the answer")
+    assert "(As of " in source_shop.mails_to(ADA)[1].text
+    assert " UTC.)" in source_shop.mails_to(ADA)[1].text
+
+
+def test_a_wish_for_money_waits_and_is_then_paid_once(
+    source_shop: Harness, server: OrderServer
+) -> None:
+    server.stock(order())
+    server.always = at_look(1, lambda: Answer(503))
+    source_shop.write(KETTLE_WISH)
+    source_shop.wait_for_refund("paid")
+    at_rest(source_shop)
+    assert len(source_shop.refunds()) == 1
+    assert server.asked("/orders/W1001") == 3
+
+
+def test_mail_about_an_unknown_order_is_put_off_until_the_source_is_back(
+    source_shop: Harness, server: OrderServer
+) -> None:
+    server.stock(order())
+    server.always = down
+    source_shop.write(KETTLE_WISH)
+    put_off = "SELECT 1 FROM inbound_mails WHERE put_off > 0"
+    wait_until(lambda: bool(source_shop.rows(put_off)), 30, "the mail to be put off")
+    assert source_shop.refunds() == ()
+    assert source_shop.mails_to(ADA) == []
+    server.always = None
+    pass_time(source_shop, minutes=2)
+
+    def paid() -> bool:
+        enqueue_mail()
+        return any(refund.status == "paid" for refund in source_shop.refunds())
+
+    wait_until(paid, 40, "the refund to be paid")
+    assert len(source_shop.refunds()) == 1
+
+
+def test_mail_that_waits_for_the_source_asks_the_model_only_once(
+    source_shop: Harness, server: OrderServer
+) -> None:
+    server.stock(order())
+    server.always = down
+    source_shop.write(KETTLE_WISH)
+    put_off = "SELECT 1 FROM inbound_mails WHERE put_off > :n"
+    wait_until(lambda: bool(source_shop.rows(put_off, n=0)), 30, "the mail to be put off")
+    asked = len(source_shop.rows("SELECT 1 FROM model_calls"))
+    pass_time(source_shop, minutes=2)
+
+    def put_off_again() -> bool:
+        enqueue_mail()
+        return bool(source_shop.rows(put_off, n=1))
+
+    wait_until(put_off_again, 30, "the mail to be put off again")
+    assert len(source_shop.rows("SELECT 1 FROM model_calls")) == asked
+
+
+def test_a_payment_waits_for_the_source(source_shop: Harness, server: OrderServer) -> None:
+    server.stock(order())
+    server.always = at_look(2, lambda: Answer(503))
+    source_shop.write(KETTLE_WISH)
+    source_shop.wait_for_refund("paid")
+    assert server.asked("/orders/W1001") == 3
+    assert len(source_shop.rows("SELECT 1 FROM ledger_entries")) == 1
+
+
+def test_operators_see_a_source_that_refuses_our_token(
+    source_shop: Harness, server: OrderServer
+) -> None:
+    look_once(source_shop, server)
+    server.always = lambda _request: Answer(401)
+    source_shop.write("Where is W1001?")
+    at_rest(source_shop)
+    assert incidents(source_shop) == {"provider:orders"}
+    page = source_shop.log_in(OLGA).get("/ops").text
+    assert "The order server refuses us since" in page
+    assert "ORDER_SOURCE_TOKEN" in page
+    assert any("The order server refuses us" in mail.subject for mail in source_shop.mails_to(OLGA))
+
+
+# --- the order changes ----------------------------------------------------------------------------
+
+WITH_REFUND = [
+    {"payment_id": "pay_W1001", "method": "card", "amount": "49.99", "refunded": "30.00"}
+]
+CHEAPER = [{"payment_id": "pay_W1001", "method": "card", "amount": "9.99"}]
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"payments": WITH_REFUND},
+        {"payments": CHEAPER},
+        {"status": "cancelled"},
+        {"customer": {"email": GRACE}},
+        {"currency": "EUR"},
+        {"items": [{"item_id": "K1", "name": "Kettle", "quantity": 1, "unit_price": "1.00"}]},
+        None,
+    ],
+    ids=["refunded elsewhere", "less paid", "cancelled", "moved", "currency", "items", "gone"],
+)
+def test_an_order_that_changed_before_the_payment_pays_nothing_and_goes_to_the_team(
+    source_shop: Harness, server: OrderServer, changes: dict[str, Any] | None
+) -> None:
+    server.stock(order())
+
+    def change() -> Answer:
+        if changes is None:
+            del server.records["W1001"]
+            return Answer(404)
+        server.change("W1001", **changes)
+        return Answer(200, server.records["W1001"])
+
+    server.always = at_look(2, change)
+    source_shop.write(KETTLE_WISH)
+    source_shop.wait_for_refund("failed")
+    assert source_shop.rows("SELECT 1 FROM ledger_entries") == []
+    source_shop.wait_for_mails(TESS)
+    at_rest(source_shop)
+    assert any("could not" in mail.text for mail in source_shop.mails_to(ADA))
+
+
+def test_less_is_refunded_if_the_shop_has_given_some_back_before_it_is_decided(
+    source_shop: Harness, server: OrderServer
+) -> None:
+    server.stock(order())
+
+    def change() -> Answer:
+        server.change("W1001", payments=WITH_REFUND)
+        return Answer(200, server.records["W1001"])
+
+    server.always = at_look(1, change)
+    source_shop.write(KETTLE_WISH)
+    wait_until(lambda: bool(source_shop.refunds()), 30, "the refund")
+    assert str(source_shop.refunds()[0].amount) == "19.99 USD"
+
+
+# --- a source that lies ---------------------------------------------------------------------------
+
+
+def records(*found: dict[str, Any], following: object = None) -> Answer:
+    return Answer(200, {"orders": list(found), "next": following})
+
+
+NEGATIVE = order_record(payments=[{"payment_id": "p", "method": "card", "amount": "-49.99"}])
+
+
+@pytest.mark.parametrize(
+    ("listed", "alone"),
+    [
+        (records(order_record(customer={"email": GRACE})), None),
+        (records(NEGATIVE), Answer(200, NEGATIVE)),
+        (records(order_record(surprise=1)), Answer(200, order_record(surprise=1))),
+        (records(), Answer(200, order_record("W1002"))),
+        (records(), Answer(200, order_record(customer={"email": GRACE}))),
+    ],
+    ids=["another's", "negative", "unknown key", "another order", "another's alone"],
+)
+def test_a_wrong_record_is_never_saved_or_refunded(
+    source_shop: Harness, server: OrderServer, listed: Answer, alone: Answer | None
+) -> None:
+    server.always = lambda request: listed if request.path == "/orders" else alone
+    source_shop.write(KETTLE_WISH)
+    at_rest(source_shop)
+    assert source_shop.refunds() == ()
+    assert source_shop.rows("SELECT 1 FROM orders") == []
+    assert len(source_shop.mails_to(ADA)) == 1
+    assert "49.99" not in source_shop.mails_to(ADA)[0].text
+
+
+def test_operators_hear_of_records_that_cannot_be_taken(
+    source_shop: Harness, server: OrderServer
+) -> None:
+    server.always = lambda _request: records(NEGATIVE)
+    source_shop.faults.openai += [says(Phrase("happy_to_help"))]
+    source_shop.write("Hello")
+    at_rest(source_shop)
+    assert incidents(source_shop) == {"order_records"}
+    (told,) = source_shop.wait_for_mails(OLGA)
+    assert "The order server sends orders that cannot be taken" in told.subject
+    assert "payments" in told.text
+
+
+def test_pages_that_loop_end(source_shop: Harness, server: OrderServer) -> None:
+    server.always = lambda request: (
+        records(order_record(), following="again") if request.path == "/orders" else None
+    )
+    server.stock(order())
+    source_shop.write(KETTLE_WISH)
+    source_shop.wait_for_refund("paid")
+    assert server.asked("/orders") == 2
+
+
+def test_of_a_million_orders_fifty_are_taken(source_shop: Harness, server: OrderServer) -> None:
+    many = [order_record(f"M{number}") for number in range(5_000)]
+    server.always = lambda _request: records(*many, following="more")
+    source_shop.faults.openai += [says(Phrase("happy_to_help"))]
+    source_shop.write("Hello")
+    at_rest(source_shop)
+    assert len(source_shop.rows("SELECT 1 FROM orders")) == 50
+
+
+def test_a_rate_limit_is_kept(source_shop: Harness, server: OrderServer) -> None:
+    server.always = lambda _request: Answer(429, headers={"Retry-After": "600"})
+    source_shop.faults.openai += [says(Phrase("happy_to_help"))]
+    source_shop.write("Hello")
+    at_rest(source_shop)
+    with source_shop.live.database.snapshot() as connection:
+        provider = source_shop.live.providers.orders
+        assert provider
+        breaker = circuit_breakers.find(connection, provider)
+    assert breaker
+    assert breaker.until_at
+    assert breaker.until_at - source_shop.live.now() > timedelta(minutes=9)
+    source_shop.faults.openai += [says(Phrase("happy_to_help"))]
+    source_shop.write("Hello again")
+    wait_until(lambda: len(source_shop.mails_to(ADA)) == 2, 30, "the second answer")
+    assert len(server.requests) == 1
