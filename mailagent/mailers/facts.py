@@ -170,6 +170,7 @@ class Reader:
         return {
             "parcels": _parcels(order),
             "more": max(0, len(order.shipments) - PARCELS_LISTED),
+            "as_of": self.as_of(order),
         }
 
     def return_period(self, order: Order) -> Values | None:

@@ -200,7 +200,7 @@ def _list_facts() -> Iterator[dict[str, Any]]:
     yield order | items | fresh
     yield order | items | old
     for parcels, untold in ([_PARCELS[:1], 0], [_PARCELS, 1], [_PARCELS[-1:], 0]):
-        yield order | {"kind": "parcels", "parcels": parcels, "more": untold}
+        yield order | {"kind": "parcels", "parcels": parcels, "more": untold} | fresh
     periods = [{"ends_at": NOON, "is_over": over, "items": ["Kettle"]} for over in (True, False)]
     for some in (periods[:1], periods[1:], periods):
         yield order | {"kind": "return_period", "periods": some} | fresh
