@@ -12,6 +12,7 @@ from werkzeug.exceptions import HTTPException
 
 from mailagent import cli
 from mailagent.adapters import gateways, mail_providers
+from mailagent.adapters.platforms import webhook as platform_webhook
 from mailagent.bootstrap import make_services, plan_crash
 from mailagent.settings import Settings, load_settings
 from mailagent.telemetry.log_ids import describe_process
@@ -21,7 +22,7 @@ from mailagent.web.console.blueprints import BLUEPRINTS
 from mailagent.web.guard import Cookies, allow_files, check_guards
 from mailagent.web.middleware import App, harden, watch
 from mailagent.web.owners import helped, report, settlements
-from mailagent.web.webhooks import gateway, mail
+from mailagent.web.webhooks import gateway, mail, order_changes
 from mailagent.web.webhooks.signature import answer_refusal
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -97,6 +98,9 @@ def _webhooks(settings: Settings) -> Iterator[Blueprint]:
         webhook = provider.make_webhook(settings)
         if webhook is not None:
             yield gateway.make_blueprint(webhook)
+    of_orders = platform_webhook.make_webhook(settings)
+    if of_orders is not None:
+        yield order_changes.make_blueprint(of_orders)
 
 
 def _form_expired(_error: CSRFError) -> tuple[str, int]:

@@ -216,7 +216,7 @@ class Payments(Topic):
     """Payments."""
 
     payment_gateway: Annotated[str, PlainValidator(types.parse_gateway)] = setting(
-        "`ledger` only records refunds, and you pay them elsewhere; `stripe` pays them", "ledger"
+        "`ledger` only records refunds; `stripe`, `shopify`, `woocommerce` pay them", "ledger"
     )
     settlement_days: types.Days | None = setting(
         "days within which you pay what the ledger records, as customers are told at once; without it they "
@@ -226,9 +226,7 @@ class Payments(Topic):
         "key that may write refunds and read PaymentIntents and Charges; required for `stripe`"
     )
     stripe_api_base: types.Url | None = setting("a server with Stripe's API", shown="Stripe's")
-    stripe_webhook_secrets: Annotated[
-        tuple[str, ...], types.list_of(values.parse_webhook_secret)
-    ] = setting(
+    stripe_webhook_secrets: types.WebhookSecrets = setting(
         "signing secret of the webhook `/webhooks/stripe`, or a list; without it there is no such route",
         (),
         name="STRIPE_WEBHOOK_SECRET",
@@ -243,12 +241,16 @@ class OrdersTopic(Topic):
     """Orders."""
 
     order_source: Annotated[str, PlainValidator(types.parse_order_source)] = setting(
-        "where orders come from: `imported`, or a system that is asked when mail comes in, such as `http`: "
-        "[docs/orders.md](docs/orders.md#ask-a-system-of-yours)",
+        "whose orders: `imported`, or by `http`, `shopify`, `woocommerce`: [docs/orders.md](docs/orders.md)",
         "imported",
     )
     order_source_url: types.Url | None = setting("base URL of the order source")
     order_source_token: types.Key | None = setting("its token; required unless orders are imported")
+    order_source_webhook_secrets: types.Keys = setting(
+        "signing secret of its webhook, or a list: [docs/platforms.md](docs/platforms.md)",
+        (),
+        name="ORDER_SOURCE_WEBHOOK_SECRET",
+    )
 
 
 class RefundsAndDrafts(Topic):

@@ -108,6 +108,8 @@ def parse_mail_provider(text: str) -> str:
 
 Line = Annotated[str, PlainValidator(values.parse_line)]
 Key = Annotated[str, PlainValidator(values.parse_key)]
+Keys = Annotated[tuple[str, ...], list_of(values.parse_key)]
+WebhookSecrets = Annotated[tuple[str, ...], list_of(values.parse_webhook_secret)]
 Url = Annotated[str, PlainValidator(values.parse_url)]
 Seconds = Annotated[int, PlainValidator(values.parse_seconds)]
 Pause = Annotated[int, PlainValidator(values.parse_pause)]

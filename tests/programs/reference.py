@@ -45,6 +45,10 @@ def whole_app() -> Iterator[Flask]:
                 "ORDERS_API_TOKEN": "a-token-of-the-shop-for-tests-only",
                 "METRICS_TOKEN": "a-token-of-those-that-watch-for-tests",
                 "STRIPE_WEBHOOK_SECRET": "whsec_for_tests_only",
+                "ORDER_SOURCE": "shopify",
+                "ORDER_SOURCE_URL": "https://shop.example",
+                "ORDER_SOURCE_TOKEN": "a-token-for-tests-only",
+                "ORDER_SOURCE_WEBHOOK_SECRET": "a-secret-for-tests-only",
             }
         )
         try:
@@ -78,7 +82,7 @@ def _settings() -> Iterator[str]:
 def _routes(app: Flask) -> Iterator[str]:
     yield (
         "## Routes\n\nA process with `MAILAGENT_ROLE=worker` serves none. Some are there only if their "
-        "setting is: `/webhooks/stripe`, `/metrics`, `/api/…`.\n\n"
+        "setting is: `/webhooks/stripe`, `/webhooks/orders/…`, `/metrics`, `/api/…`.\n\n"
         "| route | who may | what |\n|---|---|---|"
     )
     for rule in sorted(app.url_map.iter_rules(), key=lambda each: (each.rule, each.endpoint)):

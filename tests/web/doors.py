@@ -43,6 +43,10 @@ FULL = {
     "ORDERS_API_TOKEN": ORDERS_TOKEN,
     "METRICS_TOKEN": METRICS_TOKEN,
     "STRIPE_WEBHOOK_SECRET": "whsec_for_tests_only",
+    "ORDER_SOURCE": "shopify",
+    "ORDER_SOURCE_URL": "http://127.0.0.1:9",
+    "ORDER_SOURCE_TOKEN": "a-token-for-tests-only",
+    "ORDER_SOURCE_WEBHOOK_SECRET": "a-secret-for-tests-only",
 }
 HTTPS = "https://agent.shop.example"
 

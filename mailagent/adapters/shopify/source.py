@@ -46,8 +46,11 @@ class ShopifySource:
         """Return a page of the orders with a mail address, newest first."""
         found = self._find(f"email:{_quoted(email)}", ORDERS_A_PAGE, cursor)
         wanted = normalise_address(email)
+        if any(each["email"] is None for each in found["nodes"]):
+            why = f"{TITLE} hides the addresses of customers: allow protected customer data"
+            raise SourceProblem(why, operator=True)
         # The search also finds similar addresses.
-        ids = [x["id"] for x in found["nodes"] if normalise_address(x["email"] or "") == wanted]
+        ids = [x["id"] for x in found["nodes"] if normalise_address(x["email"]) == wanted]
         orders, problems = [], []
         for gid in ids:
             try:

@@ -105,6 +105,14 @@ def _note_seen(connection: sa.Connection, order_ids: Sequence[str], now: datetim
         )
 
 
+def note_changed(connection: sa.Connection, order_id: str, before: datetime) -> bool:
+    """Make an order one that was last looked up at `before` or earlier: it has changed at the source since.
+    Return whether it is stored."""
+    seen_at = sa.case((_orders.c.seen_at > before, before), else_=_orders.c.seen_at)
+    query = _orders.update().where(_orders.c.order_id == order_id).values(seen_at=seen_at)
+    return connection.execute(query).rowcount > 0
+
+
 def list_versions(connection: sa.Connection, order_id: str) -> Sequence[Row]:
     """Return what the source said of an order, oldest first."""
     query = sa.select(_versions).where(_versions.c.order_id == order_id)

@@ -251,6 +251,16 @@ def test_what_an_operator_must_put_right(shop: PlayedShopify, answer: Answer) ->
     assert found.value.operator
 
 
+def test_hidden_addresses_are_not_taken_for_no_orders(shop: PlayedShopify) -> None:
+    shop.stock(order("#1001"))
+    found = {"id": "gid://shopify/Order/1", "name": "#1001", "email": None}
+    page = {"nodes": [found], "pageInfo": {"hasNextPage": False, "endCursor": None}}
+    shop.faults.append(Answer(200, {"data": {"orders": page}}))
+    with pytest.raises(SourceProblem, match="protected customer data") as problem:
+        shop.make().find_orders(ADA)
+    assert problem.value.operator
+
+
 def test_an_app_asks_for_its_token_and_again_when_it_was_revoked(shop: PlayedShopify) -> None:
     source = ShopifySource(ShopifyClient(shop.url, APP))
     shop.stock(order("#1001"))
