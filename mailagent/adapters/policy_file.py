@@ -24,6 +24,7 @@ from mailagent.domain.refunds import policy as domain
 from mailagent.domain.refunds.order import method_word
 from mailagent.domain.refunds.policy import Policy, same_word
 from mailagent.domain.refunds.refund import RefundReason
+from mailagent.domain.remedies.remedy import RemedyKind
 from mailagent.domain.text import is_one_line
 
 T = TypeVar("T")
@@ -87,6 +88,7 @@ Texts = Annotated[list[Text], AfterValidator(_distinct)]
 Words = Annotated[list[Annotated[Text, AfterValidator(same_word)]], AfterValidator(_distinct)]
 Methods = Annotated[list[Annotated[Text, AfterValidator(method_word)]], AfterValidator(_distinct)]
 Reasons = Annotated[list[Reason], AfterValidator(_distinct)]
+RemedyKinds = Annotated[list[Annotated[RemedyKind, Field(strict=False)]], AfterValidator(_distinct)]
 Amounts = Annotated[  # minor units by currency
     dict[str, Annotated[int, PlainValidator(_amount)]], BeforeValidator(_with_keys)
 ]
@@ -155,6 +157,11 @@ class Draft(Sets):
     unasked_reasons: Reasons = []
 
 
+class Remedies(Sets):
+    offered: RemedyKinds = list(RemedyKind)
+    task_days: Annotated[int, Field(ge=1, le=90)] = domain.Remedies().task_days
+
+
 class PolicyFile(Record):
     version: Annotated[Text, Field(max_length=80)] | None = None
     return_window_days: WindowDays = _BUILT_IN.return_window_days
@@ -169,6 +176,7 @@ class PolicyFile(Record):
     goodwill: Goodwill | None = None
     late_parcels: LateParcels = LateParcels()
     draft: Draft = Draft()
+    remedies: Remedies = Remedies()
     expected_days: ExpectedDays = dict(_BUILT_IN.expected_days)
 
 
@@ -217,6 +225,7 @@ def _to_domain(file: PolicyFile, source: str) -> Policy:
         "goodwill": domain.Goodwill(**dict(file.goodwill)) if file.goodwill else None,
         "late_parcels": domain.LateParcels(**dict(file.late_parcels)),
         "draft": domain.Draft(file.draft.refunds_above, frozenset(file.draft.unasked_reasons)),
+        "remedies": domain.Remedies(**dict(file.remedies)),
     }
     return Policy(**values)
 

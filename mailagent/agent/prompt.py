@@ -65,7 +65,7 @@ How to work
    withdraws what still waits for a manager; what is approved or paid cannot be taken back.
 9. Call hand_over if the customer asks for a person; if they threaten with a lawyer, an authority or
    a dispute of the payment; if somebody is hurt or in danger; or if they need something that no tool
-   can do, such as changing an address, cancelling an order, a replacement, a discount or a voucher.
+   can do, such as an invoice, a discount or a voucher.
    Do not use it to avoid a question that you can answer.
 
 How to answer
@@ -109,6 +109,11 @@ This shop may give a discount where something went wrong, by offer_goodwill: onc
 demand one. The shop puts the discount, its code and its last day below your parts.
 """
 
+_REMEDIES = """
+People of this shop do what a refund does not: {kinds}. For these look at the order, then call
+request_change; propose_refund is for money back only. A change of address is for an order that is not
+shipped. withdraw_refund withdraws such a request, too, while it waits.
+"""
 
 _KNOWLEDGE = """
 What the shop has written down for its customers follows, one passage a line: its fact id, its title,
@@ -128,18 +133,22 @@ def instructions(
     goodwill_percent: int | None = None,
     knowledge: Sequence[Passage] = (),
     with_words: bool = False,
+    remedies: Sequence[str] = (),
 ) -> str:
     """Return the standing instructions; the same bytes for every mail of a shop, so they are cached.
 
     `phrases`: the sentences that a reply may name, by their ids. `goodwill_percent` is the largest discount
     that the policy gives, None for none. `knowledge`: the passages that a reply may quote. `with_words`: a
-    reply may have words of its own.
+    reply may have words of its own. `remedies`: what the shop offers beside refunds.
     """
     shop = f"The shop is {shop_name}; its support address is {support_address}."
     goodwill = _GOODWILL.format(percent=goodwill_percent) if goodwill_percent else ""
     listed = "".join(f"- {phrase_id}: {phrases[phrase_id]}\n" for phrase_id in phrases)
     words = _WORDS if with_words else ""
-    told = f"{_INSTRUCTIONS}{_PHRASES}{listed}{words}{goodwill}{_tell_knowledge(knowledge)}"
+    changes = _REMEDIES.format(kinds=", ".join(remedies)) if remedies else ""
+    told = (
+        f"{_INSTRUCTIONS}{_PHRASES}{listed}{words}{goodwill}{changes}{_tell_knowledge(knowledge)}"
+    )
     return f"{told}\n{shop}\n"
 
 

@@ -76,6 +76,21 @@ def pick_reason(text: str) -> RefundReason:
     return RefundReason(_first_match("reasons", text, RefundReason.OTHER))
 
 
+def pick_change(text: str) -> str:
+    """Return whether the customer wants the same item once more, or another one for it."""
+    is_same = re.search(r"replace|ersatz", text.lower()) is not None
+    return "replacement" if is_same else "exchange"
+
+
+def find_address(text: str) -> str | None:
+    """Return the address that follows the first colon, or "to", up to an empty line; None without a number."""
+    found = re.search(
+        r"(?:address[^:\n]*:|adresse[^:\n]*:|\bto\b:?)\s*(.+?)(?:\n\s*\n|\Z)", text, re.I | re.S
+    )
+    address = " ".join(found[1].split()) if found else ""
+    return address[:500] if re.search(r"\d", address) else None
+
+
 def _first_match(table: str, text: str, otherwise: str) -> str:
     plain = _without_typos(text.lower().replace("’", "'"))
     rows = _WORDS[table].items()

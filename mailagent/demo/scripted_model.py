@@ -14,10 +14,12 @@ from typing import Any
 from mailagent.demo.reading import (
     Wish,
     choose_items,
+    find_address,
     find_order_ids,
     find_wish,
     guess_language,
     names_item,
+    pick_change,
     pick_reason,
 )
 from mailagent.domain.refunds.refund import RefundReason
@@ -80,9 +82,7 @@ Turn = Call | Say
 # What no tool can do: a person sees to it, and reads this.
 _FOR_PEOPLE = {
     Wish.LEGAL: "The customer speaks of a lawyer, a court or the bank",
-    Wish.EXCHANGE: "The customer wants an exchange or a replacement",
     Wish.INVOICE: "The customer asks for an invoice",
-    Wish.ADDRESS: "The customer wants another delivery address",
     Wish.CANCEL: "The customer wants to cancel an order",
 }
 _TOLD_BY_A_PASSAGE = {Wish.UNCLEAR, Wish.NEWS, Wish.QUESTION, Wish.INVOICE}
@@ -149,7 +149,7 @@ def next_turn(
     order_ids = request.order_ids or _orders_meant(request, results)
     if isinstance(order_ids, Call | Say):
         return order_ids
-    work_on = _withdraw if request.wish is Wish.WITHDRAW else _look_and_propose
+    work_on = _WORK.get(request.wish, _look_and_propose)
     facts: list[Fact] = []
     for order_id in order_ids:
         found = work_on(request, results, order_id)
@@ -283,6 +283,32 @@ def _withdraw(
     if outcome is None:
         return Call("withdraw_refund", {"order_id": order_id})
     return _facts_of(outcome)[:1] or _give_up(request)
+
+
+def _change(
+    request: CustomerRequest, results: Sequence[ToolResult], order_id: str
+) -> list[Fact] | Turn:
+    """Look at an order, and ask for an exchange, a replacement or another address."""
+    order = _find(results, "look_at_order", order_id)
+    if order is None:
+        return Call("look_at_order", {"order_id": order_id})
+    if "error" in order:
+        return _facts_of(order) or _give_up(request)
+    outcome = _find(results, "request_change", order_id)
+    if outcome is not None:
+        return _facts_of(outcome)[:1] or _give_up(request)
+    is_address = request.wish is Wish.ADDRESS
+    wish = find_address(request.text) if is_address else None
+    if is_address and wish is None:
+        return _say(request, Phrase("thanks_message"), Phrase("ask_new_address"))
+    items = choose_items(request.text, order.get("items", []), len(request.order_ids) < 2)
+    kind = "change_address" if is_address else pick_change(request.text)
+    reason = str(pick_reason(request.text))
+    asked = {"order_id": order_id, "kind": kind, "items": [] if is_address else items}
+    return Call("request_change", asked | {"reason": reason, "wish": wish})
+
+
+_WORK = {Wish.WITHDRAW: _withdraw, Wish.EXCHANGE: _change, Wish.ADDRESS: _change}
 
 
 def _facts_of(output: Mapping[str, Any]) -> list[Fact]:

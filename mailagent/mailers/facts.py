@@ -25,11 +25,20 @@ from mailagent.domain.orders.shipment import Shipment, ShipmentStatus, is_tracki
 from mailagent.domain.refunds.order import Order
 from mailagent.domain.refunds.policy import return_by
 from mailagent.domain.refunds.refund import Refund, RefundStatus
+from mailagent.domain.remedies.remedy import Remedy
 from mailagent.domain.text import name_to_greet
 from mailagent.store import audit
 from mailagent.store.mail import inbound
 from mailagent.store.orders import lookups
-from mailagent.store.refunds import approvals, goodwill, orders, refunds, reviews, settlements
+from mailagent.store.refunds import (
+    approvals,
+    goodwill,
+    orders,
+    refunds,
+    remedies,
+    reviews,
+    settlements,
+)
 
 ORDERS_LISTED = 10
 PARCELS_LISTED = 10
@@ -265,6 +274,11 @@ class Reader:
         is_new = code.mail_id in self.mail_ids
         return {"percent": code.percent, "given_at": None if is_new else code.issued_at}
 
+    def remedies(self, order: Order) -> Values | None:
+        """Return the state of each remedy of an order, oldest first; None if there is none."""
+        known = remedies.list_of_order(self.connection, order.order_id)
+        return {"remedies": [values_of(each) for each in known]} if known else None
+
     def my_orders(self) -> Fact | None:
         """Return the newest orders of the customer."""
         if not self.proven:
@@ -349,6 +363,7 @@ _OF_ORDER: Mapping[str, Callable[[Reader, Order], Values | None]] = {
     "not_withdrawn": Reader.not_withdrawn,
     "nothing_waits": Reader.nothing_waits,
     "goodwill": Reader.goodwill,
+    "remedy": Reader.remedies,
 }
 _OF_SHOP: Mapping[str, Callable[[Reader], Fact | None]] = {
     "my_orders": Reader.my_orders,
@@ -388,6 +403,16 @@ def _has_number(texts: Iterable[str], number: str) -> bool:
     spaced = r"[\W_]*".join(number)
     written = re.compile(rf"(?<![^\W_]){spaced}(?![^\W_])", re.IGNORECASE)
     return any(map(written.search, texts))
+
+
+def values_of(remedy: Remedy) -> Values:
+    """Return what a customer is told of a remedy."""
+    return {
+        "kind": remedy.kind.value,
+        "status": remedy.status.value,
+        "items": remedy.items,
+        "due_at": remedy.due_at,
+    }
 
 
 def _bare(number: str) -> str:

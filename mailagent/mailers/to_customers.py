@@ -16,8 +16,9 @@ from mailagent.domain.refunds.goodwill import GoodwillCode
 from mailagent.domain.refunds.order import Order
 from mailagent.domain.refunds.refund import Refund, RefundStatus
 from mailagent.domain.refunds.settlement import Settlement
+from mailagent.domain.remedies.remedy import Remedy
 from mailagent.mailers.compose import MailContent, write_to_customer
-from mailagent.mailers.facts import Reader
+from mailagent.mailers.facts import Fact, Reader, sentence, values_of
 from mailagent.mailers.letter import Letter, reader_of
 from mailagent.store import audit
 from mailagent.store.mail import conversations, inbound
@@ -27,6 +28,7 @@ from mailagent.store.refunds import (
     orders,
     refund_payments,
     refunds,
+    remedies,
     reviews,
     settlements,
 )
@@ -219,6 +221,29 @@ def _note(connection: sa.Connection, refund: Refund) -> str | None:
     made = approvals.list_decisions(connection, refund.refund_id)
     counted = made[-1:] if refund.status is RefundStatus.REJECTED else made
     return "\n\n".join(each.note for each in counted if each.note and each.note_shared) or None
+
+
+def write_remedy_outcome(connection: sa.Connection, remedy: Remedy) -> str:
+    """Tell the customer how a remedy ended, in the thread where it was asked for."""
+    live = services.current()
+    conversation = conversations.load(connection, remedy.conversation_id)
+    reader = Reader(connection, conversation, (), proven=True)
+    told = Fact("remedy", {"order_id": remedy.order_id, "remedies": [values_of(remedy)]})
+    content = MailContent(
+        Purpose.REMEDY,
+        "remedy",
+        {
+            "customer_name": reader.customer_name(),
+            "order_id": remedy.order_id,
+            "text": sentence(told, live.shop.locale_for(conversation.language)),
+            "note": remedy.note,
+        },
+        dedup_key=remedies.outcome_key(remedy),
+        by_person=remedy.note is not None,
+    )
+    mail = inbound.find(connection, remedy.mail_id)
+    language = conversation.language
+    return write_to_customer(reader, content, mail, language=language)
 
 
 def write_team_reply(

@@ -20,7 +20,7 @@ from mailagent.domain.refunds.policy_rules import Granted, LineFacts, RefundFact
 from mailagent.domain.refunds.refund import Refund, RefundLine, RefundReason, price_shipping
 from mailagent.store import audit
 from mailagent.store.database import Row
-from mailagent.store.refunds import orders, policies
+from mailagent.store.refunds import orders, policies, remedies
 
 # A photo that came longer ago in the thread is no photo of what is asked for now.
 MAILS_WITH_PHOTOS_MAX = 50
@@ -89,7 +89,8 @@ def gather_facts(connection: sa.Connection, asked: Asked, photos: int) -> Refund
         of_customer=_of_customer(connection, order),
         of_day=_of_day(connection, order),
         seen_by_one=Money(alone, order.currency),
-        items_before=bool(find_holding(asked.item_ids, earlier)),
+        items_before=bool(find_holding(asked.item_ids, earlier))
+        or remedies.is_sent_again(connection, order.order_id, asked.item_ids),
         worth=asked.worth,
         packed=_packed(asked),
     )

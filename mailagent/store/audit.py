@@ -30,6 +30,7 @@ TOLD = "operators told"
 GIVEN_BACK = "conversation given back"
 SENT_AGAIN = "mail sent again"
 WITHDRAWN = "refund withdrawn"
+REQUEST_WITHDRAWN = "request withdrawn"
 DECLINED = "refund declined"
 CLOSED = "breaker closed"
 

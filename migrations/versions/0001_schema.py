@@ -758,6 +758,42 @@ sa.Table(
 )
 
 sa.Table(
+    "remedies",
+    metadata,
+    sa.Column("remedy_id", sa.Text, primary_key=True),
+    sa.Column("proposal_key", sa.Text, nullable=False, unique=True),
+    sa.Column("kind", sa.Text, nullable=False),
+    sa.Column("status", sa.Text, nullable=False),
+    sa.Column("order_id", sa.ForeignKey("orders.order_id"), nullable=False, index=True),
+    sa.Column(
+        "conversation_id",
+        sa.ForeignKey("conversations.conversation_id"),
+        nullable=False,
+        index=True,
+    ),
+    sa.Column("mail_id", sa.ForeignKey("inbound_mails.mail_id"), nullable=False),
+    sa.Column("items", json_value, nullable=False),
+    sa.Column("wish", sa.Text),
+    sa.Column("reason", sa.Text),
+    sa.Column("policy_reasons", json_value, nullable=False),
+    sa.Column("policy_version", sa.Text),
+    sa.Column("requested_at", instant, nullable=False),
+    sa.Column("due_at", instant, nullable=False),
+    sa.Column("reminded_at", instant),
+    sa.Column("decided_by", sa.Text),
+    sa.Column("decided_at", instant),
+    sa.Column("note", sa.Text),
+    sa.CheckConstraint("kind IN ('exchange', 'replacement', 'change_address')", name="kind"),
+    sa.CheckConstraint(
+        "status IN ('task', 'done', 'not_possible', 'withdrawn', 'expired')", name="status"
+    ),
+    sa.CheckConstraint("(status = 'task') = (decided_at IS NULL)", name="decided"),
+    sa.Index("ix_remedies_status_decided_at", "status", "decided_at"),
+    partial_index("ix_remedies_tasks", "requested_at", where="status = 'task'"),
+    partial_index("ix_remedies_due", "due_at", where="status = 'task'"),
+)
+
+sa.Table(
     "goodwill_codes",
     metadata,
     sa.Column("code", sa.Text, primary_key=True),

@@ -243,6 +243,13 @@ def test_only_a_shop_that_gives_discounts_speaks_of_the_tool_for_them() -> None:
     assert "15 percent" in told
 
 
+def test_only_a_shop_that_offers_something_beside_refunds_speaks_of_it() -> None:
+    assert "request_change" not in told_to_model()
+    assert "does not: exchange, replacement. For" in told_to_model(
+        remedies=["exchange", "replacement"]
+    )
+
+
 def test_the_phrases_are_listed_and_words_are_only_spoken_of_where_they_are_read() -> None:
     told = told_to_model()
     assert "- welcome: You are very welcome.\n- nice_day: Have a nice day.\n" in told

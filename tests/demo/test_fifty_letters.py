@@ -22,6 +22,7 @@ ORDER = {
 OUTPUTS: dict[str, Any] = {
     "look_at_order": ORDER,
     "propose_refund": {"outcome": "approved", "facts": {"refund/W1001": "…"}},
+    "request_change": {"outcome": "task", "facts": {"remedy/W1001": "…"}},
     "withdraw_refund": {"outcome": "withdrawn", "facts": {"withdrawn/W1001": "…"}},
     "find_my_orders": {"orders": [{"order_id": "W1001", "items": ["Kettle", "Coffee mug"]}]},
 }
@@ -49,22 +50,23 @@ def outcome(text: str) -> str:
     raise AssertionError("the model goes round in circles")
 
 
-TOLD = {"welcome", "ask_which_items", "ask_which_order"}
+TOLD = {"welcome", "ask_which_items", "ask_which_order", "ask_new_address"}
 
 
 def done(results: list[ToolResult]) -> str:
     for result in results:
-        if result.name == "propose_refund":
+        if result.name in ("propose_refund", "request_change"):
             items = result.arguments["items"]
             wanted = [f"{each['quantity'] or 'all'} {each['item_id']}" for each in items]
-            return f"refund {', '.join(wanted)}"
+            wish = result.arguments.get("wish")
+            kind = result.arguments.get("kind", "refund")
+            return f"{kind} {repr(wish) if wish else ', '.join(wanted)}"
         if result.name == "withdraw_refund":
             return "withdraw"
     return ""
 
 
 LEGAL = "person: The customer speaks of a lawyer, a court or the bank"
-EXCHANGE = "person: The customer wants an exchange or a replacement"
 CANCEL = "person: The customer wants to cancel an order"
 INVOICE = "person: The customer asks for an invoice"
 SHOWN = "order/W1001"
@@ -98,10 +100,13 @@ LETTERS = [
     ("My scarf from W1001 has a hole. Refund, please!", ASKED),
     ("I want to return the laptop, order W1001", ASKED),
     # no refund
-    ("I would like to exchange the kettle of W1001 for a bigger one.", EXCHANGE),
-    ("Can you send a replacement for the broken mug of W1001?", EXCHANGE),
-    ("I don't want a refund for W1001, I want a replacement.", EXCHANGE),
-    ("Ich möchte die Tasse aus W1001 umtauschen", EXCHANGE),
+    ("I would like to exchange the kettle of W1001 for a bigger one.", "exchange all kettle"),
+    ("Can you send a replacement for the broken mug of W1001?", "replacement 1 mug"),
+    (
+        "I don't want a refund for W1001, I want a replacement.",
+        "replacement all kettle, all mug, all phones",
+    ),
+    ("Ich möchte den Kettle aus W1001 umtauschen", "exchange all kettle"),
     ("No replacement, please. Refund the kettle of W1001.", "refund all kettle"),
     ("How long does a refund take?", "knowledge/returns/2"),
     ("How do I return an item?", "knowledge/returns/1"),
@@ -126,7 +131,11 @@ LETTERS = [
     ("Mein Anwalt meldet sich bei Ihnen. W1001", LEGAL),
     (
         "Please change my delivery address, W1001",
-        "person: The customer wants another delivery address",
+        "ask_new_address",
+    ),
+    (
+        "Please change the address of W1001 to: 12 New Road, Springfield",
+        "change_address '12 New Road, Springfield'",
     ),
     # thanks
     ("Thank you very much!", "welcome"),

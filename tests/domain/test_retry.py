@@ -170,11 +170,12 @@ def test_the_vendor_s_records_are_asked_of_a_mail_nobody_knows_of(
     assert is_trace_wanted(mail, NOW, 60) is wanted
 
 
-def test_only_mail_about_a_customer_s_money_may_go_twice() -> None:
+def test_only_mail_about_what_became_of_a_request_may_go_twice() -> None:
     assert set(MAY_GO_TWICE) == set(Purpose)
     assert {purpose for purpose, may in MAY_GO_TWICE.items() if may} == {
         Purpose.RECEIPT,
         Purpose.REFUND_OUTCOME,
+        Purpose.REMEDY,
     }
 
 

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 from email.message import EmailMessage
 from pathlib import Path
 from typing import Any
@@ -26,10 +26,12 @@ from mailagent.domain.mail.saved_reply import SavedReply
 from mailagent.domain.money import Money
 from mailagent.domain.operations.access import Permission
 from mailagent.domain.refunds.payment import RefundRequest
+from mailagent.domain.remedies.remedy import Remedy, RemedyItem, RemedyKind, RemedyStatus
 from mailagent.store import audit, ids, schema
 from mailagent.store.console import sessions
 from mailagent.store.mail import outbound, saved_replies
 from mailagent.store.operations import model_calls
+from mailagent.store.refunds import remedies
 from mailagent.store.refunds.ledger import LedgerGateway
 from mailagent.web.guard import Guard, guard_of
 from tests.adapters.parse_requests import raw_request
@@ -122,6 +124,24 @@ class Case:
         return (self.email, self.order_id, self.words, "1,499")
 
 
+def task_of(mail: Any, order_id: str, now: datetime) -> Remedy:
+    """Return a task for the desk of an order."""
+    return Remedy(
+        remedy_id=f"remedy_{order_id}",
+        kind=RemedyKind.REPLACEMENT,
+        status=RemedyStatus.TASK,
+        order_id=order_id,
+        conversation_id=mail.conversation_id,
+        mail_id=mail.mail_id,
+        items=(RemedyItem("D1", "Standing desk", 1),),
+        requested_at=now,
+        due_at=now + timedelta(days=3),
+        wish="the white one",
+        reason="damaged",
+        policy_reasons=("above_limit",),
+    )
+
+
 def furnish(harness: Harness, email: str = ADA, order_id: str = "W2001") -> Case:
     """Let a customer's refund wait for a manager, with a file, a draft, and a login link under way."""
     customer = {"email": email, "name": "Somebody"}
@@ -141,6 +161,7 @@ def furnish(harness: Harness, email: str = ADA, order_id: str = "W2001") -> Case
         connection.execute(schema.drafts.insert().values(_draft(f"draft_{order_id}", mail, now)))
         details = {"runs": [mail.run_id]}
         audit.record(connection, now, TESS, "runs replayed together", f"replay_{order_id}", details)
+        remedies.record(connection, task_of(mail, order_id, now), f"key_{order_id}")
         reply = SavedReply(f"reply_{order_id}", f"About {order_id}", "Hello.", TESS, now)
         saved_replies.save(connection, reply)
         outbound.record(connection, _answer(email, order_id, mail), f"person:{order_id}", now)
@@ -158,6 +179,7 @@ def furnish(harness: Harness, email: str = ADA, order_id: str = "W2001") -> Case
         "settlement": f"s_{order_id}",
         "vote": harness.live.links.sign_votes(mail.mail_id)["no"].rpartition("/")[2],
         "saved_reply_id": f"reply_{order_id}",
+        "remedy_id": f"remedy_{order_id}",
         "run_id": mail.run_id,
         "replay_id": f"replay_{order_id}",
         "email": email,

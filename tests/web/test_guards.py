@@ -98,9 +98,10 @@ def test_whatever_begins_with_ops_needs_a_login_but_for_the_login_itself(fortres
 def test_a_role_may_only_what_is_written_down() -> None:
     look, answer = Permission.VIEW, Permission.ANSWER
     assert PERMISSIONS[Role.OPERATOR] == set(Permission)
-    assert PERMISSIONS[Role.MANAGER] == {look, Permission.SETTLE, Permission.REPORT}
+    tasks = Permission.TASKS
+    assert PERMISSIONS[Role.MANAGER] == {look, Permission.SETTLE, tasks, Permission.REPORT}
     assert PERMISSIONS[Role.OWNER] == {look, Permission.REPORT}
-    assert PERMISSIONS[Role.TEAM] == {look, answer}
+    assert PERMISSIONS[Role.TEAM] == {look, answer, tasks}
 
 
 def signatures(harness: Harness, folder: Path, data: bytes) -> dict[str, dict[str, str]]:

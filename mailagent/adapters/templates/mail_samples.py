@@ -9,11 +9,12 @@ from typing import Any
 from mailagent.domain.money import Money
 from mailagent.domain.orders.shipment import ShipmentStatus
 from mailagent.domain.refunds.policy import DeclineReason
+from mailagent.domain.remedies.remedy import RemedyKind, RemedyStatus
 
 # Mails that customers get; all others go to people of the shop.
 TO_CUSTOMERS = frozenset(
     "reply receipt receipts refund_promised refund_rejected refund_expired refund_failed refund_returned"
-    " handed_over neutral_reply team_reply".split()
+    " handed_over neutral_reply remedy team_reply".split()
 )
 COMMON = {"support_name": "shop.example", "support_address": "support@shop.example"}
 LINK = "https://support.shop.example/approvals/token"
@@ -25,6 +26,7 @@ Say = Callable[[str], str]
 
 _ASKED = "Hello, my kettle leaks. I would like my money back; a photo is attached.\n\nAda"
 _ANSWER = "Thank you for the photos. The kettle of order W1001 was delivered on 4 November."
+_REMEDY = "Exchange for order W1001: we are sorry, this is not possible."  # from _fact.txt
 _RECORD = "W1001: 1 × Kettle"  # rendered before, from _record.txt
 _NOTICE = (
     "Our mail to ada@example.com about order W1001 could not be sent: the mailbox does not exist.",
@@ -91,6 +93,9 @@ def facts_of(words: str | None = None) -> dict[str, dict[str, Any]]:
         "refund_returned": refund | name | {"returned": _PART, "reference": say("re_3Qx81Kd02")},
         "handed_over": thread | name | {"goodwill": _GOODWILL},
         "neutral_reply": thread | name | {"goodwill": _GOODWILL},
+        "remedy": {"subject": thread["subject"]}
+        | name
+        | {"order_id": "W1001", "text": say(_REMEDY), "note": say("The red one is sold out.")},
         "team_reply": thread | {"text": say(_ANSWER), "member": say("Tess")},
         "notice": {
             "title": say("Mail could not be sent"),
@@ -123,6 +128,7 @@ _WITHOUT: dict[str, dict[str, Any]] = {
     "refund_returned": _GREETED | {"returned": _USD, "reference": None},
     "handed_over": _GREETED | {"goodwill": None},
     "neutral_reply": _GREETED | {"goodwill": None},
+    "remedy": dict.fromkeys(("subject", "customer_name", "note")),
     "team_reply": _THREAD,
     "approval_request": {
         **dict.fromkeys(("customer_since", "shipping", "short", "following", "escalates_at")),
@@ -216,6 +222,11 @@ def _list_facts() -> Iterator[dict[str, Any]]:
     for status in ("paid", "approved"):
         yield order | {"kind": "not_withdrawn", "status": status}
     yield order | {"kind": "nothing_waits"}
+    for kind in RemedyKind:
+        for remedy_status in RemedyStatus:
+            remedy = {"kind": kind.value, "status": remedy_status.value, "due_at": NOON}
+            wanted = [{"name": "Kettle", "quantity": 2}]
+            yield order | {"kind": "remedy", "remedies": [remedy | {"items": wanted}]}
     for given_at in (None, NOON):
         yield order | {"kind": "goodwill", "percent": 10, "given_at": given_at}
     listed = [order | {"placed_at": NOON, "items": ["Kettle", "Mug"]}]

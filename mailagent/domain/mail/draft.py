@@ -39,6 +39,7 @@ class Topic(StrEnum):
     REFUND = "refund"  # one was proposed
     WITHDRAWAL = "withdrawal"  # one was withdrawn
     GOODWILL = "goodwill"  # a discount was given
+    REMEDY = "remedy"  # an exchange or the like was asked for
     ORDERS = "orders"  # one is named
     OTHER = "other"
 
@@ -47,11 +48,12 @@ DRAFT_TOPICS: Mapping[str, str] = {
     Topic.REFUND: "a refund",
     Topic.WITHDRAWAL: "a refund that is withdrawn",
     Topic.GOODWILL: "a discount",
+    Topic.REMEDY: "a request beside a refund",
     Topic.ORDERS: "an order",
     Topic.OTHER: "another matter",
 }
 
-MONEY = frozenset({Topic.REFUND, Topic.WITHDRAWAL, Topic.GOODWILL})
+MONEY = frozenset({Topic.REFUND, Topic.WITHDRAWAL, Topic.GOODWILL, Topic.REMEDY})
 
 
 @dataclass(frozen=True, slots=True)

@@ -76,6 +76,7 @@ class Purpose(StrEnum):
     REPLY = "reply"
     RECEIPT = "receipt"
     REFUND_OUTCOME = "refund_outcome"
+    REMEDY = "remedy"
     APPROVAL_REQUEST = "approval_request"
     HAND_OVER = "hand_over"
     TEAM_REPLY = "team_reply"

@@ -24,6 +24,7 @@ class Permission(StrEnum):
     VIEW = "view"  # the inbox, the search, conversations, refunds, customers
     ANSWER = "answer"  # drafts, taking over, writing to customers, dismissing
     SETTLE = "settle"  # telling which refunds of the ledger were paid
+    TASKS = "tasks"  # telling which tasks were done
     RUNS = "runs"  # what the workflow engine recorded, replaying and cancelling it
     ERASE = "erase"  # erasing a customer
     REPORT = "report"  # how the shop's support does
@@ -32,9 +33,11 @@ class Permission(StrEnum):
 
 PERMISSIONS: Mapping[Role, frozenset[Permission]] = {
     Role.OPERATOR: frozenset(Permission),
-    Role.MANAGER: frozenset({Permission.VIEW, Permission.SETTLE, Permission.REPORT}),
+    Role.MANAGER: frozenset(
+        {Permission.VIEW, Permission.SETTLE, Permission.TASKS, Permission.REPORT}
+    ),
     Role.OWNER: frozenset({Permission.VIEW, Permission.REPORT}),
-    Role.TEAM: frozenset({Permission.VIEW, Permission.ANSWER}),
+    Role.TEAM: frozenset({Permission.VIEW, Permission.ANSWER, Permission.TASKS}),
 }
 
 

@@ -32,6 +32,7 @@ EFFECTS: Mapping[str, str] = {
         "asks the policy; the same request is the same refund, and only a refund's own run pays it"
     ),
     "withdraw_refund": "withdraws a refund that still waits, unless that was done",
+    "request_change": "makes a task for people of the shop; the same request is the same task",
     "offer_goodwill": "gives a discount code, unless the order has had one",
     "write_reply": (
         "writes the answer to the customer, unless one was written; with OPENAI_CHECK_MODEL, that model"
@@ -167,6 +168,7 @@ _NAMES = {
     Purpose.REPLY: "The answer",
     Purpose.RECEIPT: "The receipt",
     Purpose.REFUND_OUTCOME: "The mail about the refund's outcome",
+    Purpose.REMEDY: "The mail about a request beside a refund",
     Purpose.APPROVAL_REQUEST: "The approval request",
     Purpose.HAND_OVER: "The hand-off to the team",
     Purpose.TEAM_REPLY: "The team's answer",

@@ -81,6 +81,7 @@ def share_of(name: str) -> float:
 MAY_GO_TWICE: Mapping[Purpose, bool] = {
     Purpose.RECEIPT: True,
     Purpose.REFUND_OUTCOME: True,
+    Purpose.REMEDY: True,
     Purpose.REPLY: False,
     Purpose.TEAM_REPLY: False,
     Purpose.APPROVAL_REQUEST: False,

@@ -8,6 +8,7 @@ from mailagent.domain.money import Money
 from mailagent.domain.refunds.policy import Cap, DeclineReason, ManagerReason, Named, Policy
 from mailagent.domain.refunds.policy_rules import Exceeded
 from mailagent.domain.refunds.refund import RefundReason, RefundStatus
+from mailagent.domain.remedies.labels import REMEDY_KINDS
 
 REFUND_REASONS: Mapping[RefundReason, str] = {
     RefundReason.DAMAGED: "arrived damaged or stopped working",
@@ -29,6 +30,7 @@ DECLINE_REASONS: Mapping[DeclineReason, str] = {
     DeclineReason.WINDOW_CLOSED: "The return window is over.",
     DeclineReason.PARCEL_ON_ITS_WAY: "The parcel is on its way, and not late enough yet.",
     DeclineReason.PHOTO_NEEDED: "A photo is needed for this reason, and none came.",
+    DeclineReason.TOO_LATE: "The order is shipped or cancelled.",
 }
 
 MANAGER_REASONS: Mapping[str, str] = {
@@ -187,6 +189,10 @@ def _money(policy: Policy) -> Iterator[str]:
             f"The agent may give a discount of up to {policy.goodwill.most_percent} % on the next order,"
             f" once per order; its code is good for {policy.goodwill.valid_days} days."
         )
+    remedies = policy.remedies
+    if remedies.offered:
+        kinds = _list(REMEDY_KINDS[each] for each in remedies.offered)
+        yield f"People of the shop do this within {remedies.task_days} days: {kinds}."
     for method, days in sorted(policy.expected_days.items()):
         within = f"within {days} business {'day' if days == 1 else 'days'}" if days else "at once"
         yield f"Money that goes back by {method} is expected {within}."

@@ -14,6 +14,7 @@ from types import MappingProxyType
 
 from mailagent.domain.refunds.order import method_labels, with_wider
 from mailagent.domain.refunds.refund import RefundReason
+from mailagent.domain.remedies.remedy import RemedyKind
 
 _NOTHING: Mapping[str, int] = MappingProxyType({})
 
@@ -29,6 +30,7 @@ class DeclineReason(StrEnum):
     WINDOW_CLOSED = "return_window_closed"
     PARCEL_ON_ITS_WAY = "parcel_on_its_way"
     PHOTO_NEEDED = "photo_needed"
+    TOO_LATE = "too_late"  # of a remedy: the order is shipped or cancelled
 
 
 class ManagerReason(StrEnum):
@@ -89,6 +91,14 @@ class LateParcels:
 
     ask_after_days: int | None = None
     refund_after_days: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Remedies:
+    """What customers may ask for beside refunds, and within how many days people of the shop do it."""
+
+    offered: frozenset[RemedyKind] = frozenset(RemedyKind)
+    task_days: int = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,6 +193,7 @@ class Policy:
     )
     drafts_refunds: bool = False
     draft: Draft = Draft()
+    remedies: Remedies = Remedies()
 
     def window_days(self, categories: Iterable[str | None] = ()) -> int:
         """Return the shortest return window of items of these categories, by default the usual one."""

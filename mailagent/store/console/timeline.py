@@ -202,6 +202,7 @@ def _audited(conversation_id: str) -> _Source:
             (_inbound, "mail_id"),
             (_outbound, "outbound_id"),
             (schema.drafts, "draft_id"),
+            (schema.remedies, "remedy_id"),
         )
     ]
     query = sa.select(_audit).where(

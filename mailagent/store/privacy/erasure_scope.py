@@ -15,6 +15,7 @@ import sqlalchemy as sa
 from mailagent.domain.mail.message import Door, MailKind, MailStatus, OutboundStatus, Purpose
 from mailagent.domain.mail.redaction import Mention
 from mailagent.domain.refunds.refund import RefundStatus
+from mailagent.domain.remedies.remedy import RemedyStatus
 from mailagent.store import schema
 from mailagent.store.database import Row
 from mailagent.store.privacy.retention import batches
@@ -260,6 +261,9 @@ _MAILS: _States = {
     MailStatus.UNANSWERED: ("A mail is unanswered", _ANSWER),
     MailStatus.THROTTLED: ("A mail is throttled", _ANSWER),
 }
+_TASKS: _States = {
+    RemedyStatus.TASK: ("A task waits for the team", "Do it, or say that it is not possible."),
+}
 _UNSENT_DRAFTS: _States = {"waiting": ("A draft waits for a click", "Send or discard it.")}
 _OURS: _States = {
     OutboundStatus.QUEUED: ("A mail of ours is being sent", _SENT),
@@ -270,10 +274,12 @@ _OURS: _States = {
 def list_obstacles(connection: sa.Connection, scope: Scope) -> list[Obstacle]:
     """Return the customer's rows that wait or are under way, each with what ends it."""
     refund, mail, draft, ours = _refunds.c, _inbound.c, _drafts.c, _outbound.c
+    task = schema.remedies.c.conversation_id
     found: list[Obstacle] = []
     for key, ids, state, states, folder, page in (
         (refund.refund_id, scope.refund_ids, refund.status, _REFUNDS, "refunds", refund.refund_id),
         (mail.mail_id, scope.mail_ids, mail.status, _MAILS, "conversations", mail.conversation_id),
+        (task, scope.conversation_ids, schema.remedies.c.status, _TASKS, "conversations", task),
         (draft.draft_id, scope.draft_ids, draft.state, _UNSENT_DRAFTS, "drafts", draft.draft_id),
         (ours.outbound_id, scope.outbound_ids, ours.status, _OURS, "conversations", ours.conversation_id),
     ):  # fmt: skip

@@ -15,6 +15,7 @@ import sqlalchemy as sa
 
 from mailagent.domain.mail.message import MailStatus, OutboundStatus
 from mailagent.domain.refunds.refund import RefundStatus
+from mailagent.domain.remedies.remedy import RemedyStatus
 from mailagent.domain.shop import LOGIN_DAYS, MODEL_CALL_DAYS, PRESENCE_DAYS
 from mailagent.store import schema
 from mailagent.store.database import overwrite_deleted
@@ -25,6 +26,7 @@ _inbound, _outbound, _events = schema.inbound_mails, schema.outbound_mails, sche
 _own_notes = schema.conversation_notes
 _sent_files = schema.outgoing_files
 _raw, _refunds, _step_texts = schema.raw_mails, schema.refunds, schema.step_texts
+_remedies = schema.remedies
 
 _UNDECIDED = (RefundStatus.AWAITING_APPROVAL.value, RefundStatus.APPROVED.value)
 _UNANSWERED = (MailStatus.UNANSWERED.value, MailStatus.THROTTLED.value)
@@ -64,6 +66,7 @@ def _nothing_is_open(conversation_id: sa.ColumnElement[str]) -> sa.ColumnElement
         (_outbound, _outbound.c.status.in_(_UNSENT)),
         (_refunds, _refunds.c.status.in_(_UNDECIDED)),
         (_drafts, _drafts.c.state == "waiting"),
+        (_remedies, _remedies.c.status == RemedyStatus.TASK.value),
     )
     return sa.not_(
         sa.or_(
@@ -123,6 +126,8 @@ def blank_conversations(connection: sa.Connection, conversation_ids: Sequence[st
         connection, _drafts.c.conversation_id, conversation_ids, {"text": "", "composition": None}
     )
     update(connection, _own_notes.c.conversation_id, conversation_ids, {"text": ""})
+    said = {"wish": None, "note": None}
+    update(connection, _remedies.c.conversation_id, conversation_ids, said)
     blank = {"subject": "", "customer_name": ""}
     update(connection, _threads.c.conversation_id, conversation_ids, blank)
 

@@ -8,6 +8,7 @@ from mailagent.domain.orders.shipment import ShipmentStatus
 from mailagent.domain.refunds.order import OrderStatus
 from mailagent.domain.refunds.refund import RefundStatus
 from mailagent.domain.refunds.settlement import SettlementState
+from mailagent.domain.remedies.remedy import RemedyKind, RemedyStatus
 from mailagent.store.database import UtcDateTime
 from mailagent.store.schema.columns import Json, check, one_of, partial_index, table
 
@@ -318,6 +319,44 @@ gateway_event_payments = table(
     "gateway_event_payments",
     sa.Column("payment_id", sa.Text, primary_key=True),
     sa.Column("event_id", sa.ForeignKey("gateway_events.event_id"), primary_key=True, index=True),
+)
+
+# What customers asked for beside refunds, such as another address; most of it is a task for a person.
+remedies = table(
+    "remedies",
+    sa.Column("remedy_id", sa.Text, primary_key=True),
+    # One request of the model: the same one again, after a crash or a replay, is the same row.
+    sa.Column("proposal_key", sa.Text, nullable=False, unique=True),
+    sa.Column("kind", sa.Text, nullable=False),
+    sa.Column("status", sa.Text, nullable=False),
+    sa.Column("order_id", sa.ForeignKey("orders.order_id"), nullable=False, index=True),
+    sa.Column(
+        "conversation_id",
+        sa.ForeignKey("conversations.conversation_id"),
+        nullable=False,
+        index=True,
+    ),
+    sa.Column("mail_id", sa.ForeignKey("inbound_mails.mail_id"), nullable=False),
+    # A list of `item_id`, `name` and `quantity`; empty for the whole order.
+    sa.Column("items", Json, nullable=False),
+    # The customer's own words, such as the new address.
+    sa.Column("wish", sa.Text),
+    sa.Column("reason", sa.Text),
+    # Why a manager has to do it; empty if any person of the team may.
+    sa.Column("policy_reasons", Json, nullable=False),
+    sa.Column("policy_version", sa.Text),
+    sa.Column("requested_at", UtcDateTime, nullable=False),
+    sa.Column("due_at", UtcDateTime, nullable=False),
+    sa.Column("reminded_at", UtcDateTime),
+    sa.Column("decided_by", sa.Text),
+    sa.Column("decided_at", UtcDateTime),
+    sa.Column("note", sa.Text),
+    one_of("kind", RemedyKind),
+    one_of("status", RemedyStatus),
+    check("decided", "(status = 'task') = (decided_at IS NULL)"),
+    sa.Index("ix_remedies_status_decided_at", "status", "decided_at"),
+    partial_index("ix_remedies_tasks", "requested_at", where="status = 'task'"),
+    partial_index("ix_remedies_due", "due_at", where="status = 'task'"),
 )
 
 # Discounts given for goodwill: one per order, good for one use.

@@ -15,6 +15,7 @@ from mailagent.web.console import (
     replays,
     runs,
     search,
+    tasks,
 )
 from mailagent.web.console.conversations import (
     acts,
@@ -38,6 +39,7 @@ BLUEPRINTS: tuple[Blueprint, ...] = (
     refunds.blueprint,
     customers.blueprint,
     drafts.blueprint,
+    tasks.blueprint,
     agent.blueprint,
     runs.blueprint,
     replays.blueprint,

@@ -36,6 +36,7 @@ PURPOSES: Mapping[str, str] = {
     "reply": "answer to a customer",
     "receipt": "receipt of a refund",
     "refund_outcome": "outcome of a refund",
+    "remedy": "outcome of a request beside a refund",
     "approval_request": "request to approve a refund",
     "hand_over": "hand-over of a conversation to the team",
     "team_reply": "answer of the team",

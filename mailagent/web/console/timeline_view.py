@@ -81,6 +81,7 @@ _TO_CUSTOMERS = frozenset(
         Purpose.TEAM_REPLY.value,
         Purpose.RECEIPT.value,
         Purpose.REFUND_OUTCOME.value,
+        Purpose.REMEDY.value,
     }
 )
 

@@ -63,7 +63,8 @@ _DECLINED: Mapping[DeclineReason, str] = {
     DeclineReason.PARCEL_ON_ITS_WAY: "The parcel is still on its way, and not late enough to count as lost."
     " Tell where it is: look at the order's parcels.",
     DeclineReason.PHOTO_NEEDED: "For this reason we need a photo that shows what is wrong, and none has"
-    " come. The fact asks the customer for one. Once it has come, propose the refund again.",
+    " come. The fact asks the customer for one. Once it has come, ask again.",
+    DeclineReason.TOO_LATE: "The order is shipped or cancelled already, so this is not possible any more.",
 }
 _ALREADY: Mapping[RefundStatus, str] = {
     RefundStatus.EXPIRED: f"{_NAME_IT} If they still want the refund, call hand_over.",

@@ -13,6 +13,7 @@ from mailagent.workflows.tools import (
     look_at_order,
     offer_goodwill,
     propose_refund,
+    request_change,
     withdraw_refund,
 )
 from mailagent.workflows.tools.tool import OrderUse, Output, Tool, schema_of
@@ -73,6 +74,7 @@ for module in (
     find_my_orders,
     look_at_order,
     propose_refund,
+    request_change,
     withdraw_refund,
     hand_over,
     offer_goodwill,

@@ -1,4 +1,4 @@
-"""The tool that withdraws the refunds of an order that still wait for a manager."""
+"""The tool that withdraws what still waits on an order: refunds for a manager, tasks for the team."""
 
 from __future__ import annotations
 
@@ -7,12 +7,13 @@ from typing import Any
 
 import sqlalchemy as sa
 
+from mailagent import remedies as ending
 from mailagent import services
 from mailagent.domain.refunds.refund import Refund, RefundStatus
 from mailagent.engine import REFUND, run_id_of
 from mailagent.mailers import Reader
 from mailagent.store import audit
-from mailagent.store.refunds import orders, refunds
+from mailagent.store.refunds import orders, refunds, remedies
 from mailagent.workflows.steps.conversation.batch import is_waiting
 from mailagent.workflows.tools.tool import (
     Arguments,
@@ -32,7 +33,7 @@ class WithdrawRefund(Arguments):
 
 
 def withdraw_refund(reader: Reader, arguments: Mapping[str, Any]) -> Output:
-    """Withdraw the refunds of one order that wait for a decision, in whichever thread they were asked for.
+    """Withdraw the refunds and tasks of one order that wait, in whichever thread they were asked for.
 
     What is approved or paid is not touched. The answer is read from the rows, so the same call again
     is answered alike.
@@ -48,6 +49,7 @@ def withdraw_refund(reader: Reader, arguments: Mapping[str, Any]) -> Output:
     for refund in refunds.list_of_order(connection, order.order_id):
         if refund.status is RefundStatus.AWAITING_APPROVAL:
             _withdraw(connection, refund.refund_id, reader.mail_ids[-1])
+    ending.withdraw(connection, order.order_id, reader.mail_ids[-1])
     return _output(connection, reader.mail_ids, order.order_id)
 
 
@@ -88,9 +90,22 @@ def _output(connection: sa.Connection, mail_ids: Sequence[str], order_id: str) -
         gone = [refund for refund in gone if refund.refund_id in by_these]
     # What was withdrawn, and then asked for again and paid, is not withdrawn.
     last = max((refund.decided_at or refund.requested_at for refund in gone), default=None)
+    if requests := _requests_withdrawn(connection, mail_ids, order_id):
+        output = withdrawn_output(order_id, gone, settled)
+        told = [f"remedy/{order_id}", *(output["facts"] if gone else ())]
+        return output | {"facts": told, "requests": requests}
     if last and all(refund.requested_at <= last for refund in settled):
         return withdrawn_output(order_id, gone, settled)
     return too_late_output(order_id, settled) if settled else nothing_waits_output(order_id)
+
+
+def _requests_withdrawn(
+    connection: sa.Connection, mail_ids: Sequence[str], order_id: str
+) -> list[str]:
+    """Return the kinds of the tasks that these mails withdrew."""
+    known = {each.remedy_id: each for each in remedies.list_of_order(connection, order_id)}
+    gone = audit.details_of_mails(connection, [*known], audit.REQUEST_WITHDRAWN, mail_ids)
+    return [known[remedy_id].kind.value for remedy_id in gone]
 
 
 def withdrawn_output(order_id: str, gone: Sequence[Refund], others: Sequence[Refund]) -> Output:
@@ -136,7 +151,8 @@ def _state(refund: Refund) -> Output:
 TOOL = Tool(
     "withdraw_refund",
     WithdrawRefund,
-    "Withdraw the customer's requests for a refund of one order that still wait for a manager."
-    " Use it only when the customer says that they do not want the refund any more.",
+    "Withdraw what the customer asked for on one order and what still waits: refunds for a manager,"
+    " exchanges, replacements and changes of address. Use it only when they say that they do not want it any"
+    " more.",
     withdraw_refund,
 )

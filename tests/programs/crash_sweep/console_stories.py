@@ -35,6 +35,13 @@ def _answered_by_a_person(shop: SweptShop) -> None:
     people.press(shop, TESS, page, f"{page}/give-back")
 
 
+def _done_by_the_team(shop: SweptShop) -> None:
+    shop.write("Can I exchange the kettle of order W1001 for a red one?")
+    shop.wait_for_mails(TESS)
+    (task,) = shop.rows("SELECT remedy_id FROM remedies")
+    people.press(shop, TESS, "/ops/tasks", f"/ops/tasks/{task.remedy_id}", done="yes")
+
+
 def _pays_for_the_kettle(shop: SweptShop) -> None:
     shop.write(KETTLE_WISH)
     shop.wait_for_mails(ADA, 2)
@@ -57,6 +64,11 @@ def _replayed(shop: SweptShop) -> None:
 
 
 STORIES = (
+    Story(
+        "task", _done_by_the_team, {ADA: 2, TESS: 1},
+        steps("take_batch ask_model request_change write_reply send_mail look_at_delivery"),
+        WEBHOOKS | {"POST /ops/tasks/<remedy_id>"},
+    ),
     Story(
         "answered by a person", _answered_by_a_person, {ADA: 3, TESS: 2},
         steps(

@@ -22,6 +22,7 @@ from mailagent.domain.operations.provider import OPENAI
 from mailagent.domain.operations.rate_limit import LONGEST_FIRST_WAIT_SECONDS, LONGEST_WAIT_SECONDS
 from mailagent.domain.operations.run_about import HeldUpBy, hash_customer
 from mailagent.domain.orders.freshness import Freshness
+from mailagent.domain.remedies.labels import REMEDY_KINDS
 from mailagent.domain.text import NeedsOperatorError
 from mailagent.store import ids
 from mailagent.store.operations import circuit_breakers, model_calls
@@ -153,6 +154,7 @@ def _instructions() -> str:
         most_percent,
         live.knowledge.passages,
         with_words=live.check_model is not None,
+        remedies=sorted(REMEDY_KINDS[each] for each in live.policy.remedies.offered),
     )
 
 

@@ -16,7 +16,7 @@ from mailagent.domain.mail.message import InboundMail
 from mailagent.mailers import Letter
 from mailagent.store import audit
 from mailagent.store.mail import conversations, drafts, inbound
-from mailagent.store.refunds import goodwill, orders, refunds
+from mailagent.store.refunds import goodwill, orders, refunds, remedies
 from mailagent.workflows.steps.conversation.batch import Batch, batch_reader
 from mailagent.workflows.steps.conversation.model_call import RecordedMove
 from mailagent.workflows.steps.conversation.second_reader import find_checked_words
@@ -143,5 +143,7 @@ def _topics(
         yield Topic.WITHDRAWAL
     if goodwill.find_of_mails(connection, mail_ids):
         yield Topic.GOODWILL
+    if remedies.list_of_mails(connection, conversation.conversation_id, mail_ids):
+        yield Topic.REMEDY
     if named_ids:
         yield Topic.ORDERS

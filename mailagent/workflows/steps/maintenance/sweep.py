@@ -20,7 +20,7 @@ from mailagent.store.mail import inbound, raw_mail
 from mailagent.store.operations import circuit_breakers, workers
 from mailagent.workflows.recovery import take_over
 from mailagent.workflows.steps.conversation.rate_limit import why_stopped
-from mailagent.workflows.steps.maintenance import overdue
+from mailagent.workflows.steps.maintenance import overdue, tasks
 from mailagent.workflows.steps.maintenance.housekeeping import Clock, repeat
 from mailagent.workflows.steps.maintenance.rows import process_each, process_waiting
 from mailagent.workflows.steps.recording import step
@@ -43,9 +43,11 @@ def take_over_runs() -> int:
 
 @step
 def enqueue_mail() -> int:
-    """Enqueue unanswered mail without a run. Give people what waits too long, and remind them of drafts.
+    """Enqueue unanswered mail without a run. Give people what waits too long, and remind them of drafts and
+    tasks.
     Returns how many mails it did something about."""
     overdue.remind()
+    tasks.see_to()
     live = services.current()
     before = live.now() - timedelta(seconds=live.waits.sweep_after_seconds)
     deadlines = overdue.find_deadlines()

@@ -1,0 +1,144 @@
+"""Remedies beside a refund: what else a customer may ask for, and the states of that. Pure.
+
+A remedy itself moves no money.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+
+
+class RemedyKind(StrEnum):
+    EXCHANGE = "exchange"
+    REPLACEMENT = "replacement"
+    CHANGE_ADDRESS = "change_address"
+
+
+class RemedyStatus(StrEnum):
+    TASK = "task"  # a person of the shop is to do it
+    DONE = "done"
+    NOT_POSSIBLE = "not_possible"
+    WITHDRAWN = "withdrawn"  # by the customer
+    EXPIRED = "expired"  # it was not done in time
+
+
+_NEXT: Mapping[RemedyStatus, frozenset[RemedyStatus]] = {
+    RemedyStatus.TASK: frozenset(
+        {
+            RemedyStatus.DONE,
+            RemedyStatus.NOT_POSSIBLE,
+            RemedyStatus.WITHDRAWN,
+            RemedyStatus.EXPIRED,
+        }
+    ),
+}
+
+# A remedy in one of these states stands for its items: they are sent again, or are about to be.
+STANDING = frozenset({RemedyStatus.TASK, RemedyStatus.DONE})
+
+
+def check_transition(current: RemedyStatus, following: RemedyStatus) -> None:
+    """Raise ValueError if a remedy may not go from `current` to `following`: that is a bug."""
+    if following not in _NEXT.get(current, frozenset()):
+        raise ValueError(f"a remedy that is {current} cannot become {following}")
+
+
+@dataclass(frozen=True, slots=True)
+class RemedyItem:
+    """Units of an item that a remedy is for."""
+
+    item_id: str
+    name: str
+    quantity: int
+
+
+@dataclass(frozen=True, slots=True)
+class Remedy:
+    """What a customer asked for on an order. `wish`: their own words, such as the new address. `reason` is that
+    of a refund. `policy_reasons`: why a manager has to do it; empty if any person of the team may.
+    `note`: what a person wrote to the customer about the outcome."""
+
+    remedy_id: str
+    kind: RemedyKind
+    status: RemedyStatus
+    order_id: str
+    conversation_id: str
+    mail_id: str
+    items: tuple[RemedyItem, ...]
+    requested_at: datetime
+    due_at: datetime
+    wish: str | None = None
+    reason: str | None = None
+    policy_reasons: tuple[str, ...] = ()
+    policy_version: str | None = None
+    reminded_at: datetime | None = None
+    decided_by: str | None = None
+    decided_at: datetime | None = None
+    note: str | None = None
+
+    @property
+    def is_open(self) -> bool:
+        return self.status is RemedyStatus.TASK
+
+    @property
+    def needs_manager(self) -> bool:
+        return bool(self.policy_reasons)
+
+    def touches(self, kind: RemedyKind, item_ids: Iterable[str]) -> bool:
+        """Return whether it is of this kind and for some of these items, or for the whole order."""
+        mine = {item.item_id for item in self.items}
+        return self.kind is kind and (not mine or not mine.isdisjoint(item_ids))
+
+
+# --- the customer's own words ---------------------------------------------------------------------
+
+
+def quotes(wish: str, mails: Iterable[str]) -> bool:
+    """Return whether a wish stands word for word in one of these mails, however it is broken into lines. The
+    model copies it: an address that the customer did not write must reach nobody."""
+    words = _words(wish)
+    return bool(words) and any(f" {words} " in f" {_words(mail)} " for mail in mails)
+
+
+def _words(text: str) -> str:
+    return " ".join(re.findall(r"\w+", text.casefold()))
+
+
+# --- what a person says of a task -----------------------------------------------------------------
+
+
+class TaskProblem(ValueError):
+    """What a person says of a task cannot be recorded; the text says why, and what to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class TaskOutcome:
+    """What a person says of a task. `note` is for the customer. `is_manager`: the person is one; `is_theirs`:
+    the order is the person's own."""
+
+    is_done: bool
+    note: str | None
+    is_manager: bool
+    is_theirs: bool = False
+
+
+def check_outcome(remedy: Remedy | None, outcome: TaskOutcome) -> bool:
+    """Return whether an outcome is news. Raises TaskProblem if it cannot be."""
+    if remedy is None:
+        raise TaskProblem("there is no such task; look at the list")
+    wanted = RemedyStatus.DONE if outcome.is_done else RemedyStatus.NOT_POSSIBLE
+    if remedy.status is wanted:
+        return False
+    if remedy.status is not RemedyStatus.TASK:
+        raise TaskProblem(f"it is {remedy.status.replace('_', ' ')} already; write to the customer")
+    if outcome.is_theirs:
+        raise TaskProblem("it is your own order; another person has to do it")
+    if remedy.needs_manager and not outcome.is_manager:
+        raise TaskProblem("the policy wants a manager to do it; ask one")
+    if not outcome.is_done and not outcome.note:
+        raise TaskProblem("say why it is not possible; the customer reads it")
+    return True

@@ -1,0 +1,86 @@
+"""What follows when a task ends: people have done it or cannot, it is too late, or the customer does not want
+it any more. The row, the audit log and the customer's mail are one transaction."""
+
+from __future__ import annotations
+
+import sqlalchemy as sa
+
+from mailagent import mailers, services
+from mailagent.domain.remedies.remedy import (
+    Remedy,
+    RemedyStatus,
+    TaskOutcome,
+    TaskProblem,
+    check_outcome,
+)
+from mailagent.domain.shop import person_of
+from mailagent.store import audit
+from mailagent.store.refunds import orders, remedies
+
+
+def finish(
+    connection: sa.Connection, remedy_id: str, person: str, is_done: bool, note: str | None
+) -> bool:
+    """Record what a person says of a task, and tell the customer; return whether it is news. Raises
+    TaskProblem."""
+    remedy = remedies.lock(connection, remedy_id)
+    if remedy is None:
+        raise TaskProblem("there is no such task; look at the list")
+    owner = orders.load(connection, remedy.order_id).customer_email
+    managers = (each.casefold() for each in services.current().shop.manager_emails)
+    outcome = TaskOutcome(
+        is_done,
+        note,
+        is_manager=person.casefold() in managers,
+        is_theirs=person_of(person) == person_of(owner),
+    )
+    if not check_outcome(remedy, outcome):
+        return False
+    end(
+        connection,
+        remedy,
+        RemedyStatus.DONE if is_done else RemedyStatus.NOT_POSSIBLE,
+        person,
+        note,
+    )
+    return True
+
+
+def end(
+    connection: sa.Connection,
+    remedy: Remedy,
+    status: RemedyStatus,
+    actor: str,
+    note: str | None = None,
+) -> None:
+    """End a locked task, and tell the customer."""
+    close(connection, remedy, status, actor, note)
+    ended = remedies.find(connection, remedy.remedy_id)
+    if ended is not None:
+        outbound_id = mailers.write_remedy_outcome(connection, ended)
+        services.current().workflow_client.queue.enqueue_delivery(connection, outbound_id)
+
+
+def withdraw(connection: sa.Connection, order_id: str, mail_id: str) -> list[Remedy]:
+    """Withdraw the tasks of a locked order that the customer does not want any more, and return them. The reply
+    to their mail tells it."""
+    found = [each for each in remedies.list_of_order(connection, order_id) if each.is_open]
+    for remedy in found:
+        close(connection, remedy, RemedyStatus.WITHDRAWN, audit.CUSTOMER, mail_id=mail_id)
+    return found
+
+
+def close(
+    connection: sa.Connection,
+    remedy: Remedy,
+    status: RemedyStatus,
+    actor: str,
+    note: str | None = None,
+    **details: str,
+) -> None:
+    """Record the end of a locked task, and tell no one."""
+    now = services.current().now()
+    remedies.move(connection, remedy, status, decided_by=actor, decided_at=now, note=note)
+    told = {"kind": remedy.kind.value, "order_id": remedy.order_id, **details}
+    action = f"request {status.replace('_', ' ')}"
+    audit.record(connection, now, actor, action, remedy.remedy_id, told)

@@ -1,0 +1,152 @@
+"""Remedies as rows: what customers asked for beside refunds. Lock the order before a remedy."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import asdict
+from datetime import datetime
+from typing import Any
+
+import sqlalchemy as sa
+
+from mailagent.domain.remedies.remedy import (
+    STANDING,
+    Remedy,
+    RemedyItem,
+    RemedyKind,
+    RemedyStatus,
+    check_transition,
+)
+from mailagent.store import schema
+from mailagent.store.database import Row, columns_of, from_row, is_constant
+from mailagent.store.pagination import Cursor, Part, Source, Window, read_part
+
+_remedies = schema.remedies
+_IS_TASK = is_constant(_remedies.c.status, RemedyStatus.TASK.value)
+_SENT_AGAIN = (RemedyKind.EXCHANGE, RemedyKind.REPLACEMENT)
+
+
+def outcome_key(remedy: Remedy) -> str:
+    """Return the `dedup_key` of the mail that tells a customer how a remedy ended."""
+    return f"remedy:{remedy.remedy_id}"
+
+
+def record(connection: sa.Connection, remedy: Remedy, proposal_key: str) -> None:
+    values = columns_of(
+        _remedies,
+        remedy,
+        proposal_key=proposal_key,
+        items=[asdict(item) for item in remedy.items],
+        policy_reasons=list(remedy.policy_reasons),
+    )
+    connection.execute(_remedies.insert(), values)
+
+
+def find(connection: sa.Connection, remedy_id: str) -> Remedy | None:
+    return _first(connection, _remedies.c.remedy_id == remedy_id)
+
+
+def lock(connection: sa.Connection, remedy_id: str) -> Remedy | None:
+    """Lock the order of a remedy and the remedy; return it."""
+    known = find(connection, remedy_id)
+    if known is None:
+        return None
+    orders = schema.orders
+    locked = sa.select(orders.c.order_id).where(orders.c.order_id == known.order_id)
+    connection.execute(locked.with_for_update())
+    return _first(connection, _remedies.c.remedy_id == remedy_id)
+
+
+def find_of_proposal(connection: sa.Connection, proposal_key: str) -> Remedy | None:
+    return _first(connection, _remedies.c.proposal_key == proposal_key)
+
+
+def list_of_order(connection: sa.Connection, order_id: str) -> Sequence[Remedy]:
+    """Return the remedies of an order, oldest first."""
+    return _list(connection, _remedies.c.order_id == order_id)
+
+
+def list_of_mails(
+    connection: sa.Connection, conversation_id: str, mail_ids: Collection[str]
+) -> Sequence[Remedy]:
+    """Return the remedies that these mails of a conversation asked for."""
+    here = _remedies.c.conversation_id == conversation_id
+    return _list(connection, here, _remedies.c.mail_id.in_(mail_ids))
+
+
+def is_sent_again(connection: sa.Connection, order_id: str, item_ids: Collection[str]) -> bool:
+    """Return whether some of these items were exchanged or replaced, or are about to be."""
+    return any(
+        remedy.status in STANDING and remedy.touches(kind, item_ids)
+        for remedy in list_of_order(connection, order_id)
+        for kind in _SENT_AGAIN
+    )
+
+
+def move(connection: sa.Connection, remedy: Remedy, status: RemedyStatus, **values: Any) -> None:
+    """Change the status of a locked remedy. Raises ValueError for a transition that does not exist."""
+    check_transition(remedy.status, status)
+    own = _remedies.c.remedy_id == remedy.remedy_id
+    connection.execute(_remedies.update().where(own).values(status=status.value, **values))
+
+
+# --- lists ----------------------------------------------------------------------------------------
+
+
+def read(connection: sa.Connection, statuses: Sequence[str], window: Window) -> Part[Remedy]:
+    """Return one page of the remedies in these states: tasks by when they were asked for, others by when they
+    ended."""
+    at = "requested_at" if RemedyStatus.TASK in statuses else "decided_at"
+    sources = [
+        Source(
+            sa.select(_remedies).where(is_constant(_remedies.c.status, status)),
+            _remedies.c[at],
+            _remedies.c.remedy_id,
+            _remedy,
+        )
+        for status in statuses
+    ]
+    return read_part(
+        connection, sources, window, lambda each: Cursor(getattr(each, at), each.remedy_id)
+    )
+
+
+def take_slow(
+    connection: sa.Connection, before: datetime, now: datetime, limit: int
+) -> Sequence[Remedy]:
+    """Return tasks that were asked for before a time, the oldest first, and record that the team is reminded of
+    them."""
+    slow = sa.and_(_IS_TASK, _remedies.c.reminded_at.is_(None), _remedies.c.requested_at < before)
+    query = sa.select(_remedies).where(slow).order_by(_remedies.c.requested_at).limit(limit)
+    found = [_remedy(row) for row in connection.execute(query.with_for_update())]
+    ids = [each.remedy_id for each in found]
+    connection.execute(
+        _remedies.update().where(_remedies.c.remedy_id.in_(ids)).values(reminded_at=now)
+    )
+    return found
+
+
+def list_overdue(connection: sa.Connection, now: datetime, limit: int) -> Sequence[str]:
+    """Return the tasks that are past their date, the oldest first."""
+    query = sa.select(_remedies.c.remedy_id).where(_IS_TASK, _remedies.c.due_at <= now)
+    return list(connection.scalars(query.order_by(_remedies.c.due_at).limit(limit)))
+
+
+def _list(connection: sa.Connection, *where: sa.ColumnElement[bool]) -> Sequence[Remedy]:
+    query = sa.select(_remedies).where(*where).order_by(_remedies.c.remedy_id)
+    return [_remedy(row) for row in connection.execute(query)]
+
+
+def _first(connection: sa.Connection, *where: sa.ColumnElement[bool]) -> Remedy | None:
+    return next(iter(_list(connection, *where)), None)
+
+
+def _remedy(row: Row) -> Remedy:
+    return from_row(
+        Remedy,
+        row,
+        kind=RemedyKind(row.kind),
+        status=RemedyStatus(row.status),
+        items=tuple(RemedyItem(**item) for item in row.items),
+        policy_reasons=tuple(row.policy_reasons),
+    )

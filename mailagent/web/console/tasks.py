@@ -1,0 +1,75 @@
+"""Tasks: what customers asked for that people of the shop do, ticked off one by one."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from flask import Blueprint, Response, request
+
+from mailagent import services
+from mailagent.domain.operations.access import Permission
+from mailagent.domain.refunds.labels import MANAGER_REASONS, REFUND_REASONS
+from mailagent.domain.refunds.policy import ManagerReason
+from mailagent.domain.refunds.refund import RefundReason
+from mailagent.domain.remedies.labels import REMEDY_KINDS, REMEDY_STATES
+from mailagent.domain.remedies.remedy import Remedy, RemedyStatus, TaskProblem
+from mailagent.remedies import finish
+from mailagent.store.refunds import remedies
+from mailagent.web.console.page import go_to, page, pages_beside, read_window, redact, typed
+from mailagent.web.guard import current_person, needs
+
+blueprint = Blueprint("ops_tasks", __name__)
+
+PATH = "/ops/tasks"
+_ENDED = [each.value for each in RemedyStatus if each is not RemedyStatus.TASK]
+
+
+@blueprint.get("/ops/tasks")
+@needs(Permission.TASKS)
+def show() -> Response:
+    """Show the tasks that wait, the oldest first; or those that ended."""
+    return _page()
+
+
+def _page(problem: str = "") -> Response:
+    is_open = request.args.get("state") != "ended"
+    statuses = [RemedyStatus.TASK.value] if is_open else _ENDED
+    live = services.current()
+    with live.database.snapshot() as connection:
+        part = remedies.read(connection, statuses, read_window(newest_first=not is_open))
+    return page(
+        "ops/tasks.html",
+        422 if problem else 200,
+        tasks=[_shown(each) for each in part.rows],
+        is_open=is_open,
+        problem=problem,
+        now=live.now(),
+        **pages_beside(part, PATH, {} if is_open else {"state": "ended"}),
+    )
+
+
+def _shown(remedy: Remedy) -> dict[str, Any]:
+    """Return a task with its labels."""
+    why = [MANAGER_REASONS[ManagerReason(each)] for each in remedy.policy_reasons]
+    return {
+        "remedy": remedy,
+        "kind": REMEDY_KINDS[remedy.kind].capitalize(),
+        "state": REMEDY_STATES[remedy.status],
+        "reason": REFUND_REASONS[RefundReason(remedy.reason)] if remedy.reason else "",
+        "wish": redact(remedy.wish or ""),
+        "needs_manager": why,
+        "may_do": not why or current_person().is_manager,
+    }
+
+
+@blueprint.post("/ops/tasks/<remedy_id>")
+@needs(Permission.TASKS)
+def decide(remedy_id: str) -> Response:
+    """Record that a task is done, or not possible, as the pressed button says. The customer gets a mail."""
+    note = typed("note", request.form) or None
+    try:
+        with services.current().database.transaction() as connection:
+            finish(connection, remedy_id, current_person().email, "fail" not in request.form, note)
+    except TaskProblem as problem:
+        return _page(str(problem))
+    return go_to(PATH)

@@ -1,0 +1,64 @@
+"""Reminds the team of tasks that wait, and ends those that were not done in time: the customer is told, and the
+team gets the conversation."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import timedelta
+
+from mailagent import remedies as ending
+from mailagent import services
+from mailagent.domain.mail.conversation import HandOverReason
+from mailagent.domain.remedies.labels import REMEDY_KINDS
+from mailagent.domain.remedies.remedy import Remedy, RemedyStatus
+from mailagent.domain.text import tell_moment
+from mailagent.store import audit
+from mailagent.store.mail import conversations
+from mailagent.store.refunds import remedies
+from mailagent.workflows.steps.maintenance.rows import process_each
+from mailagent.workflows.steps.notices import hand_to_team, tell_team
+
+TASKS_AT_ONCE = 500
+NAMED = 20
+
+
+def see_to() -> int:
+    """Remind the team, once, of tasks that have waited for half of their time; end those past their date.
+    Return how many."""
+    live = services.current()
+    with live.database.snapshot() as connection:
+        overdue = remedies.list_overdue(connection, live.now(), TASKS_AT_ONCE)
+    return process_each(overdue, str, _expire) + _remind()
+
+
+def _expire(remedy_id: str) -> int:
+    live, why = services.current(), HandOverReason.TASK_OVERDUE
+    with live.database.transaction() as connection:
+        remedy = remedies.lock(connection, remedy_id)
+        if remedy is None or not remedy.is_open:
+            return 0
+        ending.end(connection, remedy, RemedyStatus.EXPIRED, audit.CLOCK)
+        conversation = conversations.lock(connection, remedy.conversation_id)
+        hand_to_team(connection, conversation, why, f"overdue:{remedy_id}")
+    return 1
+
+
+def _remind() -> int:
+    live = services.current()
+    before = live.now() - timedelta(days=live.policy.remedies.task_days) / 2
+    with live.database.transaction() as connection:
+        slow = remedies.take_slow(connection, before, live.now(), TASKS_AT_ONCE)
+        if slow:
+            title = f"{len(slow)} tasks wait" if len(slow) > 1 else "A task waits"
+            tell_team(connection, f"tasks:{slow[0].remedy_id}", title, _lines(slow))
+    return len(slow)
+
+
+def _lines(slow: Sequence[Remedy]) -> list[str]:
+    named = [
+        f"{REMEDY_KINDS[each.kind].capitalize()}, order {each.order_id}, by {tell_moment(each.due_at)}"
+        for each in slow[:NAMED]
+    ]
+    more = [f"{len(slow) - NAMED} more wait."] if len(slow) > NAMED else []
+    page = f"{services.current().shop.public_url}/ops/tasks"
+    return [f"Customers wait for them. All of them: {page}", *named, *more]

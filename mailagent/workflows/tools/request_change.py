@@ -1,0 +1,267 @@
+"""The tool that asks people of the shop to exchange or replace items, or to change an address: a task.
+
+The policy decides as on a refund of the same items. A person does what the task says, or says that it is not
+possible; then the customer gets a mail.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Annotated, Any
+
+import sqlalchemy as sa
+from pydantic import Field, Strict
+
+from mailagent import remedies as ending
+from mailagent import services
+from mailagent.domain.money import Money
+from mailagent.domain.refunds.order import Order, OrderStatus
+from mailagent.domain.refunds.policy import Declined, DeclineReason, NeedsManager
+from mailagent.domain.refunds.refund import (
+    ItemsProblem,
+    RefundLine,
+    RefundReason,
+    WantedItem,
+    price_lines,
+)
+from mailagent.domain.remedies.labels import REMEDY_KINDS
+from mailagent.domain.remedies.remedy import (
+    Remedy,
+    RemedyItem,
+    RemedyKind,
+    RemedyStatus,
+    quotes,
+)
+from mailagent.domain.text import tell_moment
+from mailagent.mailers import Reader
+from mailagent.proposals import proposal
+from mailagent.proposals.facts import Asked
+from mailagent.proposals.proposal import Proposal
+from mailagent.store import audit
+from mailagent.store.ids import new_id
+from mailagent.store.mail import inbound
+from mailagent.store.refunds import orders, policies, refunds, remedies
+from mailagent.workflows.steps.conversation.batch import is_waiting
+from mailagent.workflows.steps.notices import tell_team
+from mailagent.workflows.tools.propose_refund import (
+    ITEMS_MAX,
+    Item,
+    bad_items_output,
+    declined_output,
+)
+from mailagent.workflows.tools.tool import (
+    Arguments,
+    Id,
+    Output,
+    Tool,
+    bad_arguments_output,
+    case_closed_output,
+    no_such_order_output,
+    not_verified_output,
+    text,
+)
+
+WISH_MAX_LENGTH = 500
+MAILS_SEARCHED = 20
+
+
+class RequestChange(Arguments):
+    order_id: Id
+    kind: Annotated[RemedyKind, Strict(False)]  # from its text
+    items: list[Item] = Field(
+        max_length=ITEMS_MAX, description="Empty for a change of address; that is for the order."
+    )
+    reason: Annotated[RefundReason, Strict(False)]
+    wish: Annotated[str, text(WISH_MAX_LENGTH, lines=True)] | None = Field(
+        description="The new address, or what they want instead, such as the size: copied word for word"
+        " from the customer's mail; null if they did not say."
+    )
+
+
+def request_change(reader: Reader, arguments: Mapping[str, Any]) -> Output:
+    """Decide on what the model asks for, under the order's lock, and record the task."""
+    if not reader.proven:
+        return not_verified_output()
+    connection = reader.connection
+    order = orders.lock_of_conversation(connection, arguments["order_id"], reader.conversation_id)
+    if order is None:
+        return no_such_order_output(arguments["order_id"])
+    wanted = _read(arguments)
+    key = _proposal_key(reader, order.order_id, wanted)
+    same = remedies.find_of_proposal(connection, key)
+    if same is not None:
+        return requested_output(same)
+    if not is_waiting(connection, reader.mail_ids):
+        return case_closed_output()
+    problem = _find_problem(reader, order, wanted)
+    return problem if problem is not None else _request(reader, order, wanted, key)
+
+
+@dataclass(frozen=True, slots=True)
+class _Wanted:
+    kind: RemedyKind
+    items: tuple[WantedItem, ...]
+    reason: RefundReason
+    wish: str | None
+
+
+def _read(arguments: Mapping[str, Any]) -> _Wanted:
+    kind = RemedyKind(arguments["kind"])
+    items = () if kind is RemedyKind.CHANGE_ADDRESS else arguments["items"]
+    return _Wanted(
+        kind,
+        tuple(WantedItem(**item) for item in items),
+        RefundReason(arguments["reason"]),
+        arguments["wish"],
+    )
+
+
+def _proposal_key(reader: Reader, order_id: str, wanted: _Wanted) -> str:
+    """Return the same key for the same request in answer to the same mails."""
+    items = sorted((each.item_id, each.quantity or 0) for each in wanted.items)
+    said = [reader.conversation_id, reader.mail_ids[0], order_id, wanted.kind, items, wanted.wish]
+    return hashlib.sha256(json.dumps(said).encode()).hexdigest()
+
+
+def _find_problem(reader: Reader, order: Order, wanted: _Wanted) -> Output | None:
+    """Return what is wrong with the arguments; None if nothing is."""
+    if wanted.kind not in services.current().policy.remedies.offered:
+        return {"error": "not_offered", "say": "This shop does not offer that: call hand_over."}
+    if wanted.kind is RemedyKind.CHANGE_ADDRESS and wanted.wish is None:
+        return bad_arguments_output("wish: the new address is missing; ask for it")
+    if wanted.kind is not RemedyKind.CHANGE_ADDRESS and not wanted.items:
+        return bad_arguments_output("items: name those that it is about")
+    if wanted.wish is not None and not quotes(wanted.wish, _list_texts(reader)):
+        return bad_arguments_output("wish: copy it word for word from the customer's mail")
+    try:
+        price_lines(order, wanted.items, ())
+    except ItemsProblem as problem:
+        return bad_items_output(problem)
+    return None
+
+
+def _list_texts(reader: Reader) -> list[str]:
+    """Return what the customer provably wrote in this conversation."""
+    mails = inbound.list_latest(
+        reader.connection, reader.conversation_id, MAILS_SEARCHED, also=reader.mail_ids
+    )
+    return [
+        f"{mail.subject}\n{mail.body}"
+        for mail in mails
+        if mail.identity.proven or mail.mail_id in reader.mail_ids
+    ]
+
+
+def _request(reader: Reader, order: Order, wanted: _Wanted, key: str) -> Output:
+    connection, item_ids = reader.connection, [each.item_id for each in wanted.items]
+    for known in reversed(remedies.list_of_order(connection, order.order_id)):
+        if not known.touches(wanted.kind, item_ids):
+            continue
+        # In answer to one mail a model that contradicts itself asks once.
+        if known.mail_id in reader.mail_ids or (known.is_open and known.wish == wanted.wish):
+            return requested_output(known)
+        if known.is_open:  # the customer has changed their mind
+            _replace(connection, known, reader.mail_ids[-1])
+    return _decide(reader, order, wanted, key)
+
+
+def _replace(connection: sa.Connection, known: Remedy, mail_id: str) -> None:
+    ending.close(connection, known, RemedyStatus.WITHDRAWN, audit.CUSTOMER, mail_id=mail_id)
+
+
+def _decide(reader: Reader, order: Order, wanted: _Wanted, key: str) -> Output:
+    """Have the policy decide, and record the task."""
+    if wanted.kind is RemedyKind.CHANGE_ADDRESS:
+        if order.status is not OrderStatus.PENDING:
+            return _decline(reader, order, wanted)
+        return _record(reader, order, wanted, key, (), ())
+    connection = reader.connection
+    earlier = refunds.list_of_order(connection, order.order_id)
+    lines = tuple(line for line in price_lines(order, wanted.items, earlier) if not line.is_rest)
+    asked = Asked(order, lines, Money(0, order.currency), wanted.reason, earlier)
+    facts, decision = proposal.consider(connection, asked, reader.conversation_id)
+    if isinstance(decision, Declined):
+        proposed = Proposal(reader.conversation_id, reader.mail_ids[-1], key)
+        proposal.decline(connection, proposed, asked, facts, decision)
+        return declined_output(decision, order.order_id)
+    why = decision.reasons if isinstance(decision, NeedsManager) else ()
+    return _record(reader, order, wanted, key, lines, tuple(each.value for each in why))
+
+
+def _decline(reader: Reader, order: Order, wanted: _Wanted) -> Output:
+    details = {
+        "reason": DeclineReason.TOO_LATE.value,
+        "mail_id": reader.mail_ids[-1],
+        "asked_for": wanted.kind.value,
+    }
+    now = services.current().now()
+    audit.record(reader.connection, now, audit.POLICY, audit.DECLINED, order.order_id, details)
+    return declined_output(Declined(DeclineReason.TOO_LATE), order.order_id)
+
+
+def _record(
+    reader: Reader,
+    order: Order,
+    wanted: _Wanted,
+    key: str,
+    lines: Sequence[RefundLine],
+    why: tuple[str, ...],
+) -> Output:
+    live, connection = services.current(), reader.connection
+    names = {line.line_no: (line.item_id, line.name) for line in order.lines}
+    remedy = Remedy(
+        remedy_id=new_id("remedy"),
+        kind=wanted.kind,
+        status=RemedyStatus.TASK,
+        order_id=order.order_id,
+        conversation_id=reader.conversation_id,
+        mail_id=reader.mail_ids[-1],
+        items=tuple(RemedyItem(*names[line.line_no], line.quantity) for line in lines),
+        wish=wanted.wish,
+        reason=wanted.reason.value,
+        policy_reasons=why,
+        policy_version=policies.record(connection, live.policy, live.now()),
+        requested_at=live.now(),
+        due_at=live.now() + timedelta(days=live.policy.remedies.task_days),
+    )
+    remedies.record(connection, remedy, key)
+    details = {"kind": remedy.kind.value, "order_id": order.order_id, "mail_id": remedy.mail_id}
+    audit.record(connection, live.now(), audit.AGENT, "request made", remedy.remedy_id, details)
+    _tell_team(connection, remedy)
+    return requested_output(remedy)
+
+
+def _tell_team(connection: sa.Connection, remedy: Remedy) -> None:
+    what = REMEDY_KINDS[remedy.kind].capitalize()
+    lines = [
+        *(f"{item.quantity} × {item.name}" for item in remedy.items),
+        "A manager has to do it." if remedy.needs_manager else "Please do it.",
+        f"Do it by {tell_moment(remedy.due_at)}, and say so: the customer then gets a mail.",
+        f"What is wanted: {services.current().shop.public_url}/ops/tasks",
+    ]
+    tell_team(connection, f"task:{remedy.remedy_id}", f"{what}, order {remedy.order_id}", lines)
+
+
+def requested_output(remedy: Remedy) -> Output:
+    """Return the answer for a remedy that is on record, asked for now or before."""
+    return {
+        "outcome": remedy.status.value,
+        "facts": [f"remedy/{remedy.order_id}"],
+        "order_id": remedy.order_id,
+        "items": [item.name for item in remedy.items],
+        "say": "Name the fact, which tells the customer its state. Promise nothing beside it.",
+    }
+
+
+TOOL = Tool(
+    "request_change",
+    RequestChange,
+    "Ask the shop's people to exchange or replace items of an order, or to change the delivery address of an"
+    " order that is not shipped. Call it once per order and kind, with all items together.",
+    request_change,
+    is_offered=lambda policy: bool(policy.remedies.offered),
+)

@@ -1,0 +1,280 @@
+"""Exchange, replacement and another address: tasks for people, decided by the policy, once for each wish."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+import pytest
+import sqlalchemy as sa
+
+from mailagent import services
+from mailagent.domain.refunds.policy import Policy, Remedies
+from mailagent.domain.remedies.remedy import RemedyKind
+from mailagent.mailers.facts import sentence
+from mailagent.remedies import finish
+from mailagent.store.privacy import erasure, retention
+from mailagent.workflows.steps.conversation.batch import Batch, batch_reader
+from mailagent.workflows.tools.request_change import request_change
+from mailagent.workflows.tools.withdraw_refund import withdraw_refund
+from tests.cast import ADA, GRACE, OLGA, TESS, big_order, order
+from tests.databases import ONE_DATABASE
+from tests.harness import Harness
+from tests.tool_use import use
+from tests.workflows.camera import answer, later_batch
+from tests.workflows.proposals import propose, write
+
+ADDRESS = "12 New Road\nSpringfield 12345"
+LETTER = f"Please send W1001 to:\n{ADDRESS}\n\nOr swap the kettle for a red one."
+
+
+def change(batch: Batch, kind: str = "exchange", **changes: Any) -> dict[str, Any]:
+    is_address = kind == "change_address"
+    items = [] if is_address else [{"item_id": "K1", "quantity": None}]
+    asked = {"order_id": "W1001", "kind": kind, "items": items, "reason": "other"}
+    asked |= {"wish": "12 New Road, Springfield 12345" if is_address else "a red one"}
+    return use(request_change, batch, asked | changes)
+
+
+def tasks(shop: Harness) -> list[tuple[str, str]]:
+    rows = shop.rows("SELECT kind, status FROM remedies ORDER BY remedy_id")
+    return [(row.kind, row.status) for row in rows]
+
+
+def told(shop: Harness, batch: Batch, fact_id: str = "remedy/W1001") -> str:
+    with shop.live.database.transaction() as connection:
+        fact = batch_reader(connection, batch).find(fact_id)
+    assert fact is not None
+    return sentence(fact)
+
+
+@pytest.fixture
+def batch(shop: Harness) -> Batch:
+    shop.stock(order())
+    return write(shop, text=LETTER)
+
+
+@pytest.mark.parametrize("kind", ["exchange", "replacement"])
+def test_a_wish_is_one_task_that_the_team_is_told_of(
+    shop: Harness, batch: Batch, kind: str
+) -> None:
+    said = change(batch, kind)
+    assert said["outcome"] == "task"
+    assert change(batch, kind) == said  # a step that is done again
+    (row,) = shop.rows("SELECT * FROM remedies")
+    assert (row.kind, row.wish, row.order_id) == (kind, "a red one", "W1001")
+    assert "1 × Kettle" in told(shop, batch)
+    (mail,) = shop.rows("SELECT * FROM outbound_mails WHERE to_address = :tess", tess=TESS)
+    assert "/ops/tasks" in mail.text
+    (audited,) = shop.rows("SELECT * FROM audit WHERE action = 'request made'")
+    assert audited.subject == row.remedy_id
+
+
+def test_an_address_is_changed_before_the_order_is_shipped(shop: Harness) -> None:
+    shop.stock(order(status="pending", delivered_at=None))
+    batch = write(shop, text=LETTER)
+    assert change(batch, "change_address")["outcome"] == "task"
+    assert change(batch, "change_address", wish=ADDRESS)["outcome"] == "task"
+    assert tasks(shop) == [("change_address", "task")]  # one mail asks once
+    assert "New Road" not in told(shop, batch)
+
+
+@ONE_DATABASE
+@pytest.mark.parametrize("status", ["shipped", "delivered", "cancelled"])
+def test_then_it_is_too_late_and_the_customer_hears_so(shop: Harness, status: str) -> None:
+    delivered = order().delivered_at if status == "delivered" else None
+    shop.stock(order(status=status, delivered_at=delivered and delivered.isoformat()))
+    batch = write(shop, text=LETTER)
+    said = change(batch, "change_address")
+    assert (said["outcome"], said["reason"]) == ("declined", "too_late")
+    assert "already been shipped or was cancelled" in told(shop, batch, "declined/W1001")
+    assert tasks(shop) == []
+
+
+@ONE_DATABASE
+def test_the_policy_decides_as_on_a_refund(shop: Harness) -> None:
+    long_ago = {"placed_at": "2025-01-01T09:00:00Z", "delivered_at": "2025-01-03T10:00:00Z"}
+    shop.stock(order(**long_ago), big_order())
+    batch = write(shop, text=LETTER)
+    said = change(batch)
+    assert (said["outcome"], said["reason"]) == ("declined", "return_window_closed")
+    desk = [{"item_id": "D1", "quantity": 1}]
+    change(batch, "replacement", order_id="W2001", items=desk, reason="damaged")
+    (row,) = shop.rows("SELECT policy_reasons FROM remedies")
+    assert row.policy_reasons in (["above_limit"], '["above_limit"]')
+
+
+@ONE_DATABASE
+@pytest.mark.parametrize(
+    ("changes", "error"),
+    [
+        ({"order_id": "W9999"}, "no_such_order"),
+        ({"items": []}, "bad_arguments"),
+        ({"items": [{"item_id": "X", "quantity": 1}]}, "bad_arguments"),
+        ({"items": [{"item_id": "K1", "quantity": 2}]}, "bad_arguments"),
+        ({"wish": "ten golden kettles"}, "bad_arguments"),
+        ({"kind": "change_address", "items": [], "wish": None}, "bad_arguments"),
+        ({"kind": "change_address", "items": [], "wish": "1 Evil Street"}, "bad_arguments"),
+    ],
+)
+def test_what_the_model_makes_up_is_refused(
+    shop: Harness, batch: Batch, changes: dict[str, Any], error: str
+) -> None:
+    assert change(batch, **changes)["error"] == error
+    assert tasks(shop) == []
+
+
+@ONE_DATABASE
+@pytest.mark.parametrize("who", ["stranger", "unproven", "answered"])
+def test_only_the_customer_may_ask_and_only_while_the_mail_waits(
+    shop: Harness, batch: Batch, who: str
+) -> None:
+    if who == "stranger":
+        batch = write(shop, GRACE, text=LETTER)
+    elif who == "unproven":
+        batch = {**batch, "verified": False}
+    else:
+        answer(shop, batch)
+    errors = {
+        "stranger": "no_such_order",
+        "unproven": "sender_not_verified",
+        "answered": "case_closed",
+    }
+    assert change(batch)["error"] == errors[who]
+    assert tasks(shop) == []
+
+
+@ONE_DATABASE
+def test_an_address_of_a_mail_that_may_be_forged_is_not_used(shop: Harness) -> None:
+    shop.stock(order(status="pending", delivered_at=None))
+    first = shop.write("Please send W1001 to: 1 Evil Street", aligned=False)
+    honest = shop.write(
+        "Please change the address of W1001", in_reply_to=first.message_id, subject="Re: My order"
+    )
+    (mail,) = shop.rows(
+        "SELECT mail_id, conversation_id FROM inbound_mails WHERE message_id = :id",
+        id=honest.message_id,
+    )
+    batch: Batch = {
+        "conversation_id": mail.conversation_id,
+        "mail_ids": [mail.mail_id],
+        "verified": True,
+        "task": "answer",
+    }
+    said = change(batch, "change_address", wish="1 Evil Street")
+    assert said["error"] == "bad_arguments"
+
+
+@ONE_DATABASE
+def test_a_shop_offers_what_its_policy_says(shop: Harness, batch: Batch) -> None:
+    rules = Remedies(frozenset({RemedyKind.REPLACEMENT}), task_days=2)
+    services.bind(replace(shop.live, policy=Policy(remedies=rules)))
+    assert change(batch)["error"] == "not_offered"
+    assert change(batch, "replacement")["outcome"] == "task"
+    (row,) = shop.rows("SELECT 1 FROM remedies WHERE due_at > :soon", soon=_in(shop, 1.9))
+    assert row
+    assert not shop.rows("SELECT 1 FROM remedies WHERE due_at > :late", late=_in(shop, 2.1))
+
+
+def _in(shop: Harness, days: float) -> str:
+    return (shop.live.now() + timedelta(days=days)).strftime("%Y-%m-%d %H:%M:%S")
+
+
+# --- another mind ---------------------------------------------------------------------------------
+
+
+def test_another_wish_replaces_the_one_that_waits(shop: Harness, batch: Batch) -> None:
+    change(batch)
+    later = later_batch(shop, batch)
+    assert change(later)["outcome"] == "task"  # the same wish: the same task
+    assert tasks(shop) == [("exchange", "task")]
+    change(later, wish="a red")
+    assert tasks(shop) == [("exchange", "withdrawn"), ("exchange", "task")]
+
+
+def test_never_mind_withdraws_a_task(shop: Harness, batch: Batch) -> None:
+    change(batch)
+    later = later_batch(shop, batch)
+    said = use(withdraw_refund, later, {"order_id": "W1001"})
+    assert (said["outcome"], said["requests"]) == ("withdrawn", ["exchange"])
+    assert said["facts"] == ["remedy/W1001"]
+    assert use(withdraw_refund, later, {"order_id": "W1001"}) == said
+    assert tasks(shop) == [("exchange", "withdrawn")]
+    assert "your request is withdrawn" in told(shop, later)
+
+
+def test_two_mails_at_once_make_one_task(shop: Harness, batch: Batch) -> None:
+    other = write(shop, subject="Once more", text=LETTER)
+    with ThreadPoolExecutor(2) as pool:
+        said = list(pool.map(change, [batch, other]))
+    assert [each["outcome"] for each in said] == ["task", "task"]
+    assert tasks(shop) == [("exchange", "task")]
+
+
+# --- beside refunds -------------------------------------------------------------------------------
+
+
+@ONE_DATABASE
+def test_money_for_what_is_sent_again_is_for_a_manager(shop: Harness, batch: Batch) -> None:
+    change(batch, "replacement")
+    later = later_batch(shop, batch)
+    assert propose(later, "W1001")["outcome"] == "needs_manager"
+    (refund,) = shop.refunds()
+    assert refund.policy_reasons == ("same_item_refunded_before",)
+
+
+@ONE_DATABASE
+def test_what_was_refunded_is_not_sent_again(shop: Harness, batch: Batch) -> None:
+    propose(batch, "W1001")
+    said = change(later_batch(shop, batch), "replacement")
+    assert (said["outcome"], said["reason"]) == ("declined", "nothing_left_to_refund")
+    assert tasks(shop) == []
+
+
+# --- what is kept ---------------------------------------------------------------------------------
+
+
+@ONE_DATABASE
+def test_nobody_is_erased_while_a_task_waits_and_then_the_words_go(
+    shop: Harness, batch: Batch
+) -> None:
+    change(batch)
+    answer(shop, batch)
+    with shop.live.database.transaction() as connection:
+        connection.execute(sa.text("UPDATE outbound_mails SET status = 'sent'"))
+    with (
+        shop.live.database.transaction() as connection,
+        pytest.raises(erasure.ErasureRefusedError, match="A task waits for the team"),
+    ):
+        erasure.erase(connection, ADA, OLGA, 0, shop.live.now())
+    with shop.live.database.transaction() as connection:
+        (row,) = connection.execute(sa.text("SELECT remedy_id FROM remedies"))
+        finish(connection, row.remedy_id, TESS, False, "Ada, it is sold out")
+        connection.execute(sa.text("UPDATE outbound_mails SET status = 'sent'"))
+        erasure.erase(connection, ADA, OLGA, 0, shop.live.now())
+    (row,) = shop.rows("SELECT wish, note, status FROM remedies")
+    assert (row.wish, row.note, row.status) == (None, None, "not_possible")
+
+
+@ONE_DATABASE
+def test_the_text_of_a_conversation_stays_while_its_task_waits(shop: Harness, batch: Batch) -> None:
+    change(batch)
+    answer(shop, batch)
+    with shop.live.database.transaction() as connection:
+        connection.execute(sa.text("UPDATE outbound_mails SET status = 'sent'"))
+    later = shop.live.now() + timedelta(days=1)
+
+    def purged() -> int:
+        with shop.live.database.transaction() as connection:
+            return retention.purge_conversations(connection, later, None, later, 10)
+
+    assert purged() == 0
+    with shop.live.database.transaction() as connection:
+        (row,) = connection.execute(sa.text("SELECT remedy_id FROM remedies"))
+        finish(connection, row.remedy_id, TESS, True, None)
+        connection.execute(sa.text("UPDATE outbound_mails SET status = 'sent'"))
+    assert purged() == 1
+    (row,) = shop.rows("SELECT wish FROM remedies")
+    assert row.wish is None
