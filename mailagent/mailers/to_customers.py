@@ -240,6 +240,7 @@ def write_remedy_outcome(connection: sa.Connection, remedy: Remedy) -> str:
         },
         dedup_key=remedies.outcome_key(remedy),
         by_person=remedy.note is not None,
+        order_ids=(remedy.order_id,),
     )
     mail = inbound.find(connection, remedy.mail_id)
     language = conversation.language
