@@ -340,6 +340,8 @@ def page(
         "amount": "$1,299.00",
         "currency": "USD",
         "already_refunded": "$0.00",
+        "shipments": (),
+        "order_as_of": None,
         "paid": "$1,500.00",
         "shipping": "$5.00",
         "items": [{"name": words, "quantity": 1, "amount": "$1,299.00"}],

@@ -93,7 +93,7 @@ def facts_of(words: str | None = None) -> dict[str, dict[str, Any]]:
         "refund_returned": refund | name | {"returned": _PART, "reference": say("re_3Qx81Kd02")},
         "handed_over": thread | name | {"goodwill": _GOODWILL},
         "neutral_reply": thread | name | {"goodwill": _GOODWILL},
-        "remedy": {"subject": thread["subject"]}
+        "remedy": thread
         | name
         | {"order_id": "W1001", "text": say(_REMEDY), "note": say("The red one is sold out.")},
         "team_reply": thread | {"text": say(_ANSWER), "member": say("Tess")},
@@ -128,7 +128,7 @@ _WITHOUT: dict[str, dict[str, Any]] = {
     "refund_returned": _GREETED | {"returned": _USD, "reference": None},
     "handed_over": _GREETED | {"goodwill": None},
     "neutral_reply": _GREETED | {"goodwill": None},
-    "remedy": dict.fromkeys(("subject", "customer_name", "note")),
+    "remedy": _GREETED | {"note": None},
     "team_reply": _THREAD,
     "approval_request": {
         **dict.fromkeys(("customer_since", "shipping", "short", "following", "escalates_at")),
