@@ -146,7 +146,9 @@ def _replies(told: dict[str, Any], language: str, templates: Templates) -> Itera
     for name, facts in {
         "reply": told | {"confirm_code": None},
         "reply_question": told | nothing | {"text": question, "confirm_code": None},
-        "reply_unproven": told | nothing | {"text": thanks, "customer_name": None, "subject": None},
+        "reply_unproven": told
+        | nothing
+        | {"text": thanks, "customer_name": None, "subject": None, "helped": None},
     }.items():
         yield Shown(language, name, templates.render("reply", facts, language))
 
@@ -156,6 +158,7 @@ STATES = {
     "receipt": "paid",
     "receipts": "paid",
     "refund_returned": "paid",
+    "refund_promised": "approved",
     "refund_rejected": "rejected",
     "refund_expired": "expired",
     "refund_failed": "failed",
@@ -177,6 +180,7 @@ def _facts_in(language: str, name: str, templates: Templates) -> dict[str, Any]:
         "paid_at": NOON,
         "returned": facts.get("returned"),
         "part_paid": facts.get("part_paid"),
+        "pay_by": facts.get("pay_by"),
         "decided_by": at + timedelta(days=13),
     }
     order = {"order_id": "W1001", "refunds": [refund], "elsewhere": None, "is_declined": False}
