@@ -2,24 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import sqlalchemy as sa
 
 from mailagent.domain.mail.conversation import ConversationStatus
+from mailagent.domain.mail.draft import DraftState
 from mailagent.domain.mail.message import OutboundStatus, Purpose
 from mailagent.domain.masking import mask_address
 from mailagent.domain.money import Money
 from mailagent.domain.operations.replay import MailNow, RowsNow
 from mailagent.domain.operations.run_about import RunAbout
 from mailagent.store import schema
-from mailagent.store.mail import conversations, drafts
-from mailagent.store.refunds import approvals, refund_payments, refunds
+from mailagent.store.refunds import refunds
 
 _conversations, _refunds, _mails = schema.conversations, schema.refunds, schema.outbound_mails
-_inbound = schema.inbound_mails
+_inbound, _drafts = schema.inbound_mails, schema.drafts
 
 # A replay touches no other mails than those it wrote, so the newest are enough.
 MAILS_MAX = 6
@@ -83,61 +83,86 @@ def list_subjects(connection: sa.Connection, subjects: Collection[str]) -> dict[
     return found
 
 
-def look(connection: sa.Connection, subject: str) -> RowsNow | None:
-    """Return the state of the row with the id `subject`, or None if there is no such row."""
-    match subject.partition("_")[0]:
-        case "conversation":
-            return _conversation_now(connection, subject)
-        case "refund":
-            return _refund_now(connection, subject)
-        case "outbound":
-            found = _list_mails(connection, _mails.c.outbound_id == subject)
-            return RowsNow(mails=found) if found else None
-    return None
+def look(connection: sa.Connection, subjects: Collection[str]) -> dict[str, RowsNow]:
+    """Return the state of the rows with these ids, with a fixed number of queries."""
+    kinds: dict[str, list[str]] = {}
+    for subject in sorted(subjects):
+        kinds.setdefault(subject.partition("_")[0], []).append(subject)
+    mails = _list_mails(connection, _mails.c.outbound_id, kinds.get("outbound", ()))
+    found = {row_id: RowsNow(mails=of_row) for row_id, of_row in mails.items()}
+    if ids := kinds.get("conversation"):
+        found.update(_conversations_now(connection, ids))
+    if ids := kinds.get("refund"):
+        found.update(_refunds_now(connection, ids))
+    return found
 
 
-def _conversation_now(connection: sa.Connection, conversation_id: str) -> RowsNow | None:
-    conversation = conversations.find(connection, conversation_id)
-    if conversation is None:
-        return None
-    drafted = tuple(draft.draft_id for draft in drafts.list_waiting_of(connection, conversation_id))
-    waiting = sa.select(sa.func.count()).where(
-        _inbound.c.conversation_id == conversation_id,
-        _inbound.c.status == "unanswered",
-        sa.or_(_inbound.c.draft_id.is_(None), _inbound.c.draft_id.not_in(drafted)),
+def _conversations_now(
+    connection: sa.Connection, ids: Sequence[str]
+) -> Iterator[tuple[str, RowsNow]]:
+    thread, draft, mail = _conversations.c, _drafts.c, _inbound.c
+    waiting = sa.select(draft.conversation_id, draft.draft_id).where(
+        draft.conversation_id.in_(ids), draft.state == DraftState.WAITING.value
     )
+    drafted = connection.execute(waiting.order_by(draft.created_at, draft.draft_id)).all()
+    without = sa.or_(mail.draft_id.is_(None), mail.draft_id.not_in([row[1] for row in drafted]))
+    unanswered = sa.select(mail.conversation_id, sa.func.count().label("number")).where(
+        mail.conversation_id.in_(ids), mail.status == "unanswered", without
+    )
+    rows = connection.execute(unanswered.group_by(mail.conversation_id))
+    numbers = {row.conversation_id: row.number for row in rows}
     # Mail about a refund is its own run's.
-    ours = sa.and_(_mails.c.conversation_id == conversation_id, _mails.c.refund_id.is_(None))
-    return RowsNow(
-        unanswered=connection.scalar(waiting) or 0,
-        draft_ids=drafted,
-        handed_over=conversation.status is ConversationStatus.HANDED_OVER,
-        mails=_list_mails(connection, ours),
-    )
+    mails = _list_mails(connection, _mails.c.conversation_id, ids, _mails.c.refund_id.is_(None))
+    status = sa.select(thread.conversation_id, thread.status).where(thread.conversation_id.in_(ids))
+    for row_id, is_with in connection.execute(status):
+        yield (
+            row_id,
+            RowsNow(
+                unanswered=numbers.get(row_id, 0),
+                draft_ids=tuple(row.draft_id for row in drafted if row.conversation_id == row_id),
+                handed_over=is_with == ConversationStatus.HANDED_OVER.value,
+                mails=mails.get(row_id, ()),
+            ),
+        )
 
 
-def _refund_now(connection: sa.Connection, refund_id: str) -> RowsNow | None:
-    refund = refunds.find(connection, refund_id)
-    if refund is None:
-        return None
-    approval = approvals.find_of_refund(connection, refund_id)
-    intents = refund_payments.list_payments(connection, refund_id)
-    return RowsNow(
-        refund=refund,
-        expires_at=approval.expires_at if approval else None,
-        asked=any(row.state == "asked" for row in intents),
-        mails=_list_mails(connection, _mails.c.refund_id == refund_id),
+def _refunds_now(connection: sa.Connection, ids: Sequence[str]) -> Iterator[tuple[str, RowsNow]]:
+    approval, intent = schema.approvals.c, schema.refund_payments.c
+    expire = sa.select(approval.refund_id, approval.expires_at).where(approval.refund_id.in_(ids))
+    expires_at = {row.refund_id: row.expires_at for row in connection.execute(expire)}
+    under_way = sa.select(intent.refund_id).where(
+        intent.refund_id.in_(ids), intent.state == "asked"
     )
+    asked = set(connection.scalars(under_way))
+    mails = _list_mails(connection, _mails.c.refund_id, ids)
+    for refund in refunds.list_by_id(connection, ids):
+        row_id = refund.refund_id
+        yield (
+            row_id,
+            RowsNow(
+                refund=refund,
+                expires_at=expires_at.get(row_id),
+                asked=row_id in asked,
+                mails=mails.get(row_id, ()),
+            ),
+        )
 
 
-def _list_mails(connection: sa.Connection, where: sa.ColumnElement[bool]) -> tuple[MailNow, ...]:
-    query = (
-        sa.select(_mails.c.purpose, _mails.c.to_address, _mails.c.status, _mails.c.sent_at)
-        .where(where)
-        .order_by(_mails.c.created_at.desc(), _mails.c.outbound_id.desc())
-        .limit(MAILS_MAX)
-    )
-    return tuple(
-        MailNow(Purpose(row.purpose), row.to_address, OutboundStatus(row.status), row.sent_at)
-        for row in reversed(connection.execute(query).all())
-    )
+def _list_mails(
+    connection: sa.Connection,
+    key: sa.Column[str],
+    ids: Sequence[str],
+    *where: sa.ColumnElement[bool],
+) -> dict[str, tuple[MailNow, ...]]:
+    """Return the newest of our mails for each of these ids, oldest of them first."""
+    mail = _mails.c
+    newest_first = (mail.created_at.desc(), mail.outbound_id.desc())
+    number = sa.func.row_number().over(partition_by=key, order_by=newest_first).label("number")
+    columns = (key.label("row_id"), mail.purpose, mail.to_address, mail.status, mail.sent_at)
+    numbered = sa.select(*columns, number).where(key.in_(ids), *where).subquery()
+    query = sa.select(numbered).where(numbered.c.number <= MAILS_MAX)
+    found: dict[str, tuple[MailNow, ...]] = {}
+    for row in connection.execute(query.order_by(numbered.c.number.desc())) if ids else ():
+        now = MailNow(Purpose(row.purpose), row.to_address, OutboundStatus(row.status), row.sent_at)
+        found[row.row_id] = (*found.get(row.row_id, ()), now)
+    return found

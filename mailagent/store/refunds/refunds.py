@@ -94,7 +94,11 @@ def record(
 
 
 def find(connection: sa.Connection, refund_id: str) -> Refund | None:
-    return next(iter(_list(connection, _WITH_LINES.where(_refunds.c.refund_id == refund_id))), None)
+    return next(iter(list_by_id(connection, [refund_id])), None)
+
+
+def list_by_id(connection: sa.Connection, refund_ids: Sequence[str]) -> tuple[Refund, ...]:
+    return _list(connection, _WITH_LINES.where(_refunds.c.refund_id.in_(refund_ids)))
 
 
 def load(connection: sa.Connection, refund_id: str) -> Refund:
@@ -118,11 +122,6 @@ def lock_of_mail(connection: sa.Connection, refund_id: str) -> tuple[Refund, tup
     found = _list(connection, _WITH_LINES.where(same_mail).with_for_update(of=_refunds))
     refund = next((each for each in found if each.refund_id == refund_id), None)
     return required(refund, f"refund {refund_id}"), tuple(each for each in found if each != refund)
-
-
-def status_of(connection: sa.Connection, refund_id: str) -> RefundStatus:
-    query = sa.select(_refunds.c.status).where(_refunds.c.refund_id == refund_id)
-    return RefundStatus(required(connection.scalar(query), f"refund {refund_id}"))
 
 
 def list_of_order(connection: sa.Connection, order_id: str) -> tuple[Refund, ...]:

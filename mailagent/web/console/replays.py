@@ -103,10 +103,10 @@ def _plan(connection: sa.Connection, runs: Sequence[Run]) -> dict[str, Any]:
     """Return what replaying these runs does: as a whole, and to the row of each."""
     known = run_subjects.list_subjects(connection, {run.subject for run in runs})
     acts = audit.count_each(connection, [run.run_id for run in runs])
+    rows = run_subjects.look(connection, {run.subject for run in runs})
     lines = []
     for run in runs:
-        rows = run_subjects.look(connection, run.subject)
-        told = tell_rows(rows) if rows else ()
+        told = tell_rows(rows[run.subject]) if run.subject in rows else ()
         line = line_of(run, known.get(run.subject))
         lines.append(line | {"told": told, "seen": seen_of(run, acts[run.run_id])})
     amounts = [facts.amount for facts in known.values() if facts.amount]

@@ -129,7 +129,7 @@ def show_run(run: Run, done: str | None = None, refused: str | None = None) -> R
     """Return the page of a run; `done` or `refused` is the result of the reader's action."""
     live = services.current()
     with live.database.snapshot() as connection:
-        rows = run_subjects.look(connection, run.subject)
+        rows = run_subjects.look(connection, [run.subject]).get(run.subject)
         known = run_subjects.list_subjects(connection, [run.subject]).get(run.subject)
     return page(
         "ops/run.html",
@@ -198,7 +198,7 @@ def preview(run_id: str) -> Response:
     start = _step_asked(request.args.get("from_step"), last) or first_step_to_repeat(run)
     live = services.current()
     with live.database.snapshot() as connection:
-        rows = run_subjects.look(connection, run.subject)
+        rows = run_subjects.look(connection, [run.subject]).get(run.subject)
     plan = plan_replay(run.workflow, run.steps, start, rows)
     return page(
         "ops/replay.html",

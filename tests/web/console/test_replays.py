@@ -14,6 +14,7 @@ from werkzeug.test import TestResponse
 from mailagent.engine import REFUND
 from mailagent.engine.reasons import reason_key, sort_by_reason
 from mailagent.engine.run import FailedStep, Run
+from mailagent.store.console import run_subjects
 from mailagent.web.console.replays import RUNS_AT_ONCE
 from tests.cast import ADA, GRACE, KETTLE_WISH, NOW, OLGA, TESS, order
 from tests.harness import Harness, running, wait_until
@@ -142,6 +143,19 @@ def test_runs_are_chosen_by_the_time_of_their_failure(shop: Harness, olga: Flask
     assert "1 of 2 failed then" in before
     for nonsense in ("x", "2026-13-45T99:99", "%00"):
         assert early in olga.get(f"{reason}&from={nonsense}").text
+
+
+def test_the_plan_of_many_runs_takes_no_more_queries(shop: Harness) -> None:
+    ids = [f"{kind}_{number}" for kind in ("conversation", "refund", "outbound") for number in "12"]
+    asked: list[str] = []
+    sa.event.listen(
+        shop.live.database.engine, "before_cursor_execute", lambda *call: asked.append(call[2])
+    )
+    with shop.live.database.snapshot() as connection:
+        run_subjects.look(connection, ids[::2])
+        few = len(asked)
+        run_subjects.look(connection, ids)
+    assert len(asked) == 2 * few
 
 
 def test_one_click_replays_a_bounded_number(shop: Harness, olga: FlaskClient) -> None:

@@ -50,7 +50,7 @@ def look_at_decision(refund_id: str) -> State:
     Before it, ask or remind the managers who are due: the next one after a while, or a second one if the
     policy wants two approvals."""
     with services.current().database.snapshot() as connection:
-        status = refunds.status_of(connection, refund_id)
+        status = refunds.load(connection, refund_id).status
     if status is not RefundStatus.AWAITING_APPROVAL:
         return state_of(status)
     return _look(refund_id)
