@@ -1,4 +1,4 @@
-"""`flask orders …`: import orders, show one."""
+"""`flask orders …`: import orders, show one, check the order source."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ import click
 from mailagent import services
 from mailagent.adapters.order_files.export import OrdersFileProblem
 from mailagent.adapters.order_files.files import OrdersFile, Reading, parse_orders
+from mailagent.cli.check_source import check_source
 from mailagent.cli.printing import Commands, print_json
 from mailagent.domain.money import Money
 from mailagent.domain.refunds.order import OrderProblem
@@ -22,6 +23,7 @@ LARGEST_FILE_BYTES = 256 * 1024 * 1024
 LINES_SHOWN = 20
 
 orders = Commands("orders", help="The shop's orders.")
+orders.add_command(check_source)
 
 
 @orders.command("import")

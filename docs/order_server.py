@@ -1,0 +1,68 @@
+"""An order server for ORDER_SOURCE=http, as an example: put your database in place of ORDERS.
+
+ORDER_SOURCE_TOKEN=… python docs/order_server.py 8090 orders.jsonl
+"""
+
+import hmac
+import json
+import os
+import sys
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from urllib.parse import parse_qs, unquote, urlsplit
+
+PAGE_SIZE = 50
+LINES = Path(sys.argv[2]).read_text("utf-8").splitlines()
+ORDERS = {order["order_id"]: order for order in map(json.loads, LINES)}
+CANCELLED = {}  # what was answered, by idempotency key: keep it for some days
+
+
+class Handler(BaseHTTPRequestHandler):
+    def answer_request(self):
+        self.rfile.read(int(self.headers.get("Content-Length") or 0))
+        status, value = self.route() if self.is_allowed() else (401, None)
+        data = json.dumps(value).encode()
+        self.send_response(status)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(data)))
+        self.end_headers()
+        self.wfile.write(data)
+
+    do_GET = do_POST = answer_request  # noqa: N815 - the names that the standard library calls
+
+    def is_allowed(self):
+        expected = f"Bearer {os.environ['ORDER_SOURCE_TOKEN']}"
+        return hmac.compare_digest(self.headers.get("Authorization", ""), expected)
+
+    def route(self):
+        url = urlsplit(self.path)
+        match self.command, *map(unquote, url.path.split("/")[1:]):
+            case "GET", "orders":
+                return find_orders(
+                    **{name: value[0] for name, value in parse_qs(url.query).items()}
+                )
+            case "GET", "orders", order_id if order_id in ORDERS:
+                return 200, ORDERS[order_id]
+            case "POST", "orders", order_id, "cancel" if order_id in ORDERS:
+                return cancel(ORDERS[order_id], self.headers["Idempotency-Key"])
+        return 404, None
+
+
+def find_orders(email, cursor="0"):
+    theirs = [order for order in ORDERS.values() if order["customer"]["email"] == email]
+    theirs.sort(key=lambda order: order["placed_at"], reverse=True)
+    begin, end = int(cursor), int(cursor) + PAGE_SIZE
+    return 200, {"orders": theirs[begin:end], "next": str(end) if end < len(theirs) else None}
+
+
+def cancel(order, key):
+    if key not in CANCELLED:
+        if order["status"] != "pending":
+            return 409, {"reason": order["status"]}
+        order["status"] = "cancelled"
+        CANCELLED[key] = dict(order)
+    return 200, CANCELLED[key]
+
+
+if __name__ == "__main__":
+    ThreadingHTTPServer(("127.0.0.1", int(sys.argv[1])), Handler).serve_forever()
