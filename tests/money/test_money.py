@@ -10,6 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import hypothesis
+import pytest
 from hypothesis.stateful import run_state_machine_as_test
 
 from mailagent.domain.refunds.refund import RefundStatus
@@ -19,6 +20,7 @@ from mailagent.workflows.tools.propose_refund import propose_refund
 from tests.cast import MAX, MONA, big_order
 from tests.harness import Harness, running
 from tests.programs.money.machine import MoneyMachine
+from tests.programs.money.platforms import BANKS
 from tests.tool_use import use
 
 # PostgreSQL has the same rules, and takes longer.
@@ -26,13 +28,23 @@ STORIES = {"sqlite": 60, "postgresql": 12}
 
 
 def test_the_money_is_right_whatever_happens(shop: Harness) -> None:
+    let_anything_happen(shop, "bank", STORIES[shop.live.database.engine.dialect.name], 40)
+
+
+@pytest.mark.parametrize("platform", ["shopify", "woocommerce"])
+def test_the_money_is_right_at_a_platform(shop: Harness, platform: str) -> None:
+    let_anything_happen(shop, platform, 4, 25)
+
+
+def let_anything_happen(shop: Harness, bank: str, stories: int, steps: int) -> None:
     MoneyMachine.harness = shop
+    MoneyMachine.open_bank = BANKS[bank]
     MoneyMachine.seen.clear()
     run_state_machine_as_test(
         MoneyMachine,
         settings=hypothesis.settings(
-            max_examples=STORIES[shop.live.database.engine.dialect.name],
-            stateful_step_count=40,
+            max_examples=stories,
+            stateful_step_count=steps,
             deadline=None,
             database=None,
             derandomize=True,

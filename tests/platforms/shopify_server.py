@@ -26,9 +26,9 @@ from graphql import (
 from graphql.execution.values import get_directive_values
 
 from mailagent.adapters.shopify.client import VERSION
-from mailagent.adapters.shopify.orders import payment_id_of
+from mailagent.adapters.shopify.orders import gid_of, payment_id_of
 from mailagent.demo.fakes.http_server import Answer, LineCut, LocalServer, Request
-from mailagent.domain.money import Money
+from mailagent.domain.money import Money, parse_money
 from mailagent.domain.refunds.order import Order, OrderStatus
 
 SCHEMA = build_schema(
@@ -41,6 +41,9 @@ MOST_COST = 1000
 
 Create = Callable[[], Answer]
 Fault = Callable[[Create], Answer]
+
+# Of all servers, so that no two have the same ids.
+_NUMBERS = itertools.count(1)
 
 
 @dataclass
@@ -61,7 +64,6 @@ class ShopifyServer:
     tokens: list[str] = field(default_factory=lambda: [TOKEN])
 
     def __post_init__(self) -> None:
-        self._numbers = itertools.count(1)
         self._made: dict[str, tuple[Any, dict[str, Any]]] = {}  # by idempotency key
         self._lock = threading.Lock()
         self._server = LocalServer({"POST /admin/oauth/access_token": self._log_in}, self._answer)
@@ -116,10 +118,22 @@ class ShopifyServer:
         """Refund as a person in Shopify's admin would; return the refund."""
         order = self.named(name)
         paid = next(x for x in order["transactions"].all if x["kind"] == "SALE")
-        return self._make(order, paid, Money(minor, order["presentmentCurrencyCode"]), note)
+        return self.refund_of(paid, Money(minor, order["presentmentCurrencyCode"]), note)
+
+    def refund_of(
+        self, paid: dict[str, Any], amount: Money, note: str | None = None
+    ) -> dict[str, Any]:
+        """Refund a payment, whoever asks; return the refund."""
+        return self._make(paid["order"], paid, amount, note)
+
+    def node(self, payment_id: str) -> dict[str, Any]:
+        """Return a payment by our name of it."""
+        found = self._node(gid_of(payment_id))
+        assert found
+        return found
 
     def _gid(self, kind: str) -> str:
-        return f"gid://shopify/{kind}/{next(self._numbers)}"
+        return f"gid://shopify/{kind}/{next(_NUMBERS)}"
 
     def _order(self, order: Order) -> dict[str, Any]:
         currency = order.currency
@@ -200,7 +214,7 @@ class ShopifyServer:
         given = f"{asked['client_id']}:{asked['client_secret']}"
         if given != APP or asked["grant_type"] != "client_credentials":
             return Answer(400, {"error": "invalid_client"})
-        self.tokens.append(f"token-{next(self._numbers)}")
+        self.tokens.append(f"token-{next(_NUMBERS)}")
         return Answer(200, {"access_token": self.tokens[-1], "scope": "", "expires_in": 86399})
 
     def _answer(self, request: Request) -> Answer:
@@ -296,7 +310,7 @@ class ShopifyServer:
             return f"Currency must be {currency}"
         if (asked["kind"], asked["gateway"]) != ("REFUND", paid["gateway"]):
             return "Transaction kind or gateway is wrong"
-        amount = Money(round(float(asked["amount"]) * (1 if currency == "JPY" else 100)), currency)
+        amount = parse_money(asked["amount"], currency)
         if amount.minor > self.left(paid):
             return "Refund amount is greater than net payment received"
         return amount

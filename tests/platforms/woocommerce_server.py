@@ -23,6 +23,9 @@ PAGE = "/wp-json/wc/v3"
 Create = Callable[[], Answer]
 Fault = Callable[[Create], Answer]
 
+# Of all servers, so that no two have the same ids.
+_NUMBERS = itertools.count(1)
+
 # Parameters and bodies by https://woocommerce.github.io/woocommerce-rest-api-docs/ (v3): what each may be.
 LIST_PARAMETERS: dict[str, Callable[[str], bool]] = {
     "page": lambda text: text.isdigit() and int(text) >= 1,
@@ -63,7 +66,6 @@ class WooCommerceServer:
     wrong_requests: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self._numbers = itertools.count(1)
         self._lock = threading.Lock()
         self._server = LocalServer({}, self._answer)
         self.url = self._server.url
@@ -78,7 +80,7 @@ class WooCommerceServer:
         for order in orders:
             post_id = next(
                 (key for key, x in self.orders.items() if x["number"] == order.order_id),
-                int(order.order_id) if order.order_id.isdigit() else 100_000 + next(self._numbers),
+                int(order.order_id) if order.order_id.isdigit() else 100_000 + next(_NUMBERS),
             )
             self.orders[post_id] = _shown(order, post_id)
             self.refunds.setdefault(post_id, [])
@@ -165,13 +167,17 @@ class WooCommerceServer:
             if self.plugin_dies:
                 raise LineCut
             if self.plugin_failure:
-                self.refunds[order["id"]].remove(made)
-                order["refunds"].pop()
+                self.delete(order, made)
                 return error(
                     500, "woocommerce_rest_cannot_create_order_refund", self.plugin_failure
                 )
             made["refunded_payment"] = asked["api_refund"]
             return Answer(201, made)
+
+    def delete(self, order: dict[str, Any], made: dict[str, Any]) -> None:
+        """Delete a refund."""
+        self.refunds[order["id"]].remove(made)
+        order["refunds"] = [each for each in order["refunds"] if each["id"] != made["id"]]
 
     def left(self, order: dict[str, Any]) -> int:
         """Return what an order has left, in minor units."""
@@ -180,7 +186,7 @@ class WooCommerceServer:
 
     def _save(self, order: dict[str, Any], amount: str, reason: str) -> dict[str, Any]:
         made = {
-            "id": 500_000 + next(self._numbers),
+            "id": 500_000 + next(_NUMBERS),
             "amount": amount,
             "reason": reason,
             "refunded_payment": False,

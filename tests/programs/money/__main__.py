@@ -16,6 +16,7 @@ from hypothesis.stateful import run_state_machine_as_test
 from tests.databases import fresh_databases
 from tests.harness import open_shop
 from tests.programs.money.machine import MoneyMachine
+from tests.programs.money.platforms import BANKS
 from tests.programs.proof import DATABASES
 
 
@@ -25,6 +26,7 @@ def main() -> int:
     parser.add_argument("--examples", type=int, default=200, help="stories for each database")
     parser.add_argument("--steps", type=int, default=60, help="steps of a story, at most")
     parser.add_argument("--database", choices=DATABASES, action="append")
+    parser.add_argument("--gateway", choices=BANKS, default="bank", help="who moves the money")
     options = parser.parse_args()
     settings = hypothesis.settings(
         max_examples=options.examples,
@@ -34,6 +36,7 @@ def main() -> int:
         print_blob=True,
         suppress_health_check=list(hypothesis.HealthCheck),
     )
+    MoneyMachine.open_bank = BANKS[options.gateway]
     for kind in options.database or DATABASES:
         MoneyMachine.seen.clear()
         with (

@@ -7,7 +7,7 @@ who asks later without looking first moves the money again.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from mailagent.domain.money import Money
@@ -47,6 +47,7 @@ class Entry:
     reference: str
     state: str
     made_at: datetime
+    bank: str = "bank"
 
     @property
     def moved(self) -> bool:
@@ -60,7 +61,7 @@ class Entry:
         """What the bank says of it to whoever asks, and in its events."""
         return GatewayRefund(
             reference=self.reference,
-            gateway=Bank.name,
+            gateway=self.bank,
             payment_ids=(self.request.payment_id,),
             amount=self.request.amount,
             state=_STATES[self.state],
@@ -71,9 +72,11 @@ class Entry:
 
 
 class Bank:
-    """A payment gateway. `moods` are what happens to its next calls; afterwards all is well."""
+    """A payment gateway. `moods` are what happens to its next calls; afterwards all is well. `takes_back`:
+    money that it gave back may return to it."""
 
     name = "bank"
+    takes_back = True
 
     def is_remote(self, _payment_id: str) -> bool:
         """No circuit breaker stands before it."""
@@ -85,6 +88,21 @@ class Bank:
         self.refusals: list[tuple[str, datetime]] = []
         self.paid: dict[str, int] = {}  # by payment, in minor units
         self.moods: list[str] = []
+
+    def open_order(self, order: Order) -> Order:
+        """Take the payments of an order; return it with the names that they have here."""
+        named = (f"{order.order_id}:{each.payment_id}" for each in order.payments)
+        paid = zip(order.payments, named, strict=True)
+        payments = tuple(replace(each, payment_id=name) for each, name in paid)
+        self.paid.update((each.payment_id, each.amount.minor) for each in payments)
+        return replace(order, payments=payments)
+
+    def tells_of(self, _entry: Entry) -> bool:
+        """Return whether it sends events about a refund."""
+        return True
+
+    def close(self) -> None:
+        """Nothing is open."""
 
     def refund(self, request: RefundRequest) -> PaymentOutcome:
         mood = self._mood()
