@@ -42,6 +42,6 @@ def _conclude(connection: sa.Connection, refund: Refund, decision: RecordedDecis
         decided_by=decision.decided_by,
         decided_at=decision.decided_at,
         note=decision.note,
-        despite_cancel=decision.despite_cancel,
+        despite_cancel=refund.despite_cancel or decision.despite_cancel,
         approved_for=decision.approved_for,
     )

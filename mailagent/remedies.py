@@ -6,6 +6,7 @@ from __future__ import annotations
 import sqlalchemy as sa
 
 from mailagent import mailers, services
+from mailagent.domain.refunds.refund import Refund, RefundStatus
 from mailagent.domain.remedies.remedy import (
     Remedy,
     RemedyStatus,
@@ -14,8 +15,9 @@ from mailagent.domain.remedies.remedy import (
     check_outcome,
 )
 from mailagent.domain.shop import person_of
+from mailagent.engine import REFUND, run_id_of
 from mailagent.store import audit
-from mailagent.store.refunds import orders, remedies
+from mailagent.store.refunds import orders, refunds, remedies
 
 
 def finish(
@@ -63,8 +65,9 @@ def end(
 
 def withdraw(connection: sa.Connection, order_id: str, mail_id: str) -> list[Remedy]:
     """Withdraw the tasks of a locked order that the customer does not want any more, and return them. The reply
-    to their mail tells it."""
-    found = [each for each in remedies.list_of_order(connection, order_id) if each.is_open]
+    to their mail tells it. What the shop's system is asked to do may be done, so it goes on."""
+    known = remedies.list_of_order(connection, order_id)
+    found = [each for each in known if each.is_open and each.status is not RemedyStatus.ASKED]
     for remedy in found:
         close(connection, remedy, RemedyStatus.WITHDRAWN, audit.CUSTOMER, mail_id=mail_id)
     return found
@@ -84,3 +87,27 @@ def close(
     told = {"kind": remedy.kind.value, "order_id": remedy.order_id, **details}
     action = f"request {status.replace('_', ' ')}"
     audit.record(connection, now, actor, action, remedy.remedy_id, told)
+    if remedy.refund_id is not None:
+        _follow(connection, remedy.refund_id, status, actor)
+
+
+def _follow(connection: sa.Connection, refund_id: str, status: RemedyStatus, actor: str) -> None:
+    """Wake the refund that waits for a remedy; withdraw it if the remedy was not done."""
+    live = services.current()
+    refund = refunds.lock(connection, refund_id)
+    if refund.status not in (RefundStatus.AWAITING_APPROVAL, RefundStatus.APPROVED):
+        return
+    if status is not RemedyStatus.DONE:
+        ended = {"decided_by": actor, "decided_at": live.now()}
+        refunds.move(connection, refund, RefundStatus.WITHDRAWN, **ended)
+        details = {"amount": str(refund.amount), "why": f"the request is {status.value}"}
+        audit.record(connection, live.now(), actor, audit.WITHDRAWN, refund_id, details)
+    wake(connection, refund, status.value)
+
+
+def wake(connection: sa.Connection, refund: Refund, again: str) -> None:
+    """Have the refund's run look at its rows now."""
+    asked_by = refund.run_id or run_id_of(REFUND, refund.refund_id)
+    queue = services.current().workflow_client.queue
+    run_id = queue.enqueue_refund(connection, refund.refund_id, asked_by, again)
+    refunds.claim(connection, refund.refund_id, run_id)

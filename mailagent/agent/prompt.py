@@ -110,9 +110,9 @@ demand one. The shop puts the discount, its code and its last day below your par
 """
 
 _REMEDIES = """
-People of this shop do what a refund does not: {kinds}. For these look at the order, then call
-request_change; propose_refund is for money back only. A change of address is for an order that is not
-shipped. withdraw_refund withdraws such a request, too, while it waits.
+This shop offers beside refunds: {kinds}. Look at the order, then call cancel_order for a cancellation
+and request_change for the others; propose_refund is for money back only. A cancellation or a change of
+address is for an order that is not shipped. withdraw_refund withdraws such a request while it waits.
 """
 
 _KNOWLEDGE = """

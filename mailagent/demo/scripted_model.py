@@ -83,7 +83,6 @@ Turn = Call | Say
 _FOR_PEOPLE = {
     Wish.LEGAL: "The customer speaks of a lawyer, a court or the bank",
     Wish.INVOICE: "The customer asks for an invoice",
-    Wish.CANCEL: "The customer wants to cancel an order",
 }
 _TOLD_BY_A_PASSAGE = {Wish.UNCLEAR, Wish.NEWS, Wish.QUESTION, Wish.INVOICE}
 
@@ -308,7 +307,28 @@ def _change(
     return Call("request_change", asked | {"reason": reason, "wish": wish})
 
 
-_WORK = {Wish.WITHDRAW: _withdraw, Wish.EXCHANGE: _change, Wish.ADDRESS: _change}
+def _cancel(
+    request: CustomerRequest, results: Sequence[ToolResult], order_id: str
+) -> list[Fact] | Turn:
+    order = _find(results, "look_at_order", order_id)
+    if order is None:
+        return Call("look_at_order", {"order_id": order_id})
+    if "error" in order:
+        return _facts_of(order) or _give_up(request)
+    outcome = _find(results, "cancel_order", order_id)
+    if outcome is None:
+        named = [each for each in order.get("items", []) if names_item(request.text, each["name"])]
+        items = choose_items(request.text, named) if named else []
+        return Call("cancel_order", {"order_id": order_id, "items": items})
+    return _facts_of(outcome)[:2] or _give_up(request)
+
+
+_WORK = {
+    Wish.CANCEL: _cancel,
+    Wish.WITHDRAW: _withdraw,
+    Wish.EXCHANGE: _change,
+    Wish.ADDRESS: _change,
+}
 
 
 def _facts_of(output: Mapping[str, Any]) -> list[Fact]:

@@ -249,8 +249,9 @@ class Reader:
         declined = audit.details_of_mails(
             self.connection, [order.order_id], audit.DECLINED, self.mail_ids
         )
-        reason = declined.get(order.order_id, {}).get("reason")
-        return {"reason": reason} if reason else None
+        found = declined.get(order.order_id, {})
+        values = {"reason": found.get("reason"), "asked_for": found.get("asked_for")}
+        return values if values["reason"] else None
 
     def not_withdrawn(self, order: Order) -> Values | None:
         """Return the newest refund of an order that can be withdrawn no more; None if another one can."""

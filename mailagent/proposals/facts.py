@@ -29,13 +29,15 @@ DAY = timedelta(days=1)
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """The refund that is asked for: units of an order, their worth, and the share of the shipping costs."""
+    """The refund that is asked for: units of an order, their worth, and the share of the shipping costs.
+    `cancels`: they are cancelled first."""
 
     order: Order
     lines: tuple[RefundLine, ...]
     shipping: Money
     reason: RefundReason
     earlier: Sequence[Refund]
+    cancels: bool = False
 
     @property
     def item_ids(self) -> tuple[str, ...]:
@@ -93,6 +95,7 @@ def gather_facts(connection: sa.Connection, asked: Asked, photos: int) -> Refund
         or remedies.is_sent_again(connection, order.order_id, asked.item_ids),
         worth=asked.worth,
         packed=_packed(asked),
+        cancels=asked.cancels,
     )
 
 
@@ -161,6 +164,7 @@ def plain_facts(facts: RefundFacts) -> dict[str, Any]:
         "items_before": facts.items_before,
         "worth": str(facts.worth) if facts.worth else None,
         "parcels": [_plain_parcel(each) for each in facts.packed.parcels],
+        "cancels": facts.cancels,
     }
 
 

@@ -117,6 +117,7 @@ def _refund(
         four_eyes=manager is not None and manager.four_eyes,
         policy_version=version,
         proposed_by=proposal.proposed_by,
+        despite_cancel=asked.cancels,
     )
 
 

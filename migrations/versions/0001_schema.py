@@ -777,17 +777,20 @@ sa.Table(
     sa.Column("reason", sa.Text),
     sa.Column("policy_reasons", json_value, nullable=False),
     sa.Column("policy_version", sa.Text),
+    sa.Column("refund_id", sa.ForeignKey("refunds.refund_id"), unique=True),
     sa.Column("requested_at", instant, nullable=False),
     sa.Column("due_at", instant, nullable=False),
     sa.Column("reminded_at", instant),
     sa.Column("decided_by", sa.Text),
     sa.Column("decided_at", instant),
     sa.Column("note", sa.Text),
-    sa.CheckConstraint("kind IN ('exchange', 'replacement', 'change_address')", name="kind"),
     sa.CheckConstraint(
-        "status IN ('task', 'done', 'not_possible', 'withdrawn', 'expired')", name="status"
+        "kind IN ('exchange', 'replacement', 'change_address', 'cancel')", name="kind"
     ),
-    sa.CheckConstraint("(status = 'task') = (decided_at IS NULL)", name="decided"),
+    sa.CheckConstraint(
+        "status IN ('asked', 'task', 'done', 'not_possible', 'withdrawn', 'expired')", name="status"
+    ),
+    sa.CheckConstraint("(status IN ('asked', 'task')) = (decided_at IS NULL)", name="decided"),
     sa.Index("ix_remedies_status_decided_at", "status", "decided_at"),
     partial_index("ix_remedies_tasks", "requested_at", where="status = 'task'"),
     partial_index("ix_remedies_due", "due_at", where="status = 'task'"),

@@ -73,6 +73,7 @@ def test_no_tool_lets_the_model_name_a_customer_an_amount_or_a_recipient() -> No
         "look_at_order",
         "propose_refund",
         "request_change",
+        "cancel_order",
         "withdraw_refund",
         "hand_over",
         "offer_goodwill",

@@ -23,6 +23,7 @@ OUTPUTS: dict[str, Any] = {
     "look_at_order": ORDER,
     "propose_refund": {"outcome": "approved", "facts": {"refund/W1001": "…"}},
     "request_change": {"outcome": "task", "facts": {"remedy/W1001": "…"}},
+    "cancel_order": {"outcome": "task", "facts": {"remedy/W1001": "…", "refund/W1001": "…"}},
     "withdraw_refund": {"outcome": "withdrawn", "facts": {"withdrawn/W1001": "…"}},
     "find_my_orders": {"orders": [{"order_id": "W1001", "items": ["Kettle", "Coffee mug"]}]},
 }
@@ -61,13 +62,16 @@ def done(results: list[ToolResult]) -> str:
             wish = result.arguments.get("wish")
             kind = result.arguments.get("kind", "refund")
             return f"{kind} {repr(wish) if wish else ', '.join(wanted)}"
+        if result.name == "cancel_order":
+            items = [each["item_id"] for each in result.arguments["items"]]
+            return " ".join(["cancel", *items])
         if result.name == "withdraw_refund":
             return "withdraw"
     return ""
 
 
 LEGAL = "person: The customer speaks of a lawyer, a court or the bank"
-CANCEL = "person: The customer wants to cancel an order"
+CANCEL = "cancel"
 INVOICE = "person: The customer asks for an invoice"
 SHOWN = "order/W1001"
 ASKED = "ask_which_items order/W1001"

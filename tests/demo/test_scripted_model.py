@@ -350,6 +350,7 @@ def test_every_ready_letter_is_understood(letter: Any) -> None:
         "exchange": "look_at_order",
         "transfer": "look_at_order",
         "address": "look_at_order",
+        "cancel": "look_at_order",
     }
     assert (turn.name if isinstance(turn, Call) else None) == expected.get(letter.name)
 

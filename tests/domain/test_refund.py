@@ -219,6 +219,7 @@ ALLOWED = {
     ("awaiting_approval", "failed"),
     ("approved", "paid"),
     ("approved", "failed"),
+    ("approved", "withdrawn"),
     ("paid", "failed"),  # the money came back
 }
 

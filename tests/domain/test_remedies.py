@@ -10,6 +10,7 @@ import pytest
 
 from mailagent.domain.remedies.labels import REMEDY_KINDS, REMEDY_STATES
 from mailagent.domain.remedies.remedy import (
+    OPEN,
     Remedy,
     RemedyItem,
     RemedyKind,
@@ -33,12 +34,18 @@ TASK = Remedy(
     NOW,
     NOW + timedelta(days=3),
 )
-ENDS = [each for each in RemedyStatus if each is not RemedyStatus.TASK]
 
 
-@pytest.mark.parametrize(("before", "after"), product(RemedyStatus, RemedyStatus))
-def test_a_task_ends_once(before: RemedyStatus, after: RemedyStatus) -> None:
-    if before is RemedyStatus.TASK and after is not RemedyStatus.TASK:
+ASKED, TASK_STATE = RemedyStatus.ASKED, RemedyStatus.TASK
+ALLOWED = {
+    *((TASK_STATE, each) for each in RemedyStatus if each not in OPEN),
+    *((ASKED, each) for each in (RemedyStatus.DONE, RemedyStatus.NOT_POSSIBLE, TASK_STATE)),
+}
+
+
+@pytest.mark.parametrize(("before", "after"), list(product(RemedyStatus, RemedyStatus)))
+def test_a_remedy_ends_once(before: RemedyStatus, after: RemedyStatus) -> None:
+    if (before, after) in ALLOWED:
         check_transition(before, after)
         return
     with pytest.raises(ValueError, match="cannot become"):

@@ -196,6 +196,14 @@ def _refund(status: str, part_paid: Money | None) -> dict[str, Any]:
     }
 
 
+def _list_remedies() -> Iterator[dict[str, Any]]:
+    for kind in RemedyKind:
+        for status in RemedyStatus:
+            remedy = {"kind": kind.value, "status": status.value, "due_at": NOON}
+            yield remedy | {"items": [{"name": "Kettle", "quantity": 2}]}
+            yield remedy | {"items": []}
+
+
 def _list_facts() -> Iterator[dict[str, Any]]:
     order = {"order_id": "W1001"}
     fresh, old = {"as_of": None}, {"as_of": NOON}
@@ -218,15 +226,12 @@ def _list_facts() -> Iterator[dict[str, Any]]:
     for beside in _MORE:
         yield order | {"kind": "refund", "refunds": [], **beside}
     for reason in DeclineReason:
-        yield order | {"kind": "declined", "reason": reason.value}
+        for kind in (None, RemedyKind.CANCEL):
+            yield order | {"kind": "declined", "reason": reason.value, "asked_for": kind}
     for status in ("paid", "approved"):
         yield order | {"kind": "not_withdrawn", "status": status}
     yield order | {"kind": "nothing_waits"}
-    for kind in RemedyKind:
-        for remedy_status in RemedyStatus:
-            remedy = {"kind": kind.value, "status": remedy_status.value, "due_at": NOON}
-            wanted = [{"name": "Kettle", "quantity": 2}]
-            yield order | {"kind": "remedy", "remedies": [remedy | {"items": wanted}]}
+    yield from (order | {"kind": "remedy", "remedies": [each]} for each in _list_remedies())
     for given_at in (None, NOON):
         yield order | {"kind": "goodwill", "percent": 10, "given_at": given_at}
     listed = [order | {"placed_at": NOON, "items": ["Kettle", "Mug"]}]

@@ -33,6 +33,9 @@ EFFECTS: Mapping[str, str] = {
     ),
     "withdraw_refund": "withdraws a refund that still waits, unless that was done",
     "request_change": "makes a task for people of the shop; the same request is the same task",
+    "cancel_order": (
+        "records a cancellation with its refund; the same request is the same refund, paid after it is done"
+    ),
     "offer_goodwill": "gives a discount code, unless the order has had one",
     "write_reply": (
         "writes the answer to the customer, unless one was written; with OPENAI_CHECK_MODEL, that model"
@@ -54,8 +57,8 @@ EFFECTS: Mapping[str, str] = {
         " refund after its date"
     ),
     "pay_refund": (
-        "looks the order up in the shop's system if there is one, then asks the payment gateway under the"
-        " refund's own key, after looking up what was paid"
+        "sees to what the refund waits for, and looks the order up in the shop's system if there is one; then"
+        " asks the payment gateway under the refund's own key, after looking up what was paid"
     ),
     "tell_customer": "writes the refund's outcome to the customer, unless that was done",
     # mail of ours

@@ -114,7 +114,8 @@ def _declines(facts: RefundFacts) -> Iterator[Weighed]:
 
 
 def _returns(facts: RefundFacts, policy: Policy, now: datetime) -> Iterator[Weighed]:
-    returned = not _is_cancelled(facts)  # Nothing of a cancelled order is sent back.
+    # Nothing of a cancelled order is sent back.
+    returned = not _is_cancelled(facts) and not facts.cancels
     final, reason = _final_items(facts, policy), facts.reason
     refused = bool(final) and reason not in SHOP_AT_FAULT
     fact = f"final sale: {', '.join(final) or 'none'}; reason: {reason.value}"
@@ -173,7 +174,7 @@ def _arrival(facts: RefundFacts, policy: Policy, now: datetime) -> Iterator[Weig
         fact = f"{fact}; {_tell_parcels(facts)}"
         arrived = arrived and all(each.is_delivered for each in facts.packed.parcels)
         arrived = arrived or _is_lost(facts, policy, now)
-    missing = not arrived and not _is_cancelled(facts)
+    missing = not arrived and not _is_cancelled(facts) and not facts.cancels
     yield Weighed(ManagerReason.NOT_DELIVERED, missing, fact)
     if missed:
         delivered = any(each.is_delivered for each in facts.packed.parcels)
@@ -325,6 +326,7 @@ class RefundFacts:
     `worth` is what the items and the shipping add up to; `amount` is less if less is left.
     `shared_payments` are the ids of payments that other orders name as well.
     `granted_unasked` counts for this order; `of_customer` and `of_day` are None without such a cap.
+    `cancels`: the items are cancelled before they are shipped, and the refund is paid only then.
     `seen_by_one` is what refunds of this order hold that no second manager approved.
     `packed` are the parcels of the refund's items.
     """
@@ -347,6 +349,7 @@ class RefundFacts:
     items_before: bool = False
     worth: Money | None = None
     packed: Packed = Packed()
+    cancels: bool = False
 
     @property
     def categories(self) -> tuple[str | None, ...]:

@@ -38,9 +38,10 @@ _NEXT: Mapping[RefundStatus, frozenset[RefundStatus]] = {
             RefundStatus.FAILED,
         }
     ),
-    RefundStatus.APPROVED: frozenset({RefundStatus.PAID, RefundStatus.FAILED}),
-    # The gateway paid it, and later the money came back to the shop.
-    RefundStatus.PAID: frozenset({RefundStatus.FAILED}),
+    RefundStatus.APPROVED: frozenset(
+        {RefundStatus.PAID, RefundStatus.FAILED, RefundStatus.WITHDRAWN}
+    ),
+    RefundStatus.PAID: frozenset({RefundStatus.FAILED}),  # the money came back to the shop
 }
 
 

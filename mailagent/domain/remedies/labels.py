@@ -10,8 +10,10 @@ REMEDY_KINDS: Mapping[RemedyKind, str] = {
     RemedyKind.EXCHANGE: "exchange",
     RemedyKind.REPLACEMENT: "replacement",
     RemedyKind.CHANGE_ADDRESS: "change of address",
+    RemedyKind.CANCEL: "cancellation",
 }
 REMEDY_STATES: Mapping[RemedyStatus, str] = {
+    RemedyStatus.ASKED: "the shop's system is asked",
     RemedyStatus.TASK: "to be done",
     RemedyStatus.DONE: "done",
     RemedyStatus.NOT_POSSIBLE: "not possible",

@@ -16,9 +16,11 @@ class RemedyKind(StrEnum):
     EXCHANGE = "exchange"
     REPLACEMENT = "replacement"
     CHANGE_ADDRESS = "change_address"
+    CANCEL = "cancel"  # before the order is shipped; then its refund is paid
 
 
 class RemedyStatus(StrEnum):
+    ASKED = "asked"  # the shop's own system is to do it
     TASK = "task"  # a person of the shop is to do it
     DONE = "done"
     NOT_POSSIBLE = "not_possible"
@@ -27,6 +29,10 @@ class RemedyStatus(StrEnum):
 
 
 _NEXT: Mapping[RemedyStatus, frozenset[RemedyStatus]] = {
+    # Once the system was asked, the customer cannot take it back: it may be done.
+    RemedyStatus.ASKED: frozenset(
+        {RemedyStatus.DONE, RemedyStatus.NOT_POSSIBLE, RemedyStatus.TASK}
+    ),
     RemedyStatus.TASK: frozenset(
         {
             RemedyStatus.DONE,
@@ -37,8 +43,10 @@ _NEXT: Mapping[RemedyStatus, frozenset[RemedyStatus]] = {
     ),
 }
 
+OPEN = frozenset(_NEXT)
+
 # A remedy in one of these states stands for its items: they are sent again, or are about to be.
-STANDING = frozenset({RemedyStatus.TASK, RemedyStatus.DONE})
+STANDING = OPEN | {RemedyStatus.DONE}
 
 
 def check_transition(current: RemedyStatus, following: RemedyStatus) -> None:
@@ -60,7 +68,8 @@ class RemedyItem:
 class Remedy:
     """What a customer asked for on an order. `wish`: their own words, such as the new address. `reason` is that
     of a refund. `policy_reasons`: why a manager has to do it; empty if any person of the team may.
-    `note`: what a person wrote to the customer about the outcome."""
+    `refund_id`: the refund that is paid only after it is done. `note`: what a person wrote to the customer
+    about the outcome."""
 
     remedy_id: str
     kind: RemedyKind
@@ -75,6 +84,7 @@ class Remedy:
     reason: str | None = None
     policy_reasons: tuple[str, ...] = ()
     policy_version: str | None = None
+    refund_id: str | None = None
     reminded_at: datetime | None = None
     decided_by: str | None = None
     decided_at: datetime | None = None
@@ -82,7 +92,7 @@ class Remedy:
 
     @property
     def is_open(self) -> bool:
-        return self.status is RemedyStatus.TASK
+        return self.status in OPEN
 
     @property
     def needs_manager(self) -> bool:
@@ -133,6 +143,8 @@ def check_outcome(remedy: Remedy | None, outcome: TaskOutcome) -> bool:
     wanted = RemedyStatus.DONE if outcome.is_done else RemedyStatus.NOT_POSSIBLE
     if remedy.status is wanted:
         return False
+    if remedy.status is RemedyStatus.ASKED:
+        raise TaskProblem("the shop's system is being asked; wait for its answer")
     if remedy.status is not RemedyStatus.TASK:
         raise TaskProblem(f"it is {remedy.status.replace('_', ' ')} already; write to the customer")
     if outcome.is_theirs:

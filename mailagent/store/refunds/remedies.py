@@ -10,6 +10,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from mailagent.domain.remedies.remedy import (
+    OPEN,
     STANDING,
     Remedy,
     RemedyItem,
@@ -61,6 +62,11 @@ def find_of_proposal(connection: sa.Connection, proposal_key: str) -> Remedy | N
     return _first(connection, _remedies.c.proposal_key == proposal_key)
 
 
+def find_of_refund(connection: sa.Connection, refund_id: str) -> Remedy | None:
+    """Return the remedy after which a refund is paid; None for most refunds."""
+    return _first(connection, _remedies.c.refund_id == refund_id)
+
+
 def list_of_order(connection: sa.Connection, order_id: str) -> Sequence[Remedy]:
     """Return the remedies of an order, oldest first."""
     return _list(connection, _remedies.c.order_id == order_id)
@@ -94,9 +100,9 @@ def move(connection: sa.Connection, remedy: Remedy, status: RemedyStatus, **valu
 
 
 def read(connection: sa.Connection, statuses: Sequence[str], window: Window) -> Part[Remedy]:
-    """Return one page of the remedies in these states: tasks by when they were asked for, others by when they
-    ended."""
-    at = "requested_at" if RemedyStatus.TASK in statuses else "decided_at"
+    """Return one page of the remedies in these states: open ones by when they were asked for, others by when
+    they ended."""
+    at = "requested_at" if OPEN.intersection(statuses) else "decided_at"
     sources = [
         Source(
             sa.select(_remedies).where(is_constant(_remedies.c.status, status)),

@@ -345,6 +345,8 @@ remedies = table(
     # Why a manager has to do it; empty if any person of the team may.
     sa.Column("policy_reasons", Json, nullable=False),
     sa.Column("policy_version", sa.Text),
+    # The refund that is paid only after it is done.
+    sa.Column("refund_id", sa.ForeignKey("refunds.refund_id"), unique=True),
     sa.Column("requested_at", UtcDateTime, nullable=False),
     sa.Column("due_at", UtcDateTime, nullable=False),
     sa.Column("reminded_at", UtcDateTime),
@@ -353,7 +355,7 @@ remedies = table(
     sa.Column("note", sa.Text),
     one_of("kind", RemedyKind),
     one_of("status", RemedyStatus),
-    check("decided", "(status = 'task') = (decided_at IS NULL)"),
+    check("decided", "(status IN ('asked', 'task')) = (decided_at IS NULL)"),
     sa.Index("ix_remedies_status_decided_at", "status", "decided_at"),
     partial_index("ix_remedies_tasks", "requested_at", where="status = 'task'"),
     partial_index("ix_remedies_due", "due_at", where="status = 'task'"),

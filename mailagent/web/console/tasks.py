@@ -12,7 +12,7 @@ from mailagent.domain.refunds.labels import MANAGER_REASONS, REFUND_REASONS
 from mailagent.domain.refunds.policy import ManagerReason
 from mailagent.domain.refunds.refund import RefundReason
 from mailagent.domain.remedies.labels import REMEDY_KINDS, REMEDY_STATES
-from mailagent.domain.remedies.remedy import Remedy, RemedyStatus, TaskProblem
+from mailagent.domain.remedies.remedy import OPEN, Remedy, RemedyStatus, TaskProblem
 from mailagent.remedies import finish
 from mailagent.store.refunds import remedies
 from mailagent.web.console.page import go_to, page, pages_beside, read_window, redact, typed
@@ -21,7 +21,8 @@ from mailagent.web.guard import current_person, needs
 blueprint = Blueprint("ops_tasks", __name__)
 
 PATH = "/ops/tasks"
-_ENDED = [each.value for each in RemedyStatus if each is not RemedyStatus.TASK]
+_OPEN = [each.value for each in RemedyStatus if each in OPEN]
+_ENDED = [each.value for each in RemedyStatus if each not in OPEN]
 
 
 @blueprint.get("/ops/tasks")
@@ -33,7 +34,7 @@ def show() -> Response:
 
 def _page(problem: str = "") -> Response:
     is_open = request.args.get("state") != "ended"
-    statuses = [RemedyStatus.TASK.value] if is_open else _ENDED
+    statuses = _OPEN if is_open else _ENDED
     live = services.current()
     with live.database.snapshot() as connection:
         part = remedies.read(connection, statuses, read_window(newest_first=not is_open))
@@ -58,7 +59,7 @@ def _shown(remedy: Remedy) -> dict[str, Any]:
         "reason": REFUND_REASONS[RefundReason(remedy.reason)] if remedy.reason else "",
         "wish": redact(remedy.wish or ""),
         "needs_manager": why,
-        "may_do": not why or current_person().is_manager,
+        "may_do": remedy.status is RemedyStatus.TASK and (not why or current_person().is_manager),
     }
 
 

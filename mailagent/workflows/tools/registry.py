@@ -8,6 +8,7 @@ from typing import Any
 from mailagent.domain.refunds.policy import Policy
 from mailagent.mailers.facts import Reader, sentence
 from mailagent.workflows.tools import (
+    cancel_order,
     find_my_orders,
     hand_over,
     look_at_order,
@@ -75,6 +76,7 @@ for module in (
     look_at_order,
     propose_refund,
     request_change,
+    cancel_order,
     withdraw_refund,
     hand_over,
     offer_goodwill,

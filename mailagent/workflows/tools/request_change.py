@@ -11,7 +11,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import sqlalchemy as sa
 from pydantic import Field, Strict
@@ -71,7 +71,7 @@ MAILS_SEARCHED = 20
 
 class RequestChange(Arguments):
     order_id: Id
-    kind: Annotated[RemedyKind, Strict(False)]  # from its text
+    kind: Literal["exchange", "replacement", "change_address"]
     items: list[Item] = Field(
         max_length=ITEMS_MAX, description="Empty for a change of address; that is for the order."
     )
@@ -130,7 +130,7 @@ def _proposal_key(reader: Reader, order_id: str, wanted: _Wanted) -> str:
 def _find_problem(reader: Reader, order: Order, wanted: _Wanted) -> Output | None:
     """Return what is wrong with the arguments; None if nothing is."""
     if wanted.kind not in services.current().policy.remedies.offered:
-        return {"error": "not_offered", "say": "This shop does not offer that: call hand_over."}
+        return not_offered_output()
     if wanted.kind is RemedyKind.CHANGE_ADDRESS and wanted.wish is None:
         return bad_arguments_output("wish: the new address is missing; ask for it")
     if wanted.kind is not RemedyKind.CHANGE_ADDRESS and not wanted.items:
@@ -177,7 +177,7 @@ def _decide(reader: Reader, order: Order, wanted: _Wanted, key: str) -> Output:
     """Have the policy decide, and record the task."""
     if wanted.kind is RemedyKind.CHANGE_ADDRESS:
         if order.status is not OrderStatus.PENDING:
-            return _decline(reader, order, wanted)
+            return decline_as_late(reader, order, wanted.kind)
         return _record(reader, order, wanted, key, (), ())
     connection = reader.connection
     earlier = refunds.list_of_order(connection, order.order_id)
@@ -192,11 +192,12 @@ def _decide(reader: Reader, order: Order, wanted: _Wanted, key: str) -> Output:
     return _record(reader, order, wanted, key, lines, tuple(each.value for each in why))
 
 
-def _decline(reader: Reader, order: Order, wanted: _Wanted) -> Output:
+def decline_as_late(reader: Reader, order: Order, kind: RemedyKind) -> Output:
+    """Record that it is too late for a remedy, and return what the model is told."""
     details = {
         "reason": DeclineReason.TOO_LATE.value,
         "mail_id": reader.mail_ids[-1],
-        "asked_for": wanted.kind.value,
+        "asked_for": kind.value,
     }
     now = services.current().now()
     audit.record(reader.connection, now, audit.POLICY, audit.DECLINED, order.order_id, details)
@@ -211,27 +212,36 @@ def _record(
     lines: Sequence[RefundLine],
     why: tuple[str, ...],
 ) -> Output:
-    live, connection = services.current(), reader.connection
+    values = {"wish": wanted.wish, "reason": wanted.reason.value, "policy_reasons": why}
+    return request(reader, order, wanted.kind, key, items=items_of(order, lines), **values)
+
+
+def items_of(order: Order, lines: Sequence[RefundLine]) -> tuple[RemedyItem, ...]:
+    """Return the items of priced lines."""
     names = {line.line_no: (line.item_id, line.name) for line in order.lines}
-    remedy = Remedy(
-        remedy_id=new_id("remedy"),
-        kind=wanted.kind,
-        status=RemedyStatus.TASK,
-        order_id=order.order_id,
-        conversation_id=reader.conversation_id,
-        mail_id=reader.mail_ids[-1],
-        items=tuple(RemedyItem(*names[line.line_no], line.quantity) for line in lines),
-        wish=wanted.wish,
-        reason=wanted.reason.value,
-        policy_reasons=why,
-        policy_version=policies.record(connection, live.policy, live.now()),
-        requested_at=live.now(),
-        due_at=live.now() + timedelta(days=live.policy.remedies.task_days),
-    )
+    return tuple(RemedyItem(*names[line.line_no], line.quantity) for line in lines)
+
+
+def request(reader: Reader, order: Order, kind: RemedyKind, key: str, **values: Any) -> Output:
+    """Record a remedy, by default a task that the team is told of."""
+    live, connection = services.current(), reader.connection
+    standard: dict[str, Any] = {
+        "remedy_id": new_id("remedy"),
+        "kind": kind,
+        "status": RemedyStatus.TASK,
+        "order_id": order.order_id,
+        "conversation_id": reader.conversation_id,
+        "mail_id": reader.mail_ids[-1],
+        "policy_version": policies.record(connection, live.policy, live.now()),
+        "requested_at": live.now(),
+        "due_at": live.now() + timedelta(days=live.policy.remedies.task_days),
+    }
+    remedy = Remedy(**(standard | values))
     remedies.record(connection, remedy, key)
-    details = {"kind": remedy.kind.value, "order_id": order.order_id, "mail_id": remedy.mail_id}
+    details = {"kind": kind.value, "order_id": order.order_id, "mail_id": remedy.mail_id}
     audit.record(connection, live.now(), audit.AGENT, "request made", remedy.remedy_id, details)
-    _tell_team(connection, remedy)
+    if remedy.status is RemedyStatus.TASK:
+        _tell_team(connection, remedy)
     return requested_output(remedy)
 
 
@@ -257,11 +267,15 @@ def requested_output(remedy: Remedy) -> Output:
     }
 
 
+def not_offered_output() -> Output:
+    return {"error": "not_offered", "say": "This shop does not offer that: call hand_over."}
+
+
 TOOL = Tool(
     "request_change",
     RequestChange,
     "Ask the shop's people to exchange or replace items of an order, or to change the delivery address of an"
     " order that is not shipped. Call it once per order and kind, with all items together.",
     request_change,
-    is_offered=lambda policy: bool(policy.remedies.offered),
+    is_offered=lambda policy: bool(policy.remedies.offered - {RemedyKind.CANCEL}),
 )

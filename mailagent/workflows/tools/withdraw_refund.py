@@ -10,7 +10,6 @@ import sqlalchemy as sa
 from mailagent import remedies as ending
 from mailagent import services
 from mailagent.domain.refunds.refund import Refund, RefundStatus
-from mailagent.engine import REFUND, run_id_of
 from mailagent.mailers import Reader
 from mailagent.store import audit
 from mailagent.store.refunds import orders, refunds, remedies
@@ -46,10 +45,12 @@ def withdraw_refund(reader: Reader, arguments: Mapping[str, Any]) -> Output:
         return no_such_order_output(order_id)
     if not is_waiting(connection, reader.mail_ids):
         return case_closed_output()
-    for refund in refunds.list_of_order(connection, order.order_id):
-        if refund.status is RefundStatus.AWAITING_APPROVAL:
-            _withdraw(connection, refund.refund_id, reader.mail_ids[-1])
     ending.withdraw(connection, order.order_id, reader.mail_ids[-1])
+    for refund in refunds.list_of_order(connection, order.order_id):
+        # A refund of what is cancelled stays while the cancellation may be done.
+        tied = remedies.find_of_refund(connection, refund.refund_id)
+        if refund.status is RefundStatus.AWAITING_APPROVAL and tied is None:
+            _withdraw(connection, refund.refund_id, reader.mail_ids[-1])
     return _output(connection, reader.mail_ids, order.order_id)
 
 
@@ -73,9 +74,7 @@ def _withdraw(connection: sa.Connection, refund_id: str, mail_id: str) -> None:
         refund_id,
         {"amount": str(refund.amount), "mail_id": mail_id},
     )
-    asked_by = refund.run_id or run_id_of(REFUND, refund_id)
-    run_id = live.workflow_client.queue.enqueue_refund(connection, refund_id, asked_by, "withdrawn")
-    refunds.claim(connection, refund_id, run_id)
+    ending.wake(connection, refund, "withdrawn")
 
 
 def _output(connection: sa.Connection, mail_ids: Sequence[str], order_id: str) -> Output:
@@ -94,6 +93,8 @@ def _output(connection: sa.Connection, mail_ids: Sequence[str], order_id: str) -
         output = withdrawn_output(order_id, gone, settled)
         told = [f"remedy/{order_id}", *(output["facts"] if gone else ())]
         return output | {"facts": told, "requests": requests}
+    if any(refund.status is RefundStatus.AWAITING_APPROVAL for refund in known):
+        return cancelling_output(order_id)
     if last and all(refund.requested_at <= last for refund in settled):
         return withdrawn_output(order_id, gone, settled)
     return too_late_output(order_id, settled) if settled else nothing_waits_output(order_id)
@@ -120,6 +121,16 @@ def withdrawn_output(order_id: str, gone: Sequence[Refund], others: Sequence[Ref
         "withdrawn": [str(refund.amount) for refund in gone],
         "not_withdrawn": [_state(refund) for refund in others],
         "say": say,
+    }
+
+
+def cancelling_output(order_id: str) -> Output:
+    """Return the answer when a refund waits whose items are cancelled, or are about to be."""
+    return {
+        "outcome": "too_late",
+        "facts": [f"remedy/{order_id}", f"refund/{order_id}"],
+        "order_id": order_id,
+        "say": "The cancellation is under way, so nothing was withdrawn: name both facts.",
     }
 
 

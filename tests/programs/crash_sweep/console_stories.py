@@ -35,8 +35,18 @@ def _answered_by_a_person(shop: SweptShop) -> None:
     people.press(shop, TESS, page, f"{page}/give-back")
 
 
-def _done_by_the_team(shop: SweptShop) -> None:
+def _exchanged(shop: SweptShop) -> None:
     shop.write("Can I exchange the kettle of order W1001 for a red one?")
+    _done_by_the_team(shop)
+
+
+def _cancelled(shop: SweptShop) -> None:
+    """Tess cancels, then the refund is paid."""
+    shop.write("Please cancel my order W1008.")
+    _done_by_the_team(shop)
+
+
+def _done_by_the_team(shop: SweptShop) -> None:
     shop.wait_for_mails(TESS)
     (task,) = shop.rows("SELECT remedy_id FROM remedies")
     people.press(shop, TESS, "/ops/tasks", f"/ops/tasks/{task.remedy_id}", done="yes")
@@ -65,9 +75,17 @@ def _replayed(shop: SweptShop) -> None:
 
 STORIES = (
     Story(
-        "task", _done_by_the_team, {ADA: 2, TESS: 1},
+        "task", _exchanged, {ADA: 2, TESS: 1},
         steps("take_batch ask_model request_change write_reply send_mail look_at_delivery"),
         WEBHOOKS | {"POST /ops/tasks/<remedy_id>"},
+    ),
+    Story(
+        "cancellation", _cancelled, {ADA: 3, TESS: 1},
+        steps(
+            "take_batch ask_model cancel_order write_reply send_mail look_at_delivery claim_refund"
+            " pay_refund tell_customer"
+        ),
+        WEBHOOKS | {"POST /ops/tasks/<remedy_id>"}, refunds=("paid",),
     ),
     Story(
         "answered by a person", _answered_by_a_person, {ADA: 3, TESS: 2},

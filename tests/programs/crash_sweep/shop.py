@@ -113,11 +113,12 @@ class SweptShop:
     def _stock(self) -> None:
         paid = {"payment_id": "pi_card", "method": "card", "amount": "49.99"}
         kettle = order(payments=[paid]) if self.stripe else order()
+        lamp = order("W1008", status="pending", delivered_at=None)
         if self.order_server:
-            self.order_server.stock(kettle, big_order())
+            self.order_server.stock(kettle, big_order(), lamp)
             return
         with self.database.transaction() as connection:
-            for stocked in (kettle, big_order()):
+            for stocked in (kettle, big_order(), lamp):
                 order_import.save(connection, stocked, stocked.placed_at)
 
     def start(self, **changes: str) -> None:

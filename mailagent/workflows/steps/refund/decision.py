@@ -20,6 +20,7 @@ from mailagent.store.mail import conversations, inbound, outbound
 from mailagent.store.refunds import approvals, orders, refunds
 from mailagent.workflows.steps.order_source import refresh_if_old
 from mailagent.workflows.steps.recording import async_step, declare_marks, mark
+from mailagent.workflows.steps.refund.condition import meet
 
 # A message ends the wait at once, and the sweep repeats a message that was missed. A shorter wait would make
 # the history of every waiting refund longer, which a restart reads again.
@@ -59,6 +60,8 @@ def look_at_decision(refund_id: str) -> State:
 def _look(refund_id: str) -> State:
     live = services.current()
     _refresh_order(refund_id)
+    # What is to be cancelled may be shipped while a manager decides.
+    pause = meet(refund_id)
     with live.database.transaction() as connection:
         # The order is locked first, as everywhere: an expired refund changes what its order has left.
         orders.lock_row_of_refund(connection, refund_id)
@@ -75,7 +78,7 @@ def _look(refund_id: str) -> State:
         if undo_until is not None:  # nobody else is asked before
             return state_of(refund.status, (undo_until - now).total_seconds())
         if now < standing.approval.expires_at:
-            return _wait(connection, refund, standing)
+            return _wait(connection, refund, standing, pause or LONGEST_SLEEP_SECONDS)
         refunds.move(connection, refund, RefundStatus.EXPIRED, decided_at=now)
         audit.record(connection, now, audit.CLOCK, "refund expired", refund_id)
         mailers.write_expired(connection, refund, standing.first)
@@ -92,12 +95,14 @@ def _refresh_order(refund_id: str) -> None:
     refresh_if_old(order_id)
 
 
-def _wait(connection: sa.Connection, refund: Refund, standing: approvals.Standing) -> State:
+def _wait(
+    connection: sa.Connection, refund: Refund, standing: approvals.Standing, pause: float
+) -> State:
     """Ask and remind the managers who are due. Return the mails to send, and how long to wait."""
     now = services.current().now()
     asking = mailers.ask_managers(connection, refund, standing)
     longest = LONGEST_SLEEP_SECONDS if asking.candidates else NOBODY_SLEEP_SECONDS
-    wait_seconds = max(0.0, min((asking.due.next_at - now).total_seconds(), longest))
+    wait_seconds = max(0.0, min((asking.due.next_at - now).total_seconds(), longest, pause))
     asked = mailers.list_unsent_requests(connection, refund.refund_id)
     return state_of(refund.status, wait_seconds, asked)
 

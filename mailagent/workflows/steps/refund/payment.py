@@ -53,6 +53,7 @@ from mailagent.telemetry import spans
 from mailagent.workflows.steps.circuit_breaker import Permit, find_permit, note_outcome
 from mailagent.workflows.steps.maintenance.incidents import open_incident
 from mailagent.workflows.steps.recording import async_step, declare_marks, mark
+from mailagent.workflows.steps.refund.condition import meet
 from mailagent.workflows.steps.refund.decision import State, state_of
 from mailagent.workflows.steps.refund.order_check import GONE, UNUSABLE, check_before_payment
 from mailagent.workflows.steps.refund.promise import promise
@@ -72,11 +73,15 @@ _OUR_STOPS = frozenset(
 
 @async_step
 def pay_refund(refund_id: str) -> State:
-    """Let the gateway pay an approved refund, unless its or the order source's circuit breaker is open.
+    """Let the gateway pay an approved refund, once nothing has to be done before, unless its circuit breaker or
+    the order source's is open.
 
     Raises NeedsOperatorError when the gateway does not pay until an operator puts something right, after too
     many attempts, or when the gateway is away for too long. The refund stays approved: a replay pays what is
     not paid."""
+    wait_seconds = meet(refund_id)
+    if wait_seconds is not None:
+        return state_of(RefundStatus.APPROVED, wait_seconds)
     checked = check_before_payment(refund_id)
     if isinstance(checked, dict):
         return checked

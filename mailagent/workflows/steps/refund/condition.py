@@ -1,0 +1,130 @@
+"""What has to be done before a refund is paid: its items are cancelled in the shop's own system.
+
+The system is asked under the remedy's id, as often as needed: the same key twice cancels once. What it cannot
+do becomes a task for the team.
+"""
+
+from __future__ import annotations
+
+import logging
+from datetime import timedelta
+
+import sqlalchemy as sa
+
+from mailagent import remedies as ending
+from mailagent import services
+from mailagent.domain.orders.source import (
+    Cancelled,
+    CancelOutcome,
+    CancelRequest,
+    NotSupported,
+    SourceProblem,
+    TooLate,
+)
+from mailagent.domain.refunds.order import Order, OrderProblem, OrderStatus
+from mailagent.domain.remedies.remedy import Remedy, RemedyStatus
+from mailagent.mailers import Notice, write_notice
+from mailagent.store.refunds import order_import, orders, remedies
+from mailagent.telemetry import spans
+
+logger = logging.getLogger(__name__)
+
+# A person may still stop the parcel by then.
+GIVEN_TO_PEOPLE_AFTER = timedelta(hours=6)
+FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS = 30.0, 1800.0
+# While people have it: a message ends the wait.
+LOOK_AGAIN_SECONDS = 6 * 3600.0
+
+
+def meet(refund_id: str) -> float | None:
+    """See to what a refund waits for. Return how many seconds to wait before looking again; None if nothing
+    holds it up any more."""
+    with services.current().database.snapshot() as connection:
+        remedy = remedies.find_of_refund(connection, refund_id)
+    if remedy is None or not remedy.is_open:
+        return None
+    if remedy.status is not RemedyStatus.ASKED:
+        return LOOK_AGAIN_SECONDS
+    outcome = _ask_source(remedy)
+    if isinstance(outcome, float):
+        return outcome
+    with services.current().database.transaction() as connection:
+        _record(connection, remedy.remedy_id, outcome)
+        after = remedies.find_of_refund(connection, refund_id)
+    return LOOK_AGAIN_SECONDS if after is not None and after.is_open else None
+
+
+def _ask_source(remedy: Remedy) -> CancelOutcome | float:
+    """Return the answer of the shop's system, or after how many seconds to ask again under the same key."""
+    live = services.current()
+    if live.order_source is None:
+        return NotSupported("orders are imported")
+    items = tuple((item.item_id, item.quantity) for item in remedy.items)
+    request = CancelRequest(remedy.remedy_id, remedy.order_id, items, "the customer cancelled")
+    try:
+        with spans.call(live.order_source.name, "cancel"):
+            return live.order_source.cancel_order(request)
+    except SourceProblem as problem:
+        waited = live.now() - remedy.requested_at
+        logger.warning("order %s is not cancelled yet: %s", remedy.order_id, problem)
+        if waited >= GIVEN_TO_PEOPLE_AFTER:
+            return NotSupported(f"the shop's system gave no answer: {problem}")
+        pause = max(problem.retry_after_seconds, waited.total_seconds() / 4)
+        return float(min(max(pause, FIRST_PAUSE_SECONDS), LONGEST_PAUSE_SECONDS))
+
+
+def _record(connection: sa.Connection, remedy_id: str, outcome: CancelOutcome) -> None:
+    """Record what the shop's system says, if that is news."""
+    remedy = remedies.lock(connection, remedy_id)
+    if remedy is None or remedy.status is not RemedyStatus.ASKED:
+        return
+    source = services.current().order_source
+    actor = source.name if source else "nobody"
+    match outcome:
+        case Cancelled(order) if _is_cancelled(remedy, order):
+            _keep(connection, order)
+            ending.end(connection, remedy, RemedyStatus.DONE, actor)
+        case Cancelled(order):
+            why = f"the shop's system says that order {order.order_id} is {order.status}"
+            _give_to_people(connection, remedy, why)
+        case TooLate():
+            ending.end(connection, remedy, RemedyStatus.NOT_POSSIBLE, actor)
+        case NotSupported(why):
+            _give_to_people(connection, remedy, why)
+
+
+def _is_cancelled(remedy: Remedy, order: Order) -> bool:
+    """Return whether an order that a system calls cancelled is; of single items the order may go on."""
+    is_whole = not remedy.items
+    return order.order_id == remedy.order_id and (
+        order.status is OrderStatus.CANCELLED or not is_whole
+    )
+
+
+def _keep(connection: sa.Connection, order: Order) -> None:
+    """Keep the order as it is now, unless it has changed in what its refunds rest on."""
+    stored = orders.find(connection, order.order_id)
+    if stored is None or stored.customer_email != order.customer_email:
+        return
+    try:
+        with connection.begin_nested():
+            known = order_import.without_known_refunds(connection, order)
+            order_import.save(connection, known, services.current().now())
+    except OrderProblem as problem:
+        logger.warning("order %s is kept as it was: %s", order.order_id, problem)
+
+
+def _give_to_people(connection: sa.Connection, remedy: Remedy, why: str) -> None:
+    live = services.current()
+    remedies.move(connection, remedy, RemedyStatus.TASK)
+    notice = Notice(
+        f"task:{remedy.remedy_id}",
+        f"Cancellation, order {remedy.order_id}",
+        [
+            f"The shop's system cannot cancel it: {why}.",
+            "Please cancel it before it is shipped, and say so: then its refund is paid.",
+            f"What is wanted: {live.shop.public_url}/ops/tasks",
+        ],
+    )
+    written = write_notice(connection, notice, live.shop.team_emails)
+    live.workflow_client.queue.enqueue_deliveries(connection, written)

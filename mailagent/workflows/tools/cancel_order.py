@@ -1,0 +1,137 @@
+"""The tool that cancels an order, or items of one, before it is shipped.
+
+The refund is proposed at once, as any other, and is paid after the cancellation: by the shop's own system if it
+can, else by a person.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from pydantic import Field
+
+from mailagent import services
+from mailagent.domain.refunds.order import Order, OrderStatus
+from mailagent.domain.refunds.policy import Declined
+from mailagent.domain.refunds.refund import ItemsProblem, RefundReason, WantedItem, price_lines
+from mailagent.domain.remedies.remedy import RemedyKind, RemedyStatus
+from mailagent.mailers import Reader
+from mailagent.proposals import proposal
+from mailagent.proposals.facts import Asked, shipping_of
+from mailagent.proposals.proposal import Proposal
+from mailagent.store.refunds import orders, refunds, remedies
+from mailagent.workflows.steps.conversation.batch import is_waiting
+from mailagent.workflows.tools.propose_refund import (
+    ITEMS_MAX,
+    Item,
+    bad_items_output,
+    declined_output,
+)
+from mailagent.workflows.tools.request_change import (
+    decline_as_late,
+    items_of,
+    not_offered_output,
+    request,
+    requested_output,
+)
+from mailagent.workflows.tools.tool import (
+    Arguments,
+    Id,
+    Output,
+    Tool,
+    case_closed_output,
+    no_such_order_output,
+    not_verified_output,
+)
+
+
+class CancelOrder(Arguments):
+    order_id: Id
+    items: list[Item] = Field(max_length=ITEMS_MAX, description="Empty for the whole order.")
+
+
+def cancel_order(reader: Reader, arguments: Mapping[str, Any]) -> Output:
+    """Record the cancellation with its refund, under the order's lock."""
+    if not reader.proven:
+        return not_verified_output()
+    connection = reader.connection
+    wanted = tuple(WantedItem(**item) for item in arguments["items"])
+    order = orders.lock_of_conversation(connection, arguments["order_id"], reader.conversation_id)
+    if order is None:
+        return no_such_order_output(arguments["order_id"])
+    key = _proposal_key(reader, order.order_id, wanted)
+    same = remedies.find_of_proposal(connection, key)
+    if same is not None:
+        return requested_output(same)
+    if not is_waiting(connection, reader.mail_ids):
+        return case_closed_output()
+    try:
+        return _cancel(reader, order, wanted, key)
+    except ItemsProblem as problem:
+        return bad_items_output(problem)
+
+
+def _cancel(reader: Reader, order: Order, wanted: tuple[WantedItem, ...], key: str) -> Output:
+    if RemedyKind.CANCEL not in services.current().policy.remedies.offered:
+        return not_offered_output()
+    item_ids = [each.item_id for each in wanted]
+    for known in reversed(remedies.list_of_order(reader.connection, order.order_id)):
+        again = known.is_open or known.mail_id in reader.mail_ids
+        if again and known.touches(RemedyKind.CANCEL, item_ids):
+            return requested_output(known)
+    if order.status is not OrderStatus.PENDING:
+        return _too_late(reader, order)
+    return _decide(reader, order, wanted, key)
+
+
+def _proposal_key(reader: Reader, order_id: str, wanted: tuple[WantedItem, ...]) -> str:
+    """Return the same key for the same request in answer to the same mails."""
+    items = sorted((each.item_id, each.quantity or 0) for each in wanted)
+    said = ["cancel", reader.conversation_id, reader.mail_ids[0], order_id, items]
+    return hashlib.sha256(json.dumps(said).encode()).hexdigest()
+
+
+def _too_late(reader: Reader, order: Order) -> Output:
+    output = decline_as_late(reader, order, RemedyKind.CANCEL)
+    kinds = ["return_period"] if order.status is OrderStatus.DELIVERED else []
+    offered = [f"{kind}/{order.order_id}" for kind in ("declined", *kinds)]
+    say = "It cannot be cancelled any more: name these facts. To send it back they may ask for a refund."
+    return output | {"facts": [*offered, *output["facts"][1:]], "say": say}
+
+
+def _decide(reader: Reader, order: Order, wanted: tuple[WantedItem, ...], key: str) -> Output:
+    """Have the policy decide on the refund, and record both."""
+    connection = reader.connection
+    earlier = refunds.list_of_order(connection, order.order_id)
+    item_ids = dict.fromkeys(line.item_id for line in order.lines)
+    lines = price_lines(order, wanted or [WantedItem(each) for each in item_ids], earlier)
+    items = items_of(order, lines) if wanted else ()
+    # Of a source the order may be asked; without one, or without money in it, a person cancels.
+    has_source = services.current().order_source is not None
+    status = RemedyStatus.ASKED if has_source else RemedyStatus.TASK
+    if not order.paid.minor:
+        return request(reader, order, RemedyKind.CANCEL, key, items=items)
+    shipping = shipping_of(order, lines, earlier)
+    asked = Asked(order, lines, shipping, RefundReason.CHANGED_MIND, earlier, cancels=True)
+    facts, decision = proposal.consider(connection, asked, reader.conversation_id)
+    proposed = Proposal(reader.conversation_id, reader.mail_ids[-1], key)
+    if isinstance(decision, Declined):
+        proposal.decline(connection, proposed, asked, facts, decision)
+        return declined_output(decision, order.order_id)
+    refund = proposal.record(connection, proposed, asked, facts, decision)
+    values = {"items": items, "status": status, "refund_id": refund.refund_id}
+    output = request(reader, order, RemedyKind.CANCEL, key, **values)
+    return output | {"facts": [*output["facts"], f"refund/{order.order_id}"]}
+
+
+TOOL = Tool(
+    "cancel_order",
+    CancelOrder,
+    "Cancel an order, or some of its items, that is not shipped yet. What was paid for them is refunded"
+    " after that; do not propose a refund beside it.",
+    cancel_order,
+    is_offered=lambda policy: RemedyKind.CANCEL in policy.remedies.offered,
+)

@@ -1,0 +1,299 @@
+"""A cancellation: done by the shop's system or a person, then its refund is paid; never the other way round."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from mailagent import services
+from mailagent.domain.orders.source import (
+    Cancelled,
+    CancelOutcome,
+    NotSupported,
+    SourceProblem,
+    TooLate,
+)
+from mailagent.domain.refunds.order import Order, OrderStatus
+from mailagent.domain.remedies.remedy import TaskProblem
+from mailagent.remedies import finish
+from mailagent.workflows.steps.conversation.batch import Batch
+from mailagent.workflows.steps.maintenance import tasks
+from mailagent.workflows.tools.cancel_order import cancel_order
+from mailagent.workflows.tools.withdraw_refund import withdraw_refund
+from tests.cast import GRACE, TESS, big_order, order
+from tests.databases import ONE_DATABASE
+from tests.harness import Harness, pass_time
+from tests.tool_use import use
+from tests.workflows.camera import answer, later_batch
+from tests.workflows.cancelling import PlayedSource
+from tests.workflows.paying import look, pay
+from tests.workflows.proposals import propose, write
+
+PENDING: dict[str, Any] = {"status": "pending", "delivered_at": None}
+LETTER = "Please cancel my order W1001."
+
+
+def pending(**changes: Any) -> Order:
+    items = [
+        {"item_id": "K1", "name": "Kettle", "quantity": 1, "unit_price": "49.99"},
+        {"item_id": "M1", "name": "Mug", "quantity": 2, "unit_price": "10.00"},
+    ]
+    paid = {"payment_id": "pay_W1001", "method": "card", "amount": "69.99"}
+    return order(**(PENDING | {"items": items, "payments": [paid]} | changes))
+
+
+def cancelled(**changes: Any) -> Cancelled:
+    return Cancelled(replace(pending(), status=OrderStatus.CANCELLED, **changes))
+
+
+def cancel(batch: Batch, *items: tuple[str, int | None], order_id: str = "W1001") -> dict[str, Any]:
+    wanted = [{"item_id": item_id, "quantity": number} for item_id, number in items]
+    return use(cancel_order, batch, {"order_id": order_id, "items": wanted})
+
+
+def with_source(shop: Harness, *says: Any) -> PlayedSource:
+    source = PlayedSource(list(says))
+    services.bind(replace(services.current(), order_source=source))
+    return source
+
+
+@pytest.fixture
+def batch(shop: Harness) -> Batch:
+    shop.stock(pending())
+    return write(shop, text=LETTER)
+
+
+def states(shop: Harness) -> tuple[str, str, str]:
+    """Return the states of the remedy, of its refund and of the order."""
+    (row,) = shop.rows(
+        "SELECT r.status, f.status AS refund, o.status AS of_order FROM remedies r"
+        " JOIN refunds f ON f.refund_id = r.refund_id JOIN orders o ON o.order_id = r.order_id"
+    )
+    return row.status, row.refund, row.of_order
+
+
+def refund_id(shop: Harness) -> str:
+    return shop.refunds()[-1].refund_id
+
+
+def mails(shop: Harness) -> str:
+    rows = shop.rows("SELECT text FROM outbound_mails WHERE purpose = 'remedy'")
+    return "\n".join(row.text for row in rows)
+
+
+def test_the_shops_system_cancels_and_then_the_refund_is_paid(shop: Harness, batch: Batch) -> None:
+    source = with_source(shop, cancelled())
+    told = cancel(batch)
+    assert told["facts"] == ["remedy/W1001", "refund/W1001"]
+    assert cancel(batch)["outcome"] == "asked"  # a step that is done again
+    assert states(shop) == ("asked", "approved", "pending")
+    assert pay(refund_id(shop))["status"] == "paid"
+    (request,) = source.asked
+    assert (request.order_id, request.items) == ("W1001", ())
+    assert states(shop) == ("done", "paid", "cancelled")
+    assert str(shop.refunds()[0].amount) == "69.99 USD"
+    assert "Order W1001 is cancelled." in mails(shop)
+    assert pay(refund_id(shop))["status"] == "paid"
+    assert len(source.asked) == 1
+
+
+def test_single_items_are_cancelled_and_refunded(shop: Harness, batch: Batch) -> None:
+    source = with_source(shop, Cancelled(pending()))
+    cancel(batch, ("M1", 1))
+    assert pay(refund_id(shop))["status"] == "paid"
+    assert source.asked[0].items == (("M1", 1),)
+    assert str(shop.refunds()[0].amount) == "10.00 USD"
+    assert "These items of order W1001 are cancelled:\n- 1 × Mug" in mails(shop)
+
+
+def test_a_lost_answer_is_asked_for_again_under_the_same_key(shop: Harness, batch: Batch) -> None:
+    source = with_source(shop, SourceProblem("no answer", 90), SourceProblem("429"), cancelled())
+    cancel(batch)
+    first, second = pay(refund_id(shop)), pay(refund_id(shop))
+    assert (first["status"], first["wait_seconds"]) == ("approved", 90)
+    assert (second["status"], second["wait_seconds"]) == ("approved", 30)
+    assert states(shop) == ("asked", "approved", "pending")
+    assert pay(refund_id(shop))["status"] == "paid"
+    assert len({request.idempotency_key for request in source.asked}) == 1
+
+
+def test_a_process_that_dies_after_the_answer_asks_under_the_same_key(
+    shop: Harness, batch: Batch
+) -> None:
+    def dies() -> CancelOutcome:
+        raise KeyboardInterrupt
+
+    source = with_source(shop, dies, cancelled())
+    cancel(batch)
+    with pytest.raises(KeyboardInterrupt):
+        pay(refund_id(shop))
+    assert pay(refund_id(shop))["status"] == "paid"
+    assert source.asked[0] == source.asked[1]
+
+
+def test_what_is_shipped_is_not_refunded_and_the_customer_hears_so(
+    shop: Harness, batch: Batch
+) -> None:
+    with_source(shop, TooLate("shipped"))
+    cancel(batch)
+    assert pay(refund_id(shop))["status"] == "withdrawn"
+    assert states(shop) == ("not_possible", "withdrawn", "pending")
+    assert "can no longer be cancelled. Once it has arrived, you can ask" in mails(shop)
+    assert shop.rows("SELECT held_minor FROM orders")[0].held_minor == 0
+    assert shop.rows("SELECT 1 FROM refund_payments") == []
+
+
+@pytest.mark.parametrize(
+    "answer_of_source",
+    [
+        NotSupported("501"),
+        Cancelled(pending()),  # it says so, and the order goes on
+        Cancelled(replace(pending(), order_id="W9", status=OrderStatus.CANCELLED)),
+        None,  # orders are imported
+    ],
+    ids=["not supported", "not cancelled", "another order", "imported"],
+)
+def test_what_the_system_cannot_do_is_a_task(
+    shop: Harness, batch: Batch, answer_of_source: CancelOutcome | None
+) -> None:
+    if answer_of_source is not None:
+        with_source(shop, answer_of_source)
+    cancel(batch)
+    assert pay(refund_id(shop))["status"] == "approved"
+    assert states(shop) == ("task", "approved", "pending")
+    (row,) = shop.rows("SELECT remedy_id FROM remedies")
+    (mail,) = shop.rows("SELECT text FROM outbound_mails WHERE to_address = :t", t=TESS)
+    assert "/ops/tasks" in mail.text
+    with shop.live.database.transaction() as connection:
+        assert finish(connection, row.remedy_id, TESS, True, None)
+    assert pay(refund_id(shop))["status"] == "paid"
+    assert "Order W1001 is cancelled." in mails(shop)
+
+
+@ONE_DATABASE
+def test_the_shop_may_tell_of_the_cancellation_before_the_refund_is_paid(
+    shop: Harness, batch: Batch
+) -> None:
+    cancel(batch)
+    (row,) = shop.rows("SELECT remedy_id FROM remedies")
+    with shop.live.database.transaction() as connection:
+        finish(connection, row.remedy_id, TESS, True, None)
+    shop.stock(pending(status="cancelled"))
+    assert pay(refund_id(shop))["status"] == "paid"
+
+
+@ONE_DATABASE
+def test_a_task_that_is_not_done_in_time_ends_its_refund(shop: Harness, batch: Batch) -> None:
+    cancel(batch)
+    pass_time(shop, days=3.1)
+    assert tasks.see_to() == 1
+    assert states(shop) == ("expired", "withdrawn", "pending")
+    assert "was not done in time" in mails(shop)
+
+
+@ONE_DATABASE
+def test_a_system_that_stays_silent_is_given_to_people(shop: Harness, batch: Batch) -> None:
+    with_source(shop, SourceProblem("away"), SourceProblem("away"))
+    cancel(batch)
+    pay(refund_id(shop))
+    pass_time(shop, hours=6.1)
+    pay(refund_id(shop))
+    assert states(shop) == ("task", "approved", "pending")
+
+
+@ONE_DATABASE
+def test_a_person_does_not_interfere_while_the_system_is_asked(shop: Harness, batch: Batch) -> None:
+    with_source(shop, cancelled())
+    cancel(batch)
+    (row,) = shop.rows("SELECT remedy_id FROM remedies")
+    with shop.live.database.transaction() as connection, pytest.raises(TaskProblem, match="asked"):
+        finish(connection, row.remedy_id, TESS, True, None)
+
+
+def test_a_dear_order_is_cancelled_while_a_manager_decides(shop: Harness) -> None:
+    dear = big_order(**PENDING)
+    shop.stock(dear)
+    source = with_source(shop, Cancelled(replace(dear, status=OrderStatus.CANCELLED)))
+    batch = write(shop, text="Please cancel W2001.")
+    cancel(batch, order_id="W2001")
+    assert look(refund_id(shop))["status"] == "awaiting_approval"
+    assert len(source.asked) == 1
+    assert states(shop) == ("done", "awaiting_approval", "cancelled")
+    (refund,) = shop.refunds()
+    assert refund.policy_reasons == ("above_limit",)
+    assert refund.despite_cancel
+
+
+@ONE_DATABASE
+@pytest.mark.parametrize("status", ["shipped", "delivered", "cancelled"])
+def test_it_is_too_late_when_the_order_says_so(shop: Harness, status: str) -> None:
+    delivered = order().delivered_at if status == "delivered" else None
+    shop.stock(pending(status=status, delivered_at=delivered and delivered.isoformat()))
+    told = cancel(write(shop, text=LETTER))
+    assert (told["outcome"], told["reason"]) == ("declined", "too_late")
+    assert ("return_period/W1001" in told["facts"]) is (status == "delivered")
+    assert shop.refunds() == ()
+
+
+@ONE_DATABASE
+@pytest.mark.parametrize("who", ["stranger", "unproven", "answered", "wrong item", "too many"])
+def test_only_the_customer_cancels_what_was_ordered(shop: Harness, batch: Batch, who: str) -> None:
+    if who == "stranger":
+        batch = write(shop, GRACE, text=LETTER)
+    elif who == "unproven":
+        batch = {**batch, "verified": False}
+    elif who == "answered":
+        answer(shop, batch)
+    items = {"wrong item": [("X", 1)], "too many": [("M1", 3)]}.get(who, [])
+    assert "error" in cancel(batch, *items)
+    assert shop.rows("SELECT 1 FROM remedies") == []
+
+
+@ONE_DATABASE
+def test_an_order_that_nothing_was_paid_for_is_a_task_without_a_refund(shop: Harness) -> None:
+    shop.stock(pending(payments=[]))
+    assert cancel(write(shop, text=LETTER))["outcome"] == "task"
+    assert shop.refunds() == ()
+
+
+# --- another mind ---------------------------------------------------------------------------------
+
+
+def test_never_mind_takes_a_task_and_its_refund_back(shop: Harness, batch: Batch) -> None:
+    cancel(batch)
+    later = later_batch(shop, batch)
+    told = use(withdraw_refund, later, {"order_id": "W1001"})
+    assert (told["outcome"], told["requests"]) == ("withdrawn", ["cancel"])
+    assert states(shop) == ("withdrawn", "withdrawn", "pending")
+    assert pay(refund_id(shop))["status"] == "withdrawn"
+    assert use(withdraw_refund, later, {"order_id": "W1001"}) == told
+
+
+@ONE_DATABASE
+def test_what_the_system_is_asked_to_do_is_not_taken_back(shop: Harness) -> None:
+    shop.stock(big_order(**PENDING))
+    with_source(shop)
+    batch = write(shop, text="Please cancel W2001.")
+    cancel(batch, order_id="W2001")
+    told = use(withdraw_refund, later_batch(shop, batch), {"order_id": "W2001"})
+    assert (told["outcome"], told["facts"]) == ("too_late", ["remedy/W2001", "refund/W2001"])
+    assert states(shop) == ("asked", "awaiting_approval", "pending")
+
+
+@ONE_DATABASE
+def test_a_refund_beside_a_cancellation_is_the_same_money(shop: Harness, batch: Batch) -> None:
+    cancel(batch)
+    told = propose(later_batch(shop, batch), "W1001", ("K1", None))
+    assert told["outcome"] == "already_requested"
+    assert cancel(later_batch(shop, batch))["outcome"] == "task"
+    assert len(shop.refunds()) == 1
+
+
+@ONE_DATABASE
+def test_the_deadline_of_a_cancellation_is_that_of_a_task(shop: Harness, batch: Batch) -> None:
+    cancel(batch)
+    late = (shop.live.now() + timedelta(days=3.1)).strftime("%Y-%m-%d %H:%M:%S")
+    assert not shop.rows("SELECT 1 FROM remedies WHERE due_at > :late", late=late)
