@@ -9,12 +9,12 @@ from typing import Any
 from mailagent.demo.fakes.http_server import Answer
 from mailagent.demo.fakes.openai import answer_to
 from mailagent.demo.scripted_model import Call, Part, Phrase, Say, Turn
-from mailagent.domain.refunds.policy import Goodwill, Policy
+from mailagent.domain.refunds.policy import Goodwill, KeepOffers, Policy
 from mailagent.workflows.tools import registry
 from mailagent.workflows.tools.tool import Arguments, Misfit, parse_call
 
 WITHOUT_GOODWILL = Policy()
-WITH_GOODWILL = Policy(goodwill=Goodwill(most_percent=15))
+WITH_GOODWILL = Policy(goodwill=Goodwill(most_percent=15), keep_offers=KeepOffers({}))
 
 SCHEMAS: list[dict[str, Any]] = registry.schemas(WITHOUT_GOODWILL)
 ALL_SCHEMAS: list[dict[str, Any]] = registry.schemas(WITH_GOODWILL)

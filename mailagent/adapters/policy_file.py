@@ -62,6 +62,12 @@ def _has_photo(reasons: frozenset[RefundReason]) -> frozenset[RefundReason]:
     return reasons
 
 
+def _is_kept(table: dict[RefundReason, int]) -> dict[RefundReason, int]:
+    if RefundReason.NOT_DELIVERED in table:
+        raise ValueError("not_delivered has nothing to keep; remove it")
+    return table
+
+
 def _with_keys(table: object) -> object:
     """Put each key beside its value: the decimals of an amount depend on its currency."""
     return {key: (key, table[key]) for key in table} if isinstance(table, dict) else table
@@ -97,6 +103,10 @@ Days = Annotated[int, Field(ge=1, le=3650)]
 WindowDays = Annotated[int, Field(ge=0, le=3650)]
 CategoryDays = Annotated[
     dict[str, WindowDays], AfterValidator(lambda table: _compare_keys(table, same_word))
+]
+Percent = Annotated[int, Field(ge=1, le=99)]
+CategoryPercents = Annotated[
+    dict[str, Percent], AfterValidator(lambda table: _compare_keys(table, same_word))
 ]
 ExpectedDays = Annotated[
     dict[str, Annotated[int, Field(ge=0, le=90)]],
@@ -147,6 +157,14 @@ class Goodwill(Record):
     valid_days: Days = domain.Goodwill(1).valid_days
 
 
+class KeepOffers(Record):
+    percent_by_reason: Annotated[
+        dict[Reason, Percent], Field(min_length=1), AfterValidator(_is_kept)
+    ]
+    percent_by_category: CategoryPercents = {}
+    valid_days: Days = domain.KeepOffers({}).valid_days
+
+
 class LateParcels(Record):
     ask_after_days: WindowDays | None = None
     refund_after_days: WindowDays | None = None
@@ -174,6 +192,7 @@ class PolicyFile(Record):
     caps: Caps = Caps()
     four_eyes_above: Amounts = {}
     goodwill: Goodwill | None = None
+    keep_offers: KeepOffers | None = None
     late_parcels: LateParcels = LateParcels()
     draft: Draft = Draft()
     remedies: Remedies = Remedies()
@@ -223,6 +242,7 @@ def _to_domain(file: PolicyFile, source: str) -> Policy:
         "always_ask": domain.Named(**dict(file.always_ask)),
         "caps": _caps(file.caps),
         "goodwill": domain.Goodwill(**dict(file.goodwill)) if file.goodwill else None,
+        "keep_offers": domain.KeepOffers(**dict(file.keep_offers)) if file.keep_offers else None,
         "late_parcels": domain.LateParcels(**dict(file.late_parcels)),
         "draft": domain.Draft(file.draft.refunds_above, frozenset(file.draft.unasked_reasons)),
         "remedies": domain.Remedies(**dict(file.remedies)),

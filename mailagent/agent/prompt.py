@@ -115,6 +115,12 @@ and request_change for the others; propose_refund is for money back only. A canc
 address is for an order that is not shipped. withdraw_refund withdraws such a request while it waits.
 """
 
+_OFFERS = """
+This shop may first offer part of the price if the customer keeps the items: propose_refund then says
+"offered". Name the fact offer. Call accept_offer only when a later mail clearly says yes to it. If
+they want the refund instead, or anything else, do not accept: propose the refund again, or ask.
+"""
+
 _KNOWLEDGE = """
 What the shop has written down for its customers follows, one passage a line: its fact id, its title,
 and what it says. It answers questions about the shop in general: name the passage as a fact, and the
@@ -126,30 +132,41 @@ KNOWLEDGE_MAX_TOKENS = 6_000
 _FIRST_WORDS_TOKENS = 30
 
 
+@dataclass(frozen=True, slots=True)
+class Offered:
+    """What the policy lets the agent offer beside a refund: the largest discount in percent, None for none; the
+    names of remedies; whether part of a price if the customer keeps the items."""
+
+    goodwill_percent: int | None = None
+    remedies: Sequence[str] = ()
+    part_of_price: bool = False
+
+
 def instructions(
     shop_name: str,
     support_address: str,
     phrases: Mapping[str, str],
-    goodwill_percent: int | None = None,
     knowledge: Sequence[Passage] = (),
     with_words: bool = False,
-    remedies: Sequence[str] = (),
+    offered: Offered = Offered(),
 ) -> str:
     """Return the standing instructions; the same bytes for every mail of a shop, so they are cached.
 
-    `phrases`: the sentences that a reply may name, by their ids. `goodwill_percent` is the largest discount
-    that the policy gives, None for none. `knowledge`: the passages that a reply may quote. `with_words`: a
-    reply may have words of its own. `remedies`: what the shop offers beside refunds.
+    `phrases`: the sentences that a reply may name, by their ids. `knowledge`: the passages that a reply may
+    quote. `with_words`: a reply may have words of its own.
     """
     shop = f"The shop is {shop_name}; its support address is {support_address}."
-    goodwill = _GOODWILL.format(percent=goodwill_percent) if goodwill_percent else ""
     listed = "".join(f"- {phrase_id}: {phrases[phrase_id]}\n" for phrase_id in phrases)
     words = _WORDS if with_words else ""
-    changes = _REMEDIES.format(kinds=", ".join(remedies)) if remedies else ""
-    told = (
-        f"{_INSTRUCTIONS}{_PHRASES}{listed}{words}{goodwill}{changes}{_tell_knowledge(knowledge)}"
-    )
+    told = f"{_INSTRUCTIONS}{_PHRASES}{listed}{words}{_tell_offered(offered)}{_tell_knowledge(knowledge)}"
     return f"{told}\n{shop}\n"
+
+
+def _tell_offered(offered: Offered) -> str:
+    percent, remedies = offered.goodwill_percent, ", ".join(offered.remedies)
+    goodwill = _GOODWILL.format(percent=percent) if percent else ""
+    changes = _REMEDIES.format(kinds=remedies) if remedies else ""
+    return goodwill + (_OFFERS if offered.part_of_price else "") + changes
 
 
 def _tell_knowledge(knowledge: Sequence[Passage]) -> str:

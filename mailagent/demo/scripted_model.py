@@ -102,6 +102,7 @@ class CustomerRequest:
     wish: Wish
     language: str
     order_ids: tuple[str, ...]
+    says_yes: bool = False
 
 
 def read_request(content: str) -> CustomerRequest:
@@ -119,11 +120,13 @@ def read_request(content: str) -> CustomerRequest:
     own = "\n".join(str(item["text"]) for item in history if item.get("from") == "customer")
     # The subject of an answer repeats the first mail's: only the body says what is wanted now.
     wish = find_wish(bodies) if own else find_wish(text)
+    says_yes = wish is Wish.YES
     if own and wish in (Wish.YES, Wish.UNCLEAR) and find_wish(own) in (Wish.REFUND, Wish.NEWS):
         wish, text = find_wish(own), f"{text}\n{own}"
     earlier = find_order_ids("\n".join(said[::-1]))[:1]
     order_ids = find_order_ids(bodies) or find_order_ids(text) or earlier
-    return CustomerRequest(text, wish, guess_language(bodies, text, own), order_ids[:_MAX_ORDERS])
+    language = guess_language(bodies, text, own)
+    return CustomerRequest(text, wish, language, order_ids[:_MAX_ORDERS], says_yes)
 
 
 def read_passages(instructions: str) -> dict[str, str]:
@@ -254,6 +257,11 @@ def _look_and_propose(
         told = {"parcels": order.get("parcels"), "refund": order.get("refunds")}
         kinds = ["order", *(kind for kind, known in told.items() if known)]
         return [Fact(f"{kind}/{order['order_id']}") for kind in kinds]
+    if order.get("offer") and request.says_yes:
+        accepted = _find(results, "accept_offer", order_id)
+        if accepted is None:
+            return Call("accept_offer", {"order_id": order_id})
+        return _facts_of(accepted)[:1] or _give_up(request)
     outcome = _find(results, "propose_refund", order_id)
     if outcome is None:
         items = choose_items(

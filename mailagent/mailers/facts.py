@@ -33,6 +33,7 @@ from mailagent.store.orders import lookups
 from mailagent.store.refunds import (
     approvals,
     goodwill,
+    offers,
     orders,
     refunds,
     remedies,
@@ -182,6 +183,21 @@ class Reader:
             "as_of": self.as_of(order),
         }
 
+    def offer(self, order: Order) -> Values | None:
+        """Return the newest offer of part of the price."""
+        found = offers.list_of_order(self.connection, order.order_id)
+        if not found:
+            return None
+        offer, names = found[-1], {line.item_id: line.name for line in order.lines}
+        return {
+            "is_open": offer.is_open(services.current().now()),
+            "accepted": offer.refund_id is not None,
+            "percent": offer.percent,
+            "amount": offer.amount,
+            "expires_at": offer.expires_at,
+            "items": [f"{quantity} × {names.get(item, item)}" for item, quantity in offer.items],
+        }
+
     def return_period(self, order: Order) -> Values | None:
         """Return until when the items of an order can be returned; None before the delivery, and if all were a
         final sale."""
@@ -208,10 +224,12 @@ class Reader:
         found = self.find_order_and_elsewhere(order.order_id)
         elsewhere = found[1] if found else 0
         declined_at = audit.latest_at(self.connection, order.order_id, audit.DECLINED)
+        offer = self.offer(order) if services.current().policy.keep_offers else None
         return {
             "refunds": [self._refund(each, order) for each in self.refunds_of(order)],
             "elsewhere": Money(elsewhere, order.currency) if elsewhere else None,
             "is_declined": declined_at is not None,
+            "offer": offer,
         }
 
     def refunds_of(self, order: Order) -> list[Refund]:
@@ -358,6 +376,7 @@ _OF_ORDER: Mapping[str, Callable[[Reader, Order], Values | None]] = {
     "order": Reader.state,
     "items": Reader.items,
     "parcels": Reader.parcels,
+    "offer": Reader.offer,
     "return_period": Reader.return_period,
     "refund": Reader.refunds,
     "declined": Reader.declined,

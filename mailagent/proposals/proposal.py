@@ -31,12 +31,13 @@ from mailagent.store.refunds import approvals, policies, refunds
 @dataclass(frozen=True, slots=True)
 class Proposal:
     """Who asks, and in answer to which mail. The same `key` makes one refund. `proposed_by`: the person of the
-    shop; None for the agent."""
+    shop; None for the agent. `accepts`: the offer that the customer accepted, in words."""
 
     conversation_id: str
     mail_id: str
     key: str
     proposed_by: str | None = None
+    accepts: str | None = None
 
 
 def consider(
@@ -83,6 +84,8 @@ def record(
     version = policies.record(connection, live.policy, live.now())
     refund = _refund(proposal, asked, facts, decision, version)
     known = plain_facts(facts)
+    if proposal.accepts:
+        known["accepts"] = proposal.accepts
     if exceeded := list_exceeded(facts, live.policy, live.now()):
         known["exceeded"] = {name: asdict(each) for name, each in exceeded.items()}
     _record_refund(connection, refund, asked.order, proposal.key, known)

@@ -815,6 +815,34 @@ sa.Table(
 )
 
 sa.Table(
+    "offers",
+    metadata,
+    sa.Column("offer_id", sa.Text, primary_key=True),
+    sa.Column("offer_key", sa.Text, nullable=False, unique=True),
+    sa.Column("order_id", sa.ForeignKey("orders.order_id"), nullable=False, index=True),
+    sa.Column("conversation_id", sa.ForeignKey("conversations.conversation_id"), nullable=False),
+    sa.Column("mail_id", sa.ForeignKey("inbound_mails.mail_id"), nullable=False),
+    sa.Column("items", json_value, nullable=False),
+    sa.Column("reason", sa.Text, nullable=False),
+    sa.Column("percent", sa.Integer, nullable=False),
+    sa.Column("amount_minor", sa.BigInteger, nullable=False),
+    sa.Column("currency", sa.Text, nullable=False),
+    sa.Column("status", sa.Text, nullable=False),
+    sa.Column("offered_by", sa.Text, nullable=False),
+    sa.Column("policy_version", sa.Text, nullable=False),
+    sa.Column("offered_at", instant, nullable=False),
+    sa.Column("expires_at", instant, nullable=False),
+    sa.Column("refund_id", sa.ForeignKey("refunds.refund_id"), unique=True),
+    sa.CheckConstraint(
+        "status IN ('open', 'accepted', 'declined', 'lapsed')",
+        name="status",
+    ),
+    sa.CheckConstraint("amount_minor > 0", name="amount"),
+    sa.CheckConstraint("percent BETWEEN 1 AND 99", name="percent"),
+    sa.CheckConstraint("(status = 'accepted') = (refund_id IS NOT NULL)", name="accepted"),
+)
+
+sa.Table(
     "ledger_entries",
     metadata,
     sa.Column("idempotency_key", sa.Text, primary_key=True),

@@ -14,6 +14,7 @@ from mailagent.domain.refunds.policy import (
     CustomerCap,
     Draft,
     Goodwill,
+    KeepOffers,
     LateParcels,
     Named,
     Policy,
@@ -56,6 +57,9 @@ def test_the_example_of_the_document_has_every_key() -> None:
         refund_shipping=True,
         expected_days={"card": 10, "gift_card": 1},
         draft=Draft({"USD": 50_00, "EUR": 50_00}, frozenset({RefundReason.WRONG_ITEM})),
+        keep_offers=KeepOffers(
+            {RefundReason.DAMAGED: 30, RefundReason.NOT_AS_DESCRIBED: 20}, {"furniture": 40}
+        ),
         late_parcels=LateParcels(ask_after_days=5, refund_after_days=14),
     )
 
@@ -141,6 +145,13 @@ def test_without_a_name_the_text_names_the_version() -> None:
         ("[remedies]\ntask_days = 0", "remedies.task_days: 0 is refused"),
         ("[goodwill]\nvalid_days = 9", "goodwill: 'most_percent' is missing"),
         ("[goodwill]\nmost_percent = 101", "goodwill.most_percent: 101 is refused; it should be less"),
+        ("[keep_offers]\nvalid_days = 9", "keep_offers: 'percent_by_reason' is missing"),
+        ("[keep_offers.percent_by_reason]\ndamaged = 100",
+            "keep_offers.percent_by_reason.damaged: 100 is"),
+        ("[keep_offers.percent_by_reason]\ndamaged = 0",
+            "keep_offers.percent_by_reason.damaged: 0 is refused"),
+        ("[keep_offers.percent_by_reason]\nnot_delivered = 9",
+            "keep_offers.percent_by_reason: not_delivered has"),
         ("[late_parcels]\nask_after_days = -1", "late_parcels.ask_after_days: -1 is refused"),
         ("[late_parcels]\nask_after_days = 5\nrefund_after_days = 4",
             "late_parcels.refund_after_days: is below ask_after_days; write at least that"),

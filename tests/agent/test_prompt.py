@@ -20,6 +20,7 @@ from mailagent.agent.prompt import (
     NOTHING_SEEN,
     SUBJECT_MAX_LENGTH,
     Author,
+    Offered,
     PastMail,
     case_item,
     estimate_tokens,
@@ -238,16 +239,15 @@ def test_the_instructions_name_every_tool_they_speak_of_and_no_secret() -> None:
 
 def test_only_a_shop_that_gives_discounts_speaks_of_the_tool_for_them() -> None:
     assert "offer_goodwill" not in told_to_model()
-    told = told_to_model(goodwill_percent=15)
+    told = told_to_model(offered=Offered(goodwill_percent=15))
     assert "offer_goodwill" in told
     assert "15 percent" in told
 
 
 def test_only_a_shop_that_offers_something_beside_refunds_speaks_of_it() -> None:
     assert "request_change" not in told_to_model()
-    assert "does not: exchange, replacement. For" in told_to_model(
-        remedies=["exchange", "replacement"]
-    )
+    offered = Offered(remedies=["exchange", "replacement"])
+    assert "beside refunds: exchange, replacement. Look" in told_to_model(offered=offered)
 
 
 def test_the_phrases_are_listed_and_words_are_only_spoken_of_where_they_are_read() -> None:

@@ -77,6 +77,7 @@ def test_no_tool_lets_the_model_name_a_customer_an_amount_or_a_recipient() -> No
         "withdraw_refund",
         "hand_over",
         "offer_goodwill",
+        "accept_offer",
     ]
     fields = {
         field

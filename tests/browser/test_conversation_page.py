@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from playwright.sync_api import Browser, FilePayload, FloatRect, Locator, Page, expect
 
+from mailagent import services
+from mailagent.domain.refunds.policy import KeepOffers, Policy
+from mailagent.domain.refunds.refund import RefundReason
 from tests.browser.eyes import DESKTOP
 from tests.browser.people import PHONE, log_in
-from tests.cast import ADA, DESK_WISH, TESS, big_order, order
+from tests.cast import ADA, DESK_WISH, KETTLE_WISH, TESS, big_order, order
 from tests.harness import Harness
 
 pytestmark = pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
@@ -203,5 +208,18 @@ def test_the_parcels_of_an_order_stand_beside_the_answer(served: Harness, browse
     parcel = page.get_by_role("link", name="DHL JD0141")
     expect(parcel).to_have_attribute("href", link)
     expect(page.get_by_text(": out for delivery, handed over 2 January 2999")).to_be_visible()
+    assert page.evaluate("document.documentElement.scrollWidth") <= PHONE["width"]
+    context.close()
+
+
+def test_an_offer_stands_with_its_order(served: Harness, browser: Browser) -> None:
+    offers = KeepOffers({RefundReason.DAMAGED: 30})
+    services.bind(replace(served.live, policy=Policy(keep_offers=offers)))
+    served.stock(order())
+    served.write(KETTLE_WISH)
+    served.wait_for_mails(ADA)
+    context = log_in(served, browser, TESS, viewport=PHONE)
+    page = opened(served, context.new_page())
+    expect(page.get_by_text("Offered $14.99 (30 %) if they keep the items")).to_be_visible()
     assert page.evaluate("document.documentElement.scrollWidth") <= PHONE["width"]
     context.close()

@@ -22,6 +22,7 @@ from mailagent.domain.refunds.policy import (
     Declined,
     DeclineReason,
     Draft,
+    KeepOffers,
     LateParcels,
     ManagerReason,
     Named,
@@ -308,6 +309,11 @@ def test_the_built_in_policy_says_when_to_expect_money(method: str, days: int | 
         (DRAFTS, "Draft mode leaves out refunds where the reason is: arrived damaged"),
         (Policy(refund_shipping=False), "Shipping is not refunded."),
         (LATE, "Nothing is refunded for a parcel on its way until it is 5 days late."),
+        (
+            Policy(keep_offers=KeepOffers({DAMAGED: 30}, {"shoes": 40})),
+            "30 % of the price is offered first, for 7 days, if the customer keeps the items.\n"
+            "Of the category 'shoes' that is 40 %.",
+        ),
         (LATE, "A parcel that is 14 days late is refunded without asking."),
         (Policy(expected_days={"card": 7}), "by card is expected within 7 business days."),
         (Policy(expected_days={"card": 1}), "by card is expected within 1 business day."),

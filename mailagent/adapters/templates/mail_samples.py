@@ -169,9 +169,23 @@ _PARCELS = [
     *(_PARCEL | {"status": status.value} for status in ShipmentStatus),
     dict.fromkeys(_PARCEL) | {"status": "delivered", "delivered_at": NOON, "items": []},
 ]
-_NO_MORE: dict[str, Any] = {"elsewhere": None, "is_declined": False, "parcels": []}
+_OFFER = {
+    "is_open": True,
+    "accepted": False,
+    "percent": 30,
+    "amount": _PART,
+    "expires_at": NOON,
+    "items": ["1 × Kettle"],
+}
+_NO_MORE: dict[str, Any] = {
+    "elsewhere": None,
+    "is_declined": False,
+    "parcels": [],
+    "offer": None,
+}
 _MORE = (
     _NO_MORE | {"parcels": _PARCELS},
+    _NO_MORE | {"offer": _OFFER},
     _NO_MORE | {"elsewhere": _PART},
     _NO_MORE | {"is_declined": True},
 )
@@ -215,6 +229,8 @@ def _list_facts() -> Iterator[dict[str, Any]]:
     yield order | items | old
     for parcels, untold in ([_PARCELS[:1], 0], [_PARCELS, 1], [_PARCELS[-1:], 0]):
         yield order | {"kind": "parcels", "parcels": parcels, "more": untold} | fresh
+    for change in ({}, {"is_open": False}, {"is_open": False, "accepted": True}):
+        yield order | {"kind": "offer"} | _OFFER | change
     periods = [{"ends_at": NOON, "is_over": over, "items": ["Kettle"]} for over in (True, False)]
     for some in (periods[:1], periods[1:], periods):
         yield order | {"kind": "return_period", "periods": some} | fresh

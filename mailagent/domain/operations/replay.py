@@ -36,6 +36,7 @@ EFFECTS: Mapping[str, str] = {
     "cancel_order": (
         "records a cancellation with its refund; the same request is the same refund, paid after it is done"
     ),
+    "accept_offer": "makes a refund of an offer, unless it has become one",
     "offer_goodwill": "gives a discount code, unless the order has had one",
     "write_reply": (
         "writes the answer to the customer, unless one was written; with OPENAI_CHECK_MODEL, that model"

@@ -193,6 +193,14 @@ def _money(policy: Policy) -> Iterator[str]:
     if remedies.offered:
         kinds = _list(REMEDY_KINDS[each] for each in remedies.offered)
         yield f"People of the shop do this within {remedies.task_days} days: {kinds}."
+    if offers := policy.keep_offers:
+        for reason, percent in sorted(offers.percent_by_reason.items()):
+            yield (
+                f"Where the reason is {REFUND_REASONS[reason]!r}, {percent} % of the price is offered first,"
+                f" for {offers.valid_days} days, if the customer keeps the items."
+            )
+        for category, percent in sorted(offers.percent_by_category.items()):
+            yield f"Of the category {category!r} that is {percent} %."
     for method, days in sorted(policy.expected_days.items()):
         within = f"within {days} business {'day' if days == 1 else 'days'}" if days else "at once"
         yield f"Money that goes back by {method} is expected {within}."

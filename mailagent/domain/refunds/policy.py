@@ -84,6 +84,27 @@ class Goodwill:
 
 
 @dataclass(frozen=True, slots=True)
+class KeepOffers:
+    """Part of the price that is offered first, if the customer keeps the items: in percent by reason, and by
+    category for items of one. A reason that is not listed has no offer."""
+
+    percent_by_reason: Mapping[RefundReason, int]
+    percent_by_category: Mapping[str, int] = field(default_factory=lambda: _NOTHING)
+    valid_days: int = 7
+
+    def percent_for(self, reason: RefundReason, categories: Iterable[str | None]) -> int | None:
+        """Return the lowest percentage of items of these categories; None for no offer."""
+        usual = self.percent_by_reason.get(reason)
+        if usual is None:
+            return None
+        named = self.percent_by_category
+        return min(
+            (usual if each is None else named.get(same_word(each), usual) for each in categories),
+            default=None,
+        )
+
+
+@dataclass(frozen=True, slots=True)
 class LateParcels:
     """What is done about a parcel that did not arrive, in days since it was due (`Shipment.due_since`): the
     customer waits, after `ask_after_days` a manager decides, after `refund_after_days` it is refunded without
@@ -184,6 +205,7 @@ class Policy:
     always_ask: Named = Named()
     caps: Caps = Caps()
     late_parcels: LateParcels = LateParcels()
+    keep_offers: KeepOffers | None = None
     refund_shipping: bool = True
     expected_days: Mapping[str, int] = field(
         default_factory=lambda: MappingProxyType(

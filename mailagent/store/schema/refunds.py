@@ -5,6 +5,7 @@ from __future__ import annotations
 import sqlalchemy as sa
 
 from mailagent.domain.orders.shipment import ShipmentStatus
+from mailagent.domain.refunds.offer import OfferStatus
 from mailagent.domain.refunds.order import OrderStatus
 from mailagent.domain.refunds.refund import RefundStatus
 from mailagent.domain.refunds.settlement import SettlementState
@@ -377,6 +378,31 @@ goodwill_codes = table(
     check("percent", "percent BETWEEN 1 AND 100"),
     check("used_once", "(used_at IS NULL) = (used_on IS NULL)"),
     sa.Index("ix_goodwill_codes_conversation_id", "conversation_id"),
+)
+
+# Part of the price offered instead of a refund: accepted once, by the refund that it becomes.
+offers = table(
+    "offers",
+    sa.Column("offer_id", sa.Text, primary_key=True),
+    sa.Column("offer_key", sa.Text, nullable=False, unique=True),
+    sa.Column("order_id", sa.ForeignKey("orders.order_id"), nullable=False, index=True),
+    sa.Column("conversation_id", sa.ForeignKey("conversations.conversation_id"), nullable=False),
+    sa.Column("mail_id", sa.ForeignKey("inbound_mails.mail_id"), nullable=False),
+    sa.Column("items", Json, nullable=False),
+    sa.Column("reason", sa.Text, nullable=False),
+    sa.Column("percent", sa.Integer, nullable=False),
+    sa.Column("amount_minor", sa.BigInteger, nullable=False),
+    sa.Column("currency", sa.Text, nullable=False),
+    sa.Column("status", sa.Text, nullable=False),
+    sa.Column("offered_by", sa.Text, nullable=False),
+    sa.Column("policy_version", sa.Text, nullable=False),
+    sa.Column("offered_at", UtcDateTime, nullable=False),
+    sa.Column("expires_at", UtcDateTime, nullable=False),
+    sa.Column("refund_id", sa.ForeignKey("refunds.refund_id"), unique=True),
+    one_of("status", OfferStatus),
+    check("amount", "amount_minor > 0"),
+    check("percent", "percent BETWEEN 1 AND 99"),
+    check("accepted", "(status = 'accepted') = (refund_id IS NOT NULL)"),
 )
 
 # The built-in gateway: refunds recorded for settlement elsewhere.

@@ -126,6 +126,8 @@ def describe_facts(facts: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         yield "Delivered", str(delivered_at)[:10]
     if "photos" in facts:
         yield "Photos sent", str(facts["photos"])
+    if accepts := facts.get("accepts"):
+        yield "Accepted offer", str(accepts)
     if methods := facts.get("methods"):
         yield "Paid by", ", ".join(methods)
     if categories := {line.get("category") for line in facts.get("lines", ())} - {None}:

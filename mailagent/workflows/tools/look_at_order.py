@@ -49,8 +49,13 @@ def look_at_order(reader: Reader, arguments: Mapping[str, Any]) -> Output:
         return no_such_order_output(arguments["order_id"])
     order, elsewhere = found
     policy = services.current().policy
-    output = order_output(order, reader.refunds_of(order), policy, elsewhere)
-    return output | as_of_output(reader.as_of(order))
+    told = order_output(order, reader.refunds_of(order), policy, elsewhere)
+    told |= as_of_output(reader.as_of(order))
+    offer = reader.offer(order) if policy.keep_offers else None
+    if offer is None or not offer["is_open"]:
+        return told
+    facts = [*told["facts"], f"offer/{order.order_id}"]
+    return told | {"facts": facts, "offer": f"{offer['amount']} back if they keep the items"}
 
 
 def order_output(

@@ -13,6 +13,7 @@ from typing import Annotated, Any
 from pydantic import Field, Strict
 
 from mailagent.domain.refunds.duplicates import find_covering, find_holding
+from mailagent.domain.refunds.offer import Offer
 from mailagent.domain.refunds.order import Order
 from mailagent.domain.refunds.policy import Declined, DeclineReason
 from mailagent.domain.refunds.refund import (
@@ -27,9 +28,10 @@ from mailagent.domain.refunds.refund import (
 from mailagent.mailers import Reader
 from mailagent.proposals import proposal
 from mailagent.proposals.facts import Asked, shipping_of
+from mailagent.proposals.offers import offer_instead
 from mailagent.proposals.proposal import Proposal
 from mailagent.store import audit
-from mailagent.store.refunds import orders, refunds
+from mailagent.store.refunds import offers, orders, refunds
 from mailagent.workflows.steps.conversation.batch import is_waiting
 from mailagent.workflows.tools.tool import (
     Arguments,
@@ -99,22 +101,42 @@ def propose_refund(reader: Reader, arguments: Mapping[str, Any]) -> Output:
         return no_such_order_output(arguments["order_id"])
     key = _proposal_key(reader, order.order_id, wanted)
     earlier, same = refunds.list_of_proposal(connection, order.order_id, key)
+    offer = _offered(reader, order.order_id, wanted)
+    if offer is not None:
+        return offered_output(offer)
     if same is not None:
         before = [refund for refund in earlier if refund.refund_id < same.refund_id]
         return _proposed_output(same, order, wanted, before)
     if not is_waiting(connection, reader.mail_ids):
         return case_closed_output()
+    return _ask_for(reader, order, wanted, earlier, key, RefundReason(arguments["reason"]))
+
+
+def _ask_for(
+    reader: Reader,
+    order: Order,
+    wanted: Sequence[WantedItem],
+    earlier: Sequence[Refund],
+    key: str,
+    reason: RefundReason,
+) -> Output:
     try:
         lines = price_lines(order, wanted, earlier)
     except ItemsProblem as problem:
         return bad_items_output(problem)
-    reason, shipping = RefundReason(arguments["reason"]), shipping_of(order, lines, earlier)
-    asked = Asked(order, lines, shipping, reason, earlier)
+    asked = Asked(order, lines, shipping_of(order, lines, earlier), reason, earlier)
     same = _already_asked(reader, wanted, asked)
     if same is not None:
         output = already_requested_output(same, order)
         return _add_earlier(output, same, order, wanted, earlier)
     return _decide(reader, asked, wanted, key)
+
+
+def _offered(reader: Reader, order_id: str, wanted: Sequence[WantedItem]) -> Offer | None:
+    """Return the offer that was made in answer to these mails for one of these items."""
+    known, items = offers.list_of_order(reader.connection, order_id), [w.item_id for w in wanted]
+    made = (each for each in known if each.mail_id in reader.mail_ids and each.is_for(items))
+    return next(made, None)
 
 
 def _decide(reader: Reader, asked: Asked, wanted: Sequence[WantedItem], key: str) -> Output:
@@ -125,6 +147,9 @@ def _decide(reader: Reader, asked: Asked, wanted: Sequence[WantedItem], key: str
     if isinstance(decision, Declined):
         proposal.decline(connection, proposed, asked, facts, decision)
         return declined_output(decision, order.order_id)
+    offer = offer_instead(connection, proposed, asked)
+    if offer is not None:
+        return offered_output(offer)
     refund = proposal.record(connection, proposed, asked, facts, decision)
     return _proposed_output(refund, order, wanted, asked.earlier)
 
@@ -203,6 +228,19 @@ def proposed_output(outcome: str, refund: Refund, order: Order) -> Output:
         "amount": str(refund.amount),
         "items": item_names(refund, order),
         "say": _NAME_IT,
+    }
+
+
+def offered_output(offer: Offer) -> Output:
+    """Return the answer when part of the price is offered first."""
+    return {
+        "outcome": "offered",
+        "facts": [f"offer/{offer.order_id}"],
+        "order_id": offer.order_id,
+        "amount": str(offer.amount),
+        "percent": offer.percent,
+        "say": "Nothing is refunded yet: the shop offers part of the price if they keep the items. Name"
+        " the fact. If a later mail says yes, call accept_offer; if they want the refund, propose it again.",
     }
 
 

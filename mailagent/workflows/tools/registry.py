@@ -8,6 +8,7 @@ from typing import Any
 from mailagent.domain.refunds.policy import Policy
 from mailagent.mailers.facts import Reader, sentence
 from mailagent.workflows.tools import (
+    accept_offer,
     cancel_order,
     find_my_orders,
     hand_over,
@@ -80,5 +81,6 @@ for module in (
     withdraw_refund,
     hand_over,
     offer_goodwill,
+    accept_offer,
 ):
     register(module.TOOL)

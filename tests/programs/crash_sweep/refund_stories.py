@@ -76,6 +76,16 @@ def _bounced(shop: SweptShop) -> None:
     people.decide(shop, MAX, "approve")
 
 
+def _offered(shop: SweptShop) -> None:
+    shop.write(KETTLE_WISH)
+    shop.wait_for_mails(ADA)
+    shop.wait_for_quiet()
+
+
+def _accepted(shop: SweptShop) -> None:
+    shop.write("Yes, please.", to=shop.mails_to(ADA)[-1].reply_to)
+
+
 STORIES = (
     Story("small refund", _asks_for_the_kettle, {ADA: 2}, PAID, refunds=("paid",)),
     Story(
@@ -111,6 +121,11 @@ STORIES = (
     Story(
         "withdrawn refund", _withdrawn, {ADA: 2, MONA: 1},
         UNPAID | steps("withdraw_refund"), refunds=("withdrawn",),
+    ),
+    Story(
+        "accepted offer", _accepted, {ADA: 3},
+        PAID - steps("propose_refund") | steps("accept_offer"), refunds=("paid",), prepare=_offered,
+        policy="keep_offers = { percent_by_reason = { damaged = 30 } }",
     ),
     Story(
         # Reminders, then the next manager: how many have come by then, depends on the restart.

@@ -11,11 +11,12 @@ import sqlalchemy as sa
 from mailagent import services
 from mailagent.domain.mail.conversation import Conversation
 from mailagent.domain.operations.access import Permission, permissions_of
+from mailagent.domain.refunds.offer import Offer, OfferStatus
 from mailagent.domain.refunds.order import Order
 from mailagent.domain.refunds.refund import Refund, left_of_payments, taken_units, worth_of_all
 from mailagent.store.console import timeline
 from mailagent.store.mail import conversations, saved_replies
-from mailagent.store.refunds import external_refunds, goodwill, orders, refunds, reviews
+from mailagent.store.refunds import external_refunds, goodwill, offers, orders, refunds, reviews
 from mailagent.web.console import timeline_view
 from mailagent.web.console.labels import STATES, money
 
@@ -73,6 +74,18 @@ def _order(connection: sa.Connection, order: Order, known: Sequence[Refund]) -> 
         "paid": money(order.paid.minor, order.currency),
         "left": money(left.minor, order.currency) if left.minor else None,
         "refunds": [_refund(refund, order) for refund in own],
+        "offers": [_offer(each) for each in offers.list_of_order(connection, order.order_id)],
+    }
+
+
+def _offer(offer: Offer) -> dict[str, Any]:
+    expired = offer.status is OfferStatus.OPEN and not offer.is_open(services.current().now())
+    return {
+        "percent": offer.percent,
+        "amount": money(offer.amount.minor, offer.amount.currency),
+        "state": "expired" if expired else offer.status.value,
+        "expires_at": offer.expires_at,
+        "refund_id": offer.refund_id,
     }
 
 

@@ -145,16 +145,19 @@ def ask_model(batch: Batch, items: list[StoredText], spent: dict[str, int]) -> R
 
 def _instructions() -> str:
     live = services.current()
-    goodwill = live.policy.goodwill
-    most_percent = goodwill.most_percent if goodwill else None
+    policy = live.policy
+    offered = prompt.Offered(
+        policy.goodwill.most_percent if policy.goodwill else None,
+        sorted(REMEDY_KINDS[each] for each in policy.remedies.offered),
+        policy.keep_offers is not None,
+    )
     return prompt.instructions(
         live.shop.name,
         live.shop.support_address,
         live.templates.phrases(),
-        most_percent,
         live.knowledge.passages,
-        with_words=live.check_model is not None,
-        remedies=sorted(REMEDY_KINDS[each] for each in live.policy.remedies.offered),
+        live.check_model is not None,
+        offered,
     )
 
 

@@ -1,0 +1,75 @@
+"""An offer: the customer keeps the items, and gets part of their price back."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from enum import StrEnum
+
+from mailagent.domain.money import Money
+from mailagent.domain.refunds.refund import RefundLine, RefundReason, WantedItem
+
+
+class OfferStatus(StrEnum):
+    """`lapsed`: it was accepted when it could not be kept any more. An open one expires by its date."""
+
+    OPEN = "open"
+    ACCEPTED = "accepted"
+    DECLINED = "declined"
+    LAPSED = "lapsed"
+
+
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """`items`: pairs of an item id and a quantity. `refund_id`: the refund that it became."""
+
+    offer_id: str
+    order_id: str
+    conversation_id: str
+    mail_id: str
+    items: tuple[tuple[str, int], ...]
+    reason: RefundReason
+    percent: int
+    amount: Money
+    status: OfferStatus
+    offered_by: str
+    policy_version: str
+    offered_at: datetime
+    expires_at: datetime
+    refund_id: str | None = None
+
+    def is_open(self, now: datetime) -> bool:
+        return self.status is OfferStatus.OPEN and now < self.expires_at
+
+    @property
+    def wanted(self) -> list[WantedItem]:
+        return [WantedItem(*item) for item in self.items]
+
+    def is_for(self, item_ids: Sequence[str]) -> bool:
+        """Return whether it is for one of these items."""
+        return any(item_id in item_ids for item_id, _ in self.items)
+
+
+def worth_of(lines: Sequence[RefundLine], currency: str) -> Money:
+    return Money(sum(line.amount.minor for line in lines), currency)
+
+
+def part_of(amount: Money, percent: int) -> Money:
+    """Return so many percent of an amount, rounded down."""
+    return Money(amount.minor * percent // 100, amount.currency)
+
+
+def share_out(lines: Sequence[RefundLine], amount: Money) -> tuple[RefundLine, ...]:
+    """Return the lines with `amount` shared out in proportion to what they are worth. Raises ValueError if that
+    is less."""
+    goods = worth_of(lines, amount.currency).minor
+    if not 0 < amount.minor <= goods:
+        raise ValueError(f"{amount} is no part of {goods} minor units")
+    shared, before = [], 0
+    for line in lines:
+        upto = before + line.amount.minor
+        minor = amount.minor * upto // goods - amount.minor * before // goods
+        shared.append(replace(line, amount=Money(minor, amount.currency)))
+        before = upto
+    return tuple(shared)

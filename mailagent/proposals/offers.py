@@ -1,0 +1,144 @@
+"""Offers part of the price instead of a refund, where the policy says so, and turns an accepted offer into a
+refund. The order is locked."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+
+import sqlalchemy as sa
+
+from mailagent import services
+from mailagent.domain.money import Money
+from mailagent.domain.refunds.offer import Offer, OfferStatus, part_of, share_out, worth_of
+from mailagent.domain.refunds.order import Order
+from mailagent.domain.refunds.policy import Approved, Declined, return_by
+from mailagent.domain.refunds.refund import ItemsProblem, Refund, price_lines
+from mailagent.proposals import proposal
+from mailagent.proposals.facts import Asked
+from mailagent.proposals.proposal import Proposal
+from mailagent.store import audit
+from mailagent.store.ids import new_id
+from mailagent.store.refunds import offers, policies, refunds
+
+
+def offer_instead(connection: sa.Connection, proposed: Proposal, asked: Asked) -> Offer | None:
+    """Record an offer instead of the refund that is asked for, and return it; None if there is none to make.
+
+    Items get one offer, and only what the policy would pay without a manager: it is a promise. An open offer is
+    declined by asking for the refund again.
+    """
+    live, known = services.current(), offers.list_of_order(connection, asked.order.order_id)
+    for each in known:
+        if each.is_open(live.now()) and each.is_for(asked.item_ids):
+            _close(connection, each, OfferStatus.DECLINED, audit.CUSTOMER, proposed.mail_id)
+    if any(each.is_for(asked.item_ids) for each in known) or proposed.proposed_by:
+        return None
+    offer = _offer(connection, proposed, asked)
+    if offer is None or not _would_pay(connection, offer, asked):
+        return None
+    offers.record(connection, offer, proposed.key)
+    _audit(connection, offer, "part of the price offered", audit.POLICY, proposed.mail_id)
+    return offer
+
+
+def _offer(connection: sa.Connection, proposed: Proposal, asked: Asked) -> Offer | None:
+    live, order = services.current(), asked.order
+    by_number = {line.line_no: line for line in order.lines}
+    chosen = [by_number[line.line_no] for line in asked.lines]
+    rules, categories = live.policy.keep_offers, [line.category for line in chosen]
+    percent = rules.percent_for(asked.reason, categories) if rules else None
+    if rules is None or percent is None or any(line.is_rest for line in asked.lines):
+        return None
+    expires_at = live.now() + timedelta(days=rules.valid_days)
+    if order.delivered_at is not None:  # after that the policy would decline it
+        expires_at = min(expires_at, return_by(order.delivered_at, live.policy, categories))
+    units: dict[str, int] = {}
+    for item_id, line in zip(asked.item_ids, asked.lines, strict=True):
+        units[item_id] = units.get(item_id, 0) + line.quantity
+    return Offer(
+        offer_id=new_id("offer"),
+        order_id=order.order_id,
+        conversation_id=proposed.conversation_id,
+        mail_id=proposed.mail_id,
+        items=tuple(units.items()),
+        reason=asked.reason,
+        percent=percent,
+        amount=part_of(worth_of(asked.lines, order.currency), percent),
+        status=OfferStatus.OPEN,
+        offered_by=audit.POLICY,
+        policy_version=policies.record(connection, live.policy, live.now()),
+        offered_at=live.now(),
+        expires_at=expires_at,
+    )
+
+
+def _would_pay(connection: sa.Connection, offer: Offer, asked: Asked) -> bool:
+    if not offer.amount.minor or not offer.is_open(services.current().now()):
+        return False
+    part = replace(asked, lines=share_out(asked.lines, offer.amount), shipping=_nothing(offer))
+    _, decision = proposal.consider(connection, part, offer.conversation_id)
+    return isinstance(decision, Approved)
+
+
+def accept(
+    connection: sa.Connection, offer: Offer, order: Order, proposed: Proposal
+) -> Refund | None:
+    """Turn an open offer into a refund, by which the policy decides again on the order as it is now; return
+    None, and let the offer lapse, if nothing can be refunded for it any more."""
+    asked = _as_refund(connection, offer, order)
+    if asked is not None:
+        facts, decision = proposal.consider(connection, asked, offer.conversation_id)
+        if not isinstance(decision, Declined):
+            words = f"{offer.percent} % of the price, offered by the {offer.offered_by}"
+            named = replace(proposed, accepts=words)
+            refund = proposal.record(connection, named, asked, facts, decision)
+            _close(
+                connection, offer, OfferStatus.ACCEPTED, audit.CUSTOMER, proposed.mail_id, refund
+            )
+            return refund
+        proposal.decline(connection, proposed, asked, facts, decision)
+    _close(connection, offer, OfferStatus.LAPSED, audit.POLICY, proposed.mail_id)
+    return None
+
+
+def _as_refund(connection: sa.Connection, offer: Offer, order: Order) -> Asked | None:
+    earlier = refunds.list_of_order(connection, order.order_id)
+    try:
+        lines = price_lines(order, offer.wanted, earlier)
+        shared = share_out(lines, offer.amount)
+    except (ItemsProblem, ValueError):  # the order has changed
+        return None
+    units = sum(line.quantity for line in lines if not line.is_rest)
+    if units != sum(quantity for _, quantity in offer.items):
+        return None
+    return Asked(order, shared, _nothing(offer), offer.reason, earlier)
+
+
+def _nothing(offer: Offer) -> Money:
+    return Money(0, offer.amount.currency)
+
+
+def _close(
+    connection: sa.Connection,
+    offer: Offer,
+    status: OfferStatus,
+    actor: str,
+    mail_id: str,
+    refund: Refund | None = None,
+) -> None:
+    offers.close(connection, offer, status, refund.refund_id if refund else None)
+    _audit(connection, offer, f"offer {status.value}", actor, mail_id)
+
+
+def _audit(connection: sa.Connection, offer: Offer, action: str, actor: str, mail_id: str) -> None:
+    details = {
+        "order_id": offer.order_id,
+        "percent": offer.percent,
+        "amount": str(offer.amount),
+        "mail_id": mail_id,
+        "policy_version": offer.policy_version,
+    }
+    audit.record(
+        connection, services.current().now(), actor, action, offer.conversation_id, details
+    )

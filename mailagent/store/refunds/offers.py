@@ -1,0 +1,48 @@
+"""Offers of part of the price as rows. Lock the order before you write or accept one."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import sqlalchemy as sa
+
+from mailagent.domain.money import Money
+from mailagent.domain.refunds.offer import Offer, OfferStatus
+from mailagent.domain.refunds.refund import RefundReason
+from mailagent.store import schema
+from mailagent.store.database import columns_of, from_row
+
+_offers = schema.offers
+
+
+def record(connection: sa.Connection, offer: Offer, offer_key: str) -> None:
+    """Record a new offer. Raises IntegrityError if there is one with this key."""
+    values = columns_of(_offers, offer, offer_key=offer_key, amount_minor=offer.amount.minor)
+    connection.execute(_offers.insert(), values | {"currency": offer.amount.currency})
+
+
+def list_of_order(connection: sa.Connection, order_id: str) -> tuple[Offer, ...]:
+    """Return the offers of an order, oldest first."""
+    query = sa.select(_offers).where(_offers.c.order_id == order_id)
+    return _list(connection, query.order_by(_offers.c.offered_at, _offers.c.offer_id))
+
+
+def close(
+    connection: sa.Connection, offer: Offer, status: OfferStatus, refund_id: str | None = None
+) -> None:
+    update = _offers.update().where(_offers.c.offer_id == offer.offer_id)
+    connection.execute(update.values(status=status.value, refund_id=refund_id))
+
+
+def _list(connection: sa.Connection, query: sa.Select[Any]) -> tuple[Offer, ...]:
+    return tuple(
+        from_row(
+            Offer,
+            row,
+            items=tuple((item_id, quantity) for item_id, quantity in row._mapping["items"]),
+            reason=RefundReason(row.reason),
+            amount=Money(row.amount_minor, row.currency),
+            status=OfferStatus(row.status),
+        )
+        for row in connection.execute(query)
+    )

@@ -1,0 +1,240 @@
+"""Part of the price offered instead of a refund: offered once, accepted once, and never more than is left."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from mailagent import services
+from mailagent.domain.refunds.policy import KeepOffers, Policy
+from mailagent.domain.refunds.refund import RefundReason, RefundStatus
+from mailagent.workflows.steps.conversation.batch import Batch
+from mailagent.workflows.tools.accept_offer import accept_offer
+from tests.cast import ADA, GRACE, TESS, order
+from tests.databases import ONE_DATABASE
+from tests.harness import Harness
+from tests.tool_use import use
+from tests.workflows.proposals import propose, write
+
+OFFERS = KeepOffers({RefundReason.DAMAGED: 30}, {"kitchen": 40})
+MUGS = {"item_id": "M1", "name": "Mug", "quantity": 3, "unit_price": "10.00"}
+PAID = [{"payment_id": "p", "method": "card", "amount": "30.00"}]
+
+
+@pytest.fixture
+def generous(shop: Harness) -> Harness:
+    shop.stock(order())
+    rules = Policy(keep_offers=OFFERS)
+    services.bind(replace(shop.live, policy=rules))
+    return shop
+
+
+def accept(batch: Batch, order_id: str = "W1001") -> dict[str, Any]:
+    return use(accept_offer, batch, {"order_id": order_id})
+
+
+def answer(shop: Harness, text: str = "Yes, please.", **changes: Any) -> Batch:
+    """Have the customer write once more, in a thread of its own."""
+    return write(
+        shop,
+        subject=f"Answer {len(shop.rows('SELECT 1 FROM inbound_mails'))}",
+        text=text,
+        **changes,
+    )
+
+
+def offered(shop: Harness) -> list[Any]:
+    return shop.rows("SELECT * FROM offers ORDER BY offered_at")
+
+
+def later(shop: Harness, **passed: int) -> None:
+    """Let time pass."""
+    now = services.current().now()
+    services.bind(replace(services.current(), now=lambda: now + timedelta(**passed)))
+
+
+def test_part_of_the_price_is_offered_first_and_paid_when_it_is_accepted(generous: Harness) -> None:
+    first = write(generous)
+    told = propose(first, "W1001")
+    assert (told["outcome"], told["amount"], told["facts"]) == (
+        "offered",
+        "14.99 USD",
+        ["offer/W1001"],
+    )
+    assert propose(first, "W1001") == told  # replayed
+    assert not generous.refunds()
+    yes = answer(generous)
+    accepted = accept(yes)
+    assert accepted["outcome"] == "accepted"
+    assert accept(yes) == accepted  # replayed
+    assert accept(answer(generous)) == accepted  # a second answer
+    (refund,) = generous.refunds()
+    assert (refund.amount.minor, refund.status, refund.decided_by) == (
+        14_99,
+        RefundStatus.APPROVED,
+        "policy",
+    )
+    assert refund.reason is RefundReason.DAMAGED
+    (row,) = offered(generous)
+    assert (row.status, row.refund_id) == ("accepted", refund.refund_id)
+    acts = generous.rows("SELECT action FROM audit WHERE action LIKE '%offer%' ORDER BY audit_id")
+    assert [each.action for each in acts] == ["part of the price offered", "offer accepted"]
+
+
+def test_many_answers_at_once_refund_once(generous: Harness) -> None:
+    propose(write(generous), "W1001")
+    answers = [answer(generous) for _ in range(4)]
+    with ThreadPoolExecutor(4) as pool:
+        outcomes = {each["outcome"] for each in pool.map(accept, answers)}
+    assert (outcomes, len(generous.refunds())) == ({"accepted"}, 1)
+
+
+def test_asking_for_the_refund_declines_the_offer_and_no_second_one_is_made(
+    generous: Harness,
+) -> None:
+    propose(write(generous), "W1001")
+    assert propose(answer(generous, "No, I want it all back."), "W1001")["outcome"] == "approved"
+    assert [row.status for row in offered(generous)] == ["declined"]
+    assert accept(answer(generous))["outcome"] == "closed"
+    assert [each.amount.minor for each in generous.refunds()] == [49_99]
+
+
+def test_the_model_cannot_accept_before_the_customer_has_answered(generous: Harness) -> None:
+    asked = write(generous)
+    propose(asked, "W1001")
+    assert accept(asked)["error"] == "not_answered"
+    assert not generous.refunds()
+
+
+@pytest.mark.parametrize(("days", "outcome"), [(6, "accepted"), (7, "closed")])
+def test_an_offer_ends_by_its_date(generous: Harness, days: int, outcome: str) -> None:
+    propose(write(generous), "W1001")
+    yes = answer(generous)
+    later(generous, days=days)
+    assert accept(yes)["outcome"] == outcome
+    assert len(generous.refunds()) == (outcome == "accepted")
+
+
+@ONE_DATABASE
+def test_an_offer_ends_with_the_return_period(generous: Harness) -> None:
+    rules = Policy(keep_offers=OFFERS, return_window_days=12)
+    services.bind(replace(generous.live, policy=rules))
+    propose(write(generous), "W1001")
+    (row,) = offered(generous)
+    delivered_at = order().delivered_at
+    assert delivered_at is not None
+    assert str(row.expires_at)[:10] == str(delivered_at + timedelta(days=12))[:10]
+
+
+@pytest.mark.parametrize(
+    ("change", "status", "amount"),
+    [
+        ({"status": "cancelled"}, RefundStatus.AWAITING_APPROVAL, 14_99),
+        ({"items": [{"item_id": "X1", "name": "Else", "quantity": 1, "unit_price": "49.99"}]}, None, 0),
+        ({"items": [{"item_id": "K1", "name": "Kettle", "quantity": 1, "unit_price": "14.98"}]}, None, 0),
+        ({"payments": [PAID[0] | {"refunded": "30.00"}]}, None, 0),
+        ({"payments": [PAID[0] | {"refunded": "20.00"}]}, RefundStatus.AWAITING_APPROVAL, 10_00),
+        ({"payments": [PAID[0] | {"charged_back_at": "2026-11-10T09:00:00Z"}]}, None, 0),
+        ({"customer": {"email": GRACE, "name": "Grace"}}, None, 0),
+    ],
+    ids=["cancelled", "another item", "a lower price", "refunded elsewhere", "less is left", "charged back",
+         "another's"],
+)  # fmt: skip
+def test_an_order_that_changed_meanwhile_pays_no_more_than_it_may(
+    generous: Harness, change: dict[str, Any], status: RefundStatus | None, amount: int
+) -> None:
+    propose(write(generous), "W1001")
+    generous.stock(order(**change))
+    accept(answer(generous))
+    found = [(each.status, each.amount.minor) for each in generous.refunds()]
+    assert found == ([(status, amount)] if status else [])
+
+
+def test_units_that_were_refunded_meanwhile_end_the_offer(generous: Harness) -> None:
+    generous.stock(order("W2", items=[MUGS], payments=PAID))
+    propose(write(generous, subject="mugs"), "W2", ("M1", 2))
+    changed = propose(answer(generous), "W2", ("M1", 3), reason="changed_mind")
+    assert changed["outcome"] == "approved"
+    assert accept(answer(generous), "W2")["outcome"] == "closed"
+    assert [each.amount.minor for each in generous.refunds()] == [30_00]
+
+
+@ONE_DATABASE
+@pytest.mark.parametrize(
+    ("items", "reason", "percent"),
+    [
+        ([MUGS], "damaged", 30),
+        ([MUGS | {"category": "Kitchen"}], "damaged", 40),
+        ([MUGS | {"category": "garden"}], "damaged", 30),
+        ([MUGS], "changed_mind", None),
+    ],
+)
+def test_the_policy_says_for_what_and_how_much(
+    generous: Harness, items: list[dict[str, Any]], reason: str, percent: int | None
+) -> None:
+    generous.stock(order("W2", items=items, payments=PAID))
+    told = propose(write(generous), "W2", ("M1", None), reason=reason)
+    assert told.get("percent") == percent
+    assert told["outcome"] == ("offered" if percent else "approved")
+
+
+@ONE_DATABASE
+def test_what_the_policy_would_not_pay_at_once_is_not_offered(generous: Harness) -> None:
+    rules = Policy(keep_offers=OFFERS, limits={"USD": 14_98})
+    services.bind(replace(generous.live, policy=rules))
+    assert propose(write(generous), "W1001")["outcome"] == "needs_manager"
+    assert offered(generous) == []
+
+
+@ONE_DATABASE
+def test_an_offer_is_not_told_to_others(generous: Harness) -> None:
+    propose(write(generous), "W1001")
+    told = accept(write(generous, GRACE, subject="Mine"))
+    assert told == accept(write(generous, GRACE, subject="Again"), "W9999") | {
+        "facts": ["no_order/W1001"]
+    }
+    assert accept({**answer(generous), "verified": False})["error"] == "sender_not_verified"
+    assert accept(answer(generous), "W1001")["outcome"] == "accepted"
+
+
+@ONE_DATABASE
+def test_an_order_without_an_offer_says_so(generous: Harness) -> None:
+    assert accept(answer(generous))["error"] == "no_offer"
+
+
+def test_a_letter_asks_an_answer_accepts(busy_shop: Harness) -> None:
+    rules = Policy(keep_offers=OFFERS)
+    services.bind(replace(busy_shop.live, policy=rules))
+    busy_shop.stock(order())
+    busy_shop.write("My kettle from order W1001 arrived broken. I want my money back.")
+    (offer,) = busy_shop.wait_for_mails(ADA)
+    assert "order W1001 back: 1 × Kettle. Then we refund $14.99, which is 30%." in offer.text
+    record = offer.text[offer.text.index("On record for order W1001") :]
+    assert "\nRefunded: nothing\nOur offer: $14.99 back if you keep the items, until " in record
+    assert "No refund was asked for" not in record
+    busy_shop.write("Yes, that is fine.", in_reply_to=offer.message_id, subject="Re: My kettle")
+    refund = busy_shop.wait_for_refund("paid")
+    assert refund.amount.minor == 14_99
+
+
+@ONE_DATABASE
+def test_the_console_shows_an_offer_and_what_it_became(generous: Harness) -> None:
+    asked = write(generous)
+    propose(asked, "W1001")
+    page = generous.log_in(TESS).get(f"/ops/conversations/{asked['conversation_id']}").text
+    assert "Offered $14.99 (30 %) if they keep the items" in page
+    assert "part of the price offered" in page.lower()
+    accept(answer(generous))
+    (refund,) = generous.refunds()
+    client = generous.log_in(TESS)
+    page = client.get(f"/ops/conversations/{asked['conversation_id']}").text
+    assert f'<a href="/ops/refunds/{refund.refund_id}">its refund</a>' in page
+    page = client.get(f"/ops/refunds/{refund.refund_id}").text
+    assert (
+        "<dt>Accepted offer</dt><dd><bdi>30 % of the price, offered by the policy</bdi></dd>"
+        in page
+    )
