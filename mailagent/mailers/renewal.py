@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
 import sqlalchemy as sa
+from jinja2 import UndefinedError
 
 from mailagent import services
 from mailagent.agent.reply.composition import parse
@@ -17,6 +19,8 @@ from mailagent.mailers.facts import Fact, Reader, sentence
 from mailagent.mailers.letter import write_letter
 from mailagent.store import audit
 from mailagent.store.mail import conversations, outbound
+
+logger = logging.getLogger(__name__)
 
 # A mail that is sent sooner is sent as it was written.
 FRESH_FOR = timedelta(seconds=10)
@@ -31,7 +35,11 @@ def renew_if_late(connection: sa.Connection, mail: OutboundMail) -> OutboundMail
     is_late = mail.created_at is not None and now - mail.created_at >= FRESH_FOR
     if not is_late or not mail.written_from or mail.conversation_id is None:
         return mail
-    renewed = _renew(connection, mail, mail.conversation_id, unpack(mail.written_from))
+    try:
+        renewed = _renew(connection, mail, mail.conversation_id, unpack(mail.written_from))
+    except UndefinedError:  # a template of a later release, or the shop's, wants more
+        logger.exception("mail %s is sent as it was written", mail.outbound_id)
+        return mail
     if renewed.text != mail.text:
         outbound.rewrite(connection, renewed)
         audit.record(connection, now, audit.CLOCK, "mail written again", mail.outbound_id)

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+import sqlalchemy as sa
 
 from mailagent import mailers
 from mailagent.adapters.templates.mail_samples import TO_CUSTOMERS, facts_of
@@ -14,6 +15,7 @@ from mailagent.demo.scripted_model import Fact, Part, Phrase
 from mailagent.domain.mail.message import OutboundStatus, Purpose
 from mailagent.mailers.compose import MailContent, pack, render, unpack
 from mailagent.mailers.facts import Reader
+from mailagent.store import schema
 from mailagent.store.mail import conversations, outbound
 from mailagent.workflows.steps.conversation.batch import Batch
 from mailagent.workflows.steps.conversation.people import hand_over
@@ -159,6 +161,19 @@ def test_a_mail_that_says_the_same_is_sent_as_it_was_written(shop: Harness) -> N
     send_mail(outbound_id)
     assert (sent(shop).text, sent(shop).html) == (before.text, before.html)
     assert not shop.rows("SELECT 1 FROM audit WHERE action = 'mail written again'")
+
+
+def test_a_mail_whose_template_has_changed_meanwhile_goes_out_as_it_was_written(
+    shop: Harness,
+) -> None:
+    outbound_id = reply(asked(shop), *ANSWER)
+    with shop.live.database.transaction() as connection:
+        wanted = sa.func.replace(schema.outbound_mails.c.written_from, '"customer_name"', '"old"')
+        connection.execute(schema.outbound_mails.update().values(written_from=wanted))
+    decide(shop, approval_path(shop), "approve")
+    pass_time(shop, hours=1)
+    assert send_mail(outbound_id) == "sent"
+    assert WAITS in sent(shop).text
 
 
 @pytest.mark.parametrize("template", sorted(TO_CUSTOMERS))
