@@ -87,6 +87,11 @@ def test_the_report_has_charts_tables_and_a_file(served: Harness, browser: Brows
     with page.expect_download() as saved:
         page.get_by_role("link", name="All figures as CSV").click()
     assert saved.value.suggested_filename.startswith("report-")
+    page.goto(f"{served.live.shop.public_url}/ops/report?from=2020-01-01&to=2020-12-30")
+    expect(page.get_by_role("heading", name="Mails of customers, week by week")).to_be_visible()
+    page.locator("summary").first.click()
+    weeks = page.get_by_role("table", name="week by week, as a table").locator("tbody tr")
+    assert weeks.count() == 53
     page.goto(f"{served.live.shop.public_url}/ops/report?from=2020-01-01&to=2020-01-07")
     eyes.look_on("nothing")
     assert eyes.problems == {}

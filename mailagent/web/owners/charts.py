@@ -32,7 +32,7 @@ class Bar:
 @dataclass(frozen=True, slots=True)
 class Chart:
     """`rows` are those of the table: a label and a number for each series. `sums` has a number for each series.
-    `facts` are told beside the table. `by_day`: each bar is a day."""
+    `facts` are told beside the table. `unit`: what each bar is, a day or a week; empty for other charts."""
 
     name: str
     title: str
@@ -42,7 +42,7 @@ class Chart:
     sums: Sequence[str]
     highest: str
     facts: Sequence[tuple[str, str]] = ()
-    by_day: bool = False
+    unit: str = ""
 
     @property
     def description(self) -> str:
@@ -63,7 +63,7 @@ def make_chart(
     series: Sequence[Series],
     tell: Callable[[int], str] = "{:,}".format,
     facts: Sequence[tuple[str, str]] = (),
-    by_day: bool = False,
+    unit: str = "",
 ) -> Chart:
     """Return a chart with a bar for each label, in which the series stand on each other."""
     totals = [sum(each.numbers[place] for each in series) for place in range(len(labels))]
@@ -80,7 +80,7 @@ def make_chart(
         [tell(sum(each.numbers)) for each in series],
         tell(highest),
         facts,
-        by_day,
+        unit,
     )
 
 

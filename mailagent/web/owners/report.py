@@ -24,6 +24,7 @@ from mailagent.domain.operations.report import (
     PEOPLE,
     WAITING,
     Figure,
+    Key,
     Report,
     by_span,
     percentile,
@@ -42,6 +43,7 @@ blueprint = Blueprint("ops_report", __name__)
 
 SPANS = (7, 30, 90)
 MOST_DAYS = 366
+DAYS_SHOWN = 92  # more are shown week by week
 QUESTIONS_SHOWN = 20
 
 _BY = {
@@ -108,7 +110,7 @@ def show() -> Response:
 
 def _charts(report: Report) -> list[Chart]:
     charts = [
-        _days(report, "mails", "Mails of customers, day by day", Figure.MAILS, _BY),
+        _days(report, "mails", "Mails of customers", Figure.MAILS, _BY),
         _times("answers", "Time to the first answer", report.of(Figure.ANSWER_SECONDS)),
         _refunds(report),
         _times("decisions", "Time until a manager decided", report.of(Figure.DECISION_SECONDS)),
@@ -116,9 +118,7 @@ def _charts(report: Report) -> list[Chart]:
     ]
     if report.cost:
         cost = {"": "US dollars"}
-        charts.append(
-            _days(report, "cost", "Cost of the model, day by day", Figure.COST, cost, _usd)
-        )
+        charts.append(_days(report, "cost", "Cost of the model", Figure.COST, cost, _usd))
     if votes := report.of(Figure.VOTES):
         said = {"it helped": votes.get(HELPED, 0), "it did not help": votes.get(DID_NOT_HELP, 0)}
         charts.append(_labels("votes", "Did our answer help?", "votes", said))
@@ -133,12 +133,16 @@ def _days(
     labels: Mapping[str, str],
     tell: Callable[[int], str] = "{:,}".format,
 ) -> Chart:
-    counted = [report.by_day.get(day, Counter()) for day in report.days]
+    unit, length = ("week", 7) if len(report.days) > DAYS_SHOWN else ("day", 1)
+    begins, counted = report.days[::length], list[Counter[Key]]()
+    for at in range(0, len(report.days), length):
+        days = report.days[at : at + length]
+        counted.append(sum((report.by_day.get(day, Counter()) for day in days), Counter()))
     series = [
         Series(words, [each[figure, label] for each in counted]) for label, words in labels.items()
     ]
-    days = [f"{day:%-d %b}" for day in report.days]
-    return make_chart(name, title, days, series, tell, by_day=True)
+    starts = [f"{day:%-d %b}" for day in begins]
+    return make_chart(name, f"{title}, {unit} by {unit}", starts, series, tell, unit=unit)
 
 
 def _usd(micro: int) -> str:
@@ -183,9 +187,10 @@ def export() -> Response:
 
 
 def _cells(row: Row) -> tuple[str, str, str, str]:
-    value = str(row.value)
-    if row.figure == Figure.AMOUNTS:
-        value = Money(row.value, row.label.rpartition(" ")[2]).decimal()
-    elif row.figure == Figure.COST:
-        value = f"{Decimal(row.value).scaleb(-6):f}"
-    return f"{row.day:%Y-%m-%d}", row.figure, row.label, value
+    day, figure, label, number = row  # a year has tens of thousands
+    value = str(number)
+    if figure == Figure.AMOUNTS:
+        value = Money(number, label.rpartition(" ")[2]).decimal()
+    elif figure == Figure.COST:
+        value = f"{Decimal(number).scaleb(-6):f}"
+    return day.isoformat()[:10], figure, label, value

@@ -118,6 +118,57 @@ _STATEMENTS = (
         FROM generate_series(1, :refunds) n
     ) made
     """,
+    # Every fourth refund that the ledger paid still waits for the shop.
+    """
+    INSERT INTO ledger_entries (idempotency_key, reference, refund_id, order_id, payment_id,
+        amount_minor, currency, recorded_at)
+    SELECT refund_id, 'ledger_' || refund_id, refund_id, order_id, 'pay_1', amount_minor, currency, paid_at
+    FROM refunds WHERE status = 'paid'
+    """,
+    """
+    INSERT INTO ledger_settlements (idempotency_key, refund_id, state, recorded_at, due_at, promised,
+        decided_by, decided_at)
+    SELECT refund_id, refund_id, CASE WHEN waits THEN 'open' ELSE 'settled' END, recorded_at,
+        recorded_at + interval '7 days', true, CASE WHEN NOT waits THEN 'mona@shop.example' END,
+        CASE WHEN NOT waits THEN recorded_at END
+    FROM (SELECT *, right(refund_id, 2)::int % 4 = 1 AS waits FROM ledger_entries) entries
+    """,
+    """
+    INSERT INTO conversation_notes (note_id, conversation_id, author_email, text, written_at)
+    SELECT 'note_' || {id_n}, 'conversation_' || {id_n}, 'tess@shop.example', 'Called twice.',
+        {at_conversation}
+    FROM generate_series(1, :conversations) n
+    """,
+    """
+    INSERT INTO outgoing_files (outbound_id, number, name, size_bytes, content)
+    SELECT 'outbound_' || {id_n}, 0, 'manual.pdf', 8, '%PDF-1.7'
+    FROM generate_series(1, :conversations) n
+    """,
+    """
+    INSERT INTO votes (mail_id, helped, at)
+    SELECT 'mail_' || {id_n}, n % 7 <> 0, {at_mail} FROM generate_series(1, :conversations) n
+    """,
+    """
+    INSERT INTO saved_replies (saved_reply_id, name, text, updated_by, updated_at)
+    SELECT 'reply_' || {id_n}, 'Reply ' || n, 'Dear customer, …', 'tess@shop.example',
+        timestamptz '2026-01-01 00:00Z'
+    FROM generate_series(1, 200) n
+    """,
+    # A year, with as many labels a day as a large shop has.
+    """
+    INSERT INTO daily_figures (day, figure, label, value)
+    SELECT timestamptz '2025-12-01 00:00Z' + n * interval '1 day', figure, label, 1 + n % 400
+    FROM generate_series(0, 364) n, (
+        SELECT 'mails' AS figure, unnest(ARRAY['agent', 'people', 'waiting', 'none']) AS label
+        UNION ALL SELECT unnest(ARRAY['cost', 'questions']), ''
+        UNION ALL SELECT 'votes', unnest(ARRAY['yes', 'no'])
+        UNION ALL SELECT 'approvals', unnest(ARRAY['approve', 'reject', 'expired'])
+        UNION ALL SELECT unnest(ARRAY['refunds', 'amounts']),
+            unnest(ARRAY['paid USD', 'failed USD'])
+        UNION ALL SELECT unnest(ARRAY['answer_seconds', 'decision_seconds']), (s * 60)::text
+            FROM generate_series(1, 60) s
+    ) kinds
+    """,
     """
     INSERT INTO approvals (approval_id, refund_id, requested_at, expires_at)
     SELECT 'approval_' || {id_n}, 'refund_' || {id_n}, {at_conversation},
