@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import date, datetime
 
 from mailagent.domain.masking import mask
 
@@ -24,9 +24,14 @@ def is_one_line(text: str) -> bool:
     return _CONTROLS_AND_BREAKS.search(text) is None
 
 
+def tell_day(day: date) -> str:
+    """Return a date in English, as our pages and mails write it: 5 March 2026."""
+    return f"{day.day} {day:%B %Y}"
+
+
 def tell_moment(moment: datetime) -> str:
-    """Return a time for people of the shop, as their pages write it: 5 March 2026, 09:30 UTC."""
-    return f"{moment.day} {moment:%B %Y, %H:%M} UTC"
+    """Return a time (UTC) in English, as our pages and mails write it: 5 March 2026, 09:30 UTC."""
+    return f"{tell_day(moment)}, {moment:%H:%M} UTC"
 
 
 NAME_MAX_LENGTH = 60

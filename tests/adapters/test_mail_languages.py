@@ -90,7 +90,7 @@ def test_a_mail_is_in_the_language_that_it_is_filed_under(name: str, language: s
 @pytest.mark.parametrize(
     ("language", "amount", "method", "day", "expected"),
     [
-        ("en", "$1,299.00", "Gift card", "November 21, 2026", "within 10 business days"),
+        ("en", "$1,299.00", "Gift card", "21 November 2026", "within 10 business days"),
         ("de", "1.299,00\xa0$", "Geschenkkarte", "21. November 2026", "von 10 Arbeitstagen"),
         ("fr", "1\xa0299,00\xa0$US", "Carte cadeau", "21 novembre 2026", "sous 10 jours ouvrés"),
         ("es", "1.299,00\xa0US$", "Tarjeta regalo", "21 de noviembre de 2026", "10 días hábiles"),

@@ -16,6 +16,7 @@ from markupsafe import Markup
 
 from mailagent.domain.money import Money, exponent
 from mailagent.domain.refunds.order import method_word
+from mailagent.domain.text import tell_day, tell_moment
 
 
 class Block(str):
@@ -56,9 +57,11 @@ def format_english(amount: Money) -> str:
 
 
 def format_day(day: date, locale: Locale) -> str:
-    """Return a date in words; of a time, its date in UTC."""
+    """Return a date in words; of a time, its date in UTC. English is as on our pages, 5 March 2026."""
     if isinstance(day, datetime):
         day = day.astimezone(UTC).date()
+    if locale.language == "en":
+        return tell_day(day)
     written = format_date(day, "long", locale)
     if locale.language == "fr" and day.day == 1:
         written = re.sub(
@@ -70,6 +73,8 @@ def format_day(day: date, locale: Locale) -> str:
 def format_moment(moment: datetime, locale: Locale) -> str:
     """Return a date and time of day, in UTC and saying so."""
     in_utc = moment.astimezone(UTC)
+    if locale.language == "en":
+        return tell_moment(in_utc)
     return _plain_spaces(
         f"{format_day(in_utc, locale)}, {format_time(in_utc, 'short', locale=locale)} UTC"
     )

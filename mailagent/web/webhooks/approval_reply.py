@@ -19,6 +19,7 @@ from mailagent.domain.money import Money
 from mailagent.domain.refunds.escalation import ApprovalRequest, Question, Skip
 from mailagent.domain.refunds.refund import Refund, RefundStatus
 from mailagent.domain.shop import person_of
+from mailagent.domain.text import tell_moment
 from mailagent.mailers.approval_routing import is_one_of
 from mailagent.store.mail import inbound, outbound
 from mailagent.store.refunds import approvals, orders, refunds, reviews
@@ -212,13 +213,13 @@ def _tell_note(reply: ManagersReply) -> list[str]:
 def describe(standing: Standing, refund: Refund) -> list[str]:
     """Return how a refund stands, a sentence each: who decided what and when, or why nobody can."""
     made = [each for each in (standing.first, standing.second) if each]
-    lines, closes = [_of(each, refund) for each in made], _moment(standing.approval.expires_at)
+    lines, closes = [_of(each, refund) for each in made], tell_moment(standing.approval.expires_at)
     if refund.status is RefundStatus.WITHDRAWN:
         return [*lines, "The customer has withdrawn the request. There is nothing to decide."]
     until, last = decision.undo_until(refund, standing), standing.last
     if until and last:
         lines.append(
-            f"Until {_moment(until)} {last.decided_by} can take that back, by the link in the mail that"
+            f"Until {tell_moment(until)} {last.decided_by} can take that back, by the link in the mail that"
             " asked them. Nothing is paid before."
         )
     if decision.is_open(refund, standing):
@@ -234,8 +235,4 @@ def _of(made: RecordedDecision, refund: Refund) -> str:
     verb = "approved" if made.approves else "rejected"
     lowered = made.amount_minor
     less = f", lowered to {Money(lowered, refund.amount.currency)}" if lowered is not None else ""
-    return f"{made.decided_by} {verb} it on {_moment(made.decided_at)}{less}."
-
-
-def _moment(moment: datetime) -> str:
-    return f"{moment.day} {moment:%B %Y, %H:%M} UTC"
+    return f"{made.decided_by} {verb} it on {tell_moment(made.decided_at)}{less}."
