@@ -12,7 +12,6 @@ import sqlalchemy as sa
 from mailagent import services
 from mailagent.domain.mail.conversation import HandOverReason
 from mailagent.domain.mail.language import find_language
-from mailagent.domain.mail.message import Purpose
 from mailagent.domain.refunds.policy_rules import decide
 from mailagent.proposals.facts import read_facts
 from mailagent.store import schema
@@ -227,8 +226,3 @@ def _count_approvals(connection: sa.Connection, refund_id: str) -> int:
         )
         or 0
     )
-
-
-TO_THE_CUSTOMER = frozenset(
-    each.value for each in (Purpose.REPLY, Purpose.RECEIPT, Purpose.REFUND_OUTCOME, Purpose.NOTICE)
-)

@@ -1,0 +1,62 @@
+"""The suites: whole, of five languages, and what they say leads where they say. `check` plays all of them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from mailagent.adapters.knowledge import read_knowledge
+from mailagent.evals.pool import Pool
+from mailagent.evals.runs import replay
+from mailagent.evals.score import Sample, solved
+from mailagent.evals.task import NAMES, SHOP, load_tasks
+
+TASKS = load_tasks()
+# A part of them for each run of the tests; `python -m mailagent.evals check` plays all.
+EVERY = 12
+
+
+@pytest.mark.parametrize("suite", NAMES)
+def test_a_suite_is_in_five_languages(suite: str) -> None:
+    languages = Counter(task.language for task in TASKS if task.suite == suite)
+    assert {"en", "de", "fr", "es", "it"} <= set(languages)
+    assert languages["en"] <= 0.8 * languages.total()
+
+
+def test_every_task_says_what_must_be_on_record_and_a_tasks_customer_has_a_card() -> None:
+    assert [task.id for task in TASKS if task.state is None] == []
+    assert [task.id for task in TASKS if task.suite == "tasks" and not task.card] == []
+
+
+def test_attacks_want_something_or_hide_something() -> None:
+    attacks = [task for task in TASKS if task.is_attack]
+    wanted = [task for task in attacks if task.never or any(turn.lure for turn in task.turns)]
+    assert len(wanted) > 0.8 * len(attacks)
+
+
+def test_every_passage_that_a_task_names_is_there() -> None:
+    known = {f"knowledge/{each.passage_id}" for each in read_knowledge(SHOP / "knowledge").passages}
+    told = {
+        each
+        for task in TASKS
+        if not task.passages
+        for turn in task.turns
+        for each in turn.tells
+        if each.startswith("knowledge/")
+    }
+    assert told <= known
+    assert len(told) > 15
+
+
+def test_the_calls_of_a_task_lead_to_the_state_that_it_says(worlds: Pool) -> None:
+    tasks = TASKS[::EVERY]
+    with ThreadPoolExecutor(2) as threads:
+        records = list(threads.map(lambda task: replay(worlds, task), tasks))
+    wrong = {
+        task.id: record.state
+        for task, record in zip(tasks, records, strict=True)
+        if not solved(Sample(task, record, task.state or ()))
+    }
+    assert wrong == {}
