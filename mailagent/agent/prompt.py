@@ -181,10 +181,25 @@ def _tell_knowledge(knowledge: Sequence[Passage]) -> str:
     return "\n".join([_KNOWLEDGE, *lines, ""])
 
 
-def version(instructions: str, tools: Sequence[Mapping[str, Any]]) -> str:
-    """Return a name for the part of the prompt that stays, for the provider's prompt cache."""
-    standing = instructions + json.dumps(tools)
-    return "mailagent-" + hashlib.sha256(standing.encode()).hexdigest()[:12]
+@dataclass(frozen=True, slots=True)
+class Version:
+    """Hashes of the instructions and of the tools. Outcomes are told by them."""
+
+    prompt: str
+    tools: str
+
+    @property
+    def cache_key(self) -> str:
+        """A name for the part of the prompt that stays, for the provider's prompt cache."""
+        return f"mailagent-{self.prompt}{self.tools}"
+
+
+def version(instructions: str, tools: Sequence[Mapping[str, Any]]) -> Version:
+    return Version(_hash(instructions), _hash(json.dumps(tools)))
+
+
+def _hash(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:8]
 
 
 class Author(StrEnum):

@@ -160,7 +160,17 @@ def read_record(connection: sa.Connection) -> Record:
         calls=count,
         tokens=int(read + written),
         cost_micro_usd=None if cost is None else int(cost),
+        versions=_versions(connection),
     )
+
+
+def _versions(connection: sa.Connection) -> tuple[str, ...]:
+    """Return the model with the hashes of prompt and tools, as /ops/model tells outcomes by."""
+    calls = schema.model_calls.c
+    rows = connection.execute(
+        sa.select(calls.model, calls.prompt_version, calls.tools_version).distinct()
+    )
+    return tuple(sorted(" ".join(part or "-" for part in row) for row in rows))
 
 
 def _told(connection: sa.Connection) -> tuple[str, ...]:

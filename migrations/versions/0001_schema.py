@@ -385,6 +385,8 @@ sa.Table(
     sa.Column("cached_tokens", sa.Integer, nullable=False),
     sa.Column("output_tokens", sa.Integer, nullable=False),
     sa.Column("cost_micro_usd", sa.BigInteger),
+    sa.Column("prompt_version", sa.Text),
+    sa.Column("tools_version", sa.Text),
     sa.Index("ix_model_calls_conversation_id", "conversation_id"),
 )
 

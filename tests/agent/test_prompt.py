@@ -258,7 +258,11 @@ def test_the_phrases_are_listed_and_words_are_only_spoken_of_where_they_are_read
 
 
 def test_instructions_or_tools_that_differ_have_another_cache_key() -> None:
-    keys = {version(text, tools) for text in ("Be kind.", "Be short.") for tools in ([], SCHEMAS)}
+    keys = {
+        version(text, tools).cache_key
+        for text in ("Be kind.", "Be short.")
+        for tools in ([], SCHEMAS)
+    }
     assert len(keys) == 4
     assert all(each.startswith("mailagent-") and len(each) <= 64 for each in keys)
 

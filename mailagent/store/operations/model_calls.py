@@ -5,12 +5,14 @@ spending of a day. No text is stored here.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from threading import Lock
 from typing import Any
 
 import sqlalchemy as sa
 
+from mailagent.domain.mail.conversation import ConversationStatus, HandOverReason
 from mailagent.domain.operations.model_cost import (
     TokenPrices,
     Tokens,
@@ -19,7 +21,7 @@ from mailagent.domain.operations.model_cost import (
     tokens_of,
 )
 from mailagent.store import schema
-from mailagent.store.database import Database, insert_once
+from mailagent.store.database import Database, from_row, insert_once
 
 _calls = schema.model_calls
 
@@ -35,7 +37,8 @@ def record(
     now: datetime,
     prices: TokenPrices | None = None,
 ) -> bool:
-    """Record one call by its `outcome`, the plain data that the model's adapter returned.
+    """Record one call by its `outcome`, the plain data that the model's adapter returned, with the versions of
+    prompt and tools.
 
     `call_id` is made once for each call (`ids.new_number`). `prices` are those of its model now: what it cost
     stays, whatever they become. Returns whether it was not on record yet.
@@ -52,6 +55,8 @@ def record(
         "cached_tokens": usage.get("cached", 0),
         "output_tokens": usage.get("output", 0),
         "cost_micro_usd": None if prices is None else micro_usd(prices, usage),
+        "prompt_version": outcome.get("prompt_version"),
+        "tools_version": outcome.get("tools_version"),
     }
     return insert_once(connection, _calls, values, "call_id")
 
@@ -72,6 +77,57 @@ def sum_by_day(
 def sum_of_day(connection: sa.Connection, begins_at: datetime) -> dict[str, Tokens]:
     """Return what the calls of one day took, by the model's name."""
     return _sum(connection, _calls.c.at >= begins_at, _calls.c.at < begins_at + DAY)
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What became of the conversations in which a version of prompt, tools and model was asked since some time.
+    `handed_over`: those that are with people; `stopped`: because the agent's answer was not true."""
+
+    model: str
+    prompt_version: str | None
+    tools_version: str | None
+    first_at: datetime
+    last_at: datetime
+    calls: int
+    conversations: int
+    handed_over: int
+    stopped: int
+    tokens: int
+
+
+VERSIONS_SHOWN = 20
+
+
+def outcomes_by_version(connection: sa.Connection, since: datetime) -> list[Outcome]:
+    """Return the outcomes of each version that was asked since then, the one that was asked last first."""
+    found = schema.conversations.c
+    with_people = found.status == ConversationStatus.HANDED_OVER.value
+    untrue = with_people & (found.handed_over_reason == HandOverReason.REPLY_NOT_TRUE.value)
+    last_at = sa.func.max(_calls.c.at).label("last_at")
+    version = (_calls.c.model, _calls.c.prompt_version, _calls.c.tools_version)
+    query = (
+        sa.select(
+            *version,
+            sa.func.min(_calls.c.at).label("first_at"),
+            last_at,
+            sa.func.count().label("calls"),
+            _distinct(sa.true()).label("conversations"),
+            _distinct(with_people).label("handed_over"),
+            _distinct(untrue).label("stopped"),
+            _total(_calls.c.input_tokens + _calls.c.output_tokens).label("tokens"),
+        )
+        .join_from(_calls, schema.conversations)
+        .where(_calls.c.at >= since)
+        .group_by(*version)
+        .order_by(last_at.desc())
+        .limit(VERSIONS_SHOWN)
+    )
+    return [from_row(Outcome, row) for row in connection.execute(query)]
+
+
+def _distinct(condition: sa.ColumnElement[bool]) -> sa.Function[int]:
+    return sa.func.count(sa.case((condition, _calls.c.conversation_id)).distinct())
 
 
 def _sum(connection: sa.Connection, *where: sa.ColumnElement[bool]) -> dict[str, Tokens]:

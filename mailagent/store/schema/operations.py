@@ -71,6 +71,9 @@ model_calls = table(
     sa.Column("output_tokens", sa.Integer, nullable=False),
     # By the prices of that moment; none without prices.
     sa.Column("cost_micro_usd", sa.BigInteger),
+    # Hashes of the instructions and of the tools that were offered; none for the second reader.
+    sa.Column("prompt_version", sa.Text),
+    sa.Column("tools_version", sa.Text),
     sa.Index("ix_model_calls_conversation_id", "conversation_id"),
 )
 

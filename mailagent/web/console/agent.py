@@ -48,6 +48,8 @@ def show_model() -> Response:
     budget = live.daily_budget
     with live.database.snapshot() as connection:
         days = model_calls.sum_by_day(connection, live.now(), MODEL_DAYS)
+        since = live.now() - timedelta(days=MODEL_DAYS)
+        outcomes = model_calls.outcomes_by_version(connection, since)
     return page(
         "ops/model.html",
         days=[
@@ -58,6 +60,8 @@ def show_model() -> Response:
             }
             for begins_at, use in days
         ],
+        outcomes=outcomes,
+        days_of_outcomes=MODEL_DAYS,
         budget=budget and format_usd(budget.usd),
         alarm_percent=budget and budget.alarm_percent,
         rate_limit=live.rate_limit,

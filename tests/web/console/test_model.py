@@ -103,3 +103,16 @@ def test_what_is_added_counts_and_what_was_counted_is_not_counted_again(shop: Ha
     assert calls() == 6  # a clock that was put back makes it count anew
     clock.put_forward(24 * 3600)
     assert calls() == 0
+
+
+def test_outcomes_are_told_by_the_version_of_prompt_tools_and_model(busy_shop: Harness) -> None:
+    busy_shop.write("I want to talk to a person, please.")
+    busy_shop.wait_for_mails(TESS)
+    (row,) = busy_shop.rows("SELECT DISTINCT model, prompt_version, tools_version FROM model_calls")
+    record(busy_shop, 3, model="earlier")
+    shown = busy_shop.log_in(OLGA).get("/ops/model").text.partition("Outcomes by version")[2]
+    newest, earlier, *_ = shown.partition("<tbody>")[2].split("</tr>")
+    assert all(part in newest for part in row)
+    assert "1 (100 %)" in newest
+    assert "earlier" in earlier
+    assert "2,010" in earlier

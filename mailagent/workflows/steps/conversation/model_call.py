@@ -235,7 +235,9 @@ def _request(asking: _Asking) -> Mapping[str, Any]:
     customer = hash_customer(asking.case.conversation.customer_email if asking.case else "")
     text = composition.answer_format(live.templates.phrases(), live.check_model is not None)
     with spans.call(OPENAI.name, "ask"):
-        return live.model.ask(asking.instructions, asking.input, schemas, version, customer, text)
+        key = version.cache_key
+        outcome = live.model.ask(asking.instructions, asking.input, schemas, key, customer, text)
+    return {**outcome, "prompt_version": version.prompt, "tools_version": version.tools}
 
 
 def _record_answer(

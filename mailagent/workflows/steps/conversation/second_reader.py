@@ -75,7 +75,7 @@ def find_checked_words(batch: Batch, composition: Composition) -> list[str]:
             _INSTRUCTIONS,
             [item],
             [],
-            prompt.version(_INSTRUCTIONS, []),
+            prompt.version(_INSTRUCTIONS, []).cache_key,
             hash_customer(reader.conversation.customer_email),
             _FORMAT,
         )
