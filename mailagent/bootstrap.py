@@ -179,7 +179,7 @@ def prepare_command(app: Flask, command: str) -> None:
     except SettingsProblem as problem:
         click.echo(problem, err=True)
         sys.exit(1)
-    works = settings.runs_workflows and command in ("check", "worker")
+    works = settings.runs_workflows and command in ("backtest", "check", "worker")
     make_services(settings, works=works)
     describe_process(role=settings.role)
     app.config["MAILAGENT"] = settings

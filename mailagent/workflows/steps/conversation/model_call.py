@@ -125,7 +125,9 @@ def ask_model(batch: Batch, items: list[StoredText], spent: dict[str, int]) -> R
     Raises NeedsOperatorError when no mail can be answered. It is recorded as this step's error, so that a
     replay begins with asking again.
     """
-    asking = _Asking(batch, items, loop.Spent(**spent), bool(items or spent), _instructions())
+    asking = _Asking(
+        batch, items, loop.Spent(**spent), bool(items or spent), standing_instructions()
+    )
     for _ in range(REQUESTS_IN_A_STEP):
         instead = _prepare(asking)
         if instead is not None:
@@ -143,7 +145,8 @@ def ask_model(batch: Batch, items: list[StoredText], spent: dict[str, int]) -> R
     return _record_without_call(asking, _Next("again", {"why": "has looked something up"}))
 
 
-def _instructions() -> str:
+def standing_instructions() -> str:
+    """Return the instructions by the services of this process."""
     live = services.current()
     policy = live.policy
     offered = prompt.Offered(

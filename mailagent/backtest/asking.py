@@ -1,0 +1,225 @@
+"""Asks a configuration about past mail. Its tools are answered from the record, and where it wants something
+else, by the policy alone."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import sqlalchemy as sa
+
+from mailagent import services
+from mailagent.agent import loop, prompt
+from mailagent.agent.reply import composition
+from mailagent.backtest.past import Call, Decided, Past, changes, decide_by, tell_act
+from mailagent.domain.money import Money
+from mailagent.domain.operations.model_cost import micro_usd
+from mailagent.domain.refunds.policy import Approved, Declined
+from mailagent.domain.refunds.policy_rules import RefundFacts, decide
+from mailagent.domain.refunds.refund import ItemsProblem, RefundReason, WantedItem, price_lines
+from mailagent.proposals.facts import (
+    MAILS_WITH_PHOTOS_MAX,
+    Asked,
+    count_photos,
+    gather_facts,
+    read_facts,
+    shipping_of,
+)
+from mailagent.store import audit, schema
+from mailagent.store.mail import raw_mail
+from mailagent.store.refunds import orders, refunds
+from mailagent.workflows.steps.conversation.batch import batch_reader
+from mailagent.workflows.tools import registry
+from mailagent.workflows.tools.hand_over import HandOver
+from mailagent.workflows.tools.propose_refund import bad_items_output
+from mailagent.workflows.tools.tool import Misfit, no_such_order_output, parse_call
+
+TRIES = 3
+LONGEST_PAUSE_SECONDS = 30.0
+
+
+@dataclass
+class Answer:
+    """What a configuration would have done. `beyond`: it looked up what is not on record, so today's rows
+    answered. `error`: why there is no decision."""
+
+    acts: list[str] = field(default_factory=list)
+    decided: Decided | None = None
+    beyond: int = 0
+    tokens: int = 0
+    cost_micro_usd: int = 0
+    seconds: float = 0.0
+    error: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Configuration:
+    model: services.Model
+    instructions: str
+
+
+def ask(past: Past, configuration: Configuration) -> Answer:
+    """Return what the configuration would have done about past mail."""
+    answer, began = Answer(), time.monotonic()
+    items: list[dict[str, Any]] = []
+    spent = loop.Spent()
+    while answer.decided is None and not answer.error:
+        over = spent.why_over(services.current().budget)
+        if over is not None:
+            answer.decided = decide_by(answer.acts, "", True)
+            break
+        outcome = _ask_once(past, items, configuration)
+        spent = spent.plus(outcome)
+        _count(answer, outcome)
+        items += outcome.get("items", [])
+        items += _follow(past, answer, loop.next_move(outcome))
+    answer.seconds = time.monotonic() - began
+    return answer
+
+
+def _ask_once(
+    past: Past, items: Sequence[dict[str, Any]], configuration: Configuration
+) -> Mapping[str, Any]:
+    live = services.current()
+    tools = registry.schemas(live.policy)
+    key = prompt.version(configuration.instructions, tools).cache_key
+    text = composition.answer_format(live.templates.phrases(), live.check_model is not None)
+    told = [past.case, *items]
+    outcome: dict[str, Any] = {}
+    for _ in range(TRIES):
+        outcome = configuration.model.ask(configuration.instructions, told, tools, key, "", text)
+        if outcome["kind"] != "retry":
+            break
+        time.sleep(min(outcome.get("after_seconds") or 1.0, LONGEST_PAUSE_SECONDS))
+    return outcome
+
+
+def _count(answer: Answer, outcome: Mapping[str, Any]) -> None:
+    usage, prices = outcome.get("usage") or {}, services.current().token_prices
+    answer.tokens += usage.get("input", 0) + usage.get("output", 0)
+    answer.cost_micro_usd += micro_usd(prices, usage) if prices else 0
+
+
+def _follow(past: Past, answer: Answer, move: loop.Move) -> list[dict[str, Any]]:
+    """Note what a move decides, and return what the model is told of it."""
+    match move:
+        case loop.Reply(text):
+            answer.decided = decide_by(answer.acts, text, False)
+        case loop.CallTool() as call:
+            # No snapshot is open while the model is asked: the server ends one that rests.
+            with services.current().database.snapshot() as connection:
+                return _use(connection, past, answer, call)
+        case loop.AskPerson():
+            answer.decided = decide_by(answer.acts, "", True)
+        case loop.AskAgain(why=why) | loop.AskOperator(why):
+            answer.error = why or "no answer"
+    return []
+
+
+def _use(
+    connection: sa.Connection, past: Past, answer: Answer, call: loop.CallTool
+) -> list[dict[str, Any]]:
+    parsed = parse_call(registry.offered(services.current().policy), call.name, call.arguments)
+    if isinstance(parsed, Misfit):
+        return loop.tool_result_items(call, parsed.output)
+    if isinstance(parsed, HandOver):
+        answer.decided = decide_by(answer.acts, "", True)
+        return []
+    arguments = parsed.model_dump(mode="json")
+    if changes(call.name):
+        output = _answer_change(connection, past, call.name, arguments)
+        answer.acts.append(tell_act(call.name, arguments, output))
+    else:
+        output = _look_up(connection, past, answer, call.name, arguments)
+    return loop.tool_result_items(call, output)
+
+
+def _recorded(past: Past, name: str, arguments: Mapping[str, Any]) -> Call | None:
+    return next(
+        (each for each in past.calls if (each.name, each.arguments) == (name, arguments)), None
+    )
+
+
+def _look_up(
+    connection: sa.Connection,
+    past: Past,
+    answer: Answer,
+    name: str,
+    arguments: Mapping[str, Any],
+) -> Mapping[str, Any]:
+    known = _recorded(past, name, arguments)
+    if known is not None:
+        return known.output
+    answer.beyond += 1
+    return registry.run(name, batch_reader(connection, past.batch), arguments)
+
+
+# --- what would change something ----------------------------------------------------------------------
+
+
+def _answer_change(
+    connection: sa.Connection, past: Past, name: str, arguments: Mapping[str, Any]
+) -> Mapping[str, Any]:
+    known = _recorded(past, name, arguments)
+    if name != "propose_refund":
+        unknown = {"error": "not_on_record", "say": "Nothing was done. Answer without it."}
+        return known.output if known else unknown
+    if known is None:
+        return _propose(connection, past, arguments)
+    facts = _facts_then(connection, past, arguments["order_id"])
+    return known.output if facts is None else {**known.output, **_verdict(facts, past)}
+
+
+def _facts_then(connection: sa.Connection, past: Past, order_id: str) -> RefundFacts | None:
+    """Return the facts by which the policy decided then, if it did."""
+    table, mail_ids = schema.refunds.c, past.batch["mail_ids"]
+    plain = connection.scalar(
+        sa.select(table.policy_facts)
+        .where(table.order_id == order_id, table.mail_id.in_(mail_ids))
+        .order_by(table.refund_id)
+        .limit(1)
+    )
+    if plain is None:
+        declined = audit.details_of_mails(connection, [order_id], audit.DECLINED, mail_ids)
+        plain = declined[order_id]["facts"] if order_id in declined else None
+    return None if plain is None else read_facts(plain)
+
+
+def _verdict(facts: RefundFacts, past: Past) -> dict[str, Any]:
+    decision = decide(facts, services.current().policy, past.at)
+    if isinstance(decision, Declined):
+        return {"outcome": "declined", "reason": decision.reason.value}
+    return {"outcome": "approved" if isinstance(decision, Approved) else "needs_manager"}
+
+
+def _propose(
+    connection: sa.Connection, past: Past, arguments: Mapping[str, Any]
+) -> Mapping[str, Any]:
+    """Answer a refund that was not asked for then, as the policy would have decided."""
+    order_id = arguments["order_id"]
+    found = orders.find_of_conversation(connection, order_id, past.batch["conversation_id"])
+    if found is None or not past.batch["verified"]:
+        return no_such_order_output(order_id)
+    order, every = found[0], refunds.list_of_order(connection, found[0].order_id)
+    earlier = [each for each in every if each.requested_at < past.at]
+    later = sum(each.held.minor for each in every if each.requested_at >= past.at)
+    try:
+        wanted = [WantedItem(**item) for item in arguments["items"]]
+        lines = price_lines(order, wanted, earlier)
+    except ItemsProblem as problem:
+        return bad_items_output(problem)
+    shipping, reason = shipping_of(order, lines, earlier), RefundReason(arguments["reason"])
+    asked = Asked(order, lines, shipping, reason, earlier)
+    mails = raw_mail.list_with_files(
+        connection, past.batch["conversation_id"], MAILS_WITH_PHOTOS_MAX
+    )
+    facts = gather_facts(connection, asked, count_photos(mails))
+    # What was refunded since had not been taken then.
+    remaining = Money(facts.remaining.minor + later, order.currency)
+    amount = min(asked.worth, remaining) if remaining.minor else asked.worth
+    verdict = _verdict(replace(facts, remaining=remaining, amount=amount), past)
+    fact = f"{'declined' if verdict['outcome'] == 'declined' else 'refund'}/{order.order_id}"
+    told = f"{amount}: {' '.join(str(each) for each in verdict.values())}."
+    return {**verdict, "facts": {fact: told}, "amount": str(amount), "say": "Name the fact."}

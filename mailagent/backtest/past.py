@@ -1,0 +1,154 @@
+"""Answered mail as the agent saw it, and what it did: from rows, which nothing here changes."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from itertools import groupby
+from typing import Any
+
+import sqlalchemy as sa
+
+from mailagent.agent.reply.composition import CompositionProblem, FactName, parse
+from mailagent.domain.mail.message import Identity
+from mailagent.store import schema
+from mailagent.store.database import Row
+from mailagent.workflows.steps.conversation.batch import Batch
+from mailagent.workflows.steps.conversation.context import read_case
+from mailagent.workflows.tools import registry
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A call of a tool, and what the tool answered."""
+
+    name: str
+    arguments: Mapping[str, Any]
+    output: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Decided:
+    """What the agent did about a mail: its calls that change something, in words, and the facts
+    that it named."""
+
+    acts: tuple[str, ...]
+    facts: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Past:
+    """Mails that were answered together. `calls`: what was looked up and done then, on record."""
+
+    batch: Batch
+    at: datetime
+    case: dict[str, Any]
+    calls: tuple[Call, ...]
+    decided: Decided
+
+
+def list_past(connection: sa.Connection, last: int) -> Iterator[Past]:
+    """Yield what is still on record of the last mails that the agent answered, the newest first."""
+    inbound, outbound = schema.inbound_mails.c, schema.outbound_mails.c
+    query = (
+        sa.select(
+            inbound.mail_id,
+            inbound.conversation_id,
+            inbound.identity,
+            inbound.received_at,
+            inbound.answered_by,
+            outbound.created_at.label("until"),
+        )
+        .join_from(schema.inbound_mails, schema.outbound_mails)
+        .where(inbound.kind == "customer", outbound.purpose == "reply")
+        .order_by(inbound.received_at.desc(), inbound.mail_id)
+        .limit(last)
+    )
+    rows = sorted(connection.execute(query), key=lambda row: (row.until, row.answered_by))
+    for _, group in groupby(reversed(rows), key=lambda row: row.answered_by):
+        past = _read(connection, sorted(group, key=lambda row: row.received_at))
+        if past is not None:
+            yield past
+
+
+def _read(connection: sa.Connection, mails: Sequence[Row]) -> Past | None:
+    """Return what is on record of mails that one mail answered; None if too little is."""
+    first, newest = mails[0], mails[-1]
+    texts = _texts(connection, newest.conversation_id, newest.received_at, newest.until)
+    calls = tuple(_calls([item for text in texts for item in text.get("items") or ()]))
+    if not texts:
+        return None
+    batch = Batch(
+        conversation_id=newest.conversation_id,
+        mail_ids=[mail.mail_id for mail in mails],
+        verified=Identity(first.identity).proven,
+        task="answer",
+        taken_at=newest.received_at.isoformat(),
+    )
+    ends = [text for text in texts if "text" in text or "summary" in text]
+    last = ends[-1] if ends else {}
+    acts = [
+        tell_act(call.name, call.arguments, call.output) for call in calls if changes(call.name)
+    ]
+    decided = decide_by(acts, str(last.get("text", "")), "summary" in last)
+    return Past(batch, newest.received_at, read_case(connection, batch).item, calls, decided)
+
+
+def _texts(
+    connection: sa.Connection, conversation_id: str, since: datetime, until: datetime
+) -> list[dict[str, Any]]:
+    words = schema.step_texts.c
+    query = sa.select(words.words).where(
+        words.conversation_id == conversation_id, words.at >= since, words.at <= until
+    )
+    return list(connection.scalars(query.order_by(words.at, words.text_id)))
+
+
+def _calls(items: Sequence[Mapping[str, Any]]) -> Iterator[Call]:
+    asked = {item["call_id"]: item for item in items if item.get("type") == "function_call"}
+    for item in items:
+        if item.get("type") == "function_call_output" and item["call_id"] in asked:
+            call = asked[item["call_id"]]
+            yield Call(call["name"], _object(call["arguments"]), _object(item["output"]))
+
+
+def _object(text: str) -> dict[str, Any]:
+    try:
+        found = json.loads(text)
+    except ValueError:
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+# --- decisions --------------------------------------------------------------------------------------
+
+
+def changes(name: str) -> bool:
+    """Whether a tool changes something."""
+    return name in registry.changing()
+
+
+def tell_act(name: str, arguments: Mapping[str, Any], output: Mapping[str, Any]) -> str:
+    """Return a call and its outcome in a line, the same for the same decision."""
+    items = sorted(
+        f"{each.get('item_id')}:{each.get('quantity') or 'all'}"
+        for each in arguments.get("items", ())
+    )
+    outcome = [output.get(part) for part in ("outcome", "error", "reason") if output.get(part)]
+    percent = arguments.get("percent")
+    words = [name, arguments.get("order_id"), *items, percent and f"{percent}%", "->", *outcome]
+    return " ".join(str(word) for word in words if word)
+
+
+def decide_by(acts: Sequence[str], reply: str, is_handed_over: bool) -> Decided:
+    """Return the decision of an agent that ended with this reply, or handed over."""
+    if is_handed_over:
+        return Decided((*acts, "hand_over"), ())
+    try:
+        parts = parse(reply).parts
+    except CompositionProblem:
+        return Decided(tuple(acts), ("no composition",))
+    facts = dict.fromkeys(part.fact for part in parts if isinstance(part, FactName))
+    return Decided(tuple(acts), tuple(facts))

@@ -1,0 +1,99 @@
+"""`flask backtest` tells what has changed, and nothing if nothing has. It writes nothing."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from mailagent import services
+from mailagent.demo.scripted_model import Fact, Phrase
+from mailagent.domain.refunds.policy import Policy
+from tests.cast import ADA, DESK_WISH, KETTLE_WISH, big_order, order
+from tests.cli.commands import flask
+from tests.databases import ONE_DATABASE
+from tests.harness import Harness, wait_until
+from tests.tool_calls import calls, refund_of, says
+
+pytestmark = ONE_DATABASE
+
+
+@pytest.fixture
+def past(busy_shop: Harness) -> Harness:
+    """A shop that has answered five mails: two refunds, a question, a person, a thank-you."""
+    busy_shop.stock(order(), big_order(), order("W1002"))
+    wishes = (
+        KETTLE_WISH,
+        DESK_WISH,
+        "Where is my order W1002?",
+        "I want to speak to a person.",
+        "Thank you!",
+    )
+    for name, wish in zip("abcde", wishes, strict=True):
+        busy_shop.write(wish, subject=f"Wish {name}")
+        wait_until(busy_shop.at_rest, 40, "the mail to be answered")
+    busy_shop.wait_for_refund("paid")
+    busy_shop.wait_for_mails(ADA, 6)
+    return busy_shop
+
+
+def everything(shop: Harness) -> list[object]:
+    tables = (
+        "refunds",
+        "outbound_mails",
+        "inbound_mails",
+        "model_calls",
+        "step_texts",
+        "audit",
+    )
+    counted = [shop.rows(f"SELECT count(*) FROM {table}")[0][0] for table in tables]
+    return [*counted, shop.rows("SELECT refund_id, status FROM refunds ORDER BY refund_id")]
+
+
+def test_without_a_change_nothing_differs_and_nothing_is_written(past: Harness) -> None:
+    before = everything(past)
+    told = flask(past, "backtest", "--last", "10")
+    assert told.exit_code == 0, told.output
+    assert "5 answers: 0 decide otherwise, 0 more name other facts." in told.output
+    assert "0 without an answer; 0 look-ups were not on record." in told.output
+    assert everything(past) == before
+
+
+def test_another_policy_decides_otherwise(past: Harness) -> None:
+    before = everything(past)
+    services.bind(replace(services.current(), policy=Policy(limits={"USD": 10_00})))
+    told = flask(past, "backtest")
+    assert "5 answers: 1 decide otherwise" in told.output
+    assert "propose_refund W1001 K1:all -> needs_manager" in told.output
+    assert everything(past) == before
+
+
+def test_another_model_decides_otherwise(past: Harness, tmp_path: Path) -> None:
+    """The newest mail first: it refunds on a thank-you, does nothing for the person, and so on."""
+    before = everything(past)
+    past.faults.openai += [
+        refund_of("W1002", ("K1", None)),
+        says(Phrase("welcome"), Fact("refund/W1002")),
+        says(Phrase("happy_to_help")),
+        calls("look_at_order", order_id="W1001"),
+        says(Fact("order/W1001")),
+    ]
+    told = flask(past, "backtest", "--last", "3", "--out", str(tmp_path / "out.jsonl"))
+    assert "3 answers: 2 decide otherwise, 1 more name other facts." in told.output
+    assert "0 without an answer; 1 look-ups were not on record." in told.output
+    assert "now   propose_refund W1002 K1:all -> approved; refund/W1002" in told.output
+    lines = [json.loads(line) for line in (tmp_path / "out.jsonl").read_text().splitlines()]
+    assert [line["then"] for line in lines][1] == ["hand_over"]
+    assert everything(past) == before
+
+
+def test_a_model_that_is_away_is_told(past: Harness) -> None:
+    services.bind(replace(services.current(), model=type("Away", (), {"ask": lambda *_: _AWAY})()))
+    told = flask(past, "backtest", "--last", "1")
+    assert "1 without an answer" in told.output
+    assert "no credit" in told.output
+
+
+_AWAY = {"kind": "operator", "why": "no credit"}
