@@ -14,6 +14,7 @@ from tests.harness import Harness, open_shop, running, wait_until
 from tests.platforms import shopify_server, woocommerce_server
 from tests.platforms.shopify_server import ShopifyServer
 from tests.platforms.woocommerce_server import WooCommerceServer
+from tests.round_trips.approvals import approval_path, decide
 
 BROKEN = "The kettle of order W1001 arrived broken. I want my money back."
 
@@ -39,26 +40,28 @@ def platform(request: pytest.FixtureRequest) -> Iterator[Platform]:
 def shop(tmp_path: Path, database_url: str, platform: Platform) -> Iterator[Harness]:
     if isinstance(platform, ShopifyServer):
         name, token = "shopify", shopify_server.TOKEN
-        (payment_id,) = platform.payment_ids("W1001")
     else:
-        assert isinstance(platform, WooCommerceServer)
         name, token = "woocommerce", woocommerce_server.TOKEN
-        payment_id = platform.payment_id("W1001")
     settings = {
         "ORDER_SOURCE": name,
         "ORDER_SOURCE_URL": platform.url,
         "ORDER_SOURCE_TOKEN": token,
         "PAYMENT_GATEWAY": name,
     }
-    card = {"payment_id": payment_id, "method": "card", "amount": "49.99"}
-    with open_shop(tmp_path, database_url, settings) as harness:
-        harness.stock(order(payments=[card]))
-        with running(harness):
-            yield harness
+    with open_shop(tmp_path, database_url, settings) as harness, running(harness):
+        yield harness  # its orders are the platform's
+
+
+def ask_for_refund(shop: Harness, platform: Platform) -> None:
+    """Write, and let a manager approve: WooCommerce does not know that the kettle arrived."""
+    shop.write(BROKEN)
+    if isinstance(platform, WooCommerceServer):
+        shop.wait_for_refund("awaiting_approval")
+        decide(shop, approval_path(shop), "approve")
 
 
 def test_a_refund_is_paid_by_the_platform_and_receipted(shop: Harness, platform: Platform) -> None:
-    shop.write(BROKEN)
+    ask_for_refund(shop, platform)
     refund = shop.wait_for_refund("paid")
     (moved,) = platform.moved()
     number = str(moved["id"]).rpartition("/")[2]
@@ -71,6 +74,6 @@ def test_a_refund_is_paid_by_the_platform_and_receipted(shop: Harness, platform:
 def test_a_lost_answer_does_not_pay_twice(shop: Harness, platform: Platform, fault: str) -> None:
     played = shopify_server if isinstance(platform, ShopifyServer) else woocommerce_server
     platform.refund_faults.append(getattr(played, fault))
-    shop.write(BROKEN)
+    ask_for_refund(shop, platform)
     shop.wait_for_refund("paid")
     assert len(platform.moved()) == 1

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import logging
-from datetime import timedelta
 
 from flask import Blueprint, Response, request
 
 from mailagent import services
 from mailagent.adapters.platforms.webhook import PING_BYTES, OrderWebhook
+from mailagent.domain.orders.freshness import FRESH_FOR
 from mailagent.store.orders import versions
 from mailagent.web.guard import signed_webhook
 from mailagent.web.webhooks.body import HttpRefusal, answer, read_pieces
@@ -17,8 +17,6 @@ logger = logging.getLogger(__name__)
 
 # An order with hundreds of lines has less.
 LARGEST_BYTES = 4 * 1024 * 1024
-# For less than that an order is told as it was last looked up.
-OLD_AFTER = timedelta(minutes=5)
 
 
 def make_blueprint(webhook: OrderWebhook) -> Blueprint:
@@ -57,5 +55,5 @@ def _receive(webhook: OrderWebhook) -> str:
     live = services.current()
     with live.database.transaction() as connection:
         # A look-up that is under way may still record what was before: money always asks again.
-        known = versions.note_changed(connection, order_id, live.now() - OLD_AFTER)
+        known = versions.note_changed(connection, order_id, live.now() - FRESH_FOR)
     return "noted\n" if known else "looked up when somebody asks for it\n"
