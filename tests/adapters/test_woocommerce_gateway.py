@@ -98,6 +98,21 @@ def test_threads_that_ask_at_once_ask_the_plugin_once(
     assert len(shop.moved()) == 1
 
 
+def test_two_processes_that_asked_at_once_are_noticed(
+    shop: WooCommerceServer, gateway: WooCommerceGateway
+) -> None:
+    def rival(create: woocommerce_server.Create) -> Answer:
+        create()
+        return create()
+
+    shop.refund_faults.append(rival)
+    some = replace(ASKED, amount=Money(1000, "USD"))
+    for outcome in (gateway.refund(some), gateway.look_up(some), gateway.refund(some)):
+        assert isinstance(outcome, OutcomeUnknown)
+        assert outcome.for_people
+    assert len(shop.moved()) == 2
+
+
 def test_a_refund_that_wordpress_died_of_stays_unknown_until_it_is_known(
     shop: WooCommerceServer, gateway: WooCommerceGateway
 ) -> None:

@@ -121,7 +121,9 @@ class WooCommerceGateway:
             "POST", f"/orders/{post_id_of(request.payment_id)}/refunds", body=body
         )
         if answer.status == 201 and isinstance(answer.value, dict):
-            return _outcome(request, answer.value)
+            # Another process may have found nothing at the same moment, and asked too.
+            known = self._find(request)
+            return _outcome(request, answer.value) if isinstance(known, NotDone) else known
         if code_of(answer) == _PLUGIN_FAILED:
             return self._after_failure(request, answer)
         raise self._client.refusal(answer)
