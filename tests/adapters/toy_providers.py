@@ -1,4 +1,5 @@
-"""A payment gateway and a mail provider from outside the package, to show what registering one takes."""
+"""A payment gateway, a mail provider and an order source from outside the package, to show what registering one
+takes."""
 
 from __future__ import annotations
 
@@ -11,6 +12,14 @@ from werkzeug.datastructures import Headers
 from mailagent.adapters.mime.attachment import AttachmentBytes
 from mailagent.domain.mail.delivery import Accepted, DeliveryEvent, DeliveryKind, SendOutcome, Trace
 from mailagent.domain.mail.message import Identity, MailKind, OutboundMail, ParsedMail
+from mailagent.domain.orders.source import (
+    CancelOutcome,
+    CancelRequest,
+    NotSupported,
+    OrderPage,
+    SourceProblem,
+)
+from mailagent.domain.refunds.order import Order
 from mailagent.domain.refunds.payment import (
     GatewayEvent,
     GatewayRefund,
@@ -149,3 +158,34 @@ class ToyMail:
         return [
             DeliveryEvent(said["mail"], DeliveryKind.DELIVERED, None, at, key=f"toy:{said['mail']}")
         ]
+
+
+class ToyOrders:
+    """Orders in a dictionary. `fault`: what it raises instead of answering."""
+
+    name = "toyorders"
+    title = "Toy Orders"
+    key_setting = "TOY_ORDERS_KEY"
+
+    def __init__(self) -> None:
+        self.orders: dict[str, Order] = {}
+        self.fault: SourceProblem | None = None
+
+    def make(self, _settings: Settings) -> ToyOrders:
+        return self
+
+    def find_problems(self, _settings: Settings) -> list[str]:
+        return []
+
+    def find_orders(self, email: str, _cursor: str | None = None) -> OrderPage:
+        if self.fault:
+            raise self.fault
+        return OrderPage(tuple(o for o in self.orders.values() if o.customer_email == email))
+
+    def load_order(self, order_id: str) -> Order | None:
+        if self.fault:
+            raise self.fault
+        return self.orders.get(order_id)
+
+    def cancel_order(self, _request: CancelRequest) -> CancelOutcome:
+        return NotSupported("toys are not cancelled")

@@ -1,4 +1,4 @@
-"""A payment gateway and a mail provider from outside the package work through the whole app."""
+"""A payment gateway, a mail provider and an order source from outside the package work in the whole app."""
 
 from __future__ import annotations
 
@@ -9,12 +9,13 @@ from typing import Any
 
 import pytest
 
-from mailagent.adapters import gateways, mail_providers
+from mailagent.adapters import gateways, mail_providers, order_sources
 from mailagent.domain.mail.delivery import Blame, Refused
+from mailagent.domain.orders.source import SourceProblem
 from mailagent.domain.refunds.payment import NotDone
 from mailagent.settings import SettingsProblem
-from tests.adapters.toy_providers import ToyGateway, ToyMail
-from tests.cast import ADA, OLGA, order
+from tests.adapters.toy_providers import ToyGateway, ToyMail, ToyOrders
+from tests.cast import ADA, KETTLE_WISH, OLGA, order
 from tests.harness import Harness, open_shop, running, wait_until
 
 KETTLE = {"payment_id": "toy_1", "method": "card", "amount": "49.99"}
@@ -91,7 +92,7 @@ def test_its_webhooks_take_only_what_it_signed(toy_shop: Harness) -> None:
     assert toy_shop.rows("SELECT gateway, event_id FROM gateway_events") == [("toy", "e1")]
 
 
-@pytest.mark.parametrize("name", ["PAYMENT_GATEWAY", "MAIL_PROVIDER"])
+@pytest.mark.parametrize("name", ["PAYMENT_GATEWAY", "MAIL_PROVIDER", "ORDER_SOURCE"])
 def test_a_name_that_nothing_is_registered_under_is_a_problem_at_start(
     name: str, tmp_path: Path, database_url: str
 ) -> None:
@@ -141,3 +142,34 @@ def test_the_checks_name_its_keys(
         checked = shop.app.test_cli_runner().invoke(args=["check"])
     assert "TOY_MAIL_KEY is not set: no mail can be sent" in checked.output
     assert "SENDGRID_API_KEY" not in checked.output
+
+
+@pytest.fixture
+def toy_orders() -> Iterator[ToyOrders]:
+    toy = ToyOrders()
+    order_sources.register(toy)
+    yield toy
+    del order_sources._providers[toy.name]
+
+
+def test_an_order_source_is_asked_and_has_a_breaker_and_an_incident_of_its_own(
+    tmp_path: Path, database_url: str, toy_orders: ToyOrders
+) -> None:
+    toy_orders.orders["W1001"] = order()
+    settings = {
+        "ORDER_SOURCE": toy_orders.name,
+        "ORDER_SOURCE_URL": "http://toys.shop.test",
+        "ORDER_SOURCE_TOKEN": "toy",
+    }
+    with open_shop(tmp_path, database_url, settings) as opened, running(opened) as shop:
+        shop.write(KETTLE_WISH)
+        shop.wait_for_refund("paid")
+        wait_until(shop.at_rest, 30, "the answer")
+        toy_orders.fault = SourceProblem("the toy box is locked", operator=True)
+        shop.write("Where is W1001?")
+        title = "Toy Orders refuses us, or breaks its contract: no refund is decided or paid"
+        wait_until(lambda: title in notices(shop), 30, "the notice to operators")
+        assert breakers(shop) == ["toyorders"]
+        page = shop.log_in(OLGA).get("/ops").text
+    assert "Toy Orders refuses us since" in page
+    assert "TOY_ORDERS_KEY" in page

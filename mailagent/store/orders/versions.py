@@ -13,6 +13,7 @@ from mailagent.domain.refunds.order import Order, OrderProblem
 from mailagent.store import schema
 from mailagent.store.database import Row
 from mailagent.store.refunds import order_import
+from mailagent.store.refunds.order_import import Saved
 
 _versions, _orders = schema.order_versions, schema.orders
 
@@ -36,7 +37,7 @@ class Kept:
 def keep(connection: sa.Connection, told: Sequence[Told], source: str, now: datetime) -> Kept:
     """Save orders of a source. Their refunded sums include our refunds. A change that refunds do not allow is
     a problem, and the order stays as it was."""
-    kept = Kept()
+    kept, seen = Kept(), list[str]()
     latest = _find_latest(connection, [each.order.order_id for each in told])
     # Sorted, so that two look-ups at once cannot deadlock.
     for each in sorted(told, key=lambda each: each.order.order_id):
@@ -44,15 +45,21 @@ def keep(connection: sa.Connection, told: Sequence[Told], source: str, now: date
         known = latest.get(order_id)
         if known is not None and known.record == each.record and known.is_current:
             kept.versions[order_id] = known.version
+            seen.append(order_id)
             continue
         try:
             order = order_import.without_known_refunds(connection, each.order)
-            order_import.save(connection, order, now)
+            saved = order_import.save(connection, order, now)
         except OrderProblem as problem:
             kept.problems[order_id] = str(problem)
             continue
-        kept.versions[order_id] = _record(connection, each, source, now)
-    _note_seen(connection, sorted(kept.versions), now)
+        if saved is Saved.UNCHANGED:
+            seen.append(order_id)
+        known = (
+            None if saved is Saved.CREATED else _find_latest(connection, [order_id]).get(order_id)
+        )
+        kept.versions[order_id] = _record(connection, each, known, source, now)
+    _note_seen(connection, seen, now)
     return kept
 
 
@@ -78,17 +85,17 @@ def _find_latest(connection: sa.Connection, order_ids: Sequence[str]) -> dict[st
     return {row.order_id: row for row in connection.execute(query)}
 
 
-def _record(connection: sa.Connection, told: Told, source: str, now: datetime) -> int:
+def _record(
+    connection: sa.Connection, told: Told, latest: Row | None, source: str, now: datetime
+) -> int:
     """Record a version, unless another look-up has; return its number. The order is locked by now."""
-    order_id = told.order.order_id
-    latest = _find_latest(connection, [order_id]).get(order_id)
     if latest is not None and latest.record == told.record and latest.is_current:
         return int(latest.version)
     version = int(latest.version) + 1 if latest else 1
     connection.execute(
         _versions.insert(),
         {
-            "order_id": order_id,
+            "order_id": told.order.order_id,
             "version": version,
             "source": source,
             "fetched_at": now,

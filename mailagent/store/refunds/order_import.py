@@ -68,7 +68,9 @@ def without_known_refunds(connection: sa.Connection, order: Order) -> Order:
     Never return less than is stored: a file that is older than one of our refunds does not include it.
     """
     stored = orders.lock(connection, order.order_id)
-    before = {each.payment_id: each.refunded_minor for each in stored.payments} if stored else {}
+    if stored is None:
+        return order  # no refund can be known
+    before = {each.payment_id: each.refunded_minor for each in stored.payments}
     known = external_refunds.known_by_payment(connection, order.order_id)
 
     def elsewhere(payment: Payment) -> Payment:

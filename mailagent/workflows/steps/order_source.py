@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
+import sqlalchemy as sa
+
 from mailagent import services
 from mailagent.domain.operations.circuit_breaker import Failure
 from mailagent.domain.operations.incident import IncidentKind
@@ -60,8 +62,9 @@ def _note(permit: Permit, failure: Failure | None) -> None:
     retry_outages(record)
 
 
-def save(found: Sequence[Order]) -> Kept:
-    """Save orders as the source gave them. Operators hear of those that cannot be saved."""
+def save(found: Sequence[Order], note: Callable[[sa.Connection, Kept], None] | None = None) -> Kept:
+    """Save orders as the source gave them; `note` records more in the same transaction. Operators hear of those
+    that cannot be saved."""
     from mailagent.adapters.order_files.record import render_order  # loads pydantic
 
     live = services.current()
@@ -70,9 +73,12 @@ def save(found: Sequence[Order]) -> Kept:
 
     def record() -> Kept:
         with live.database.transaction() as connection:
-            return versions.keep(connection, told, name, live.now())
+            kept = versions.keep(connection, told, name, live.now())
+            if note is not None:
+                note(connection, kept)
+            return kept
 
-    kept = retry_outages(record) if told else Kept()
+    kept = retry_outages(record)
     report([f"order {order_id}: {why}" for order_id, why in kept.problems.items()])
     return kept
 

@@ -45,7 +45,7 @@ Results = tuple[dict[str, Answered], Usage]
 def measure_mails(ground: Ground) -> Results:
     """Measure each flow with everything in one process; return also what waiting uses."""
     with ground.database() as url, ground.web(url, "all") as (app, webhook):
-        return _measure(ground, url, app, webhook, FLOWS)
+        return measure_flows(ground, url, app, webhook, FLOWS)
 
 
 def measure_worker(ground: Ground) -> Results:
@@ -58,10 +58,10 @@ def measure_worker(ground: Ground) -> Results:
         ground.web(url, "web") as (_, webhook),
         ground.worker(url) as worker,
     ):
-        return _measure(ground, url, worker, webhook, (QUESTION,))
+        return measure_flows(ground, url, worker, webhook, (QUESTION,))
 
 
-def _measure(
+def measure_flows(
     ground: Ground, url: str, child: Process, webhook: str, flows: Sequence[Flow]
 ) -> Results:
     alone = {flow: one_by_one(ground, url, webhook, flow) for flow in flows}

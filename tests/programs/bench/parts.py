@@ -12,7 +12,7 @@ from typing import Any
 import click
 import sqlalchemy as sa
 
-from tests.programs.bench import costs, growth, roles, slow_model, waiting
+from tests.programs.bench import costs, growth, order_source, roles, slow_model, waiting
 from tests.programs.bench.ground import Ground
 from tests.programs.bench.measured import Aim, Measured
 from tests.programs.proof import Rows
@@ -24,6 +24,7 @@ PARTS: dict[str, Callable[[Ground], Measured]] = {
     "two-workers": slow_model.measure_pair,
     "waiting": waiting.measure,
     "growth": growth.measure,
+    "order-source": order_source.measure,
 }
 _PACKAGES = ("dbos", "sqlalchemy", "psycopg", "flask", "gunicorn", "openai", "sendgrid")
 

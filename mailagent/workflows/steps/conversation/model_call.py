@@ -30,7 +30,7 @@ from mailagent.telemetry import spans
 from mailagent.workflows.steps.circuit_breaker import Permit, find_permit, free_permit, note_outcome
 from mailagent.workflows.steps.conversation.batch import Batch, batch_reader
 from mailagent.workflows.steps.conversation.context import Case, read_case
-from mailagent.workflows.steps.conversation.orders import look_up_for
+from mailagent.workflows.steps.conversation.orders import look_up_for, needs_look_up
 from mailagent.workflows.steps.conversation.rate_limit import (
     is_above_the_limit,
     note_wish,
@@ -306,17 +306,23 @@ def _look_up(asking: _Asking, call: _Next) -> _Next | None:
     source is away and the order is not on record."""
     live, tool, arguments = services.current(), call.plain["tool"], call.text["arguments"]
     at, conversation = live.now().isoformat(), _conversation_of(asking)
-    freshness = look_up_for(registry.order_use(tool), asking.batch, conversation, arguments)
-    if freshness is Freshness.AWAY:
-        return _Next("later", {"why": "the order source is away"}, held_up_by=HeldUpBy.ORDERS)
+    order_use = registry.order_use(tool)
 
-    def run() -> dict[str, Any]:
+    def run(*, fresh: bool) -> dict[str, Any] | None:
         with live.database.snapshot() as connection:
             reader = batch_reader(connection, asking.batch, conversation)
+            if not fresh and needs_look_up(order_use, reader, arguments):
+                return None
             return registry.run(tool, reader, arguments)
 
-    unusable = freshness is Freshness.UNUSABLE
-    output = unusable_order_output() if unusable else retry_outages(run)
+    output = retry_outages(lambda: run(fresh=False))
+    if output is None:
+        freshness = look_up_for(order_use, asking.batch, conversation, arguments)
+        if freshness is Freshness.AWAY:
+            return _Next("later", {"why": "the order source is away"}, held_up_by=HeldUpBy.ORDERS)
+        unusable = freshness is Freshness.UNUSABLE
+        found = None if unusable else retry_outages(lambda: run(fresh=True))
+        output = found or unusable_order_output()
     asking.items += tool_items(tool, call.text, output)
     asking.looked.append({"tool": tool, "arguments": arguments, "output": output, "at": at})
     return None

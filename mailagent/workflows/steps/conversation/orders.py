@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, TypedDict
 
+import sqlalchemy as sa
 from dbos import DBOS
 
 from mailagent import services
@@ -16,8 +17,10 @@ from mailagent.domain.operations.run_about import HeldUpBy
 from mailagent.domain.orders.freshness import Freshness, is_fresh
 from mailagent.domain.orders.source import MOST_ORDERS, MOST_PAGES, SourceProblem
 from mailagent.domain.refunds.order import Order, OrderProblem
+from mailagent.mailers import Reader
 from mailagent.store.mail import conversations, inbound
 from mailagent.store.orders import lookups
+from mailagent.store.orders.versions import Kept
 from mailagent.store.refunds import orders
 from mailagent.workflows.steps import order_source
 from mailagent.workflows.steps.conversation.batch import Batch, is_waiting
@@ -57,12 +60,14 @@ def look_up_orders(batch: Batch) -> LookedUp:
     strangers = len(found.orders) - len(theirs)
     if strangers:
         found.problems.append(f"orders of other customers in the list of one: {strangers}")
-    kept = order_source.save(theirs)
+
+    def note(connection: sa.Connection, kept: Kept) -> None:
+        complete = found.complete and not found.problems and not kept.problems
+        now, thread = services.current().now(), conversation.conversation_id
+        lookups.record_all(connection, thread, now, complete=complete)
+
+    kept = order_source.save(theirs, note)
     order_source.report(found.problems)
-    complete = found.complete and not found.problems and not kept.problems
-    with services.current().database.transaction() as connection:
-        now = services.current().now()
-        lookups.record_all(connection, conversation.conversation_id, now, complete=complete)
     return LookedUp(outcome="found", versions=kept.versions)
 
 
@@ -104,6 +109,17 @@ def describe_hold_up() -> None:
 
 
 # --- before a tool --------------------------------------------------------------------------------
+
+
+def needs_look_up(use: OrderUse, reader: Reader, arguments: Mapping[str, Any]) -> bool:
+    """Return whether the rows may not be fresh enough for a tool that only reads."""
+    if services.current().order_source is None or not reader.proven or use is OrderUse.NONE:
+        return False
+    if use is OrderUse.LIST:
+        since = inbound.last_received_at(reader.connection, reader.mail_ids)
+        return not lookups.are_listed(reader.connection, reader.conversation_id, since)
+    order = reader.find_order(str(arguments["order_id"]))
+    return order is None or not is_fresh(order, services.current().now())
 
 
 def look_up_for(

@@ -1,0 +1,74 @@
+"""What an answer costs if the customer's orders are in a system of the shop that takes 300 ms, beside the same
+with imported orders. The time that the source takes is its own."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+
+from mailagent.demo.fakes.http_server import Answer, Request
+from mailagent.domain.refunds.order import Order
+from tests.order_server import OrderServer, source_settings
+from tests.programs.bench.answering import Answered, measure_flows
+from tests.programs.bench.flows import QUESTION
+from tests.programs.bench.ground import Ground
+from tests.programs.bench.measured import Aim, Measured, render_lines, unanswered
+from tests.programs.bench.meter import Usage
+
+LATENCY_SECONDS = 0.3
+MOST_CPU_RATIO = 1.2
+
+
+def measure(ground: Ground) -> Measured:
+    """Measure a question with imported orders, then with a slow source."""
+    imported, idle = _measure(ground, None)
+    server = OrderServer()
+    server.always = _slow
+    server.start()
+    try:
+        asked, idle_asked = _measure(ground, server)
+    finally:
+        server.stop()
+    cpu, cpu_asked = _cpu_ms(ground, imported, idle), _cpu_ms(ground, asked, idle_asked)
+    added_ms = asked.alone.whole_ms - imported.alone.whole_ms
+    latency_ms = LATENCY_SECONDS * 1000
+    look_ups = len(server.requests) / (ground.mails + ground.alone)
+    table = render_lines(
+        [
+            ("CPU of an answer, imported orders", f"{cpu:.1f} ms"),
+            (f"CPU of an answer, a source of {latency_ms:g} ms", f"{cpu_asked:.1f} ms"),
+            ("p50 from mail to answer, imported orders", f"{imported.alone.whole_ms:.0f} ms"),
+            ("p50 from mail to answer, with the source", f"{asked.alone.whole_ms:.0f} ms"),
+            ("requests of the source for each mail", f"{look_ups:.2f}"),
+        ]
+    )
+    left = sum(each.records.received - each.records.answered for each in (imported, asked))
+    aims = [
+        Aim("CPU with a source, beside imported orders", cpu_asked / cpu, MOST_CPU_RATIO, ""),
+        Aim("added to the time of an answer", added_ms, latency_ms, "ms"),
+    ]
+    return Measured(table, aims, unanswered(left))
+
+
+def _slow(_request: Request) -> Answer | None:
+    time.sleep(LATENCY_SECONDS)
+    return None
+
+
+def _measure(ground: Ground, server: OrderServer | None) -> tuple[Answered, Usage]:
+    flow, settings = QUESTION, dict[str, str]()
+    if server is not None:
+        source = server
+
+        def stock(orders: Sequence[Order]) -> None:
+            source.stock(*orders)
+
+        flow, settings = replace(QUESTION, stock=stock), source_settings(server)
+    with ground.database() as url, ground.web(url, "all", **settings) as (app, webhook):
+        answered, idle = measure_flows(ground, url, app, webhook, (flow,))
+    return answered[flow.name], idle
+
+
+def _cpu_ms(ground: Ground, answered: Answered, idle: Usage) -> float:
+    return answered.used.without(idle).cpu_seconds * 1000 / ground.mails
