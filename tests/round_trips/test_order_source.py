@@ -31,6 +31,7 @@ from tests.cast import (
 from tests.harness import Harness, open_shop, pass_time, running, wait_until
 from tests.order_server import OrderServer, source_settings
 from tests.round_trips.approvals import decide, link_in
+from tests.round_trips.replays import facts, runs_of, wait_for_quiet
 from tests.tool_calls import calls, says
 
 pytestmark = pytest.mark.both_databases
@@ -333,6 +334,31 @@ def test_less_is_refunded_if_the_shop_has_given_some_back_before_it_is_decided(
     source_shop.write(KETTLE_WISH)
     wait_until(lambda: bool(source_shop.refunds()), 30, "the refund")
     assert str(source_shop.refunds()[0].amount) == "19.99 USD"
+
+
+@pytest.mark.parametrize("source", ["changed", "away"])
+def test_a_replay_of_every_step_changes_nothing(
+    source_shop: Harness, server: OrderServer, source: str
+) -> None:
+    server.stock(order())
+    source_shop.write(KETTLE_WISH)
+    source_shop.wait_for_refund("paid")
+    source_shop.wait_for_mails(ADA, 2)
+    wait_for_quiet(source_shop)
+    before = facts(source_shop)
+    server.change("W1001", status="cancelled")
+    server.always = down if source == "away" else None
+    client = source_shop.live.workflow_client
+    for run_id in (*runs_of(source_shop, "conversation"), *runs_of(source_shop, "refund")):
+        run = client.runs.find_run(run_id, with_steps=True)
+        assert run is not None
+        for step in reversed(run.steps):
+            client.replays.replay_run(run_id, step.number)
+            wait_for_quiet(source_shop)
+            again = client.runs.find_run(run_id)
+            assert again is not None
+            assert again.status == "SUCCESS", (step, again.error)
+            assert facts(source_shop) == before, step
 
 
 # --- a source that lies ---------------------------------------------------------------------------
