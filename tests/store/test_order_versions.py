@@ -10,11 +10,12 @@ import sqlalchemy as sa
 from mailagent.adapters.order_files.record import parse_order, render_order
 from mailagent.store import schema
 from mailagent.store.database import Database
+from mailagent.store.mail import inbound
 from mailagent.store.orders import lookups, versions
 from mailagent.store.orders.versions import Kept, Told
-from mailagent.store.privacy import retention
+from mailagent.store.privacy import erasure, retention
 from mailagent.store.refunds import order_import, orders
-from tests.cast import NOW, order, order_record
+from tests.cast import ADA, GRACE, NOW, OLGA, order, order_record
 from tests.harness import Harness
 from tests.workflows.proposals import propose, write
 
@@ -124,3 +125,16 @@ def test_that_there_is_no_order_is_known_only_since_the_source_said_so(shop: Har
         lookups.record_all(connection, thread, NOW + HOUR, complete=True)
         assert absent("W8", 1)
         assert not lookups.are_listed(connection, thread, NOW + 2 * HOUR)
+
+
+def test_an_erased_customer_leaves_no_version_and_no_look_up(shop: Harness) -> None:
+    batch = write(shop)
+    thread = batch["conversation_id"]
+    keep(shop.live.database, order_record(), order_record("W2", customer={"email": GRACE}))
+    with shop.live.database.transaction() as connection:
+        lookups.record_all(connection, thread, NOW, complete=True)
+        inbound.leave_unanswered(connection, batch["mail_ids"], "test")
+        erasure.erase(connection, ADA, OLGA, 0, NOW)
+    assert kept_records(shop.live.database) == []
+    assert kept_records(shop.live.database, "W2") == [(1, "delivered")]
+    assert shop.rows("SELECT 1 FROM order_lookups") == []
