@@ -9,6 +9,7 @@ from mailagent import mailers, services
 from mailagent.domain.refunds.refund import Refund, RefundStatus
 from mailagent.domain.remedies.remedy import (
     Remedy,
+    RemedyKind,
     RemedyStatus,
     TaskOutcome,
     TaskProblem,
@@ -57,10 +58,26 @@ def end(
 ) -> None:
     """End a locked task, and tell the customer."""
     close(connection, remedy, status, actor, note)
+    if remedy.kind is RemedyKind.RETURN and status is RemedyStatus.DONE:
+        return  # the receipt of its refund tells it
     ended = remedies.find(connection, remedy.remedy_id)
     if ended is not None:
-        outbound_id = mailers.write_remedy_outcome(connection, ended)
+        outbound_id = mailers.write_remedy(connection, ended, remedies.outcome_key(ended))
         services.current().workflow_client.queue.enqueue_delivery(connection, outbound_id)
+
+
+def receive(connection: sa.Connection, row_id: str, actor: str) -> bool:
+    """Record that the goods of a return are back, by its id or its refund's; return whether that is news.
+    Raises TaskProblem, and LookupError if there is no such return."""
+    found = remedies.find(connection, row_id) or remedies.find_of_refund(connection, row_id)
+    remedy = remedies.lock(connection, found.remedy_id) if found else None
+    if remedy is None or remedy.kind is not RemedyKind.RETURN:
+        raise LookupError(f"there is no return {row_id}")
+    outcome = TaskOutcome(is_done=True, note=None, is_manager=False)
+    if not check_outcome(remedy, outcome):
+        return False
+    end(connection, remedy, RemedyStatus.DONE, actor)
+    return True
 
 
 def withdraw(connection: sa.Connection, order_id: str, mail_id: str) -> list[Remedy]:

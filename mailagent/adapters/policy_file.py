@@ -24,7 +24,7 @@ from mailagent.domain.refunds import policy as domain
 from mailagent.domain.refunds.order import method_word
 from mailagent.domain.refunds.policy import Policy, same_word
 from mailagent.domain.refunds.refund import RefundReason
-from mailagent.domain.remedies.remedy import RemedyKind
+from mailagent.domain.remedies.remedy import ASKED_FOR, RemedyKind
 from mailagent.domain.text import is_one_line
 
 T = TypeVar("T")
@@ -68,6 +68,12 @@ def _is_kept(table: dict[RefundReason, int]) -> dict[RefundReason, int]:
     return table
 
 
+def _asked_for(kind: RemedyKind) -> RemedyKind:
+    if kind not in ASKED_FOR:
+        raise ValueError(f"{kind.value!r} is set by the table return_first")
+    return kind
+
+
 def _with_keys(table: object) -> object:
     """Put each key beside its value: the decimals of an amount depend on its currency."""
     return {key: (key, table[key]) for key in table} if isinstance(table, dict) else table
@@ -94,7 +100,10 @@ Texts = Annotated[list[Text], AfterValidator(_distinct)]
 Words = Annotated[list[Annotated[Text, AfterValidator(same_word)]], AfterValidator(_distinct)]
 Methods = Annotated[list[Annotated[Text, AfterValidator(method_word)]], AfterValidator(_distinct)]
 Reasons = Annotated[list[Reason], AfterValidator(_distinct)]
-RemedyKinds = Annotated[list[Annotated[RemedyKind, Field(strict=False)]], AfterValidator(_distinct)]
+RemedyKinds = Annotated[
+    list[Annotated[RemedyKind, Field(strict=False), AfterValidator(_asked_for)]],
+    AfterValidator(_distinct),
+]
 Amounts = Annotated[  # minor units by currency
     dict[str, Annotated[int, PlainValidator(_amount)]], BeforeValidator(_with_keys)
 ]
@@ -176,8 +185,14 @@ class Draft(Sets):
 
 
 class Remedies(Sets):
-    offered: RemedyKinds = list(RemedyKind)
+    offered: RemedyKinds = sorted(ASKED_FOR)
     task_days: Annotated[int, Field(ge=1, le=90)] = domain.Remedies().task_days
+
+
+class ReturnFirst(Sets):
+    reasons: Reasons
+    instructions: Text
+    days: Annotated[int, Field(ge=1, le=365)] = 14
 
 
 class PolicyFile(Record):
@@ -196,6 +211,7 @@ class PolicyFile(Record):
     late_parcels: LateParcels = LateParcels()
     draft: Draft = Draft()
     remedies: Remedies = Remedies()
+    return_first: ReturnFirst | None = None
     expected_days: ExpectedDays = dict(_BUILT_IN.expected_days)
 
 
@@ -246,6 +262,9 @@ def _to_domain(file: PolicyFile, source: str) -> Policy:
         "late_parcels": domain.LateParcels(**dict(file.late_parcels)),
         "draft": domain.Draft(file.draft.refunds_above, frozenset(file.draft.unasked_reasons)),
         "remedies": domain.Remedies(**dict(file.remedies)),
+        "return_first": domain.ReturnFirst(**dict(file.return_first))
+        if file.return_first
+        else None,
     }
     return Policy(**values)
 

@@ -15,7 +15,7 @@ from mailagent.mailers.to_customers import (
     write_receipt,
     write_refund_outcome,
     write_refund_returned,
-    write_remedy_outcome,
+    write_remedy,
     write_reply,
     write_team_reply,
 )
@@ -53,7 +53,7 @@ __all__ = [
     "write_receipt",
     "write_refund_outcome",
     "write_refund_returned",
-    "write_remedy_outcome",
+    "write_remedy",
     "write_reply",
     "write_team_reply",
     "write_to_team",

@@ -25,7 +25,7 @@ from mailagent.domain.orders.shipment import Shipment, ShipmentStatus, is_tracki
 from mailagent.domain.refunds.order import Order
 from mailagent.domain.refunds.policy import return_by
 from mailagent.domain.refunds.refund import Refund, RefundStatus
-from mailagent.domain.remedies.remedy import Remedy
+from mailagent.domain.remedies.remedy import Remedy, RemedyStatus
 from mailagent.domain.text import name_to_greet
 from mailagent.store import audit
 from mailagent.store.mail import inbound
@@ -245,6 +245,7 @@ class Reader:
         waits = refund.status is RefundStatus.APPROVED
         return {
             "pay_by": self._pay_by(refund) if waits else None,
+            "goods_by": self._goods_by(refund) if waits else None,
             "status": refund.status.value,
             "amount": refund.amount,
             "asked": refund.asked,
@@ -261,6 +262,13 @@ class Reader:
         waiting = settlements.list_promised(self.connection, refund.refund_id)
         due_at = max((each.due_at for each in waiting), default=None)
         return due_at if due_at and due_at >= services.current().now() else None
+
+    def _goods_by(self, refund: Refund) -> datetime | None:
+        """Return until when the goods must be back before a refund is paid; None if it does not wait for
+        them."""
+        tied = remedies.find_of_refund(self.connection, refund.refund_id)
+        awaited = tied is not None and tied.status is RemedyStatus.AWAITING_GOODS
+        return tied.due_at if tied and awaited else None
 
     def declined(self, order: Order) -> Values | None:
         """Return why the policy declined a refund in answer to these mails."""
@@ -427,7 +435,9 @@ def _has_number(texts: Iterable[str], number: str) -> bool:
 
 def values_of(remedy: Remedy) -> Values:
     """Return what a customer is told of a remedy."""
+    rules, awaited = services.current().policy.return_first, RemedyStatus.AWAITING_GOODS
     return {
+        "instructions": rules.instructions if rules and remedy.status is awaited else None,
         "kind": remedy.kind.value,
         "status": remedy.status.value,
         "items": remedy.items,

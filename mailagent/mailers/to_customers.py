@@ -28,7 +28,6 @@ from mailagent.store.refunds import (
     orders,
     refund_payments,
     refunds,
-    remedies,
     reviews,
     settlements,
 )
@@ -223,8 +222,8 @@ def _note(connection: sa.Connection, refund: Refund) -> str | None:
     return "\n\n".join(each.note for each in counted if each.note and each.note_shared) or None
 
 
-def write_remedy_outcome(connection: sa.Connection, remedy: Remedy) -> str:
-    """Tell the customer how a remedy ended, in the thread where it was asked for."""
+def write_remedy(connection: sa.Connection, remedy: Remedy, dedup_key: str) -> str:
+    """Tell the customer the state of a remedy, in the thread where it was asked for."""
     live = services.current()
     conversation = conversations.load(connection, remedy.conversation_id)
     reader = Reader(connection, conversation, (), proven=True)
@@ -238,7 +237,7 @@ def write_remedy_outcome(connection: sa.Connection, remedy: Remedy) -> str:
             "text": sentence(told, live.shop.locale_for(conversation.language)),
             "note": remedy.note,
         },
-        dedup_key=remedies.outcome_key(remedy),
+        dedup_key=dedup_key,
         by_person=remedy.note is not None,
         order_ids=(remedy.order_id,),
     )

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
+from datetime import timedelta
 from typing import Any
 
 import sqlalchemy as sa
 
 from mailagent import services
 from mailagent.domain.operations.run_about import RunAbout
-from mailagent.domain.refunds.order import Order
+from mailagent.domain.refunds.order import Order, OrderStatus
 from mailagent.domain.refunds.policy import Approved, Decision, Declined, NeedsManager
 from mailagent.domain.refunds.policy_rules import RefundFacts, decide, list_exceeded
 from mailagent.domain.refunds.refund import Refund, RefundStatus
+from mailagent.domain.remedies.remedy import Remedy, RemedyItem, RemedyKind, RemedyStatus
 from mailagent.proposals.facts import (
     MAILS_WITH_PHOTOS_MAX,
     Asked,
@@ -25,7 +27,7 @@ from mailagent.proposals.facts import (
 from mailagent.store import audit
 from mailagent.store.ids import new_id
 from mailagent.store.mail import raw_mail
-from mailagent.store.refunds import approvals, policies, refunds
+from mailagent.store.refunds import approvals, policies, refunds, remedies
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +91,35 @@ def record(
     if exceeded := list_exceeded(facts, live.policy, live.now()):
         known["exceeded"] = {name: asdict(each) for name, each in exceeded.items()}
     _record_refund(connection, refund, asked.order, proposal.key, known)
+    _await_goods(connection, refund, asked)
     return refund
+
+
+def _await_goods(connection: sa.Connection, refund: Refund, asked: Asked) -> None:
+    """Let a refund wait for the goods, if the policy wants them back first and the customer has them."""
+    live = services.current()
+    rules = live.policy.return_first
+    delivered = asked.order.status is OrderStatus.DELIVERED
+    if rules is None or asked.reason not in rules.reasons or not delivered:
+        return
+    names = {line.line_no: (line.item_id, line.name) for line in asked.order.lines}
+    remedy = Remedy(
+        remedy_id=new_id("remedy"),
+        kind=RemedyKind.RETURN,
+        status=RemedyStatus.AWAITING_GOODS,
+        order_id=refund.order_id,
+        conversation_id=refund.conversation_id,
+        mail_id=refund.mail_id,
+        items=tuple(RemedyItem(*names[line.line_no], line.quantity) for line in refund.lines),
+        requested_at=live.now(),
+        due_at=live.now() + timedelta(days=rules.days),  # later, if a manager has to decide
+        reason=refund.reason.value,
+        policy_version=refund.policy_version,
+        refund_id=refund.refund_id,
+    )
+    remedies.record(connection, remedy, f"return:{refund.refund_id}")
+    details = {"kind": remedy.kind.value, "order_id": remedy.order_id, "mail_id": remedy.mail_id}
+    audit.record(connection, live.now(), audit.POLICY, "request made", remedy.remedy_id, details)
 
 
 def _refund(

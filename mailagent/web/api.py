@@ -16,6 +16,8 @@ from mailagent import services
 from mailagent.adapters.order_files.files import decode_order
 from mailagent.domain.refunds.goodwill import Redeemed
 from mailagent.domain.refunds.order import OrderProblem
+from mailagent.domain.remedies.remedy import TaskProblem
+from mailagent.remedies import receive
 from mailagent.store.refunds import goodwill, order_import
 from mailagent.store.refunds.order_import import Saved, VersionProblem
 from mailagent.web.guard import bearer_token
@@ -76,6 +78,25 @@ def _expected_version() -> int | None:
 
 def _problem(status: int, text: str) -> Response:
     return make_response(jsonify(error=text), status)
+
+
+@blueprint.post("/api/returns/<return_id>/received")
+@bearer_token(lambda: services.current().orders_api_tokens)
+def receive_goods(return_id: str) -> Response:
+    """Record that the goods of a return are back, by its id or its refund's; then the refund is paid.
+
+    201 recorded now, 200 recorded before, 401 no or another token, 404 no such return, 409 it has ended
+    otherwise.
+    """
+    row_id = return_id if return_id.isprintable() else ""
+    try:
+        with services.current().database.transaction() as connection:
+            is_news = receive(connection, row_id, "shop")
+    except LookupError:
+        return _problem(404, "there is no such return")
+    except TaskProblem as problem:
+        return _problem(409, str(problem))
+    return make_response(jsonify(received=row_id), 201 if is_news else 200)
 
 
 # --- discount codes -------------------------------------------------------------------------------

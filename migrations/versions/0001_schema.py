@@ -787,12 +787,15 @@ sa.Table(
     sa.Column("decided_at", instant),
     sa.Column("note", sa.Text),
     sa.CheckConstraint(
-        "kind IN ('exchange', 'replacement', 'change_address', 'cancel')", name="kind"
+        "kind IN ('exchange', 'replacement', 'change_address', 'cancel', 'return')", name="kind"
     ),
     sa.CheckConstraint(
-        "status IN ('asked', 'task', 'done', 'not_possible', 'withdrawn', 'expired')", name="status"
+        "status IN ('asked', 'task', 'awaiting_goods', 'done', 'not_possible', 'withdrawn', 'expired')",
+        name="status",
     ),
-    sa.CheckConstraint("(status IN ('asked', 'task')) = (decided_at IS NULL)", name="decided"),
+    sa.CheckConstraint(
+        "(status IN ('asked', 'task', 'awaiting_goods')) = (decided_at IS NULL)", name="decided"
+    ),
     sa.Index("ix_remedies_status_decided_at", "status", "decided_at"),
     partial_index("ix_remedies_tasks", "requested_at", where="status = 'task'"),
     partial_index("ix_remedies_due", "due_at", where="status = 'task'"),

@@ -142,6 +142,8 @@ def test_without_a_name_the_text_names_the_version() -> None:
         ('[draft]\nunasked_reasons = ["brokn"]', "draft.unasked_reasons[1]: 'brokn' is refused; it"),
         ("[draft]\nreasons = []", "draft: unknown key 'reasons'; known are refunds_above, "),
         ("[remedies]\noffered = ['cake']", "remedies.offered[1]: 'cake' is refused"),
+        ("[remedies]\noffered = ['return']", "remedies.offered[1]: 'return' is set by the table"),
+        ("[return_first]\nreasons = []", "return_first: 'instructions' is missing"),
         ("[remedies]\ntask_days = 0", "remedies.task_days: 0 is refused"),
         ("[goodwill]\nvalid_days = 9", "goodwill: 'most_percent' is missing"),
         ("[goodwill]\nmost_percent = 101", "goodwill.most_percent: 101 is refused; it should be less"),

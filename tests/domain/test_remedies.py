@@ -39,6 +39,7 @@ TASK = Remedy(
 ASKED, TASK_STATE = RemedyStatus.ASKED, RemedyStatus.TASK
 ALLOWED = {
     *((TASK_STATE, each) for each in RemedyStatus if each not in OPEN),
+    *((RemedyStatus.AWAITING_GOODS, each) for each in RemedyStatus if each not in OPEN),
     *((ASKED, each) for each in (RemedyStatus.DONE, RemedyStatus.NOT_POSSIBLE, TASK_STATE)),
 }
 

@@ -180,6 +180,7 @@ def furnish(harness: Harness, email: str = ADA, order_id: str = "W2001") -> Case
         "vote": harness.live.links.sign_votes(mail.mail_id)["no"].rpartition("/")[2],
         "saved_reply_id": f"reply_{order_id}",
         "remedy_id": f"remedy_{order_id}",
+        "return_id": f"remedy_{order_id}",
         "run_id": mail.run_id,
         "replay_id": f"replay_{order_id}",
         "email": email,

@@ -373,9 +373,8 @@ def _typed(odd: str) -> str:
 def test_only_signed_and_bearer_routes_do_without_the_token(fortress: Harness) -> None:
     for door in of(fortress, Guard.WEBHOOK, Guard.BEARER):
         if door.method not in READING:
-            _, text = visit(
-                fortress.client, door.path({"order_id": "W1", "code": "X"}), door.method
-            )
+            names = {"order_id": "W1", "code": "X", "return_id": "X"}
+            _, text = visit(fortress.client, door.path(names), door.method)
             assert FORM_EXPIRED not in text, door.name
     _, told = visit(fortress.client, "/ops/login", "POST")
     assert FORM_EXPIRED in told

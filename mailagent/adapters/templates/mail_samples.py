@@ -150,7 +150,7 @@ def list_fragments() -> Iterator[tuple[str, dict[str, Any]]]:
         yield "_fact.txt", {"fact": fact}
     yield "_helped_page.txt", {}
     refunds = [_refund(status, part_paid) for status, part_paid in _REFUND_STATES]
-    refunds.append(_refund("approved", None) | {"pay_by": NOON})
+    refunds += [_refund("approved", None) | {each: NOON} for each in ("pay_by", "goods_by")]
     for some, more in ((refunds, _NO_MORE), *(([], each) for each in _MORE)):
         yield "_record.txt", {"orders": [{"order_id": "W1001", "refunds": some, **more}]}
 
@@ -206,6 +206,7 @@ def _refund(status: str, part_paid: Money | None) -> dict[str, Any]:
         "part_paid": part_paid,
         "returned": part_paid,
         "pay_by": None,
+        "goods_by": None,
         "decided_by": NOON + timedelta(days=7) if status == "awaiting_approval" else None,
     }
 
@@ -214,6 +215,7 @@ def _list_remedies() -> Iterator[dict[str, Any]]:
     for kind in RemedyKind:
         for status in RemedyStatus:
             remedy = {"kind": kind.value, "status": status.value, "due_at": NOON}
+            remedy |= {"instructions": "1 Shop Street"}
             yield remedy | {"items": [{"name": "Kettle", "quantity": 2}]}
             yield remedy | {"items": []}
 
@@ -237,8 +239,9 @@ def _list_facts() -> Iterator[dict[str, Any]]:
     for refund_status, part_paid in _REFUND_STATES:
         refund = _refund(refund_status, part_paid)
         yield order | {"kind": "refund", "refunds": [refund], **_NO_MORE}
-    promised = _refund("approved", None) | {"pay_by": NOON}
-    yield order | {"kind": "refund", "refunds": [promised], **_NO_MORE}
+    for waits in ("pay_by", "goods_by"):
+        promised = _refund("approved", None) | {waits: NOON}
+        yield order | {"kind": "refund", "refunds": [promised], **_NO_MORE}
     for beside in _MORE:
         yield order | {"kind": "refund", "refunds": [], **beside}
     for reason in DeclineReason:

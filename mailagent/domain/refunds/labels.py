@@ -189,6 +189,11 @@ def _money(policy: Policy) -> Iterator[str]:
             f"The agent may give a discount of up to {policy.goodwill.most_percent} % on the next order,"
             f" once per order; its code is good for {policy.goodwill.valid_days} days."
         )
+    if first := policy.return_first:
+        words = "; ".join(sorted(REFUND_REASONS[each] for each in first.reasons))
+        yield (
+            f"Paid when the goods are back, within {first.days} days, where the reason is: {words}."
+        )
     remedies = policy.remedies
     if remedies.offered:
         kinds = _list(REMEDY_KINDS[each] for each in remedies.offered)

@@ -14,7 +14,7 @@ from types import MappingProxyType
 
 from mailagent.domain.refunds.order import method_labels, with_wider
 from mailagent.domain.refunds.refund import RefundReason
-from mailagent.domain.remedies.remedy import RemedyKind
+from mailagent.domain.remedies.remedy import ASKED_FOR, RemedyKind
 
 _NOTHING: Mapping[str, int] = MappingProxyType({})
 
@@ -118,8 +118,18 @@ class LateParcels:
 class Remedies:
     """What customers may ask for beside refunds, and within how many days people of the shop do it."""
 
-    offered: frozenset[RemedyKind] = frozenset(RemedyKind)
+    offered: frozenset[RemedyKind] = ASKED_FOR
     task_days: int = 3
+
+
+@dataclass(frozen=True, slots=True)
+class ReturnFirst:
+    """Refunds for these reasons are paid when the goods are back. `instructions` tell the customer how to send
+    them, within `days` of the approval."""
+
+    reasons: frozenset[RefundReason]
+    instructions: str
+    days: int = 14
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,6 +226,7 @@ class Policy:
     drafts_refunds: bool = False
     draft: Draft = Draft()
     remedies: Remedies = Remedies()
+    return_first: ReturnFirst | None = None
 
     def window_days(self, categories: Iterable[str | None] = ()) -> int:
         """Return the shortest return window of items of these categories, by default the usual one."""

@@ -11,10 +11,12 @@ REMEDY_KINDS: Mapping[RemedyKind, str] = {
     RemedyKind.REPLACEMENT: "replacement",
     RemedyKind.CHANGE_ADDRESS: "change of address",
     RemedyKind.CANCEL: "cancellation",
+    RemedyKind.RETURN: "return",
 }
 REMEDY_STATES: Mapping[RemedyStatus, str] = {
     RemedyStatus.ASKED: "the shop's system is asked",
     RemedyStatus.TASK: "to be done",
+    RemedyStatus.AWAITING_GOODS: "the goods are awaited",
     RemedyStatus.DONE: "done",
     RemedyStatus.NOT_POSSIBLE: "not possible",
     RemedyStatus.WITHDRAWN: "withdrawn by the customer",

@@ -17,30 +17,38 @@ class RemedyKind(StrEnum):
     REPLACEMENT = "replacement"
     CHANGE_ADDRESS = "change_address"
     CANCEL = "cancel"  # before the order is shipped; then its refund is paid
+    RETURN = "return"  # the goods come back first; then their refund is paid
+
+
+# What a customer may ask for by itself. The policy makes a return of a refund.
+ASKED_FOR = frozenset(RemedyKind) - {RemedyKind.RETURN}
 
 
 class RemedyStatus(StrEnum):
     ASKED = "asked"  # the shop's own system is to do it
     TASK = "task"  # a person of the shop is to do it
+    AWAITING_GOODS = "awaiting_goods"  # the customer is to send them
     DONE = "done"
     NOT_POSSIBLE = "not_possible"
     WITHDRAWN = "withdrawn"  # by the customer
     EXPIRED = "expired"  # it was not done in time
 
 
+_ENDS = frozenset(
+    {
+        RemedyStatus.DONE,
+        RemedyStatus.NOT_POSSIBLE,
+        RemedyStatus.WITHDRAWN,
+        RemedyStatus.EXPIRED,
+    }
+)
 _NEXT: Mapping[RemedyStatus, frozenset[RemedyStatus]] = {
     # Once the system was asked, the customer cannot take it back: it may be done.
     RemedyStatus.ASKED: frozenset(
         {RemedyStatus.DONE, RemedyStatus.NOT_POSSIBLE, RemedyStatus.TASK}
     ),
-    RemedyStatus.TASK: frozenset(
-        {
-            RemedyStatus.DONE,
-            RemedyStatus.NOT_POSSIBLE,
-            RemedyStatus.WITHDRAWN,
-            RemedyStatus.EXPIRED,
-        }
-    ),
+    RemedyStatus.TASK: _ENDS,
+    RemedyStatus.AWAITING_GOODS: _ENDS,
 }
 
 OPEN = frozenset(_NEXT)
@@ -145,7 +153,7 @@ def check_outcome(remedy: Remedy | None, outcome: TaskOutcome) -> bool:
         return False
     if remedy.status is RemedyStatus.ASKED:
         raise TaskProblem("the shop's system is being asked; wait for its answer")
-    if remedy.status is not RemedyStatus.TASK:
+    if not remedy.is_open:
         raise TaskProblem(f"it is {remedy.status.replace('_', ' ')} already; write to the customer")
     if outcome.is_theirs:
         raise TaskProblem("it is your own order; another person has to do it")

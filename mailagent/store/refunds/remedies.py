@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from datetime import datetime
 from typing import Any
 
@@ -30,6 +30,11 @@ _SENT_AGAIN = (RemedyKind.EXCHANGE, RemedyKind.REPLACEMENT)
 def outcome_key(remedy: Remedy) -> str:
     """Return the `dedup_key` of the mail that tells a customer how a remedy ended."""
     return f"remedy:{remedy.remedy_id}"
+
+
+def asked_key(remedy: Remedy) -> str:
+    """Return the `dedup_key` of the mail that asks a customer to send goods back."""
+    return f"return:{remedy.remedy_id}"
 
 
 def record(connection: sa.Connection, remedy: Remedy, proposal_key: str) -> None:
@@ -94,6 +99,13 @@ def move(connection: sa.Connection, remedy: Remedy, status: RemedyStatus, **valu
     check_transition(remedy.status, status)
     own = _remedies.c.remedy_id == remedy.remedy_id
     connection.execute(_remedies.update().where(own).values(status=status.value, **values))
+
+
+def note(connection: sa.Connection, remedy: Remedy, **values: Any) -> Remedy:
+    """Change other columns of a locked remedy, and return it."""
+    own = _remedies.c.remedy_id == remedy.remedy_id
+    connection.execute(_remedies.update().where(own).values(**values))
+    return replace(remedy, **values)
 
 
 # --- lists ----------------------------------------------------------------------------------------

@@ -356,7 +356,7 @@ remedies = table(
     sa.Column("note", sa.Text),
     one_of("kind", RemedyKind),
     one_of("status", RemedyStatus),
-    check("decided", "(status IN ('asked', 'task')) = (decided_at IS NULL)"),
+    check("decided", "(status IN ('asked', 'task', 'awaiting_goods')) = (decided_at IS NULL)"),
     sa.Index("ix_remedies_status_decided_at", "status", "decided_at"),
     partial_index("ix_remedies_tasks", "requested_at", where="status = 'task'"),
     partial_index("ix_remedies_due", "due_at", where="status = 'task'"),

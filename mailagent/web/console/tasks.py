@@ -59,7 +59,8 @@ def _shown(remedy: Remedy) -> dict[str, Any]:
         "reason": REFUND_REASONS[RefundReason(remedy.reason)] if remedy.reason else "",
         "wish": redact(remedy.wish or ""),
         "needs_manager": why,
-        "may_do": remedy.status is RemedyStatus.TASK and (not why or current_person().is_manager),
+        "may_do": remedy.status is not RemedyStatus.ASKED
+        and (not why or current_person().is_manager),
     }
 
 

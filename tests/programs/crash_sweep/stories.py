@@ -56,6 +56,8 @@ POSTS_LEFT_OUT: Mapping[str, str] = {
     "POST /helped/<vote>": "one transaction; a customer who got no answer presses again, once counts",
     "POST /ops/replays": "rewinds each run as the replay of one run does; those that are left stay failed, and"
     " the same page replays them",
+    "POST /api/returns/<return_id>/received": "made by the shop's warehouse, not by people; one transaction,"
+    " and the same return again changes nothing",
     "POST /api/goodwill-codes/<code>/redemptions": "made by the shop's checkout, not by people; one"
     " transaction, and the same order again changes nothing",
 }

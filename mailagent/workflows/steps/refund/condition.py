@@ -1,4 +1,4 @@
-"""What has to be done before a refund is paid: its items are cancelled in the shop's own system.
+"""What has to be done before a refund is paid: its items are cancelled in the shop's own system, or come back.
 
 The system is asked under the remedy's id, as often as needed: the same key twice cancels once. What it cannot
 do becomes a task for the team.
@@ -11,8 +11,8 @@ from datetime import timedelta
 
 import sqlalchemy as sa
 
+from mailagent import mailers, services
 from mailagent import remedies as ending
-from mailagent import services
 from mailagent.domain.orders.source import (
     Cancelled,
     CancelOutcome,
@@ -22,9 +22,12 @@ from mailagent.domain.orders.source import (
     TooLate,
 )
 from mailagent.domain.refunds.order import Order, OrderProblem, OrderStatus
+from mailagent.domain.refunds.refund import RefundStatus
 from mailagent.domain.remedies.remedy import Remedy, RemedyStatus
 from mailagent.mailers import Notice, write_notice
-from mailagent.store.refunds import order_import, orders, remedies
+from mailagent.store import audit
+from mailagent.store.mail import outbound
+from mailagent.store.refunds import order_import, orders, refunds, remedies
 from mailagent.telemetry import spans
 
 logger = logging.getLogger(__name__)
@@ -34,6 +37,7 @@ GIVEN_TO_PEOPLE_AFTER = timedelta(hours=6)
 FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS = 30.0, 1800.0
 # While people have it: a message ends the wait.
 LOOK_AGAIN_SECONDS = 6 * 3600.0
+REMINDED_BEFORE = timedelta(days=3)
 
 
 def meet(refund_id: str) -> float | None:
@@ -41,8 +45,12 @@ def meet(refund_id: str) -> float | None:
     holds it up any more."""
     with services.current().database.snapshot() as connection:
         remedy = remedies.find_of_refund(connection, refund_id)
+        status = refunds.status_of(connection, refund_id)
     if remedy is None or not remedy.is_open:
         return None
+    if remedy.status is RemedyStatus.AWAITING_GOODS:
+        # Until a manager has approved, the customer is not asked to send anything.
+        return _wait_for_goods(remedy) if status is RefundStatus.APPROVED else None
     if remedy.status is not RemedyStatus.ASKED:
         return LOOK_AGAIN_SECONDS
     outcome = _ask_source(remedy)
@@ -52,6 +60,35 @@ def meet(refund_id: str) -> float | None:
         _record(connection, remedy.remedy_id, outcome)
         after = remedies.find_of_refund(connection, refund_id)
     return LOOK_AGAIN_SECONDS if after is not None and after.is_open else None
+
+
+def _wait_for_goods(known: Remedy) -> float | None:
+    """Tell the customer how to send the goods, remind them, and end what did not come in time."""
+    live = services.current()
+    now = live.now()
+    with live.database.transaction() as connection:
+        remedy = remedies.lock(connection, known.remedy_id)
+        if remedy is None or not remedy.is_open:
+            return None
+        if not outbound.is_recorded(connection, remedies.asked_key(remedy)):
+            rules = live.policy.return_first
+            due_at = now + timedelta(days=rules.days) if rules else remedy.due_at
+            remedy = remedies.note(connection, remedy, due_at=due_at)
+            _tell(connection, remedy, remedies.asked_key(remedy))
+        elif now >= remedy.due_at:
+            ending.end(connection, remedy, RemedyStatus.EXPIRED, audit.CLOCK)
+            return None
+        remind_at = remedy.due_at - REMINDED_BEFORE
+        if remedy.reminded_at is None and now >= remind_at:
+            remedy = remedies.note(connection, remedy, reminded_at=now)
+            _tell(connection, remedy, f"{remedies.asked_key(remedy)}:reminder")
+    next_at = remedy.due_at if remedy.reminded_at else remind_at
+    return min((next_at - now).total_seconds(), LOOK_AGAIN_SECONDS)
+
+
+def _tell(connection: sa.Connection, remedy: Remedy, key: str) -> None:
+    outbound_id = mailers.write_remedy(connection, remedy, key)
+    services.current().workflow_client.queue.enqueue_delivery(connection, outbound_id)
 
 
 def _ask_source(remedy: Remedy) -> CancelOutcome | float:

@@ -11,13 +11,15 @@ import sqlalchemy as sa
 from dbos import DBOS
 
 from mailagent import mailers, services
+from mailagent import remedies as ending
 from mailagent.decisions import settle
 from mailagent.domain.mail.conversation import HandOverReason
 from mailagent.domain.refunds.receipt import seconds_to_wait
-from mailagent.domain.refunds.refund import Refund, RefundStatus
+from mailagent.domain.refunds.refund import REFUSED, Refund, RefundStatus
+from mailagent.domain.remedies.remedy import RemedyStatus
 from mailagent.store import audit
 from mailagent.store.mail import conversations, inbound, outbound
-from mailagent.store.refunds import approvals, orders, refunds
+from mailagent.store.refunds import approvals, orders, refunds, remedies
 from mailagent.workflows.steps.order_source import refresh_if_old
 from mailagent.workflows.steps.recording import async_step, declare_marks, mark
 from mailagent.workflows.steps.refund.condition import meet
@@ -134,6 +136,8 @@ def tell_customer(refund_id: str) -> list[str] | Awaiting:
         orders.lock_row_of_refund(connection, refund_id)
         refund, others = refunds.lock_of_mail(connection, refund_id)
         template = _TEMPLATES.get(refund.status)
+        if refund.status in REFUSED:
+            _expect_no_goods(connection, refund)
         if refund.receipt_id is not None:
             # A shared receipt told it, also if it has failed since.
             outbound_ids = [refund.receipt_id]
@@ -151,6 +155,13 @@ def tell_customer(refund_id: str) -> list[str] | Awaiting:
         if refund.status is RefundStatus.FAILED:
             outbound_ids += _give_to_team(connection, refund)
     return outbound_ids
+
+
+def _expect_no_goods(connection: sa.Connection, refund: Refund) -> None:
+    """End the return of a refund that is not approved; the customer was never asked to send anything."""
+    remedy = remedies.find_of_refund(connection, refund.refund_id)
+    if remedy is not None and remedy.status is RemedyStatus.AWAITING_GOODS:
+        ending.close(connection, remedy, RemedyStatus.WITHDRAWN, audit.CLOCK)
 
 
 def _receipt(connection: sa.Connection, refund: Refund, others: Sequence[Refund]) -> str | Awaiting:

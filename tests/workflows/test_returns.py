@@ -1,0 +1,172 @@
+"""Goods first, then money: approved now, paid when they are back, lapsed when they do not come."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from mailagent import services
+from mailagent.domain.refunds.policy import Policy, ReturnFirst
+from mailagent.domain.refunds.refund import RefundReason
+from mailagent.mailers.facts import sentence
+from mailagent.remedies import finish
+from mailagent.workflows.steps.conversation.batch import Batch, batch_reader
+from mailagent.workflows.tools.withdraw_refund import withdraw_refund
+from tests.cast import TESS, big_order, order
+from tests.databases import ONE_DATABASE
+from tests.harness import Harness, open_shop, pass_time
+from tests.tool_use import use
+from tests.workflows.camera import later_batch, reject
+from tests.workflows.paying import look, pay, tell
+from tests.workflows.proposals import propose, write
+
+RULES = ReturnFirst(frozenset({RefundReason.CHANGED_MIND}), "Send it to 1 Shop Street.", days=14)
+
+
+@pytest.fixture
+def batch(shop: Harness) -> Batch:
+    services.bind(replace(shop.live, policy=Policy(return_first=RULES)))
+    shop.stock(order(), big_order())
+    return write(shop, text="I do not want the kettle of W1001.")
+
+
+def ask(batch: Batch, reason: str = "changed_mind") -> dict[str, Any]:
+    return propose(batch, "W1001", reason=reason)
+
+
+def states(shop: Harness) -> list[tuple[str, str]]:
+    rows = shop.rows(
+        "SELECT f.status AS refund, coalesce(r.status, '') AS goods FROM refunds f"
+        " LEFT JOIN remedies r ON r.refund_id = f.refund_id ORDER BY f.refund_id"
+    )
+    return [(row.refund, row.goods) for row in rows]
+
+
+def refund_id(shop: Harness) -> str:
+    return shop.refunds()[-1].refund_id
+
+
+def mails(shop: Harness) -> list[str]:
+    rows = shop.rows("SELECT text FROM outbound_mails WHERE purpose = 'remedy' ORDER BY created_at")
+    return [row.text for row in rows]
+
+
+def remedy_id(shop: Harness) -> str:
+    return str(shop.rows("SELECT remedy_id FROM remedies")[0].remedy_id)
+
+
+def test_a_refund_is_approved_and_paid_when_the_goods_are_back(shop: Harness, batch: Batch) -> None:
+    told = ask(batch)
+    assert told["outcome"] == "approved"
+    assert states(shop) == [("approved", "awaiting_goods")]
+    state = pay(refund_id(shop))
+    assert (state["status"], state["wait_seconds"]) == ("approved", 6 * 3600)
+    assert pay(refund_id(shop))["status"] == "approved"
+    (mail,) = mails(shop)
+    assert "- 1 × Kettle\nSend it to 1 Shop Street." in mail
+    with shop.live.database.transaction() as connection:
+        fact = batch_reader(connection, batch).find("refund/W1001")
+        assert fact is not None
+        assert "It is paid when the goods are back with us; please send" in sentence(fact)
+        assert finish(connection, remedy_id(shop), TESS, True, None)
+    assert pay(refund_id(shop))["status"] == "paid"
+    assert states(shop) == [("paid", "done")]
+    assert len(mails(shop)) == 1  # the receipt tells the rest
+
+
+@ONE_DATABASE
+@pytest.mark.parametrize("reason", ["damaged", "wrong_item", "other"])
+def test_other_reasons_are_paid_at_once(shop: Harness, batch: Batch, reason: str) -> None:
+    ask(batch, reason)
+    assert pay(refund_id(shop))["status"] == "paid"
+    assert states(shop) == [("paid", "")]
+
+
+def test_what_does_not_come_back_lapses_and_the_customer_is_told_before(
+    shop: Harness, batch: Batch
+) -> None:
+    ask(batch)
+    pay(refund_id(shop))
+    pass_time(shop, days=10.9)
+    pay(refund_id(shop))
+    assert len(mails(shop)) == 1
+    pass_time(shop, days=11.1)
+    assert [pay(refund_id(shop))["status"] for _ in range(2)] == ["approved", "approved"]
+    assert len(mails(shop)) == 2
+    pass_time(shop, days=14.1)
+    assert [pay(refund_id(shop))["status"] for _ in range(2)] == ["withdrawn", "withdrawn"]
+    assert "did not come back in time, so nothing is refunded" in mails(shop)[2]
+    assert states(shop) == [("withdrawn", "expired")]
+    assert shop.rows("SELECT 1 FROM refund_payments") == []
+    assert shop.rows("SELECT 1 FROM orders WHERE held_minor > 0") == []
+
+
+def test_goods_that_are_not_taken_back_are_not_paid(shop: Harness, batch: Batch) -> None:
+    ask(batch)
+    pay(refund_id(shop))
+    with shop.live.database.transaction() as connection:
+        finish(connection, remedy_id(shop), TESS, False, "It was used.")
+    assert pay(refund_id(shop))["status"] == "withdrawn"
+    assert "> It was used." in mails(shop)[-1]
+
+
+@ONE_DATABASE
+def test_a_manager_decides_before_the_customer_sends_anything(shop: Harness, batch: Batch) -> None:
+    propose(batch, "W2001", ("D1", None), reason="changed_mind")
+    assert look(refund_id(shop))["status"] == "awaiting_approval"
+    assert mails(shop) == []
+    reject(shop)
+    pass_time(shop, hours=1)
+    assert look(refund_id(shop))["status"] == "rejected"
+    tell(refund_id(shop))
+    assert states(shop) == [("rejected", "withdrawn")]
+
+
+@ONE_DATABASE
+def test_never_mind_keeps_the_goods(shop: Harness, batch: Batch) -> None:
+    ask(batch)
+    pay(refund_id(shop))
+    told = use(withdraw_refund, later_batch(shop, batch), {"order_id": "W1001"})
+    assert (told["outcome"], told["requests"]) == ("withdrawn", ["return"])
+    assert states(shop) == [("withdrawn", "withdrawn")]
+    assert pay(refund_id(shop))["status"] == "withdrawn"
+
+
+# --- POST /api/returns/…/received -----------------------------------------------------------------
+
+TOKEN = "a-token-of-the-shop-for-tests-only"
+
+
+@pytest.fixture
+def api_shop(tmp_path: Any, database_url: str) -> Any:
+    with open_shop(tmp_path, database_url, {"ORDERS_API_TOKEN": TOKEN}) as shop:
+        services.bind(replace(shop.live, policy=Policy(return_first=RULES)))
+        shop.stock(order())
+        ask(write(shop, text="I do not want the kettle of W1001."))
+        yield shop
+
+
+def post(shop: Harness, row_id: str, token: str = TOKEN) -> int:
+    headers = {"Authorization": f"Bearer {token}"}
+    return shop.client.post(f"/api/returns/{row_id}/received", headers=headers).status_code
+
+
+def test_the_shop_says_that_goods_are_back(api_shop: Harness) -> None:
+    refund = refund_id(api_shop)
+    assert post(api_shop, refund, "another") == 401
+    assert post(api_shop, "refund_none") == 404
+    assert post(api_shop, "%00") == 404
+    assert states(api_shop) == [("approved", "awaiting_goods")]
+    assert [post(api_shop, refund), post(api_shop, refund)] == [201, 200]
+    assert post(api_shop, remedy_id(api_shop)) == 200
+    assert pay(refund)["status"] == "paid"
+
+
+@ONE_DATABASE
+def test_goods_that_come_too_late_are_said_to_be(api_shop: Harness) -> None:
+    pay(refund_id(api_shop))
+    pass_time(api_shop, days=14.1)
+    pay(refund_id(api_shop))
+    assert post(api_shop, refund_id(api_shop)) == 409
