@@ -239,9 +239,8 @@ def _list_facts() -> Iterator[dict[str, Any]]:
     for refund_status, part_paid in _REFUND_STATES:
         refund = _refund(refund_status, part_paid)
         yield order | {"kind": "refund", "refunds": [refund], **_NO_MORE}
-    for waits in ("pay_by", "goods_by"):
-        promised = _refund("approved", None) | {waits: NOON}
-        yield order | {"kind": "refund", "refunds": [promised], **_NO_MORE}
+    promised = [_refund("approved", None) | {waits: NOON} for waits in ("pay_by", "goods_by")]
+    yield from (order | {"kind": "refund", "refunds": [each], **_NO_MORE} for each in promised)
     for beside in _MORE:
         yield order | {"kind": "refund", "refunds": [], **beside}
     for reason in DeclineReason:

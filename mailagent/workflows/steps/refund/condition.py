@@ -45,7 +45,7 @@ def meet(refund_id: str) -> float | None:
     holds it up any more."""
     with services.current().database.snapshot() as connection:
         remedy = remedies.find_of_refund(connection, refund_id)
-        status = refunds.status_of(connection, refund_id)
+        status = refunds.load(connection, refund_id).status
     if remedy is None or not remedy.is_open:
         return None
     if remedy.status is RemedyStatus.AWAITING_GOODS:
