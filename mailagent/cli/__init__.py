@@ -32,6 +32,7 @@ _COMMANDS = {
     "refunds": ("mailagent.cli.refunds", "Refunds: requested, decided, paid."),
     "runs": ("mailagent.cli.runs", "Workflow runs."),
     "setup": ("mailagent.cli.setup", "Ask for every setting, check each, and write `.env`."),
+    "tasks": ("mailagent.cli.tasks", "What customers want that people of the shop do."),
     "worker": ("mailagent.cli.worker", "Run workflows in this process."),
 }
 

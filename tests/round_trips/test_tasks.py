@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from mailagent.domain.remedies.remedy import TaskProblem
 from mailagent.remedies import finish
 from mailagent.workflows.steps.maintenance.tasks import see_to
 from tests.cast import ADA, MONA, TESS, big_order, order
+from tests.cli.commands import flask
 from tests.harness import Harness, pass_time, post_form, wait_until
 
 PATH = "/ops/tasks"
@@ -93,3 +96,12 @@ def test_a_task_is_reminded_of_once_and_then_given_to_people(busy_shop: Harness)
         pytest.raises(TaskProblem, match="expired"),
     ):
         finish(connection, remedy_id, TESS, True, None)
+
+
+def test_a_command_lists_what_waits(busy_shop: Harness) -> None:
+    busy_shop.stock(order())
+    path = ask(busy_shop)
+    (task,) = json.loads(flask(busy_shop, "tasks", "list", "--json").output)
+    assert task["remedy_id"] == path.rpartition("/")[2]
+    assert (task["kind"], task["status"], task["order_id"]) == ("exchange", "task", "W1001")
+    assert task["items"] == [{"item_id": "K1", "quantity": 1}]

@@ -77,6 +77,11 @@ def list_of_order(connection: sa.Connection, order_id: str) -> Sequence[Remedy]:
     return _list(connection, _remedies.c.order_id == order_id)
 
 
+def list_open(connection: sa.Connection) -> Sequence[Remedy]:
+    """Return all remedies that wait, oldest first."""
+    return _list(connection, is_constant(_remedies.c.status, *sorted(OPEN)))
+
+
 def list_of_mails(
     connection: sa.Connection, conversation_id: str, mail_ids: Collection[str]
 ) -> Sequence[Remedy]:

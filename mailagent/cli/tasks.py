@@ -1,0 +1,30 @@
+"""`flask tasks list`: what customers asked for beside refunds and what still waits."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from mailagent import services
+from mailagent.cli.printing import AS_JSON, Commands, columns, print_records
+from mailagent.domain.remedies.remedy import Remedy
+from mailagent.store.refunds import remedies
+
+tasks = Commands("tasks", help="What customers want that people of the shop do.")
+
+
+@tasks.command("list")
+@AS_JSON
+def list_tasks(as_json: bool) -> None:
+    """List what waits, oldest first."""
+    with services.current().database.snapshot() as connection:
+        records = [_record(each) for each in remedies.list_open(connection)]
+    shown = "remedy_id kind status order_id due_at"
+    print_records(records, shown, "Nothing waits.", as_json=as_json)
+
+
+def _record(each: Remedy) -> dict[str, Any]:
+    return {
+        **columns(each, "remedy_id kind status order_id conversation_id refund_id"),
+        "items": [{"item_id": item.item_id, "quantity": item.quantity} for item in each.items],
+        **columns(each, "wish needs_manager requested_at due_at"),
+    }
