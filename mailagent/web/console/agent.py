@@ -62,6 +62,7 @@ def show_model() -> Response:
         ],
         outcomes=outcomes,
         days_of_outcomes=MODEL_DAYS,
+        calls_counted=model_calls.CALLS_COUNTED,
         budget=budget and format_usd(budget.usd),
         alarm_percent=budget and budget.alarm_percent,
         rate_limit=live.rate_limit,
