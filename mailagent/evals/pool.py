@@ -47,10 +47,11 @@ class Pool:
         process = self._free.get()
         try:
             return self._drive(process, _job(task, agent, trial, ask is not None), ask)
-        except (OSError, ValueError) as problem:
+        except Exception as problem:  # noqa: BLE001 - its process, or the model that plays the customer
+            # The process may wait for an answer, so it can play no other sample.
             process.kill()
             self._all.append(process := self._start())
-            return Record(error=f"the process of this sample died: {problem}")
+            return Record(error=f"the sample broke: {type(problem).__name__}: {problem}"[:500])
         finally:
             self._free.put(process)
 
