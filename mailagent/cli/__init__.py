@@ -15,7 +15,7 @@ from flask import Flask
 # Each command with its module and the help that `flask --help` shows.
 _COMMANDS = {
     "backtest": ("mailagent.cli.backtest", "Ask again about answered mail; write nothing."),
-    "check": ("mailagent.cli.check", "Check settings, database, keys and queues."),
+    "check": ("mailagent.cli.installation.check", "Check settings, database, keys and queues."),
     "conversations": ("mailagent.cli.conversations", "Conversations with customers."),
     "demo": ("mailagent.demo.show", "Show mailagent at work on this machine."),
     "erase": ("mailagent.cli.erase", "Erase a customer."),
@@ -31,7 +31,10 @@ _COMMANDS = {
     ),
     "refunds": ("mailagent.cli.refunds", "Refunds: requested, decided, paid."),
     "runs": ("mailagent.cli.runs", "Workflow runs."),
-    "setup": ("mailagent.cli.setup", "Ask for every setting, check each, and write `.env`."),
+    "setup": (
+        "mailagent.cli.installation.setup",
+        "Ask for every setting, check each, and write `.env`.",
+    ),
     "tasks": ("mailagent.cli.tasks", "What customers want that people of the shop do."),
     "worker": ("mailagent.cli.worker", "Run workflows in this process."),
 }

@@ -12,7 +12,7 @@ import click
 from mailagent import services
 from mailagent.adapters.order_files.export import OrdersFileProblem
 from mailagent.adapters.order_files.files import OrdersFile, Reading, parse_orders
-from mailagent.cli.check_source import check_source
+from mailagent.cli.installation.check_source import check_source
 from mailagent.cli.printing import Commands, print_json
 from mailagent.domain.money import Money
 from mailagent.domain.refunds.order import OrderProblem

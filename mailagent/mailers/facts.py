@@ -7,8 +7,7 @@ sentence of each kind. Whether a tool showed an id does not matter: it is read f
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cached_property
@@ -21,12 +20,20 @@ from mailagent.domain.mail.conversation import Conversation
 from mailagent.domain.mail.message import InboundMail, is_photo
 from mailagent.domain.money import Money
 from mailagent.domain.orders.freshness import told_as_of
-from mailagent.domain.orders.shipment import Shipment, ShipmentStatus, is_tracking_link
 from mailagent.domain.refunds.order import Order
-from mailagent.domain.refunds.policy import return_by
 from mailagent.domain.refunds.refund import Refund, RefundStatus
-from mailagent.domain.remedies.remedy import Remedy, RemedyStatus
+from mailagent.domain.remedies.remedy import RemedyStatus
 from mailagent.domain.text import name_to_greet
+from mailagent.mailers.values import (
+    PARCELS_LISTED,
+    Values,
+    bare,
+    has_number,
+    list_parcels,
+    list_return_periods,
+    values_of_offer,
+    values_of_remedy,
+)
 from mailagent.store import audit
 from mailagent.store.mail import inbound
 from mailagent.store.orders import lookups
@@ -42,12 +49,9 @@ from mailagent.store.refunds import (
 )
 
 ORDERS_LISTED = 10
-PARCELS_LISTED = 10
 ORDERS_COMPARED = 1000
 MAILS_SEARCHED = 50
 NO_ORDER_ID_MAX_LENGTH = 40
-
-Values = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,10 +124,10 @@ class Reader:
         is_number = any(map(str.isdigit, subject)) and len(subject.split()) == 1
         if not is_number or len(subject) > NO_ORDER_ID_MAX_LENGTH or self.find_order(subject):
             return None
-        address, bare = self.conversation.customer_email, _bare(subject)
+        address, number = self.conversation.customer_email, bare(subject)
         owned = orders.list_names(self.connection, address, ORDERS_COMPARED)
         bodies = [f"{mail.subject}\n{mail.body}" for mail in self._thread]
-        if bare in map(_bare, owned) or not _has_number(bodies, bare):
+        if number in map(bare, owned) or not has_number(bodies, number):
             return None
         if services.current().order_source and not lookups.is_absent(
             self.connection, self.conversation_id, subject, self._mails_came_at
@@ -178,7 +182,7 @@ class Reader:
         if not order.shipments:
             return None
         return {
-            "parcels": _parcels(order),
+            "parcels": list_parcels(order),
             "more": max(0, len(order.shipments) - PARCELS_LISTED),
             "as_of": self.as_of(order),
         }
@@ -186,37 +190,12 @@ class Reader:
     def offer(self, order: Order) -> Values | None:
         """Return the newest offer of part of the price."""
         found = offers.list_of_order(self.connection, order.order_id)
-        if not found:
-            return None
-        offer, names = found[-1], {line.item_id: line.name for line in order.lines}
-        return {
-            "is_open": offer.is_open(services.current().now()),
-            "accepted": offer.refund_id is not None,
-            "percent": offer.percent,
-            "amount": offer.amount,
-            "expires_at": offer.expires_at,
-            "items": [f"{quantity} × {names.get(item, item)}" for item, quantity in offer.items],
-        }
+        return values_of_offer(found[-1], order) if found else None
 
     def return_period(self, order: Order) -> Values | None:
         """Return until when the items of an order can be returned; None before the delivery, and if all were a
         final sale."""
-        live, names = services.current(), dict[datetime, list[str]]()
-        if order.delivered_at is None:
-            return None
-        for line in order.lines:
-            if line.final_sale or live.policy.is_final(line.item_id, line.category):
-                continue
-            ends_at = return_by(order.delivered_at, live.policy, [line.category])
-            names.setdefault(ends_at, []).append(line.name)
-        periods = [
-            {
-                "ends_at": ends_at,
-                "is_over": ends_at < live.now(),
-                "items": items if len(items) < len(order.lines) else [],
-            }
-            for ends_at, items in sorted(names.items())
-        ]
+        periods = list_return_periods(order)
         return {"periods": periods, "as_of": self.as_of(order)} if periods else None
 
     def refunds(self, order: Order) -> Values:
@@ -304,7 +283,7 @@ class Reader:
     def remedies(self, order: Order) -> Values | None:
         """Return the state of each remedy of an order, oldest first; None if there is none."""
         known = remedies.list_of_order(self.connection, order.order_id)
-        return {"remedies": [values_of(each) for each in known]} if known else None
+        return {"remedies": [values_of_remedy(each) for each in known]} if known else None
 
     def my_orders(self) -> Fact | None:
         """Return the newest orders of the customer."""
@@ -339,7 +318,7 @@ class Reader:
         """Return what is on record of these orders of the customer, for the end of a mail."""
         found = map(self.find_order, dict.fromkeys(order_ids))
         return [
-            {"order_id": each.order_id, "parcels": _parcels(each), **self.refunds(each)}
+            {"order_id": each.order_id, "parcels": list_parcels(each), **self.refunds(each)}
             for each in found
             if each
         ]
@@ -362,7 +341,7 @@ class Reader:
             self.connection, self.conversation.customer_email, ORDERS_COMPARED
         )
         texts = [f"{mail.subject}\n{mail.new_text}" for mail in self.mails]
-        named = [each for each in sorted(owned) if _has_number(texts, _bare(each))]
+        named = [each for each in sorted(owned) if has_number(texts, bare(each))]
         return [each for each in named if self.find_order(each)]
 
     def customer_name(self) -> str | None:
@@ -398,55 +377,6 @@ _OF_SHOP: Mapping[str, Callable[[Reader], Fact | None]] = {
     "not_verified": Reader.not_verified,
     "support_address": Reader.support_address,
 }
-
-
-def _parcels(order: Order) -> list[Values]:
-    """Return the parcels of an order; if they are many, those that have not arrived first."""
-    names = {line.item_id: line.name for line in order.lines}
-    arrived_last = sorted(order.shipments, key=lambda each: each.status is ShipmentStatus.DELIVERED)
-    return [_parcel(each, names) for each in arrived_last[:PARCELS_LISTED]]
-
-
-def _parcel(shipment: Shipment, names: Mapping[str, str]) -> Values:
-    link = shipment.tracking_url
-    return {
-        "status": shipment.status.value,
-        "carrier": shipment.carrier,
-        "number": shipment.tracking_number,
-        "link": link if link and is_tracking_link(link) else None,
-        "shipped_at": shipment.shipped_at,
-        "expected_at": shipment.expected_at,
-        "delivered_at": shipment.delivered_at,
-        "last_event_at": shipment.last_event_at,
-        "items": [
-            f"{quantity} × {names.get(item_id, item_id)}" for item_id, quantity in shipment.items
-        ],
-    }
-
-
-def _has_number(texts: Iterable[str], number: str) -> bool:
-    """Return whether a number with a digit stands in texts, however it is spaced."""
-    if not any(map(str.isdigit, number)):
-        return False
-    spaced = r"[\W_]*".join(number)
-    written = re.compile(rf"(?<![^\W_]){spaced}(?![^\W_])", re.IGNORECASE)
-    return any(map(written.search, texts))
-
-
-def values_of(remedy: Remedy) -> Values:
-    """Return what a customer is told of a remedy."""
-    rules, awaited = services.current().policy.return_first, RemedyStatus.AWAITING_GOODS
-    return {
-        "instructions": rules.instructions if rules and remedy.status is awaited else None,
-        "kind": remedy.kind.value,
-        "status": remedy.status.value,
-        "items": remedy.items,
-        "due_at": remedy.due_at,
-    }
-
-
-def _bare(number: str) -> str:
-    return re.sub(r"[\W_]+", "", number).casefold()
 
 
 def _quote(passage_id: str) -> Fact | None:

@@ -18,8 +18,9 @@ from mailagent.domain.refunds.refund import Refund, RefundStatus
 from mailagent.domain.refunds.settlement import Settlement
 from mailagent.domain.remedies.remedy import Remedy
 from mailagent.mailers.compose import MailContent, write_to_customer
-from mailagent.mailers.facts import Fact, Reader, sentence, values_of
+from mailagent.mailers.facts import Fact, Reader, sentence
 from mailagent.mailers.letter import Letter, reader_of
+from mailagent.mailers.values import values_of_remedy
 from mailagent.store import audit
 from mailagent.store.mail import conversations, inbound
 from mailagent.store.refunds import (
@@ -227,7 +228,7 @@ def write_remedy(connection: sa.Connection, remedy: Remedy, dedup_key: str) -> s
     live = services.current()
     conversation = conversations.load(connection, remedy.conversation_id)
     reader = Reader(connection, conversation, (), proven=True)
-    told = Fact("remedy", {"order_id": remedy.order_id, "remedies": [values_of(remedy)]})
+    told = Fact("remedy", {"order_id": remedy.order_id, "remedies": [values_of_remedy(remedy)]})
     content = MailContent(
         Purpose.REMEDY,
         "remedy",

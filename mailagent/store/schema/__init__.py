@@ -9,4 +9,5 @@ its own tables in the schema `dbos`.
 from mailagent.store.schema.columns import *
 from mailagent.store.schema.mail import *
 from mailagent.store.schema.operations import *
+from mailagent.store.schema.orders import *
 from mailagent.store.schema.refunds import *

@@ -63,12 +63,8 @@ declare_marks("pay_refund", "intended", "asked")
 _CANCELLED = "the order was cancelled after the refund was approved and before it was paid"
 _NEW_CUSTOMER = "the order's customer has another address than when the refund was asked for"
 _CHARGED_BACK = "the customer's bank took the payment back (chargeback) before the refund was paid"
-_REFUNDED_ELSEWHERE = (
-    "something was refunded elsewhere since it was asked for, and too little is left"
-)
-_OUR_STOPS = frozenset(
-    {_CANCELLED, _NEW_CUSTOMER, _CHARGED_BACK, _REFUNDED_ELSEWHERE, GONE, UNUSABLE}
-)
+_ELSEWHERE = "something was refunded elsewhere since it was asked for, and too little is left"
+_OUR_STOPS = frozenset({_CANCELLED, _NEW_CUSTOMER, _CHARGED_BACK, _ELSEWHERE, GONE, UNUSABLE})
 
 
 @async_step
@@ -155,10 +151,10 @@ def _stopped(connection: sa.Connection, order: Order, refund: Refund, asked_by: 
         return _NEW_CUSTOMER
     if order.charged_back.minor:
         return _CHARGED_BACK
-    # Only where the order was looked up just now: a gateway knows by itself what is left of its payments.
+    # Otherwise a gateway knows by itself what is left of its payments.
     looked_up = services.current().order_source is not None
     if looked_up and orders.taken_minor(connection, order.order_id) > order.paid.minor:
-        return _REFUNDED_ELSEWHERE
+        return _ELSEWHERE
     return None
 
 

@@ -12,7 +12,7 @@ from flask import current_app
 from flask.cli import with_appcontext
 
 from mailagent.adapters import order_sources
-from mailagent.cli.check import NO_ORDER
+from mailagent.cli.installation.check import NO_ORDER
 from mailagent.domain.orders.source import MOST_ORDERS_A_PAGE, OrderSource, SourceProblem
 from mailagent.domain.refunds.order import Order, OrderProblem
 from mailagent.settings import Settings

@@ -33,7 +33,7 @@ def migrate(answers: Answers) -> str | None:
 def ask_model(answers: Answers) -> str | None:
     """Ask the model for a word."""
     from mailagent.adapters.openai.client import ChatModel
-    from mailagent.cli import round_trip
+    from mailagent.cli.installation import round_trip
 
     url = answers.get("OPENAI_BASE_URL") or None
     return round_trip.ask_model(

@@ -13,7 +13,7 @@ from pathlib import Path
 import click
 
 from mailagent.adapters import env_file
-from mailagent.cli import setup_checks
+from mailagent.cli.installation import setup_checks
 from mailagent.settings import (
     KEY_FILE,
     SETTINGS,

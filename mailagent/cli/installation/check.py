@@ -12,7 +12,7 @@ from flask.cli import with_appcontext
 
 from mailagent import engine, services
 from mailagent.adapters import env_file, gateways, mail_providers
-from mailagent.cli import round_trip
+from mailagent.cli.installation import round_trip
 from mailagent.cli.printing import explain
 from mailagent.domain.mail.webhook import USUAL_HOURS
 from mailagent.domain.operations.circuit_breaker import tell_breaker

@@ -1,0 +1,102 @@
+"""What mails tell of parcels, offers and remedies, as values for templates; and numbers found in texts."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from datetime import datetime
+from typing import Any
+
+from mailagent import services
+from mailagent.domain.orders.shipment import Shipment, ShipmentStatus, is_tracking_link
+from mailagent.domain.refunds.offer import Offer
+from mailagent.domain.refunds.order import Order
+from mailagent.domain.refunds.policy import return_by
+from mailagent.domain.remedies.remedy import Remedy, RemedyStatus
+
+PARCELS_LISTED = 10
+
+Values = dict[str, Any]
+
+
+def list_parcels(order: Order) -> list[Values]:
+    """Return the parcels of an order; if they are many, those that have not arrived first."""
+    names = {line.item_id: line.name for line in order.lines}
+    arrived_last = sorted(order.shipments, key=lambda each: each.status is ShipmentStatus.DELIVERED)
+    return [_parcel(each, names) for each in arrived_last[:PARCELS_LISTED]]
+
+
+def _parcel(shipment: Shipment, names: Mapping[str, str]) -> Values:
+    link = shipment.tracking_url
+    return {
+        "status": shipment.status.value,
+        "carrier": shipment.carrier,
+        "number": shipment.tracking_number,
+        "link": link if link and is_tracking_link(link) else None,
+        "shipped_at": shipment.shipped_at,
+        "expected_at": shipment.expected_at,
+        "delivered_at": shipment.delivered_at,
+        "last_event_at": shipment.last_event_at,
+        "items": [
+            f"{quantity} × {names.get(item_id, item_id)}" for item_id, quantity in shipment.items
+        ],
+    }
+
+
+def list_return_periods(order: Order) -> list[Values]:
+    """Return until when items can be returned, earliest first; none before the delivery. `items` is empty
+    where a period is that of all."""
+    live, names = services.current(), dict[datetime, list[str]]()
+    if order.delivered_at is None:
+        return []
+    for line in order.lines:
+        if line.final_sale or live.policy.is_final(line.item_id, line.category):
+            continue
+        ends_at = return_by(order.delivered_at, live.policy, [line.category])
+        names.setdefault(ends_at, []).append(line.name)
+    return [
+        {
+            "ends_at": ends_at,
+            "is_over": ends_at < live.now(),
+            "items": items if len(items) < len(order.lines) else [],
+        }
+        for ends_at, items in sorted(names.items())
+    ]
+
+
+def values_of_offer(offer: Offer, order: Order) -> Values:
+    """Return what a customer is told of an offer of part of the price."""
+    names = {line.item_id: line.name for line in order.lines}
+    return {
+        "is_open": offer.is_open(services.current().now()),
+        "accepted": offer.refund_id is not None,
+        "percent": offer.percent,
+        "amount": offer.amount,
+        "expires_at": offer.expires_at,
+        "items": [f"{quantity} × {names.get(item, item)}" for item, quantity in offer.items],
+    }
+
+
+def has_number(texts: Iterable[str], number: str) -> bool:
+    """Return whether a number with a digit stands in texts, however it is spaced."""
+    if not any(map(str.isdigit, number)):
+        return False
+    spaced = r"[\W_]*".join(number)
+    written = re.compile(rf"(?<![^\W_]){spaced}(?![^\W_])", re.IGNORECASE)
+    return any(map(written.search, texts))
+
+
+def values_of_remedy(remedy: Remedy) -> Values:
+    """Return what a customer is told of a remedy."""
+    rules, awaited = services.current().policy.return_first, RemedyStatus.AWAITING_GOODS
+    return {
+        "instructions": rules.instructions if rules and remedy.status is awaited else None,
+        "kind": remedy.kind.value,
+        "status": remedy.status.value,
+        "items": remedy.items,
+        "due_at": remedy.due_at,
+    }
+
+
+def bare(number: str) -> str:
+    return re.sub(r"[\W_]+", "", number).casefold()
