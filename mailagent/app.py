@@ -20,6 +20,7 @@ from mailagent.web import api, metrics
 from mailagent.web.approvals import pages
 from mailagent.web.console.blueprints import BLUEPRINTS
 from mailagent.web.guard import Cookies, allow_files, check_guards
+from mailagent.web.language import speak
 from mailagent.web.middleware import App, harden, watch
 from mailagent.web.owners import helped, report, settlements
 from mailagent.web.webhooks import gateway, mail, order_changes
@@ -65,6 +66,7 @@ def create_app(environ: Mapping[str, str] | None = None) -> Flask:
 def _register(app: Flask, settings: Settings) -> None:
     app.before_request(allow_files)
     csrf = CSRFProtect(app)
+    speak(app)
     app.register_blueprint(metrics.health_blueprint)
     if settings.metrics_tokens:
         app.register_blueprint(metrics.blueprint)

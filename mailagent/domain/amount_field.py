@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from mailagent.domain.money import Money, exponent, parse_money
+from mailagent.domain.text import Fill, fill
 
 # Signs that stand for an amount's currency. A sign that is not here is refused, not guessed.
 _SIGNS = {
@@ -38,7 +39,7 @@ _FIELD = re.compile(r"([^0-9.,]*\.?)([0-9][0-9.,]*)([^0-9.,]*\.?)")
 _GROUPED = re.compile(r"[0-9]{1,3}([.,])[0-9]{3}(?:\1[0-9]{3})*")
 
 
-def parse_typed_amount(text: str, currency: str) -> Money:
+def parse_typed_amount(text: str, currency: str, _: Fill = fill) -> Money:
     """Return the amount of `currency` that a person has typed, with or without its sign or code.
 
     A comma or a point before the currency's decimals begins them; before three digits it separates thousands.
@@ -46,24 +47,30 @@ def parse_typed_amount(text: str, currency: str) -> Money:
     """
     found = _FIELD.fullmatch(_BLANKS.sub("", text))
     if not found:
-        raise ValueError(f"“{text}” is not an amount. {_example(currency)}")
+        none = _("“%(text)s” is not an amount.", text=text)
+        raise ValueError(f"{none} {_example(currency, _)}")
     before, number, after = found.groups()
     for sign in (before.rstrip("."), after.rstrip(".")):
-        _check_currency(sign, currency)
+        _check_currency(sign, currency, _)
     plain = _plain_decimal(number, exponent(currency))
     if plain is None:
-        raise ValueError(
-            f"“{text}” can be read in more than one way, or has too many digits. {_example(currency)}"
+        unclear = _(
+            "“%(text)s” can be read in more than one way, or has too many digits.", text=text
         )
+        raise ValueError(f"{unclear} {_example(currency, _)}")
     return parse_money(plain, currency)
 
 
-def _check_currency(sign: str, currency: str) -> None:
+def _check_currency(sign: str, currency: str, _: Fill) -> None:
     if sign.upper() in ("", currency) or currency in _SIGNS.get(sign.lower(), ()):
         return
     if sign in "-–−+":
-        raise ValueError(f"Leave out the “{sign}”: the amount is what the customer gets.")
-    raise ValueError(f"“{sign}” does not fit: this refund is in {currency}.")
+        raise ValueError(
+            _("Leave out the “%(sign)s”: the amount is what the customer gets.", sign=sign)
+        )
+    raise ValueError(
+        _("“%(sign)s” does not fit: this refund is in %(currency)s.", sign=sign, currency=currency)
+    )
 
 
 def _plain_decimal(number: str, decimals: int) -> str | None:
@@ -95,6 +102,6 @@ def _without_groups(number: str) -> str | None:
     return re.sub("[.,]", "", number) if _GROUPED.fullmatch(number) else None
 
 
-def _example(currency: str) -> str:
-    example = {0: "1500", 3: "49.990"}.get(exponent(currency), "49.99 or 49,99")
-    return f"Write it like {example}."
+def _example(currency: str, _: Fill) -> str:
+    example = {0: "1500", 3: "49.990"}.get(exponent(currency))
+    return _("Write it like %(example)s.", example=example or _("49.99 or 49,99"))

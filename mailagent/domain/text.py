@@ -1,13 +1,16 @@
-"""Text that people typed: allowed characters, search queries, and errors cut to one line."""
+"""Text that people typed: allowed characters, search queries, and errors cut to one line; and messages for
+people, which pages translate."""
 
 from __future__ import annotations
 
 import re
 import unicodedata
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import date, datetime
 
 from mailagent.domain.masking import mask
+from mailagent.domain.money import Money
 
 # PostgreSQL refuses NUL, every database refuses a lone surrogate, and terminals obey the rest.
 _CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")
@@ -32,6 +35,26 @@ def tell_day(day: date) -> str:
 def tell_moment(moment: datetime) -> str:
     """Return a time (UTC) in English, as our pages and mails write it: 5 March 2026, 09:30 UTC."""
     return f"{tell_day(moment)}, {moment:%H:%M} UTC"
+
+
+# Returns a message with facts in place of its placeholders, such as `%(amount)s`.
+Fill = Callable[..., str]
+
+
+def fill(message: str, **facts: object) -> str:
+    """Return an English message with its facts, as people of the shop read them."""
+    return message % {name: _tell(fact) for name, fact in facts.items()}
+
+
+def _tell(fact: object) -> object:
+    match fact:
+        case Money():
+            return fact.tell()
+        case datetime():
+            return tell_moment(fact)
+        case int():
+            return f"{fact:,}"
+    return fact
 
 
 NAME_MAX_LENGTH = 60

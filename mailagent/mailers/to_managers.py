@@ -9,7 +9,6 @@ from typing import Any
 import sqlalchemy as sa
 
 from mailagent import services
-from mailagent.adapters.templates.formats import format_english
 from mailagent.domain.mail.message import (
     Door,
     InboundMail,
@@ -138,9 +137,7 @@ def _values(
         "shipping": refund.shipping,
         "short": refund.short,
         "reason": REFUND_REASONS[refund.reason],
-        "policy_reasons": tell_reasons(
-            refund.policy_reasons, review.exceeded, order.currency, format_english
-        ),
+        "policy_reasons": tell_reasons(refund.policy_reasons, review.exceeded, order.currency),
         "delivered_at": order.delivered_at,
         "order_status": order.status.value,
         "earlier": [_earlier(each) for each in review.earlier[:EARLIER_IN_MAIL]],

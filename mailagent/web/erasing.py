@@ -12,6 +12,7 @@ from mailagent.domain.shop import person_of
 from mailagent.engine import ACTIVE
 from mailagent.store.privacy import erasure, erasure_scope
 from mailagent.store.privacy.erasure_scope import Obstacle
+from mailagent.web.language import _
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,16 +50,17 @@ def plan(email: str) -> Plan:
 def _own_people(email: str) -> tuple[Obstacle, ...]:
     if person_of(email) not in {person_of(each) for each in services.current().shop.people}:
         return ()
-    advice = "Take it out of OPS_EMAILS, TEAM_EMAILS and MANAGER_EMAILS first."
-    return (Obstacle(f"{email} is one of the shop's own people", advice),)
+    what = _("%(email)s is one of the shop's own people", email=email)
+    advice = _("Take it out of OPS_EMAILS, TEAM_EMAILS and MANAGER_EMAILS first.")
+    return (Obstacle(what, advice),)
 
 
 def _active_runs(runs: Mapping[str, str], known: list[Obstacle]) -> tuple[Obstacle, ...]:
     if known:
         return ()  # the runs are about these obstacles
-    advice = "Wait until it has ended, or stop it."
+    advice = _("Wait until it has ended, or stop it.")
     return tuple(
-        Obstacle("A run is active", advice, f"/ops/runs/{run_id}", run_id)
+        Obstacle(_("A run is active"), advice, f"/ops/runs/{run_id}", run_id)
         for run_id, status in sorted(runs.items())
         if status in ACTIVE
     )

@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from flask import Response, json, render_template, request
 from werkzeug.exceptions import HTTPException
 
-from mailagent.domain.text import tell_moment
+from mailagent.web.language import write_moment
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,7 +21,7 @@ class ErrorText:
     to_do: str
 
 
-_TEXTS = {
+TEXTS = {
     400: ErrorText(
         "This request cannot be read", "Nothing was changed.", "Go back, load the page again, and try again."
     ),
@@ -66,10 +66,10 @@ def answer_error(error: HTTPException) -> Response:
     if request.path.startswith("/api/"):
         response.data, response.mimetype = json.dumps({"error": error.name}), "application/json"
     elif _is_browser():
-        text = _TEXTS.get(status) or ErrorText(
-            error.name, "Nothing was changed.", "Go back, and try again."
+        text = TEXTS.get(status) or ErrorText(
+            error.name, "Nothing was changed.", "Go back, load the page again, and try again."
         )
-        at = tell_moment(datetime.now(UTC))
+        at = write_moment(datetime.now(UTC))
         response.data = render_template("error.html", status=status, text=text, at=at)
         response.mimetype = "text/html"
         response.headers["Cache-Control"] = "no-store"

@@ -8,7 +8,7 @@ import pytest
 
 from mailagent.adapters.html.text import render_text
 from mailagent.adapters.templates import formats
-from mailagent.adapters.templates.catalogue import MAIL_FOLDER, find_problems
+from mailagent.adapters.templates.catalogue import MAIL_FOLDER, find_problems, list_messages
 from mailagent.adapters.templates.engine import RenderedMail, Templates
 from mailagent.adapters.templates.mail_samples import COMMON, TO_CUSTOMERS, facts_of, list_samples
 from mailagent.adapters.templates.template_check import list_languages
@@ -46,7 +46,7 @@ def words_of(text: str) -> set[str]:
 
 @pytest.mark.parametrize("language", TRANSLATED)
 def test_a_catalogue_has_every_message_with_its_placeholders(language: str) -> None:
-    assert find_problems(MAIL_FOLDER / f"{language}.po") == []
+    assert find_problems(MAIL_FOLDER / f"{language}.po", list_messages()) == []
 
 
 def test_every_language_that_has_a_catalogue_is_tested_here() -> None:

@@ -42,9 +42,10 @@ def full(served: Harness) -> Harness:
     return served
 
 
-@pytest.fixture
-def page(full: Harness, browser: Browser) -> Iterator[Page]:
-    context = log_in(full, browser, OLGA, viewport=PHONE)
+# German words are long.
+@pytest.fixture(params=["en-US", "de-DE"])
+def page(full: Harness, browser: Browser, request: pytest.FixtureRequest) -> Iterator[Page]:
+    context = log_in(full, browser, OLGA, viewport=PHONE, locale=request.param)
     yield context.new_page()
     context.close()
 

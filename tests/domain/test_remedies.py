@@ -112,7 +112,7 @@ DONE = TaskOutcome(is_done=True, note=None, is_manager=False)
         ("task", ("above_limit",), replace(DONE, is_manager=True), ""),
         ("withdrawn", (), DONE, "withdrawn already"),
         ("expired", (), DONE, "expired already"),
-        ("not_possible", (), DONE, "not possible already"),
+        ("not_possible", (), DONE, "ended already"),
     ],
 )
 def test_who_may_say_what_of_a_task(

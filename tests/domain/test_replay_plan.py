@@ -18,6 +18,7 @@ from mailagent.domain.operations.replay import (
     plan_replay,
     tell_rows,
 )
+from mailagent.domain.refunds.labels import REFUND_STATES
 from mailagent.domain.refunds.refund import RefundLine, RefundStatus
 from mailagent.workflows.launch import WORKFLOWS
 from mailagent.workflows.steps.recording import CRASH_POINTS
@@ -130,8 +131,13 @@ def test_a_step_that_nobody_knows_is_no_mistake(name: str, told: str) -> None:
         ),
         (RefundStatus.APPROVED, {}, {"asked": True}, "it is looked up first, and paid only if"),
         *(
-            (status, {}, {}, f"is {status}: a replay does not change that")
-            for status in ("rejected", "expired", "withdrawn", "failed")
+            (status, {}, {}, f"is {REFUND_STATES[status]}: a replay does not change that")
+            for status in (
+                RefundStatus.REJECTED,
+                RefundStatus.EXPIRED,
+                RefundStatus.WITHDRAWN,
+                RefundStatus.FAILED,
+            )
         ),
     ],
 )
@@ -150,19 +156,19 @@ def test_a_refund_as_it_is_now_is_told(
         (
             OutboundStatus.SENT,
             True,
-            "was sent on 20 November 2026, 12:00 UTC: it is not sent again",
+            "sent on 20 November 2026, 12:00 UTC, it is not sent again",
         ),
-        (OutboundStatus.UNDELIVERED, False, "was sent: it is not sent again"),
-        (OutboundStatus.QUEUED, False, "has not gone out: it is sent, once"),
+        (OutboundStatus.UNDELIVERED, False, "it is not sent again"),
+        (OutboundStatus.QUEUED, False, "has not gone out and is sent, once"),
         (OutboundStatus.SENDING, False, "may have gone out"),
-        (OutboundStatus.FAILED, False, "is failed: it is not sent again"),
-        (OutboundStatus.UNKNOWN, False, "is unknown: it is not sent again"),
+        (OutboundStatus.FAILED, False, "it is not sent again"),
+        (OutboundStatus.UNKNOWN, False, "it is not sent again"),
     ],
 )
 def test_a_mail_as_it_is_now_is_told(status: OutboundStatus, sent: bool, told: str) -> None:
     mail = MailNow(Purpose.REPLY, ADA, status, NOW if sent else None)
     (sentence,) = tell_rows(RowsNow(mails=(mail,)))
-    assert sentence.startswith(f"The answer to {ADA} ")
+    assert sentence.startswith(f"The answer to {ADA}: ")
     assert told in sentence
 
 
@@ -171,8 +177,8 @@ def test_a_mail_as_it_is_now_is_told(status: OutboundStatus, sent: bool, told: s
     [
         (0, False, "nothing new is written"),
         (0, True, "nothing new is written"),
-        (1, False, "1 mail waits for an answer: the agent answers"),
-        (2, True, "2 mails wait, and people look after this conversation"),
+        (1, False, "Mails that wait for an answer: 1. The agent answers."),
+        (2, True, "Mails that wait: 2. People look after this conversation"),
     ],
 )
 def test_what_waits_for_an_answer_is_told(count: int, handed_over: bool, told: str) -> None:
@@ -188,7 +194,7 @@ def test_a_draft_that_waits_is_told_apart_from_mail_that_is_to_be_answered(
     assert len(told) == sentences
     assert "nothing new is written until somebody sends or discards it" in told[0]
     assert told[0].endswith(": /ops/drafts/draft_1")
-    assert ("the agent answers" in told[-1]) is bool(unanswered)
+    assert ("The agent answers" in told[-1]) is bool(unanswered)
 
 
 def test_rows_are_told_with_the_plan() -> None:

@@ -83,7 +83,7 @@ def test_the_report_in_sentences() -> None:
     assert list(report.sentences()) == [
         "10 mails of customers: 8 answered by the agent, 0 by people, 2 waiting.",
         "First answer: half within 45 s, nine of ten within 45 s.",
-        "Refunds paid: 3, 1499.00 USD.",
+        "Refunds, paid: 3, $1,499.00.",
         "Decided by managers: 1, half within 2 h.",
         "The model cost $1.25.",
         "Questions that no passage answered: 4.",

@@ -79,10 +79,10 @@ def check_that_a_replay_is_told(harness: Harness, draft_id: str) -> None:
     told, path = "An answer waits as a draft: nothing new is written", f"/ops/drafts/{draft_id}"
     for place in ("", "/replay"):
         page = harness.log_in(OLGA).get(f"/ops/runs/{run.run_id}{place}").text
-        assert (told in page, "the agent answers" in page) == (True, False)
+        assert (told in page, "The agent answers" in page) == (True, False)
         assert f'href="{path}"' in page
     shown = harness.app.test_cli_runner().invoke(args=["runs", "show", run.run_id]).output
-    assert (told in shown, path in shown, "the agent answers" in shown) == (True, True, False)
+    assert (told in shown, path in shown, "The agent answers" in shown) == (True, True, False)
 
 
 def test_an_answer_waits_is_overtaken_and_goes_out_once_whatever_is_replayed(

@@ -332,8 +332,8 @@ def test_a_file_that_holds_a_working_link_is_kept_back(shop: Harness) -> None:
         (("image/jpeg",), "1 photo"),
         (("image/jpeg", "image/png"), "2 photos"),
         (("application/pdf",), "1 file"),
-        (("image/png", "application/pdf"), "1 photo and 1 other file"),
-        (("image/png", "text/plain", "application/pdf"), "1 photo and 2 other files"),
+        (("image/png", "application/pdf"), "1 photo, 1 file"),
+        (("image/png", "text/plain", "application/pdf"), "1 photo, 2 files"),
     ],
 )
 def test_photos_are_counted_apart_from_other_files(types: tuple[str, ...], words: str) -> None:

@@ -30,13 +30,13 @@ def test_money_given_back_elsewhere_lowers_what_may_be_approved(question: Questi
     assert "What has happened since" not in page(question)
     refund_elsewhere(question, 500_00)
     shown = page(question)
-    assert "500.00 USD of this order was refunded elsewhere" in shown
+    assert "$500.00 of this order was refunded elsewhere" in shown
     assert 'value="999.00"' in shown
     assert "<dt>Already refunded or under way</dt><dd>$500.00</dd>" in shown
     assert "999.00 USD is left to approve." in shown
     refused = question.decide()
     assert refused.status_code == 422
-    assert "At most 999.00 USD is left" in refused.text
+    assert "At most $999.00 is left" in refused.text
     assert question.refund().status is RefundStatus.AWAITING_APPROVAL
     assert question.decide(form={"amount": "999.01"}).status_code == 422
     assert question.decide(form={"amount": "999.00"}).status_code == 200
@@ -52,8 +52,8 @@ def test_what_another_order_gave_back_of_the_same_payment_cannot_be_approved_aga
     told = GatewayRefund("re_9", "stripe", ("pay_W2001",), Money(49_99, "USD"), RefundState.SETTLED)
     with question.shop.live.database.transaction() as connection:
         external_refunds.record(connection, told, "W1", "pay_W2001", question.shop.live.now())
-    assert "49.99 USD of its payments was refunded on another order" in page(question)
-    assert "At most 1449.01 USD is left" in question.decide().text
+    assert "$49.99 of its payments was refunded on another order" in page(question)
+    assert "At most $1,449.01 is left" in question.decide().text
     assert question.decide(form={"amount": "1449.01"}).status_code == 200
 
 
@@ -64,7 +64,7 @@ def test_an_order_cancelled_meanwhile_may_be_approved_by_whoever_was_told_so(
     question.shop.stock(order("W2001", items=[DESK], payments=[CARD], status="cancelled"))
     late = question.press(opened, "approve")
     assert late.status_code == 422
-    for words in ("while this page was open", "1499.00 USD of its payment was not refunded"):
+    for words in ("while this page was open", "$1,499.00 of its payment was not refunded"):
         assert words in late.text
     assert "please look there first" in page(question)
     assert question.refund().status is RefundStatus.AWAITING_APPROVAL
@@ -114,8 +114,8 @@ CHARGED_BACK = CARD | {"charged_back_at": "2026-11-19T10:00:00Z"}
             {"status": "cancelled", "payments": [CARD | {"refunded": "1499.00"}]},
             "This order was cancelled.",
         ),
-        ({"payments": [CHARGED_BACK]}, "bank has taken back 1499.00 USD"),
-        ({"status": "cancelled", "payments": [CHARGED_BACK]}, "bank has taken back 1499.00 USD"),
+        ({"payments": [CHARGED_BACK]}, "bank has taken back $1,499.00"),
+        ({"status": "cancelled", "payments": [CHARGED_BACK]}, "bank has taken back $1,499.00"),
     ],
     ids=["cancelled and given back", "charged_back", "both"],
 )

@@ -137,7 +137,7 @@ def test_what_the_shop_still_holds_of_a_cancelled_order_goes_to_a_person(
     told = propose(batch_of(shop), *ALL)
     assert (told["outcome"], told["amount"]) == ("needs_manager", "53.60 USD")
     assert shop.refunds()[0].policy_reasons == (ManagerReason.CANCELLED.value,)
-    assert "53.60 USD of its payment was not refunded" in page_of(shop)
+    assert "$53.60 of its payment was not refunded" in page_of(shop)
 
 
 def test_a_cancelled_order_of_which_nothing_is_left_says_so(shop: Harness) -> None:

@@ -1,4 +1,4 @@
-"""Translations of the sentences in our mails: one gettext catalogue (`.po`) a language.
+"""Translations of the sentences in our mails and pages: one gettext catalogue (`.po`) a language.
 
 The message ids are the English sentences, so English needs no catalogue.
 """
@@ -6,7 +6,7 @@ The message ids are the English sentences, so English needs no catalogue.
 from __future__ import annotations
 
 import gettext
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from io import BytesIO
 from pathlib import Path
 
@@ -15,7 +15,8 @@ from babel.messages.mofile import write_mo
 from babel.messages.pofile import PoFileError, read_po
 from jinja2 import Environment
 
-MAIL_FOLDER = Path(__file__).resolve().parents[3] / "templates" / "mail"
+_TEMPLATES = Path(__file__).resolve().parents[3] / "templates"
+MAIL_FOLDER, PAGES_FOLDER = _TEMPLATES / "mail", _TEMPLATES / "ops"
 _FUNCTIONS = ("_", "_n")
 
 MessageId = str | tuple[str, str]
@@ -33,7 +34,7 @@ def load_translations(paths: Sequence[Path]) -> gettext.NullTranslations:
     translations = gettext.NullTranslations()
     for path in paths:
         compiled = BytesIO()
-        write_mo(compiled, _read(path))
+        write_mo(compiled, read_catalogue(path))
         compiled.seek(0)
         added = gettext.GNUTranslations(compiled)
         added.add_fallback(translations)
@@ -41,15 +42,15 @@ def load_translations(paths: Sequence[Path]) -> gettext.NullTranslations:
     return translations
 
 
-def find_problems(path: Path, is_whole: bool = True) -> list[str]:
-    """Return what is wrong with a catalogue: messages that it lacks, if it has to be whole, and translations
-    whose placeholders are not those of the message."""
+def find_problems(path: Path, needed: Iterable[MessageId]) -> list[str]:
+    """Return what is wrong with a catalogue: needed messages that it lacks, and translations whose placeholders
+    are not those of the message."""
     try:
-        catalogue = _read(path)
+        catalogue = read_catalogue(path)
     except CatalogueError as problem:
         return [str(problem)]
     problems = []
-    for message_id in list_messages() if is_whole else ():
+    for message_id in needed:
         message = catalogue.get(message_id)
         if message is None or message.fuzzy or not _is_translated(message.string):
             problems.append(f"{path}: has no translation of {_first(message_id)!r}")
@@ -59,7 +60,7 @@ def find_problems(path: Path, is_whole: bool = True) -> list[str]:
 
 
 def list_messages() -> list[MessageId]:
-    """Return the messages of all templates, each once: a text, or singular and plural.
+    """Return the messages of the templates of mails, each once: a text, or singular and plural.
 
     Raises TemplateSyntaxError.
     """
@@ -78,7 +79,7 @@ def _messages() -> Iterator[MessageId]:
             yield texts[0] if len(texts) == 1 else (texts[0], texts[1])
 
 
-def _read(path: Path) -> Catalog:
+def read_catalogue(path: Path) -> Catalog:
     try:
         with path.open("rb") as file:
             return read_po(file, locale=path.stem, abort_invalid=True)

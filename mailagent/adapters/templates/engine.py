@@ -105,7 +105,7 @@ class Templates:
         return found
 
     def _locale_with_catalogue(self, locale: str) -> Locale:
-        wanted = _parse_locale(locale)
+        wanted = parse_locale(locale)
         written = wanted.language == _DEFAULT_LANGUAGE or self._catalogues(wanted.language)
         return wanted if written else Locale.parse(_DEFAULT_LANGUAGE)
 
@@ -129,7 +129,7 @@ class Templates:
 
     def speaks(self, locale: str, name: str) -> bool:
         """Return whether the mail `name` exists in the language of `locale`."""
-        return self._find_locale(name, locale).language == _parse_locale(locale).language
+        return self._find_locale(name, locale).language == parse_locale(locale).language
 
     def _find_locale(self, name: str, locale: str) -> Locale:
         """Return the locale in which to write a mail; without a translation, English, also for amounts and
@@ -139,7 +139,7 @@ class Templates:
             raise ValueError(
                 f"there is no mail {name!r} in {MAIL_FOLDER}: it needs {', '.join(files)}"
             )
-        wanted = _parse_locale(locale)
+        wanted = parse_locale(locale)
         written = any(self.is_written_in(each, name) for each in (str(wanted), wanted.language))
         return wanted if written else Locale.parse(_DEFAULT_LANGUAGE)
 
@@ -160,7 +160,7 @@ class Templates:
         return found
 
 
-def _parse_locale(locale: str) -> Locale:
+def parse_locale(locale: str) -> Locale:
     """Return a locale; where Babel does not know it with its region, such as `pl_DE`, that of the language."""
     named = locale.replace("-", "_")
     for each in (named, named.partition("_")[0]):

@@ -12,6 +12,7 @@ from functools import lru_cache
 
 from babel import Locale
 from babel.dates import format_date, format_time
+from babel.numbers import format_decimal
 from markupsafe import Markup
 
 from mailagent.domain.money import Money, exponent
@@ -54,6 +55,10 @@ def format_money(amount: Money, locale: Locale) -> str:
 def format_english(amount: Money) -> str:
     """Return an amount as the shop's own people read it."""
     return format_money(amount, _ENGLISH)
+
+
+def format_number(number: int, locale: Locale) -> str:
+    return _plain_spaces(format_decimal(number, locale=locale))
 
 
 def format_day(day: date, locale: Locale) -> str:

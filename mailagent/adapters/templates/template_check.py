@@ -32,10 +32,9 @@ def find_problems(own_folder: Path) -> list[str]:
         return [f"{own_folder} is not a folder; lay it out like {MAIL_FOLDER.name}: de/receipt.txt"]
     problems = _misnamed(own_folder)
     for path in sorted(own_folder.glob("*.po")):
-        is_whole = not (
-            MAIL_FOLDER / f"{path.stem.partition('_')[0]}.po"
-        ).is_file()  # ours has the rest
-        problems += catalogue.find_problems(path, is_whole)
+        ours = MAIL_FOLDER / f"{path.stem.partition('_')[0]}.po"  # has the rest
+        needed = () if ours.is_file() else catalogue.list_messages()
+        problems += catalogue.find_problems(path, needed)
     if problems:
         return problems
     templates = Templates(COMMON, own_folder)

@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from mailagent.domain.text import Fill, fill
+
 FILES_MAX = 10
 BYTES_MAX = 10_000_000  # of all files of a mail together
 # The type follows from the ending: what a browser says of a file is not asked.
@@ -47,21 +49,29 @@ def _ending(name: str) -> str:
     return name.rpartition(".")[2].lower() if "." in name else ""
 
 
-def find_problem(files: Sequence[OutgoingFile]) -> str | None:
+def find_problem(files: Sequence[OutgoingFile], _: Fill = fill) -> str | None:
     """Return why these files cannot be sent with one mail, and what to do; None if they can."""
     if len(files) > FILES_MAX:
-        return (
-            f"You chose {len(files)} files; {FILES_MAX} are the most. Send some in a second mail."
+        return _(
+            "You chose %(number)s files; %(most)s are the most. Send some in a second mail.",
+            number=len(files),
+            most=FILES_MAX,
         )
     for file in files:
         if _ending(file.name) not in TYPES:
-            return f"“{file.name}” cannot be sent: its name must end in {', '.join(TYPES)}."
+            return _(
+                "“%(name)s” cannot be sent: its name must end in %(endings)s.",
+                name=file.name,
+                endings=", ".join(TYPES),
+            )
         if not file.content:
-            return f"“{file.name}” is empty. Choose it again."
+            return _("“%(name)s” is empty. Choose it again.", name=file.name)
     total = sum(len(file.content) for file in files)
     if total > BYTES_MAX:
-        return (
-            f"The files have {total / 1e6:.1f} MB together; {BYTES_MAX / 1e6:.0f} MB are the most."
-            " Make them smaller, or send some in a second mail."
+        return _(
+            "The files have %(total)s MB together; %(most)s MB are the most."
+            " Make them smaller, or send some in a second mail.",
+            total=f"{total / 1e6:.1f}",
+            most=f"{BYTES_MAX / 1e6:.0f}",
         )
     return None

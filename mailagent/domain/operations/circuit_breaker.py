@@ -11,7 +11,7 @@ from enum import Enum
 
 from mailagent.domain.operations.provider import Provider, ProviderKind
 from mailagent.domain.operations.retry import share_of
-from mailagent.domain.text import tell_moment
+from mailagent.domain.text import Fill, fill
 
 FAILURES_TO_OPEN = 5  # in a row, of all workers together
 FIRST_PAUSE_SECONDS = 10.0
@@ -27,7 +27,7 @@ FIRST_LOOK_SECONDS = 60.0
 LAST_LOOK_SECONDS = 900.0
 
 
-_MEANS = {
+MEANS = {
     ProviderKind.MODEL: "mail waits and is answered by itself later",
     ProviderKind.MAIL: "mail of ours waits and goes out by itself later",
     ProviderKind.GATEWAY: "refunds wait and are paid by themselves later",
@@ -131,12 +131,19 @@ def away_name(provider: Provider) -> str:
     return f"away:{provider.name}"
 
 
-def tell_breaker(provider: Provider, breaker: Breaker, now: datetime) -> str:
+def tell_breaker(provider: Provider, breaker: Breaker, now: datetime, _: Fill = fill) -> str:
     """Return an open breaker in a sentence, for people. Times are UTC."""
     opened_at, until_at = breaker.opened_at, breaker.until_at
-    since = f" since {tell_moment(opened_at)}" if opened_at else ""
-    what = "refuses us" if breaker.needs_operator else "does not answer as it should"
-    failures = "1 failure" if breaker.failures == 1 else f"{breaker.failures} failures"
-    is_ahead = until_at is not None and until_at > now
-    next_try = f"next try {until_at:%H:%M:%S}" if is_ahead else "tried again when there is need"
-    return f"{provider.title} {what}{since}: {_MEANS[provider.kind]} ({failures}, {next_try})"
+    what = (
+        _("%(provider)s refuses us", provider=provider.title)
+        if breaker.needs_operator
+        else _("%(provider)s does not answer as it should", provider=provider.title)
+    )
+    since = _(" since %(since)s", since=opened_at) if opened_at else ""
+    failures = _("failures: %(number)s", number=breaker.failures)
+    next_try = (
+        _("next try %(time)s", time=f"{until_at:%H:%M:%S}")
+        if until_at is not None and until_at > now
+        else _("tried again when there is need")
+    )
+    return f"{what}{since}: {_(MEANS[provider.kind])} ({failures}, {next_try})"

@@ -9,6 +9,7 @@ from datetime import datetime
 from enum import StrEnum
 
 from mailagent.domain.operations.provider import NO_SOURCE, Provider, Providers
+from mailagent.domain.text import Fill, fill
 
 
 class IncidentKind(StrEnum):
@@ -28,47 +29,45 @@ class IncidentKind(StrEnum):
 @dataclass(frozen=True, slots=True)
 class IncidentText:
     """`title` for a subject or a banner; `to_do` in one or two sentences; `means`: what stops, for people who
-    cannot fix it. `{title}` and `{key}` in the first two are the provider and the setting of its key."""
+    cannot fix it. `%(title)s` and `%(key)s` in the first two are the provider and the setting of its key."""
 
     title: str
     to_do: str
     means: str = ""
 
-    def about(self, provider: Provider | None) -> IncidentText:
+    def about(self, provider: Provider | None, _: Fill) -> IncidentText:
         """Return the text with the names of a provider."""
-        if provider is None:
-            return self
-        named = {"title": provider.title, "key": provider.key_setting}
-        return IncidentText(self.title.format(**named), self.to_do.format(**named), self.means)
+        named = {"title": provider.title, "key": provider.key_setting} if provider else {}
+        return IncidentText(_(self.title, **named), _(self.to_do, **named), _(self.means))
 
 
-_TEXTS: Mapping[IncidentKind, IncidentText] = {
+INCIDENTS: Mapping[IncidentKind, IncidentText] = {
     IncidentKind.OPENAI: IncidentText(
         "The model's provider refuses us: no mail is answered",
-        "Check {key}, OPENAI_MODEL and the account, put them right and restart. Mail that waits is "
+        "Check %(key)s, OPENAI_MODEL and the account, put them right and restart. Mail that waits is "
         "then answered by itself; replay runs that have failed.",
         "Mail is not being answered at the moment.",
     ),
     IncidentKind.MAIL_PROVIDER: IncidentText(
-        "{title} refuses us: no mail goes out",
-        "Check {key} and the account, put them right and restart. Mail that waits then goes out by itself; "
+        "%(title)s refuses us: no mail goes out",
+        "Check %(key)s and the account, put them right and restart. Mail that waits then goes out by itself; "
         "after three days it is given up.",
         "Mail of ours does not go out at the moment.",
     ),
     IncidentKind.GATEWAY: IncidentText(
-        "{title} refuses our key: no refund is paid",
-        "Check {key}, put it right and restart. Refunds that wait are then paid by themselves; "
+        "%(title)s refuses our key: no refund is paid",
+        "Check %(key)s, put it right and restart. Refunds that wait are then paid by themselves; "
         "replay the runs that have failed meanwhile.",
         "Refunds are not being paid at the moment.",
     ),
     IncidentKind.ORDER_SOURCE: IncidentText(
-        "{title} refuses us, or breaks its contract: no refund is decided or paid",
-        "Check {key} and ORDER_SOURCE_URL with `flask orders check-source`, put them right and restart. Mail "
+        "%(title)s refuses us, or breaks its contract: no refund is decided or paid",
+        "Check %(key)s and ORDER_SOURCE_URL with `flask orders check-source`, put them right and restart. Mail "
         "and refunds that wait then go on by themselves.",
         "Refunds are not being decided or paid at the moment.",
     ),
     IncidentKind.ORDER_RECORDS: IncidentText(
-        "{title} sends orders that cannot be taken",
+        "%(title)s sends orders that cannot be taken",
         "Their customers get no refund until the record is right, and mail about them goes to the team in "
         "time. See what is wrong with `flask orders check-source`.",
     ),
@@ -96,18 +95,18 @@ _TEXTS: Mapping[IncidentKind, IncidentText] = {
 
 # The text of the mail, if the mail can arrive only after the incident is over.
 _MAILED: Mapping[IncidentKind, IncidentText] = {
-    **_TEXTS,
+    **INCIDENTS,
     IncidentKind.MAIL_PROVIDER: IncidentText(
-        "{title} has refused mail of ours",
+        "%(title)s has refused mail of ours",
         "It takes mail again, as this one shows: what waited goes out by itself, and nothing is lost. If it "
-        "comes again check {key}, the sender and the account. If a single mail is refused, its "
+        "comes again check %(key)s, the sender and the account. If a single mail is refused, its "
         "people are told.",
     ),
 }
 
 
 def tell_incident(
-    incident: IncidentKind, providers: Providers, *, mailed: bool = False
+    incident: IncidentKind, providers: Providers, _: Fill = fill, *, mailed: bool = False
 ) -> IncidentText:
     """Return the text of an incident; `mailed`: that of the mail to the operators."""
     provider = {
@@ -117,7 +116,7 @@ def tell_incident(
         IncidentKind.ORDER_SOURCE: providers.orders or NO_SOURCE,
         IncidentKind.ORDER_RECORDS: providers.orders or NO_SOURCE,
     }.get(incident)
-    return (_MAILED if mailed else _TEXTS)[incident].about(provider)
+    return (_MAILED if mailed else INCIDENTS)[incident].about(provider, _)
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,4 +130,4 @@ class OpenIncident:
     @property
     def is_outage(self) -> bool:
         """Whether it stops all mail or all refunds."""
-        return bool(_TEXTS[self.incident].means)
+        return bool(INCIDENTS[self.incident].means)

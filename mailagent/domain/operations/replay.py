@@ -10,8 +10,9 @@ from enum import StrEnum
 from typing import Protocol
 
 from mailagent.domain.mail.message import OutboundStatus, Purpose
+from mailagent.domain.refunds.labels import REFUND_STATES
 from mailagent.domain.refunds.refund import Refund, RefundStatus
-from mailagent.domain.text import tell_moment
+from mailagent.domain.text import Fill, fill
 
 
 class Reach(StrEnum):
@@ -91,12 +92,12 @@ _REACHES = {
     "send_mail": Reach.MAIL,
     "pay_refund": Reach.MONEY,
 }
-_UNKNOWN = "is a step of another version of the program; look at its code before you replay"
+UNKNOWN = "is a step of another version of the program; look at its code before you replay"
 
 
 def effect_of(step: str) -> str:
     """Return what a step does when it runs again, by its recorded name."""
-    return EFFECTS.get("DBOS.patch" if step.startswith("DBOS.patch") else step, _UNKNOWN)
+    return EFFECTS.get("DBOS.patch" if step.startswith("DBOS.patch") else step, UNKNOWN)
 
 
 # --- rows now -------------------------------------------------------------------------------------
@@ -127,72 +128,90 @@ class RowsNow:
     mails: tuple[MailNow, ...] = ()
 
 
-def tell_rows(rows: RowsNow) -> tuple[str, ...]:
+def tell_rows(rows: RowsNow, _: Fill = fill) -> tuple[str, ...]:
     """Return what a replay does as the rows are now, in one sentence for each fact."""
     told = [
-        "An answer waits as a draft: nothing new is written until somebody sends or discards it: "
-        f"/ops/drafts/{draft_id}"
+        _("An answer waits as a draft: nothing new is written until somebody sends or discards it")
+        + f": /ops/drafts/{draft_id}"
         for draft_id in rows.draft_ids
     ]
     if rows.unanswered or (rows.unanswered == 0 and not rows.draft_ids):
-        told.append(_tell_unanswered(rows.unanswered, rows.handed_over))
+        told.append(_tell_unanswered(rows.unanswered, rows.handed_over, _))
     if rows.refund is not None:
-        told.append(f"The refund of {rows.refund.amount.tell()} {_tell_refund(rows.refund, rows)}.")
-    return (*told, *map(_tell_mail, rows.mails))
+        told.append(_tell_refund(rows.refund, rows, _))
+    return (*told, *(_tell_mail(mail, _) for mail in rows.mails))
 
 
-def _tell_unanswered(count: int, handed_over: bool) -> str:
+def _tell_unanswered(count: int, handed_over: bool, _: Fill) -> str:
     if not count:
-        return "No mail of this conversation waits for an answer: nothing new is written."
-    what = "1 mail waits" if count == 1 else f"{count} mails wait"
+        return _("No mail of this conversation waits for an answer: nothing new is written.")
     if handed_over:
-        return f"{what}, and people look after this conversation: it goes to the team."
-    return f"{what} for an answer: the agent answers."
-
-
-def _tell_refund(refund: Refund, rows: RowsNow) -> str:
-    if refund.status is RefundStatus.PAID:
-        paid = f"was paid{_moment(' on', refund.paid_at)}"
-        return f"{paid} (reference {refund.gateway_reference}): it is not paid again"
-    if refund.status is RefundStatus.AWAITING_APPROVAL:
-        waits = f"waits for a manager{_moment(' until', rows.expires_at)}"
-        return f"{waits}: links in earlier mails still work, and nothing is paid without a decision"
-    if refund.status is not RefundStatus.APPROVED:
-        return f"is {refund.status}: a replay does not change that"
-    if rows.asked:
-        return (
-            "is to be paid: the gateway may have been asked already, so it is looked up first, and paid only if"
-            " it was not"
+        return _(
+            "Mails that wait: %(number)s. People look after this conversation: it goes to the team.",
+            number=count,
         )
-    by = f" by {refund.decided_by}" if refund.decided_by else ""
-    return f"is approved{by} and not paid: it will be paid, once"
+    return _("Mails that wait for an answer: %(number)s. The agent answers.", number=count)
 
 
-_NAMES = {
-    Purpose.REPLY: "The answer",
-    Purpose.RECEIPT: "The receipt",
-    Purpose.REFUND_OUTCOME: "The mail about the refund's outcome",
-    Purpose.REMEDY: "The mail about a request beside a refund",
-    Purpose.APPROVAL_REQUEST: "The approval request",
-    Purpose.HAND_OVER: "The hand-off to the team",
-    Purpose.TEAM_REPLY: "The team's answer",
-    Purpose.NOTICE: "The notice",
-    Purpose.LOGIN: "The login link",
+def _tell_refund(refund: Refund, rows: RowsNow, _: Fill) -> str:
+    facts = {
+        "amount": refund.amount,
+        "reference": refund.gateway_reference,
+        "paid_at": refund.paid_at or "–",
+        "expires_at": rows.expires_at or "–",
+        "state": _(REFUND_STATES[refund.status]),
+        "decided_by": refund.decided_by or _("the policy"),
+    }
+    if refund.status is RefundStatus.APPROVED:
+        return _(ASKED if rows.asked else TO_PAY, **facts)
+    return _(REFUNDS.get(refund.status, UNCHANGED), **facts)
+
+
+REFUNDS = {
+    RefundStatus.PAID: (
+        "The refund of %(amount)s was paid on %(paid_at)s (reference %(reference)s): it is not paid again."
+    ),
+    RefundStatus.AWAITING_APPROVAL: (
+        "The refund of %(amount)s waits for a manager until %(expires_at)s: links in earlier mails still work,"
+        " and nothing is paid without a decision."
+    ),
 }
+UNCHANGED = "The refund of %(amount)s is %(state)s: a replay does not change that."
+ASKED = (
+    "The refund of %(amount)s is to be paid: the gateway may have been asked already, so it is looked up first,"
+    " and paid only if it was not."
+)
+TO_PAY = (
+    "The refund of %(amount)s is approved by %(decided_by)s and not paid: it will be paid, once."
+)
 
 
-def _tell_mail(mail: MailNow) -> str:
-    told = {
-        OutboundStatus.SENT: f"was sent{_moment(' on', mail.sent_at)}: it is not sent again",
-        OutboundStatus.UNDELIVERED: f"was sent{_moment(' on', mail.sent_at)}: it is not sent again",
-        OutboundStatus.QUEUED: "has not gone out: it is sent, once",
-        OutboundStatus.SENDING: "may have gone out: that is found out before anything is sent",
-    }.get(mail.status, f"is {mail.status}: it is not sent again")
-    return f"{_NAMES[mail.purpose]} to {mail.to_address} {told}."
+MAILS = {
+    Purpose.REPLY: "The answer to %(address)s",
+    Purpose.RECEIPT: "The receipt to %(address)s",
+    Purpose.REFUND_OUTCOME: "The mail about the refund's outcome to %(address)s",
+    Purpose.REMEDY: "The mail about a request beside a refund to %(address)s",
+    Purpose.APPROVAL_REQUEST: "The approval request to %(address)s",
+    Purpose.HAND_OVER: "The hand-off to the team to %(address)s",
+    Purpose.TEAM_REPLY: "The team's answer to %(address)s",
+    Purpose.NOTICE: "The notice to %(address)s",
+    Purpose.LOGIN: "The login link to %(address)s",
+}
+SENT = "%(mail)s: sent on %(sent_at)s, it is not sent again."
+MAIL_STATES = {
+    OutboundStatus.SENT: SENT,
+    OutboundStatus.UNDELIVERED: SENT,
+    OutboundStatus.QUEUED: "%(mail)s: it has not gone out and is sent, once.",
+    OutboundStatus.SENDING: (
+        "%(mail)s: it may have gone out. That is found out before anything is sent."
+    ),
+}
+NOT_SENT = "%(mail)s: it is not sent again."
 
 
-def _moment(before: str, moment: datetime | None) -> str:
-    return "" if moment is None else f"{before} {tell_moment(moment)}"
+def _tell_mail(mail: MailNow, _: Fill) -> str:
+    named = _(MAILS[mail.purpose], address=mail.to_address)
+    return _(MAIL_STATES.get(mail.status, NOT_SENT), mail=named, sent_at=mail.sent_at or "–")
 
 
 # --- replay plan ----------------------------------------------------------------------------------
@@ -243,14 +262,18 @@ _MAY_REACH: Mapping[str, Sequence[Reach]] = {
 
 
 def plan_replay(
-    workflow: str, steps: Sequence[Recorded], start: int, rows: RowsNow | None = None
+    workflow: str,
+    steps: Sequence[Recorded],
+    start: int,
+    rows: RowsNow | None = None,
+    _: Fill = fill,
 ) -> ReplayPlan:
     planned = [
         PlannedStep(
             step.number,
             step.name,
             failed=step.error is not None,
-            does=effect_of(step.name),
+            does=_(effect_of(step.name)),
             reach=_REACHES.get(step.name),
         )
         for step in steps
@@ -260,21 +283,21 @@ def plan_replay(
         start=start,
         kept=tuple(step for step in planned if step.number < start),
         again=again,
-        reach=tuple(_tell_reach(again, _MAY_REACH.get(workflow, ()))),
-        facts=() if rows is None else tell_rows(rows),
+        reach=tuple(_tell_reach(again, _MAY_REACH.get(workflow, ()), _)),
+        facts=() if rows is None else tell_rows(rows, _),
     )
 
 
-_REACHED = {
+REACHED = {
     Reach.MODEL: "the model may be asked again, which costs tokens",
     Reach.MAIL: "mail is handed to the mail provider, unless it has been sent",
     Reach.MONEY: "the payment gateway is asked, after looking up what was paid",
 }
 
 
-def _tell_reach(again: Sequence[PlannedStep], may_reach: Sequence[Reach]) -> Iterator[str]:
-    for reach, words in _REACHED.items():
+def _tell_reach(again: Sequence[PlannedStep], may_reach: Sequence[Reach], _: Fill) -> Iterator[str]:
+    for reach, words in REACHED.items():
         if any(step.reach is reach for step in again):
-            yield f"Among the steps that run again: {words}."
+            yield _("Among the steps that run again: %(words)s.", words=_(words))
         elif reach in may_reach:
-            yield f"It may come to this afterwards: {words}."
+            yield _("It may come to this afterwards: %(words)s.", words=_(words))

@@ -12,6 +12,9 @@ from enum import StrEnum
 
 from mailagent.domain.money import Money
 from mailagent.domain.operations.model_cost import format_usd
+from mailagent.domain.refunds.labels import REFUND_STATES
+from mailagent.domain.refunds.refund import RefundStatus
+from mailagent.domain.text import Fill, fill
 
 DAY = timedelta(days=1)
 
@@ -54,18 +57,22 @@ def percentile(times: Mapping[str, int], share: float) -> int | None:
     return None
 
 
-def tell_time(seconds: int | None) -> str:
-    """Return a time in words, such as `3 min`."""
+def tell_time(seconds: int | None, _: Fill = fill) -> str:
+    """Return a time in words, such as `3 min`. `_` fills a message with its facts."""
     if seconds is None:
         return "–"
-    for size, unit in ((86_400, "days"), (3600, "h"), (60, "min")):
+    for size, message in (
+        (86_400, "%(number)s days"),
+        (3600, "%(number)s h"),
+        (60, "%(number)s min"),
+    ):
         if seconds >= 2 * size:
-            return f"{seconds / size:.3g} {unit}"
-    return f"{seconds} s"
+            return _(message, number=f"{seconds / size:.3g}")
+    return _("%(number)s s", number=str(seconds))
 
 
 # Up to how many seconds, and how a chart names it.
-_SPANS = (
+SPANS = (
     (60, "within 1 min"),
     (300, "within 5 min"),
     (3600, "within 1 h"),
@@ -77,9 +84,9 @@ LONGER = "longer"
 
 def by_span(times: Mapping[str, int]) -> Counter[str]:
     """Return how many cases took how long, by the names of spans, the shortest first."""
-    found: Counter[str] = Counter({name: 0 for _, name in _SPANS} | {LONGER: 0})
+    found: Counter[str] = Counter({name: 0 for _, name in SPANS} | {LONGER: 0})
     for seconds, number in times.items():
-        name = next((name for most, name in _SPANS if int(seconds) <= most), LONGER)
+        name = next((name for most, name in SPANS if int(seconds) <= most), LONGER)
         found[name] += number
     return found
 
@@ -114,28 +121,51 @@ class Report:
             state, _, currency = label.partition(" ")
             yield state, number, Money(amounts.get(label, 0), currency)
 
-    def sentences(self) -> Iterator[str]:
-        """Yield what a reader wants to know first."""
+    def sentences(self, _: Fill = fill) -> Iterator[str]:
+        """Yield what a reader wants to know first. `_` fills a message with its facts."""
         mails, votes = self.of(Figure.MAILS), self.of(Figure.VOTES)
-        parts = ((AGENT, "answered by the agent"), (PEOPLE, "by people"), (WAITING, "waiting"))
-        counted = ", ".join(f"{mails.get(label, 0):,} {words}" for label, words in parts)
-        yield f"{sum(mails.values()):,} mails of customers: {counted}."
+        yield _(
+            "%(mails)s mails of customers: %(agent)s answered by the agent, %(people)s by people,"
+            " %(waiting)s waiting.",
+            mails=sum(mails.values()),
+            agent=mails.get(AGENT, 0),
+            people=mails.get(PEOPLE, 0),
+            waiting=mails.get(WAITING, 0),
+        )
         times = self.of(Figure.ANSWER_SECONDS)
         if times:
-            half, most = (tell_time(percentile(times, share)) for share in (0.5, 0.9))
-            yield f"First answer: half within {half}, nine of ten within {most}."
+            half, most = (tell_time(percentile(times, share), _) for share in (0.5, 0.9))
+            yield _(
+                "First answer: half within %(half)s, nine of ten within %(most)s.",
+                half=half,
+                most=most,
+            )
         for state, number, amount in self.amounts():
-            yield f"Refunds {state.replace('_', ' ')}: {number:,}, {amount}."
+            label = _(REFUND_STATES.get(RefundStatus(state), state))
+            yield _(
+                "Refunds, %(state)s: %(number)s, %(amount)s.",
+                state=label,
+                number=number,
+                amount=amount,
+            )
         decided = self.of(Figure.DECISION_SECONDS)
         if decided:
-            half = tell_time(percentile(decided, 0.5))
-            yield f"Decided by managers: {sum(decided.values()):,}, half within {half}."
+            half = tell_time(percentile(decided, 0.5), _)
+            yield _(
+                "Decided by managers: %(number)s, half within %(half)s.",
+                number=sum(decided.values()),
+                half=half,
+            )
         if self.cost:
-            yield f"The model cost {self.cost}."
+            yield _("The model cost %(cost)s.", cost=self.cost)
         if questions := self.totals[Figure.QUESTIONS, ""]:
-            yield f"Questions that no passage answered: {questions:,}."
+            yield _("Questions that no passage answered: %(number)s.", number=questions)
         if votes:
-            yield f"Customers who were helped: {votes.get(HELPED, 0):,} of {sum(votes.values()):,} who said so."
+            yield _(
+                "Customers who were helped: %(helped)s of %(votes)s who said so.",
+                helped=votes.get(HELPED, 0),
+                votes=sum(votes.values()),
+            )
 
 
 def last_week(now: datetime) -> tuple[datetime, datetime]:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from mailagent.domain.money import Money
 from mailagent.domain.refunds.policy import Cap, DeclineReason, ManagerReason, Named, Policy
 from mailagent.domain.refunds.policy_rules import Exceeded
 from mailagent.domain.refunds.refund import RefundReason, RefundStatus
 from mailagent.domain.remedies.labels import REMEDY_KINDS
+from mailagent.domain.text import Fill, fill
 
 REFUND_REASONS: Mapping[RefundReason, str] = {
     RefundReason.DAMAGED: "arrived damaged or stopped working",
@@ -85,26 +86,31 @@ def tell_reasons(
     reasons: Iterable[str],
     exceeded: Mapping[str, Exceeded],
     currency: str,
-    write: Callable[[Money], str],
+    _: Fill = fill,
 ) -> list[str]:
-    """Return why a manager is asked, a sentence or two each: first by how much a limit is exceeded."""
+    """Return why a manager is asked, a sentence or two each: first by how much a limit is exceeded. `_` fills a
+    message with its facts."""
     return [
-        " ".join((*_excess(exceeded.get(each), currency, write), MANAGER_REASONS.get(each, each)))
+        " ".join((*_excess(exceeded.get(each), currency, _), _(MANAGER_REASONS.get(each, each))))
         for each in reasons
     ]
 
 
-def _excess(found: Exceeded | None, currency: str, write: Callable[[Money], str]) -> Iterator[str]:
+def _excess(found: Exceeded | None, currency: str, _: Fill) -> Iterator[str]:
     if found is None:
         return
     if found.limit is not None and found.total > found.limit:
-        total, limit, by = (
-            write(Money(each, currency))
-            for each in (found.total, found.limit, found.total - found.limit)
+        total, limit = Money(found.total, currency), Money(found.limit, currency)
+        yield _(
+            "%(total)s is %(by)s above the limit of %(limit)s.",
+            total=total,
+            by=total - limit,
+            limit=limit,
         )
-        yield f"{total} is {by} above the limit of {limit}."
     if found.most is not None and found.count is not None and found.count > found.most:
-        yield f"It is refund {found.count}; the limit is {found.most}."
+        yield _(
+            "It is refund %(count)s; the limit is %(most)s.", count=found.count, most=found.most
+        )
 
 
 REFUND_STATES: Mapping[RefundStatus, str] = {

@@ -154,7 +154,7 @@ def check_outcome(remedy: Remedy | None, outcome: TaskOutcome) -> bool:
     if remedy.status is RemedyStatus.ASKED:
         raise TaskProblem("the shop's system is being asked; wait for its answer")
     if not remedy.is_open:
-        raise TaskProblem(f"it is {remedy.status.replace('_', ' ')} already; write to the customer")
+        raise TaskProblem("it has ended already; write to the customer")
     if outcome.is_theirs:
         raise TaskProblem("it is your own order; another person has to do it")
     if remedy.needs_manager and not outcome.is_manager:

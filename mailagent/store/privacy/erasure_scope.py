@@ -253,19 +253,19 @@ _SENT = "Wait until it has gone out, or is known not to."
 
 # By state: what is under way, and what ends it.
 _States = Mapping[str, tuple[str, str]]
-_REFUNDS: _States = {
+REFUNDS: _States = {
     RefundStatus.AWAITING_APPROVAL: ("A refund waits for a manager", _DECIDE),
     RefundStatus.APPROVED: ("A refund is being paid", _PAID),
 }
-_MAILS: _States = {
+MAILS: _States = {
     MailStatus.UNANSWERED: ("A mail is unanswered", _ANSWER),
     MailStatus.THROTTLED: ("A mail is throttled", _ANSWER),
 }
-_TASKS: _States = {
+TASKS: _States = {
     RemedyStatus.TASK: ("A task waits for the team", "Do it, or say that it is not possible."),
 }
-_UNSENT_DRAFTS: _States = {"waiting": ("A draft waits for a click", "Send or discard it.")}
-_OURS: _States = {
+UNSENT_DRAFTS: _States = {"waiting": ("A draft waits for a click", "Send or discard it.")}
+OURS: _States = {
     OutboundStatus.QUEUED: ("A mail of ours is being sent", _SENT),
     OutboundStatus.SENDING: ("A mail of ours is being sent", _SENT),
 }
@@ -277,11 +277,11 @@ def list_obstacles(connection: sa.Connection, scope: Scope) -> list[Obstacle]:
     task = schema.remedies.c.conversation_id
     found: list[Obstacle] = []
     for key, ids, state, states, folder, page in (
-        (refund.refund_id, scope.refund_ids, refund.status, _REFUNDS, "refunds", refund.refund_id),
-        (mail.mail_id, scope.mail_ids, mail.status, _MAILS, "conversations", mail.conversation_id),
-        (task, scope.conversation_ids, schema.remedies.c.status, _TASKS, "conversations", task),
-        (draft.draft_id, scope.draft_ids, draft.state, _UNSENT_DRAFTS, "drafts", draft.draft_id),
-        (ours.outbound_id, scope.outbound_ids, ours.status, _OURS, "conversations", ours.conversation_id),
+        (refund.refund_id, scope.refund_ids, refund.status, REFUNDS, "refunds", refund.refund_id),
+        (mail.mail_id, scope.mail_ids, mail.status, MAILS, "conversations", mail.conversation_id),
+        (task, scope.conversation_ids, schema.remedies.c.status, TASKS, "conversations", task),
+        (draft.draft_id, scope.draft_ids, draft.state, UNSENT_DRAFTS, "drafts", draft.draft_id),
+        (ours.outbound_id, scope.outbound_ids, ours.status, OURS, "conversations", ours.conversation_id),
     ):  # fmt: skip
         for some in batches(ids):
             query = sa.select(key, state, page.label("page")).where(

@@ -26,6 +26,7 @@ from mailagent.domain.mail.message import Attachment, Identity, MailKind, is_pho
 from mailagent.domain.shop import person_of
 from mailagent.store.console import sessions
 from mailagent.store.mail import inbound, raw_mail
+from mailagent.web.language import _, ngettext, translate
 
 # A page lists no more; `flask conversations show` has the rest.
 MAILS_WITH_FILES_MAX = 50
@@ -37,6 +38,7 @@ _MAIL_TYPES = frozenset(
 )
 _MAIL_ENDINGS = (".eml", ".emlx", ".msg", ".mbox", ".mbx", ".mht", ".mhtml", ".oft", ".pst")
 
+NOT_KEPT = "no longer kept"
 TOO_LARGE = "not kept for download: too large"
 OURS = "not handed out: mail of the shop's own people may hold a link that decides"
 MAIL = "not handed out: a mail may hold a link that decides"
@@ -72,7 +74,7 @@ def files_of(mail: Mapping[str, Any]) -> list[ShownFile]:
     files = []
     for number, stored in enumerate(mail["attachments"]):
         file = Attachment(**stored)
-        problem = find_problem(file, mail["from_address"]) if mail["kept"] else "no longer kept"
+        problem = find_problem(file, mail["from_address"]) if mail["kept"] else NOT_KEPT
         shown_file = ShownFile(
             mail_id=mail["mail_id"],
             number=number,
@@ -92,10 +94,10 @@ def count_files(files: Sequence[ShownFile]) -> str:
     """Return the number of photos and other files in words."""
     photos = sum(each.content_type.startswith("image/") for each in files)
     others = len(files) - photos
-    parts = [f"{photos} photo{'s' * (photos > 1)}"] if photos else []
+    parts = [ngettext("%(num)s photo", "%(num)s photos", photos)] if photos else []
     if others:
-        parts.append(f"{others} {'other ' * bool(photos)}file{'s' * (others > 1)}")
-    return " and ".join(parts)
+        parts.append(ngettext("%(num)s file", "%(num)s files", others))
+    return ", ".join(parts)
 
 
 # --- rules ----------------------------------------------------------------------------------------
@@ -160,9 +162,9 @@ def shown(mail_id: str, position: int) -> Response:
     with services.current().database.snapshot() as connection:
         preview = raw_mail.find_preview(connection, mail_id, position)
     if preview is None:
-        return _placeholder(200, "The preview is being made.", "Reload in a minute.")
+        return _placeholder(200, _("The preview is being made."), _("Reload in a minute."))
     if preview.picture is None:
-        return _placeholder(404, "No preview:", f"{preview.problem}.")
+        return _placeholder(404, _("No preview:"), f"{translate(preview.problem)}.")
     return _uncached(bytes(preview.picture), "image/jpeg")
 
 

@@ -31,6 +31,7 @@ from mailagent.store.refunds.approvals import Approval, RecordedDecision, Standi
 from mailagent.store.refunds.reviews import Review
 from mailagent.web.approvals.review_facts import balance_of
 from mailagent.web.form import FormProblem
+from mailagent.web.language import _
 
 LONGEST_NOTE = 2000
 # Mailed links stay in mailboxes for years: how long their page shows what the customer wrote and sent.
@@ -80,10 +81,10 @@ def find_missing_first(first: RecordedDecision | None) -> str | None:
     """Return why the first approval does not count: its manager is no longer one. None if it counts."""
     if first is None or first.decided_by in services.current().shop.manager_emails:
         return None
-    return (
-        f"{first.decided_by} approved this, but does not decide on refunds any more, so that approval"
-        " does not count. Please reject the request, or first have the address put back into"
-        " MANAGER_EMAILS."
+    return _(
+        "%(manager)s approved this, but does not decide on refunds any more, so that approval does not"
+        " count. Please reject the request, or first have the address put back into MANAGER_EMAILS.",
+        manager=first.decided_by,
     )
 
 
@@ -116,17 +117,27 @@ def parse_form(refund: Refund, first: RecordedDecision | None) -> Form:
     """
     decision = request.form.get("decision", "")
     if decision not in ("approve", "reject"):
-        raise FormProblem("decision", "Please press Approve or Reject: the form did not say which.")
+        raise FormProblem(
+            "decision", _("Please press Approve or Reject: the form did not say which.")
+        )
     if first is not None and request.form.get("first_decision") == "awaited":
         raise FormProblem(
             "decision",
-            f"{first.decided_by} approved {refund.amount.tell()} while this page was open. What you decide"
-            " now is the second decision.",
+            _(
+                "%(manager)s approved %(amount)s while this page was open. What you decide now is the"
+                " second decision.",
+                manager=first.decided_by,
+                amount=refund.amount,
+            ),
         )
     note = mask_card_numbers(typed("note"))
     if len(note) > LONGEST_NOTE:
         raise FormProblem(
-            "note", f"The note is longer than {LONGEST_NOTE} characters. Please shorten it."
+            "note",
+            _(
+                "The note is longer than %(most)s characters. Please shorten it.",
+                most=LONGEST_NOTE,
+            ),
         )
     quantities = parse_quantities(refund) if decision == "approve" else {}
     return Form(
@@ -156,12 +167,19 @@ def parse_quantities(refund: Refund) -> dict[int, int]:
     most, found = {line.line_no: line.quantity for line in refund.lines}, dict[int, int]()
     for line_no, text in typed_quantities(refund).items():
         if not (text.isascii() and text.isdigit() and int(text[:9]) <= most[line_no]):
-            raise FormProblem("items", f"“{text}” is not a quantity from 0 to {most[line_no]}.")
+            raise FormProblem(
+                "items",
+                _(
+                    "“%(text)s” is not a quantity from 0 to %(most)s.",
+                    text=text,
+                    most=most[line_no],
+                ),
+            )
         if int(text) < most[line_no]:
             found[line_no] = int(text)
     if found and not refund.covering(found).amount.minor:
         raise FormProblem(
-            "items", "Nothing is left of the items. Tick some, or reject the request."
+            "items", _("Nothing is left of the items. Tick some, or reject the request.")
         )
     return found
 
@@ -173,12 +191,21 @@ def _parse_amount(refund: Refund, quantities: Mapping[int, int]) -> Money | None
         # All of it. Blanks are refused below: they were meant as an amount.
         return most if quantities else None
     try:
-        amount = parse_typed_amount(typed("amount"), refund.amount.currency)
+        amount = parse_typed_amount(typed("amount"), refund.amount.currency, _)
     except ValueError as problem:
-        raise FormProblem("amount", f"The amount cannot be read: {problem}") from None
+        raise FormProblem(
+            "amount", _("The amount cannot be read: %(problem)s", problem=problem)
+        ) from None
     if not 0 < amount.minor <= most.minor:
-        what = ", which the chosen items come to" if quantities else ""
-        raise FormProblem("amount", f"The amount must be above 0 and at most {most.tell()}{what}.")
+        raise FormProblem(
+            "amount",
+            _(
+                "The amount must be above 0 and at most %(most)s, which the chosen items come to.",
+                most=most,
+            )
+            if quantities
+            else _("The amount must be above 0 and at most %(most)s.", most=most),
+        )
     return amount if quantities or amount != most else None
 
 
@@ -216,13 +243,13 @@ def _check_balance(review: Review, form: Form) -> None:
     wanted = form.amount or review.refund.amount
     if wanted.minor > balance.most.minor:
         field = "amount" if balance.most.minor else "decision"
-        raise FormProblem(field, f"{wanted} cannot be approved. {balance.news}".rstrip())
+        problem = _("%(amount)s cannot be approved.", amount=wanted)
+        raise FormProblem(field, f"{problem} {balance.news}".rstrip())
     cancelled = review.order.status is OrderStatus.CANCELLED and not form.knows_cancelled
     moved = review.new_customer is not None and form.knows_customer != review.new_customer
     if cancelled or moved:
-        raise FormProblem(
-            "decision", f"Something has happened while this page was open. {balance.news}"
-        )
+        happened = _("Something has happened while this page was open.")
+        raise FormProblem("decision", f"{happened} {balance.news}")
 
 
 def _record(

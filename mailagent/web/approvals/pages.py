@@ -21,6 +21,7 @@ from mailagent.web.approvals import attachments, decision, review_facts
 from mailagent.web.approvals.decision import parse_form, typed
 from mailagent.web.form import FormProblem
 from mailagent.web.guard import signed_link
+from mailagent.web.language import _
 
 blueprint = Blueprint("approvals", __name__)
 
@@ -80,9 +81,10 @@ def _act(connection: sa.Connection, manager: str, standing: Standing, review: Re
 def _tell_outcome(before: Standing, after: Standing, undoes: bool) -> str:
     """Return what a click did where the page itself does not say it."""
     if after == before:
-        why = "the time to take it back is over" if undoes else "this was decided or closed before"
-        return f"Your click changed nothing: {why}."
-    return "You have taken back your decision. Nothing was paid." if undoes else ""
+        if undoes:
+            return _("Your click changed nothing: the time to take it back is over.")
+        return _("Your click changed nothing: this was decided or closed before.")
+    return _("You have taken back your decision. Nothing was paid.") if undoes else ""
 
 
 def _verify(token: str) -> ApprovalLink:

@@ -9,7 +9,6 @@ from typing import Any
 import sqlalchemy as sa
 
 from mailagent import services
-from mailagent.adapters.templates.formats import format_english
 from mailagent.domain.money import Money, exponent
 from mailagent.domain.refunds.labels import REFUND_REASONS, REFUND_STATES, tell_reasons
 from mailagent.domain.refunds.order import Order, OrderStatus
@@ -19,10 +18,11 @@ from mailagent.store.refunds import reviews
 from mailagent.store.refunds.approvals import RecordedDecision, Standing
 from mailagent.store.refunds.reviews import Review
 from mailagent.web.approvals import attachments
+from mailagent.web.language import _, translate, write_money
 
 FILES_SHOWN_MAX = 100
 
-_STATE_SENTENCES: Mapping[RefundStatus, str] = {
+STATE_SENTENCES: Mapping[RefundStatus, str] = {
     RefundStatus.AWAITING_APPROVAL: "It takes effect in a moment.",
     RefundStatus.APPROVED: "The money is being paid; the customer gets a receipt.",
     RefundStatus.PAID: "The money has been paid, and the customer has a receipt.",
@@ -45,13 +45,13 @@ def describe(review: Review, standing: Standing | None, manager_email: str) -> V
         "customer_name": order.customer_name,
         "customer_email": order.customer_email,
         "customer_since": review.customer_since,
-        "amount": format_english(refund.asked),
+        "amount": write_money(refund.asked),
         "currency": order.currency,
-        "already_refunded": format_english(review.already_refunded),
-        "paid": format_english(order.paid),
+        "already_refunded": write_money(review.already_refunded),
+        "paid": write_money(order.paid),
         "items": _items(refund, order),
-        "shipping": format_english(refund.shipping) if refund.shipping else "",
-        "short": format_english(refund.short) if refund.short else "",
+        "shipping": write_money(refund.shipping) if refund.shipping else "",
+        "short": write_money(refund.short) if refund.short else "",
         "delivered_at": order.delivered_at,
         "order_status": order.status.value,
         "shipments": order.shipments,
@@ -60,7 +60,7 @@ def describe(review: Review, standing: Standing | None, manager_email: str) -> V
             {
                 "order_id": each.order_id,
                 "items": _items(each, order) if each.order_id == order.order_id else [],
-                "amount": format_english(each.amount),
+                "amount": write_money(each.amount),
                 "state": REFUND_STATES[each.status],
                 "requested_at": each.requested_at,
                 "closed_at": each.closed_at,
@@ -68,9 +68,7 @@ def describe(review: Review, standing: Standing | None, manager_email: str) -> V
             for each in review.earlier
         ],
         "reason": REFUND_REASONS[refund.reason],
-        "policy_reasons": tell_reasons(
-            refund.policy_reasons, review.exceeded, order.currency, format_english
-        ),
+        "policy_reasons": tell_reasons(refund.policy_reasons, review.exceeded, order.currency, _),
         "customer_text": review.customer_text,
         "requested_at": refund.requested_at,
         "proposed_by": refund.proposed_by,
@@ -124,12 +122,12 @@ def describe_lines(review: Review, typed: Mapping[int, str], chosen: Refund) -> 
                 "name": item.name,
                 "quantity": line.quantity,
                 "chosen": typed.get(line.line_no, str(line.quantity)),
-                "amount": format_english(line.amount),
+                "amount": write_money(line.amount),
                 "minor": line.amount.minor,
             }
             for line, item in named
         ],
-        "sum": format_english(chosen.amount),
+        "sum": write_money(chosen.amount),
         "most_minor": refund.amount.minor,
         "decimals": exponent(refund.amount.currency),
     }
@@ -148,16 +146,16 @@ def describe_decision(decision: RecordedDecision, review: Review, standing: Stan
         "decided_by": decision.decided_by,
         "verb": "approved" if decision.approves else "rejected",
         "decided_at": decision.decided_at,
-        "amount": format_english(amount),
+        "amount": write_money(amount),
         "note": decision.note,
         "note_shared": decision.note_shared,
-        "refund_status": _STATE_SENTENCES.get(refund.status, ""),
+        "refund_status": translate(STATE_SENTENCES.get(refund.status, "")),
     }
 
 
 def _items(refund: Refund, order: Order) -> list[Values]:
     return [
-        {"name": item.name, "quantity": item.quantity, "amount": format_english(item.amount)}
+        {"name": item.name, "quantity": item.quantity, "amount": write_money(item.amount)}
         for item in reviews.items_of(refund, order)
     ]
 
@@ -177,10 +175,11 @@ def balance_of(review: Review) -> Balance:
     """Return what a refund may still come to. Before a decision, lock the order first."""
     refund, order = review.refund, review.order
     nothing = Money(0, order.currency)
-    reject = "Nothing can be paid on it any more; please reject the request."
+    reject = _("Nothing can be paid on it any more; please reject the request.")
     if order.charged_back.minor:
-        news = (
-            f"The customer's bank has taken back {order.charged_back} of this order (chargeback)."
+        news = _(
+            "The customer's bank has taken back %(amount)s of this order (chargeback).",
+            amount=order.charged_back,
         )
         return Balance(nothing, f"{news} {reject}")
     left = max(nothing, order.paid - review.already_refunded - review.on_other_orders)
@@ -189,7 +188,8 @@ def balance_of(review: Review) -> Balance:
     if news and not most.minor:
         news = f"{news} {reject}"
     elif news and most < refund.amount:
-        news = f"{news} At most {most} is left to approve."
+        lowered = _("At most %(amount)s is left to approve.", amount=most)
+        news = f"{news} {lowered}"
     return Balance(most, news)
 
 
@@ -197,22 +197,35 @@ def _changes(review: Review, left: Money) -> list[str]:
     changes = []
     if review.new_customer:
         changes.append(
-            f"The order's customer is {review.new_customer} now; {review.asked_by} asked for this refund and"
-            " gets our mails about it. Please make sure that both are the same person before you approve."
+            _(
+                "The order's customer is %(customer)s now; %(asked_by)s asked for this refund and gets our"
+                " mails about it. Please make sure that both are the same person before you approve.",
+                customer=review.new_customer,
+                asked_by=review.asked_by,
+            )
         )
     if review.order.status is OrderStatus.CANCELLED:
         changes.append(
-            f"This order was cancelled. As far as we know, {left} of its payment was not refunded. The shop"
-            " may have refunded it in its own system: please look there first, and approve only what it has"
-            " not."
+            _(
+                "This order was cancelled. As far as we know, %(amount)s of its payment was not refunded."
+                " The shop may have refunded it in its own system: please look there first, and approve"
+                " only what it has not.",
+                amount=left,
+            )
         )
     if review.elsewhere.minor:
         changes.append(
-            f"{review.elsewhere} of this order was refunded elsewhere, such as in the payment provider's"
-            " dashboard."
+            _(
+                "%(amount)s of this order was refunded elsewhere, such as in the payment provider's"
+                " dashboard.",
+                amount=review.elsewhere,
+            )
         )
     if review.on_other_orders.minor:
         changes.append(
-            f"{review.on_other_orders} of its payments was refunded on another order, which names them too."
+            _(
+                "%(amount)s of its payments was refunded on another order, which names them too.",
+                amount=review.on_other_orders,
+            )
         )
     return changes

@@ -24,6 +24,7 @@ from mailagent.web.console.conversations.pages import answer_page
 from mailagent.web.console.page import found, go_to, page, redact
 from mailagent.web.form import FormProblem
 from mailagent.web.guard import current_person, needs, takes_files
+from mailagent.web.language import _
 
 blueprint = Blueprint("ops_drafts", __name__)
 
@@ -61,7 +62,8 @@ def decide(draft_id: str) -> Response:
             letter = _letter_of_now(connection, conversation, draft)
             if action.name == "send" and letter is not None and letter.problems:
                 raise FormProblem(
-                    "text", "Our records do not bear all of this any more. Please correct the text."
+                    "text",
+                    _("Our records do not bear all of this any more. Please correct the text."),
                 )
         except FormProblem as problem:
             if draft.waits:
@@ -173,13 +175,16 @@ def parse_action(draft: Draft, text_before: str) -> Action:
     match name:
         case "send" if is_changed and _comparable(typed) == _comparable(text_before):
             raise FormProblem(
-                "text", "Our records have changed. Please read the text again before you send it."
+                "text",
+                _("Our records have changed. Please read the text again before you send it."),
             )
         case "send" if is_changed:
             raise FormProblem(
                 "text",
-                "You changed the text, but pressed “Send as it is”. Press “Send my version” to send"
-                " your text.",
+                _(
+                    "You changed the text, but pressed “Send as it is”. Press “Send my version” to send"
+                    " your text."
+                ),
             )
         case "edit" if is_changed:
             return Action("edit", assignment.parse_answer(typed))
@@ -190,13 +195,14 @@ def parse_action(draft: Draft, text_before: str) -> Action:
         case "discard":
             reason = " ".join(without_controls(request.form.get("reason", "")).split())
             if not reason:
-                raise FormProblem("reason", "Please say why the customer gets no answer.")
+                raise FormProblem("reason", _("Please say why the customer gets no answer."))
             if len(reason) > LONGEST_REASON:
                 raise FormProblem(
-                    "reason", f"Please say it in at most {LONGEST_REASON} characters."
+                    "reason",
+                    _("Please say it in at most %(most)s characters.", most=LONGEST_REASON),
                 )
             return Action("discard", reason=reason)
-    raise FormProblem("action", "Please press one of the buttons: the form did not say which.")
+    raise FormProblem("action", _("Please press one of the buttons: the form did not say which."))
 
 
 def _comparable(text: str) -> str:

@@ -32,11 +32,14 @@ from mailagent.web.console.page import (
     typed,
 )
 from mailagent.web.guard import Person, current_person, needs
+from mailagent.web.language import _
 
 blueprint = Blueprint("ops_inbox", __name__)
 
 SHOWN_AT_ONCE = 5  # of each list, on the first page
 
+YOURS = "Waiting for you"
+TO_PAY = "Refunds to pay"
 TITLES = {
     Waiting.APPROVALS: "Waiting for a manager",
     Waiting.DRAFTS: "Drafts to send",
@@ -117,14 +120,14 @@ def _show_all(connection: sa.Connection, lists: Lists) -> Response:
     if person.may(Permission.SETTLE):
         sections.append(_settlements(connection, now))
     away = {
-        away_name(provider): tell_breaker(provider, breaker, now)
+        away_name(provider): tell_breaker(provider, breaker, now, _)
         for provider, breaker in circuit_breakers.list_open(connection, providers).items()
     }
     return page(
         "ops/inbox.html",
         sections=sections,
         outages={
-            each: tell_incident(each.incident, providers)
+            each: tell_incident(each.incident, providers, _)
             for each in incidents.list_open(connection)
             if each.is_outage
         },
@@ -147,7 +150,7 @@ def _section(
     entries = [entry for entry in found if entry.row_id not in above][:SHOWN_AT_ONCE]
     return Section(
         name="yours" if asked.manager else asked.waiting.value,
-        title="Waiting for you" if asked.manager else TITLES[asked.waiting],
+        title=YOURS if asked.manager else TITLES[asked.waiting],
         meaning=MEANINGS[asked.waiting],
         path=address("/ops", {"waiting": asked.waiting.value, "manager": asked.manager}),
         count=count,
@@ -159,7 +162,7 @@ def _section(
 def _settlements(connection: sa.Connection, now: datetime) -> Section:
     number, overdue = settlements.count_open(connection, now)
     path = "/ops/settlements"
-    return Section(settlements.FIGURE, "Refunds to pay", "", path, number, (), overdue=overdue)
+    return Section(settlements.FIGURE, TO_PAY, "", path, number, (), overdue=overdue)
 
 
 def _show_list(connection: sa.Connection, lists: Lists, waiting: Waiting) -> Response:

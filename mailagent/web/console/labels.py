@@ -7,12 +7,12 @@ from collections.abc import Mapping
 from typing import Any
 from urllib.parse import quote
 
-from mailagent.adapters.templates.formats import format_english
 from mailagent.domain.mail.draft import DraftState
 from mailagent.domain.mail.message import Identity
 from mailagent.domain.money import Money
 from mailagent.domain.refunds.labels import REFUND_REASONS, REFUND_STATES
 from mailagent.engine.replay import Refusal
+from mailagent.web.language import translate, write_money
 
 # A label, and the colour of its badge: waiting, good, bad or none.
 Badge = tuple[str, str]
@@ -127,7 +127,7 @@ def action_label(action: str) -> str:
 
 def state_label(state: str) -> str:
     """Return the label of the state of a refund, an order or a conversation."""
-    return STATES.get(state, state.replace("_", " "))
+    return translate(STATES.get(state, state.replace("_", " ")))
 
 
 def detail_label(value: object) -> str:
@@ -150,8 +150,7 @@ def detail_labels(details: Mapping[str, Any]) -> list[tuple[str, str]]:
 
 
 def money(minor: int, currency: str) -> str:
-    """Return an amount in English notation."""
-    return format_english(Money(minor, currency))
+    return write_money(Money(minor, currency))
 
 
 def run_path(run_id: str) -> str:

@@ -27,6 +27,7 @@ from mailagent.web.console.labels import (
 )
 from mailagent.web.console.page import redact_line
 from mailagent.web.guard import current_person
+from mailagent.web.language import _, translate
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +68,7 @@ def lines_of(connection: sa.Connection, entries: Iterable[Entry]) -> list[Line]:
 
 def _with_subject(entry: Entry, subject: Subject | None) -> Entry:
     """Return the entry of a run with the row that the run is about."""
-    what = FAILED_WORKFLOWS.get(entry.what, entry.what)
+    what = translate(FAILED_WORKFLOWS.get(entry.what, entry.what))
     if subject is None:
         return replace(entry, what=what)
     return replace(
@@ -82,8 +83,11 @@ def _with_subject(entry: Entry, subject: Subject | None) -> Entry:
 
 def what_of(workflow: str, facts: Subject) -> str:
     """Return what a run of a workflow is about: an order, the kind of a mail, or a subject."""
-    about = {"refund": f"order {facts.what}", "delivery": PURPOSES.get(facts.what, facts.what)}
-    return about.get(workflow, facts.what) or "(no subject)"
+    about = {
+        "refund": _("order %(order_id)s", order_id=facts.what),
+        "delivery": translate(PURPOSES.get(facts.what, facts.what)),
+    }
+    return about.get(workflow, facts.what) or _("(no subject)")
 
 
 def _line(entry: Entry, managers: Sequence[str], run: Run | None) -> Line:
@@ -104,15 +108,16 @@ def _line(entry: Entry, managers: Sequence[str], run: Run | None) -> Line:
 
 def _what(entry: Entry) -> str:
     if entry.kind == "refund":
-        return f"Order {entry.order_id}: {REASONS.get(entry.what, entry.what)}"
+        reason = translate(REASONS.get(entry.what, entry.what))
+        return _("Order %(order_id)s: %(reason)s", order_id=entry.order_id, reason=reason)
     if entry.kind == "outbound":
-        return PURPOSES.get(entry.what, entry.what).capitalize()
-    return redact_line(entry.what) or "(no subject)"
+        return translate(PURPOSES.get(entry.what, entry.what)).capitalize()
+    return redact_line(entry.what) or _("(no subject)")
 
 
 def _state(entry: Entry, stopped: Badge | None) -> Badge:
     if entry.run_id and not entry.state:
-        return stopped or ("with the agent", "")
+        return stopped or (_("with the agent"), "")
     label, colour = LINE_STATES.get(entry.state, (entry.state, "waiting" if entry.state else ""))
     return (STATES.get(entry.state, label) if entry.kind == "refund" else label), colour
 
@@ -120,12 +125,19 @@ def _state(entry: Entry, stopped: Badge | None) -> Badge:
 def _note(entry: Entry, managers: Sequence[str], run: Run | None) -> str:
     if entry.state == "awaiting_approval":
         others = ", ".join(each for each in managers if each != entry.owner)
-        first = f"approved by {entry.owner}, a second person is needed" if entry.owner else ""
-        return "; ".join(filter(None, (first, others and f"asked: {others}")))
+        first = (
+            _("approved by %(owner)s, a second person is needed", owner=entry.owner)
+            if entry.owner
+            else ""
+        )
+        return "; ".join(
+            filter(None, (first, others and _("asked: %(managers)s", managers=others)))
+        )
     if entry.kind == "draft" and entry.topics:
-        return f"about {', '.join(DRAFT_TOPICS.get(each, each) for each in entry.topics)}"
+        topics = ", ".join(translate(DRAFT_TOPICS.get(each, each)) for each in entry.topics)
+        return _("about %(topics)s", topics=topics)
     if entry.kind == "conversation" and entry.owner:
-        return f"taken by {entry.owner}"
+        return _("taken by %(owner)s", owner=entry.owner)
     # Errors name keys and servers: only those who can see runs may read them.
     if entry.kind == "run" and run and run.has_failed:
         return tell_failure(run)

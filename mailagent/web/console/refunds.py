@@ -30,6 +30,7 @@ from mailagent.web.console import timeline_view
 from mailagent.web.console.labels import PAYMENT_STATES, STATES, money
 from mailagent.web.console.page import found, go_to, page, redact
 from mailagent.web.guard import current_person, needs
+from mailagent.web.language import _, translate
 
 blueprint = Blueprint("ops_refunds", __name__)
 
@@ -87,9 +88,9 @@ def _facts(connection: sa.Connection, review: Review, codes: Sequence[str]) -> d
 
 
 def _payment(row: Row, currency: str) -> dict[str, Any]:
-    state = ("came back to the shop", "bad") if row.returned_at else PAYMENT_STATES[row.state]
+    state = (_("came back to the shop"), "bad") if row.returned_at else PAYMENT_STATES[row.state]
     if refund_payments.pending_reference(row):
-        state = ("recorded, not settled yet", "waiting")
+        state = (_("recorded, not settled yet"), "waiting")
     return {
         **row._asdict(),
         "amount": money(row.amount_minor, currency),
@@ -99,14 +100,14 @@ def _payment(row: Row, currency: str) -> dict[str, Any]:
 
 
 # Facts of the policy that are amounts. The last three are shown only if they are not zero.
-_AMOUNTS = {
+AMOUNTS = {
     "amount": "Asked for",
     "remaining": "Left of what was paid",
     "worth": "Worth of the items",
     "charged_back": "Taken back by the bank",
     "seen_by_one": "Refunded before without a second person",
 }
-_GRANTED = {
+GRANTED = {
     "granted_unasked": "Refunded without asking, this order",
     "of_customer": "Refunded without asking, this customer",
     "of_day": "Refunded without asking, the shop in a day",
@@ -115,30 +116,33 @@ _GRANTED = {
 
 def describe_facts(facts: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """Return the facts that the policy used to decide: a label and a value each."""
-    for name, label in _AMOUNTS.items():
+    for name, label in AMOUNTS.items():
         amount = str(facts.get(name) or "")
         is_zero = not amount.partition(" ")[0].strip("0.")
         if amount and (name in ("amount", "remaining") or not is_zero):
-            yield label, amount
+            yield translate(label), amount
     if status := facts.get("order_status"):
-        yield "State of the order", OrderStatus(status).value
+        yield _("State of the order"), translate(OrderStatus(status).value)
     if delivered_at := facts.get("delivered_at"):
-        yield "Delivered", str(delivered_at)[:10]
+        yield _("Delivered"), str(delivered_at)[:10]
     if "photos" in facts:
-        yield "Photos sent", str(facts["photos"])
+        yield _("Photos sent"), str(facts["photos"])
     if accepts := facts.get("accepts"):
-        yield "Accepted offer", str(accepts)
+        yield _("Accepted offer"), str(accepts)
     if methods := facts.get("methods"):
-        yield "Paid by", ", ".join(methods)
+        yield _("Paid by"), ", ".join(methods)
     if categories := {line.get("category") for line in facts.get("lines", ())} - {None}:
-        yield "Categories", ", ".join(sorted(categories))
+        yield _("Categories"), ", ".join(sorted(categories))
     if facts.get("refused_before"):
-        yield "Refused before", "a refund of some of the same items"
+        yield _("Refused before"), _("a refund of some of the same items")
     if facts.get("items_before"):
-        yield "Refunded before", "units of the same items"
-    for name, label in _GRANTED.items():
+        yield _("Refunded before"), _("units of the same items")
+    for name, label in GRANTED.items():
         if granted := facts.get(name):
-            yield label, f"{granted['amount']} in {granted['count']}"
+            yield (
+                translate(label),
+                _("%(amount)s in %(count)s", amount=granted["amount"], count=granted["count"]),
+            )
 
 
 # --- decide ---------------------------------------------------------------------------------------

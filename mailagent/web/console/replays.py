@@ -26,6 +26,7 @@ from mailagent.web.console.labels import WORKFLOWS, money
 from mailagent.web.console.page import found, go_to, page, typed
 from mailagent.web.console.runs import line_of, seen_of
 from mailagent.web.guard import current_person, needs
+from mailagent.web.language import _
 
 blueprint = Blueprint("ops_replays", __name__)
 
@@ -106,14 +107,14 @@ def _plan(connection: sa.Connection, runs: Sequence[Run]) -> dict[str, Any]:
     rows = run_subjects.look(connection, {run.subject for run in runs})
     lines = []
     for run in runs:
-        told = tell_rows(rows[run.subject]) if run.subject in rows else ()
+        told = tell_rows(rows[run.subject], _) if run.subject in rows else ()
         line = line_of(run, known.get(run.subject))
         lines.append(line | {"told": told, "seen": seen_of(run, acts[run.run_id])})
     amounts = [facts.amount for facts in known.values() if facts.amount]
     first = services.current().workflow_client.runs.find_run(runs[0].run_id, True) if runs else None
     plan = None
     if first is not None:
-        plan = plan_replay(first.workflow, first.steps, first_step_to_repeat(first))
+        plan = plan_replay(first.workflow, first.steps, first_step_to_repeat(first), None, _)
     return {"lines": lines, "total": _total(amounts), "plan": plan}
 
 
@@ -122,7 +123,7 @@ def _total(amounts: Sequence[Money]) -> str:
     sums: Counter[str] = Counter()
     for amount in amounts:
         sums[amount.currency] += amount.minor
-    return " and ".join(money(minor, currency) for currency, minor in sums.items())
+    return ", ".join(money(minor, currency) for currency, minor in sums.items())
 
 
 # --- the replay -----------------------------------------------------------------------------------

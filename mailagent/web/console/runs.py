@@ -42,6 +42,7 @@ from mailagent.web.console.page import (
 )
 from mailagent.web.console.run_steps import with_text
 from mailagent.web.guard import current_person, needs
+from mailagent.web.language import _
 
 blueprint = Blueprint("ops_runs", __name__)
 
@@ -137,7 +138,7 @@ def show_run(run: Run, done: str | None = None, refused: str | None = None) -> R
         **line_of(run, known),
         done=done,
         refused=refused,
-        facts=() if rows is None else tell_rows(rows),
+        facts=() if rows is None else tell_rows(rows, _),
         about=_paths(run),
         forks=[
             (fork, run_path(fork.run_id))
@@ -199,7 +200,7 @@ def preview(run_id: str) -> Response:
     live = services.current()
     with live.database.snapshot() as connection:
         rows = run_subjects.look(connection, [run.subject]).get(run.subject)
-    plan = plan_replay(run.workflow, run.steps, start, rows)
+    plan = plan_replay(run.workflow, run.steps, start, rows, _)
     return page(
         "ops/replay.html",
         run=run,
@@ -207,7 +208,7 @@ def preview(run_id: str) -> Response:
         plan=plan,
         choices=[
             *((step.number, step.name) for step in run.steps),
-            (last + 1, "after the last step"),
+            (last + 1, _("after the last step")),
         ],
         seen=_seen(run),
         number=len(live.workflow_client.runs.list_forks(run_id)) + 1,
@@ -234,7 +235,7 @@ def replay(run_id: str) -> Response:
         if form.get("how") == "fork":
             text = form.get("number", "")
             number = int(text) if text.isascii() and text.isdigit() else 0
-            _, fork_id = replays.fork_run(run_id, start, number)
+            fork_id = replays.fork_run(run_id, start, number)[1]
             return _done(run_id, "forked", {"from_step": start, "fork": fork_id})
         if not run.is_active and form.get("seen") != _seen(run):
             raise ReplayRefused(Refusal.MOVED_ON, f"run {run_id} has run since the page was opened")

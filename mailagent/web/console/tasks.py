@@ -17,6 +17,7 @@ from mailagent.remedies import finish
 from mailagent.store.refunds import remedies
 from mailagent.web.console.page import go_to, page, pages_beside, read_window, redact, typed
 from mailagent.web.guard import current_person, needs
+from mailagent.web.language import translate
 
 blueprint = Blueprint("ops_tasks", __name__)
 
@@ -51,12 +52,12 @@ def _page(problem: str = "") -> Response:
 
 def _shown(remedy: Remedy) -> dict[str, Any]:
     """Return a task with its labels."""
-    why = [MANAGER_REASONS[ManagerReason(each)] for each in remedy.policy_reasons]
+    why = [translate(MANAGER_REASONS[ManagerReason(each)]) for each in remedy.policy_reasons]
     return {
         "remedy": remedy,
-        "kind": REMEDY_KINDS[remedy.kind].capitalize(),
-        "state": REMEDY_STATES[remedy.status],
-        "reason": REFUND_REASONS[RefundReason(remedy.reason)] if remedy.reason else "",
+        "kind": translate(REMEDY_KINDS[remedy.kind]),
+        "state": translate(REMEDY_STATES[remedy.status]),
+        "reason": translate(REFUND_REASONS[RefundReason(remedy.reason)]) if remedy.reason else "",
         "wish": redact(remedy.wish or ""),
         "needs_manager": why,
         "may_do": remedy.status is not RemedyStatus.ASKED
@@ -73,5 +74,5 @@ def decide(remedy_id: str) -> Response:
         with services.current().database.transaction() as connection:
             finish(connection, remedy_id, current_person().email, "fail" not in request.form, note)
     except TaskProblem as problem:
-        return _page(str(problem))
+        return _page(translate(str(problem)))
     return go_to(PATH)

@@ -25,6 +25,7 @@ from mailagent.web.console.labels import (
     money,
 )
 from mailagent.web.console.page import SECRET_PURPOSES, mask_code, redact
+from mailagent.web.language import translate, write_number
 
 Facts = Mapping[str, Any]
 
@@ -36,9 +37,9 @@ def of_use(use: Mapping[str, Tokens]) -> dict[str, Any]:
     cost = cost_of(use.values(), prices) if prices else None
     return {
         "calls": total.calls,
-        "input_tokens": f"{total.input:,}",
-        "cached_tokens": f"{total.cached:,}",
-        "output_tokens": f"{total.output:,}",
+        "input_tokens": write_number(total.input),
+        "cached_tokens": write_number(total.cached),
+        "output_tokens": write_number(total.output),
         "cost": "" if cost is None else format_usd(cost),
     }
 
@@ -65,11 +66,12 @@ class Group:
     @property
     def summary(self) -> str:
         """Return what the entries are, such as "2 tool calls, 1 record"."""
-        counts = Counter(_FOLDED.get(entry.kind, "mail to our people") for entry in self.entries)
-        return ", ".join(f"{number} × {name}" for name, number in counts.items())
+        counts = Counter(FOLDED.get(entry.kind, TO_OUR_PEOPLE) for entry in self.entries)
+        return ", ".join(f"{number} × {translate(name)}" for name, number in counts.items())
 
 
-_FOLDED = {
+TO_OUR_PEOPLE = "mail to our people"
+FOLDED = {
     EntryKind.MODEL_CALL: "model call",
     EntryKind.TOOL_CALL: "tool call",
     EntryKind.ASK: "request to a manager",
@@ -94,7 +96,7 @@ def grouped(entries: Iterable[Entry]) -> list[Group]:
 def _is_folded(entry: Entry) -> bool:
     if entry.kind is EntryKind.MAIL_OUT:
         return entry.facts["purpose"] not in _TO_CUSTOMERS
-    return entry.kind in _FOLDED
+    return entry.kind in FOLDED
 
 
 def _shown(

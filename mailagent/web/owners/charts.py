@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from mailagent.web.language import _, write_number
+
 WIDTH, HEIGHT = 720.0, 200.0
 # Of the room for a bar, how much it fills.
 FILLED = 0.8
@@ -48,12 +50,18 @@ class Chart:
     def description(self) -> str:
         """What the chart shows, in words."""
         if not self.bars:
-            return "Nothing in these days."
+            return _("Nothing in these days.")
         sums = ", ".join(
             f"{number} {name}" for name, number in zip(self.series, self.sums, strict=True)
         )
         first, last = self.rows[0][0], self.rows[-1][0]
-        return f"Bars from {first} to {last}. In all {sums}; the highest bar is {self.highest}."
+        return _(
+            "Bars from %(first)s to %(last)s. In all %(sums)s; the highest bar is %(highest)s.",
+            first=first,
+            last=last,
+            sums=sums,
+            highest=self.highest,
+        )
 
 
 def make_chart(
@@ -61,7 +69,7 @@ def make_chart(
     title: str,
     labels: Sequence[str],
     series: Sequence[Series],
-    tell: Callable[[int], str] = "{:,}".format,
+    tell: Callable[[int], str] = write_number,
     facts: Sequence[tuple[str, str]] = (),
     unit: str = "",
 ) -> Chart:

@@ -36,6 +36,7 @@ from mailagent.store.operations import daily_figures
 from mailagent.web.console.labels import money, state_label
 from mailagent.web.console.page import page, parse_days, typed
 from mailagent.web.guard import needs
+from mailagent.web.language import _, translate, write_number, write_short_day
 from mailagent.web.owners.charts import Chart, Series, make_chart
 from mailagent.web.owners.settlements import csv_response
 
@@ -46,13 +47,13 @@ MOST_DAYS = 366
 DAYS_SHOWN = 92  # more are shown week by week
 QUESTIONS_SHOWN = 20
 
-_BY = {
+BY = {
     AGENT: "answered by the agent",
     PEOPLE: "with people, or answered by them",
     WAITING: "waiting",
     NONE: "needed no answer",
 }
-_DECISIONS = {"approve": "approved", "reject": "rejected"}
+DECISIONS = {"approve": "approved", "reject": "rejected"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +99,7 @@ def show() -> Response:
         span=span,
         spans=SPANS,
         facts={"from": f"{span.since:%Y-%m-%d}", "to": f"{span.last:%Y-%m-%d}"},
-        sentences=list(report.sentences()),
+        sentences=list(report.sentences(_)),
         charts=list(_charts(report)),
         amounts=[
             (state_label(state), number, money(amount.minor, amount.currency))
@@ -110,18 +111,26 @@ def show() -> Response:
 
 def _charts(report: Report) -> list[Chart]:
     charts = [
-        _days(report, "mails", "Mails of customers", Figure.MAILS, _BY),
-        _times("answers", "Time to the first answer", report.of(Figure.ANSWER_SECONDS)),
+        _days(report, "mails", _("Mails of customers"), Figure.MAILS, BY),
+        _times("answers", _("Time to the first answer"), report.of(Figure.ANSWER_SECONDS)),
         _refunds(report),
-        _times("decisions", "Time until a manager decided", report.of(Figure.DECISION_SECONDS)),
-        _labels("approvals", "What became of requests to managers", "requests", _outcomes(report)),
+        _times("decisions", _("Time until a manager decided"), report.of(Figure.DECISION_SECONDS)),
+        _labels(
+            "approvals",
+            _("What became of requests to managers"),
+            _("requests"),
+            _outcomes(report),
+        ),
     ]
     if report.cost:
-        cost = {"": "US dollars"}
-        charts.append(_days(report, "cost", "Cost of the model", Figure.COST, cost, _usd))
+        cost = {"": _("US dollars")}
+        charts.append(_days(report, "cost", _("Cost of the model"), Figure.COST, cost, _usd))
     if votes := report.of(Figure.VOTES):
-        said = {"it helped": votes.get(HELPED, 0), "it did not help": votes.get(DID_NOT_HELP, 0)}
-        charts.append(_labels("votes", "Did our answer help?", "votes", said))
+        said = {
+            _("it helped"): votes.get(HELPED, 0),
+            _("it did not help"): votes.get(DID_NOT_HELP, 0),
+        }
+        charts.append(_labels("votes", _("Did our answer help?"), _("votes"), said))
     return charts
 
 
@@ -131,7 +140,7 @@ def _days(
     title: str,
     figure: Figure,
     labels: Mapping[str, str],
-    tell: Callable[[int], str] = "{:,}".format,
+    tell: Callable[[int], str] = write_number,
 ) -> Chart:
     unit, length = ("week", 7) if len(report.days) > DAYS_SHOWN else ("day", 1)
     begins, counted = report.days[::length], list[Counter[Key]]()
@@ -139,10 +148,16 @@ def _days(
         days = report.days[at : at + length]
         counted.append(sum((report.by_day.get(day, Counter()) for day in days), Counter()))
     series = [
-        Series(words, [each[figure, label] for each in counted]) for label, words in labels.items()
+        Series(translate(words), [each[figure, label] for each in counted])
+        for label, words in labels.items()
     ]
-    starts = [f"{day:%-d %b}" for day in begins]
-    return make_chart(name, f"{title}, {unit} by {unit}", starts, series, tell, unit=unit)
+    starts = [write_short_day(day) for day in begins]
+    title = (
+        _("%(title)s, week by week", title=title)
+        if unit == "week"
+        else _("%(title)s, day by day", title=title)
+    )
+    return make_chart(name, title, starts, series, tell, unit=unit)
 
 
 def _usd(micro: int) -> str:
@@ -150,24 +165,31 @@ def _usd(micro: int) -> str:
 
 
 def _times(name: str, title: str, times: dict[str, int]) -> Chart:
-    half, most = (tell_time(percentile(times, share)) for share in (0.5, 0.9))
-    facts = (("Half within (median)", half), ("Nine of ten within (p90)", most))
+    half, most = (tell_time(percentile(times, share), _) for share in (0.5, 0.9))
+    facts = ((_("Half within (median)"), half), (_("Nine of ten within (p90)"), most))
     spans = by_span(times)
     return make_chart(
-        name, title, list(spans), [Series("cases", list(spans.values()))], facts=facts
+        name,
+        title,
+        [translate(each) for each in spans],
+        [Series(_("cases"), list(spans.values()))],
+        facts=facts,
     )
 
 
 def _refunds(report: Report) -> Chart:
     numbers: Counter[str] = Counter()
-    for state, number, _ in report.amounts():
+    for state, number, _amount in report.amounts():
         numbers[state_label(state)] += number
-    return _labels("refunds", "Refunds by state", "refunds", numbers)
+    return _labels("refunds", _("Refunds by state"), _("refunds"), numbers)
 
 
 def _outcomes(report: Report) -> dict[str, int]:
     found = report.of(Figure.APPROVALS)
-    return {_DECISIONS.get(each, state_label(each)): number for each, number in found.items()}
+    return {
+        translate(DECISIONS.get(each, "")) or state_label(each): number
+        for each, number in found.items()
+    }
 
 
 def _labels(name: str, title: str, unit: str, numbers: dict[str, int]) -> Chart:

@@ -18,6 +18,7 @@ from mailagent.store.refunds import settlements
 from mailagent.web.console.labels import money
 from mailagent.web.console.page import go_to, page, pages_beside, read_window, typed
 from mailagent.web.guard import current_person, needs
+from mailagent.web.language import _
 
 blueprint = Blueprint("ops_settlements", __name__)
 
@@ -101,5 +102,5 @@ def import_file() -> Response:
         with services.current().database.transaction() as connection:
             news = settle_all(connection, outcomes, current_person().email)
     except SettlementFileProblem as problem:
-        return _page([*problem.lines, "Nothing was imported."])
+        return _page([*problem.lines, _("Nothing was imported.")])
     return go_to(f"{PATH}?imported={news}-{len(outcomes) - news}")

@@ -14,7 +14,7 @@
   function write(minor) {
     const { decimals, currency } = sum.dataset;
     const digits = { minimumFractionDigits: decimals, maximumFractionDigits: decimals };
-    const format = new Intl.NumberFormat("en", { style: "currency", currency, ...digits });
+    const format = new Intl.NumberFormat(document.documentElement.lang, { style: "currency", currency, ...digits });
     return format.format(minor / 10 ** decimals);
   }
 

@@ -2,13 +2,14 @@
 "use strict";
 
 (() => {
-  const ZONE_PARTS = { hour: "2-digit", minute: "2-digit", hourCycle: "h23", timeZoneName: "short" };
-  const FORMAT = new Intl.DateTimeFormat("en-GB", { day: "numeric", month: "long", year: "numeric", ...ZONE_PARTS });
+  const LANGUAGE = document.documentElement.lang;
+  const LOCALE = LANGUAGE === "en" ? "en-GB" : LANGUAGE;
+  const DAY = new Intl.DateTimeFormat(LOCALE, { dateStyle: "long" });
+  const CLOCK = { hour: "2-digit", minute: "2-digit", hourCycle: "h23", timeZoneName: "short" };
+  const TIME = new Intl.DateTimeFormat(LOCALE, CLOCK);
 
-  function inLocalZone(moment, withYear) {
-    const parts = Object.fromEntries(FORMAT.formatToParts(moment).map((part) => [part.type, part.value]));
-    const date = `${parts.day} ${parts.month}${withYear ? ` ${parts.year}` : ""}`;
-    return `${date}, ${parts.hour}:${parts.minute} ${parts.timeZoneName}`;
+  function inLocalZone(moment) {
+    return `${DAY.format(moment)}, ${TIME.format(moment)}`;
   }
 
   // Of times that say UTC; dates without a time stay.
@@ -18,10 +19,10 @@
       if (isNaN(moment)) continue;
       if (place.textContent.endsWith(" UTC")) {
         const utc = place.textContent;
-        place.textContent = inLocalZone(moment, /\d{4}/.test(utc));
+        place.textContent = inLocalZone(moment);
         place.title = utc;
       } else if (place.title.endsWith(" UTC")) {
-        place.title = inLocalZone(moment, true);
+        place.title = inLocalZone(moment);
       }
     }
   }

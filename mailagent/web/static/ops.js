@@ -42,23 +42,22 @@
     return outages.filter((name) => !shown.includes(name)).length;
   }
 
-  // In the words of the macro `age`.
   function showAges() {
     for (const place of document.querySelectorAll("time[data-age]")) {
       const minutes = Math.floor((upToDate - new Date(place.dateTime)) / 60000);
       if (minutes < 1) continue;
       const hours = Math.floor(minutes / 60);
-      const days = `${Math.floor(hours / 24)} days`;
-      const words = minutes < 60 ? `${minutes} min` : hours < 48 ? `${hours} h` : days;
-      if (place.textContent !== words) place.textContent = words;
+      const [words, number] = minutes < 60 ? ["minutes", minutes] : hours < 48 ? ["hours", hours] : ["days", Math.floor(hours / 24)];
+      const age = news.dataset[words].replace("#", number);
+      if (place.textContent !== age) place.textContent = age;
     }
   }
 
   function say() {
     const stale = failures > 1; // one may be a moment without a network
     const since = upToDate.toISOString().slice(11, 16);
-    const sentence = stale ? `Not up to date since ${since} UTC. ` : "";
-    const offer = stale ? "Reload, or log in again" : number ? `${number} new – show` : "";
+    const sentence = stale ? `${news.dataset.stale.replace("#", since)} ` : "";
+    const offer = stale ? news.dataset.reload : number ? news.dataset.new.replace("#", number) : "";
     document.title = number ? `(${number}) ${title}` : title;
     if (news.dataset.said === sentence + offer) return; // or it would be read out again
     news.dataset.said = sentence + offer;

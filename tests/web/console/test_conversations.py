@@ -188,7 +188,7 @@ def test_a_history_that_is_gone_is_said_to_be(shop: Harness) -> None:
     with shop.live.database.transaction() as connection:
         connection.execute(schema.inbound_mails.update().values(run_id="conversation-gone"))
     page = shop.log_in(TESS).get(f"/ops/conversations/{thread_of(shop)}")
-    assert "their history has been deleted" in page.text
+    assert "its history has been deleted" in page.text
 
 
 @pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)

@@ -221,4 +221,4 @@ def test_a_question_that_takes_too_long_is_given_up(
 def test_on_sqlite_the_page_says_how_far_it_looked(searched: Harness, team: FlaskClient) -> None:
     page = team.get("/ops/search?q=kettle").text
     sqlite = searched.live.database.engine.dialect.name == "sqlite"
-    assert (f"{search.SQLITE_READS:,} mails" in page) is sqlite
+    assert (f"newest {search.SQLITE_READS:,} are" in page) is sqlite

@@ -18,6 +18,7 @@ from mailagent.web.console.conversations.pages import ONCE, answer_page
 from mailagent.web.console.page import found, go_to
 from mailagent.web.form import FormProblem
 from mailagent.web.guard import current_person, needs, takes_files
+from mailagent.web.language import _
 
 blueprint = Blueprint("ops_conversation_acts", __name__)
 
@@ -40,7 +41,7 @@ def take_over(conversation_id: str) -> Response:
             if conversation.owner_email == person:
                 seen = replace(seen, draft_id="")  # their take-over discarded the draft
                 return answer_page(connection, conversation, 200, form["text"], seen=seen)
-            problem = "Its owner changed after you opened the page: it is not assigned to you."
+            problem = _("Its owner changed after you opened the page: it is not assigned to you.")
             return answer_page(connection, conversation, 409, form["text"], problem, seen)
     return back_to(conversation_id)
 
@@ -60,11 +61,11 @@ def answer(conversation_id: str) -> Response:
         try:
             text, files = assignment.parse_answer(typed), parse_files(connection)
             if not ONCE.fullmatch(once):
-                raise FormProblem("once", "The form was incomplete. Please send it again.")
+                raise FormProblem("once", _("The form was incomplete. Please send it again."))
         except FormProblem as problem:
             return answer_page(connection, conversation, 422, typed, problem, seen)
         if seen.differs_from(find_seen(connection, conversation), person):
-            read_first = (
+            read_first = _(
                 "Something has happened in this conversation since you opened the page. Read it first:"
                 " you may want to change your answer."
             )

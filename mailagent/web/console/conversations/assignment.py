@@ -25,6 +25,7 @@ from mailagent.store.mail import assignments, conversations, drafts, outbound, o
 from mailagent.store.refunds import goodwill
 from mailagent.web.console import timeline_view
 from mailagent.web.form import FormProblem
+from mailagent.web.language import _
 
 
 def parse_answer(typed: str) -> str:
@@ -32,14 +33,21 @@ def parse_answer(typed: str) -> str:
     too long, or has a placeholder in it."""
     text = mask_card_numbers(without_controls(typed)).strip()
     if not text:
-        raise FormProblem("text", "There is nothing in it. Write what the customer should read.")
+        raise FormProblem("text", _("There is nothing in it. Write what the customer should read."))
     if len(text) > LONGEST_ANSWER:
         raise FormProblem(
             "text",
-            f"It is {len(text):,} characters long; {LONGEST_ANSWER:,} are the most. Shorten it.",
+            _(
+                "It is %(length)s characters long; %(most)s are the most. Shorten it.",
+                length=len(text),
+                most=LONGEST_ANSWER,
+            ),
         )
     if names := find_open(text):
-        raise FormProblem("text", f"{{{{{names[0]}}}}} is still in it. Write what it stands for.")
+        raise FormProblem(
+            "text",
+            _("{{%(name)s}} is still in it. Write what it stands for.", name=names[0]),
+        )
     return text
 
 
@@ -197,9 +205,9 @@ def news_since(
     owner_change = ""
     if seen.owner != now.owner:
         owner_change = (
-            f"{now.owner} is assigned to it now."
+            _("%(owner)s is assigned to it now.", owner=now.owner)
             if now.owner
-            else f"It is not assigned to {seen.owner} any more."
+            else _("It is not assigned to %(owner)s any more.", owner=seen.owner)
         )
     return News(owner_change, tuple(timeline_view.of_entries(new[:NEWS_MAX], {}, codes, files)))
 

@@ -11,6 +11,7 @@ from mailagent.domain.mail.outgoing_file import OutgoingFile, find_problem
 from mailagent.domain.mail.redaction import mask_card_numbers
 from mailagent.store.console import sessions
 from mailagent.web.form import FormProblem
+from mailagent.web.language import _
 
 
 def parse_files(connection: sa.Connection) -> tuple[OutgoingFile, ...]:
@@ -20,13 +21,17 @@ def parse_files(connection: sa.Connection) -> tuple[OutgoingFile, ...]:
         for chosen in request.files.getlist("files")
         if chosen.filename
     )
-    if problem := find_problem(files):
+    if problem := find_problem(files, _):
         raise FormProblem("files", problem)
     secrets = sessions.find_live(connection, services.current().now()) if files else None
     for file in files:
         if may_hold_key(file.content, secrets):
             raise FormProblem(
-                "files", f"“{file.name}” holds a link by which its reader could decide or log in."
+                "files",
+                _(
+                    "“%(name)s” holds a link by which its reader could decide or log in.",
+                    name=file.name,
+                ),
             )
     return files
 

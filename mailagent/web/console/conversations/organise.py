@@ -21,13 +21,12 @@ from mailagent.web.console.conversations.beside import SNOOZES, list_assignees
 from mailagent.web.console.conversations.pages import answer_page
 from mailagent.web.console.page import typed
 from mailagent.web.guard import current_person, needs
+from mailagent.web.language import translate
 
 blueprint = Blueprint("ops_organise", __name__)
 
 NOTE_LENGTH_MAX = 10_000  # the form allows half of it
-_READ_FIRST = (
-    "Something has happened in this conversation since you opened the page. Read it first."
-)
+READ_FIRST = "Something has happened in this conversation since you opened the page. Read it first."
 
 
 @blueprint.post("/ops/conversations/<conversation_id>/close")
@@ -80,7 +79,7 @@ def _has_news(connection: sa.Connection, conversation: Conversation) -> bool:
 
 def _read_first(connection: sa.Connection, conversation: Conversation) -> Response:
     seen = parse_seen(request.form.get("seen", ""))
-    return answer_page(connection, conversation, 409, "", _READ_FIRST, seen)
+    return answer_page(connection, conversation, 409, "", translate(READ_FIRST), seen)
 
 
 @blueprint.post("/ops/conversations/<conversation_id>/assign")

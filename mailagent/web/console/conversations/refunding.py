@@ -38,14 +38,15 @@ from mailagent.web.console.labels import REASONS, money
 from mailagent.web.console.page import found, page
 from mailagent.web.form import FormProblem
 from mailagent.web.guard import current_person, needs
+from mailagent.web.language import _, translate
 
 blueprint = Blueprint("ops_refunding", __name__)
 
 PATH = "/ops/conversations/<conversation_id>/refund/<path:order_id>"
 MAILS_SEARCHED = 50
 
-
-_NO_MANAGER = (
+# A message of the page.
+NO_MANAGER = (
     "A manager other than you has to approve it, and MANAGER_EMAILS has too few of them. Let a"
     " colleague ask for the refund, or have a manager added."
 )
@@ -67,14 +68,14 @@ class Outlook:
     def words(self) -> list[str]:
         match self.decision:
             case Approved():
-                return ["It is paid at once."]
+                return [_("It is paid at once.")]
             case Declined() as declined:
-                return ["The policy declines it.", DECLINE_REASONS[declined.reason]]
-            case _ if self.is_refused:
-                return [_NO_MANAGER]
+                return [_("The policy declines it."), translate(DECLINE_REASONS[declined.reason])]
+            case NeedsManager() if self.is_refused:
+                return [translate(NO_MANAGER)]
             case needs_manager:
-                reasons = [MANAGER_REASONS[each] for each in needs_manager.reasons]
-                return ["A manager is asked first.", *reasons]
+                reasons = [translate(MANAGER_REASONS[each]) for each in needs_manager.reasons]
+                return [_("A manager is asked first."), *reasons]
 
     @property
     def is_refused(self) -> bool:
@@ -139,16 +140,20 @@ def _parse_proposal(connection: sa.Connection, conversation: Conversation, key: 
     """Return who asks, in answer to the customer's last mail that is proven to be theirs."""
     email, conversation_id = current_person().email, conversation.conversation_id
     if not ONCE.fullmatch(request.form.get("once", "")):
-        raise FormProblem("once", "The form was incomplete. Please send it again.")
+        raise FormProblem("once", _("The form was incomplete. Please send it again."))
     if is_one_of((conversation.customer_email,), email):
-        raise FormProblem("once", "This is your own order. A colleague has to ask for the refund.")
+        raise FormProblem(
+            "once", _("This is your own order. A colleague has to ask for the refund.")
+        )
     mails = inbound.list_latest(connection, conversation_id, MAILS_SEARCHED)
     proven = [mail.mail_id for mail in mails if mail.identity.proven]
     if not proven:
         raise FormProblem(
             "once",
-            "No mail here is proven to be the customer's. Give the conversation to the agent, which asks"
-            " them to confirm their address.",
+            _(
+                "No mail here is proven to be the customer's. Give the conversation to the agent, which asks"
+                " them to confirm their address."
+            ),
         )
     return Proposal(conversation_id, proven[-1], key, email)
 
@@ -157,16 +162,18 @@ def _parse_asked(order: Order, earlier: tuple[Refund, ...]) -> Asked:
     """Return the units that the form asks for, and their worth. Raises FormProblem."""
     typed = {line.item_id: request.form.get(f"units:{line.item_id}", "") for line in order.lines}
     if not all((units.isdecimal() and len(units) < 7) or not units for units in typed.values()):
-        raise FormProblem("units", "Write how many as a number, such as 1.")
+        raise FormProblem("units", _("Write how many as a number, such as 1."))
     wanted = [WantedItem(item, int(units)) for item, units in typed.items() if int(units or 0)]
     if not wanted:
-        raise FormProblem("units", "Say of at least one item how many.")
+        raise FormProblem("units", _("Say of at least one item how many."))
     if request.form.get("reason") not in tuple(RefundReason):
-        raise FormProblem("reason", "Say why the money goes back.")
+        raise FormProblem("reason", _("Say why the money goes back."))
     try:
         lines = price_lines(order, wanted, earlier)
     except ItemsProblem as problem:
-        raise FormProblem("units", f"Nothing was done: {problem}.") from problem
+        raise FormProblem(
+            "units", _("Nothing was done: %(problem)s.", problem=problem)
+        ) from problem
     reason = RefundReason(request.form["reason"])
     return Asked(order, lines, shipping_of(order, lines, earlier), reason, earlier)
 

@@ -33,6 +33,7 @@ from mailagent.web.console.conversations.pages import answer_page
 from mailagent.web.console.page import found, go_to, page, typed
 from mailagent.web.form import FormProblem
 from mailagent.web.guard import current_person, needs, takes_files
+from mailagent.web.language import _
 
 blueprint = Blueprint("ops_saved_replies", __name__)
 
@@ -106,16 +107,25 @@ def _check(connection: sa.Connection, reply: SavedReply) -> None:
     known = saved_replies.list_all(connection)
     is_new = all(each.saved_reply_id != reply.saved_reply_id for each in known)
     if not 0 < len(reply.name) <= NAME_LENGTH_MAX:
-        raise FormProblem("name", f"Give it a name of at most {NAME_LENGTH_MAX} characters.")
+        raise FormProblem(
+            "name", _("Give it a name of at most %(most)s characters.", most=NAME_LENGTH_MAX)
+        )
     if saved_replies.is_name_taken(connection, reply.name, reply.saved_reply_id):
-        raise FormProblem("name", "Another saved reply has this name.")
+        raise FormProblem("name", _("Another saved reply has this name."))
     if not 0 < len(reply.text) <= LONGEST_ANSWER:
-        raise FormProblem("text", f"Write a text of at most {LONGEST_ANSWER:,} characters.")
+        raise FormProblem(
+            "text", _("Write a text of at most %(most)s characters.", most=LONGEST_ANSWER)
+        )
     if unknown := find_unknown(reply.text):
         names = ", ".join(f"{{{{{name}}}}}" for name in PLACEHOLDERS)
-        raise FormProblem("text", f"There is no {{{{{unknown[0]}}}}}. There are {names}.")
+        raise FormProblem(
+            "text",
+            _("There is no {{%(name)s}}. There are %(names)s.", name=unknown[0], names=names),
+        )
     if is_new and len(known) >= REPLIES_MAX:
-        raise FormProblem("name", f"There are {REPLIES_MAX} saved replies. Delete one first.")
+        raise FormProblem(
+            "name", _("There are %(most)s saved replies. Delete one first.", most=REPLIES_MAX)
+        )
 
 
 def _record(connection: sa.Connection, action: str, saved_reply_id: str) -> None:

@@ -1,0 +1,161 @@
+"""The language of a page: what the reader chose, else what their browser asks for, else English.
+
+The message ids are the English sentences. `templates/ops` has a catalogue, such as `de.po`, for each other
+language.
+"""
+
+from __future__ import annotations
+
+from datetime import date, datetime
+from functools import lru_cache
+from gettext import NullTranslations
+from typing import cast
+from urllib.parse import urlsplit, urlunsplit
+
+from babel import Locale
+from babel.core import negotiate_locale
+from babel.dates import format_skeleton
+from flask import Blueprint, Flask, Response, current_app, has_request_context, redirect, request
+from werkzeug.datastructures import LanguageAccept
+from werkzeug.http import parse_accept_header
+
+from mailagent.adapters.templates import formats
+from mailagent.adapters.templates.catalogue import PAGES_FOLDER, load_translations
+from mailagent.adapters.templates.engine import parse_locale
+from mailagent.domain.money import Money
+from mailagent.web.guard import open_to_all
+
+blueprint = Blueprint("language", __name__)
+
+COOKIE = "language"
+_KEPT_SECONDS = 365 * 24 * 3600
+_ENGLISH = "en"
+
+# The languages of the pages, each by its own name.
+LANGUAGES = {
+    each: str(Locale.parse(each).languages[each]).capitalize()
+    for each in (_ENGLISH, *sorted(path.stem for path in PAGES_FOLDER.glob("*.po")))
+}
+
+
+@blueprint.post("/language")
+@open_to_all
+def choose() -> Response:
+    """Keep the reader's choice, and go back to their page."""
+    language, page = request.form.get("language", ""), urlsplit(request.referrer or "/ops")
+    # Its path only, with one slash: no other host.
+    back = urlunsplit(("", "", "/" + page.path.lstrip("/\\"), page.query, ""))
+    response = cast(Response, redirect(back, 303))
+    if language in LANGUAGES:
+        secure = current_app.config["SESSION_COOKIE_SECURE"]
+        response.set_cookie(
+            COOKIE, language, _KEPT_SECONDS, secure=secure, httponly=True, samesite="Lax"
+        )
+    return response
+
+
+def find_language() -> str:
+    """Return the language of the page that is being made."""
+    if not has_request_context():
+        return _ENGLISH
+    return _negotiate(request.cookies.get(COOKIE, ""), request.headers.get("Accept-Language", ""))
+
+
+@lru_cache(maxsize=256)
+def _negotiate(chosen: str, header: str) -> str:
+    if chosen in LANGUAGES:
+        return chosen
+    wanted = [each for each, quality in parse_accept_header(header, LanguageAccept) if quality]
+    return negotiate_locale(wanted, LANGUAGES, sep="-") or _ENGLISH
+
+
+# --- sentences ------------------------------------------------------------------------------------
+
+
+@lru_cache
+def _translations(language: str) -> NullTranslations:
+    return load_translations([] if language == _ENGLISH else [PAGES_FOLDER / f"{language}.po"])
+
+
+def translate(message: str) -> str:
+    """Return a message in the language of the page; a text that is none, unchanged."""
+    return _translations(find_language()).gettext(message) if message else message
+
+
+def _(message: str, **facts: object) -> str:
+    """Return a message with facts in place of its placeholders; amounts, numbers and times as the
+    language writes them."""
+    return translate(message) % {name: _write(fact) for name, fact in facts.items()}
+
+
+def _write(fact: object) -> object:
+    match fact:
+        case Money():
+            return write_money(fact)
+        case datetime():
+            return write_moment(fact)
+        case int():
+            return write_number(fact)
+    return fact
+
+
+def _translate_plural(one: str, many: str, number: int) -> str:
+    return _translations(find_language()).ngettext(one, many, number)
+
+
+def ngettext(one: str, many: str, num: int, **facts: object) -> str:
+    """Return the message for a number, `num`, with facts in place of its placeholders."""
+    return _translate_plural(one, many, num) % {**facts, "num": write_number(num)}
+
+
+# --- amounts, numbers and times -------------------------------------------------------------------
+
+
+def write_money(amount: Money) -> str:
+    return formats.format_money(amount, parse_locale(find_language()))
+
+
+def write_number(number: int) -> str:
+    return formats.format_number(number, parse_locale(find_language()))
+
+
+def _dates() -> Locale:
+    """Return the locale for dates: in English the day comes first, as in the mails to the shop's people."""
+    language = find_language()
+    return parse_locale("en_GB" if language == _ENGLISH else language)
+
+
+def write_day(day: date) -> str:
+    return formats.format_day(day, _dates())
+
+
+def write_moment(moment: datetime) -> str:
+    return formats.format_moment(moment, _dates())
+
+
+def write_short_day(day: date) -> str:
+    """Return a day without its year, for a chart."""
+    return format_skeleton("MMMd", day, locale=_dates())
+
+
+def speak(app: Flask) -> None:
+    """Let the pages of the app be written in the reader's language."""
+    environment = app.jinja_env
+    environment.add_extension("jinja2.ext.i18n")
+    environment.policies["ext.i18n.trimmed"] = True
+    environment.install_gettext_callables(translate, _translate_plural, newstyle=True)  # type: ignore[attr-defined]
+    environment.filters |= {
+        "translated": translate,
+        "number": write_number,
+        "day": write_day,
+        "moment": write_moment,
+    }
+    environment.globals |= {"languages": LANGUAGES, "find_language": find_language}
+    app.register_blueprint(blueprint)
+    app.after_request(_vary)
+
+
+def _vary(response: Response) -> Response:
+    if response.mimetype == "text/html":
+        response.vary.update(("Accept-Language", "Cookie"))
+    return response
