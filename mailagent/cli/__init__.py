@@ -14,7 +14,10 @@ from flask import Flask
 
 # Each command with its module and the help that `flask --help` shows.
 _COMMANDS = {
-    "backtest": ("mailagent.cli.backtest", "Ask again about answered mail; write nothing."),
+    "backtest": (
+        "mailagent.cli.backtest",
+        "Ask about the last answered mails again, and tell where the decision differs.",
+    ),
     "check": ("mailagent.cli.installation.check", "Check settings, database, keys and queues."),
     "conversations": ("mailagent.cli.conversations", "Conversations with customers."),
     "demo": ("mailagent.demo.show", "Show mailagent at work on this machine."),

@@ -17,7 +17,6 @@ from mailagent.adapters.order_files.files import decode_order
 from mailagent.domain.refunds.goodwill import Redeemed
 from mailagent.domain.refunds.order import OrderProblem
 from mailagent.domain.remedies.remedy import TaskProblem
-from mailagent.remedies import receive
 from mailagent.store.refunds import goodwill, order_import
 from mailagent.store.refunds.order_import import Saved, VersionProblem
 from mailagent.web.guard import bearer_token
@@ -88,6 +87,8 @@ def receive_goods(return_id: str) -> Response:
     201 recorded now, 200 recorded before, 401 no or another token, 404 no such return, 409 it has ended
     otherwise.
     """
+    from mailagent.remedies import receive  # loads pydantic
+
     row_id = return_id if return_id.isprintable() else ""
     try:
         with services.current().database.transaction() as connection:

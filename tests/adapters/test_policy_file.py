@@ -18,6 +18,7 @@ from mailagent.domain.refunds.policy import (
     LateParcels,
     Named,
     Policy,
+    ReturnFirst,
 )
 from mailagent.domain.refunds.refund import RefundReason
 
@@ -61,6 +62,11 @@ def test_the_example_of_the_document_has_every_key() -> None:
             {RefundReason.DAMAGED: 30, RefundReason.NOT_AS_DESCRIBED: 20}, {"furniture": 40}
         ),
         late_parcels=LateParcels(ask_after_days=5, refund_after_days=14),
+        return_first=ReturnFirst(
+            frozenset({RefundReason.CHANGED_MIND, RefundReason.OTHER}),
+            "Send it to 1 Shop Street.",
+            14,
+        ),
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from types import MappingProxyType
 from typing import Any
@@ -83,6 +83,11 @@ class Question:
         client, token = opened
         data = {"decision": decision, "csrf_token": token} | dict(form)
         return client.post(self.link(manager), data=data)
+
+
+def paid(refund: Refund) -> Refund:
+    """Return a refund as it is once it is paid, for its receipt."""
+    return replace(refund, paid_at=refund.requested_at)
 
 
 def record_refund(

@@ -21,7 +21,7 @@ from mailagent.web.approvals import decision
 from mailagent.web.approvals.decision import Form
 from mailagent.web.form import FormProblem
 from tests.cast import ADA, GRACE, MAX, MONA, big_order
-from tests.web.questions import Question, ask, everything, record_refund
+from tests.web.questions import Question, ask, everything, paid, record_refund
 
 
 def test_the_page_and_the_mail_show_shipping_and_what_is_not_left(question: Question) -> None:
@@ -136,7 +136,7 @@ def test_a_note_for_us_stays_with_us(question: Question, decision: str) -> None:
     assert (made.note, bool(made.note_shared)) == ("Third time this year", False)
     outcome = {"approve": "receipt", "reject": "refund_rejected"}[decision]
     with question.shop.live.database.transaction() as connection:
-        mailers.write_refund_outcome(connection, question.refund(), outcome)
+        mailers.write_refund_outcome(connection, paid(question.refund()), outcome)
     (told,) = question.shop.rows("SELECT text FROM outbound_mails WHERE to_address = :to", to=ADA)
     assert "Third time" not in told.text
 
@@ -147,7 +147,7 @@ def test_a_note_for_the_customer_reaches_the_customer(question: Question, decisi
     assert "The customer gets this note with the decision." in page.text
     outcome = {"approve": "receipt", "reject": "refund_rejected"}[decision]
     with question.shop.live.database.transaction() as connection:
-        mailers.write_refund_outcome(connection, question.refund(), outcome)
+        mailers.write_refund_outcome(connection, paid(question.refund()), outcome)
     (told,) = question.shop.rows("SELECT text FROM outbound_mails WHERE to_address = :to", to=ADA)
     assert "We are sorry, Ada." in told.text
 

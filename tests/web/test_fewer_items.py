@@ -14,7 +14,7 @@ from mailagent.store import schema
 from mailagent.store.refunds import approvals, refunds
 from tests.cast import ADA, MAX, MONA, order
 from tests.harness import Harness
-from tests.web.questions import Question, ask
+from tests.web.questions import Question, ask, paid
 
 DESK, LAMP = 1_000_00, 60_00
 
@@ -111,7 +111,7 @@ def test_rejecting_reads_no_items(question: Question) -> None:
 def test_the_receipt_names_what_it_is_for(question: Question) -> None:
     question.decide(form={"quantity_1": "0", "quantity_2": "2", "amount": "100"})
     with question.shop.live.database.transaction() as connection:
-        mailers.write_refund_outcome(connection, question.refund(), "receipt")
+        mailers.write_refund_outcome(connection, paid(question.refund()), "receipt")
     (told,) = question.shop.rows("SELECT text FROM outbound_mails WHERE to_address = :to", to=ADA)
     assert "- 2 × Lamp: $120.00" in told.text
     assert "All of this comes to $120.00; $100.00 of it was approved." in told.text

@@ -89,8 +89,8 @@ def settle(shop: Harness, thread: Any, why: str = "a test") -> None:
 
 def after_an_answer(shop: Harness) -> tuple[Batch, str]:
     thread = write(shop)
-    answer(thread, "thanks_photos")
-    return take(write_again(shop, thread)), "Thank you for the photos."
+    answer(thread, "thanks_patience")
+    return take(write_again(shop, thread)), "Thank you for your patience."
 
 
 def after_a_mail_without_an_answer(shop: Harness) -> tuple[Batch, str]:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import timedelta
+from functools import partial
 from typing import Any
 
 import pytest
 
 from mailagent import services
+from mailagent.domain.operations.provider import Provider, ProviderKind
 from mailagent.domain.orders.source import (
     Cancelled,
     CancelOutcome,
@@ -19,6 +21,7 @@ from mailagent.domain.orders.source import (
 from mailagent.domain.refunds.order import Order, OrderStatus
 from mailagent.domain.remedies.remedy import TaskProblem
 from mailagent.remedies import finish
+from mailagent.store.refunds import orders
 from mailagent.workflows.steps.conversation.batch import Batch
 from mailagent.workflows.steps.maintenance import tasks
 from mailagent.workflows.tools.cancel_order import cancel_order
@@ -55,9 +58,17 @@ def cancel(batch: Batch, *items: tuple[str, int | None], order_id: str = "W1001"
 
 
 def with_source(shop: Harness, *says: Any) -> PlayedSource:
-    source = PlayedSource(list(says))
-    services.bind(replace(services.current(), order_source=source))
+    source = PlayedSource(list(says), partial(stored, shop))
+    live = services.current()
+    named = Provider(ProviderKind.ORDERS, source.name, "The shop", "ORDER_SOURCE_TOKEN")
+    providers = replace(live.providers, orders=named)
+    services.bind(replace(live, order_source=source, providers=providers))
     return source
+
+
+def stored(shop: Harness, order_id: str) -> Order | None:
+    with shop.live.database.snapshot() as connection:
+        return orders.find(connection, order_id)
 
 
 @pytest.fixture

@@ -28,7 +28,7 @@ from mailagent.mailers import Notice, write_notice
 from mailagent.store import audit
 from mailagent.store.mail import outbound
 from mailagent.store.refunds import order_import, orders, refunds, remedies
-from mailagent.telemetry import spans
+from mailagent.workflows.steps import order_source
 
 logger = logging.getLogger(__name__)
 
@@ -99,14 +99,14 @@ def _ask_source(remedy: Remedy) -> CancelOutcome | float:
     items = tuple((item.item_id, item.quantity) for item in remedy.items)
     request = CancelRequest(remedy.remedy_id, remedy.order_id, items, "the customer cancelled")
     try:
-        with spans.call(live.order_source.name, "cancel"):
-            return live.order_source.cancel_order(request)
-    except SourceProblem as problem:
+        return order_source.ask(lambda source: source.cancel_order(request))
+    except (SourceProblem, OrderProblem) as problem:
         waited = live.now() - remedy.requested_at
         logger.warning("order %s is not cancelled yet: %s", remedy.order_id, problem)
         if waited >= GIVEN_TO_PEOPLE_AFTER:
             return NotSupported(f"the shop's system gave no answer: {problem}")
-        pause = max(problem.retry_after_seconds, waited.total_seconds() / 4)
+        wanted = problem.retry_after_seconds if isinstance(problem, SourceProblem) else 0.0
+        pause = max(wanted, waited.total_seconds() / 4)
         return float(min(max(pause, FIRST_PAUSE_SECONDS), LONGEST_PAUSE_SECONDS))
 
 
