@@ -110,8 +110,8 @@ DONE = TaskOutcome(is_done=True, note=None, is_manager=False)
         ("task", (), replace(DONE, is_theirs=True), "your own order"),
         ("task", ("above_limit",), DONE, "a manager"),
         ("task", ("above_limit",), replace(DONE, is_manager=True), ""),
-        ("withdrawn", (), DONE, "withdrawn already"),
-        ("expired", (), DONE, "expired already"),
+        ("withdrawn", (), DONE, "ended already"),
+        ("expired", (), DONE, "ended already"),
         ("not_possible", (), DONE, "ended already"),
     ],
 )
