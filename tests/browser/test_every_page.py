@@ -30,7 +30,7 @@ from tests.web.page_source import crawl
 pytestmark = pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
 
 # What is fetched by a page, saved, or leads on; and the login, which has a test of its own.
-NO_PAGES = ("/live", "/decide", "/export", "/<number>", "/login/<secret>")
+NO_PAGES = ("/live", "/decide", "/export", "/<number>", ":number>", "/login/<secret>")
 
 
 @pytest.fixture
