@@ -16,6 +16,7 @@ from babel import Locale
 from babel.core import negotiate_locale
 from babel.dates import format_skeleton
 from flask import Blueprint, Flask, Response, current_app, has_request_context, redirect, request
+from jinja2 import Environment
 from werkzeug.datastructures import LanguageAccept
 from werkzeug.http import parse_accept_header
 
@@ -140,7 +141,13 @@ def write_short_day(day: date) -> str:
 
 def speak(app: Flask) -> None:
     """Let the pages of the app be written in the reader's language."""
-    environment = app.jinja_env
+    teach(app.jinja_env)
+    app.register_blueprint(blueprint)
+    app.after_request(_vary)
+
+
+def teach(environment: Environment) -> None:
+    """Add to an environment what the templates of pages need."""
     environment.add_extension("jinja2.ext.i18n")
     environment.policies["ext.i18n.trimmed"] = True
     environment.install_gettext_callables(translate, _translate_plural, newstyle=True)  # type: ignore[attr-defined]
@@ -151,8 +158,6 @@ def speak(app: Flask) -> None:
         "moment": write_moment,
     }
     environment.globals |= {"languages": LANGUAGES, "find_language": find_language}
-    app.register_blueprint(blueprint)
-    app.after_request(_vary)
 
 
 def _vary(response: Response) -> Response:

@@ -31,6 +31,7 @@ from mailagent.domain.mail.reply_commands import holds_word
 from mailagent.domain.money import Money
 from mailagent.domain.refunds.escalation import ApprovalRequest, Question
 from mailagent.web.approvals.attachments import ShownFile
+from mailagent.web.language import teach
 
 TEMPLATES = Path(mailagent.__file__).parent.parent / "templates"
 COMMON = {"support_name": "Shop Support", "support_address": "support@shop.example"}
@@ -327,9 +328,10 @@ def page(
     environment = Environment(
         loader=FileSystemLoader(TEMPLATES), autoescape=True, undefined=StrictUndefined
     )
+    teach(environment)
     environment.globals |= {
         "url_for": lambda endpoint, **values: "/".join(["", endpoint, *map(str, values.values())]),
-        "request": SimpleNamespace(view_args={"token": "t.o.k"}),
+        "request": SimpleNamespace(view_args={"token": "t.o.k"}, method="POST"),
         "csrf_token": lambda: "csrf-17",
     }
     review = {

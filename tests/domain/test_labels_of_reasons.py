@@ -21,11 +21,11 @@ LIMIT, TIER, CAP = {"USD": 149_00}, {"USD": 90_00}, Cap({"USD": 120_00}, 1)
         (
             Policy(limits=TIER),
             "ABOVE_LIMIT",
-            "100.00 USD is 10.00 USD above the limit of 90.00 USD.",
+            "$100.00 is $10.00 above the limit of $90.00.",
         ),
-        (Policy(limits=LIMIT), "ABOVE_LIMIT_TOGETHER", "150.00 USD is 1.00 USD above the limit of"),
-        (Policy(four_eyes_above=TIER), "FOUR_EYES", "is 10.00 USD above the limit of 90.00 USD."),
-        (Policy(caps=Caps(order=CAP)), "ORDER_CAP", "150.00 USD is 30.00 USD above the limit of"),
+        (Policy(limits=LIMIT), "ABOVE_LIMIT_TOGETHER", "$150.00 is $1.00 above the limit of"),
+        (Policy(four_eyes_above=TIER), "FOUR_EYES", "is $10.00 above the limit of $90.00."),
+        (Policy(caps=Caps(order=CAP)), "ORDER_CAP", "$150.00 is $30.00 above the limit of"),
         (Policy(caps=Caps(order=CAP)), "ORDER_CAP", "It is refund 2; the limit is 1."),
     ],
 )
@@ -35,7 +35,7 @@ def test_a_manager_is_told_which_limit_is_exceeded_and_by_how_much(
     asked = facts(100_00, granted_unasked=Granted(1, 50_00))
     exceeded = list_exceeded(asked, policy, NOW)
     kept = {name: Exceeded(**asdict(each)) for name, each in exceeded.items()}  # as JSON keeps it
-    (sentence,) = tell_reasons([ManagerReason[reason]], kept, "USD", str)
+    (sentence,) = tell_reasons([ManagerReason[reason]], kept, "USD")
     assert told in sentence
     assert sentence.endswith(MANAGER_REASONS[ManagerReason[reason]])
 
