@@ -224,7 +224,7 @@ def _try_out(answers: Answers) -> None:
     if typed.strip().lower() == "later":
         click.echo("Later: flask check --send-test-mail")
         return
-    app = str(Path(__file__).resolve().parents[2] / "wsgi.py")
+    app = str(Path(__file__).resolve().parents[3] / "wsgi.py")
     command = [sys.executable, "-m", "flask", "--app", app, "check", "--send-test-mail"]
     # In a process of its own, which has only these settings.
     if subprocess.run(command, env=environ, check=False).returncode != 0:  # noqa: S603 - our own command

@@ -11,7 +11,7 @@ import httpx2
 
 from mailagent.adapters.stripe.provider import PACKAGE
 
-_ROOT = Path(__file__).resolve().parents[2]
+_ROOT = Path(__file__).resolve().parents[3]
 _SECONDS = 20.0
 Answers = Mapping[str, str]
 

@@ -53,6 +53,7 @@ POSTS_LEFT_OUT: Mapping[str, str] = {
     " locked, under a key of the form; the refund's run is that of the agent's refunds",
     "POST /ops/saved-replies": "one transaction; no mail and no money",
     "POST /ops/saved-replies/<saved_reply_id>": _AGAIN,
+    "POST /language": "one cookie; no mail and no money",
     "POST /helped/<vote>": "one transaction; a customer who got no answer presses again, once counts",
     "POST /ops/replays": "rewinds each run as the replay of one run does; those that are left stay failed, and"
     " the same page replays them",
