@@ -9,7 +9,7 @@ from datetime import timedelta
 from typing import Any
 
 import sqlalchemy as sa
-from jinja2 import UndefinedError
+from jinja2 import TemplateError
 
 from mailagent import services
 from mailagent.agent.reply.composition import parse
@@ -37,7 +37,12 @@ def renew_if_late(connection: sa.Connection, mail: OutboundMail) -> OutboundMail
         return mail
     try:
         renewed = _renew(connection, mail, mail.conversation_id, unpack(mail.written_from))
-    except UndefinedError:  # a template of a later release, or the shop's, wants more
+    except (
+        TemplateError,
+        KeyError,
+        TypeError,
+        ValueError,
+    ):  # those of another release, or the shop's
         logger.exception("mail %s is sent as it was written", mail.outbound_id)
         return mail
     if renewed.text != mail.text:

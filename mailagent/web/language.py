@@ -43,7 +43,11 @@ LANGUAGES = {
 @open_to_all
 def choose() -> Response:
     """Keep the reader's choice, and go back to their page."""
-    language, page = request.form.get("language", ""), urlsplit(request.referrer or "/ops")
+    language = request.form.get("language", "")
+    try:
+        page = urlsplit(request.referrer or "/ops")
+    except ValueError:  # no address at all
+        page = urlsplit("/ops")
     # Its path only, with one slash: no other host.
     back = urlunsplit(("", "", "/" + page.path.lstrip("/\\"), page.query, ""))
     response = cast(Response, redirect(back, 303))

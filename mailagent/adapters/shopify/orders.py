@@ -83,7 +83,7 @@ def read_order(fields: Fields, lines: Sequence[Fields]) -> Order:
     """Parse an order. Raises OrderProblem if it cannot be understood."""
     try:
         return _read(fields, lines)
-    except (ValueError, KeyError, TypeError, AttributeError) as problem:
+    except (ValueError, KeyError, TypeError, AttributeError, ArithmeticError) as problem:
         raise OrderProblem(f"order {fields.get('name')}: {problem!r}") from problem
 
 

@@ -57,7 +57,7 @@ def read_order(fields: Fields, refunds: Sequence[Fields] = ()) -> Order:
     """Parse an order with its refunds. Raises OrderProblem if it cannot be understood."""
     try:
         return _read(fields, refunds)
-    except (ValueError, KeyError, TypeError, AttributeError) as problem:
+    except (ValueError, KeyError, TypeError, AttributeError, ArithmeticError) as problem:
         raise OrderProblem(f"order {fields.get('number')}: {problem!r}") from problem
 
 
