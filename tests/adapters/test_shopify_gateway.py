@@ -132,7 +132,7 @@ def test_a_look_up_that_fails_is_not_taken_for_nothing_there(
     store.faults.append(shopify_server.error("INTERNAL_SERVER_ERROR", "down"))
     assert isinstance(gateway.look_up(asked), OutcomeUnknown)
     store.faults.append(shopify_server.error("INTERNAL_SERVER_ERROR", "down"))
-    with pytest.raises(ListingProblem, match="down"):
+    with pytest.raises(ListingProblem, match="INTERNAL_SERVER_ERROR"):
         gateway.list_refunds(asked.payment_id)
 
 

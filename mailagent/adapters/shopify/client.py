@@ -7,6 +7,7 @@ https://shopify.dev/docs/apps/build/authentication-authorization/client-credenti
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Mapping
 from typing import Any
@@ -25,6 +26,7 @@ _RENEWED_BEFORE_SECONDS = 300.0
 _STORE_STATUSES = frozenset({402, 404, 423})
 # https://shopify.dev/docs/api/admin-graphql#status_and_error_codes
 _THROTTLED, _DENIED = "THROTTLED", "ACCESS_DENIED"
+_CODE = re.compile(r"[A-Za-z_]{1,60}")
 _NOT_RUN = frozenset({"MAX_COST_EXCEEDED", "BAD_REQUEST"})
 
 
@@ -103,9 +105,10 @@ def _query_problem(errors: object, codes: set[str]) -> CallProblem:
     after a mutation took effect."""
     found = _listed(errors)
     denied = _DENIED in codes and all(len(each.get("path") or ()) < 2 for each in found)
-    words = "; ".join(str(each.get("message")) for each in found) or str(errors)
+    # Not the messages: they may repeat what was asked for, such as a customer's address.
+    known = ", ".join(sorted(code for code in codes if _CODE.fullmatch(code))) or "no code"
     return CallProblem(
-        f"{TITLE}: {' '.join(words.split())[:300]}",
+        f"{TITLE} answered with an error ({known})",
         not_done=denied or bool(codes & _NOT_RUN),
         operator=_DENIED in codes,
         answered=_DENIED not in codes,
@@ -117,7 +120,8 @@ def _listed(errors: object) -> list[Mapping[str, Any]]:
 
 
 def _codes(errors: object) -> set[str]:
-    return {str((each.get("extensions") or {}).get("code")) for each in _listed(errors)}
+    found = (each.get("extensions") for each in _listed(errors))
+    return {str(each["code"]) for each in found if isinstance(each, dict) and each.get("code")}
 
 
 def _restored_after(body: Mapping[str, Any]) -> float:

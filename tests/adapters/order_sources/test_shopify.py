@@ -286,3 +286,14 @@ def test_half_an_answer_hides_no_other_order(shop: PlayedShopify) -> None:
     page = shop.make().find_orders(ADA)
     assert [each.order_id for each in page.orders] == ["#1002"]
     assert "#1001" in page.problems[0]
+
+
+@pytest.mark.parametrize("code", ["INTERNAL_SERVER_ERROR", f"no such thing for {ADA}", None])
+def test_an_errors_words_are_not_repeated(shop: PlayedShopify, code: str | None) -> None:
+    extensions = {"code": code} if code else None
+    words = {"message": f"Variable $query has {ADA}", "extensions": extensions}
+    shop.faults.append(Answer(200, {"errors": [words]}))
+    with pytest.raises(SourceProblem) as found:
+        shop.make().find_orders(ADA)
+    assert ADA not in str(found.value)
+    assert (code == "INTERNAL_SERVER_ERROR") == ("INTERNAL_SERVER_ERROR" in str(found.value))
