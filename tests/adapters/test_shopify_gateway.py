@@ -219,6 +219,26 @@ def test_a_refund_of_another_amount_under_our_note_is_for_people(
     assert outcome.for_people
 
 
+@pytest.mark.parametrize("lost", ["no transaction", "another payment's"])
+def test_a_refund_of_ours_without_money_is_never_made_again(
+    lost: str, store: ShopifyServer, gateway: ShopifyGateway, asked: RefundRequest
+) -> None:
+    made = store.refund_in_admin("#1001", 4000, "Refund r_17 by mailagent")
+    transactions = made["transactions"].all.copy()
+    if lost == "no transaction":
+        made["transactions"].all.clear()
+    else:
+        made["transactions"].all[:] = [{**transactions[0], "parentTransaction": None}]
+    store.forget_keys()
+    for outcome in (gateway.look_up(asked), gateway.refund(asked)):
+        assert isinstance(outcome, OutcomeUnknown)
+        assert outcome.answered
+        assert made["id"] in outcome.why
+    assert store.keys_used == []
+    made["transactions"].all[:] = transactions
+    assert isinstance(gateway.refund(asked), Refunded)
+
+
 def test_an_order_with_more_refunds_than_we_read_is_for_people(
     store: ShopifyServer, gateway: ShopifyGateway, asked: RefundRequest
 ) -> None:

@@ -105,14 +105,19 @@ class ShopifyGateway:
         return payment
 
     def _find(self, request: RefundRequest, payment: Fields) -> PaymentOutcome:
-        ours = [
-            made for note, made in _refunds_of(payment) if key_in(note) == request.idempotency_key
-        ]
+        key = request.idempotency_key
+        ours = [made for note, made in _refunds_of(payment) if key_in(note) == key]
         # One that moved money, or may yet, goes before a failed one.
         ours.sort(key=lambda made: made["status"] not in MOVED)
-        if not ours:
-            return NotDone(f"{TITLE} has no such refund", 0)
-        return self._outcome(request, ours[0])
+        if ours:
+            return self._outcome(request, ours[0])
+        noted = (each for each in payment["order"]["refunds"] if key_in(each["note"]) == key)
+        without_money = next(noted, None)
+        return (
+            _not_moved(without_money)
+            if without_money
+            else NotDone(f"{TITLE} has no such refund", 0)
+        )
 
     def _ask(self, request: RefundRequest, payment: Fields) -> PaymentOutcome:
         order, failed = payment["order"], _count_failed(request, payment)
@@ -143,8 +148,7 @@ class ShopifyGateway:
         for made in refund["transactions"]["nodes"]:
             if made["kind"] == GIVEN_BACK:
                 return self._outcome(request, made)
-        why = f"{TITLE} made {refund['id']} without moving money yet"
-        return OutcomeUnknown(why, answered=True)
+        return _not_moved(refund)
 
     def _outcome(self, request: RefundRequest, made: Fields) -> PaymentOutcome:
         reference, status = payment_id_of(made["id"]), made["status"]
@@ -158,6 +162,12 @@ class ShopifyGateway:
         if status in PENDING:
             return Pending(reference, self._look_again_seconds)
         return Refunded(reference)
+
+
+def _not_moved(refund: Fields) -> OutcomeUnknown:
+    """Return the outcome of a refund of ours without money: another one could pay beside it. It is looked up
+    again for a while, then people are asked."""
+    return OutcomeUnknown(f"{TITLE} made {refund['id']} without moving money yet", answered=True)
 
 
 def _refunds_of(payment: Fields) -> list[tuple[str | None, Fields]]:
