@@ -19,7 +19,7 @@ from mailagent import services
 from mailagent.domain.mail.conversation import Conversation
 from mailagent.domain.mail.message import InboundMail, is_photo
 from mailagent.domain.money import Money
-from mailagent.domain.orders.freshness import told_as_of
+from mailagent.domain.orders.freshness import is_fresh_at, told_as_of
 from mailagent.domain.refunds.order import Order
 from mailagent.domain.refunds.refund import Refund, RefundStatus
 from mailagent.domain.remedies.remedy import RemedyStatus
@@ -169,9 +169,15 @@ class Reader:
         return None if live.order_source is None else told_as_of(order, live.now())
 
     def list_as_of(self, listed: Sequence[Order]) -> datetime | None:
-        """Return the same of the list of the customer's orders: when the newest of them was looked up."""
-        known = [self.as_of(order) for order in listed]
-        return None if None in known else max(filter(None, known), default=None)
+        """Return the same of the list of the customer's orders. That one of them was looked up since does not
+        make the others, or the list, newer."""
+        live = services.current()
+        if live.order_source is None:
+            return None
+        oldest = min((each.seen_at or each.placed_at for each in listed), default=None)
+        known = (lookups.listed_at(self.connection, self.conversation_id), oldest)
+        at = max(filter(None, known), default=None)
+        return None if at is None or is_fresh_at(at, live.now()) else at
 
     @cached_property
     def _mails_came_at(self) -> datetime:

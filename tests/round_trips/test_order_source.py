@@ -204,6 +204,25 @@ def test_the_last_version_is_told_with_its_time(source_shop: Harness, server: Or
     assert " UTC.)" in source_shop.mails_to(ADA)[1].text
 
 
+def test_an_old_list_has_its_time_although_one_of_its_orders_is_fresh(
+    source_shop: Harness, server: OrderServer
+) -> None:
+    server.stock(order("W1002"))
+    look_once(source_shop, server)
+    pass_time(source_shop, hours=3)
+    server.always = lambda request: down(request) if request.path == "/orders" else None
+    source_shop.faults.openai += [
+        calls("look_at_order", order_id="W1001"),
+        calls("find_my_orders"),
+        says(Fact("my_orders")),
+    ]
+    source_shop.write("Where is W1001, and which orders do I have?")
+    wait_until(lambda: len(source_shop.mails_to(ADA)) == 2, 30, "the answer")
+    assert server.asked("/orders/W1001") == 1
+    assert "W1002" in source_shop.mails_to(ADA)[1].text
+    assert "(As of " in source_shop.mails_to(ADA)[1].text
+
+
 def test_a_wish_for_money_waits_and_is_then_paid_once(
     source_shop: Harness, server: OrderServer
 ) -> None:

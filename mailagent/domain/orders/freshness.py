@@ -22,7 +22,11 @@ class Freshness(StrEnum):
 
 
 def is_fresh(order: Order, now: datetime) -> bool:
-    return order.seen_at is not None and now - order.seen_at < FRESH_FOR
+    return order.seen_at is not None and is_fresh_at(order.seen_at, now)
+
+
+def is_fresh_at(seen_at: datetime, now: datetime) -> bool:
+    return now - seen_at < FRESH_FOR
 
 
 def told_as_of(order: Order, now: datetime) -> datetime | None:

@@ -44,6 +44,13 @@ def are_listed(connection: sa.Connection, conversation_id: str, since: datetime)
     return _exists(connection, conversation_id, since, _lookups.c.order_id == _ALL)
 
 
+def listed_at(connection: sa.Connection, conversation_id: str) -> datetime | None:
+    """Return when the source last listed the customer's orders for a conversation."""
+    here = (_lookups.c.conversation_id == conversation_id, _lookups.c.order_id == _ALL)
+    at: datetime | None = connection.scalar(sa.select(_lookups.c.looked_up_at).where(*here))
+    return at
+
+
 def is_absent(
     connection: sa.Connection, conversation_id: str, order_id: str, since: datetime
 ) -> bool:
