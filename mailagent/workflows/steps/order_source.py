@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+import traceback
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
@@ -21,12 +23,14 @@ from mailagent.workflows.steps.circuit_breaker import Permit, find_permit, note_
 from mailagent.workflows.steps.maintenance.incidents import open_incident
 from mailagent.workflows.steps.recording import retry_outages
 
+logger = logging.getLogger(__name__)
+
 T = TypeVar("T")
 
 
 def ask(call: Callable[[OrderSource], T]) -> T:
-    """Return what the source answers. Raises SourceProblem if it does not, or while its breaker is open, and
-    OrderProblem for a wrong record."""
+    """Return what the source answers. Raises SourceProblem if it does not, if our adapter cannot deal with its
+    answer, or while its breaker is open, and OrderProblem for a wrong record."""
     live = services.current()
     source, provider = live.order_source, live.providers.orders
     if source is None or provider is None:
@@ -45,6 +49,13 @@ def ask(call: Callable[[OrderSource], T]) -> T:
     except OrderProblem:
         _note(permit, None)
         raise
+    except Exception as problem:  # noqa: BLE001 - whatever it is, the probe is over
+        # Not its words: they may hold a customer's data.
+        told = f"the answer of {provider.title} cannot be dealt with ({type(problem).__name__})"
+        place = traceback.extract_tb(problem.__traceback__)[-1]
+        logger.error("%s: correct the adapter, %s:%s", told, place.filename, place.lineno)
+        _note(permit, Failure(told))
+        raise SourceProblem(told) from None
     _note(permit, None)
     return answer
 
