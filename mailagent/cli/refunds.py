@@ -10,6 +10,7 @@ from flask import current_app
 
 from mailagent import services
 from mailagent.adapters import gateways
+from mailagent.cli.actor import actor
 from mailagent.cli.printing import (
     AS_JSON,
     Commands,
@@ -25,8 +26,9 @@ from mailagent.domain.refunds.payment import ListingProblem
 from mailagent.domain.refunds.reconciliation import Difference, Kind, OurPart, compare
 from mailagent.domain.refunds.refund import Refund
 from mailagent.settings import Settings
+from mailagent.store import audit
 from mailagent.store.database import Row
-from mailagent.store.refunds import approvals, external_refunds, gateway_events
+from mailagent.store.refunds import approvals, external_refunds, gateway_events, refund_payments
 from mailagent.store.refunds import refunds as store
 from mailagent.store.refunds.gateway_events import KNOWN
 
@@ -74,6 +76,21 @@ def list_events(limit: int, as_json: bool) -> None:
     records = [columns(row, names) for row in found]
     nothing = "The payment gateway has sent no events."
     print_records(records, "event_id kind occurred_at outcome", nothing, as_json=as_json)
+
+
+@refunds.command("ask-again")
+@click.argument("refund_id")
+def ask_again(refund_id: str) -> None:
+    """Say that REFUND_ID was certainly not paid, as you have seen at the payment provider: the gateway may be
+    asked again. If it was paid, this pays twice."""
+    live = services.current()
+    with live.database.transaction() as connection:
+        found = refund_payments.note_not_made(connection, refund_id)
+        if not found:
+            raise click.ClickException(f"of {refund_id} no call to the gateway is left unknown")
+        run_id = store.load(connection, refund_id).run_id
+        audit.record(connection, live.now(), actor(), "refund not made", refund_id)
+    click.echo(f"{refund_id} may be asked again. By: flask runs replay {run_id}")
 
 
 # --- reconciliation -------------------------------------------------------------------------------

@@ -12,13 +12,12 @@ import pytest
 
 from mailagent.adapters.woocommerce.client import WooCommerceClient
 from mailagent.adapters.woocommerce.gateway import WooCommerceGateway
-from mailagent.demo.fakes.http_server import Answer
+from mailagent.demo.fakes.http_server import Answer, LineCut
 from mailagent.domain.money import Money
 from mailagent.domain.refunds.payment import (
     ListingProblem,
     NotDone,
     OutcomeUnknown,
-    PaymentOutcome,
     Refunded,
     RefundRequest,
     RefundState,
@@ -46,13 +45,7 @@ def gateway(shop: WooCommerceServer) -> WooCommerceGateway:
 ASKED = RefundRequest("r_17", "r_17", "1001", "woocommerce:1001", Money(4000, "USD"))
 
 
-def until_final(gateway: WooCommerceGateway) -> PaymentOutcome:
-    outcome = gateway.refund(ASKED)
-    for _ in range(5):
-        if isinstance(outcome, Refunded | Refused):
-            break
-        outcome = gateway.refund(ASKED)
-    return outcome
+AGAIN = replace(ASKED, may_be_made=True)
 
 
 def test_the_plugin_is_asked_once_and_nothing_is_restocked(
@@ -68,13 +61,17 @@ def test_the_plugin_is_asked_once_and_nothing_is_restocked(
     assert len(shop.moved()) == 1
 
 
-FAULTS: dict[str, tuple[Any, type]] = {
-    "lost before": (woocommerce_server.lost_before, OutcomeUnknown),
-    "lost after": (woocommerce_server.lost_after, OutcomeUnknown),
-    "made, but 500": (woocommerce_server.made_but_500, OutcomeUnknown),
-    "too many": (woocommerce_server.limited, NotDone),
-    "key refused": (woocommerce_server.no_key, NotDone),
-    "redirected": (woocommerce_server.moved_away, OutcomeUnknown),
+def made_and_forgotten(create: woocommerce_server.Create) -> Answer:
+    """The plugin paid, and WordPress deleted the refund and died."""
+    create()
+    raise LineCut
+
+
+FAULTS: dict[str, tuple[Any, bool]] = {
+    "lost after": (woocommerce_server.lost_after, True),
+    "made, but 500": (woocommerce_server.made_but_500, True),
+    "too many": (woocommerce_server.limited, False),
+    "key refused": (woocommerce_server.no_key, False),
 }
 
 
@@ -82,11 +79,51 @@ FAULTS: dict[str, tuple[Any, type]] = {
 def test_whatever_goes_wrong_the_money_moves_once(
     name: str, shop: WooCommerceServer, gateway: WooCommerceGateway
 ) -> None:
-    fault, first = FAULTS[name]
+    fault, may_be_made = FAULTS[name]
     shop.refund_faults.append(fault)
-    assert isinstance(gateway.refund(ASKED), first)
-    assert isinstance(until_final(gateway), Refunded)
+    outcome = gateway.refund(ASKED)
+    assert isinstance(outcome, OutcomeUnknown if may_be_made else NotDone)
+    again = replace(ASKED, may_be_made=may_be_made)
+    assert isinstance(gateway.refund(again), Refunded)
+    assert gateway.look_up(again) == gateway.refund(again)
     assert len(shop.moved()) == 1
+
+
+@pytest.mark.parametrize("name", ["lost_before", "moved_away", "made_and_forgotten"])
+def test_after_a_call_that_may_have_arrived_none_is_for_people(
+    name: str, shop: WooCommerceServer, gateway: WooCommerceGateway
+) -> None:
+    fault = getattr(woocommerce_server, name, made_and_forgotten)
+    shop.refund_faults.append(fault)
+    assert isinstance(gateway.refund(ASKED), OutcomeUnknown)
+    if fault is made_and_forgotten:
+        shop.delete(shop.numbered("1001"), shop.moved()[0])
+    for outcome in (gateway.look_up(AGAIN), gateway.refund(AGAIN)):
+        assert isinstance(outcome, OutcomeUnknown)
+        assert outcome.for_people
+        assert "r_17" in outcome.why
+    posts = [each for each in shop.requests if each.method == "POST"]
+    assert len(posts) == 1
+
+
+def test_a_shop_that_cannot_be_reached_was_certainly_not_asked(shop: WooCommerceServer) -> None:
+    gone = WooCommerceServer()
+    gone.stop()
+    outcome = WooCommerceGateway(WooCommerceClient(gone.url, TOKEN)).refund(ASKED)
+    assert isinstance(outcome, NotDone)
+    assert (outcome.for_people, outcome.operator) == (False, False)
+
+
+def test_a_refund_that_was_made_is_not_called_undone_when_the_look_after_it_fails(
+    shop: WooCommerceServer, gateway: WooCommerceGateway
+) -> None:
+    def then_limited(create: woocommerce_server.Create) -> Answer:
+        shop.faults.append(Answer(429))
+        return create()
+
+    shop.refund_faults.append(then_limited)
+    assert isinstance(gateway.refund(ASKED), OutcomeUnknown)
+    assert isinstance(gateway.look_up(AGAIN), Refunded)
 
 
 def test_threads_that_ask_at_once_ask_the_plugin_once(
@@ -138,8 +175,8 @@ def test_a_plugin_that_fails_is_for_people_and_the_next_call_pays_once(
     assert isinstance(outcome, OutcomeUnknown)
     assert (outcome.for_people, outcome.answered) == (True, True)
     assert "échoué" in outcome.why
-    assert isinstance(gateway.look_up(ASKED), NotDone)
-    shop.plugin_failure = None
+    assert isinstance(gateway.look_up(AGAIN), OutcomeUnknown)
+    shop.plugin_failure = None  # and a person has seen that it did not pay
     assert isinstance(gateway.refund(ASKED), Refunded)
     assert len(shop.moved()) == 1
 

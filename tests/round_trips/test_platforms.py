@@ -10,11 +10,13 @@ import pytest
 
 from mailagent.domain.refunds.order import Order
 from tests.cast import ADA, order
-from tests.harness import Harness, open_shop, running, wait_until
+from tests.cli.commands import flask
+from tests.harness import Harness, open_shop, pass_time, running, wait_until
 from tests.platforms import shopify_server, woocommerce_server
 from tests.platforms.shopify_server import ShopifyServer
 from tests.platforms.woocommerce_server import WooCommerceServer
 from tests.round_trips.approvals import approval_path, decide
+from tests.round_trips.replays import runs_of
 
 BROKEN = "The kettle of order W1001 arrived broken. I want my money back."
 
@@ -75,5 +77,26 @@ def test_a_lost_answer_does_not_pay_twice(shop: Harness, platform: Platform, fau
     played = shopify_server if isinstance(platform, ShopifyServer) else woocommerce_server
     platform.refund_faults.append(getattr(played, fault))
     ask_for_refund(shop, platform)
+    if fault == "lost_before" and isinstance(platform, WooCommerceServer):
+        a_person_looks_and_lets_it_be_asked_again(shop)
     shop.wait_for_refund("paid")
     assert len(platform.moved()) == 1
+
+
+def a_person_looks_and_lets_it_be_asked_again(shop: Harness) -> None:
+    """WooCommerce has no refund, and that does not say that none was paid."""
+    asked = "SELECT 1 FROM refund_payments WHERE asking_since IS NOT NULL AND attempts > 0"
+    wait_until(lambda: bool(shop.rows(asked)), 30, "the call to be lost")
+    pass_time(shop, minutes=2)
+    (run_id,) = runs_of(shop, "refund")
+    client = shop.live.workflow_client
+
+    def has_failed() -> bool:
+        run = client.runs.find_run(run_id)
+        return run is not None and run.has_failed
+
+    wait_until(has_failed, 30, "the run to ask for a person")
+    (refund,) = shop.refunds()
+    told = flask(shop, "refunds", "ask-again", refund.refund_id)
+    assert run_id in told.output, told.output
+    client.replays.replay_run(run_id)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -62,6 +62,10 @@ def source(shop: Harness) -> Source:
     return source
 
 
+def pass_until(shop: Harness, moment: datetime) -> None:
+    services.bind(replace(shop.live, now=lambda: moment))
+
+
 def test_an_answer_that_breaks_the_adapter_is_a_problem_of_the_source(
     shop: Harness, source: Source, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -86,9 +90,8 @@ def test_a_probe_that_breaks_the_adapter_is_over_and_another_may_follow(
             breaker = circuit_breakers.find(connection, provider)
         assert breaker
         assert breaker.until_at
-        after = breaker.until_at + timedelta(seconds=1)
         source.answer = answer
-        services.bind(replace(shop.live, now=lambda at=after: at))
+        pass_until(shop, breaker.until_at + timedelta(seconds=1))
         try:
             found = order_source.ask(lambda each: each.load_order("W1001"))
         except SourceProblem:

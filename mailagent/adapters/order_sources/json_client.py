@@ -24,6 +24,10 @@ _WITHOUT_A_HINT_SECONDS = 30.0
 _OUR_KEY = frozenset({401, 403, 407})
 
 
+class NotSent(SourceProblem):
+    """No connection came about, so the request had no effect."""
+
+
 @dataclass(frozen=True, slots=True)
 class Answer:
     """An answer: `value` is its decoded JSON, None for an empty body. Names of `headers` are in lower case."""
@@ -72,6 +76,9 @@ class JsonClient:
             status, found, data = within(
                 self._deadline_seconds, lambda: self._request(method, path, sent)
             )
+        except (httpx2.ConnectError, httpx2.ConnectTimeout) as loss:
+            why = f"{self._title} cannot be reached ({type(loss).__name__})"
+            raise NotSent(why) from None
         except httpx2.RequestError as loss:
             raise self._problem(f"gave no complete answer ({type(loss).__name__})") from None
         except TimeoutError:

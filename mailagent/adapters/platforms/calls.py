@@ -11,6 +11,7 @@ from mailagent.adapters.order_sources.json_client import (
     MOST_BYTES,
     Answer,
     JsonClient,
+    NotSent,
 )
 from mailagent.domain.orders.source import SourceProblem
 from mailagent.domain.refunds.payment import NotDone, OutcomeUnknown
@@ -73,7 +74,10 @@ class Caller:
             return self._client.ask(method, path, accept=_ERRORS, **content)
         except SourceProblem as problem:
             raise CallProblem(
-                str(problem), problem.retry_after_seconds, operator=problem.operator
+                str(problem),
+                problem.retry_after_seconds,
+                not_done=isinstance(problem, NotSent),
+                operator=problem.operator,
             ) from problem
 
     def refusal(self, answer: Answer, why: str = "") -> CallProblem:

@@ -1,7 +1,8 @@
 """Refunds that WooCommerce asks of its payment plugins (`api_refund`).
 
 WooCommerce has no idempotency keys: each call looks first whether the order has a refund with our reason. It
-writes the refund down before it asks the payment plugin, and deletes it if the plugin refuses;
+writes the refund down before it asks the payment plugin, and deletes it if the plugin refuses or does not
+answer; so after a call that may have reached it, "none" does not say that nothing was paid.
 `refunded_payment` says that the plugin paid. https://github.com/woocommerce/woocommerce, `wc_create_refund`.
 """
 
@@ -37,6 +38,8 @@ from mailagent.domain.refunds.payment import (
 
 # WooCommerce has deleted the refund again. The plugin refused, or did not answer WooCommerce.
 _PLUGIN_FAILED = "woocommerce_rest_cannot_create_order_refund"
+
+_LOOK = "look at the payment provider whether it paid (docs/platforms.md)"
 
 Fields = Mapping[str, Any]
 
@@ -86,6 +89,8 @@ class WooCommerceGateway:
     def _find(self, request: RefundRequest) -> PaymentOutcome:
         found = self._client.list_refunds(post_id_of(request.payment_id))
         ours = [each for each in found if key_in(each.get("reason")) == request.idempotency_key]
+        if not ours and request.may_be_made:
+            return OutcomeUnknown(_may_be_paid(request), for_people=True)
         if not ours:
             return NotDone(f"{TITLE} has no such refund", 0)
         if len(ours) > 1:
@@ -122,7 +127,7 @@ class WooCommerceGateway:
         )
         if answer.status == 201 and isinstance(answer.value, dict):
             # Another process may have found nothing at the same moment, and asked too.
-            known = self._find(request)
+            known = self.look_up(request)
             return _outcome(request, answer.value) if isinstance(known, NotDone) else known
         if code_of(answer) == _PLUGIN_FAILED:
             return self._after_failure(request, answer)
@@ -130,14 +135,16 @@ class WooCommerceGateway:
 
     def _after_failure(self, request: RefundRequest, answer: Answer) -> PaymentOutcome:
         """Return the outcome when the payment plugin failed: a person must look whether it paid."""
-        known = self._find(request)
+        known = self.look_up(request)
         if not isinstance(known, NotDone):
             return known
         words = " ".join(str(answer.value.get("message")).split())[:300]
-        why = (
-            f"the payment plugin of {TITLE} failed ({words}): look at its provider whether it paid"
-        )
+        why = f"the payment plugin of {TITLE} failed ({words}): {_LOOK}"
         return OutcomeUnknown(why, for_people=True, answered=True)
+
+
+def _may_be_paid(request: RefundRequest) -> str:
+    return f"{TITLE} has no refund {request.idempotency_key}, but may have had it: {_LOOK}"
 
 
 def _minor(text: object, currency: str) -> int:

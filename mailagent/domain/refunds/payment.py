@@ -14,13 +14,15 @@ from mailagent.domain.money import Money
 
 @dataclass(frozen=True, slots=True)
 class RefundRequest:
-    """One request to a gateway: refund `amount` of `payment_id` under `idempotency_key`."""
+    """One request to a gateway: refund `amount` of `payment_id` under `idempotency_key`. `may_be_made`: an
+    earlier call under the key may have been carried out; its outcome is not known."""
 
     idempotency_key: str
     refund_id: str
     order_id: str
     payment_id: str
     amount: Money
+    may_be_made: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,7 +161,8 @@ class PaymentGateway(Protocol):
         """Refund the money; the same key twice refunds it once."""
 
     def look_up(self, request: RefundRequest) -> PaymentOutcome:
-        """Return the outcome of an earlier request under the same key; NotDone if there was none."""
+        """Return the outcome of an earlier request under the same key; NotDone if there was none. A gateway
+        that may forget a refund returns OutcomeUnknown instead if the request says `may_be_made`."""
 
     def list_refunds(self, payment_id: str) -> Sequence[GatewayRefund]:
         """Return all refunds of a payment, also those that are not ours. Raises ListingProblem."""

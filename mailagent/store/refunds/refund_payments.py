@@ -116,6 +116,31 @@ def record_payment(connection: sa.Connection, key: str, state: str, **values: An
     )
 
 
+def begin_asking(
+    connection: sa.Connection, key: str, known: datetime | None, now: datetime
+) -> bool:
+    """Record that the gateway is asked now; return False if another worker has begun since `asking_since` was
+    read as `known`, or if the intent is settled."""
+    begun = connection.execute(
+        _payments.update()
+        .where(
+            _payments.c.idempotency_key == key,
+            _payments.c.state == "asked",
+            _payments.c.asking_since.is_not_distinct_from(known),
+        )
+        .values(asking_since=now)
+    )
+    return begun.rowcount == 1
+
+
+def note_not_made(connection: sa.Connection, refund_id: str) -> int:
+    """Record that the gateway has certainly not made what it was asked for of a refund, because a person has
+    looked; return how many of its payments that concerns."""
+    unsure = (_payments.c.state == "asked", _payments.c.asking_since.is_not(None))
+    query = _payments.update().where(_payments.c.refund_id == refund_id, *unsure)
+    return connection.execute(query.values(asking_since=None)).rowcount
+
+
 def mark_returned(connection: sa.Connection, key: str, now: datetime, why: str | None) -> bool:
     """Record that a refund that was done has failed after all; return whether that was new."""
     marked = connection.execute(

@@ -96,6 +96,8 @@ refund_payments = table(
     sa.Column("reference", sa.Text),
     sa.Column("problem", sa.Text),
     sa.Column("intended_at", UtcDateTime, nullable=False),
+    # When the gateway was asked, if that call may have been carried out and its outcome is not known.
+    sa.Column("asking_since", UtcDateTime),
     sa.Column("done_at", UtcDateTime),
     # The gateway had said "done", and later that the money came back: the customer never got it.
     sa.Column("returned_at", UtcDateTime),

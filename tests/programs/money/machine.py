@@ -32,7 +32,7 @@ from mailagent.domain.refunds.policy import Goodwill, Policy
 from mailagent.domain.refunds.refund import Refund, RefundStatus
 from mailagent.domain.text import NeedsOperatorError
 from mailagent.services import Services
-from mailagent.store.refunds import approvals, order_import, orders, refunds
+from mailagent.store.refunds import approvals, order_import, orders, refund_payments, refunds
 from mailagent.workflows.steps.conversation.batch import Batch, batch_reader, take_batch
 from mailagent.workflows.steps.recording import watch
 from mailagent.workflows.steps.refund import decision as outcome
@@ -394,12 +394,21 @@ class MoneyMachine(RuleBasedStateMachine):
     def pay_whatever_failed(self, refund_id: str) -> None:
         """Run a refund until it is paid, as an operator would after each failure."""
         for _ in range(4):  # of one or two payments, each of which may have failed
+            self.clock += timedelta(minutes=2)  # no earlier call is under way any more
             try:
                 pay(refund_id)
                 return
             except NeedsOperatorError:
                 self.seen["replays of what failed"] += 1
+                self.look_at_the_bank(refund_id)
         raise AssertionError(f"{refund_id} is not paid")
+
+    def look_at_the_bank(self, refund_id: str) -> None:
+        """Say that it was not paid, if a person sees so in the bank's books."""
+        moved = [each for each in self.bank.entries if each.moved]
+        if all(each.request.refund_id != refund_id for each in moved):
+            with self.live.database.transaction() as connection:
+                refund_payments.note_not_made(connection, refund_id)
 
     def view(self) -> books.View:
         return books.look(self.harness, self.bank, tuple(self.orders), frozenset(self.untold))

@@ -7,13 +7,11 @@ refund's id, and if an answer was lost the step looks the payment up under that 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import partial
 
 import sqlalchemy as sa
 
 from mailagent import services
-from mailagent.domain.money import Money
 from mailagent.domain.operations.circuit_breaker import Failure, look_again_seconds
 from mailagent.domain.operations.incident import IncidentKind
 from mailagent.domain.operations.provider import LEDGER
@@ -49,12 +47,12 @@ from mailagent.store.refunds import (
     refund_payments,
     refunds,
 )
-from mailagent.telemetry import spans
 from mailagent.workflows.steps.circuit_breaker import Permit, find_permit, note_outcome
 from mailagent.workflows.steps.maintenance.incidents import open_incident
 from mailagent.workflows.steps.recording import async_step, declare_marks, mark
 from mailagent.workflows.steps.refund.condition import meet
 from mailagent.workflows.steps.refund.decision import State, state_of
+from mailagent.workflows.steps.refund.gateway_call import Intent, ask_gateway, intent_of
 from mailagent.workflows.steps.refund.order_check import GONE, UNUSABLE, check_before_payment
 from mailagent.workflows.steps.refund.promise import promise
 
@@ -90,7 +88,7 @@ def pay_refund(refund_id: str) -> State:
         permit = _find_permit(intent.request)
         if permit is None:
             return _wait_for_gateway(refund_id)
-        outcome = _ask_gateway(intent)
+        outcome = ask_gateway(intent)
         mark("pay_refund", "asked")
         state = _record_outcome(intent.request, outcome, permit)
         if state is not None:
@@ -101,17 +99,7 @@ def pay_refund(refund_id: str) -> State:
     return _conclude_again(refund_id)
 
 
-@dataclass(frozen=True, slots=True)
-class _Intent:
-    """A call to the gateway. `asked_before`: it may have been made before, under this key; `stopped`: why
-    what is not paid yet is not paid any more, such as an order that was cancelled meanwhile."""
-
-    request: RefundRequest
-    asked_before: bool
-    stopped: str | None
-
-
-def _intend(refund_id: str, stop: str | None) -> list[_Intent] | None:
+def _intend(refund_id: str, stop: str | None) -> list[Intent] | None:
     """Record, under the order's lock, what the gateway will be asked; None when nothing is to be paid. `stop`:
     why nothing more is paid, by what the order source says."""
     live = services.current()
@@ -135,9 +123,7 @@ def _intend(refund_id: str, stop: str | None) -> list[_Intent] | None:
         # What waits for the shop's people comes last, so that it holds up no card.
         rows = sorted(rows, key=lambda row: not live.gateway.is_remote(row.payment_id))
         return [
-            _Intent(_request(refund, row), asked_before, stopped)
-            for row in rows
-            if row.state == "asked"
+            intent_of(refund, row, asked_before, stopped) for row in rows if row.state == "asked"
         ]
 
 
@@ -174,36 +160,6 @@ def _write_intents(connection: sa.Connection, refund: Refund, order: Order) -> l
     return intents
 
 
-def _request(refund: Refund, row: Row) -> RefundRequest:
-    return RefundRequest(
-        idempotency_key=row.idempotency_key,
-        refund_id=refund.refund_id,
-        order_id=refund.order_id,
-        payment_id=row.payment_id,
-        amount=Money(row.amount_minor, refund.amount.currency),
-    )
-
-
-def _ask_gateway(intent: _Intent) -> PaymentOutcome:
-    gateway = services.current().gateway
-    if intent.asked_before:
-        with spans.call(gateway.name, "look up"):
-            known = gateway.look_up(intent.request)
-        if not isinstance(known, NotDone):
-            return known
-        if known.failed and not intent.stopped and not _is_known_failure(known.failed):
-            return known  # for an operator, whose replay calls the gateway again
-    if intent.stopped:
-        return Refused(intent.stopped)
-    with spans.call(gateway.name, "refund"):
-        return gateway.refund(intent.request)
-
-
-def _is_known_failure(reference: str) -> bool:
-    with services.current().database.snapshot() as connection:
-        return external_refunds.is_known_failure(connection, reference)
-
-
 def _record_outcome(
     request: RefundRequest, outcome: PaymentOutcome, permit: Permit
 ) -> State | None:
@@ -227,6 +183,8 @@ def _record_answer(
 ) -> None:
     live, key = services.current(), request.idempotency_key
     record = partial(refund_payments.record_payment, connection, key)
+    if isinstance(outcome, NotDone) and not request.may_be_made:
+        record = partial(record, asking_since=None)  # this call was the only one
     match outcome:
         case Refunded(reference):
             record("done", reference=reference, problem=None, done_at=live.now())

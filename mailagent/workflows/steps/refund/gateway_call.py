@@ -1,0 +1,88 @@
+"""One call of the payment gateway: what may have been asked before is looked up first, and two workers never
+ask at the same time."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+
+from mailagent import services
+from mailagent.domain.money import Money
+from mailagent.domain.refunds.payment import (
+    NotDone,
+    OutcomeUnknown,
+    PaymentOutcome,
+    RefundRequest,
+    Refused,
+)
+from mailagent.domain.refunds.refund import Refund
+from mailagent.store.database import Row
+from mailagent.store.refunds import external_refunds, refund_payments
+from mailagent.telemetry import spans
+
+# Longer than any gateway's adapter waits: until then another worker's call may be under way.
+CALL_IS_UNDER_WAY_FOR = timedelta(minutes=1)
+
+
+@dataclass(frozen=True, slots=True)
+class Intent:
+    """A call to the gateway. `asked_before`: it may have been made before, under this key; `stopped`: why
+    what is not paid yet is not paid any more, such as an order that was cancelled meanwhile."""
+
+    request: RefundRequest
+    asked_before: bool
+    stopped: str | None
+    asking_since: datetime | None
+
+
+def intent_of(refund: Refund, row: Row, asked_before: bool, stopped: str | None) -> Intent:
+    """Return the call for a row of `refund_payments`."""
+    request = RefundRequest(
+        idempotency_key=row.idempotency_key,
+        refund_id=refund.refund_id,
+        order_id=refund.order_id,
+        payment_id=row.payment_id,
+        amount=Money(row.amount_minor, refund.amount.currency),
+        may_be_made=row.asking_since is not None,
+    )
+    return Intent(request, asked_before, stopped, row.asking_since)
+
+
+def ask_gateway(intent: Intent) -> PaymentOutcome:
+    """Return what became of an earlier call, or make the call."""
+    gateway = services.current().gateway
+    if intent.asked_before:
+        with spans.call(gateway.name, "look up"):
+            known = gateway.look_up(intent.request)
+        if not isinstance(known, NotDone):
+            return _unless_under_way(intent, known)
+        if known.failed and not intent.stopped and not _is_known_failure(known.failed):
+            return known  # for an operator, whose replay calls the gateway again
+    if intent.stopped:
+        return Refused(intent.stopped)
+    if not _begin(intent):
+        return OutcomeUnknown("another worker asks the gateway at this moment", answered=True)
+    with spans.call(gateway.name, "refund"):
+        return gateway.refund(intent.request)
+
+
+def _unless_under_way(intent: Intent, known: PaymentOutcome) -> PaymentOutcome:
+    """Return an outcome, but ask no people while another worker's call may be under way."""
+    since = intent.asking_since
+    if since is None or services.current().now() - since >= CALL_IS_UNDER_WAY_FOR:
+        return known
+    if isinstance(known, OutcomeUnknown) and known.for_people:
+        return replace(known, for_people=False, answered=True)
+    return known
+
+
+def _begin(intent: Intent) -> bool:
+    """Record that the gateway is asked now, unless another worker has."""
+    live, key = services.current(), intent.request.idempotency_key
+    with live.database.transaction() as connection:
+        return refund_payments.begin_asking(connection, key, intent.asking_since, live.now())
+
+
+def _is_known_failure(reference: str) -> bool:
+    with services.current().database.snapshot() as connection:
+        return external_refunds.is_known_failure(connection, reference)
