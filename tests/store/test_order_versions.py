@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Any
 
+import pytest
 import sqlalchemy as sa
 
 from mailagent.adapters.order_files.record import parse_order, render_order
@@ -14,7 +15,7 @@ from mailagent.store.mail import inbound
 from mailagent.store.orders import lookups, versions
 from mailagent.store.orders.versions import Kept, Told
 from mailagent.store.privacy import erasure, retention
-from mailagent.store.refunds import order_import, orders
+from mailagent.store.refunds import external_refunds, order_import, orders
 from tests.cast import ADA, GRACE, NOW, OLGA, order, order_record
 from tests.harness import Harness
 from tests.workflows.proposals import propose, write
@@ -22,10 +23,15 @@ from tests.workflows.proposals import propose, write
 HOUR = timedelta(hours=1)
 
 
+def is_remote(payment_id: str) -> bool:
+    """Whether the gateway refunds a payment; the shop pays the others itself."""
+    return payment_id == "pay_W1001"
+
+
 def keep(database: Database, *records: dict[str, Any], hours: int = 0) -> Kept:
     told = [Told(found, render_order(found)) for found in map(parse_order, records)]
     with database.transaction() as connection:
-        return versions.keep(connection, told, "http", NOW + hours * HOUR)
+        return versions.keep(connection, told, "http", NOW + hours * HOUR, is_remote)
 
 
 def kept_records(database: Database, order_id: str = "W1001") -> list[tuple[int, str]]:
@@ -82,6 +88,93 @@ def test_our_refunds_in_the_sources_sums_count_once(shop: Harness) -> None:
     assert keep(shop.live.database, order_record(payments=[paid])).problems == {}
     with shop.live.database.snapshot() as connection:
         assert orders.taken_minor(connection, "W1001") == 49_99
+
+
+# How much of W1001 was asked for, and as what it is on record.
+OURS = 20_00
+
+
+def stock_with_intent(shop: Harness, state: str, payment_id: str, minutes_ago: float) -> None:
+    """Have a refund of ours of a payment whose record said before that the shop has refunded 10.00 itself."""
+    paid = {"payment_id": payment_id, "method": "card", "amount": "49.99", "refunded": "10.00"}
+    keep(shop.live.database, order_record(payments=[paid]))
+    assert propose(write(shop), "W1001", ("K1", 1))["outcome"] == "needs_manager"
+    done_at = NOW + HOUR - timedelta(minutes=minutes_ago)
+    with shop.live.database.transaction() as connection:
+        connection.execute(
+            sa.insert(schema.refund_payments).values(
+                idempotency_key="k",
+                refund_id=connection.scalar(sa.select(schema.refunds.c.refund_id)),
+                payment_id=payment_id,
+                amount_minor=OURS,
+                state=state,
+                reference="r" if state == "done" else None,
+                intended_at=done_at,
+                done_at=done_at if state == "done" else None,
+            )
+        )
+
+
+def elsewhere(shop: Harness) -> int:
+    with shop.live.database.snapshot() as connection:
+        return external_refunds.given_back_minor(connection, "W1001")
+
+
+def hear(shop: Harness, payment_id: str, refunded: str) -> int:
+    """Let the source say how much was refunded in all; return what counts as refunded elsewhere then."""
+    paid = {"payment_id": payment_id, "method": "card", "amount": "49.99", "refunded": refunded}
+    assert keep(shop.live.database, order_record(payments=[paid]), hours=1).problems == {}
+    return elsewhere(shop)
+
+
+@pytest.mark.parametrize(
+    ("state", "minutes_ago", "said", "others"),
+    [
+        ("done", 30, "30.00", 10_00),  # ours and the shop's
+        ("done", 30, "45.00", 25_00),  # the shop has refunded more
+        ("done", 30, "20.00", 0),  # the shop's came back to it
+        ("done", 1, "10.00", 10_00),  # the record lags behind
+        ("done", 1, "30.00", 10_00),
+        ("asked", 30, "10.00", 10_00),  # not in the record yet
+        ("asked", 30, "30.00", 10_00),  # pending at the gateway, or its answer was lost
+        ("asked", 30, "25.00", 10_00),
+        ("asked", 30, "45.00", 25_00),  # the shop's is more for certain
+        ("asked", 30, "5.00", 5_00),  # the shop's is less for certain
+        ("refused", 30, "10.00", 10_00),
+        ("refused", 30, "30.00", 30_00),  # it was not ours
+        ("refused", 30, "0.00", 0),
+    ],
+)
+def test_what_a_live_record_says_is_explained_by_our_refunds_first(
+    shop: Harness, state: str, minutes_ago: float, said: str, others: int
+) -> None:
+    stock_with_intent(shop, state, "pay_W1001", minutes_ago)
+    assert hear(shop, "pay_W1001", said) == others
+
+
+@pytest.mark.parametrize(
+    ("state", "said", "others"),
+    [
+        ("done", "10.00", 10_00),  # the shop has not paid ours yet
+        ("done", "30.00", 10_00),
+        ("done", "45.00", 25_00),
+        ("done", "5.00", 5_00),
+        ("asked", "30.00", 30_00),  # the ledger has not even recorded it
+    ],
+)
+def test_what_the_shop_pays_itself_may_stand_in_its_record_or_not(
+    shop: Harness, state: str, said: str, others: int
+) -> None:
+    stock_with_intent(shop, state, "by_hand", 30)
+    assert hear(shop, "by_hand", said) == others
+
+
+def test_a_refund_of_others_is_known_as_soon_as_ours_is_settled(shop: Harness) -> None:
+    stock_with_intent(shop, "asked", "pay_W1001", 30)
+    assert hear(shop, "pay_W1001", "30.00") == 10_00
+    with shop.live.database.transaction() as connection:
+        connection.execute(schema.refund_payments.update().values(state="refused"))
+    assert hear(shop, "pay_W1001", "30.00") == 30_00  # the record is the same
 
 
 def test_a_change_that_refunds_forbid_is_a_problem_and_hides_no_other(shop: Harness) -> None:

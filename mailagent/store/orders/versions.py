@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
@@ -16,6 +16,7 @@ from mailagent.store.refunds import order_import
 from mailagent.store.refunds.order_import import Saved
 
 _versions, _orders = schema.order_versions, schema.orders
+_refunds, _external = schema.refunds, schema.external_refunds
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,21 +35,27 @@ class Kept:
     problems: dict[str, str] = field(default_factory=dict)
 
 
-def keep(connection: sa.Connection, told: Sequence[Told], source: str, now: datetime) -> Kept:
+def keep(
+    connection: sa.Connection,
+    told: Sequence[Told],
+    source: str,
+    now: datetime,
+    is_remote: Callable[[str], bool],
+) -> Kept:
     """Save orders of a source. Their refunded sums include our refunds. A change that refunds do not allow is
-    a problem, and the order stays as it was."""
+    a problem, and the order stays as it was. `is_remote`: whether the gateway refunds a payment."""
     kept, seen = Kept(), list[str]()
     latest = _find_latest(connection, [each.order.order_id for each in told])
     # Sorted, so that two look-ups at once cannot deadlock.
     for each in sorted(told, key=lambda each: each.order.order_id):
         order_id = each.order.order_id
         known = latest.get(order_id)
-        if known is not None and known.record == each.record and known.is_current:
+        if known and known.record == each.record and known.is_current and not known.has_refunds:
             kept.versions[order_id] = known.version
             seen.append(order_id)
             continue
         try:
-            order = order_import.without_known_refunds(connection, each.order)
+            order = order_import.as_source_says(connection, each.order, now, is_remote)
             saved = order_import.save(connection, order, now)
         except OrderProblem as problem:
             kept.problems[order_id] = str(problem)
@@ -64,7 +71,8 @@ def keep(connection: sa.Connection, told: Sequence[Told], source: str, now: date
 
 
 def _find_latest(connection: sa.Connection, order_ids: Sequence[str]) -> dict[str, Row]:
-    """Return the latest version of these orders. `is_current`: no import has changed the order since."""
+    """Return the latest version of these orders. `is_current`: no import has changed the order since.
+    `has_refunds`: what the record means of its sums depends on those that we know."""
     newest = (
         sa.select(_versions.c.order_id, sa.func.max(_versions.c.version).label("version"))
         .where(_versions.c.order_id.in_(order_ids))
@@ -72,8 +80,12 @@ def _find_latest(connection: sa.Connection, order_ids: Sequence[str]) -> dict[st
         .subquery()
     )
     is_current = (_orders.c.updated_at <= _versions.c.fetched_at).label("is_current")
+    has_refunds = sa.or_(
+        sa.exists().where(_refunds.c.order_id == _orders.c.order_id),
+        sa.exists().where(_external.c.order_id == _orders.c.order_id),
+    ).label("has_refunds")
     query = (
-        sa.select(_versions, is_current)
+        sa.select(_versions, is_current, has_refunds)
         .join(
             newest,
             sa.and_(

@@ -5,7 +5,6 @@ They reduce what may still be refunded of an order's payments.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 from datetime import datetime
 
@@ -167,15 +166,11 @@ def has_reported(connection: sa.Connection, order_id: str) -> bool:
     return any(part.gateway not in (None, ORDER_RECORD) for part in parts)
 
 
-def known_by_payment(connection: sa.Connection, order_id: str) -> Counter[str]:
-    """Return what each payment of an order refunded by our refunds, or as the gateway reported, in minor
-    units."""
+def list_known(connection: sa.Connection, order_id: str) -> list[Row]:
+    """Return the parts of an order's payments that we know without its record: our refunds, also those that the
+    gateway was asked for, and what the gateway reported."""
     parts = refund_payments.list_parts(connection, order_id=order_id)
-    return refund_payments.sum_by_payment(
-        part
-        for part in parts
-        if refund_payments.counts(part) and part.state == "done" and part.gateway != ORDER_RECORD
-    )
+    return [each for each in parts if refund_payments.counts(each) and each.gateway != ORDER_RECORD]
 
 
 def list_named_parts(connection: sa.Connection, payment_id: str) -> list[Row]:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from enum import StrEnum
 
 import sqlalchemy as sa
@@ -12,12 +12,16 @@ import sqlalchemy as sa
 from mailagent.domain.money import Money
 from mailagent.domain.refunds.order import Order, OrderProblem, Payment
 from mailagent.store import schema
-from mailagent.store.database import columns_of, insert_once
-from mailagent.store.refunds import external_refunds, gateway_events, orders
+from mailagent.store.database import Row, columns_of, insert_once
+from mailagent.store.refunds import external_refunds, gateway_events, orders, refund_payments
 from mailagent.store.refunds.external_refunds import ORDER_RECORD
 
 _orders, _lines, _payments = schema.orders, schema.order_lines, schema.order_payments
 _external, _shipments = schema.external_refunds, schema.order_shipments
+
+
+# So long the record of an order may lack a refund of its gateway.
+RECORD_LAGS = timedelta(minutes=5)
 
 
 class Saved(StrEnum):
@@ -62,21 +66,59 @@ def save(
 
 
 def without_known_refunds(connection: sa.Connection, order: Order) -> Order:
-    """Lock an order and subtract our own refunds, and those the gateway reported, from what its record
-    says was refunded elsewhere.
+    """Lock an order of a file and subtract our own refunds, and those the gateway reported, from what its
+    record says was refunded elsewhere.
 
     Never return less than is stored: a file that is older than one of our refunds does not include it.
     """
     stored = orders.lock(connection, order.order_id)
     if stored is None:
         return order  # no refund can be known
+    known = [
+        each
+        for each in external_refunds.list_known(connection, order.order_id)
+        if each.state == "done"
+    ]
+    return _with_elsewhere(order, stored, known, (), None)
+
+
+def as_source_says(
+    connection: sa.Connection, order: Order, now: datetime, is_remote: Callable[[str], bool]
+) -> Order:
+    """Lock an order that its source has just given, and subtract from what it says was refunded those refunds
+    that we know. What others gave back may become less again: the newest record is right.
+
+    A refund may stand in the record or not while the gateway has not settled it, while the record may lag
+    behind, and always if the shop itself pays it (`is_remote` is False for its payment). As long as the record
+    can be explained by that, what is stored of others stays.
+    """
+    stored = orders.lock(connection, order.order_id)
+    if stored is None:
+        return order
+    told, unsure = [], []
+    for each in external_refunds.list_known(connection, order.order_id):
+        at_gateway, is_done = is_remote(each.payment_id), each.state == "done"
+        if at_gateway and is_done and each.known_at < now - RECORD_LAGS:
+            told.append(each)
+        elif at_gateway or is_done:  # the shop has not heard of the others
+            unsure.append(each)
+    return _with_elsewhere(order, stored, told, unsure, 0)
+
+
+def _with_elsewhere(
+    order: Order, stored: Order, told: Sequence[Row], unsure: Sequence[Row], floor: int | None
+) -> Order:
+    """Return an order with what others refunded of each payment. Its record has the parts `told` and may have
+    those that are `unsure`. `floor`: the least that others gave back; None for what is stored."""
     before = {each.payment_id: each.refunded_minor for each in stored.payments}
-    known = external_refunds.known_by_payment(connection, order.order_id)
+    ours, perhaps = map(refund_payments.sum_by_payment, (told, unsure))
 
     def elsewhere(payment: Payment) -> Payment:
-        others = payment.refunded_minor - known.get(payment.payment_id, 0)
-        least = min(before.get(payment.payment_id, 0), payment.amount.minor)
-        return replace(payment, refunded_minor=max(least, others, 0))
+        name = payment.payment_id
+        known, most = before.get(name, 0), payment.refunded_minor - ours[name]
+        least = min(known, payment.amount.minor) if floor is None else floor
+        stays = max(min(known, most), most - perhaps[name])
+        return replace(payment, refunded_minor=max(least, stays))
 
     return replace(order, payments=tuple(elsewhere(each) for each in order.payments))
 

@@ -64,7 +64,7 @@ def list_parts(
 ) -> Sequence[Row]:
     """Return what the payments of one order gave back or are about to, or these payments on any order that
     names them. What was refunded outside mailagent has a `gateway` that reported it, and no `refund_id` and
-    no `idempotency_key`."""
+    no `idempotency_key`. `known_at`: when we heard that it was refunded."""
 
     def here(order: sa.Column[str], payment: sa.Column[str]) -> sa.ColumnElement[bool]:
         return payment.in_(payment_ids) if order_id is None else order == order_id
@@ -75,6 +75,7 @@ def list_parts(
             _refunds.c.order_id, _payments.c.payment_id, _refunds.c.currency, _payments.c.amount_minor,
             _payments.c.state, _payments.c.reference, _payments.c.returned_at,
             _payments.c.refund_id, _payments.c.idempotency_key, none.label("gateway"),
+            _payments.c.done_at.label("known_at"),
         )
         .join(_refunds, _refunds.c.refund_id == _payments.c.refund_id)
         .where(here(_refunds.c.order_id, _payments.c.payment_id))
@@ -82,7 +83,7 @@ def list_parts(
     external = sa.select(
         _external.c.order_id, _external.c.payment_id, _external.c.currency, _external.c.amount_minor,
         sa.literal("done"), _external.c.reference, _external.c.returned_at,
-        none, none, _external.c.gateway,
+        none, none, _external.c.gateway, _external.c.seen_at,
     ).where(here(_external.c.order_id, _external.c.payment_id))  # fmt: skip
     return connection.execute(ours.union_all(external)).all()
 

@@ -81,10 +81,11 @@ def save(found: Sequence[Order], note: Callable[[sa.Connection, Kept], None] | N
     live = services.current()
     told = [Told(order, render_order(order)) for order in found]
     name = live.order_source.name if live.order_source else ""
+    now = live.now()  # not later, after an outage of the database
 
     def record() -> Kept:
         with live.database.transaction() as connection:
-            kept = versions.keep(connection, told, name, live.now())
+            kept = versions.keep(connection, told, name, now, live.gateway.is_remote)
             if note is not None:
                 note(connection, kept)
             return kept

@@ -145,8 +145,11 @@ def _keep(connection: sa.Connection, order: Order) -> None:
         return
     try:
         with connection.begin_nested():
-            known = order_import.without_known_refunds(connection, order)
-            order_import.save(connection, known, services.current().now())
+            live = services.current()
+            known = order_import.as_source_says(
+                connection, order, live.now(), live.gateway.is_remote
+            )
+            order_import.save(connection, known, live.now())
     except OrderProblem as problem:
         logger.warning("order %s is kept as it was: %s", order.order_id, problem)
 
