@@ -91,7 +91,8 @@ def record(
     if exceeded := list_exceeded(facts, live.policy, live.now()):
         known["exceeded"] = {name: asdict(each) for name, each in exceeded.items()}
     _record_refund(connection, refund, asked.order, proposal.key, known)
-    _await_goods(connection, refund, asked)
+    if proposal.accepts is None:  # the customer keeps what they accepted part of the price for
+        _await_goods(connection, refund, asked)
     return refund
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from mailagent import services
-from mailagent.domain.refunds.policy import KeepOffers, Policy
+from mailagent.domain.refunds.policy import KeepOffers, Policy, ReturnFirst
 from mailagent.domain.refunds.refund import RefundReason, RefundStatus
 from mailagent.workflows.steps.conversation.batch import Batch
 from mailagent.workflows.tools.accept_offer import accept_offer
@@ -18,6 +18,7 @@ from tests.cast import ADA, GRACE, TESS, order
 from tests.databases import ONE_DATABASE
 from tests.harness import Harness
 from tests.tool_use import use
+from tests.workflows.paying import pay
 from tests.workflows.proposals import propose, write
 
 OFFERS = KeepOffers({RefundReason.DAMAGED: 30}, {"kitchen": 40})
@@ -83,6 +84,15 @@ def test_part_of_the_price_is_offered_first_and_paid_when_it_is_accepted(generou
     assert (row.status, row.refund_id) == ("accepted", refund.refund_id)
     acts = generous.rows("SELECT action FROM audit WHERE action LIKE '%offer%' ORDER BY audit_id")
     assert [each.action for each in acts] == ["part of the price offered", "offer accepted"]
+
+
+def test_items_that_are_kept_need_not_come_back(generous: Harness) -> None:
+    first = ReturnFirst(frozenset({RefundReason.DAMAGED}), "Send it to 1 Shop Street.")
+    services.bind(replace(generous.live, policy=Policy(keep_offers=OFFERS, return_first=first)))
+    propose(write(generous), "W1001")
+    accept(answer(generous))
+    assert generous.rows("SELECT 1 FROM remedies") == []
+    assert pay(generous.refunds()[0].refund_id)["status"] == "paid"
 
 
 def test_many_answers_at_once_refund_once(generous: Harness) -> None:
