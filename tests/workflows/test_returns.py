@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import datetime
 from typing import Any
 
 import pytest
 
 from mailagent import services
+from mailagent.domain.money import Money
 from mailagent.domain.refunds.policy import Policy, ReturnFirst
-from mailagent.domain.refunds.refund import RefundReason
+from mailagent.domain.refunds.refund import RefundReason, RefundStatus
 from mailagent.mailers.facts import sentence
 from mailagent.remedies import finish
+from mailagent.store.refunds import refunds
 from mailagent.workflows.steps.conversation.batch import Batch, batch_reader
 from mailagent.workflows.tools.withdraw_refund import withdraw_refund
 from tests.cast import TESS, big_order, order
@@ -22,6 +25,8 @@ from tests.workflows.camera import later_batch, reject
 from tests.workflows.paying import look, pay, tell
 from tests.workflows.proposals import propose, write
 
+MUGS = {"item_id": "M1", "name": "Mug", "quantity": 3, "unit_price": "10.00"}
+PAID = {"payment_id": "p", "method": "card", "amount": "30.00"}
 RULES = ReturnFirst(frozenset({RefundReason.CHANGED_MIND}), "Send it to 1 Shop Street.", days=14)
 
 
@@ -51,6 +56,10 @@ def refund_id(shop: Harness) -> str:
 def mails(shop: Harness) -> list[str]:
     rows = shop.rows("SELECT text FROM outbound_mails WHERE purpose = 'remedy' ORDER BY created_at")
     return [row.text for row in rows]
+
+
+def day(moment: Any) -> int:
+    return datetime.fromisoformat(str(moment)).toordinal()
 
 
 def remedy_id(shop: Harness) -> str:
@@ -103,6 +112,45 @@ def test_what_does_not_come_back_lapses_and_the_customer_is_told_before(
     assert shop.rows("SELECT 1 FROM orders WHERE held_minor > 0") == []
 
 
+def test_nothing_lapses_before_the_customer_was_reminded(shop: Harness, batch: Batch) -> None:
+    ask(batch)
+    pay(refund_id(shop))
+    pass_time(shop, days=20)  # no worker ran
+    assert pay(refund_id(shop))["status"] == "approved"
+    assert len(mails(shop)) == 2
+    (row,) = shop.rows("SELECT reminded_at, due_at FROM remedies")
+    assert day(row.due_at) - day(row.reminded_at) == 3
+    pass_time(shop, days=22.9)
+    assert pay(refund_id(shop))["status"] == "approved"
+    pass_time(shop, days=23.1)
+    assert pay(refund_id(shop))["status"] == "withdrawn"
+    assert len(mails(shop)) == 3
+
+
+@ONE_DATABASE
+def test_a_short_time_is_reminded_of_in_its_middle(shop: Harness, batch: Batch) -> None:
+    services.bind(replace(services.current(), policy=Policy(return_first=replace(RULES, days=2))))
+    ask(batch)
+    assert [pay(refund_id(shop))["status"] for _ in range(2)] == ["approved", "approved"]
+    assert len(mails(shop)) == 1
+    pass_time(shop, days=1.1)
+    pay(refund_id(shop))
+    assert len(mails(shop)) == 2
+
+
+@ONE_DATABASE
+def test_only_what_was_approved_is_asked_back(shop: Harness, batch: Batch) -> None:
+    shop.stock(order("W3", items=[MUGS], payments=[PAID]))
+    services.bind(replace(services.current(), policy=Policy({"USD": 1}, return_first=RULES)))
+    propose(batch, "W3", ("M1", 3), reason="changed_mind")
+    with shop.live.database.transaction() as connection:
+        refund = refunds.lock(connection, refund_id(shop))
+        refunds.lower(connection, refund, Money(10_00, "USD"), {refund.lines[0].line_no: 1})
+        refunds.move(connection, refund, RefundStatus.APPROVED)
+    pay(refund_id(shop))
+    assert "- 1 × Mug\n" in mails(shop)[0]
+
+
 def test_goods_that_are_not_taken_back_are_not_paid(shop: Harness, batch: Batch) -> None:
     ask(batch)
     pay(refund_id(shop))
@@ -121,7 +169,7 @@ def test_a_manager_decides_before_the_customer_sends_anything(shop: Harness, bat
     pass_time(shop, hours=1)
     assert look(refund_id(shop))["status"] == "rejected"
     tell(refund_id(shop))
-    assert states(shop) == [("rejected", "withdrawn")]
+    assert states(shop) == [("rejected", "not_possible")]
 
 
 @ONE_DATABASE
@@ -167,6 +215,7 @@ def test_the_shop_says_that_goods_are_back(api_shop: Harness) -> None:
 @ONE_DATABASE
 def test_goods_that_come_too_late_are_said_to_be(api_shop: Harness) -> None:
     pay(refund_id(api_shop))
-    pass_time(api_shop, days=14.1)
-    pay(refund_id(api_shop))
+    for days in (11.1, 14.2):
+        pass_time(api_shop, days=days)
+        pay(refund_id(api_shop))
     assert post(api_shop, refund_id(api_shop)) == 409

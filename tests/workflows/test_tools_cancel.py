@@ -30,9 +30,9 @@ from tests.cast import GRACE, TESS, big_order, order
 from tests.databases import ONE_DATABASE
 from tests.harness import Harness, pass_time
 from tests.tool_use import use
-from tests.workflows.camera import answer, later_batch
+from tests.workflows.camera import answer, later_batch, reject
 from tests.workflows.cancelling import PlayedSource
-from tests.workflows.paying import look, pay
+from tests.workflows.paying import look, pay, tell
 from tests.workflows.proposals import propose, write
 
 PENDING: dict[str, Any] = {"status": "pending", "delivered_at": None}
@@ -236,6 +236,30 @@ def test_a_dear_order_is_cancelled_while_a_manager_decides(shop: Harness) -> Non
     (refund,) = shop.refunds()
     assert refund.policy_reasons == ("above_limit",)
     assert refund.despite_cancel
+
+
+@pytest.mark.both_databases
+@pytest.mark.parametrize("has_source", [True, False])
+def test_a_cancellation_whose_refund_is_refused_is_left_to_people(
+    shop: Harness, has_source: bool
+) -> None:
+    shop.stock(big_order(**PENDING))
+    if has_source:
+        with_source(shop, SourceProblem("away"), SourceProblem("away"))
+    cancel(write(shop, text="Please cancel W2001."), order_id="W2001")
+    look(refund_id(shop))
+    pass_time(shop, days=2)
+    reject(shop)
+    for _ in range(2):  # a replay changes nothing
+        tell(refund_id(shop))
+    (row,) = shop.rows("SELECT status, refund_id, due_at FROM remedies")
+    assert (row.status, row.refund_id) == ("task", None)
+    assert str(row.due_at)[:10] == str(services.current().now() + timedelta(days=3))[:10]
+    texts = [
+        each.text
+        for each in shop.rows("SELECT text FROM outbound_mails WHERE to_address = :t", t=TESS)
+    ]
+    assert sum("No refund was approved for it" in text for text in texts) == 1
 
 
 @ONE_DATABASE

@@ -108,9 +108,11 @@ def move(connection: sa.Connection, remedy: Remedy, status: RemedyStatus, **valu
 
 def note(connection: sa.Connection, remedy: Remedy, **values: Any) -> Remedy:
     """Change other columns of a locked remedy, and return it."""
-    own = _remedies.c.remedy_id == remedy.remedy_id
+    own, changed = _remedies.c.remedy_id == remedy.remedy_id, replace(remedy, **values)
+    if "items" in values:
+        values["items"] = [asdict(item) for item in changed.items]
     connection.execute(_remedies.update().where(own).values(**values))
-    return replace(remedy, **values)
+    return changed
 
 
 # --- lists ----------------------------------------------------------------------------------------

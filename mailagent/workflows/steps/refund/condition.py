@@ -7,7 +7,7 @@ do becomes a task for the team.
 from __future__ import annotations
 
 import logging
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 import sqlalchemy as sa
 
@@ -22,8 +22,8 @@ from mailagent.domain.orders.source import (
     TooLate,
 )
 from mailagent.domain.refunds.order import Order, OrderProblem, OrderStatus
-from mailagent.domain.refunds.refund import RefundStatus
-from mailagent.domain.remedies.remedy import Remedy, RemedyStatus
+from mailagent.domain.refunds.refund import Refund, RefundStatus
+from mailagent.domain.remedies.remedy import Remedy, RemedyItem, RemedyStatus
 from mailagent.mailers import Notice, write_notice
 from mailagent.store import audit
 from mailagent.store.mail import outbound
@@ -63,27 +63,48 @@ def meet(refund_id: str) -> float | None:
 
 
 def _wait_for_goods(known: Remedy) -> float | None:
-    """Tell the customer how to send the goods, remind them, and end what did not come in time."""
+    """Tell the customer how to send the goods, remind them, and end what did not come in time. Nothing ends
+    before they were reminded, and had the time that a reminder gives."""
     live = services.current()
-    now = live.now()
+    now, notice = live.now(), _reminded_before()
     with live.database.transaction() as connection:
         remedy = remedies.lock(connection, known.remedy_id)
         if remedy is None or not remedy.is_open:
             return None
         if not outbound.is_recorded(connection, remedies.asked_key(remedy)):
-            rules = live.policy.return_first
-            due_at = now + timedelta(days=rules.days) if rules else remedy.due_at
-            remedy = remedies.note(connection, remedy, due_at=due_at)
-            _tell(connection, remedy, remedies.asked_key(remedy))
+            remedy = _ask_for_goods(connection, remedy)
+        elif remedy.reminded_at is None and now >= remedy.due_at - notice:
+            due_at = max(remedy.due_at, now + notice)  # later, if no worker ran
+            remedy = remedies.note(connection, remedy, reminded_at=now, due_at=due_at)
+            _tell(connection, remedy, f"{remedies.asked_key(remedy)}:reminder")
         elif now >= remedy.due_at:
             ending.end(connection, remedy, RemedyStatus.EXPIRED, audit.CLOCK)
             return None
-        remind_at = remedy.due_at - REMINDED_BEFORE
-        if remedy.reminded_at is None and now >= remind_at:
-            remedy = remedies.note(connection, remedy, reminded_at=now)
-            _tell(connection, remedy, f"{remedies.asked_key(remedy)}:reminder")
-    next_at = remedy.due_at if remedy.reminded_at else remind_at
+    next_at = remedy.due_at if remedy.reminded_at else remedy.due_at - notice
     return min((next_at - now).total_seconds(), LOOK_AGAIN_SECONDS)
+
+
+def _reminded_before() -> timedelta:
+    rules = services.current().policy.return_first
+    return min(REMINDED_BEFORE, timedelta(days=rules.days) / 2) if rules else REMINDED_BEFORE
+
+
+def _ask_for_goods(connection: sa.Connection, remedy: Remedy) -> Remedy:
+    """Ask for the units that were approved, which may be fewer than were asked for."""
+    live = services.current()
+    rules, items = live.policy.return_first, remedy.items
+    if remedy.refund_id is not None:
+        items = _approved(refunds.load(connection, remedy.refund_id), items)
+    due_at = live.now() + timedelta(days=rules.days) if rules else remedy.due_at
+    remedy = remedies.note(connection, remedy, due_at=due_at, items=items)
+    _tell(connection, remedy, remedies.asked_key(remedy))
+    return remedy
+
+
+def _approved(refund: Refund, items: tuple[RemedyItem, ...]) -> tuple[RemedyItem, ...]:
+    names = {item.item_id: item.name for item in items}
+    lines = zip(refund.item_ids, refund.lines, strict=True)
+    return tuple(RemedyItem(item_id, names[item_id], line.quantity) for item_id, line in lines)
 
 
 def _tell(connection: sa.Connection, remedy: Remedy, key: str) -> None:
@@ -154,17 +175,45 @@ def _keep(connection: sa.Connection, order: Order) -> None:
         logger.warning("order %s is kept as it was: %s", order.order_id, problem)
 
 
-def _give_to_people(connection: sa.Connection, remedy: Remedy, why: str) -> None:
-    live = services.current()
-    remedies.move(connection, remedy, RemedyStatus.TASK)
-    notice = Notice(
-        f"task:{remedy.remedy_id}",
-        f"Cancellation, order {remedy.order_id}",
-        [
-            f"The shop's system cannot cancel it: {why}.",
-            "Please cancel it before it is shipped, and say so: then its refund is paid.",
-            f"What is wanted: {live.shop.public_url}/ops/tasks",
-        ],
+def give_up_refused(connection: sa.Connection, refund: Refund) -> None:
+    """End what a refund waits for that was not approved. Nobody was asked to send goods; a cancellation may be
+    under way, so people see to it."""
+    remedy = remedies.find_of_refund(connection, refund.refund_id)
+    if remedy is None or not remedy.is_open:
+        return
+    if remedy.status is RemedyStatus.AWAITING_GOODS:
+        ending.close(connection, remedy, RemedyStatus.NOT_POSSIBLE, audit.CLOCK)
+        return
+    if remedy.status is RemedyStatus.ASKED:
+        remedies.move(connection, remedy, RemedyStatus.TASK)
+    _tell_people(
+        connection,
+        remedies.note(connection, remedy, refund_id=None, due_at=_due_at()),
+        f"refused:{remedy.remedy_id}",
+        "No refund was approved for it, and it may be cancelled already.",
+        "Please see what is so, agree on it with the customer, and say so.",
     )
+
+
+def _give_to_people(connection: sa.Connection, remedy: Remedy, why: str) -> None:
+    remedies.move(connection, remedy, RemedyStatus.TASK)
+    _tell_people(
+        connection,
+        remedies.note(connection, remedy, due_at=_due_at()),
+        f"task:{remedy.remedy_id}",
+        f"The shop's system cannot cancel it: {why}.",
+        "Please cancel it before it is shipped, and say so: then its refund is paid.",
+    )
+
+
+def _due_at() -> datetime:
+    live = services.current()
+    return live.now() + timedelta(days=live.policy.remedies.task_days)
+
+
+def _tell_people(connection: sa.Connection, remedy: Remedy, key: str, *lines: str) -> None:
+    live = services.current()
+    page = f"What is wanted: {live.shop.public_url}/ops/tasks"
+    notice = Notice(key, f"Cancellation, order {remedy.order_id}", [*lines, page])
     written = write_notice(connection, notice, live.shop.team_emails)
     live.workflow_client.queue.enqueue_deliveries(connection, written)

@@ -11,18 +11,16 @@ import sqlalchemy as sa
 from dbos import DBOS
 
 from mailagent import mailers, services
-from mailagent import remedies as ending
 from mailagent.decisions import settle
 from mailagent.domain.mail.conversation import HandOverReason
 from mailagent.domain.refunds.receipt import seconds_to_wait
 from mailagent.domain.refunds.refund import REFUSED, Refund, RefundStatus
-from mailagent.domain.remedies.remedy import RemedyStatus
 from mailagent.store import audit
 from mailagent.store.mail import conversations, inbound, outbound
-from mailagent.store.refunds import approvals, orders, refunds, remedies
+from mailagent.store.refunds import approvals, orders, refunds
 from mailagent.workflows.steps.order_source import refresh_if_old
 from mailagent.workflows.steps.recording import async_step, declare_marks, mark
-from mailagent.workflows.steps.refund.condition import meet
+from mailagent.workflows.steps.refund.condition import give_up_refused, meet
 
 # A message ends the wait at once, and the sweep repeats a message that was missed. A shorter wait would make
 # the history of every waiting refund longer, which a restart reads again.
@@ -137,7 +135,7 @@ def tell_customer(refund_id: str) -> list[str] | Awaiting:
         refund, others = refunds.lock_of_mail(connection, refund_id)
         template = _TEMPLATES.get(refund.status)
         if refund.status in REFUSED:
-            _expect_no_goods(connection, refund)
+            give_up_refused(connection, refund)
         if refund.receipt_id is not None:
             # A shared receipt told it, also if it has failed since.
             outbound_ids = [refund.receipt_id]
@@ -155,13 +153,6 @@ def tell_customer(refund_id: str) -> list[str] | Awaiting:
         if refund.status is RefundStatus.FAILED:
             outbound_ids += _give_to_team(connection, refund)
     return outbound_ids
-
-
-def _expect_no_goods(connection: sa.Connection, refund: Refund) -> None:
-    """End the return of a refund that is not approved; the customer was never asked to send anything."""
-    remedy = remedies.find_of_refund(connection, refund.refund_id)
-    if remedy is not None and remedy.status is RemedyStatus.AWAITING_GOODS:
-        ending.close(connection, remedy, RemedyStatus.WITHDRAWN, audit.CLOCK)
 
 
 def _receipt(connection: sa.Connection, refund: Refund, others: Sequence[Refund]) -> str | Awaiting:
