@@ -26,13 +26,15 @@ def offer_instead(connection: sa.Connection, proposed: Proposal, asked: Asked) -
     """Record an offer instead of the refund that is asked for, and return it; None if there is none to make.
 
     Items get one offer, and only what the policy would pay without a manager: it is a promise. An open offer is
-    declined by asking for the refund again.
+    declined by asking for the refund again. An order has one open offer, so that a yes can mean no other.
     """
     live, known = services.current(), offers.list_of_order(connection, asked.order.order_id)
-    for each in known:
-        if each.is_open(live.now()) and each.is_for(asked.item_ids):
+    still_open = [each for each in known if each.is_open(live.now())]
+    for each in still_open:
+        if each.is_for(asked.item_ids):
             _close(connection, each, OfferStatus.DECLINED, audit.CUSTOMER, proposed.mail_id)
-    if any(each.is_for(asked.item_ids) for each in known) or proposed.proposed_by:
+    offered = any(each.is_for(asked.item_ids) for each in known)
+    if still_open or offered or proposed.proposed_by:
         return None
     offer = _offer(connection, proposed, asked)
     if offer is None or not _would_pay(connection, offer, asked):
@@ -100,6 +102,14 @@ def accept(
         proposal.decline(connection, proposed, asked, facts, decision)
     _close(connection, offer, OfferStatus.LAPSED, audit.POLICY, proposed.mail_id)
     return None
+
+
+def expire(connection: sa.Connection, offer: Offer) -> bool:
+    """Close an offer of a locked order whose date has passed; return whether that is news."""
+    if offer.status is not OfferStatus.OPEN or offer.is_open(services.current().now()):
+        return False
+    _close(connection, offer, OfferStatus.EXPIRED, audit.CLOCK, offer.mail_id)
+    return True
 
 
 def _as_refund(connection: sa.Connection, offer: Offer, order: Order) -> Asked | None:

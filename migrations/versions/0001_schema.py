@@ -840,12 +840,13 @@ sa.Table(
     sa.Column("expires_at", instant, nullable=False),
     sa.Column("refund_id", sa.ForeignKey("refunds.refund_id"), unique=True),
     sa.CheckConstraint(
-        "status IN ('open', 'accepted', 'declined', 'lapsed')",
+        "status IN ('open', 'accepted', 'declined', 'lapsed', 'expired')",
         name="status",
     ),
     sa.CheckConstraint("amount_minor > 0", name="amount"),
     sa.CheckConstraint("percent BETWEEN 1 AND 99", name="percent"),
     sa.CheckConstraint("(status = 'accepted') = (refund_id IS NOT NULL)", name="accepted"),
+    partial_index("ix_offers_open", "expires_at", where="status = 'open'"),
 )
 
 sa.Table(

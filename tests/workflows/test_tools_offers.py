@@ -13,6 +13,7 @@ from mailagent import services
 from mailagent.domain.refunds.policy import KeepOffers, Policy, ReturnFirst
 from mailagent.domain.refunds.refund import RefundReason, RefundStatus
 from mailagent.workflows.steps.conversation.batch import Batch
+from mailagent.workflows.steps.maintenance.offers import expire
 from mailagent.workflows.tools.accept_offer import accept_offer
 from tests.cast import ADA, GRACE, TESS, order
 from tests.databases import ONE_DATABASE
@@ -23,7 +24,7 @@ from tests.workflows.proposals import propose, write
 
 OFFERS = KeepOffers({RefundReason.DAMAGED: 30}, {"kitchen": 40})
 MUGS = {"item_id": "M1", "name": "Mug", "quantity": 3, "unit_price": "10.00"}
-PAID = [{"payment_id": "p", "method": "card", "amount": "30.00"}]
+PAID = {"payment_id": "p", "method": "card", "amount": "30.00"}
 
 
 @pytest.fixture
@@ -120,6 +121,47 @@ def test_the_model_cannot_accept_before_the_customer_has_answered(generous: Harn
     assert not generous.refunds()
 
 
+@ONE_DATABASE
+def test_a_second_mail_before_the_answer_accepts_nothing(generous: Harness) -> None:
+    first = write(generous)
+    propose(first, "W1001")
+    both = write(generous, text="Any news?", in_reply_to=first_message_id(generous))
+    assert set(first["mail_ids"]) < set(both["mail_ids"])
+    assert accept(both)["error"] == "not_answered"
+
+
+def first_message_id(shop: Harness) -> str:
+    return str(shop.rows("SELECT message_id FROM inbound_mails ORDER BY received_at")[0].message_id)
+
+
+@ONE_DATABASE
+def test_a_yes_can_mean_one_offer_only(generous: Harness) -> None:
+    generous.stock(
+        order("W2", items=[MUGS, MUGS | {"item_id": "M2"}], payments=[PAID | {"amount": "60.00"}])
+    )
+    assert propose(write(generous), "W2", ("M1", None))["outcome"] == "offered"
+    told = propose(answer(generous, "The other mugs are broken, too."), "W2", ("M2", None))
+    assert told["outcome"] == "approved"
+    accept(answer(generous), "W2")
+    assert [("M1" in str(row.items), row.status) for row in offered(generous)] == [
+        (True, "accepted")
+    ]
+
+
+@pytest.mark.both_databases
+def test_the_housekeeping_closes_offers_past_their_date(generous: Harness) -> None:
+    propose(write(generous), "W1001")
+    later(generous, days=6)
+    assert expire() == 0
+    later(generous, days=1)
+    assert (expire(), expire()) == (1, 0)
+    assert [row.status for row in offered(generous)] == ["expired"]
+    acts = generous.rows("SELECT actor, action FROM audit WHERE action LIKE 'offer%'")
+    assert [(row.actor, row.action) for row in acts] == [("clock", "offer expired")]
+    told = accept(answer(generous))
+    assert (told["outcome"], told["facts"]) == ("closed", ["offer/W1001"])
+
+
 @pytest.mark.parametrize(("days", "outcome"), [(6, "accepted"), (7, "closed")])
 def test_an_offer_ends_by_its_date(generous: Harness, days: int, outcome: str) -> None:
     propose(write(generous), "W1001")
@@ -146,9 +188,9 @@ def test_an_offer_ends_with_the_return_period(generous: Harness) -> None:
         ({"status": "cancelled"}, RefundStatus.AWAITING_APPROVAL, 14_99),
         ({"items": [{"item_id": "X1", "name": "Else", "quantity": 1, "unit_price": "49.99"}]}, None, 0),
         ({"items": [{"item_id": "K1", "name": "Kettle", "quantity": 1, "unit_price": "14.98"}]}, None, 0),
-        ({"payments": [PAID[0] | {"refunded": "30.00"}]}, None, 0),
-        ({"payments": [PAID[0] | {"refunded": "20.00"}]}, RefundStatus.AWAITING_APPROVAL, 10_00),
-        ({"payments": [PAID[0] | {"charged_back_at": "2026-11-10T09:00:00Z"}]}, None, 0),
+        ({"payments": [PAID | {"refunded": "30.00"}]}, None, 0),
+        ({"payments": [PAID | {"refunded": "20.00"}]}, RefundStatus.AWAITING_APPROVAL, 10_00),
+        ({"payments": [PAID | {"charged_back_at": "2026-11-10T09:00:00Z"}]}, None, 0),
         ({"customer": {"email": GRACE, "name": "Grace"}}, None, 0),
     ],
     ids=["cancelled", "another item", "a lower price", "refunded elsewhere", "less is left", "charged back",
@@ -165,7 +207,7 @@ def test_an_order_that_changed_meanwhile_pays_no_more_than_it_may(
 
 
 def test_units_that_were_refunded_meanwhile_end_the_offer(generous: Harness) -> None:
-    generous.stock(order("W2", items=[MUGS], payments=PAID))
+    generous.stock(order("W2", items=[MUGS], payments=[PAID]))
     propose(write(generous, subject="mugs"), "W2", ("M1", 2))
     changed = propose(answer(generous), "W2", ("M1", 3), reason="changed_mind")
     assert changed["outcome"] == "approved"
@@ -186,7 +228,7 @@ def test_units_that_were_refunded_meanwhile_end_the_offer(generous: Harness) -> 
 def test_the_policy_says_for_what_and_how_much(
     generous: Harness, items: list[dict[str, Any]], reason: str, percent: int | None
 ) -> None:
-    generous.stock(order("W2", items=items, payments=PAID))
+    generous.stock(order("W2", items=items, payments=[PAID]))
     told = propose(write(generous), "W2", ("M1", None), reason=reason)
     assert told.get("percent") == percent
     assert told["outcome"] == ("offered" if percent else "approved")

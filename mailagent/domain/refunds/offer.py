@@ -12,12 +12,14 @@ from mailagent.domain.refunds.refund import RefundLine, RefundReason, WantedItem
 
 
 class OfferStatus(StrEnum):
-    """`lapsed`: it was accepted when it could not be kept any more. An open one expires by its date."""
+    """`lapsed`: it was accepted when it could not be kept any more. An open one past its date cannot be accepted;
+    the housekeeping makes it `expired`."""
 
     OPEN = "open"
     ACCEPTED = "accepted"
     DECLINED = "declined"
     LAPSED = "lapsed"
+    EXPIRED = "expired"
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from datetime import datetime
 from typing import Any
 
 import sqlalchemy as sa
@@ -10,7 +12,7 @@ from mailagent.domain.money import Money
 from mailagent.domain.refunds.offer import Offer, OfferStatus
 from mailagent.domain.refunds.refund import RefundReason
 from mailagent.store import schema
-from mailagent.store.database import columns_of, from_row
+from mailagent.store.database import columns_of, from_row, is_constant
 
 _offers = schema.offers
 
@@ -25,6 +27,22 @@ def list_of_order(connection: sa.Connection, order_id: str) -> tuple[Offer, ...]
     """Return the offers of an order, oldest first."""
     query = sa.select(_offers).where(_offers.c.order_id == order_id)
     return _list(connection, query.order_by(_offers.c.offered_at, _offers.c.offer_id))
+
+
+def lock(connection: sa.Connection, offer_id: str) -> Offer | None:
+    """Lock the order of an offer; return the offer."""
+    own, orders = _offers.c.offer_id == offer_id, schema.orders
+    order_id = sa.select(_offers.c.order_id).where(own).scalar_subquery()
+    locked = sa.select(orders.c.order_id).where(orders.c.order_id == order_id)
+    connection.execute(locked.with_for_update())
+    return next(iter(_list(connection, sa.select(_offers).where(own))), None)
+
+
+def list_overdue(connection: sa.Connection, now: datetime, limit: int) -> Sequence[str]:
+    """Return the open offers whose date has passed, the oldest first."""
+    is_open = is_constant(_offers.c.status, OfferStatus.OPEN.value)
+    query = sa.select(_offers.c.offer_id).where(is_open, _offers.c.expires_at <= now)
+    return list(connection.scalars(query.order_by(_offers.c.expires_at).limit(limit)))
 
 
 def close(

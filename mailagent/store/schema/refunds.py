@@ -304,6 +304,7 @@ offers = table(
     check("amount", "amount_minor > 0"),
     check("percent", "percent BETWEEN 1 AND 99"),
     check("accepted", "(status = 'accepted') = (refund_id IS NOT NULL)"),
+    partial_index("ix_offers_open", "expires_at", where="status = 'open'"),
 )
 
 # The built-in gateway: refunds recorded for settlement elsewhere.

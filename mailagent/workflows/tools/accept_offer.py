@@ -56,7 +56,10 @@ def accept_offer(reader: Reader, arguments: Mapping[str, Any]) -> Output:
 
 
 def _is_answered(reader: Reader, offer: Offer) -> bool:
-    """Return whether the customer wrote after the offer was made: a model cannot accept it in their stead."""
+    """Return whether the customer wrote after the offer was made, and has had the answer that told it: a model
+    cannot accept it in their stead."""
+    if offer.mail_id in reader.mail_ids:  # that answer is still to be written, or to be sent
+        return False
     mails = inbound.list_by_id(reader.connection, reader.mail_ids)
     return any(mail.received_at > offer.offered_at for mail in mails)
 

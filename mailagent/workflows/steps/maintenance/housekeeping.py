@@ -17,6 +17,7 @@ from dbos import DBOS
 from mailagent import services
 from mailagent.engine.run import OldRun
 from mailagent.store.privacy import retention
+from mailagent.workflows.steps.maintenance import offers
 from mailagent.workflows.steps.recording import at_work, step
 
 # On SQLite a delete holds up every other writer.
@@ -65,8 +66,8 @@ def purge_content() -> int:
 
 @step
 def purge_short_lived() -> int:
-    """Delete rows that were needed for a while only; return how many."""
-    return delete_short_lived(Clock(STEP_SECONDS))
+    """Delete rows that were needed for a while only, and close offers past their date; return how many."""
+    return offers.expire() + delete_short_lived(Clock(STEP_SECONDS))
 
 
 # --- histories ------------------------------------------------------------------------------------
