@@ -48,6 +48,14 @@ def test_an_exchange_is_done_by_the_team_and_told_once(busy_shop: Harness) -> No
     assert "Exchange, order <bdi>W1001" in tess.get(f"{PATH}?state=ended").text
 
 
+def test_a_form_without_a_button_decides_nothing(busy_shop: Harness) -> None:
+    busy_shop.stock(order())
+    path, tess = ask(busy_shop), busy_shop.log_in(TESS)
+    for pressed in ({}, {"done": "yes", "fail": "yes"}):
+        assert post_form(tess, path, PATH, note="It is sold out.", **pressed).status_code == 400
+    assert [row.status for row in busy_shop.rows("SELECT status FROM remedies")] == ["task"]
+
+
 def test_what_is_not_possible_is_told_with_the_reason(busy_shop: Harness) -> None:
     shop = busy_shop
     shop.stock(order())

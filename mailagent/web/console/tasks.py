@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from flask import Blueprint, Response, request
+from flask import Blueprint, Response, abort, request
 
 from mailagent import services
 from mailagent.domain.operations.access import Permission
@@ -69,10 +69,12 @@ def _shown(remedy: Remedy) -> dict[str, Any]:
 @needs(Permission.TASKS)
 def decide(remedy_id: str) -> Response:
     """Record that a task is done, or not possible, as the pressed button says. The customer gets a mail."""
-    note = typed("note", request.form) or None
+    is_done, note = "done" in request.form, typed("note", request.form) or None
+    if is_done == ("fail" in request.form):
+        abort(400)  # it moves money: no form without one button
     try:
         with services.current().database.transaction() as connection:
-            finish(connection, remedy_id, current_person().email, "fail" not in request.form, note)
+            finish(connection, remedy_id, current_person().email, is_done, note)
     except TaskProblem as problem:
         return _page(translate(str(problem)))
     return go_to(PATH)
