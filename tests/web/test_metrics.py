@@ -23,7 +23,9 @@ from mailagent.domain.operations.circuit_breaker import Failure
 from mailagent.domain.operations.metric import METRICS, MetricType
 from mailagent.domain.operations.model_cost import parse_prices
 from mailagent.domain.operations.provider import OPENAI
-from mailagent.domain.refunds.refund import RefundStatus
+from mailagent.domain.refunds.policy import Policy, ReturnFirst
+from mailagent.domain.refunds.refund import RefundReason, RefundStatus
+from mailagent.remedies import receive
 from mailagent.store import schema
 from mailagent.store.operations import metric_figures
 from mailagent.store.operations.model_calls import Spending
@@ -31,10 +33,11 @@ from mailagent.web import metrics
 from mailagent.web.metrics import CACHE, CachedSamples
 from mailagent.workflows.recovery import update_counters
 from mailagent.workflows.steps.circuit_breaker import Permit, note_outcome
-from tests.cast import ADA
+from tests.cast import ADA, order
 from tests.harness import Harness, open_shop
 from tests.programs.stampede.story import Clock
 from tests.web.doors import METRICS_TOKEN, furnish, record_call
+from tests.workflows.proposals import propose, write
 
 PRICES = "1,0.1,10"
 
@@ -123,6 +126,17 @@ def test_a_payment_waits_from_its_approval_on(shop: Harness) -> None:
         told = scrape(shop)
         assert told["mailagent_waiting{payments}"] == 1
         assert least <= told["mailagent_oldest_waiting_seconds{payments}"] < least + 60
+
+
+def test_a_refund_that_waits_for_goods_is_no_late_payment(shop: Harness) -> None:
+    rules = ReturnFirst(frozenset({RefundReason.CHANGED_MIND}), "Send it back.")
+    services.bind(replace(shop.live, policy=Policy(return_first=rules)))
+    shop.stock(order())
+    propose(write(shop), "W1001", reason="changed_mind")
+    assert scrape(shop)["mailagent_waiting{payments}"] == 0
+    with shop.live.database.transaction() as connection:
+        assert receive(connection, shop.refunds()[0].refund_id, "shop")
+    assert scrape(shop)["mailagent_waiting{payments}"] == 1
 
 
 def test_the_first_refund_of_a_currency_is_a_step_up_from_zero(shop: Harness) -> None:
