@@ -68,6 +68,12 @@ def _is_kept(table: dict[RefundReason, int]) -> dict[RefundReason, int]:
     return table
 
 
+def _has_come(reasons: frozenset[RefundReason]) -> frozenset[RefundReason]:
+    if RefundReason.NOT_DELIVERED in reasons:
+        raise ValueError("not_delivered cannot come back; remove it")
+    return reasons
+
+
 def _asked_for(kind: RemedyKind) -> RemedyKind:
     if kind not in ASKED_FOR:
         raise ValueError(f"{kind.value!r} is set by the table return_first")
@@ -190,7 +196,7 @@ class Remedies(Sets):
 
 
 class ReturnFirst(Sets):
-    reasons: Reasons
+    reasons: Annotated[Reasons, AfterValidator(_has_come)]
     instructions: Text
     days: Annotated[int, Field(ge=1, le=365)] = 14
 

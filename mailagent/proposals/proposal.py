@@ -97,11 +97,11 @@ def record(
 
 
 def _await_goods(connection: sa.Connection, refund: Refund, asked: Asked) -> None:
-    """Let a refund wait for the goods, if the policy wants them back first and the customer has them."""
+    """Let a refund wait for the goods, if the policy wants them back first and they were shipped."""
     live = services.current()
     rules = live.policy.return_first
-    delivered = asked.order.status is OrderStatus.DELIVERED
-    if rules is None or asked.reason not in rules.reasons or not delivered:
+    is_shipped = asked.order.status in (OrderStatus.SHIPPED, OrderStatus.DELIVERED)
+    if rules is None or asked.reason not in rules.reasons or not is_shipped:
         return
     names = {line.line_no: (line.item_id, line.name) for line in asked.order.lines}
     remedy = Remedy(

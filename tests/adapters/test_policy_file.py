@@ -150,6 +150,10 @@ def test_without_a_name_the_text_names_the_version() -> None:
         ("[remedies]\noffered = ['cake']", "remedies.offered[1]: 'cake' is refused"),
         ("[remedies]\noffered = ['return']", "remedies.offered[1]: 'return' is set by the table"),
         ("[return_first]\nreasons = []", "return_first: 'instructions' is missing"),
+        (
+            '[return_first]\nreasons = ["not_delivered"]\ninstructions = "x"',
+            "return_first.reasons: not_delivered cannot come back",
+        ),
         ("[remedies]\ntask_days = 0", "remedies.task_days: 0 is refused"),
         ("[goodwill]\nvalid_days = 9", "goodwill: 'most_percent' is missing"),
         ("[goodwill]\nmost_percent = 101", "goodwill.most_percent: 101 is refused; it should be less"),

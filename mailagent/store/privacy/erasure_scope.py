@@ -249,6 +249,7 @@ class Obstacle:
 _DECIDE = "A manager decides on it, or the customer withdraws it."
 _PAID = "Its money is on the way: wait until it is paid. If it does not end, see its run."
 _ANSWER = "Wait for the answer, or take the conversation over and answer it."
+_TICK = "Do it, or say that it is not possible."
 _SENT = "Wait until it has gone out, or is known not to."
 
 # By state: what is under way, and what ends it.
@@ -262,7 +263,8 @@ MAILS: _States = {
     MailStatus.THROTTLED: ("A mail is throttled", _ANSWER),
 }
 TASKS: _States = {
-    RemedyStatus.TASK: ("A task waits for the team", "Do it, or say that it is not possible."),
+    RemedyStatus.TASK: ("A task waits for the team", _TICK),
+    RemedyStatus.AWAITING_GOODS: ("Goods are to come back", _TICK),
 }
 UNSENT_DRAFTS: _States = {"waiting": ("A draft waits for a click", "Send or discard it.")}
 OURS: _States = {
