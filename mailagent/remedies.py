@@ -3,11 +3,14 @@ it any more. The row, the audit log and the customer's mail are one transaction.
 
 from __future__ import annotations
 
+from collections.abc import Collection, Sequence
+
 import sqlalchemy as sa
 
 from mailagent import mailers, services
 from mailagent.domain.refunds.refund import Refund, RefundStatus
 from mailagent.domain.remedies.remedy import (
+    SENT_AGAIN,
     Remedy,
     RemedyKind,
     RemedyStatus,
@@ -58,7 +61,7 @@ def end(
 ) -> None:
     """End a locked task, and tell the customer."""
     close(connection, remedy, status, actor, note)
-    if remedy.kind is RemedyKind.RETURN and status is RemedyStatus.DONE:
+    if remedy.kind is RemedyKind.RETURN and status is RemedyStatus.DONE and not note:
         return  # the receipt of its refund tells it
     ended = remedies.find(connection, remedy.remedy_id)
     if ended is not None:
@@ -88,6 +91,25 @@ def withdraw(connection: sa.Connection, order_id: str, mail_id: str) -> list[Rem
     for remedy in found:
         close(connection, remedy, RemedyStatus.WITHDRAWN, audit.CUSTOMER, mail_id=mail_id)
     return found
+
+
+def supersede(
+    connection: sa.Connection, order_id: str, item_ids: Collection[str], mail_ids: Sequence[str]
+) -> bool:
+    """Withdraw the tasks of a locked order for these items, or of the whole order if none are named, that older
+    mails than these asked for: the customer wants their money instead. Return whether there were any."""
+    found = [
+        each
+        for each in remedies.list_of_order(connection, order_id)
+        if each.status is RemedyStatus.TASK
+        and each.kind is not RemedyKind.CANCEL
+        and each.mail_id not in mail_ids
+        and (not item_ids or each.kind in SENT_AGAIN)
+        and (not item_ids or each.touches(each.kind, item_ids))
+    ]
+    for each in found:
+        close(connection, each, RemedyStatus.WITHDRAWN, audit.CUSTOMER, mail_id=mail_ids[-1])
+    return bool(found)
 
 
 def close(

@@ -14,10 +14,11 @@ from mailagent.domain.refunds.policy import Policy, ReturnFirst
 from mailagent.domain.refunds.refund import RefundReason, RefundStatus
 from mailagent.mailers.facts import sentence
 from mailagent.remedies import finish
+from mailagent.store.privacy import erasure
 from mailagent.store.refunds import refunds
 from mailagent.workflows.steps.conversation.batch import Batch, batch_reader
 from mailagent.workflows.tools.withdraw_refund import withdraw_refund
-from tests.cast import TESS, big_order, order
+from tests.cast import ADA, OLGA, TESS, big_order, order
 from tests.databases import ONE_DATABASE
 from tests.harness import Harness, open_shop, pass_time
 from tests.tool_use import use
@@ -86,6 +87,13 @@ def test_a_refund_is_approved_and_paid_when_the_goods_are_back(shop: Harness, ba
 
 
 @ONE_DATABASE
+def test_goods_on_their_way_to_the_customer_come_back_first(shop: Harness, batch: Batch) -> None:
+    shop.stock(order("W3", status="shipped", delivered_at=None))
+    propose(batch, "W3", reason="changed_mind")
+    assert states(shop) == [("awaiting_approval", "awaiting_goods")]
+
+
+@ONE_DATABASE
 @pytest.mark.parametrize("reason", ["damaged", "wrong_item", "other"])
 def test_other_reasons_are_paid_at_once(shop: Harness, batch: Batch, reason: str) -> None:
     ask(batch, reason)
@@ -149,6 +157,28 @@ def test_only_what_was_approved_is_asked_back(shop: Harness, batch: Batch) -> No
         refunds.move(connection, refund, RefundStatus.APPROVED)
     pay(refund_id(shop))
     assert "- 1 × Mug\n" in mails(shop)[0]
+
+
+@ONE_DATABASE
+def test_words_of_the_person_who_got_the_goods_reach_the_customer(
+    shop: Harness, batch: Batch
+) -> None:
+    ask(batch)
+    pay(refund_id(shop))
+    with shop.live.database.transaction() as connection:
+        finish(connection, remedy_id(shop), TESS, True, "Thank you for the box.")
+    assert "are back with us." in mails(shop)[-1]
+    assert "> Thank you for the box." in mails(shop)[-1]
+
+
+@ONE_DATABASE
+def test_a_customer_is_not_erased_while_goods_are_awaited(shop: Harness, batch: Batch) -> None:
+    ask(batch)
+    with (
+        shop.live.database.transaction() as connection,
+        pytest.raises(erasure.ErasureRefusedError, match="Goods are to come back"),
+    ):
+        erasure.erase(connection, ADA, OLGA, 0, shop.live.now())
 
 
 def test_goods_that_are_not_taken_back_are_not_paid(shop: Harness, batch: Batch) -> None:

@@ -25,6 +25,7 @@ from mailagent.store.refunds import orders
 from mailagent.workflows.steps.conversation.batch import Batch
 from mailagent.workflows.steps.maintenance import tasks
 from mailagent.workflows.tools.cancel_order import cancel_order
+from mailagent.workflows.tools.request_change import request_change
 from mailagent.workflows.tools.withdraw_refund import withdraw_refund
 from tests.cast import GRACE, TESS, big_order, order
 from tests.databases import ONE_DATABASE
@@ -316,6 +317,29 @@ def test_what_the_system_is_asked_to_do_is_not_taken_back(shop: Harness) -> None
     told = use(withdraw_refund, later_batch(shop, batch), {"order_id": "W2001"})
     assert (told["outcome"], told["facts"]) == ("too_late", ["remedy/W2001", "refund/W2001"])
     assert states(shop) == ("asked", "awaiting_approval", "pending")
+
+
+@ONE_DATABASE
+def test_a_small_order_that_the_system_is_asked_for_is_said_to_be_on_its_way(
+    shop: Harness, batch: Batch
+) -> None:
+    with_source(shop)
+    cancel(batch)
+    told = use(withdraw_refund, later_batch(shop, batch), {"order_id": "W1001"})
+    assert (told["outcome"], told["facts"][0]) == ("too_late", "remedy/W1001")
+    assert states(shop) == ("asked", "approved", "pending")
+
+
+@ONE_DATABASE
+def test_a_cancelled_order_needs_no_other_address(shop: Harness, batch: Batch) -> None:
+    wish = {"order_id": "W1001", "kind": "change_address", "items": [], "reason": "other"}
+    use(request_change, batch, wish | {"wish": LETTER})
+    cancel(later_batch(shop, batch))
+    rows = shop.rows("SELECT kind, status FROM remedies ORDER BY remedy_id")
+    assert [(row.kind, row.status) for row in rows] == [
+        ("change_address", "withdrawn"),
+        ("cancel", "task"),
+    ]
 
 
 @ONE_DATABASE

@@ -278,3 +278,22 @@ def test_the_text_of_a_conversation_stays_while_its_task_waits(shop: Harness, ba
     assert purged() == 1
     (row,) = shop.rows("SELECT wish FROM remedies")
     assert row.wish is None
+
+
+def test_who_wants_the_money_instead_gets_no_exchange_beside_it(
+    shop: Harness, batch: Batch
+) -> None:
+    change(batch)
+    later = later_batch(shop, batch)
+    said = propose(later, "W1001")
+    # A person may have sent the red one meanwhile.
+    assert (said["outcome"], said["facts"]) == ("needs_manager", ["refund/W1001", "remedy/W1001"])
+    assert tasks(shop) == [("exchange", "withdrawn")]
+    assert "Exchange for order W1001: your request is withdrawn." in told(shop, later)
+
+
+@ONE_DATABASE
+def test_both_in_one_mail_stay_both(shop: Harness, batch: Batch) -> None:
+    change(batch)
+    assert propose(batch, "W1001")["outcome"] == "needs_manager"
+    assert tasks(shop) == [("exchange", "task")]

@@ -12,8 +12,8 @@ from mailagent.domain.refunds.refund import RefundLine, RefundReason, WantedItem
 
 
 class OfferStatus(StrEnum):
-    """`lapsed`: it was accepted when it could not be kept any more. An open one past its date cannot be accepted;
-    the housekeeping makes it `expired`."""
+    """`lapsed`: it was accepted when it could not be kept any more. `expired`: its date has passed; until the
+    housekeeping says so, it is open but cannot be accepted."""
 
     OPEN = "open"
     ACCEPTED = "accepted"

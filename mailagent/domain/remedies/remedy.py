@@ -20,6 +20,9 @@ class RemedyKind(StrEnum):
     RETURN = "return"  # the goods come back first; then their refund is paid
 
 
+# The customer gets goods for it once more.
+SENT_AGAIN = frozenset({RemedyKind.EXCHANGE, RemedyKind.REPLACEMENT})
+
 # What a customer may ask for by itself. The policy makes a return of a refund.
 ASKED_FOR = frozenset(RemedyKind) - {RemedyKind.RETURN}
 

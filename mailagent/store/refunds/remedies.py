@@ -11,6 +11,7 @@ import sqlalchemy as sa
 
 from mailagent.domain.remedies.remedy import (
     OPEN,
+    SENT_AGAIN,
     STANDING,
     Remedy,
     RemedyItem,
@@ -24,7 +25,6 @@ from mailagent.store.pagination import Cursor, Part, Source, Window, read_part
 
 _remedies = schema.remedies
 _IS_TASK = is_constant(_remedies.c.status, RemedyStatus.TASK.value)
-_SENT_AGAIN = (RemedyKind.EXCHANGE, RemedyKind.REPLACEMENT)
 
 
 def outcome_key(remedy: Remedy) -> str:
@@ -95,7 +95,7 @@ def is_sent_again(connection: sa.Connection, order_id: str, item_ids: Collection
     return any(
         remedy.status in STANDING and remedy.touches(kind, item_ids)
         for remedy in list_of_order(connection, order_id)
-        for kind in _SENT_AGAIN
+        for kind in SENT_AGAIN
     )
 
 

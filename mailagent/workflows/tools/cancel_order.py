@@ -13,6 +13,7 @@ from typing import Any
 
 from pydantic import Field
 
+from mailagent import remedies as ending
 from mailagent import services
 from mailagent.domain.refunds.order import Order, OrderStatus
 from mailagent.domain.refunds.policy import Declined
@@ -124,6 +125,8 @@ def _decide(reader: Reader, order: Order, wanted: tuple[WantedItem, ...], key: s
     refund = proposal.record(connection, proposed, asked, facts, decision)
     values = {"items": items, "status": status, "refund_id": refund.refund_id}
     output = request(reader, order, RemedyKind.CANCEL, key, **values)
+    if not wanted:
+        ending.supersede(connection, order.order_id, (), reader.mail_ids)
     return output | {"facts": [*output["facts"], f"refund/{order.order_id}"]}
 
 

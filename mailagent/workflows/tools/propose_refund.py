@@ -12,6 +12,7 @@ from typing import Annotated, Any
 
 from pydantic import Field, Strict
 
+from mailagent import remedies as ending
 from mailagent.domain.refunds.duplicates import find_covering, find_holding
 from mailagent.domain.refunds.offer import Offer
 from mailagent.domain.refunds.order import Order
@@ -151,7 +152,10 @@ def _decide(reader: Reader, asked: Asked, wanted: Sequence[WantedItem], key: str
     if offer is not None:
         return offered_output(offer)
     refund = proposal.record(connection, proposed, asked, facts, decision)
-    return _proposed_output(refund, order, wanted, asked.earlier)
+    output = _proposed_output(refund, order, wanted, asked.earlier)
+    if ending.supersede(connection, order.order_id, asked.item_ids, reader.mail_ids):
+        output["facts"] = [*output["facts"], f"remedy/{order.order_id}"]
+    return output
 
 
 def _already_asked(reader: Reader, wanted: Sequence[WantedItem], asked: Asked) -> Refund | None:

@@ -10,6 +10,7 @@ import sqlalchemy as sa
 from mailagent import remedies as ending
 from mailagent import services
 from mailagent.domain.refunds.refund import Refund, RefundStatus
+from mailagent.domain.remedies.remedy import RemedyStatus
 from mailagent.mailers import Reader
 from mailagent.store import audit
 from mailagent.store.refunds import orders, refunds, remedies
@@ -93,11 +94,17 @@ def _output(connection: sa.Connection, mail_ids: Sequence[str], order_id: str) -
         output = withdrawn_output(order_id, gone, settled)
         told = [f"remedy/{order_id}", *(output["facts"] if gone else ())]
         return output | {"facts": told, "requests": requests}
-    if any(refund.status is RefundStatus.AWAITING_APPROVAL for refund in known):
+    waits = any(refund.status is RefundStatus.AWAITING_APPROVAL for refund in known)
+    if waits or _is_cancelling(connection, order_id):
         return cancelling_output(order_id)
     if last and all(refund.requested_at <= last for refund in settled):
         return withdrawn_output(order_id, gone, settled)
     return too_late_output(order_id, settled) if settled else nothing_waits_output(order_id)
+
+
+def _is_cancelling(connection: sa.Connection, order_id: str) -> bool:
+    known = remedies.list_of_order(connection, order_id)
+    return any(each.status is RemedyStatus.ASKED for each in known)
 
 
 def _requests_withdrawn(
