@@ -33,6 +33,7 @@ WITHDRAWN = "refund withdrawn"
 REQUEST_WITHDRAWN = "request withdrawn"
 DECLINED = "refund declined"
 CLOSED = "breaker closed"
+TAKEN_BACK = "decision taken back"  # the triggers look for it
 
 
 def record(

@@ -197,10 +197,13 @@ OF_DECISION = (
 )
 DECISIONS = ("decisions", "countersignatures")
 
-# A decision without effect so far can be taken back; of two, the second first. The audit log keeps both acts.
-CAN_BE_UNDONE = """OLD.undo_until IS NOT NULL AND EXISTS (
+# A decision without effect so far can be taken back by its author, in time; of two, the second first. The audit
+# log keeps both acts: the second one is written before the decision goes.
+CAN_BE_UNDONE = """EXISTS (
     SELECT 1 FROM approvals a JOIN refunds r ON r.refund_id = a.refund_id
-    WHERE a.approval_id = OLD.approval_id AND r.status = 'awaiting_approval')"""
+    JOIN audit u ON u.subject = r.refund_id AND u.action = 'decision taken back'
+    WHERE a.approval_id = OLD.approval_id AND r.status = 'awaiting_approval'
+    AND u.actor = OLD.decided_by AND u.at >= OLD.decided_at AND u.at < OLD.undo_until)"""
 NO_SECOND = """NOT EXISTS (SELECT 1 FROM countersignatures WHERE approval_id = OLD.approval_id)"""
 UNDOABLE = {"decisions": f"{CAN_BE_UNDONE} AND {NO_SECOND}", "countersignatures": CAN_BE_UNDONE}
 

@@ -13,7 +13,7 @@ import sqlalchemy as sa
 from mailagent import services
 from mailagent.domain.money import Money
 from mailagent.domain.refunds.refund import RefundStatus
-from mailagent.store import schema
+from mailagent.store import audit, schema
 from mailagent.store.refunds import refunds
 from mailagent.workflows.steps.refund.decision import State, look_at_decision
 from tests.cast import MAX, MONA
@@ -203,4 +203,27 @@ def test_the_database_deletes_no_decision_that_has_had_an_effect(question: Quest
     look(question)
     refused = pytest.raises(sa.exc.DBAPIError, match="append-only")
     with refused, question.shop.live.database.transaction() as connection:
+        connection.execute(schema.decisions.delete())
+
+
+@pytest.mark.both_databases
+@pytest.mark.parametrize("said", ["nothing", "too late", "by another", "of an earlier decision"])
+def test_the_database_deletes_a_decision_only_for_its_author_and_in_time(
+    question: Question, said: str
+) -> None:
+    live, refund_id = services.current(), question.refund().refund_id
+    acts = {
+        "too late": (MONA, MINUTES + 0.1),
+        "by another": (MAX, 0.1),
+        "of an earlier decision": (MONA, -0.1),
+    }
+    question.decide("approve")
+    now = live.now()
+    assert question.refund().status == "awaiting_approval"
+    refused = pytest.raises(sa.exc.DBAPIError, match="append-only")
+    with refused, live.database.transaction() as connection:
+        if said in acts:
+            actor, minutes = acts[said]
+            at = now + timedelta(minutes=minutes)
+            audit.record(connection, at, actor, audit.TAKEN_BACK, refund_id)
         connection.execute(schema.decisions.delete())

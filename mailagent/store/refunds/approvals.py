@@ -164,7 +164,8 @@ def record_countersignature(connection: sa.Connection, decision: RecordedDecisio
 
 
 def take_back(connection: sa.Connection, standing: Standing) -> None:
-    """Delete the last decision. Raises DBAPIError, by a trigger, if it has had an effect."""
+    """Delete the last decision, once the audit log has that its author took it back. Raises DBAPIError, by a
+    trigger, if it has not, if that was too late, or if the decision has had an effect."""
     table = _countersignatures if standing.second else _decisions
     connection.execute(table.delete().where(table.c.approval_id == standing.approval.approval_id))
 

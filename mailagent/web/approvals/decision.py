@@ -313,11 +313,12 @@ def take_back(
     last, now = standing.last, services.current().now()
     if last is None or not is_by(manager, last) or undo_until(refund, standing) is None:
         return standing
+    details = {"decision": last.decision, "decided_at": last.decided_at.isoformat("T", "seconds")}
+    by = last.decided_by  # the same person; the trigger looks for it
+    audit.record(connection, now, by, audit.TAKEN_BACK, refund.refund_id, details)
     approvals.take_back(connection, standing)
     # The date may have passed since the click: there must be time to decide again.
     approvals.extend(connection, standing.approval.approval_id, now + REOPENED_FOR)
-    details = {"decision": last.decision, "decided_at": last.decided_at.isoformat("T", "seconds")}
-    audit.record(connection, now, manager, "decision taken back", refund.refund_id, details)
     _enqueue(connection, refund, "undone")
     return approvals.find_standing(connection, standing.approval.approval_id) or standing
 
