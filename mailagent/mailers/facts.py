@@ -231,7 +231,7 @@ class Reader:
         return {
             "pay_by": self._pay_by(refund) if waits else None,
             "goods_by": self._goods_by(refund) if waits else None,
-            "status": refund.status.value,
+            "status": "lapsed" if remedies.has_lapsed(refund) else refund.status.value,
             "amount": refund.amount,
             "asked": refund.asked,
             "items": reviews.items_of(refund.whole or refund, order),

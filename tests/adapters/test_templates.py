@@ -344,6 +344,8 @@ def page(
         "already_refunded": "$0.00",
         "shipments": (),
         "order_as_of": None,
+        "condition": words,
+        "has_lapsed": False,
         "paid": "$1,500.00",
         "shipping": "$5.00",
         "items": [{"name": words, "quantity": 1, "amount": "$1,299.00"}],

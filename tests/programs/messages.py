@@ -54,7 +54,7 @@ TABLES: tuple[Any, ...] = (
     refund_labels.MANAGER_REASONS,
     refund_labels.REFUND_STATES,
     (remedy_labels.REMEDY_KINDS, remedy_labels.REMEDY_STATES),
-    review_facts.STATE_SENTENCES,
+    (review_facts.STATE_SENTENCES, review_facts.CONDITIONS),
     (attachments.NOT_KEPT, attachments.TOO_LARGE, attachments.OURS, attachments.MAIL),
     draft.DRAFT_TOPICS,
     saved_reply.PLACEHOLDERS,

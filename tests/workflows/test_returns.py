@@ -22,7 +22,7 @@ from tests.cast import ADA, OLGA, TESS, big_order, order
 from tests.databases import ONE_DATABASE
 from tests.harness import Harness, open_shop, pass_time
 from tests.tool_use import use
-from tests.workflows.camera import later_batch, reject
+from tests.workflows.camera import later_batch, page_of, reject
 from tests.workflows.paying import look, pay, tell
 from tests.workflows.proposals import propose, write
 
@@ -115,6 +115,8 @@ def test_what_does_not_come_back_lapses_and_the_customer_is_told_before(
     pass_time(shop, days=14.1)
     assert [pay(refund_id(shop))["status"] for _ in range(2)] == ["withdrawn", "withdrawn"]
     assert "did not come back in time, so nothing is refunded" in mails(shop)[2]
+    assert "State: lapsed, because what it depended on did not happen" in mails(shop)[2]
+    assert "withdrawn by the customer" not in shop.log_in(TESS).get("/ops/refunds").text
     assert states(shop) == [("withdrawn", "expired")]
     assert shop.rows("SELECT 1 FROM refund_payments") == []
     assert shop.rows("SELECT 1 FROM orders WHERE held_minor > 0") == []
@@ -195,6 +197,7 @@ def test_a_manager_decides_before_the_customer_sends_anything(shop: Harness, bat
     propose(batch, "W2001", ("D1", None), reason="changed_mind")
     assert look(refund_id(shop))["status"] == "awaiting_approval"
     assert mails(shop) == []
+    assert "It is paid when the goods are back." in page_of(shop)
     reject(shop)
     pass_time(shop, hours=1)
     assert look(refund_id(shop))["status"] == "rejected"

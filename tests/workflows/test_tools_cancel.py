@@ -20,9 +20,10 @@ from mailagent.domain.orders.source import (
 )
 from mailagent.domain.refunds.order import Order, OrderStatus
 from mailagent.domain.remedies.remedy import TaskProblem
+from mailagent.mailers.facts import sentence
 from mailagent.remedies import finish
 from mailagent.store.refunds import orders
-from mailagent.workflows.steps.conversation.batch import Batch
+from mailagent.workflows.steps.conversation.batch import Batch, batch_reader
 from mailagent.workflows.steps.maintenance import tasks
 from mailagent.workflows.tools.cancel_order import cancel_order
 from mailagent.workflows.tools.request_change import request_change
@@ -31,7 +32,7 @@ from tests.cast import GRACE, TESS, big_order, order
 from tests.databases import ONE_DATABASE
 from tests.harness import Harness, pass_time
 from tests.tool_use import use
-from tests.workflows.camera import answer, later_batch, reject
+from tests.workflows.camera import answer, later_batch, page_of, reject
 from tests.workflows.cancelling import PlayedSource
 from tests.workflows.paying import look, pay, tell
 from tests.workflows.proposals import propose, write
@@ -317,6 +318,33 @@ def test_what_the_system_is_asked_to_do_is_not_taken_back(shop: Harness) -> None
     told = use(withdraw_refund, later_batch(shop, batch), {"order_id": "W2001"})
     assert (told["outcome"], told["facts"]) == ("too_late", ["remedy/W2001", "refund/W2001"])
     assert states(shop) == ("asked", "awaiting_approval", "pending")
+
+
+@ONE_DATABASE
+def test_what_is_too_late_is_not_said_to_be_withdrawn_by_the_customer(shop: Harness) -> None:
+    shop.stock(big_order(**PENDING))
+    with_source(shop, SourceProblem("away"), TooLate("shipped"))
+    cancel(write(shop, text="Please cancel W2001."), order_id="W2001")
+    look(refund_id(shop))
+    assert "It is paid after its items are cancelled." in page_of(shop)
+    look(refund_id(shop))
+    assert "What the refund of $1,499.00 waited for was not done." in page_of(shop)
+    assert "State: lapsed, because" in mails(shop)
+
+
+@ONE_DATABASE
+@pytest.mark.parametrize("outcome", [SourceProblem("away"), TooLate("shipped")])
+def test_single_items_are_not_the_whole_order(
+    shop: Harness, batch: Batch, outcome: CancelOutcome | SourceProblem
+) -> None:
+    with_source(shop, outcome)
+    cancel(batch, ("M1", 1))
+    pay(refund_id(shop))
+    with shop.live.database.transaction() as connection:
+        fact = batch_reader(connection, batch).find("remedy/W1001")
+    assert fact is not None
+    assert "hese items of order W1001" in sentence(fact)
+    assert "- 1 × Mug" in sentence(fact)
 
 
 @ONE_DATABASE

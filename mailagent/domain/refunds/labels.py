@@ -119,7 +119,7 @@ REFUND_STATES: Mapping[RefundStatus, str] = {
     RefundStatus.PAID: "paid",
     RefundStatus.REJECTED: "rejected",
     RefundStatus.EXPIRED: "expired without a decision",
-    RefundStatus.WITHDRAWN: "withdrawn by the customer",
+    RefundStatus.WITHDRAWN: "withdrawn",
     RefundStatus.FAILED: "failed",
 }
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
+from mailagent.domain.refunds.refund import Refund, RefundStatus
 from mailagent.domain.remedies.remedy import (
     OPEN,
     SENT_AGAIN,
@@ -19,7 +20,7 @@ from mailagent.domain.remedies.remedy import (
     RemedyStatus,
     check_transition,
 )
-from mailagent.store import schema
+from mailagent.store import audit, schema
 from mailagent.store.database import Row, columns_of, from_row, is_constant
 from mailagent.store.pagination import Cursor, Part, Source, Window, read_part
 
@@ -88,6 +89,12 @@ def list_of_mails(
     """Return the remedies that these mails of a conversation asked for."""
     here = _remedies.c.conversation_id == conversation_id
     return _list(connection, here, _remedies.c.mail_id.in_(mail_ids))
+
+
+def has_lapsed(refund: Refund) -> bool:
+    """Return whether a refund ended unpaid because what it waited for was not done; then it is `withdrawn`."""
+    by_others = refund.decided_by not in (None, audit.CUSTOMER)
+    return refund.status is RefundStatus.WITHDRAWN and by_others
 
 
 def is_sent_again(connection: sa.Connection, order_id: str, item_ids: Collection[str]) -> bool:

@@ -12,8 +12,9 @@ from mailagent.domain.money import Money
 from mailagent.domain.refunds.order import Order
 from mailagent.domain.refunds.policy_rules import Exceeded
 from mailagent.domain.refunds.refund import Refund
+from mailagent.domain.remedies.remedy import Remedy
 from mailagent.store import schema
-from mailagent.store.refunds import external_refunds, orders, refund_payments, refunds
+from mailagent.store.refunds import external_refunds, orders, refund_payments, refunds, remedies
 
 # More are in the console.
 EARLIER_MAX = 20
@@ -36,6 +37,7 @@ class Review:
     `others` are the order's other refunds, oldest first; `of_other_orders` the newest of the customer's other
     orders. `exceeded`: the limits that the policy found exceeded, by its reason.
     `asked_by` is the address of the conversation.
+    `condition` is what has to be done before it is paid.
     `elsewhere` was refunded of the order outside mailagent; `on_other_orders` was refunded of its payments,
     or is about to be, on other orders that name them as well.
     """
@@ -51,6 +53,7 @@ class Review:
     on_other_orders: Money
     customer_text: str
     attachments: tuple[str, ...]
+    condition: Remedy | None = None
 
     @property
     def earlier(self) -> list[Refund]:
@@ -120,6 +123,7 @@ def load(connection: sa.Connection, refund: Refund, order: Order | None = None) 
         on_other_orders=Money(on_other_orders, order.currency),
         customer_text=asked.new_text or "",
         attachments=tuple(each["name"] for each in asked.attachments or ()),
+        condition=remedies.find_of_refund(connection, refund.refund_id),
     )
 
 

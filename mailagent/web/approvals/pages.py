@@ -14,7 +14,7 @@ from mailagent.decisions import settle
 from mailagent.domain.refunds.labels import REFUND_STATES
 from mailagent.domain.refunds.refund import Refund, RefundStatus
 from mailagent.mailers.approval_routing import is_one_of
-from mailagent.store.refunds import approvals, orders, refunds, reviews
+from mailagent.store.refunds import approvals, orders, refunds, remedies, reviews
 from mailagent.store.refunds.approvals import Standing
 from mailagent.store.refunds.reviews import Review
 from mailagent.web.approvals import attachments, decision, review_facts
@@ -160,6 +160,7 @@ def _show(
         return _show_form(values, first, problem)
     values["notes"] = approvals.list_notes(connection, standing.approval.approval_id)
     if refund.status is RefundStatus.WITHDRAWN:
+        values["has_lapsed"] = remedies.has_lapsed(refund)
         return page("approvals/withdrawn.html", review=values, withdrawn_at=refund.decided_at)
     last = second or made
     # A first approval without a second in time decided nothing.

@@ -12,7 +12,8 @@ from mailagent import services
 from mailagent.domain.money import Money, exponent
 from mailagent.domain.refunds.labels import REFUND_REASONS, REFUND_STATES, tell_reasons
 from mailagent.domain.refunds.order import Order, OrderStatus
-from mailagent.domain.refunds.refund import Refund, RefundStatus
+from mailagent.domain.refunds.refund import HOLDING, Refund, RefundStatus
+from mailagent.domain.remedies.remedy import RemedyKind
 from mailagent.mailers.approval_routing import load_routing
 from mailagent.store.refunds import reviews
 from mailagent.store.refunds.approvals import RecordedDecision, Standing
@@ -28,6 +29,11 @@ STATE_SENTENCES: Mapping[RefundStatus, str] = {
     RefundStatus.PAID: "The money has been paid, and the customer has a receipt.",
     RefundStatus.REJECTED: "No money was paid, and we tell the customer.",
     RefundStatus.FAILED: "The payment failed. The support team takes care of it.",
+}
+
+CONDITIONS: Mapping[RemedyKind, str] = {
+    RemedyKind.RETURN: "It is paid when the goods are back.",
+    RemedyKind.CANCEL: "It is paid after its items are cancelled.",
 }
 
 Values = dict[str, Any]
@@ -67,6 +73,7 @@ def describe(review: Review, standing: Standing | None, manager_email: str) -> V
             }
             for each in review.earlier
         ],
+        "condition": _condition(review),
         "reason": REFUND_REASONS[refund.reason],
         "policy_reasons": tell_reasons(refund.policy_reasons, review.exceeded, order.currency, _),
         "customer_text": review.customer_text,
@@ -75,6 +82,14 @@ def describe(review: Review, standing: Standing | None, manager_email: str) -> V
         "expires_at": standing.approval.expires_at if standing else None,
         "manager_email": manager_email,
     }
+
+
+def _condition(review: Review) -> str:
+    """Return what a refund waits for that is not decided against; empty for nothing."""
+    waits_for, is_held = review.condition, review.refund.status in HOLDING
+    if waits_for is None or not waits_for.is_open or not is_held:
+        return ""
+    return translate(CONDITIONS[waits_for.kind])
 
 
 def describe_files(connection: sa.Connection, review: Review) -> Values:
@@ -149,7 +164,7 @@ def describe_decision(decision: RecordedDecision, review: Review, standing: Stan
         "amount": write_money(amount),
         "note": decision.note,
         "note_shared": decision.note_shared,
-        "refund_status": translate(STATE_SENTENCES.get(refund.status, "")),
+        "refund_status": _condition(review) or translate(STATE_SENTENCES.get(refund.status, "")),
     }
 
 

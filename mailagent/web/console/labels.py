@@ -75,7 +75,7 @@ LINE_STATES: Mapping[str, Badge] = {
     "paid": ("paid", "good"),
     "rejected": ("rejected", ""),
     "expired": ("expired without a decision", ""),
-    "withdrawn": ("withdrawn by the customer", ""),
+    "withdrawn": ("withdrawn", ""),
     "failed": ("failed", "bad"),
     "unknown": ("outcome unknown", "bad"),
     "undelivered": ("did not arrive", "bad"),

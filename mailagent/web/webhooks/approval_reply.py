@@ -22,7 +22,7 @@ from mailagent.domain.shop import person_of
 from mailagent.domain.text import tell_moment
 from mailagent.mailers.approval_routing import is_one_of
 from mailagent.store.mail import inbound, outbound
-from mailagent.store.refunds import approvals, orders, refunds, reviews
+from mailagent.store.refunds import approvals, orders, refunds, remedies, reviews
 from mailagent.store.refunds.approvals import RecordedDecision, Standing
 from mailagent.store.refunds.reviews import Review
 from mailagent.web.approvals import decision
@@ -214,6 +214,8 @@ def describe(standing: Standing, refund: Refund) -> list[str]:
     """Return how a refund stands, a sentence each: who decided what and when, or why nobody can."""
     made = [each for each in (standing.first, standing.second) if each]
     lines, closes = [_of(each, refund) for each in made], tell_moment(standing.approval.expires_at)
+    if remedies.has_lapsed(refund):
+        return [*lines, "It ended unpaid: what it waited for was not done."]
     if refund.status is RefundStatus.WITHDRAWN:
         return [*lines, "The customer has withdrawn the request. There is nothing to decide."]
     until, last = decision.undo_until(refund, standing), standing.last
