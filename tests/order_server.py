@@ -35,6 +35,11 @@ class OrderServer(LocalServer):
         """Change an order, as the shop's people would."""
         self.records[order_id] = self.records[order_id] | changes
 
+    @property
+    def cancelled_under(self) -> list[str]:
+        """The keys under which orders were cancelled."""
+        return list(self._cancelled)
+
     def asked(self, path: str) -> int:
         """Return how often a path was asked for."""
         return sum(request.path == path for request in self.requests)

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 PATIENCE_SECONDS = 180.0
 SECRET_KEY = "a key for tests only"
 STRIPE_SECRET = "whsec_swept"
+ORDERS_TOKEN = "a-token-of-the-shop-for-sweeps-only"
 PEOPLE = (ADA, GRACE, MONA, MAX, TESS, OLGA)
 QUESTION = "Where are my orders? I forgot the numbers."
 
@@ -206,6 +207,11 @@ class SweptShop:
         headers = {"Stripe-Signature": stripe_server.sign(body, STRIPE_SECRET)}
         return self._post("/webhooks/stripe", body, headers)
 
+    def say_received(self, refund_id: str) -> bool:
+        """Say that the goods of a refund are back, as the warehouse does; return whether it was thanked for."""
+        headers = {"Authorization": f"Bearer {ORDERS_TOKEN}"}
+        return self._post(f"/api/returns/{refund_id}/received", b"", headers)
+
     def _post(self, path: str, body: bytes, headers: Mapping[str, str]) -> bool:
         headers = {"Content-Type": "application/json", **headers}
         try:
@@ -213,7 +219,7 @@ class SweptShop:
                 answer = client.post(f"{self.url}{path}", content=body, headers=headers)
         except httpx2.HTTPError:
             return False
-        return answer.status_code == 200
+        return answer.is_success
 
     # --- what is on record ------------------------------------------------------------------------
 

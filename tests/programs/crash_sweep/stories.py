@@ -6,13 +6,20 @@ from collections.abc import Iterable, Mapping
 
 from mailagent.workflows import launch  # loading it is what makes the steps known
 from mailagent.workflows.steps.recording import CRASH_POINTS
-from tests.programs.crash_sweep import console_stories, mail_stories, refund_stories, sweep_stories
+from tests.programs.crash_sweep import (
+    console_stories,
+    mail_stories,
+    refund_stories,
+    remedy_stories,
+    sweep_stories,
+)
 from tests.programs.crash_sweep.story import Story
 
 assert launch.WORKFLOWS
 
 STORIES: tuple[Story, ...] = (
     *refund_stories.STORIES,
+    *remedy_stories.STORIES,
     *mail_stories.STORIES,
     *console_stories.STORIES,
     *sweep_stories.STORIES,
@@ -57,8 +64,6 @@ POSTS_LEFT_OUT: Mapping[str, str] = {
     "POST /helped/<vote>": "one transaction; a customer who got no answer presses again, once counts",
     "POST /ops/replays": "rewinds each run as the replay of one run does; those that are left stay failed, and"
     " the same page replays them",
-    "POST /api/returns/<return_id>/received": "made by the shop's warehouse, not by people; one transaction,"
-    " and the same return again changes nothing",
     "POST /api/goodwill-codes/<code>/redemptions": "made by the shop's checkout, not by people; one"
     " transaction, and the same order again changes nothing",
 }

@@ -7,9 +7,18 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from mailagent.domain.refunds.offer import Offer, OfferStatus
 from mailagent.domain.refunds.order import Order
 from mailagent.domain.refunds.refund import Refund, RefundStatus
-from mailagent.store.refunds import external_refunds, orders, refund_payments, refunds
+from mailagent.domain.remedies.remedy import Remedy, RemedyStatus
+from mailagent.store.refunds import (
+    external_refunds,
+    offers,
+    orders,
+    refund_payments,
+    refunds,
+    remedies,
+)
 from tests.harness import Harness
 from tests.programs.money.bank import Bank, Entry
 
@@ -29,6 +38,8 @@ class View:
     external: Mapping[str, int]  # by order: what was given back without us, in minor units
     entries: Sequence[Entry]
     untold: frozenset[str]  # references of entries whose last word has not arrived
+    remedies: tuple[Remedy, ...]
+    offers: tuple[Offer, ...]
 
 
 def look(harness: Harness, bank: Bank, order_ids: Sequence[str], untold: frozenset[str]) -> View:
@@ -39,6 +50,8 @@ def look(harness: Harness, bank: Bank, order_ids: Sequence[str], untold: frozens
         outsiders = {
             each: external_refunds.given_back_minor(connection, each) for each in order_ids
         }
+        asked = tuple(each for one in order_ids for each in remedies.list_of_order(connection, one))
+        offered = tuple(each for one in order_ids for each in offers.list_of_order(connection, one))
         payments = [
             row
             for each in ours
@@ -54,8 +67,9 @@ def look(harness: Harness, bank: Bank, order_ids: Sequence[str], untold: frozens
     for row in harness.rows("SELECT refund_id, purpose FROM outbound_mails WHERE refund_id <> ''"):
         told[row.refund_id].append(row.purpose)
     known = {order_id: minor for order_id, minor in outsiders.items() if minor}
+    entries = list(bank.entries)
     return View(
-        found, held, tuple(ours), payments, signatures, told, known, list(bank.entries), untold
+        found, held, tuple(ours), payments, signatures, told, known, entries, untold, asked, offered
     )
 
 
@@ -141,6 +155,26 @@ def check_decisions(view: View, limits: Mapping[str, int], four_eyes: Mapping[st
             assert "receipt" not in view.told[refund.refund_id]
     for order in view.orders:
         assert unasked[order.order_id] <= limits.get(order.currency, 0)
+
+
+def check_conditions(view: View) -> None:
+    """Nothing is asked of the bank before what it waits for is done. Of an offer no more is refunded than was
+    offered; an order has one open offer."""
+    by_id, asked = (
+        {each.refund_id: each for each in view.refunds},
+        {row.refund_id for row in view.payments},
+    )
+    for remedy in view.remedies:
+        if remedy.refund_id is None:
+            continue
+        assert remedy.status is RemedyStatus.DONE or remedy.refund_id not in asked, remedy
+        ended = not remedy.is_open and remedy.status is not RemedyStatus.DONE
+        assert not ended or by_id[remedy.refund_id].status not in DUE, remedy
+    for offer in view.offers:
+        if offer.refund_id is not None:
+            assert by_id[offer.refund_id].amount.minor <= offer.amount.minor
+    still_open = Counter(each.order_id for each in view.offers if each.status is OfferStatus.OPEN)
+    assert all(count <= 1 for count in still_open.values())
 
 
 def check_settled(view: View) -> None:

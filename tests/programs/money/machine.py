@@ -28,12 +28,23 @@ from hypothesis.stateful import (
 from mailagent import payment_events, services
 from mailagent.domain.mail.conversation import DAY, Limits
 from mailagent.domain.refunds.order import Order, OrderStatus
-from mailagent.domain.refunds.policy import Goodwill, Policy
-from mailagent.domain.refunds.refund import Refund, RefundStatus
+from mailagent.domain.refunds.policy import Goodwill, KeepOffers, Policy, ReturnFirst
+from mailagent.domain.refunds.refund import Refund, RefundReason, RefundStatus
+from mailagent.domain.remedies.remedy import Remedy
 from mailagent.domain.text import NeedsOperatorError
+from mailagent.remedies import finish
 from mailagent.services import Services
-from mailagent.store.refunds import approvals, order_import, orders, refund_payments, refunds
+from mailagent.store.refunds import (
+    approvals,
+    order_import,
+    orders,
+    refund_payments,
+    refunds,
+    remedies,
+)
 from mailagent.workflows.steps.conversation.batch import Batch, batch_reader, take_batch
+from mailagent.workflows.steps.maintenance.offers import expire
+from mailagent.workflows.steps.maintenance.tasks import see_to
 from mailagent.workflows.steps.recording import watch
 from mailagent.workflows.steps.refund import decision as outcome
 from mailagent.workflows.steps.refund import decision as refund_decision
@@ -60,7 +71,7 @@ tell: Callable[[str], Any] = inspect.unwrap(outcome.tell_customer)
 # What happens next, the likelier the more often it stands here.
 HAPPENS = (
     *["ask_for_refund", "run", "decide"] * 4,
-    *["call_tool", "wait", "settle"] * 2,
+    *["call_tool", "wait", "settle", "cancel", "accept_offer", "end_remedy"] * 2,
     *["write_more", "buy_more", "change_order", "come_back", "refund_elsewhere"],
 )
 
@@ -111,6 +122,8 @@ class MoneyMachine(RuleBasedStateMachine):
             four_eyes_above=FOUR_EYES,
             return_window_days=365,
             goodwill=Goodwill(most_percent=20),
+            keep_offers=KeepOffers({RefundReason.DAMAGED: 30}),
+            return_first=ReturnFirst(frozenset({RefundReason.CHANGED_MIND}), "Send it back."),
         )
         self.before = self.harness.live
         self.harness.live = replace(
@@ -241,8 +254,55 @@ class MoneyMachine(RuleBasedStateMachine):
             quantity = draw(st.sampled_from([None, None, 1, 2]))
             ids = sorted({line.item_id for line in order.lines})
             items = draw(wishes.items_of(ids, quantity))
-            wish = {"order_id": order.order_id, "items": items, "reason": "not_as_described"}
+            reason = draw(st.sampled_from(["not_as_described"] * 2 + ["changed_mind", "damaged"]))
+            wish = {"order_id": order.order_id, "items": items, "reason": reason}
             self.call(thread, "propose_refund", json.dumps(wish), again=False)
+
+    def _cancel(self, draw: Draw) -> None:
+        thread = draw(st.sampled_from([each for each in self.threads if each.proven]))
+        own = [each for each in self.orders.values() if each.customer_email == thread.email]
+        if own:
+            order = draw(st.sampled_from(own))
+            ids = sorted({line.item_id for line in order.lines})
+            items = draw(st.one_of(st.just([]), wishes.items_of(ids, None)))
+            wish = {"order_id": order.order_id, "items": items}
+            self.call(thread, "cancel_order", json.dumps(wish), draw(st.booleans()))
+
+    def _accept_offer(self, draw: Draw) -> None:
+        """The customer says yes in a new mail to an offer that may stand no more."""
+        rows = self.harness.rows("SELECT order_id FROM offers ORDER BY offer_id")
+        known = [row.order_id for row in rows if row.order_id in self.orders]
+        if known and self.mails < 12:
+            order = self.orders[draw(st.sampled_from(known))]
+            self.clock += timedelta(seconds=1)
+            self.write("ada" if order.customer_email == self.ada else "bob")
+            wish = json.dumps({"order_id": order.order_id})
+            self.call(self.threads[-1], "accept_offer", wish, draw(st.booleans()))
+
+    # --- what the team does -------------------------------------------------------------------
+
+    def _end_remedy(self, draw: Draw) -> None:
+        """Something was done, or is not possible, or was not done in time; it is said twice."""
+        known = self.remedies_waiting()
+        if known:
+            remedy, is_done = (
+                draw(st.sampled_from(known)),
+                draw(st.sampled_from([True, True, False])),
+            )
+            for _ in range(2):
+                self.end_remedy(remedy, is_done)
+        see_to()
+        expire()
+
+    def end_remedy(self, remedy: Remedy, is_done: bool) -> None:
+        with self.live.database.transaction() as connection:
+            finish(connection, remedy.remedy_id, MONA, is_done, None if is_done else "Sold out.")
+        self.seen[f"{remedy.kind.value} {'done' if is_done else 'not possible'}"] += 1
+
+    def remedies_waiting(self) -> list[Remedy]:
+        with self.live.database.snapshot() as connection:
+            found = remedies.list_open(connection)
+        return [each for each in found if each.order_id in self.orders]
 
     def call(self, thread: Thread, name: str, arguments: str, again: bool) -> None:
         call = parse(name, arguments)
@@ -366,12 +426,15 @@ class MoneyMachine(RuleBasedStateMachine):
         books.check_amounts(view)
         books.check_gateway(view)
         books.check_decisions(view, LIMITS, FOUR_EYES)
+        books.check_conditions(view)
 
     def teardown(self) -> None:
         """Let everything come to its end on a good day; then ledger and bank agree to the cent."""
         try:
             for entry in self.bank.entries:
                 entry.state = "succeeded" if entry.state == "pending" else entry.state
+            for remedy in self.remedies_waiting():
+                self.end_remedy(remedy, is_done=True)
             for refund in self.with_status(RefundStatus.APPROVED):
                 self.pay_whatever_failed(refund.refund_id)
             for entry in filter(self.bank.tells_of, self.bank.entries):

@@ -12,6 +12,7 @@ from mailagent.domain.refunds.order import OrderLine, OrderStatus, Payment
 
 ITEMS = ("A", "B", "C")
 PLACED = datetime(2026, 11, 10, 12, 0, tzinfo=UTC)
+STATUSES = [OrderStatus.DELIVERED] * 4 + [OrderStatus.SHIPPED, OrderStatus.PENDING]
 
 
 @st.composite
@@ -30,7 +31,7 @@ def purchases(draw: st.DrawFn) -> dict[str, Any]:
         "currency": currency,
         "placed_at": PLACED,
         "delivered_at": PLACED + timedelta(days=2),
-        "status": draw(st.sampled_from([OrderStatus.DELIVERED] * 3 + [OrderStatus.SHIPPED])),
+        "status": draw(st.sampled_from(STATUSES)),
         "lines": lines,
         "payments": draw(_payments(total, currency)),
         "discount_minor": discount,

@@ -3,8 +3,9 @@ has an order and a thread of their own, so that many stories go on beside each o
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from mailagent.demo.fakes.mailboxes import SentMail
 from mailagent.store import schema
@@ -38,10 +39,11 @@ def customer_of(order_id: str) -> Customer:
 Act = Callable[[Harness, Customer], None]
 
 
-def stock(harness: Harness, customer: Customer, dear: bool) -> None:
+def stock(harness: Harness, customer: Customer, dear: bool, changes: Mapping[str, Any]) -> None:
     """Put the customer's order on the books."""
     make = big_order if dear else order
-    harness.stock(make(customer.order_id, customer={"email": customer.email, "name": "A Customer"}))
+    owner = {"email": customer.email, "name": "A Customer"}
+    harness.stock(make(customer.order_id, customer=owner, **changes))
 
 
 def writes(text: str) -> Act:
@@ -49,6 +51,35 @@ def writes(text: str) -> Act:
 
     def act(harness: Harness, customer: Customer) -> None:
         harness.write(text.format(order=customer.order_id), from_address=customer.email)
+
+    return act
+
+
+def answers(text: str) -> Act:
+    """The customer answers the newest mail that they have."""
+
+    def act(harness: Harness, customer: Customer) -> None:
+        last = harness.mails_to(customer.email)[-1]
+        harness.write(
+            text, from_address=customer.email, to=last.reply_to, in_reply_to=last.message_id
+        )
+
+    return act
+
+
+def _remedy_of(harness: Harness, customer: Customer) -> str:
+    query = "SELECT remedy_id FROM remedies WHERE order_id = :o"
+    (row,) = harness.rows(query, o=customer.order_id)
+    return str(row.remedy_id)
+
+
+def team_says(button: str) -> Act:
+    """Tess presses a button at the customer's task."""
+
+    def act(harness: Harness, customer: Customer) -> None:
+        path = f"/ops/tasks/{_remedy_of(harness, customer)}"
+        done = post_form(harness.log_in(TESS), path, "/ops", **{button: "yes"})
+        assert done.status_code == 303, done.text
 
     return act
 

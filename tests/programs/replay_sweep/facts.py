@@ -21,6 +21,8 @@ _ROWS = (
     "SELECT r.conversation_id, d.* FROM decisions d JOIN approvals a USING (approval_id)"
     " JOIN refunds r USING (refund_id)",
     "SELECT conversation_id, status FROM conversations",
+    "SELECT conversation_id, remedy_id, status, decided_by, due_at, reminded_at FROM remedies",
+    "SELECT conversation_id, offer_id, status, refund_id FROM offers",
 )
 
 # Mails to the shop's own people belong to no conversation, but to the order whose refund they are about.

@@ -6,11 +6,15 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from typing import Any
 
 from mailagent import services
+from mailagent.domain.refunds.policy import KeepOffers, Policy, ReturnFirst
+from mailagent.domain.refunds.refund import RefundReason
 from tests.harness import Harness
 from tests.programs.replay_sweep.acts import (
     Act,
+    answers,
     fails_when_woken,
     gets_mails,
     has_draft,
@@ -20,6 +24,7 @@ from tests.programs.replay_sweep.acts import (
     one_by_one,
     refund_is,
     run_fails,
+    team_says,
     team_sends_draft,
     writes,
     writes_first,
@@ -35,7 +40,14 @@ DESK = "The standing desk of order {order} is damaged, please refund it."
 NEVER_MIND = "Never mind, I do not want a refund for order {order} any more."
 PERSON = "This is outrageous! I want to talk to a human being, now!"
 QUESTION = "Which orders of mine do you have? I forgot the number."
+EXCHANGE = "Can I exchange the kettle of {order} for another colour?"
+CANCEL = "Please cancel my order {order}."
 FOR_EVER = 100_000
+
+DAMAGED = RefundReason.DAMAGED
+RETURN_FIRST = Policy(return_first=ReturnFirst(frozenset({DAMAGED}), "Send it to 1 Shop Street."))
+KEEP_OFFERS = Policy(keep_offers=KeepOffers({DAMAGED: 30}))
+PENDING = {"status": "pending", "delivered_at": None}
 
 
 class Kind(StrEnum):
@@ -56,7 +68,8 @@ class End:
 
 @dataclass(frozen=True, slots=True)
 class Story:
-    """`acts` lead to the state in which runs are replayed, with `trouble` until then; `then` follows."""
+    """`acts` lead to the state in which runs are replayed, with `trouble` until then; `then` follows. `order`:
+    how the customers' orders differ from the usual one."""
 
     name: str
     kind: Kind
@@ -64,6 +77,8 @@ class Story:
     acts: tuple[Act, ...]
     then: tuple[Act, ...] = ()
     dear: bool = False
+    order: Mapping[str, Any] = field(default_factory=dict)
+    policy: Policy | None = None
     settings: Mapping[str, str] = field(default_factory=dict)
     trouble: Trouble = lambda _harness: nullcontext()
 
@@ -116,6 +131,22 @@ STORIES = (
     Story(
         "withdrawn refund", Kind.FINISHED, End("withdrawn", 2),
         (*ASKED, writes(NEVER_MIND), gets_mails(2)), dear=True,
+    ),
+    Story(
+        "exchange", Kind.FINISHED, End(None, 2),
+        (writes(EXCHANGE), gets_mails(1), team_says("done"), gets_mails(2)),
+    ),
+    Story(
+        "cancelled order", Kind.FINISHED, End("paid", 3),
+        (writes(CANCEL), gets_mails(1), team_says("done"), gets_mails(3)), order=PENDING,
+    ),
+    Story(
+        "accepted offer", Kind.FINISHED, End("paid", 3),
+        (writes(KETTLE), gets_mails(1), answers("Yes, please."), gets_mails(3)), policy=KEEP_OFFERS,
+    ),
+    Story(
+        "goods awaited", Kind.WAITING, End("paid", 3), (writes(KETTLE), gets_mails(2)),
+        then=(team_says("done"), refund_is("paid"), gets_mails(3)), policy=RETURN_FIRST,
     ),
     Story("hand-over", Kind.FINISHED, End(None, 1), (writes(PERSON), gets_mails(1))),
     Story("question", Kind.FINISHED, End(None, 1), (writes(QUESTION), gets_mails(1))),

@@ -36,7 +36,7 @@ def open_harness(story: Story, database_url: str) -> Iterator[Harness]:
         tempfile.TemporaryDirectory(prefix="mailagent-replay-") as folder,
         open_shop(Path(folder), database_url, story.settings) as harness,
     ):
-        live = harness.live
+        live = replace(harness.live, policy=story.policy or harness.live.policy)
         harness.live = replace(live, waits=replace(live.waits, sweep_after_seconds=1))
         services.bind(harness.live)
         with running(harness):
@@ -89,7 +89,7 @@ class Sweep:
 
     def _stock(self, customers: Sequence[Customer]) -> None:
         for customer in customers:
-            stock(self._harness, customer, self._story.dear)
+            stock(self._harness, customer, self._story.dear, self._story.order)
 
     def _act(self, acts: Sequence[Act], customers: Sequence[Customer]) -> None:
         for act in acts:
