@@ -97,10 +97,11 @@ The phrases, by their ids, are:
 _WORDS = """
 Where no phrase fits, a part may also be {"words": "..."}: plain text of your own in the language that
 you name, polite and formal (German "Sie", French "vous", Spanish "usted", Italian "Lei", Dutch "u").
-Words state nothing: each sentence is a question, thanks, sympathy, a pointer ("Below you see ...") or
-a closing. They have no figure but an order number, no link or address, and do not speak of money,
-decisions, promises, gifts, dates, passwords, codes or cards, or of what you or the shop did or will
-do. They are read before they are sent; what may state something is left out.
+Words state nothing: each sentence is a question, or each of its clauses is thanks, sympathy, a
+greeting or a closing. They have no figure but an order number, no link, address or picture, and do
+not speak of money, decisions, promises, gifts, dates, passwords, codes or cards, of what you or the
+shop did or will do, or of the facts and the record: phrases point to those. They are read before
+they are sent; what may state something is left out.
 """
 
 _GOODWILL = """

@@ -126,6 +126,34 @@ def test_words_that_either_check_doubts_are_left_out(busy_shop: Harness, words: 
     assert len(busy_shop.rows("SELECT 1 FROM model_calls WHERE model != 'cheap'")) == 1
 
 
+@pytest.mark.parametrize(
+    ("name", "words", "said"),
+    [
+        ("Ada Paid", "Thank you, it is paid.", False),
+        ("evil.example", "Thank you, evil.example", False),
+        ("Ada Wright", "Hello Ada Wright,", True),
+    ],
+)
+def test_a_sender_cannot_have_words_said_by_a_name(
+    busy_shop: Harness, name: str, words: str, said: bool
+) -> None:
+    reader = read_by(busy_shop, states("nothing"))
+    busy_shop.faults.openai.append(says(words, WHICH_ORDER))
+    busy_shop.write("Hello", from_name=name)
+    assert (words in busy_shop.wait_for_mails(ADA)[0].text) is said
+    assert bool(reader.asked) is said
+
+
+@pytest.mark.parametrize("words", ["This is not true:", "Sorry, that is of another order:"])
+def test_words_cannot_deny_the_fact_behind_them(busy_shop: Harness, words: str) -> None:
+    busy_shop.stock(order())
+    reader = read_by(busy_shop, states("nothing"))
+    busy_shop.faults.openai.append(says(words, Fact("order/W1001")))
+    busy_shop.write("Where is W1001?")
+    assert words not in busy_shop.wait_for_mails(ADA)[0].text
+    assert reader.asked == []
+
+
 def test_words_alone_of_which_none_is_left_are_composed_again(busy_shop: Harness) -> None:
     read_by(busy_shop, states("money"), states("deed"))
     busy_shop.faults.openai += [says(WORDS), says("Thank you, Ada!")]

@@ -1,9 +1,10 @@
 """Checks the words of a reply: they may state nothing, since facts are named and written by code.
 
-Three nets. Marks and figures need no language. Each sentence must be a question, or plainly thanks, sympathy,
-a greeting, a pointer to what follows or a closing. And no sentence may have a stem of what only facts may speak
-of. The latter two are short lists, one file a language in `stems`. They miss about one false sentence in ten,
-so a second reader has to agree before words are sent.
+Three nets. Marks, figures and strange letters need no language. Each sentence must be a question, or plainly
+thanks, sympathy, a greeting or a closing, in each of its clauses. And no sentence may have a stem of what only
+facts may speak of, or of the facts and the record themselves: words that point at a fact could deny it. The
+latter two are short lists, one file a language in `stems`. They miss some false sentences, so a second reader
+has to agree before words are sent.
 """
 
 from __future__ import annotations
@@ -29,7 +30,8 @@ class Finding:
     text: str
 
 
-_END_OF_SENTENCE = re.compile(r"(?<=[.!?:\n])\s+")
+_TITLES = "".join(rf"(?<!\b{title}\.)" for title in ("Mr", "Mrs", "Ms", "Dr", "Sr", "Sra", "Exmos"))
+_END_OF_SENTENCE = re.compile(rf"(?<=[.!?:;…]){_TITLES}\s+|\s*\n\s*|\s[–—-]\s")
 
 
 def find_statements(
@@ -43,7 +45,9 @@ def find_statements(
     text = unicodedata.normalize("NFKC", words).replace("’", "'").replace("`", "'")
     found = [*_marks(text), *_figures(text, known)]
     if is_checked(language):
-        found += _foreign_letters(text, known)
+        found += _strange_letters(text, known)
+    elif reader_language is not None:
+        found.append(Finding("language", language))  # the customer reads one that can be checked
     for name in sorted(known, key=len, reverse=True):
         text = re.sub(rf"(?<!\w){re.escape(name)}(?!\w)", " ", text, flags=re.IGNORECASE)
     always = {"en", language[:2], reader_language, find_language(text)}
@@ -67,11 +71,13 @@ def is_checked(language: str) -> bool:
     return (_STEMS / f"{language[:2]}.toml").is_file()
 
 
-def _foreign_letters(text: str, known: Collection[str]) -> Iterator[Finding]:
-    """Yield words in an alphabet that no language with stems is written in."""
-    for word in re.findall(r"[^\W\d_]+", text):
-        if _script(word[0]) != "LATIN" and word not in known:
-            yield Finding("letters", word)
+def _strange_letters(text: str, known: Collection[str]) -> Iterator[Finding]:
+    """Yield what no language with stems is written in: other alphabets, small capitals, pictures."""
+    for name in known:
+        text = text.replace(unicodedata.normalize("NFKC", name), " ")
+    strange = re.sub(rf"[\sa-z\d{_MARKS_OF_WRITING}{_MORE_LETTERS}]+", "", _folded(text))
+    if strange:
+        yield Finding("letters", strange[:40])
 
 
 # --- marks and figures ------------------------------------------------------------------------------
@@ -87,8 +93,15 @@ _MARKS = (
     ("money", re.compile(r"[$€£¥₿₹%‰]|\b(?:USD|EUR|GBP|CHF|PLN|JPY|CAD|AUD|BRL|BTC|ETH|USDT)\b")),
     ("code", re.compile(r"[{}<>\[\]|\\]|\w_\w|\*\*|^#+ |^\s*[-*] \S+:", re.M)),
 )  # fmt: skip
+# Letters that are none of a to z without their accents: "ł" and "ß" are folded.
+_MORE_LETTERS = "æœø"
+_MARKS_OF_WRITING = re.escape(".,:;!?¡¿…'\"„“”‚‘«»‹›()-–—&/+#")
 _SPACED = re.compile(r"(?<![^\W_])[^\W\d_](?:[ .*_~-]{1,2}[^\W\d_](?![^\W_])){3,}")
 _HIDDEN = frozenset({"Cf", "Cc", "Co", "Cn"})
+# Letters and marks that are drawn as nothing, in no category of their own.
+_DRAWN_AS_NOTHING = re.compile(
+    "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\ufe00-\ufe0f\uffa0]"
+)
 
 
 def _marks(text: str) -> Iterator[Finding]:
@@ -102,14 +115,17 @@ def _marks(text: str) -> Iterator[Finding]:
     for word in re.findall(r"[^\W\d_]+", text):
         if len({_script(letter) for letter in word}) > 1:
             yield Finding("letters", word)
-    if any(unicodedata.category(letter) in _HIDDEN and letter not in "\n\t\r" for letter in text):
+    is_hidden = (unicodedata.category(each) in _HIDDEN and each not in "\n\t\r" for each in text)
+    if any(is_hidden) or _DRAWN_AS_NOTHING.search(text):
         yield Finding("letters", "a hidden character")
 
 
 @cache
 def _script(letter: str) -> str:
-    """Return the alphabet of a letter: the first word of its name in Unicode."""
-    return "" if unicodedata.combining(letter) else unicodedata.name(letter, "?").split()[0]
+    """Return the alphabet of a letter: the first word of its name in Unicode. Japanese is written in three."""
+    if unicodedata.combining(letter):
+        return ""
+    return re.sub("^(HIRA|KATA).*", "CJK", unicodedata.name(letter, "?").split()[0])
 
 
 def _figures(text: str, known: Collection[str]) -> Iterator[Finding]:
@@ -160,13 +176,28 @@ def _folded(text: str) -> str:
     return "".join(letter for letter in plain if not unicodedata.combining(letter))
 
 
-# A name, or what is left of a greeting, states nothing.
-_SHORT_WORDS = 3
+# So few words beside the polite ones add nothing: "sorry, Mrs Baker, for the trouble".
+_OTHER_WORDS = 3
+# Clauses that begin with these belong to the one before: "sorry that", "schade, wenn".
+_BELONGING = frozenset(
+    "that when if dass wenn que quand che quando dat als ze gdy jesli co ktory ktora ktore".split()
+)
 
 
 def _is_harmless(folded: str, languages: Collection[str]) -> bool:
-    if "?" in folded or len(re.findall(r"\w+", folded)) <= _SHORT_WORDS:
+    """Return whether a sentence is a question, or each of its clauses plainly polite."""
+    if folded.rstrip().endswith("?") or not re.search(r"\w", folded):
         return True
+    if not _is_polite(folded, languages):
+        return False
+    clauses = [each for each in re.split(r",\s", folded) if not _is_polite(each, languages)]
+    spoken = [re.findall(r"\w+", each) for each in clauses]
+    return (
+        sum(len(each) for each in spoken if each[:1] and each[0] not in _BELONGING) <= _OTHER_WORDS
+    )
+
+
+def _is_polite(folded: str, languages: Collection[str]) -> bool:
     return any(_stems(language).safe.search(folded) for language in languages)
 
 
