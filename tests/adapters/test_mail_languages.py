@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
+from datetime import UTC, datetime, timedelta
 
 import pytest
+from babel import Locale
 
 from mailagent.adapters.html.text import render_text
 from mailagent.adapters.templates import formats
@@ -188,3 +190,27 @@ def test_a_regions_amounts_stand_in_its_languages_words(locale: str, amount: str
     mail = render("refund_expired", locale)
     assert amount in mail.text
     assert find_language(mail.text) == locale[:2]
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_the_day_by_which_goods_are_due_is_no_day_of_payment(language: str) -> None:
+    """A record that reads "paid when the goods are back, by 5 November" promises money by then."""
+    due_at = datetime(2026, 11, 5, 12, tzinfo=UTC)
+    refund = {
+        "status": "approved",
+        "amount": Money(4999, "EUR"),
+        "asked": Money(4999, "EUR"),
+        "items": [],
+        "requested_at": due_at - timedelta(days=30),
+        "goods_by": due_at,
+        "part_paid": None,
+        "returned": None,
+    }
+    order = {"order_id": "W1001", "parcels": [], "refunds": [refund]}
+    order |= {"offer": None, "elsewhere": None}
+    record = OURS.fragment("_record.txt", {"orders": [order]}, language)
+    (line,) = (each for each in record.splitlines() if ";" in each)
+    about_goods, about_payment = line.split(";")
+    day = formats.format_day(due_at, Locale.parse(language))
+    assert day in about_goods
+    assert day not in about_payment
