@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import pytest
 from babel import Locale
@@ -206,7 +207,7 @@ def test_the_day_by_which_goods_are_due_is_no_day_of_payment(language: str) -> N
         "part_paid": None,
         "returned": None,
     }
-    order = {"order_id": "W1001", "parcels": [], "refunds": [refund]}
+    order: dict[str, Any] = {"order_id": "W1001", "parcels": [], "refunds": [refund]}
     order |= {"offer": None, "elsewhere": None}
     record = OURS.fragment("_record.txt", {"orders": [order]}, language)
     (line,) = (each for each in record.splitlines() if ";" in each)
