@@ -111,20 +111,20 @@ class RoutedGateway:
         self.name = known.name
         self._known, self._is_known, self._rest = known, is_known, rest
 
-    def is_remote(self, payment_id: str) -> bool:
-        """Return whether a refund of this payment is a network call."""
-        return self._is_known(payment_id)
+    def is_remote(self, request: RefundRequest) -> bool:
+        """Return whether a request is a network call."""
+        return self._known.is_remote(request)
 
     def refund(self, request: RefundRequest) -> PaymentOutcome:
-        """Refund through the gateway that has the payment."""
-        return self._of(request.payment_id).refund(request)
+        """Refund through the gateway that can."""
+        return self._of(request).refund(request)
 
     def look_up(self, request: RefundRequest) -> PaymentOutcome:
         """Return the outcome of an earlier call.
 
         Also asks the other gateway, which may have paid before the shop changed PAYMENT_GATEWAY.
         """
-        gateway = self._of(request.payment_id)
+        gateway = self._of(request)
         if gateway is self._known:
             earlier = self._rest.look_up(request)
             if isinstance(earlier, Refunded):
@@ -133,9 +133,8 @@ class RoutedGateway:
 
     def list_refunds(self, payment_id: str) -> Sequence[GatewayRefund]:
         """Return all refunds of a payment, those of the other gateway last."""
-        gateway = self._of(payment_id)
-        earlier = self._rest.list_refunds(payment_id) if gateway is self._known else ()
-        return [*gateway.list_refunds(payment_id), *earlier]
+        theirs = self._known.list_refunds(payment_id) if self._is_known(payment_id) else ()
+        return [*theirs, *self._rest.list_refunds(payment_id)]
 
-    def _of(self, payment_id: str) -> PaymentGateway:
-        return self._known if self._is_known(payment_id) else self._rest
+    def _of(self, request: RefundRequest) -> PaymentGateway:
+        return self._known if self._known.is_remote(request) else self._rest

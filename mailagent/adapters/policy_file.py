@@ -201,6 +201,10 @@ class ReturnFirst(Sets):
     days: Annotated[int, Field(ge=1, le=365)] = 14
 
 
+class StoreCredit(Record):
+    bonus_percent: Annotated[int, Field(ge=0, le=100)] = 0
+
+
 class PolicyFile(Record):
     version: Annotated[Text, Field(max_length=80)] | None = None
     return_window_days: WindowDays = _BUILT_IN.return_window_days
@@ -218,6 +222,7 @@ class PolicyFile(Record):
     draft: Draft = Draft()
     remedies: Remedies = Remedies()
     return_first: ReturnFirst | None = None
+    store_credit: StoreCredit | None = None
     expected_days: ExpectedDays = dict(_BUILT_IN.expected_days)
 
 
@@ -270,6 +275,9 @@ def _to_domain(file: PolicyFile, source: str) -> Policy:
         "remedies": domain.Remedies(**dict(file.remedies)),
         "return_first": domain.ReturnFirst(**dict(file.return_first))
         if file.return_first
+        else None,
+        "store_credit": domain.StoreCredit(**dict(file.store_credit))
+        if file.store_credit
         else None,
     }
     return Policy(**values)

@@ -122,6 +122,13 @@ This shop may first offer part of the price if the customer keeps the items: pro
 they want the refund instead, or anything else, do not accept: propose the refund again, or ask.
 """
 
+_STORE_CREDIT = """
+Instead of money customers may choose store credit{more}. Name the fact store_credit where a refund
+waits, or if they ask for credit or a voucher. propose_refund takes `pay_as`: always money, unless
+their newest mail clearly chooses the credit that this fact offered. Until a refund is paid they may
+change their mind: call it again with the same items.
+"""
+
 _KNOWLEDGE = """
 What the shop has written down for its customers follows, one passage a line: its fact id, its title,
 and what it says. It answers questions about the shop in general: name the passage as a fact, and the
@@ -136,11 +143,13 @@ _FIRST_WORDS_TOKENS = 30
 @dataclass(frozen=True, slots=True)
 class Offered:
     """What the policy lets the agent offer beside a refund: the largest discount in percent, None for none; the
-    names of remedies; whether part of a price if the customer keeps the items."""
+    names of remedies; whether part of a price if the customer keeps the items; the bonus of store credit in
+    percent, None for no store credit."""
 
     goodwill_percent: int | None = None
     remedies: Sequence[str] = ()
     part_of_price: bool = False
+    credit_bonus: int | None = None
 
 
 def instructions(
@@ -167,7 +176,10 @@ def _tell_offered(offered: Offered) -> str:
     percent, remedies = offered.goodwill_percent, ", ".join(offered.remedies)
     goodwill = _GOODWILL.format(percent=percent) if percent else ""
     changes = _REMEDIES.format(kinds=remedies) if remedies else ""
-    return goodwill + (_OFFERS if offered.part_of_price else "") + changes
+    offers = _OFFERS if offered.part_of_price else ""
+    bonus = offered.credit_bonus
+    credit = _STORE_CREDIT.format(more=f", worth {bonus} percent more" if bonus else "")
+    return goodwill + offers + changes + (credit if bonus is not None else "")
 
 
 def _tell_knowledge(knowledge: Sequence[Passage]) -> str:

@@ -22,6 +22,7 @@ from mailagent.cli.printing import (
 )
 from mailagent.cli.settlements import settlements
 from mailagent.domain.money import Money
+from mailagent.domain.refunds.credit import credit_of
 from mailagent.domain.refunds.payment import ListingProblem
 from mailagent.domain.refunds.reconciliation import Difference, Kind, OurPart, compare
 from mailagent.domain.refunds.refund import Refund
@@ -51,6 +52,7 @@ def list_refunds(order_id: str | None, as_json: bool) -> None:
 
 def _record(refund: Refund, deciders: tuple[str, str | None] | None) -> dict[str, Any]:
     first, second = deciders or (None, None)
+    credit = credit_of(refund)
     return {
         **columns(refund, "refund_id order_id conversation_id"),
         "amount": refund.amount.decimal(),
@@ -62,6 +64,7 @@ def _record(refund: Refund, deciders: tuple[str, str | None] | None) -> dict[str
         ),
         "first_decided_by": first,
         "countersigned_by": second,
+        "store_credit": credit.decimal() if credit else None,
     }
 
 

@@ -35,8 +35,8 @@ def _record(each: Settlement) -> dict[str, Any]:
     return {
         "settlement": each.idempotency_key,
         **columns(each, "refund_id order_id customer_name payment_id method"),
-        "amount": each.amount.decimal(),
-        "currency": each.amount.currency,
+        "amount": each.to_give.decimal(),
+        "currency": each.to_give.currency,
         **columns(each, "recorded_at due_at promised"),
     }
 
@@ -73,7 +73,9 @@ def import_outcomes(file: BinaryIO) -> None:
 
 @settlements.command("settle")
 @click.argument("settlement")
-@click.option("--reference", help="The bank's reference, for the receipt.")
+@click.option(
+    "--reference", help="The bank's reference, or the code of store credit, for the receipt."
+)
 def settle_one(settlement: str, reference: str | None) -> None:
     """Say that a settlement was paid; the customer gets the receipt."""
     _tell(Outcome(settlement, SettlementState.SETTLED, bank_reference=reference))

@@ -20,6 +20,7 @@ from mailagent.domain.mail.conversation import Conversation
 from mailagent.domain.mail.message import InboundMail, is_photo
 from mailagent.domain.money import Money
 from mailagent.domain.orders.freshness import is_fresh_at, told_as_of
+from mailagent.domain.refunds.credit import credit_of
 from mailagent.domain.refunds.order import Order
 from mailagent.domain.refunds.refund import Refund, RefundStatus
 from mailagent.domain.remedies.remedy import RemedyStatus
@@ -31,6 +32,7 @@ from mailagent.mailers.values import (
     has_number,
     list_parcels,
     list_return_periods,
+    values_of_credit,
     values_of_offer,
     values_of_remedy,
 )
@@ -187,11 +189,8 @@ class Reader:
         """Return where the parcels of an order are; None if the shop told of none."""
         if not order.shipments:
             return None
-        return {
-            "parcels": list_parcels(order),
-            "more": max(0, len(order.shipments) - PARCELS_LISTED),
-            "as_of": self.as_of(order),
-        }
+        more = max(0, len(order.shipments) - PARCELS_LISTED)
+        return {"parcels": list_parcels(order), "more": more, "as_of": self.as_of(order)}
 
     def offer(self, order: Order) -> Values | None:
         """Return the newest offer of part of the price."""
@@ -233,6 +232,7 @@ class Reader:
             "goods_by": self._goods_by(refund) if waits else None,
             "status": "lapsed" if remedies.has_lapsed(refund) else refund.status.value,
             "amount": refund.amount,
+            "credit": credit_of(refund),
             "asked": refund.asked,
             "items": reviews.items_of(refund.whole or refund, order),
             "requested_at": refund.requested_at,
@@ -241,6 +241,10 @@ class Reader:
             "returned": refund.returned,
             "decided_by": approval.expires_at if approval else None,  # a date; templates read it
         }
+
+    def store_credit(self, order: Order) -> Values | None:
+        """Return what the customer may choose instead of money; None if the shop does not offer it."""
+        return values_of_credit(self.connection, self.refunds_of(order))
 
     def _pay_by(self, refund: Refund) -> datetime | None:
         """Return until when the shop pays a refund, as it has promised; None if it is late."""
@@ -376,6 +380,7 @@ _OF_ORDER: Mapping[str, Callable[[Reader, Order], Values | None]] = {
     "not_withdrawn": Reader.not_withdrawn,
     "nothing_waits": Reader.nothing_waits,
     "goodwill": Reader.goodwill,
+    "store_credit": Reader.store_credit,
     "remedy": Reader.remedies,
 }
 _OF_SHOP: Mapping[str, Callable[[Reader], Fact | None]] = {

@@ -23,7 +23,8 @@ from mailagent.mailers.facts import Fact, Reader, sentence
 class Letter:
     """`text`: what stands between greeting and closing. `order_ids`: the orders that it speaks of.
     `sources`: the passages that it quotes. `problems`: why it cannot be sent, a sentence each, for the model.
-    `composition`: what it was written from, as JSON."""
+    `composition`: what it was written from, as JSON. `credit_orders`: the orders of which store credit is
+    offered."""
 
     text: str
     language: str
@@ -31,6 +32,7 @@ class Letter:
     sources: tuple[str, ...] = ()
     problems: tuple[str, ...] = ()
     composition: str | None = None
+    credit_orders: tuple[str, ...] = ()
 
 
 def reader_of(
@@ -109,6 +111,7 @@ def write_letter(reader: Reader, composition: Composition) -> Letter:
         tuple(fact.source for fact in facts if fact.source),
         tuple(problems),
         composition.model_dump_json(),
+        tuple(each.order_id for each in facts if each.kind == "store_credit" and each.order_id),
     )
 
 

@@ -12,6 +12,7 @@ from mailagent.domain.mail.conversation import Conversation
 from mailagent.domain.mail.message import InboundMail, Purpose, confirm_code
 from mailagent.domain.mail.outgoing_file import OutgoingFile
 from mailagent.domain.money import Money
+from mailagent.domain.refunds.credit import credit_of, share_credit
 from mailagent.domain.refunds.goodwill import GoodwillCode
 from mailagent.domain.refunds.order import Order
 from mailagent.domain.refunds.refund import Refund, RefundStatus
@@ -63,6 +64,9 @@ def write_reply(
         order_ids=order_ids,
         composition=letter.composition,
     )
+    now = services.current().now()
+    for order_id in letter.credit_orders:
+        audit.record(connection, now, audit.AGENT, audit.CREDIT_OFFERED, order_id)
     return write_to_customer(reader, content, mails[-1], confirm, language=letter.language)
 
 
@@ -167,6 +171,7 @@ def _outcome_values(connection: sa.Connection, refund: Refund) -> dict[str, Any]
         "order_id": refund.order_id,
         "items": reviews.items_of(refund, order),
         "amount": refund.amount,
+        "credit": credit_of(refund),
         "shipping": refund.shipping,
         # What the items add up to, if less was approved.
         "asked": refund.worth if refund.worth.minor > refund.amount.minor else None,
@@ -201,14 +206,18 @@ def _payments(connection: sa.Connection, refund: Refund, order: Order) -> list[d
     policy = services.current().policy
     methods = {payment.payment_id: payment.method for payment in order.payments}
     banks = settlements.list_bank_references(connection, refund.refund_id)
+    rows = refund_payments.list_payments(connection, refund.refund_id)
+    credits = share_credit(refund, [row.amount_minor for row in rows])
     return [
         {
-            "method": methods.get(row.payment_id, row.payment_id),
-            "amount": Money(row.amount_minor, refund.amount.currency),
+            "method": "store_credit" if credit else methods.get(row.payment_id, row.payment_id),
+            "amount": credit or Money(row.amount_minor, refund.amount.currency),
             "reference": banks.get(row.idempotency_key, row.reference),
-            "expected_days": policy.days_until_arrival(methods.get(row.payment_id, "")),
+            "expected_days": 0
+            if credit
+            else policy.days_until_arrival(methods.get(row.payment_id, "")),
         }
-        for row in refund_payments.list_payments(connection, refund.refund_id)
+        for row, credit in zip(rows, credits, strict=True)
         if row.state == "done" and row.returned_at is None
     ]
 

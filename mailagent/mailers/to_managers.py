@@ -18,6 +18,7 @@ from mailagent.domain.mail.message import (
     token_address,
 )
 from mailagent.domain.mail.reply_commands import holds_word
+from mailagent.domain.refunds.credit import credit_of
 from mailagent.domain.refunds.escalation import MOST_REMINDERS, ApprovalRequest, Question, Skip
 from mailagent.domain.refunds.labels import REFUND_REASONS, REFUND_STATES, tell_reasons
 from mailagent.domain.refunds.refund import Refund, RefundStatus
@@ -131,6 +132,7 @@ def _values(
         "customer_email": order.customer_email,
         "customer_since": review.customer_since,
         "amount": refund.asked,
+        "credit": credit_of(refund),
         "already_refunded": review.already_refunded,
         "paid": order.paid,
         "items": reviews.items_of(refund, order),

@@ -1,4 +1,4 @@
-"""What mails tell of parcels, offers and remedies, as values for templates; and numbers found in texts."""
+"""What mails tell of parcels, offers, credit and remedies, as values for templates; numbers found in texts."""
 
 from __future__ import annotations
 
@@ -7,12 +7,17 @@ from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import Any
 
+import sqlalchemy as sa
+
 from mailagent import services
 from mailagent.domain.orders.shipment import Shipment, ShipmentStatus, is_tracking_link
+from mailagent.domain.refunds.credit import with_bonus
 from mailagent.domain.refunds.offer import Offer
 from mailagent.domain.refunds.order import Order
 from mailagent.domain.refunds.policy import return_by
+from mailagent.domain.refunds.refund import Refund
 from mailagent.domain.remedies.remedy import Remedy, RemedyStatus
+from mailagent.store.refunds import credits
 
 PARCELS_LISTED = 10
 
@@ -75,6 +80,20 @@ def values_of_offer(offer: Offer, order: Order) -> Values:
         "expires_at": offer.expires_at,
         "items": [f"{quantity} × {names.get(item, item)}" for item, quantity in offer.items],
     }
+
+
+def values_of_credit(connection: sa.Connection, known: Iterable[Refund]) -> Values | None:
+    """Return what a customer may choose instead of money: for the newest refund of `known` that waits, if one
+    does. None if the shop has no store credit."""
+    rules = services.current().policy.store_credit
+    if rules is None:
+        return None
+    bonus, amount = rules.bonus_percent, None
+    for refund in known:
+        if refund.credit_bonus is None and credits.waits(connection, refund):
+            amount = refund.amount
+    credit = with_bonus(amount, bonus) if amount else None
+    return {"percent": bonus, "amount": amount, "credit": credit}
 
 
 def has_number(texts: Iterable[str], number: str) -> bool:

@@ -33,13 +33,15 @@ from mailagent.store.refunds import approvals, policies, refunds, remedies
 @dataclass(frozen=True, slots=True)
 class Proposal:
     """Who asks, and in answer to which mail. The same `key` makes one refund. `proposed_by`: the person of the
-    shop; None for the agent. `accepts`: the offer that the customer accepted, in words."""
+    shop; None for the agent. `accepts`: the offer that the customer accepted, in words. `credit_bonus`: in
+    percent, if the customer chose store credit."""
 
     conversation_id: str
     mail_id: str
     key: str
     proposed_by: str | None = None
     accepts: str | None = None
+    credit_bonus: int | None = None
 
 
 def consider(
@@ -152,6 +154,7 @@ def _refund(
         policy_version=version,
         proposed_by=proposal.proposed_by,
         despite_cancel=asked.cancels,
+        credit_bonus=proposal.credit_bonus,
     )
 
 

@@ -32,6 +32,7 @@ SENT_AGAIN = "mail sent again"
 WITHDRAWN = "refund withdrawn"
 REQUEST_WITHDRAWN = "request withdrawn"
 DECLINED = "refund declined"
+CREDIT_OFFERED = "store credit offered"
 CLOSED = "breaker closed"
 TAKEN_BACK = "decision taken back"  # the triggers look for it
 

@@ -594,6 +594,7 @@ sa.Table(
     sa.Column("run_id", sa.Text),
     sa.Column("wake_ups", sa.Integer, nullable=False, server_default="0"),
     sa.Column("receipt_id", sa.Text),
+    sa.Column("credit_bonus", sa.Integer),
     sa.CheckConstraint(
         "status IN ('awaiting_approval', 'approved', 'paid', 'rejected', 'expired', 'withdrawn', 'failed')",
         name="status",
@@ -601,6 +602,7 @@ sa.Table(
     sa.CheckConstraint("amount_minor > 0", name="amount"),
     sa.CheckConstraint("shipping_minor >= 0", name="shipping"),
     sa.CheckConstraint("short_minor >= 0", name="short"),
+    sa.CheckConstraint("credit_bonus BETWEEN 0 AND 100", name="credit_bonus"),
     sa.CheckConstraint(
         "status <> 'paid' OR (gateway_reference IS NOT NULL AND paid_at IS NOT NULL)",
         name="paid_has_reference",
@@ -858,9 +860,11 @@ sa.Table(
     sa.Column("order_id", sa.Text, nullable=False),
     sa.Column("payment_id", sa.Text, nullable=False),
     sa.Column("amount_minor", sa.BigInteger, nullable=False),
+    sa.Column("credit_minor", sa.BigInteger),
     sa.Column("currency", sa.Text, nullable=False),
     sa.Column("recorded_at", instant, nullable=False),
     sa.CheckConstraint("amount_minor > 0", name="amount"),
+    sa.CheckConstraint("credit_minor >= amount_minor", name="credit"),
 )
 
 sa.Table(

@@ -340,6 +340,7 @@ def page(
         "proposed_by": words,
         "expires_at": expires_at,
         "amount": "$1,299.00",
+        "credit": "$1,400.00",
         "currency": "USD",
         "already_refunded": "$0.00",
         "shipments": (),

@@ -56,8 +56,8 @@ class ToyGateway:
     def find_problems(self, _settings: Settings) -> list[str]:
         return []
 
-    def is_remote(self, payment_id: str) -> bool:
-        return self.has_payment(payment_id)
+    def is_remote(self, request: RefundRequest) -> bool:
+        return self.has_payment(request.payment_id) and request.credit is None
 
     def refund(self, request: RefundRequest) -> PaymentOutcome:
         if self.fault is not None:

@@ -175,6 +175,7 @@ def _facts_in(language: str, name: str, templates: Templates) -> dict[str, Any]:
         "status": STATES.get(name, "awaiting_approval"),
         "amount": amount,
         "asked": facts_of()["receipt"]["asked"] if is_receipt else amount,
+        "credit": None,
         "items": [{"name": item, "quantity": 1}],
         "requested_at": at + timedelta(days=10),
         "paid_at": NOON,

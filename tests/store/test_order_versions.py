@@ -9,6 +9,7 @@ import pytest
 import sqlalchemy as sa
 
 from mailagent.adapters.order_files.record import parse_order, render_order
+from mailagent.domain.refunds.payment import RefundRequest
 from mailagent.store import schema
 from mailagent.store.database import Database
 from mailagent.store.mail import inbound
@@ -23,9 +24,9 @@ from tests.workflows.proposals import propose, write
 HOUR = timedelta(hours=1)
 
 
-def is_remote(payment_id: str) -> bool:
-    """Whether the gateway refunds a payment; the shop pays the others itself."""
-    return payment_id == "pay_W1001"
+def is_remote(request: RefundRequest) -> bool:
+    """Whether the gateway carries a refund out; the shop pays the others itself."""
+    return request.payment_id == "pay_W1001" and request.credit is None
 
 
 def keep(database: Database, *records: dict[str, Any], hours: int = 0) -> Kept:

@@ -41,8 +41,8 @@ class MoodyGateway:
     name: str = "moody"
     asked: list[str] = field(default_factory=list)
 
-    def is_remote(self, payment_id: str) -> bool:
-        return self.ledger.is_remote(payment_id)
+    def is_remote(self, request: RefundRequest) -> bool:
+        return self.ledger.is_remote(request)
 
     def refund(self, request: RefundRequest) -> PaymentOutcome:
         self.before()

@@ -21,6 +21,7 @@ from mailagent.domain.refunds.payment import (
     NotDone,
     OutcomeUnknown,
     Refunded,
+    RefundRequest,
     RefundState,
     Refused,
 )
@@ -595,8 +596,8 @@ def test_what_waits_for_the_shops_people_holds_up_no_card(shop: Harness) -> None
     ledger_of_people = LedgerGateway(shop.live.database, shop.live.now)
 
     class CardFirst(MoodyGateway):
-        def is_remote(self, payment_id: str) -> bool:
-            return payment_id == CARD
+        def is_remote(self, request: RefundRequest) -> bool:
+            return bool(request.payment_id == CARD)
 
     gateway = CardFirst(ledger_of_people, {CARD: [Refunded("re_1")]})
     services.bind(replace(shop.live, gateway=gateway))

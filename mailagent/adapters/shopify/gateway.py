@@ -60,9 +60,9 @@ class ShopifyGateway:
         self._client = client
         self._look_again_seconds = look_again_seconds
 
-    def is_remote(self, payment_id: str) -> bool:
-        """Return whether Shopify took a payment."""
-        return is_shopify_payment(payment_id)
+    def is_remote(self, request: RefundRequest) -> bool:
+        """Return whether a request is to give back money that Shopify took."""
+        return is_shopify_payment(request.payment_id) and request.credit is None
 
     def refund(self, request: RefundRequest) -> PaymentOutcome:
         """Give the money back; the same request again moves it once."""

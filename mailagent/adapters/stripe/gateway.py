@@ -101,9 +101,9 @@ class StripeGateway:
             max_network_retries=0,  # the workflow retries
         )
 
-    def is_remote(self, payment_id: str) -> bool:
-        """Return whether a payment was made through Stripe."""
-        return is_stripe_payment(payment_id)
+    def is_remote(self, request: RefundRequest) -> bool:
+        """Return whether a request is to give back money that Stripe took."""
+        return is_stripe_payment(request.payment_id) and request.credit is None
 
     def refund(self, request: RefundRequest) -> PaymentOutcome:
         """Give the money back; the same request again moves it once."""

@@ -58,6 +58,7 @@ _PLAIN_RECEIPT: dict[str, Any] = {
     "items": [{"name": "Lamp", "quantity": 1, "amount": _PART}],
     "shipping": None,
     "asked": None,
+    "credit": None,
     "payments": [{"method": "card", "amount": _PART, "reference": None, "expected_days": None}],
     "paid_at": NOON,
     "note": None,
@@ -118,6 +119,7 @@ _WITHOUT: dict[str, dict[str, Any]] = {
     | {
         "shipping": None,
         "asked": None,
+        "credit": Money(140_000, "USD"),
         "note": None,
         "payments": [{"method": "card", "amount": _USD, "reference": None, "expected_days": None}],
     },
@@ -131,7 +133,8 @@ _WITHOUT: dict[str, dict[str, Any]] = {
     "remedy": _GREETED | {"note": None},
     "team_reply": _THREAD,
     "approval_request": {
-        **dict.fromkeys(("customer_since", "shipping", "short", "following", "escalates_at")),
+        **dict.fromkeys(("customer_since", "shipping", "short", "credit", "following")),
+        "escalates_at": None,
         **dict.fromkeys(("attachments", "earlier", "others", "notes"), ()),
         "delivered_at": None,
         "customer_name": "",
@@ -151,6 +154,7 @@ def list_fragments() -> Iterator[tuple[str, dict[str, Any]]]:
     yield "_helped_page.txt", {}
     refunds = [_refund(status, part_paid) for status, part_paid in _REFUND_STATES]
     refunds += [_refund("approved", None) | {each: NOON} for each in ("pay_by", "goods_by")]
+    refunds += _CREDITS
     for some, more in ((refunds, _NO_MORE), *(([], each) for each in _MORE)):
         yield "_record.txt", {"orders": [{"order_id": "W1001", "refunds": some, **more}]}
 
@@ -199,6 +203,7 @@ def _refund(status: str, part_paid: Money | None) -> dict[str, Any]:
     return {
         "status": status,
         "amount": _USD,
+        "credit": None,
         "asked": _USD,
         "items": [{"name": "Kettle", "quantity": 2}],
         "requested_at": NOON,
@@ -209,6 +214,9 @@ def _refund(status: str, part_paid: Money | None) -> dict[str, Any]:
         "goods_by": None,
         "decided_by": NOON + timedelta(days=7) if status == "awaiting_approval" else None,
     }
+
+
+_CREDITS = [_refund(status, None) | {"credit": _PART} for status in ("approved", "paid")]
 
 
 def _list_remedies() -> Iterator[dict[str, Any]]:
@@ -240,7 +248,11 @@ def _list_facts() -> Iterator[dict[str, Any]]:
         refund = _refund(refund_status, part_paid)
         yield order | {"kind": "refund", "refunds": [refund], **_NO_MORE}
     promised = [_refund("approved", None) | {waits: NOON} for waits in ("pay_by", "goods_by")]
+    promised += _CREDITS
     yield from (order | {"kind": "refund", "refunds": [each], **_NO_MORE} for each in promised)
+    for percent, money in ((10, _USD), (10, None), (0, None)):
+        choice = {"percent": percent, "amount": money, "credit": money}
+        yield order | {"kind": "store_credit"} | choice
     for beside in _MORE:
         yield order | {"kind": "refund", "refunds": [], **beside}
     for reason in DeclineReason:
@@ -298,6 +310,7 @@ def _receipt(say: Say) -> dict[str, Any]:
         "items": [{"name": say("Kettle"), "quantity": 1, "amount": Money(159_500, "USD")}],
         "shipping": Money(500, "USD"),
         "asked": Money(160_000, "USD"),
+        "credit": None,
         "payments": _payments(say),
         "paid_at": NOON,
         "note": say("We are sorry for the trouble."),
@@ -322,6 +335,7 @@ def _approval_request(say: Say) -> dict[str, Any]:
         "customer_email": "ada@example.com",
         "customer_since": date(2024, 2, 29),
         "amount": _USD,
+        "credit": Money(140_000, "USD"),
         "already_refunded": Money(0, "USD"),
         "paid": Money(150_000, "USD"),
         "items": [{"name": say("Kettle"), "quantity": 1, "amount": Money(129_400, "USD")}],

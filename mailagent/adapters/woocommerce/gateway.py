@@ -54,9 +54,9 @@ class WooCommerceGateway:
         # Two threads must not both find nothing and then both ask for the same payment.
         self._locks = [threading.Lock() for _ in range(64)]
 
-    def is_remote(self, payment_id: str) -> bool:
-        """Return whether a payment was made through WooCommerce."""
-        return is_woocommerce_payment(payment_id)
+    def is_remote(self, request: RefundRequest) -> bool:
+        """Return whether a request is to give back money that WooCommerce took."""
+        return is_woocommerce_payment(request.payment_id) and request.credit is None
 
     def refund(self, request: RefundRequest) -> PaymentOutcome:
         """Let the payment plugin give the money back; the same request again moves it once."""

@@ -58,7 +58,10 @@ OVERDUE = _gauge(
 WRITTEN = _counter("mails_written", "purpose", "mails of ours, by what they are for")
 OUTGOING = _gauge("outgoing_mails", "status", "mails of ours, by their state")
 REFUNDS = _gauge("refunds", "status currency", "refunds, by their state")
-MONEY = _gauge("refunds_amount", "status currency", "what they come to, in units of the currency")
+MONEY = _gauge(
+    "refunds_amount", "status currency", "what they come to in money, in units of the currency"
+)
+STORE_CREDIT = _gauge("refunds_store_credit", "status currency", "and in store credit")
 CALLS = _counter("model_calls", "model outcome", "calls of the model")
 TOKENS = _counter(
     "model_tokens", "model type", "tokens of these calls; `cached` ones are among the `input` ones"
@@ -83,7 +86,7 @@ WORKERS = _gauge("workers_alive", "", "worker processes that were seen within th
 
 METRICS = (
     DATABASE_UP, RECEIVED, ANSWERED, NO_ANSWER, WAITING, OLDEST, OVERDUE, WRITTEN, OUTGOING, REFUNDS, MONEY,
-    CALLS, TOKENS, COST, ERRORS, BREAKER, INCIDENT, DEPTH, RUNS, FAILED, WORKERS,
+    STORE_CREDIT,    CALLS, TOKENS, COST, ERRORS, BREAKER, INCIDENT, DEPTH, RUNS, FAILED, WORKERS,
 )  # fmt: skip
 
 

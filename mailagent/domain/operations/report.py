@@ -21,12 +21,13 @@ DAY = timedelta(days=1)
 
 class Figure(StrEnum):
     """What is counted for each day. The label of an amount is a state and a currency; that of a time is its
-    seconds."""
+    seconds. Amounts are of money; `CREDITS` are of store credit."""
 
     MAILS = "mails"
     ANSWER_SECONDS = "answer_seconds"
     REFUNDS = "refunds"
     AMOUNTS = "amounts"
+    CREDITS = "credits"
     APPROVALS = "approvals"
     DECISION_SECONDS = "decision_seconds"
     COST = "cost"
@@ -121,6 +122,12 @@ class Report:
             state, _, currency = label.partition(" ")
             yield state, number, Money(amounts.get(label, 0), currency)
 
+    def credits(self) -> Iterator[tuple[str, Money]]:
+        """Yield the store credit of each state and currency."""
+        for label, minor in sorted(self.of(Figure.CREDITS).items()):
+            state, _, currency = label.partition(" ")
+            yield state, Money(minor, currency)
+
     def sentences(self, _: Fill = fill) -> Iterator[str]:
         """Yield what a reader wants to know first. `_` fills a message with its facts."""
         mails, votes = self.of(Figure.MAILS), self.of(Figure.VOTES)
@@ -148,6 +155,9 @@ class Report:
                 number=number,
                 amount=amount,
             )
+        for state, credit in self.credits():
+            label = _(REFUND_STATES.get(RefundStatus(state), state))
+            yield _("Of these as store credit, %(state)s: %(credit)s.", state=label, credit=credit)
         decided = self.of(Figure.DECISION_SECONDS)
         if decided:
             half = tell_time(percentile(decided, 0.5), _)

@@ -212,6 +212,10 @@ def _money(policy: Policy) -> Iterator[str]:
             )
         for category, percent in sorted(offers.percent_by_category.items()):
             yield f"Of the category {category!r} that is {percent} %."
+    if policy.store_credit:
+        bonus = policy.store_credit.bonus_percent
+        more = f", worth {bonus} % more" if bonus else ""
+        yield f"Customers may choose store credit instead of money{more}."
     for method, days in sorted(policy.expected_days.items()):
         within = f"within {days} business {'day' if days == 1 else 'days'}" if days else "at once"
         yield f"Money that goes back by {method} is expected {within}."

@@ -15,7 +15,8 @@ from mailagent.domain.money import Money
 @dataclass(frozen=True, slots=True)
 class RefundRequest:
     """One request to a gateway: refund `amount` of `payment_id` under `idempotency_key`. `may_be_made`: an
-    earlier call under the key may have been carried out; its outcome is not known."""
+    earlier call under the key may have been carried out; its outcome is not known. `credit`: the store credit
+    that the customer gets instead of the money."""
 
     idempotency_key: str
     refund_id: str
@@ -23,6 +24,7 @@ class RefundRequest:
     payment_id: str
     amount: Money
     may_be_made: bool = False
+    credit: Money | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,8 +156,9 @@ class PaymentGateway(Protocol):
 
     name: str
 
-    def is_remote(self, payment_id: str) -> bool:
-        """Return whether a refund of this payment is asked for over the network."""
+    def is_remote(self, request: RefundRequest) -> bool:
+        """Return whether this request goes over the network. What a gateway cannot do itself, the ledger
+        records: other payments, and store credit."""
 
     def refund(self, request: RefundRequest) -> PaymentOutcome:
         """Refund the money; the same key twice refunds it once."""

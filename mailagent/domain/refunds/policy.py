@@ -133,6 +133,13 @@ class ReturnFirst:
 
 
 @dataclass(frozen=True, slots=True)
+class StoreCredit:
+    """Customers may choose store credit instead of money; it is worth so many percent more."""
+
+    bonus_percent: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class Cap:
     """How much may be refunded without a manager: `money` by currency, and the `count` of refunds. A currency
     that `money` does not list has no cap, nor has a `count` of None."""
@@ -227,6 +234,7 @@ class Policy:
     draft: Draft = Draft()
     remedies: Remedies = Remedies()
     return_first: ReturnFirst | None = None
+    store_credit: StoreCredit | None = None
 
     def window_days(self, categories: Iterable[str | None] = ()) -> int:
         """Return the shortest return window of items of these categories, by default the usual one."""

@@ -109,6 +109,8 @@ class Refund:
     proposed_by: str | None = None
     # Its receipt, if the receipt is for several refunds.
     receipt_id: str | None = None
+    # The bonus in percent, if the customer chose store credit; None for money.
+    credit_bonus: int | None = None
     # What was refunded of a refund that failed in part; None for nothing.
     part_paid: Money | None = None
     # What was refunded and then came back to the shop; None for nothing.
@@ -277,15 +279,12 @@ def _units_of(order: Order, want: WantedItem, past: _Past) -> list[RefundLine]:
         if units > 0:
             worth = _line_worth(order, line, start + units) - before
             # If the order changed since, no unit compensates for what earlier ones got less.
-            most = _most_for(order, line, units)
-            amount = Money(max(0, min(worth, most)), order.currency)
+            amount = Money(max(0, min(worth, _most_for(order, line, units))), order.currency)
             chosen.append(RefundLine(line.line_no, units, amount))
             left -= units
         elif left > 0 and rest > 0:
-            again = min(left, line.quantity)
-            chosen.append(
-                RefundLine(line.line_no, again, Money(rest, order.currency), is_rest=True)
-            )
+            again, worth_left = min(left, line.quantity), Money(rest, order.currency)
+            chosen.append(RefundLine(line.line_no, again, worth_left, is_rest=True))
             left -= again
     return chosen
 

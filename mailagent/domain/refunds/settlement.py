@@ -50,7 +50,8 @@ class SettlementRules:
 @dataclass(frozen=True, slots=True)
 class Settlement:
     """The settlement of one entry of the ledger, by the key of its refund payment. `reference` is the entry's,
-    `bank_reference` the shop's. `promised`: the customer was told `due_at`."""
+    `bank_reference` the shop's. `promised`: the customer was told `due_at`. `credit`: the store credit to give
+    instead of the amount."""
 
     idempotency_key: str
     reference: str
@@ -68,6 +69,12 @@ class Settlement:
     decided_at: datetime | None = None
     bank_reference: str | None = None
     reason: str | None = None
+    credit: Money | None = None
+
+    @property
+    def to_give(self) -> Money:
+        """What the customer gets: money, or store credit with its bonus."""
+        return self.credit or self.amount
 
     def as_refund(self, gateway: str) -> GatewayRefund:
         """Return it as a refund at the gateway."""
@@ -85,8 +92,8 @@ class Settlement:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What people say of a settlement: settled, with the bank's reference if they know it, or failed, for a
-    reason. `amount`: of how much, if they say so."""
+    """What people say of a settlement: settled, with the bank's reference if they know it or the code of store
+    credit, or failed, for a reason. `amount`: of how much, if they say so."""
 
     idempotency_key: str
     state: SettlementState
@@ -116,9 +123,14 @@ def check_outcome(known: Settlement | None, outcome: Outcome) -> bool:
         raise SettlementProblem(
             f"there is no settlement {outcome.idempotency_key}; take the ids from the exported list"
         )
-    if outcome.amount not in (None, known.amount):
+    if outcome.amount not in (None, known.to_give):
         raise SettlementProblem(
-            f"the amount is {known.amount}, not {outcome.amount}; pay exactly what is recorded"
+            f"the amount is {known.to_give}, not {outcome.amount}; pay exactly what is recorded"
+        )
+    gives_credit = known.credit and outcome.state is SettlementState.SETTLED
+    if gives_credit and not (outcome.bank_reference or known.bank_reference):
+        raise SettlementProblem(
+            "store credit needs its code, which the receipt tells; add it as the reference"
         )
     if outcome.state is SettlementState.FAILED and not outcome.reason:
         raise SettlementProblem("a failed payment needs a reason; say why")

@@ -29,6 +29,7 @@ from mailagent.store import schema
 from mailagent.store.database import Row, insert_once
 from mailagent.store.mail import assignments
 from mailagent.store.operations import model_calls
+from mailagent.store.refunds.credits import CREDIT_MINOR, IS_CREDIT
 
 _days = schema.daily_figures
 _mails, _ours, _votes = schema.inbound_mails, schema.outbound_mails, schema.votes
@@ -120,14 +121,17 @@ def _of_refunds(connection: sa.Connection, day: datetime) -> Counter[Key]:
         _refunds.c.status,
         _refunds.c.currency,
         sa.func.count(),
-        sa.func.sum(_refunds.c.amount_minor),
+        sa.func.coalesce(sa.func.sum(_refunds.c.amount_minor).filter(~IS_CREDIT), 0),
+        sa.func.sum(CREDIT_MINOR).filter(IS_CREDIT),
     ).where(*_within(_refunds.c.requested_at, day))
     found: Counter[Key] = Counter()
-    for status, currency, number, minor in connection.execute(
+    for status, currency, number, minor, credit in connection.execute(
         query.group_by(_refunds.c.status, _refunds.c.currency)
     ):
         found[Figure.REFUNDS, f"{status} {currency}"] = number
         found[Figure.AMOUNTS, f"{status} {currency}"] = int(minor)
+        if credit:
+            found[Figure.CREDITS, f"{status} {currency}"] = int(credit)
     return found
 
 

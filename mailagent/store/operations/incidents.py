@@ -85,6 +85,7 @@ def _count(connection: sa.Connection, incident: IncidentKind, action: str) -> in
 
 
 _calls, _mails, _parts = schema.model_calls.c, schema.outbound_mails.c, schema.refund_payments.c
+_entries = schema.ledger_entries.c
 _inbound, _conversations = schema.inbound_mails.c, schema.conversations.c
 
 
@@ -104,10 +105,10 @@ def has_mail_gone_out(connection: sa.Connection, since: datetime) -> bool:
     )
 
 
-def list_refunded_payments(connection: sa.Connection, since: datetime) -> Sequence[str]:
-    """Return the payments that were refunded since a time."""
-    query = sa.select(_parts.payment_id).where(_parts.done_at > since).distinct()
-    return connection.scalars(query).all()
+def has_gateway_refunded(connection: sa.Connection, since: datetime) -> bool:
+    """Return whether a payment was refunded since a time, and not by the ledger."""
+    by_ledger = sa.exists().where(_entries.idempotency_key == _parts.idempotency_key)
+    return exists(connection, _parts.done_at > since, ~by_ledger)
 
 
 def count_loops(connection: sa.Connection, since: datetime) -> int:

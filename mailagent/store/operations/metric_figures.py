@@ -27,6 +27,7 @@ from mailagent.store import schema
 from mailagent.store.database import insert_once, is_constant
 from mailagent.store.mail import assignments, outbound, throttled
 from mailagent.store.operations import circuit_breakers, incidents, workers
+from mailagent.store.refunds.credits import CREDIT_MINOR, IS_CREDIT
 
 _mails, _outbound = schema.inbound_mails.c, schema.outbound_mails.c
 _refunds, _drafts, _dismissals = schema.refunds.c, schema.drafts.c, schema.dismissals.c
@@ -169,15 +170,20 @@ def _mail_out(connection: sa.Connection) -> Iterator[Sample]:
 
 def _refunded(connection: sa.Connection, currencies: Iterable[str]) -> Iterator[Sample]:
     query = sa.select(
-        _refunds.status, _refunds.currency, sa.func.count(), sa.func.sum(_refunds.amount_minor)
+        _refunds.status,
+        _refunds.currency,
+        sa.func.count(),
+        sa.func.coalesce(sa.func.sum(_refunds.amount_minor).filter(~IS_CREDIT), 0),
+        sa.func.coalesce(sa.func.sum(CREDIT_MINOR).filter(IS_CREDIT), 0),
     ).group_by(_refunds.status, _refunds.currency)
-    found = {(row[0], row[1]): (row[2], int(row[3])) for row in connection.execute(query)}
+    found = {(row[0], row[1]): row[2:] for row in connection.execute(query)}
     for currency in sorted({*currencies, *(each for _, each in found)}):
         for status in RefundStatus:
-            number, minor = found.get((status.value, currency), (0, 0))
+            number, *sums = found.get((status.value, currency), (0, 0, 0))
             yield Sample(metric.REFUNDS, (status.value, currency), number)
-            amount = float(Money(minor, currency).decimal())
-            yield Sample(metric.MONEY, (status.value, currency), amount)
+            for each, minor in zip((metric.MONEY, metric.STORE_CREDIT), sums, strict=True):
+                amount = float(Money(int(minor), currency).decimal())
+                yield Sample(each, (status.value, currency), amount)
 
 
 def _model(connection: sa.Connection, use: ModelUse) -> Iterator[Sample]:

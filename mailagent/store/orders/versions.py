@@ -10,6 +10,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from mailagent.domain.refunds.order import Order, OrderProblem
+from mailagent.domain.refunds.payment import RefundRequest
 from mailagent.store import schema
 from mailagent.store.database import Row
 from mailagent.store.refunds import order_import
@@ -40,10 +41,10 @@ def keep(
     told: Sequence[Told],
     source: str,
     now: datetime,
-    is_remote: Callable[[str], bool],
+    is_remote: Callable[[RefundRequest], bool],
 ) -> Kept:
     """Save orders of a source. Their refunded sums include our refunds. A change that refunds do not allow is
-    a problem, and the order stays as it was. `is_remote`: whether the gateway refunds a payment."""
+    a problem, and the order stays as it was. `is_remote`: whether the gateway carries a refund out."""
     kept, seen = Kept(), list[str]()
     latest = _find_latest(connection, [each.order.order_id for each in told])
     # Sorted, so that two look-ups at once cannot deadlock.

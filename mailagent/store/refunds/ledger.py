@@ -45,7 +45,7 @@ class LedgerGateway:
         self._now = now
         self._rules = rules or SettlementRules()
 
-    def is_remote(self, _payment_id: str) -> bool:
+    def is_remote(self, _request: RefundRequest) -> bool:
         """The ledger is our own database."""
         return False
 
@@ -57,6 +57,7 @@ class LedgerGateway:
             request,
             reference=new_id("ledger"),
             amount_minor=request.amount.minor,
+            credit_minor=request.credit.minor if request.credit else None,
             currency=request.amount.currency,
             recorded_at=now,
         )

@@ -11,6 +11,7 @@ import sqlalchemy as sa
 
 from mailagent.domain.money import Money
 from mailagent.domain.refunds.order import Order, OrderProblem, Payment
+from mailagent.domain.refunds.payment import RefundRequest
 from mailagent.store import schema
 from mailagent.store.database import Row, columns_of, insert_once
 from mailagent.store.refunds import external_refunds, gateway_events, orders, refund_payments
@@ -83,13 +84,16 @@ def without_known_refunds(connection: sa.Connection, order: Order) -> Order:
 
 
 def as_source_says(
-    connection: sa.Connection, order: Order, now: datetime, is_remote: Callable[[str], bool]
+    connection: sa.Connection,
+    order: Order,
+    now: datetime,
+    is_remote: Callable[[RefundRequest], bool],
 ) -> Order:
     """Lock an order that its source has just given, and subtract from what it says was refunded those refunds
     that we know. What others gave back may become less again: the newest record is right.
 
     A refund may stand in the record or not while the gateway has not settled it, while the record may lag
-    behind, and always if the shop itself pays it (`is_remote` is False for its payment). As long as the record
+    behind, and always if the shop itself pays it (`is_remote` is False for it). As long as the record
     can be explained by that, what is stored of others stays.
     """
     stored = orders.lock(connection, order.order_id)
@@ -97,12 +101,18 @@ def as_source_says(
         return order
     told, unsure = [], []
     for each in external_refunds.list_known(connection, order.order_id):
-        at_gateway, is_done = is_remote(each.payment_id), each.state == "done"
+        at_gateway, is_done = is_remote(_request_of(each)), each.state == "done"
         if at_gateway and is_done and each.known_at < now - RECORD_LAGS:
             told.append(each)
         elif at_gateway or is_done:  # the shop has not heard of the others
             unsure.append(each)
     return _with_elsewhere(order, stored, told, unsure, 0)
+
+
+def _request_of(part: Row) -> RefundRequest:
+    amount = Money(part.amount_minor, part.currency)
+    credit = None if part.credit_bonus is None else amount
+    return RefundRequest("", "", part.order_id, part.payment_id, amount, credit=credit)
 
 
 def _with_elsewhere(

@@ -10,7 +10,9 @@ from typing import Any
 import sqlalchemy as sa
 
 from mailagent.domain.money import Money
+from mailagent.domain.refunds.credit import share_credit
 from mailagent.domain.refunds.order import Order
+from mailagent.domain.refunds.payment import RefundRequest
 from mailagent.domain.refunds.refund import Refund
 from mailagent.store import schema
 from mailagent.store.database import Row
@@ -47,6 +49,23 @@ def list_payments(connection: sa.Connection, refund_id: str) -> Sequence[Row]:
     return connection.execute(query.order_by(_payments.c.idempotency_key)).all()
 
 
+def list_requests(refund: Refund, rows: Sequence[Row]) -> list[RefundRequest]:
+    """Return what the gateway is asked for each payment, by their keys."""
+    credits = share_credit(refund, [row.amount_minor for row in rows])
+    return [
+        RefundRequest(
+            idempotency_key=row.idempotency_key,
+            refund_id=refund.refund_id,
+            order_id=refund.order_id,
+            payment_id=row.payment_id,
+            amount=Money(row.amount_minor, refund.amount.currency),
+            may_be_made=row.asking_since is not None,
+            credit=credit,
+        )
+        for row, credit in zip(rows, credits, strict=True)
+    ]
+
+
 def find_payment(connection: sa.Connection, key: str) -> Row | None:
     query = sa.select(_payments).where(_payments.c.idempotency_key == key)
     return connection.execute(query).one_or_none()
@@ -75,7 +94,7 @@ def list_parts(
             _refunds.c.order_id, _payments.c.payment_id, _refunds.c.currency, _payments.c.amount_minor,
             _payments.c.state, _payments.c.reference, _payments.c.returned_at,
             _payments.c.refund_id, _payments.c.idempotency_key, none.label("gateway"),
-            _payments.c.done_at.label("known_at"),
+            _payments.c.done_at.label("known_at"), _refunds.c.credit_bonus,
         )
         .join(_refunds, _refunds.c.refund_id == _payments.c.refund_id)
         .where(here(_refunds.c.order_id, _payments.c.payment_id))
@@ -83,7 +102,7 @@ def list_parts(
     external = sa.select(
         _external.c.order_id, _external.c.payment_id, _external.c.currency, _external.c.amount_minor,
         sa.literal("done"), _external.c.reference, _external.c.returned_at,
-        none, none, _external.c.gateway, _external.c.seen_at,
+        none, none, _external.c.gateway, _external.c.seen_at, sa.cast(sa.null(), sa.Integer),
     ).where(here(_external.c.order_id, _external.c.payment_id))  # fmt: skip
     return connection.execute(ours.union_all(external)).all()
 

@@ -34,6 +34,7 @@ _QUERY = (
         _rows,
         *(_entries.c[name] for name in ("reference", "order_id", "payment_id")),
         _entries.c.amount_minor,
+        _entries.c.credit_minor,
         _entries.c.currency,
         sa.func.coalesce(_orders.c.customer_name, "").label("customer_name"),
         sa.func.coalesce(_payments.c.method, "").label("method"),
@@ -53,7 +54,7 @@ _QUERY = (
 def open_one(
     connection: sa.Connection, request: RefundRequest, rules: SettlementRules, now: datetime
 ) -> None:
-    """Record that an entry waits to be paid, with its date."""
+    """Record that an entry waits to be paid, with its date. A person gives store credit, whatever the rules."""
     decided = {"state": SettlementState.SETTLED.value, "decided_by": AT_ONCE, "decided_at": now}
     values: dict[str, Any] = {
         "idempotency_key": request.idempotency_key,
@@ -61,14 +62,15 @@ def open_one(
         "state": SettlementState.OPEN.value,
         "recorded_at": now,
         "due_at": rules.due_at(now),
-        "promised": rules.promise_days is not None,
+        "promised": rules.promise_days is not None and request.credit is None,
     }
     method = connection.scalar(
         sa.select(_payments.c.method).where(
             _payments.c.order_id == request.order_id, _payments.c.payment_id == request.payment_id
         )
     )
-    connection.execute(_rows.insert(), values | (decided if rules.pays_at_once(method) else {}))
+    is_paid = request.credit is None and rules.pays_at_once(method)
+    connection.execute(_rows.insert(), values | (decided if is_paid else {}))
 
 
 def find(connection: sa.Connection, key: str) -> Settlement | None:
@@ -144,13 +146,22 @@ def list_open(connection: sa.Connection) -> Sequence[Settlement]:
 
 
 def sum_open(connection: sa.Connection) -> Sequence[Row]:
-    """Return how much waits to be paid, and in how many payments, for each currency."""
+    """Return how much waits to be paid, and in how many payments, for each currency; store credit apart from
+    money (`is_credit`)."""
+    is_credit = _entries.c.credit_minor.is_not(None)
+    minor = sa.func.coalesce(_entries.c.credit_minor, _entries.c.amount_minor)
     query = (
-        sa.select(_entries.c.currency, sa.func.count(), sa.func.sum(_entries.c.amount_minor))
+        sa.select(
+            _entries.c.currency,
+            is_credit.label("is_credit"),
+            sa.func.count().label("number"),
+            sa.func.sum(minor).label("minor"),
+        )
         .join(_rows, _rows.c.idempotency_key == _entries.c.idempotency_key)
         .where(_IS_OPEN)
     )
-    return connection.execute(query.group_by(_entries.c.currency).order_by("currency")).all()
+    grouped = query.group_by(_entries.c.currency, is_credit)
+    return connection.execute(grouped.order_by("currency", "is_credit")).all()
 
 
 def count_open(connection: sa.Connection, now: datetime) -> tuple[Count, int]:
@@ -182,9 +193,12 @@ def _list(connection: sa.Connection, query: sa.Select[Any]) -> Sequence[Settleme
 
 
 def _settlement(row: Row) -> Settlement:
+    credit = None if row.credit_minor is None else Money(row.credit_minor, row.currency)
     return from_row(
         Settlement,
         row,
         state=SettlementState(row.state),
         amount=Money(row.amount_minor, row.currency),
+        credit=credit,
+        method="store_credit" if credit else row.method,
     )

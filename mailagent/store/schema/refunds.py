@@ -52,10 +52,13 @@ refunds = table(
     sa.Column("wake_ups", sa.Integer, nullable=False, server_default="0"),
     # The receipt that it shares with other refunds, if that was written for another of them.
     sa.Column("receipt_id", sa.Text),
+    # The bonus in percent, if the customer chose store credit; NULL for money.
+    sa.Column("credit_bonus", sa.Integer),
     one_of("status", RefundStatus),
     check("amount", "amount_minor > 0"),
     check("shipping", "shipping_minor >= 0"),
     check("short", "short_minor >= 0"),
+    check("credit_bonus", "credit_bonus BETWEEN 0 AND 100"),
     check(
         "paid_has_reference",
         "status <> 'paid' OR (gateway_reference IS NOT NULL AND paid_at IS NOT NULL)",
@@ -316,9 +319,12 @@ ledger_entries = table(
     sa.Column("order_id", sa.Text, nullable=False),
     sa.Column("payment_id", sa.Text, nullable=False),
     sa.Column("amount_minor", sa.BigInteger, nullable=False),
+    # What the customer gets as store credit for the amount; NULL for money.
+    sa.Column("credit_minor", sa.BigInteger),
     sa.Column("currency", sa.Text, nullable=False),
     sa.Column("recorded_at", UtcDateTime, nullable=False),
     check("amount", "amount_minor > 0"),
+    check("credit", "credit_minor >= amount_minor"),
 )
 
 # Whether the shop has paid what the ledger recorded: a row for each of its entries.

@@ -10,6 +10,7 @@ import sqlalchemy as sa
 
 from mailagent import services
 from mailagent.domain.money import Money, exponent
+from mailagent.domain.refunds.credit import credit_of
 from mailagent.domain.refunds.labels import REFUND_REASONS, REFUND_STATES, tell_reasons
 from mailagent.domain.refunds.order import Order, OrderStatus
 from mailagent.domain.refunds.refund import HOLDING, Refund, RefundStatus
@@ -45,6 +46,7 @@ def describe(review: Review, standing: Standing | None, manager_email: str) -> V
     `standing` is None for a refund that needs no approval; `manager_email` is the reader.
     """
     refund, order = review.refund, review.order
+    credit = credit_of(refund)
     return {
         "refund_id": refund.refund_id,
         "order_id": order.order_id,
@@ -52,6 +54,7 @@ def describe(review: Review, standing: Standing | None, manager_email: str) -> V
         "customer_email": order.customer_email,
         "customer_since": review.customer_since,
         "amount": write_money(refund.asked),
+        "credit": write_money(credit) if credit else "",
         "currency": order.currency,
         "already_refunded": write_money(review.already_refunded),
         "paid": write_money(order.paid),

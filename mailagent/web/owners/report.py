@@ -211,7 +211,7 @@ def export() -> Response:
 def _cells(row: Row) -> tuple[str, str, str, str]:
     day, figure, label, number = row  # a year has tens of thousands
     value = str(number)
-    if figure == Figure.AMOUNTS:
+    if figure in (Figure.AMOUNTS, Figure.CREDITS):
         value = Money(number, label.rpartition(" ")[2]).decimal()
     elif figure == Figure.COST:
         value = f"{Decimal(number).scaleb(-6):f}"

@@ -46,7 +46,9 @@ def _page(problems: list[str] | None = None) -> Response:
         422 if problems else 200,
         settlements=part.rows,
         state=state.value,
-        sums=[(number, money(int(minor), currency)) for currency, number, minor in sums],
+        sums=[
+            (row.number, money(int(row.minor), row.currency), bool(row.is_credit)) for row in sums
+        ],
         problems=(problems or [])[:PROBLEMS_SHOWN],
         more_problems=max(0, len(problems or []) - PROBLEMS_SHOWN),
         imported=typed("imported"),

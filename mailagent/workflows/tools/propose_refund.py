@@ -8,11 +8,13 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
+from enum import StrEnum
 from typing import Annotated, Any
 
 from pydantic import Field, Strict
 
 from mailagent import remedies as ending
+from mailagent import services
 from mailagent.domain.refunds.duplicates import find_covering, find_holding
 from mailagent.domain.refunds.offer import Offer
 from mailagent.domain.refunds.order import Order
@@ -27,11 +29,12 @@ from mailagent.domain.refunds.refund import (
     price_lines,
 )
 from mailagent.mailers import Reader
-from mailagent.proposals import proposal
+from mailagent.proposals import proposal, store_credit
 from mailagent.proposals.facts import Asked, shipping_of
 from mailagent.proposals.offers import offer_instead
 from mailagent.proposals.proposal import Proposal
 from mailagent.store import audit
+from mailagent.store.mail import inbound
 from mailagent.store.refunds import offers, orders, refunds
 from mailagent.workflows.steps.conversation.batch import is_waiting
 from mailagent.workflows.tools.tool import (
@@ -88,11 +91,31 @@ class ProposeRefund(Arguments):
     reason: Annotated[RefundReason, Strict(False)]  # from its text
 
 
+class PayAs(StrEnum):
+    MONEY = "money"
+    STORE_CREDIT = "store_credit"
+
+
+class ProposeRefundAs(ProposeRefund):
+    pay_as: Annotated[PayAs, Strict(False)] = Field(
+        description="store_credit only if they chose it after reading the fact store_credit."
+    )
+
+
 def propose_refund(reader: Reader, arguments: Mapping[str, Any]) -> Output:
     """Decide on what the model proposes, under the order's lock, and record what was decided.
 
     The amount is computed, the policy decides, and the refund's run is woken in the same transaction.
     """
+    output = _propose(reader, arguments)
+    order = reader.find_order(arguments["order_id"]) if "outcome" in output else None
+    choice = reader.store_credit(order) if order else None
+    if order is None or choice is None or choice["amount"] is None:
+        return output
+    return output | {"facts": [*output["facts"], f"store_credit/{order.order_id}"]}
+
+
+def _propose(reader: Reader, arguments: Mapping[str, Any]) -> Output:
     if not reader.proven:
         return not_verified_output()
     connection = reader.connection
@@ -105,12 +128,47 @@ def propose_refund(reader: Reader, arguments: Mapping[str, Any]) -> Output:
     offer = _offered(reader, order.order_id, wanted)
     if offer is not None:
         return offered_output(offer)
-    if same is not None:
-        before = [refund for refund in earlier if refund.refund_id < same.refund_id]
-        return _proposed_output(same, order, wanted, before)
+    if same is not None and not is_waiting(connection, reader.mail_ids):
+        return _repeated_output(same, order, wanted, earlier)
     if not is_waiting(connection, reader.mail_ids):
         return case_closed_output()
-    return _ask_for(reader, order, wanted, earlier, key, RefundReason(arguments["reason"]))
+    pay_as = arguments.get("pay_as")
+    if pay_as == PayAs.STORE_CREDIT and not _may_choose_credit(reader, order.order_id):
+        return credit_not_offered_output(order.order_id)
+    if same is not None:
+        return _repeated_output(_as_chosen(reader, same, pay_as), order, wanted, earlier)
+    proposed = Proposal(
+        reader.conversation_id, reader.mail_ids[-1], key, credit_bonus=_bonus(pay_as)
+    )
+    return _ask_for(reader, order, wanted, earlier, proposed, arguments)
+
+
+def _may_choose_credit(reader: Reader, order_id: str) -> bool:
+    """Return whether the customer wrote after they were offered store credit: a model cannot choose it in their
+    stead."""
+    mails = inbound.list_by_id(reader.connection, reader.mail_ids)
+    newest = max(mail.received_at for mail in mails)
+    return store_credit.is_offered_before(reader.connection, order_id, newest)
+
+
+def _bonus(pay_as: str | None) -> int | None:
+    rules = services.current().policy.store_credit
+    return rules.bonus_percent if rules and pay_as == PayAs.STORE_CREDIT else None
+
+
+def _as_chosen(reader: Reader, refund: Refund, pay_as: str | None) -> Refund:
+    """Return a refund that was asked for before, in what the customer chooses now."""
+    if pay_as is None:
+        return refund
+    wants_credit = pay_as == PayAs.STORE_CREDIT
+    return store_credit.choose(reader.connection, refund, wants_credit, reader.mail_ids[-1])
+
+
+def _repeated_output(
+    same: Refund, order: Order, wanted: Sequence[WantedItem], earlier: Sequence[Refund]
+) -> Output:
+    before = [refund for refund in earlier if refund.refund_id < same.refund_id]
+    return _proposed_output(same, order, wanted, before)
 
 
 def _ask_for(
@@ -118,9 +176,10 @@ def _ask_for(
     order: Order,
     wanted: Sequence[WantedItem],
     earlier: Sequence[Refund],
-    key: str,
-    reason: RefundReason,
+    proposed: Proposal,
+    arguments: Mapping[str, Any],
 ) -> Output:
+    reason = RefundReason(arguments["reason"])
     try:
         lines = price_lines(order, wanted, earlier)
     except ItemsProblem as problem:
@@ -128,9 +187,11 @@ def _ask_for(
     asked = Asked(order, lines, shipping_of(order, lines, earlier), reason, earlier)
     same = _already_asked(reader, wanted, asked)
     if same is not None:
-        output = already_requested_output(same, order)
-        return _add_earlier(output, same, order, wanted, earlier)
-    return _decide(reader, asked, wanted, key)
+        chosen = _as_chosen(reader, same, arguments.get("pay_as"))
+        others = [each for each in earlier if each.refund_id != same.refund_id]
+        output = already_requested_output(chosen, order)
+        return _add_earlier(output, chosen, order, wanted, others)
+    return _decide(reader, asked, wanted, proposed)
 
 
 def _offered(reader: Reader, order_id: str, wanted: Sequence[WantedItem]) -> Offer | None:
@@ -140,11 +201,12 @@ def _offered(reader: Reader, order_id: str, wanted: Sequence[WantedItem]) -> Off
     return next(made, None)
 
 
-def _decide(reader: Reader, asked: Asked, wanted: Sequence[WantedItem], key: str) -> Output:
+def _decide(
+    reader: Reader, asked: Asked, wanted: Sequence[WantedItem], proposed: Proposal
+) -> Output:
     """Have the policy decide, and record its decision."""
     connection, order = reader.connection, asked.order
     facts, decision = proposal.consider(connection, asked, reader.conversation_id)
-    proposed = Proposal(reader.conversation_id, reader.mail_ids[-1], key)
     if isinstance(decision, Declined):
         proposal.decline(connection, proposed, asked, facts, decision)
         return declined_output(decision, order.order_id)
@@ -248,6 +310,16 @@ def offered_output(offer: Offer) -> Output:
     }
 
 
+def credit_not_offered_output(order_id: str) -> Output:
+    """Return the answer when store credit is chosen for a customer who has not read what it is worth."""
+    return {
+        "error": "store_credit_not_offered",
+        "facts": [f"store_credit/{order_id}"],
+        "say": "The customer has not been offered store credit yet. Nothing was done: name the fact, which"
+        " offers it. If a later mail chooses it, call this tool again.",
+    }
+
+
 def declined_output(decision: Declined, order_id: str) -> Output:
     """Return what propose_refund answers where the policy says no."""
     why = _DECLINED[decision.reason]
@@ -307,4 +379,5 @@ TOOL = Tool(
     " approved, needs a manager, or declined. Call it once per order, with all items together.",
     propose_refund,
     order_use=OrderUse.DECIDE,
+    arguments_for=lambda policy: ProposeRefundAs if policy.store_credit else ProposeRefund,
 )

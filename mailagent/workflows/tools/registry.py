@@ -48,7 +48,7 @@ def changing() -> list[str]:
 
 def offered(policy: Policy) -> list[Tool]:
     """Return the tools that the model may call in a shop with this policy."""
-    return [tool for tool in _tools.values() if tool.is_offered(policy)]
+    return [tool.for_policy(policy) for tool in _tools.values() if tool.is_offered(policy)]
 
 
 def schemas(policy: Policy) -> list[dict[str, Any]]:

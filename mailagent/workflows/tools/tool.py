@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import Enum
 from functools import cache
@@ -69,7 +69,7 @@ class Tool:
     `run` takes a reader of the customer whose mail is answered, with the transaction to work in, and the
     arguments as plain data. It returns what the model reads. It is None for a tool that ends the agent's
     work. `reads_only`: it changes nothing, so it needs no step of its own. `is_offered` says by the shop's
-    policy whether the model may call it.
+    policy whether the model may call it, and `arguments_for` what it takes there.
     """
 
     name: str
@@ -79,6 +79,12 @@ class Tool:
     reads_only: bool = False
     order_use: OrderUse = OrderUse.NONE
     is_offered: Callable[[Policy], bool] = lambda _policy: True
+    arguments_for: Callable[[Policy], type[Arguments]] | None = None
+
+    def for_policy(self, policy: Policy) -> Tool:
+        """Return the tool as the model may call it in a shop with this policy."""
+        takes = self.arguments_for
+        return replace(self, arguments=takes(policy)) if takes else self
 
 
 @cache

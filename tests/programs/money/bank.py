@@ -78,7 +78,7 @@ class Bank:
     name = "bank"
     takes_back = True
 
-    def is_remote(self, _payment_id: str) -> bool:
+    def is_remote(self, _request: RefundRequest) -> bool:
         """No circuit breaker stands before it."""
         return False
 

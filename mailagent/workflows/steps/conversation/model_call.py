@@ -153,6 +153,7 @@ def standing_instructions() -> str:
         policy.goodwill.most_percent if policy.goodwill else None,
         sorted(REMEDY_KINDS[each] for each in policy.remedies.offered),
         policy.keep_offers is not None,
+        policy.store_credit.bonus_percent if policy.store_credit else None,
     )
     return prompt.instructions(
         live.shop.name,

@@ -101,6 +101,5 @@ def _is_over(connection: sa.Connection, known: OpenIncident, now: datetime) -> b
         case IncidentKind.GATEWAY if live.providers.gateway is LEDGER:
             return True  # the gateway that refused us is not used any more
         case IncidentKind.GATEWAY:
-            refunded = incidents.list_refunded_payments(connection, known.since)
-            return any(map(live.gateway.is_remote, refunded))
+            return incidents.has_gateway_refunded(connection, known.since)
     return _SIGNS[known.incident](connection, now) is None

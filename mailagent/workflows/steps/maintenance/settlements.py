@@ -23,7 +23,8 @@ def tell_overdue_settlements() -> int:
                 "They are approved and in the ledger, and nothing says that they were paid. Pay them, and tick "
                 "them off: the customers then get their receipts.",
                 *(
-                    f"{each.amount} for order {each.order_id}, due {each.due_at:%Y-%m-%d}"
+                    f"{each.to_give}{' of store credit' if each.credit else ''} for order"
+                    f" {each.order_id}, due {each.due_at:%Y-%m-%d}"
                     for each in due[:NAMED]
                 ),
             ]

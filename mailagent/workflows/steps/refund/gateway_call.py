@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from mailagent import services
-from mailagent.domain.money import Money
 from mailagent.domain.refunds.payment import (
     NotDone,
     OutcomeUnknown,
@@ -15,8 +14,6 @@ from mailagent.domain.refunds.payment import (
     RefundRequest,
     Refused,
 )
-from mailagent.domain.refunds.refund import Refund
-from mailagent.store.database import Row
 from mailagent.store.refunds import external_refunds, refund_payments
 from mailagent.telemetry import spans
 
@@ -33,19 +30,6 @@ class Intent:
     asked_before: bool
     stopped: str | None
     asking_since: datetime | None
-
-
-def intent_of(refund: Refund, row: Row, asked_before: bool, stopped: str | None) -> Intent:
-    """Return the call for a row of `refund_payments`."""
-    request = RefundRequest(
-        idempotency_key=row.idempotency_key,
-        refund_id=refund.refund_id,
-        order_id=refund.order_id,
-        payment_id=row.payment_id,
-        amount=Money(row.amount_minor, refund.amount.currency),
-        may_be_made=row.asking_since is not None,
-    )
-    return Intent(request, asked_before, stopped, row.asking_since)
 
 
 def ask_gateway(intent: Intent) -> PaymentOutcome:

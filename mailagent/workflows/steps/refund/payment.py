@@ -52,7 +52,7 @@ from mailagent.workflows.steps.maintenance.incidents import open_incident
 from mailagent.workflows.steps.recording import async_step, declare_marks, mark
 from mailagent.workflows.steps.refund.condition import meet
 from mailagent.workflows.steps.refund.decision import State, state_of
-from mailagent.workflows.steps.refund.gateway_call import Intent, ask_gateway, intent_of
+from mailagent.workflows.steps.refund.gateway_call import Intent, ask_gateway
 from mailagent.workflows.steps.refund.order_check import GONE, UNUSABLE, check_before_payment
 from mailagent.workflows.steps.refund.promise import promise
 
@@ -121,9 +121,15 @@ def _intend(refund_id: str, stop: str | None) -> list[Intent] | None:
                 return None
             rows = written
         # What waits for the shop's people comes last, so that it holds up no card.
-        rows = sorted(rows, key=lambda row: not live.gateway.is_remote(row.payment_id))
+        requests = sorted(
+            refund_payments.list_requests(refund, rows),
+            key=lambda each: not live.gateway.is_remote(each),
+        )
+        asked = {row.idempotency_key: row for row in rows if row.state == "asked"}
         return [
-            intent_of(refund, row, asked_before, stopped) for row in rows if row.state == "asked"
+            Intent(request, asked_before, stopped, asked[request.idempotency_key].asking_since)
+            for request in requests
+            if request.idempotency_key in asked
         ]
 
 
@@ -167,7 +173,7 @@ def _record_outcome(
     return its state."""
     live = services.current()
     with live.database.transaction() as connection:
-        if live.gateway.is_remote(request.payment_id):
+        if live.gateway.is_remote(request):
             note_outcome(connection, permit, failure_of(outcome))
         orders.lock_row(connection, request.order_id)
         refund = refunds.lock(connection, request.refund_id)
@@ -215,7 +221,7 @@ def _find_permit(request: RefundRequest) -> Permit | None:
     """Return a permit to call the gateway, also for a look-up; None while its circuit breaker is open. The
     ledger is our own database and is always called."""
     live = services.current()
-    if not live.gateway.is_remote(request.payment_id):
+    if not live.gateway.is_remote(request):
         return Permit(LEDGER)
     with live.database.transaction() as connection:
         return find_permit(connection, live.providers.gateway)
@@ -318,10 +324,10 @@ def _conclude(connection: sa.Connection, refund: Refund, rows: Sequence[Row]) ->
     failed = [row for row in rows if row.state == "refused" or row.returned_at]
     if failed:
         by_gateway = [row for row in failed if row.problem not in _OUR_STOPS]
-        gateway = _gateways_of(by_gateway) if by_gateway else None
+        gateway = _gateways_of(refund, by_gateway) if by_gateway else None
         _fail(connection, refund, refund_payments.describe(connection, refund), gateway)
         return state_of(RefundStatus.FAILED)
-    references, gateway = ", ".join(row.reference for row in rows), _gateways_of(rows)
+    references, gateway = ", ".join(row.reference for row in rows), _gateways_of(refund, rows)
     refunds.move(
         connection,
         refund,
@@ -341,11 +347,12 @@ def _conclude(connection: sa.Connection, refund: Refund, rows: Sequence[Row]) ->
     return state_of(RefundStatus.PAID)
 
 
-def _gateways_of(rows: Sequence[Row]) -> str:
+def _gateways_of(refund: Refund, rows: Sequence[Row]) -> str:
     """Return the names of the gateways that have these payments."""
     gateway = services.current().gateway
     has_it = {True: gateway.name, False: LEDGER.name}
-    return ", ".join(sorted({has_it[gateway.is_remote(row.payment_id)] for row in rows}))
+    requests = refund_payments.list_requests(refund, rows)
+    return ", ".join(sorted({has_it[gateway.is_remote(request)] for request in requests}))
 
 
 def _fail(connection: sa.Connection, refund: Refund, why: str, gateway: str | None) -> None:

@@ -1,0 +1,40 @@
+"""The choice between money and store credit, on a refund's row. Lock the order before you change it."""
+
+from __future__ import annotations
+
+import sqlalchemy as sa
+
+from mailagent.domain.refunds.refund import Refund, RefundStatus
+from mailagent.domain.remedies.remedy import RemedyStatus
+from mailagent.store import schema
+from mailagent.store.database import exists
+from mailagent.store.refunds import remedies
+
+_refunds, _parts = schema.refunds, schema.refund_payments
+
+# For sums: whether a refund is store credit, and how much of it, in minor units.
+IS_CREDIT = _refunds.c.credit_bonus.is_not(None)
+CREDIT_MINOR = _refunds.c.amount_minor + _refunds.c.amount_minor * _refunds.c.credit_bonus // 100
+
+
+def can_change(connection: sa.Connection, refund: Refund) -> bool:
+    """Return whether the customer can still choose: the refund waits, and no gateway was asked to pay it."""
+    if refund.status is RefundStatus.AWAITING_APPROVAL:
+        return True
+    asked = _parts.c.refund_id == refund.refund_id
+    return refund.status is RefundStatus.APPROVED and not exists(connection, asked)
+
+
+def waits(connection: sa.Connection, refund: Refund) -> bool:
+    """Return whether a refund waits for a manager or for goods, so that the customer has time to choose."""
+    if refund.status is RefundStatus.AWAITING_APPROVAL:
+        return True
+    tied = remedies.find_of_refund(connection, refund.refund_id)
+    awaits_goods = tied is not None and tied.status is RemedyStatus.AWAITING_GOODS
+    return refund.status is RefundStatus.APPROVED and awaits_goods
+
+
+def choose(connection: sa.Connection, refund: Refund, bonus: int | None) -> None:
+    """Record what the customer chose: store credit with a bonus in percent, or money (None)."""
+    update = _refunds.update().where(_refunds.c.refund_id == refund.refund_id)
+    connection.execute(update.values(credit_bonus=bonus))

@@ -1,0 +1,139 @@
+"""Store credit instead of money: chosen after it was offered, given once, never beside money."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from mailagent import services
+from mailagent.domain.refunds.policy import Policy, ReturnFirst, StoreCredit
+from mailagent.domain.refunds.refund import RefundReason, RefundStatus
+from mailagent.store import audit
+from mailagent.store.refunds import credits
+from mailagent.workflows.steps.conversation.batch import Batch
+from mailagent.workflows.tools import registry
+from mailagent.workflows.tools.propose_refund import propose_refund
+from tests.cast import big_order, order
+from tests.databases import ONE_DATABASE
+from tests.harness import Harness
+from tests.tool_use import use
+from tests.workflows.paying import pay
+from tests.workflows.proposals import write
+
+RULES = Policy(store_credit=StoreCredit(10))
+
+
+def with_rules(shop: Harness, policy: Policy = RULES) -> Harness:
+    services.bind(replace(shop.live, policy=policy))
+    return shop
+
+
+@pytest.fixture
+def crediting(shop: Harness) -> Harness:
+    shop.stock(big_order())
+    return with_rules(shop)
+
+
+def offered(shop: Harness, order_id: str = "W2001") -> None:
+    """The customer has read that they may choose store credit."""
+    with shop.live.database.transaction() as connection:
+        at = services.current().now() - timedelta(seconds=1)
+        audit.record(connection, at, audit.AGENT, audit.CREDIT_OFFERED, order_id)
+
+
+def ask(
+    batch: Batch, pay_as: str | None, order_id: str = "W2001", item: str = "D1"
+) -> dict[str, Any]:
+    wish = {
+        "order_id": order_id,
+        "items": [{"item_id": item, "quantity": None}],
+        "reason": "damaged",
+    }
+    return use(propose_refund, batch, wish | ({"pay_as": pay_as} if pay_as else {}))
+
+
+def answer(shop: Harness, text: str = "Store credit, please.") -> Batch:
+    number = len(shop.rows("SELECT 1 FROM inbound_mails"))
+    return write(shop, subject=f"Answer {number}", text=text)
+
+
+def test_the_model_may_choose_only_where_the_policy_offers_it() -> None:
+    for policy, expected in ((RULES, True), (Policy(), False)):
+        (schema,) = [each for each in registry.schemas(policy) if each["name"] == "propose_refund"]
+        assert ("pay_as" in schema["parameters"]["properties"]) is expected
+
+
+def test_nobody_gets_store_credit_before_they_were_offered_it(crediting: Harness) -> None:
+    batch = answer(crediting)
+    told = ask(batch, "store_credit")
+    assert (told["error"], told["facts"]) == ("store_credit_not_offered", ["store_credit/W2001"])
+    assert not crediting.refunds()
+    offered(crediting)
+    assert ask(batch, "store_credit")["outcome"] == "needs_manager"
+
+
+def test_an_offer_after_the_mail_is_no_choice(crediting: Harness) -> None:
+    batch = answer(crediting)
+    with crediting.live.database.transaction() as connection:
+        later = services.current().now() + timedelta(hours=1)
+        audit.record(connection, later, audit.AGENT, audit.CREDIT_OFFERED, "W2001")
+    assert ask(batch, "store_credit")["error"] == "store_credit_not_offered"
+
+
+@pytest.mark.both_databases
+def test_a_refund_that_waits_changes_with_the_customers_mind(crediting: Harness) -> None:
+    told = ask(write(crediting, text="My desk broke."), "money")
+    assert told["facts"] == ["refund/W2001", "store_credit/W2001"]
+    offered(crediting)
+    choice = answer(crediting)
+    told = ask(choice, "store_credit")
+    assert (told["outcome"], told["facts"]) == ("already_requested", ["refund/W2001"])
+    assert ask(choice, "store_credit") == told  # replayed
+    (refund,) = crediting.refunds()
+    assert (refund.credit_bonus, refund.amount.minor) == (10, 1499_00)
+    # Once chosen, a new policy changes nothing; and the customer may go back to money.
+    with_rules(crediting, Policy(store_credit=StoreCredit(50)))
+    ask(choice, "store_credit")
+    assert crediting.refunds()[0].credit_bonus == 10
+    ask(answer(crediting, "I'd rather have the money."), "money")
+    assert crediting.refunds()[0].credit_bonus is None
+    acts = crediting.rows("SELECT action FROM audit WHERE action LIKE '% chosen' ORDER BY audit_id")
+    assert [each.action for each in acts] == ["store credit chosen", "money chosen"]
+
+
+def test_goods_that_come_back_first_leave_time_to_choose(shop: Harness) -> None:
+    shop.stock(order())
+    first = ReturnFirst(frozenset({RefundReason.DAMAGED}), "Send it back.")
+    with_rules(shop, replace(RULES, return_first=first))
+    told = ask(write(shop), "money", "W1001", "K1")
+    assert told["facts"] == ["refund/W1001", "store_credit/W1001"]
+    offered(shop, "W1001")
+    ask(answer(shop), "store_credit", "W1001", "K1")
+    (refund,) = shop.refunds()
+    assert (refund.status, refund.credit_bonus) == (RefundStatus.APPROVED, 10)
+
+
+def test_a_refund_whose_gateway_was_asked_stays_as_it_is(shop: Harness) -> None:
+    shop.stock(order())
+    with_rules(shop)
+    assert ask(write(shop), "money", "W1001", "K1")["facts"] == ["refund/W1001"]  # no time left
+    (refund,) = shop.refunds()
+    pay(refund.refund_id)
+    offered(shop, "W1001")
+    assert ask(answer(shop), "store_credit", "W1001", "K1")["outcome"] == "already_requested"
+    (after,) = shop.refunds()
+    assert (after.status, after.credit_bonus) == (RefundStatus.PAID, None)
+    with shop.live.database.snapshot() as connection:
+        assert not credits.can_change(connection, replace(after, status=RefundStatus.APPROVED))
+
+
+@ONE_DATABASE
+def test_a_shop_without_store_credit_changes_nothing(shop: Harness) -> None:
+    shop.stock(big_order())
+    offered(shop)
+    told = ask(write(shop, text="My desk broke."), None)
+    assert told["facts"] == ["refund/W2001"]
+    assert shop.refunds()[0].credit_bonus is None
