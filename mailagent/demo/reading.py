@@ -76,6 +76,14 @@ def pick_reason(text: str) -> RefundReason:
     return RefundReason(_first_match("reasons", text, RefundReason.OTHER))
 
 
+def names_credit(text: str) -> bool:
+    """Return whether the customer speaks of store credit in place of money."""
+    return (
+        re.search(r"\b(store credit|credit note|voucher|gutschein|guthaben)\b", text.lower())
+        is not None
+    )
+
+
 def pick_change(text: str) -> str:
     """Return whether the customer wants the same item once more, or another one for it."""
     is_same = re.search(r"replace|ersatz", text.lower()) is not None

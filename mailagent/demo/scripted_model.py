@@ -18,6 +18,7 @@ from mailagent.demo.reading import (
     find_order_ids,
     find_wish,
     guess_language,
+    names_credit,
     names_item,
     pick_change,
     pick_reason,
@@ -103,6 +104,7 @@ class CustomerRequest:
     language: str
     order_ids: tuple[str, ...]
     says_yes: bool = False
+    wants_credit: bool = False
 
 
 def read_request(content: str) -> CustomerRequest:
@@ -121,12 +123,16 @@ def read_request(content: str) -> CustomerRequest:
     # The subject of an answer repeats the first mail's: only the body says what is wanted now.
     wish = find_wish(bodies) if own else find_wish(text)
     says_yes = wish is Wish.YES
+    wants_credit = names_credit(bodies) or (says_yes and names_credit(own))
+    if own and wish is Wish.UNCLEAR and wants_credit:
+        wish, text = Wish.REFUND, f"{text}\n{own}"
     if own and wish in (Wish.YES, Wish.UNCLEAR) and find_wish(own) in (Wish.REFUND, Wish.NEWS):
         wish, text = find_wish(own), f"{text}\n{own}"
     earlier = find_order_ids("\n".join(said[::-1]))[:1]
     order_ids = find_order_ids(bodies) or find_order_ids(text) or earlier
     language = guess_language(bodies, text, own)
-    return CustomerRequest(text, wish, language, order_ids[:_MAX_ORDERS], says_yes)
+    order_ids = order_ids[:_MAX_ORDERS]
+    return CustomerRequest(text, wish, language, order_ids, says_yes, wants_credit)
 
 
 def read_passages(instructions: str) -> dict[str, str]:
@@ -272,15 +278,14 @@ def _look_and_propose(
                 [_opening(request), Phrase("ask_which_items"), Fact(f"order/{order['order_id']}")],
                 request.language,
             )
-        return Call(
-            "propose_refund",
-            {
-                "order_id": order_id,
-                "items": items,
-                "reason": str(pick_reason(request.text)),
-            },
-        )
-    return _facts_of(outcome)[:1] or _give_up(request)
+        wish = {"order_id": order_id, "items": items, "reason": str(pick_reason(request.text))}
+        if "store_credit" in order:
+            wish["pay_as"] = "store_credit" if request.wants_credit else "money"
+        return Call("propose_refund", wish)
+    facts = _facts_of(outcome)
+    return [
+        each for each in facts if each == facts[0] or each.fact_id.startswith("store_credit/")
+    ] or (_give_up(request))
 
 
 def _withdraw(

@@ -40,7 +40,7 @@ def crediting(shop: Harness) -> Harness:
 def offered(shop: Harness, order_id: str = "W2001") -> None:
     """The customer has read that they may choose store credit."""
     with shop.live.database.transaction() as connection:
-        at = services.current().now() - timedelta(seconds=1)
+        at = services.current().now() - timedelta(hours=1)
         audit.record(connection, at, audit.AGENT, audit.CREDIT_OFFERED, order_id)
 
 

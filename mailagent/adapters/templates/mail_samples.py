@@ -216,6 +216,10 @@ def _refund(status: str, part_paid: Money | None) -> dict[str, Any]:
     }
 
 
+_CHOICES = [
+    {"percent": percent, "amount": money, "credit": money}
+    for percent, money in ((10, _USD), (10, None), (0, None))
+]
 _CREDITS = [_refund(status, None) | {"credit": _PART} for status in ("approved", "paid")]
 
 
@@ -250,9 +254,7 @@ def _list_facts() -> Iterator[dict[str, Any]]:
     promised = [_refund("approved", None) | {waits: NOON} for waits in ("pay_by", "goods_by")]
     promised += _CREDITS
     yield from (order | {"kind": "refund", "refunds": [each], **_NO_MORE} for each in promised)
-    for percent, money in ((10, _USD), (10, None), (0, None)):
-        choice = {"percent": percent, "amount": money, "credit": money}
-        yield order | {"kind": "store_credit"} | choice
+    yield from (order | {"kind": "store_credit"} | each for each in _CHOICES)
     for beside in _MORE:
         yield order | {"kind": "refund", "refunds": [], **beside}
     for reason in DeclineReason:

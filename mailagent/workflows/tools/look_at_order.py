@@ -51,11 +51,14 @@ def look_at_order(reader: Reader, arguments: Mapping[str, Any]) -> Output:
     policy = services.current().policy
     told = order_output(order, reader.refunds_of(order), policy, elsewhere)
     told |= as_of_output(reader.as_of(order))
-    offer = reader.offer(order) if policy.keep_offers else None
-    if offer is None or not offer["is_open"]:
-        return told
-    facts = [*told["facts"], f"offer/{order.order_id}"]
-    return told | {"facts": facts, "offer": f"{offer['amount']} back if they keep the items"}
+    offer = reader.offer(order)
+    if offer and offer["is_open"]:
+        told["facts"].append(f"offer/{order.order_id}")
+        told["offer"] = f"{offer['amount']} back if they keep the items"
+    if policy.store_credit:
+        told["facts"].append(f"store_credit/{order.order_id}")
+        told["store_credit"] = f"worth {policy.store_credit.bonus_percent} % more than money"
+    return told
 
 
 def order_output(
