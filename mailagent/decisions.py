@@ -3,12 +3,19 @@ first. The page and the refund's workflow both come here: the one after a click,
 
 from __future__ import annotations
 
+from collections import Counter
+from datetime import timedelta
+
 import sqlalchemy as sa
 
 from mailagent import services
 from mailagent.domain.money import Money
+from mailagent.domain.refunds.offer import Offer, OfferStatus, part_of, worth_of
+from mailagent.domain.refunds.policy import KeepOffers
 from mailagent.domain.refunds.refund import Refund, RefundStatus
-from mailagent.store.refunds import refunds
+from mailagent.store import audit
+from mailagent.store.ids import new_id
+from mailagent.store.refunds import offers, policies, refunds
 from mailagent.store.refunds.approvals import RecordedDecision, Standing
 
 
@@ -45,3 +52,35 @@ def _conclude(connection: sa.Connection, refund: Refund, decision: RecordedDecis
         despite_cancel=refund.despite_cancel or decision.despite_cancel,
         approved_for=decision.approved_for,
     )
+    if decision.offer_percent is not None:
+        _offer(connection, refund, decision, decision.offer_percent)
+
+
+def _offer(
+    connection: sa.Connection, refund: Refund, decision: RecordedDecision, percent: int
+) -> None:
+    """Offer part of the price of what a manager does not refund, to be accepted by an answer."""
+    live, units = services.current(), Counter[str]()
+    for item_id, line in zip(refund.item_ids, refund.lines, strict=True):
+        units[item_id] += line.quantity
+    rules, now = live.policy.keep_offers or KeepOffers({}), live.now()
+    offer = Offer(
+        offer_id=new_id("offer"),
+        order_id=refund.order_id,
+        conversation_id=refund.conversation_id,
+        mail_id=refund.mail_id,
+        items=tuple(units.items()),
+        reason=refund.reason,
+        percent=percent,
+        amount=part_of(worth_of(refund.lines, refund.amount.currency), percent),
+        status=OfferStatus.OPEN,
+        offered_by=decision.decided_by,
+        policy_version=policies.record(connection, live.policy, now),
+        offered_at=now,
+        expires_at=now + timedelta(days=rules.valid_days),
+        instead_of=refund.refund_id,
+    )
+    offers.record(connection, offer, f"instead:{refund.refund_id}")
+    details = {"order_id": offer.order_id, "percent": percent, "amount": str(offer.amount)}
+    action = "part of the price offered"
+    audit.record(connection, now, decision.decided_by, action, offer.conversation_id, details)

@@ -173,9 +173,7 @@ class Goodwill(Record):
 
 
 class KeepOffers(Record):
-    percent_by_reason: Annotated[
-        dict[Reason, Percent], Field(min_length=1), AfterValidator(_is_kept)
-    ]
+    percent_by_reason: Annotated[dict[Reason, Percent], AfterValidator(_is_kept)] = {}
     percent_by_category: CategoryPercents = {}
     valid_days: Days = domain.KeepOffers({}).valid_days
 

@@ -10,6 +10,7 @@ from mailagent.mailers.letter import Letter, letter_by_person, reader_of, write_
 from mailagent.mailers.renewal import renew_if_late
 from mailagent.mailers.to_customers import (
     write_handed_over,
+    write_offer,
     write_person_reply,
     write_promise,
     write_receipt,
@@ -48,6 +49,7 @@ __all__ = [
     "write_letter",
     "write_login_link",
     "write_notice",
+    "write_offer",
     "write_person_reply",
     "write_promise",
     "write_receipt",

@@ -208,12 +208,11 @@ class Reader:
         found = self.find_order_and_elsewhere(order.order_id)
         elsewhere = found[1] if found else 0
         declined_at = audit.latest_at(self.connection, order.order_id, audit.DECLINED)
-        offer = self.offer(order) if services.current().policy.keep_offers else None
         return {
             "refunds": [self._refund(each, order) for each in self.refunds_of(order)],
             "elsewhere": Money(elsewhere, order.currency) if elsewhere else None,
             "is_declined": declined_at is not None,
-            "offer": offer,
+            "offer": self.offer(order),
         }
 
     def refunds_of(self, order: Order) -> list[Refund]:

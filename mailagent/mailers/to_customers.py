@@ -14,6 +14,7 @@ from mailagent.domain.mail.outgoing_file import OutgoingFile
 from mailagent.domain.money import Money
 from mailagent.domain.refunds.credit import credit_of, share_credit
 from mailagent.domain.refunds.goodwill import GoodwillCode
+from mailagent.domain.refunds.offer import Offer
 from mailagent.domain.refunds.order import Order
 from mailagent.domain.refunds.refund import Refund, RefundStatus
 from mailagent.domain.refunds.settlement import Settlement
@@ -21,7 +22,7 @@ from mailagent.domain.remedies.remedy import Remedy
 from mailagent.mailers.compose import MailContent, write_to_customer
 from mailagent.mailers.facts import Fact, Reader, sentence
 from mailagent.mailers.letter import Letter, reader_of
-from mailagent.mailers.values import values_of_remedy
+from mailagent.mailers.values import values_of_offer, values_of_remedy
 from mailagent.store import audit
 from mailagent.store.mail import conversations, inbound
 from mailagent.store.refunds import (
@@ -108,6 +109,22 @@ def write_refund_outcome(connection: sa.Connection, refund: Refund, template: st
     values = _outcome_values(connection, refund)
     key = refunds.outcome_key(refund.refund_id)
     return _write_about(connection, refund, purpose, template, values, key)
+
+
+def write_offer(connection: sa.Connection, refund: Refund, offer: Offer) -> str:
+    """Tell the customer what a manager offers instead of a refund."""
+    order = orders.load(connection, refund.order_id)
+    conversation = conversations.load(connection, refund.conversation_id)
+    told = Fact("offer", {"order_id": order.order_id, **values_of_offer(offer, order)})
+    locale = services.current().shop.locale_for(conversation.language)
+    values = {
+        "order_id": order.order_id,
+        "amount": refund.asked,
+        "text": sentence(told, locale),
+        "note": _note(connection, refund),
+    }
+    key = refunds.outcome_key(refund.refund_id)
+    return _write_about(connection, refund, Purpose.REFUND_OUTCOME, "refund_offered", values, key)
 
 
 def write_promise(connection: sa.Connection, refund: Refund, promised: Sequence[Settlement]) -> str:

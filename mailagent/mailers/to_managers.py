@@ -21,6 +21,7 @@ from mailagent.domain.mail.reply_commands import holds_word
 from mailagent.domain.refunds.credit import credit_of
 from mailagent.domain.refunds.escalation import MOST_REMINDERS, ApprovalRequest, Question, Skip
 from mailagent.domain.refunds.labels import REFUND_REASONS, REFUND_STATES, tell_reasons
+from mailagent.domain.refunds.offer import allows_offer
 from mailagent.domain.refunds.refund import Refund, RefundStatus
 from mailagent.domain.text import tell_moment
 from mailagent.mailers import approval_routing
@@ -133,6 +134,7 @@ def _values(
         "customer_since": review.customer_since,
         "amount": refund.asked,
         "credit": credit_of(refund),
+        "may_offer": allows_offer(refund, services.current().policy),
         "already_refunded": review.already_refunded,
         "paid": order.paid,
         "items": reviews.items_of(refund, order),

@@ -12,7 +12,14 @@ from mailagent import services
 from mailagent.domain.money import Money
 from mailagent.domain.refunds.offer import Offer, OfferStatus, part_of, share_out, worth_of
 from mailagent.domain.refunds.order import Order
-from mailagent.domain.refunds.policy import Approved, Declined, return_by
+from mailagent.domain.refunds.policy import (
+    ABOUT_GOODS,
+    Approved,
+    Decision,
+    Declined,
+    ManagerReason,
+    return_by,
+)
 from mailagent.domain.refunds.refund import ItemsProblem, Refund, price_lines
 from mailagent.proposals import proposal
 from mailagent.proposals.facts import Asked
@@ -91,6 +98,9 @@ def accept(
     asked = _as_refund(connection, offer, order)
     if asked is not None:
         facts, decision = proposal.consider(connection, asked, offer.conversation_id)
+        if offer.offered_by != audit.POLICY and _is_promised(connection, offer, decision):
+            decision = Approved()
+            proposed = replace(proposed, decided_by=offer.offered_by)
         if not isinstance(decision, Declined):
             words = f"{offer.percent} % of the price, offered by the {offer.offered_by}"
             named = replace(proposed, accepts=words)
@@ -110,6 +120,18 @@ def expire(connection: sa.Connection, offer: Offer) -> bool:
         return False
     _close(connection, offer, OfferStatus.EXPIRED, audit.CLOCK, offer.mail_id)
     return True
+
+
+def _is_promised(connection: sa.Connection, offer: Offer, decision: Decision) -> bool:
+    """Return whether a manager's offer is paid without asking again: what the policy says against it is what
+    they knew, or about goods that nobody sends back."""
+    if isinstance(decision, Declined):
+        return decision.reason in ABOUT_GOODS
+    if isinstance(decision, Approved) or decision.four_eyes:
+        return isinstance(decision, Approved)
+    before = refunds.find(connection, offer.instead_of or "")
+    known = {*(before.policy_reasons if before else ()), ManagerReason.REFUSED_BEFORE.value}
+    return known.issuperset(each.value for each in decision.reasons)
 
 
 def _as_refund(connection: sa.Connection, offer: Offer, order: Order) -> Asked | None:

@@ -34,7 +34,7 @@ from mailagent.store.refunds import approvals, policies, refunds, remedies
 class Proposal:
     """Who asks, and in answer to which mail. The same `key` makes one refund. `proposed_by`: the person of the
     shop; None for the agent. `accepts`: the offer that the customer accepted, in words. `credit_bonus`: in
-    percent, if the customer chose store credit."""
+    percent, if the customer chose store credit. `decided_by`: the manager who has promised it."""
 
     conversation_id: str
     mail_id: str
@@ -42,6 +42,7 @@ class Proposal:
     proposed_by: str | None = None
     accepts: str | None = None
     credit_bonus: int | None = None
+    decided_by: str = audit.POLICY
 
 
 def consider(
@@ -148,7 +149,7 @@ def _refund(
         status=RefundStatus.AWAITING_APPROVAL if manager else RefundStatus.APPROVED,
         requested_at=now,
         policy_reasons=tuple(each.value for each in manager.reasons) if manager else (),
-        decided_by=None if manager else audit.POLICY,
+        decided_by=None if manager else proposal.decided_by,
         decided_at=None if manager else now,
         four_eyes=manager is not None and manager.four_eyes,
         policy_version=version,
@@ -172,7 +173,7 @@ def _record_refund(
     audit.record(
         connection,
         live.now(),
-        audit.POLICY,
+        refund.decided_by or audit.POLICY,
         f"refund {refund.status.value}",
         refund.refund_id,
         details,

@@ -679,6 +679,8 @@ def decisions_table(name: str) -> sa.Table:
         sa.Column("despite_cancel", sa.Boolean, nullable=False, server_default=sa.false()),
         sa.Column("approved_for", sa.Text),
         sa.Column("undo_until", instant),
+        sa.Column("offer_percent", sa.Integer),
+        sa.CheckConstraint("offer_percent IS NULL OR decision = 'reject'", name="offer"),
         sa.CheckConstraint("decision IN ('approve', 'reject')", name="decision"),
     )
 
@@ -841,6 +843,7 @@ sa.Table(
     sa.Column("offered_at", instant, nullable=False),
     sa.Column("expires_at", instant, nullable=False),
     sa.Column("refund_id", sa.ForeignKey("refunds.refund_id"), unique=True),
+    sa.Column("instead_of", sa.ForeignKey("refunds.refund_id"), unique=True),
     sa.CheckConstraint(
         "status IN ('open', 'accepted', 'declined', 'lapsed', 'expired')",
         name="status",

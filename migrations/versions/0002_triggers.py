@@ -194,6 +194,7 @@ OF_DECISION = (
     "despite_cancel",
     "approved_for",
     "undo_until",
+    "offer_percent",
 )
 DECISIONS = ("decisions", "countersignatures")
 

@@ -341,6 +341,7 @@ def page(
         "expires_at": expires_at,
         "amount": "$1,299.00",
         "credit": "$1,400.00",
+        "may_offer": True,
         "currency": "USD",
         "already_refunded": "$0.00",
         "shipments": (),
@@ -395,6 +396,7 @@ def page(
     decision = SimpleNamespace(
         decided_by="max@shop.example",
         verb="approved",
+        offer_percent=30,
         decided_at=NOON,
         amount="$999.00",
         note=words,

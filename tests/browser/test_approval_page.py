@@ -10,7 +10,7 @@ import pytest
 from playwright.sync_api import Browser, Page, ViewportSize, expect
 
 from mailagent import services
-from mailagent.domain.refunds.policy import ManagerReason
+from mailagent.domain.refunds.policy import KeepOffers, ManagerReason
 from mailagent.store import schema
 from tests.cast import ADA, DESK_WISH, JUERGEN, MAX, MONA, big_order, order
 from tests.databases import ONE_DATABASE
@@ -46,6 +46,22 @@ def test_approving_on_a_phone_without_javascript(served: Harness, link: str, pho
     expect(phone.get_by_role("heading", name="Refund of $1,499.00 approved")).to_be_visible()
     assert served.wait_for_refund("paid").note == "Known fault"
     served.wait_for_mails(ADA, 2)
+
+
+def test_offering_part_of_the_price_on_a_phone(served: Harness, link: str, phone: Page) -> None:
+    rules = replace(services.current().policy, keep_offers=KeepOffers({}))
+    services.bind(replace(services.current(), policy=rules))
+    phone.goto(link)
+    phone.get_by_text("Offer part of the price instead").click()
+    phone.get_by_label("Percent of the price of the items").fill("0")
+    phone.get_by_role("button", name="Offer it").click()
+    expect(phone.get_by_text("Please offer from 1 to 99 percent").first).to_be_visible()
+    phone.get_by_label("Percent of the price of the items").fill("30")
+    assert phone.evaluate("document.documentElement.scrollWidth") <= PHONE["width"]
+    phone.get_by_role("button", name="Offer it").click()
+    expect(phone.get_by_text("Offered instead: 30 % of the price")).to_be_visible()
+    assert "Then we refund $449.70" in served.wait_for_mails(ADA, 2)[-1].text
+    assert not served.rows("SELECT * FROM ledger_entries")
 
 
 def test_a_double_click_pays_once(served: Harness, link: str, browser: Browser) -> None:

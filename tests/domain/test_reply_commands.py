@@ -54,6 +54,25 @@ def test_only_an_unmistakable_first_line_decides(line: str, approves: bool | Non
     assert read_reply(f"\n\n{line}\nWe owe her that.", ASKED).approves is approves
 
 
+@pytest.mark.parametrize(
+    ("line", "percent"),
+    [
+        *((each, 30) for each in ("offer 30", "Offer 30 %.", "I offer 30%", "Angebot 30 %", "offer 30 percent")),
+        *((each, None) for each in ("offer", "offer 300", "offer 30 EUR", "offer 30 %?", "approve", "reject")),
+    ],
+)  # fmt: skip
+def test_an_offer_of_part_of_the_price_is_a_rejection_with_a_percentage(
+    line: str, percent: int | None
+) -> None:
+    reply = read_reply(f"{line}\nA scratch.", ASKED)
+    assert reply.offer_percent == percent
+    assert (reply.approves is False) is (percent is not None or line == "reject")
+
+
+def test_a_request_that_holds_an_offer_is_not_decided_by_mail() -> None:
+    assert read_reply("offer 30", f"{ASKED}> offer 99 %\n").blocked
+
+
 def test_what_stands_below_the_word_is_a_note_and_without_the_word_all_of_it() -> None:
     assert read_reply("Approve.\n\nWe owe her that.\nMona", ASKED).note == "We owe her that.\nMona"
     assert read_reply("approve", ASKED).note is None

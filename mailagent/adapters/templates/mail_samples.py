@@ -13,8 +13,8 @@ from mailagent.domain.remedies.remedy import RemedyKind, RemedyStatus
 
 # Mails that customers get; all others go to people of the shop.
 TO_CUSTOMERS = frozenset(
-    "reply receipt receipts refund_promised refund_rejected refund_expired refund_failed refund_returned"
-    " handed_over neutral_reply remedy team_reply".split()
+    "reply receipt receipts refund_promised refund_offered refund_rejected refund_expired refund_failed"
+    " refund_returned handed_over neutral_reply remedy team_reply".split()
 )
 COMMON = {"support_name": "shop.example", "support_address": "support@shop.example"}
 LINK = "https://support.shop.example/approvals/token"
@@ -88,6 +88,9 @@ def facts_of(words: str | None = None) -> dict[str, dict[str, Any]]:
         "receipts": thread
         | {"refunds": [refund | _receipt(say) | {"note": words}, _PLAIN_RECEIPT]},
         "refund_promised": refund | name | {"days": 3, "pay_by": NOON + timedelta(days=3)},
+        "refund_offered": refund
+        | name
+        | {"text": say(_ANSWER), "note": say("It is only a scratch.")},
         "refund_rejected": refund | name | {"note": say("The lid was missing from the parcel.")},
         "refund_expired": refund | name | {"requested_at": NOON - timedelta(days=7)},
         "refund_failed": refund | name | {"part_paid": _PART, "payments": _payments(say)[-1:]},
@@ -124,6 +127,7 @@ _WITHOUT: dict[str, dict[str, Any]] = {
         "payments": [{"method": "card", "amount": _USD, "reference": None, "expected_days": None}],
     },
     "refund_promised": _GREETED | {"days": 1},
+    "refund_offered": _GREETED | {"note": None},
     "refund_rejected": _GREETED | {"note": None},
     "refund_expired": _GREETED,
     "refund_failed": _GREETED | {"part_paid": None, "payments": []},
@@ -139,6 +143,7 @@ _WITHOUT: dict[str, dict[str, Any]] = {
         "delivered_at": None,
         "customer_name": "",
         "first_approval": FIRST_APPROVAL,
+        "may_offer": False,
         "reminds_of": NOON,
         "reply_decides": False,
     },
@@ -338,6 +343,7 @@ def _approval_request(say: Say) -> dict[str, Any]:
         "customer_since": date(2024, 2, 29),
         "amount": _USD,
         "credit": Money(140_000, "USD"),
+        "may_offer": True,
         "already_refunded": Money(0, "USD"),
         "paid": Money(150_000, "USD"),
         "items": [{"name": say("Kettle"), "quantity": 1, "amount": Money(129_400, "USD")}],

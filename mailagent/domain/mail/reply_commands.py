@@ -30,6 +30,9 @@ _REJECT = frozenset(
         *("rechazado", "rechazo"),
     }
 )
+_OFFER = re.compile(
+    r"(?:offer|i offer|angebot|ich biete|offre|j'offre|oferta|ofrezco) (\d{1,2}) ?(?:%|percent)?"
+)
 # What a manager writes as the line below the decision, before a note that the customer shall get.
 FOR_CUSTOMER = frozenset(
     {
@@ -46,12 +49,14 @@ _AROUND = " \t\u00a0.!,;:*_\"“”„'«»"
 @dataclass(frozen=True, slots=True)
 class ManagersReply:
     """`approves` is None where nothing is decided; `note` is what else was written. `note_shared`: the note is
-    for the customer. `blocked`: no reply to this request decides."""
+    for the customer. `blocked`: no reply to this request decides. `offer_percent`: not approved, and so much of
+    the price is offered instead."""
 
     approves: bool | None
     note: str | None
     note_shared: bool = False
     blocked: bool = False
+    offer_percent: int | None = None
 
 
 def read_reply(new_text: str, our_text: str) -> ManagersReply:
@@ -69,7 +74,9 @@ def read_reply(new_text: str, our_text: str) -> ManagersReply:
     head, _, rest = note.partition("\n")
     shared = approves is not None and _plain(head) in FOR_CUSTOMER
     note = (rest if shared else note).strip()[:NOTE_MAX_LENGTH].strip()
-    return ManagersReply(approves, note or None, shared and bool(note), blocked)
+    offered = _OFFER.fullmatch(_plain(first)) if approves is False else None
+    percent = int(offered[1]) if offered else None
+    return ManagersReply(approves, note or None, shared and bool(note), blocked, percent)
 
 
 def holds_word(our_text: str) -> bool:
@@ -81,7 +88,7 @@ def _read_line(line: str) -> bool | None:
     words = _plain(line)
     if words in _APPROVE:
         return True
-    return False if words in _REJECT else None
+    return False if words in _REJECT or _OFFER.fullmatch(words) else None
 
 
 def _plain(line: str) -> str:

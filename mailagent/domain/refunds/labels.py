@@ -205,6 +205,10 @@ def _money(policy: Policy) -> Iterator[str]:
         kinds = _list(REMEDY_KINDS[each] for each in remedies.offered)
         yield f"People of the shop do this within {remedies.task_days} days: {kinds}."
     if offers := policy.keep_offers:
+        yield (
+            "Instead of a refund, a manager may offer part of the price, for"
+            f" {offers.valid_days} days, if the customer keeps the items."
+        )
         for reason, percent in sorted(offers.percent_by_reason.items()):
             yield (
                 f"Where the reason is {REFUND_REASONS[reason]!r}, {percent} % of the price is offered first,"

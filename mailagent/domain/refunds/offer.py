@@ -8,7 +8,8 @@ from datetime import datetime
 from enum import StrEnum
 
 from mailagent.domain.money import Money
-from mailagent.domain.refunds.refund import RefundLine, RefundReason, WantedItem
+from mailagent.domain.refunds.policy import Policy
+from mailagent.domain.refunds.refund import Refund, RefundLine, RefundReason, WantedItem
 
 
 class OfferStatus(StrEnum):
@@ -24,7 +25,8 @@ class OfferStatus(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Offer:
-    """`items`: pairs of an item id and a quantity. `refund_id`: the refund that it became."""
+    """`items`: pairs of an item id and a quantity. `refund_id`: the refund that it became. `instead_of`: the
+    refund that a manager did not approve, and offered this for."""
 
     offer_id: str
     order_id: str
@@ -40,6 +42,7 @@ class Offer:
     offered_at: datetime
     expires_at: datetime
     refund_id: str | None = None
+    instead_of: str | None = None
 
     def is_open(self, now: datetime) -> bool:
         return self.status is OfferStatus.OPEN and now < self.expires_at
@@ -51,6 +54,13 @@ class Offer:
     def is_for(self, item_ids: Sequence[str]) -> bool:
         """Return whether it is for one of these items."""
         return any(item_id in item_ids for item_id, _ in self.items)
+
+
+def allows_offer(refund: Refund, policy: Policy) -> bool:
+    """Return whether a manager may offer part of the price instead of a refund: the shop makes such offers, one
+    person decides, and no part of the units was refunded before."""
+    is_whole = not any(line.is_rest for line in refund.lines)
+    return policy.keep_offers is not None and not refund.four_eyes and is_whole
 
 
 def worth_of(lines: Sequence[RefundLine], currency: str) -> Money:

@@ -33,6 +33,17 @@ class DeclineReason(StrEnum):
     TOO_LATE = "too_late"  # of a remedy: the order is shipped or cancelled
 
 
+# These concern goods that come back.
+ABOUT_GOODS = frozenset(
+    {
+        DeclineReason.FINAL_SALE,
+        DeclineReason.WINDOW_CLOSED,
+        DeclineReason.PARCEL_ON_ITS_WAY,
+        DeclineReason.PHOTO_NEEDED,
+    }
+)
+
+
 class ManagerReason(StrEnum):
     """Why a manager must decide; shown to the manager."""
 
@@ -86,7 +97,7 @@ class Goodwill:
 @dataclass(frozen=True, slots=True)
 class KeepOffers:
     """Part of the price that is offered first, if the customer keeps the items: in percent by reason, and by
-    category for items of one. A reason that is not listed has no offer."""
+    category for items of one. A reason that is not listed has no offer. Managers may offer it in any case."""
 
     percent_by_reason: Mapping[RefundReason, int]
     percent_by_category: Mapping[str, int] = field(default_factory=lambda: _NOTHING)

@@ -34,7 +34,8 @@ class RecordedDecision:
     `amount_minor` is set if the manager approved less, and `quantities`, by order line, if of fewer units.
     `note_shared`: the customer gets the note too. `mail_id`: the manager's reply, if they decided by mail.
     `despite_cancel` and `approved_for` are what they knew of the order. Until `undo_until` the decision has
-    no effect, and they may take it back.
+    no effect, and they may take it back. `offer_percent`, of a rejection: the part of the price that is offered
+    instead.
     """
 
     approval_id: str
@@ -49,6 +50,7 @@ class RecordedDecision:
     despite_cancel: bool = False
     approved_for: str | None = None
     undo_until: datetime | None = None
+    offer_percent: int | None = None
 
     @property
     def approves(self) -> bool:

@@ -45,6 +45,12 @@ def list_overdue(connection: sa.Connection, now: datetime, limit: int) -> Sequen
     return list(connection.scalars(query.order_by(_offers.c.expires_at).limit(limit)))
 
 
+def find_instead(connection: sa.Connection, refund_id: str) -> Offer | None:
+    """Return the offer that a manager made instead of a refund."""
+    found = _list(connection, sa.select(_offers).where(_offers.c.instead_of == refund_id))
+    return found[0] if found else None
+
+
 def close(
     connection: sa.Connection, offer: Offer, status: OfferStatus, refund_id: str | None = None
 ) -> None:

@@ -140,6 +140,9 @@ def _decisions(name: str) -> sa.Table:
         sa.Column("approved_for", sa.Text),
         # Until then its author may take it back, and it has no effect; NULL: from the start.
         sa.Column("undo_until", UtcDateTime),
+        # With a rejection: the part of the price, in percent, that is offered instead.
+        sa.Column("offer_percent", sa.Integer),
+        check("offer", "offer_percent IS NULL OR decision = 'reject'"),
         check("decision", "decision IN ('approve', 'reject')"),
     )
 
@@ -303,6 +306,8 @@ offers = table(
     sa.Column("offered_at", UtcDateTime, nullable=False),
     sa.Column("expires_at", UtcDateTime, nullable=False),
     sa.Column("refund_id", sa.ForeignKey("refunds.refund_id"), unique=True),
+    # The request that a manager answered with this offer; NULL for the policy's.
+    sa.Column("instead_of", sa.ForeignKey("refunds.refund_id"), unique=True),
     one_of("status", OfferStatus),
     check("amount", "amount_minor > 0"),
     check("percent", "percent BETWEEN 1 AND 99"),

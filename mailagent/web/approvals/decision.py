@@ -19,6 +19,7 @@ from mailagent.domain.amount_field import parse_typed_amount
 from mailagent.domain.mail.redaction import mask_card_numbers
 from mailagent.domain.money import Money
 from mailagent.domain.operations.run_about import hash_customer
+from mailagent.domain.refunds.offer import allows_offer, part_of, worth_of
 from mailagent.domain.refunds.order import OrderStatus
 from mailagent.domain.refunds.refund import Refund, RefundStatus
 from mailagent.domain.shop import person_of
@@ -34,6 +35,7 @@ from mailagent.web.form import FormProblem
 from mailagent.web.language import _
 
 LONGEST_NOTE = 2000
+MOST_PERCENT = 99
 # Mailed links stay in mailboxes for years: how long their page shows what the customer wrote and sent.
 SHOWN_AFTER_CLOSING = timedelta(days=7)
 
@@ -98,6 +100,7 @@ class Form:
 
     `knows_cancelled` and `knows_customer` say what the page told the manager: that the order was cancelled,
     and the order's new address. `mail_id` is the manager's reply, if the decision came by mail.
+    `offer_percent`: what part of the price is offered instead, if it is not approved.
     """
 
     approves: bool
@@ -108,6 +111,7 @@ class Form:
     note_shared: bool = False
     mail_id: str | None = None
     quantities: Mapping[int, int] = field(default_factory=dict)
+    offer_percent: int | None = None
 
 
 def parse_form(refund: Refund, first: RecordedDecision | None) -> Form:
@@ -116,7 +120,7 @@ def parse_form(refund: Refund, first: RecordedDecision | None) -> Form:
     Raises FormProblem, also for a page that was opened before the first approval was made.
     """
     decision = request.form.get("decision", "")
-    if decision not in ("approve", "reject"):
+    if decision not in ("approve", "reject", "offer"):
         raise FormProblem(
             "decision", _("Please press Approve or Reject: the form did not say which.")
         )
@@ -148,7 +152,15 @@ def parse_form(refund: Refund, first: RecordedDecision | None) -> Form:
         knows_cancelled=request.form.get("order_status") == "cancelled",
         knows_customer=request.form.get("order_customer", ""),
         note_shared=request.form.get("note_shared") == "yes",
+        offer_percent=_parse_percent() if decision == "offer" else None,
     )
+
+
+def _parse_percent() -> int:
+    text = typed("offer_percent").rstrip("% ")
+    if not (text.isascii() and text.isdigit() and 1 <= int(text[:3]) <= MOST_PERCENT):
+        raise FormProblem("offer", _("Please offer from 1 to 99 percent of the price."))
+    return int(text)
 
 
 def typed(field: str) -> str:
@@ -230,8 +242,13 @@ def take(
             f"{first.decided_by} can take the first approval back until"
             f" {until:%H:%M} UTC. Please decide after that.",
         )
-    if form.approves:
+    if form.offer_percent is not None and not allows_offer(
+        review.refund, services.current().policy
+    ):
+        raise FormProblem("decision", _("Part of the price cannot be offered for this refund."))
+    if form.approves or form.offer_percent is not None:
         _check_balance(review, form)
+    if form.approves:
         missing = find_missing_first(first)
         if missing:
             raise FormProblem("decision", missing)
@@ -241,6 +258,11 @@ def take(
 def _check_balance(review: Review, form: Form) -> None:
     balance = balance_of(review)
     wanted = form.amount or review.refund.amount
+    if form.offer_percent is not None:
+        goods = worth_of(review.refund.lines, wanted.currency)
+        wanted = part_of(goods, form.offer_percent)
+    if not wanted.minor:
+        raise FormProblem("offer", _("That comes to nothing. Please offer more."))
     if wanted.minor > balance.most.minor:
         field = "amount" if balance.most.minor else "decision"
         problem = _("%(amount)s cannot be approved.", amount=wanted)
@@ -293,6 +315,7 @@ def _decision(approval: Approval, manager: str, review: Review, form: Form) -> R
         despite_cancel=form.approves and order.status is OrderStatus.CANCELLED,
         approved_for=hash_customer(new_customer) if form.approves and new_customer else None,
         undo_until=now + undo if undo else None,
+        offer_percent=form.offer_percent,
     )
 
 
@@ -336,6 +359,8 @@ def _audit_decision(
         facts["second_by"] = standing.approval.expires_at.isoformat(timespec="seconds")
     if standing.second and standing.first:
         facts["first_approved_by"] = standing.first.decided_by
+    if decision.offer_percent is not None:
+        facts["offered_percent"] = str(decision.offer_percent)
     if decision.quantities:
         facts["units"] = ", ".join(f"line {no}: {n}" for no, n in decision.quantities.items())
     if decision.undo_until:

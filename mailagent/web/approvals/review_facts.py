@@ -163,6 +163,7 @@ def describe_decision(decision: RecordedDecision, review: Review, standing: Stan
     return {
         "decided_by": decision.decided_by,
         "verb": "approved" if decision.approves else "rejected",
+        "offer_percent": decision.offer_percent,
         "decided_at": decision.decided_at,
         "amount": write_money(amount),
         "note": decision.note,

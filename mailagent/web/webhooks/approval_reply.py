@@ -190,7 +190,14 @@ def _decide(
     if first is not None and ask.question is Question.APPROVE:
         so_far = describe(standing, refund)
         return "Not recorded", [*so_far, f"Yours would be the second decision. {_LINK}"]
-    form = Form(reply.approves, None, reply.note, note_shared=reply.note_shared, mail_id=mail_id)
+    form = Form(
+        reply.approves,
+        None,
+        reply.note,
+        note_shared=reply.note_shared,
+        mail_id=mail_id,
+        offer_percent=reply.offer_percent,
+    )
     try:
         standing = decision.take(connection, ask.manager_email, standing, review, form)
     except FormProblem as problem:
@@ -237,4 +244,5 @@ def _of(made: RecordedDecision, refund: Refund) -> str:
     verb = "approved" if made.approves else "rejected"
     lowered = made.amount_minor
     less = f", lowered to {Money(lowered, refund.amount.currency)}" if lowered is not None else ""
-    return f"{made.decided_by} {verb} it on {tell_moment(made.decided_at)}{less}."
+    offered = f", and offered {made.offer_percent} % of the price" if made.offer_percent else ""
+    return f"{made.decided_by} {verb} it on {tell_moment(made.decided_at)}{less}{offered}."

@@ -241,7 +241,8 @@ def _already_asked(reader: Reader, wanted: Sequence[WantedItem], asked: Asked) -
             return refund
         here = refund.conversation_id == reader.conversation_id
         if here and refund.status in REFUSED and refund.is_for(asked.lines):
-            return refund
+            # A manager's offer that they do not take: a manager decides again.
+            return None if offers.find_instead(reader.connection, refund.refund_id) else refund
     return None
 
 

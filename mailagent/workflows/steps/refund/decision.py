@@ -17,7 +17,7 @@ from mailagent.domain.refunds.receipt import seconds_to_wait
 from mailagent.domain.refunds.refund import REFUSED, Refund, RefundStatus
 from mailagent.store import audit
 from mailagent.store.mail import conversations, inbound, outbound
-from mailagent.store.refunds import approvals, orders, refunds
+from mailagent.store.refunds import approvals, offers, orders, refunds
 from mailagent.workflows.steps.order_source import refresh_if_old
 from mailagent.workflows.steps.recording import async_step, declare_marks, mark
 from mailagent.workflows.steps.refund.condition import give_up_refused, meet
@@ -144,6 +144,8 @@ def tell_customer(refund_id: str) -> list[str] | Awaiting:
             if not isinstance(receipt, str):
                 return receipt
             outbound_ids = [receipt]
+        elif (offer := offers.find_instead(connection, refund_id)) is not None:
+            outbound_ids = [mailers.write_offer(connection, refund, offer)]
         elif template is not None:
             outbound_ids = [mailers.write_refund_outcome(connection, refund, template)]
         else:

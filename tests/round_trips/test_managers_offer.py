@@ -1,0 +1,132 @@
+"""A manager offers part of the price instead of a refund: accepted by an answer, paid once, not asked again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from mailagent.store.refunds import offers
+from mailagent.workflows.tools import registry
+from tests.cast import ADA, DESK_WISH, MONA, big_order
+from tests.harness import Harness, open_shop, pass_time, running
+from tests.round_trips.approvals import decide, link_in
+from tests.round_trips.replays import wait_for_quiet
+
+YES = "Yes, I accept your offer."
+PART = "$449.70"  # 30 % of the desk
+
+
+@pytest.fixture
+def offering_shop(tmp_path: Path, database_url: str) -> Iterator[Harness]:
+    policy = tmp_path / "policy.toml"
+    policy.write_text("[keep_offers]\nvalid_days = 5\n", "utf-8")
+    with open_shop(tmp_path, database_url, {"REFUND_POLICY": str(policy)}) as shop, running(shop):
+        shop.stock(big_order())
+        yield shop
+
+
+def ask(shop: Harness) -> str:
+    shop.write(DESK_WISH)
+    shop.wait_for_mails(ADA)
+    (request,) = shop.wait_for_mails(MONA)
+    assert 'With "offer 30"' in request.text
+    return link_in(request.text)
+
+
+def offer(shop: Harness, **form: str) -> str:
+    """Have Mona offer 30 % on her page; return the text of the mail to Ada."""
+    page = decide(shop, ask(shop), "offer", offer_percent="30", **form)
+    assert "Offered instead: 30 % of the price" in page
+    return shop.wait_for_mails(ADA, 2)[-1].text
+
+
+@pytest.mark.both_databases
+def test_an_accepted_offer_is_paid_once_and_the_manager_is_not_asked_again(
+    offering_shop: Harness,
+) -> None:
+    shop = offering_shop
+    told = offer(shop, note="It is only a scratch.", note_shared="yes")
+    assert "makes you this offer instead" in told
+    assert f"Then we refund {PART}, which is 30%." in told
+    assert "> It is only a scratch." in told
+    assert f"Our offer: {PART} back if you keep the items" in told  # on record
+    (refund,) = shop.refunds()
+    assert (refund.status, refund.decided_by) == ("rejected", MONA)
+    assert shop.rows("SELECT held_minor FROM orders")[0].held_minor == 0
+    thread = shop.mails_to(ADA)[-1].message_id
+    for _ in range(2):
+        shop.write(YES, in_reply_to=thread)
+    paid = shop.wait_for_refund("paid")
+    wait_for_quiet(shop)
+    assert (paid.amount.minor, paid.decided_by) == (449_70, MONA)
+    assert len(shop.mails_to(MONA)) == 1
+    assert len(shop.refunds()) == 2
+    assert len(shop.rows("SELECT 1 FROM ledger_entries")) == 1
+    assert f"We have refunded {PART}" in "".join(mail.text for mail in shop.mails_to(ADA))
+
+
+def test_a_customer_who_wants_the_refund_goes_back_to_the_manager(offering_shop: Harness) -> None:
+    shop = offering_shop
+    offer(shop)
+    shop.write("No, I want my refund for the desk.", in_reply_to=shop.mails_to(ADA)[-1].message_id)
+    shop.wait_for_mails(MONA, 2)
+    assert [refund.status for refund in shop.refunds()] == ["rejected", "awaiting_approval"]
+    assert shop.rows("SELECT status FROM offers")[0].status == "declined"
+
+
+def test_an_offer_that_is_over_pays_nothing(offering_shop: Harness) -> None:
+    shop = offering_shop
+    offer(shop)
+    pass_time(shop, days=6)
+    shop.write(YES, in_reply_to=shop.mails_to(ADA)[-1].message_id)
+    shop.wait_for_mails(ADA, 3)
+    assert not shop.rows("SELECT 1 FROM ledger_entries")
+
+
+def test_a_manager_offers_by_mail(offering_shop: Harness) -> None:
+    shop = offering_shop
+    ask(shop)
+    (request,) = shop.mails_to(MONA)
+    shop.write("Offer 30 %", from_address=MONA, to=str(request.reply_to))
+    answer = shop.wait_for_mails(MONA, 2)[-1]
+    assert "rejected it on" in answer.text
+    assert "offered 30 % of the price" in answer.text
+    assert f"Then we refund {PART}" in shop.wait_for_mails(ADA, 2)[-1].text
+
+
+@pytest.mark.parametrize(
+    ("percent", "problem"), [("", "from 1 to 99"), ("100", "from 1 to 99"), ("x", "from 1 to 99")]
+)
+def test_what_is_no_part_of_the_price_is_not_recorded(
+    offering_shop: Harness, percent: str, problem: str
+) -> None:
+    shop = offering_shop
+    assert problem in decide(shop, ask(shop), "offer", offer_percent=percent)
+    assert not shop.rows("SELECT 1 FROM decisions")
+
+
+def test_a_shop_without_offers_has_no_button_and_records_none(busy_shop: Harness) -> None:
+    shop = busy_shop
+    shop.stock(big_order())
+    shop.write(DESK_WISH)
+    (request,) = shop.wait_for_mails(MONA)
+    assert "offer 30" not in request.text
+    page = decide(shop, link_in(request.text), "offer", offer_percent="30")
+    assert "cannot be offered" in page
+    assert "Offer part of the price" not in page
+    assert not shop.rows("SELECT 1 FROM decisions")
+    assert "accept_offer" not in [tool.name for tool in registry.offered(shop.live.policy)]
+
+
+def test_news_since_the_offer_ask_the_manager_again(offering_shop: Harness) -> None:
+    shop = offering_shop
+    offer(shop)
+    with shop.live.database.transaction() as connection:
+        (made,) = offers.list_of_order(connection, "W2001")
+    assert made.offered_by == MONA
+    shop.stock(big_order(status="cancelled"))
+    shop.write(YES, in_reply_to=shop.mails_to(ADA)[-1].message_id)
+    shop.wait_for_mails(MONA, 2)
+    assert [refund.status for refund in shop.refunds()] == ["rejected", "awaiting_approval"]
