@@ -32,7 +32,7 @@ from tests.cast import GRACE, TESS, big_order, order
 from tests.databases import ONE_DATABASE
 from tests.harness import Harness, pass_time
 from tests.tool_use import use
-from tests.workflows.camera import answer, later_batch, page_of, reject
+from tests.workflows.camera import STRAPS, answer, camera_order, later_batch, page_of, reject
 from tests.workflows.cancelling import PlayedSource
 from tests.workflows.paying import look, pay, tell
 from tests.workflows.proposals import propose, write
@@ -384,3 +384,15 @@ def test_the_deadline_of_a_cancellation_is_that_of_a_task(shop: Harness, batch: 
     cancel(batch)
     late = (shop.live.now() + timedelta(days=3.1)).strftime("%Y-%m-%d %H:%M:%S")
     assert not shop.rows("SELECT 1 FROM remedies WHERE due_at > :late", late=late)
+
+
+def test_a_receipt_does_not_wait_for_a_refund_that_people_hold_up(
+    shop: Harness, batch: Batch
+) -> None:
+    shop.stock(camera_order())
+    cancel(batch)
+    propose(batch, "W1010", (STRAPS, 1))
+    held_up, paid = [each.refund_id for each in shop.refunds()]
+    answer(shop, batch)
+    assert (pay(held_up)["status"], pay(paid)["status"]) == ("approved", "paid")
+    assert isinstance(tell(paid), list)

@@ -15,9 +15,10 @@ from mailagent.decisions import settle
 from mailagent.domain.mail.conversation import HandOverReason
 from mailagent.domain.refunds.receipt import seconds_to_wait
 from mailagent.domain.refunds.refund import REFUSED, Refund, RefundStatus
+from mailagent.domain.remedies.remedy import RemedyStatus
 from mailagent.store import audit
 from mailagent.store.mail import conversations, inbound, outbound
-from mailagent.store.refunds import approvals, offers, orders, refunds
+from mailagent.store.refunds import approvals, offers, orders, refunds, remedies
 from mailagent.workflows.steps.order_source import refresh_if_old
 from mailagent.workflows.steps.recording import async_step, declare_marks, mark
 from mailagent.workflows.steps.refund.condition import give_up_refused, meet
@@ -157,6 +158,12 @@ def tell_customer(refund_id: str) -> list[str] | Awaiting:
     return outbound_ids
 
 
+def _waits_for_people(connection: sa.Connection, refund: Refund) -> bool:
+    """Return whether a refund is paid only after goods are back, or a person has cancelled the order."""
+    remedy = remedies.find_of_refund(connection, refund.refund_id)
+    return remedy is not None and remedy.is_open and remedy.status is not RemedyStatus.ASKED
+
+
 def _receipt(connection: sa.Connection, refund: Refund, others: Sequence[Refund]) -> str | Awaiting:
     """Return the receipt of a paid refund, written now if there is none, or how long it waits."""
     keys = {each.refund_id: refunds.outcome_key(each.refund_id) for each in (refund, *others)}
@@ -164,7 +171,8 @@ def _receipt(connection: sa.Connection, refund: Refund, others: Sequence[Refund]
     if keys[refund.refund_id] in told:
         return mailers.write_receipt(connection, refund, ())
     now, paid_at = services.current().now(), refund.paid_at
-    seconds = seconds_to_wait(paid_at or now, others, _is_answering(connection, refund), now)
+    soon = [each for each in others if not _waits_for_people(connection, each)]
+    seconds = seconds_to_wait(paid_at or now, soon, _is_answering(connection, refund), now)
     if seconds:
         return Awaiting(wait_seconds=seconds)
     untold = [
