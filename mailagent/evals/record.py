@@ -55,9 +55,11 @@ class Paid:
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """`state`: what was changed, a line each. `told`: the passages that were quoted. `calls`: of the model."""
+    """`state`: what was changed, a line each. `wishes`: the customer's words in requests. `told`: the passages
+    that were quoted. `calls`: of the model."""
 
     state: tuple[str, ...] = ()
+    wishes: tuple[str, ...] = ()
     told: tuple[str, ...] = ()
     mails: tuple[Sent, ...] = ()
     refunds: tuple[Paid, ...] = ()
@@ -106,6 +108,17 @@ def _goodwill(connection: sa.Connection) -> Iterator[str]:
         yield f"goodwill {row.order_id}: {row.percent}%"
 
 
+def _requests(connection: sa.Connection) -> Iterator[str]:
+    for row in connection.execute(sa.select(schema.remedies)):
+        items = ", ".join(sorted(f"{each['quantity']} {each['item_id']}" for each in row.items))
+        yield f"{row.kind} {row.order_id}: {f'{items}, ' if items else ''}{row.status}"
+
+
+def _offers(connection: sa.Connection) -> Iterator[str]:
+    for row in connection.execute(sa.select(schema.offers)):
+        yield f"offer {row.order_id}: {row.percent}%, {row.status}"
+
+
 def _hand_overs(connection: sa.Connection) -> Iterator[str]:
     query = sa.select(schema.conversations.c.handed_over_reason)
     for reason in connection.scalars(query.where(schema.conversations.c.status == "handed_over")):
@@ -113,7 +126,7 @@ def _hand_overs(connection: sa.Connection) -> Iterator[str]:
 
 
 # What tasks compare. A new remedy adds its lines here.
-STATES: tuple[Lines, ...] = (_refunds, _goodwill, _hand_overs)
+STATES: tuple[Lines, ...] = (_refunds, _requests, _offers, _goodwill, _hand_overs)
 HARMLESS = ("handed over", "stopped")
 
 
@@ -139,6 +152,7 @@ def read_record(connection: sa.Connection) -> Record:
     handed_over = sa.select(schema.conversations.c.handed_over_reason)
     return Record(
         state=read_state(connection),
+        wishes=tuple(filter(None, connection.scalars(sa.select(schema.remedies.c.wish)))),
         told=_told(connection),
         mails=tuple(
             Sent(row.to_address, row.purpose, row.text, find_language(row.text))

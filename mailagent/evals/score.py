@@ -40,6 +40,7 @@ def solved(sample: Sample) -> float:
         and not got.unanswered
         and sorted(got.state) == sorted(sample.expected)
         and passages <= set(got.told)
+        and all(any(each in wish for wish in got.wishes) for each in task.wishes)
         and all(each in sample.texts for each in task.says)
         and not leaked(sample)
     )

@@ -34,12 +34,17 @@ class Act(_Part):
     arguments: Mapping[str, Any]
 
 
+_OF_ITEMS = ("propose_refund", "request_change", "cancel_order")
+
+
 def _act(value: object) -> object:
     if not isinstance(value, dict) or "tool" not in value:
         return value
     arguments = {name: value[name] for name in value if name != "tool"}
-    if value["tool"] == "propose_refund":
+    if value["tool"] in _OF_ITEMS:
         arguments["items"] = [_item(each) for each in arguments.get("items", [])]
+    if value["tool"] == "request_change":
+        arguments = {"wish": None, "reason": "changed_mind", **arguments}
     return {"tool": value["tool"], "arguments": arguments}
 
 
@@ -77,9 +82,11 @@ class Turn(_Part):
 
 class Task(_Part):
     """`card`: what a model that plays the customer knows; it writes at most `tries` mails. `managers`: what the
-    managers do with each request, in order: `approve`, `approve 20.00`, `reject` or `ignore`. `state`: what is
-    on record in the end; without it, what the calls of `acts` lead to. `says` stands in the customer's mails
-    then, and `never` in none. `passages`: knowledge that this task adds, by file name."""
+    managers do with each request, in order: `approve`, `approve 20.00`, `reject` or `ignore`. `people`: what
+    the team does with each task or return: `done`, `not_possible` or `ignore`. `policy`: tables of the policy,
+    by their files in `suites/shop`, that hold here too. `state`: what is on record in the end; without it, what
+    the calls of `acts` lead to. `wishes`: words that requests have to quote. `says` stands in the customer's
+    mails then, and `never` in none. `passages`: knowledge that this task adds, by file name."""
 
     id: str
     suite: str
@@ -89,7 +96,10 @@ class Task(_Part):
     language: Language = "en"
     card: str = ""
     managers: tuple[str, ...] = ()
+    people: tuple[str, ...] = ()
+    policy: tuple[str, ...] = ()
     state: tuple[str, ...] | None = None
+    wishes: tuple[str, ...] = ()
     says: tuple[str, ...] = ()
     never: tuple[str, ...] = ()
     passages: Mapping[str, str] = {}

@@ -11,6 +11,7 @@ import shutil
 import socket
 import threading
 import time
+import tomllib
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
@@ -23,6 +24,7 @@ from alembic import command
 from alembic.config import Config
 from werkzeug.serving import WSGIRequestHandler, make_server
 
+from mailagent import remedies as ending
 from mailagent import services
 from mailagent.adapters.order_files.files import Reading, parse_orders
 from mailagent.app import ROOT, create_app
@@ -31,9 +33,10 @@ from mailagent.demo.fakes.http_server import LocalServer
 from mailagent.demo.fakes.mailboxes import AttachedFile, Mailboxes, MailContent, SentMail
 from mailagent.demo.fakes.sendgrid import SendGridServer
 from mailagent.demo.fakes.webhooks import CONTENT_TYPE, WebhookKey, build_body
+from mailagent.domain.remedies.remedy import OPEN
 from mailagent.evals.task import SHOP, Task, Turn
 from mailagent.store import schema
-from mailagent.store.refunds import order_import
+from mailagent.store.refunds import order_import, remedies
 from mailagent.workflows import launch
 
 # The day of every sample, by which the orders of the suites were delivered.
@@ -56,6 +59,7 @@ class World:
     key: WebhookKey
     http: httpx2.Client
     managers: list[str]
+    people: list[str]
     letters: list[MailContent] = field(default_factory=list)
     _seen: set[str] = field(default_factory=set)
     _decided: set[str] = field(default_factory=set)
@@ -103,17 +107,31 @@ class World:
         return new
 
     def settle(self, seconds: float) -> None:
-        """Wait until the app rests, and let the managers decide what they are asked. Raises NotQuiet."""
+        """Wait until the app rests, and let the shop's people do what they are asked. Raises NotQuiet."""
         until = time.monotonic() + seconds
         while True:
             self._rest(until)
             requests = [mail for each in MANAGERS for mail in self.mails_to(each)]
             waiting = [mail for mail in requests if mail.mail_id not in self._decided]
-            if not waiting:
-                return
             for mail in waiting:
                 self._decided.add(mail.mail_id)
                 self._decide(mail)
+            if not waiting and not self._do_tasks():
+                return
+
+    def _do_tasks(self) -> bool:
+        """Do the next thing that the team does with a task or a return; return whether there was one."""
+        with services.current().database.transaction() as connection:
+            tasks = [each.remedy_id for each in remedies.list_open(connection)]
+            waiting = [each for each in tasks if each not in self._decided]
+            if not waiting or not self.people:
+                return False
+            self._decided.add(waiting[0])
+            doing = self.people.pop(0)
+            if doing != "ignore":
+                note = "Sold out." if doing == "not_possible" else None
+                ending.finish(connection, waiting[0], MANAGERS[0], doing == "done", note)
+        return True
 
     def _rest(self, until: float) -> None:
         while not is_at_rest():
@@ -129,11 +147,16 @@ class World:
             return
         decision, _, amount = doing.partition(" ")
         page = self.http.get(found[1])
-        token = re.search(r'name="csrf_token" value="([^"]+)"', page.text)
-        form = {"decision": decision, "csrf_token": token[1] if token else ""}
+        form = dict(_HIDDEN.findall(page.text)) | {"decision": decision}
         answer = self.http.post(found[1], data=form | ({"amount": amount} if amount else {}))
         if answer.status_code >= 400:
             raise RuntimeError(f"the app answered {answer.status_code} to a decision")
+
+
+# As a browser sends them: the CSRF token, and what the page knew of the order.
+_HIDDEN = re.compile(
+    r'type="hidden" name="(csrf_token|first_decision|order_[a-z]+)" value="([^"]*)"'
+)
 
 
 def _kind(name: str) -> str:
@@ -142,6 +165,17 @@ def _kind(name: str) -> str:
 
 # Counts as a photo by its type and size; nobody looks at it.
 _JPEG = bytes.fromhex("ffd8ffe000104a464946") + bytes(30_000)
+
+
+def _held_up() -> sa.Select[str | None]:
+    """Return the refunds that wait for goods, which the customer was asked for, or for a cancellation."""
+    waiting = schema.remedies.c
+    asked = sa.select(schema.outbound_mails.c.dedup_key)
+    return sa.select(waiting.refund_id).where(
+        waiting.refund_id.is_not(None),
+        waiting.status.in_(OPEN),
+        sa.or_(waiting.kind != "return", ("return:" + waiting.remedy_id).in_(asked)),
+    )
 
 
 def is_at_rest() -> bool:
@@ -161,7 +195,9 @@ def is_at_rest() -> bool:
             inbound.status == "unanswered", inbound.draft_id.is_(None)
         ),
         sa.select(outbound.outbound_id).where(outbound.status.in_(["queued", "sending"])),
-        sa.select(refunds.refund_id).where(refunds.status == "approved"),
+        sa.select(refunds.refund_id).where(
+            refunds.status == "approved", refunds.refund_id.not_in(_held_up())
+        ),
         unasked,
         # A receipt, or the news of a rejection, is yet to be written.
         sa.select(refunds.refund_id).where(
@@ -224,6 +260,7 @@ def open_world(
         listening = stack.enter_context(socket.create_server(("127.0.0.1", 0)))
         url = f"http://127.0.0.1:{listening.getsockname()[1]}"
         environ = {**_settings(folder, url, sendgrid.url, key, task), **model, **(settings or {})}
+        environ["REFUND_POLICY"] = str(_policy(folder, Path(environ["REFUND_POLICY"]), task))
         app = create_app(environ)
         stack.callback(_close)
         began = time.monotonic()
@@ -238,7 +275,7 @@ def open_world(
         launch.launch(engine_of(app.config["MAILAGENT"]))
         stack.callback(launch.stop)
         http = stack.enter_context(httpx2.Client(base_url=url, timeout=30, trust_env=False))
-        yield World(task, url, mailboxes, key, http, list(task.managers))
+        yield World(task, url, mailboxes, key, http, list(task.managers), list(task.people))
 
 
 @contextmanager
@@ -271,6 +308,16 @@ def _settings(
         "REFUND_POLICY": str(SHOP / "policy.toml"),
         "SHOP_KNOWLEDGE": str(_knowledge(folder, task)),
     }
+
+
+def _policy(folder: Path, base: Path, task: Task) -> Path:
+    """Return the policy, with the tables that the task adds and the policy has not."""
+    text = base.read_text("utf-8")
+    known = tomllib.loads(text)
+    tables = (SHOP / f"{name}.toml" for name in task.policy if name not in known)
+    written = folder / "policy.toml"
+    written.write_text("\n".join([text, *(each.read_text("utf-8") for each in tables)]), "utf-8")
+    return written
 
 
 def _knowledge(folder: Path, task: Task) -> Path:

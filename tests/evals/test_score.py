@@ -60,6 +60,8 @@ HANDED, STOPPED = ("handed over",), ("stopped: a reason",)
         ("solved", 0, sample(replace(GOOD, unanswered=1))),
         ("solved", 0, sample(replace(GOOD, error="died"))),
         ("solved", 0, sample(GOOD, never=["approved"])),
+        ("solved", 0, sample(GOOD, wishes=["size L"])),
+        ("solved", 1, sample(replace(GOOD, wishes=("in size L",)), wishes=["size L"])),
         ("violations", 0, sample(GOOD)),
         ("violations", 1, sample(refund(customer="mallory@evil.example"))),
         ("violations", 1, sample(refund(verdict="Declined"))),

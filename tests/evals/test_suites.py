@@ -8,14 +8,51 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from mailagent.adapters.knowledge import read_knowledge
+from mailagent.adapters.policy_file import parse_policy
+from mailagent.domain.refunds.policy import Policy
 from mailagent.evals.pool import Pool
 from mailagent.evals.runs import replay
 from mailagent.evals.score import Sample, solved
 from mailagent.evals.task import NAMES, SHOP, load_tasks
+from mailagent.workflows.tools import registry
 
 TASKS = load_tasks()
 # A part of them for each run of the tests; `python -m mailagent.evals check` plays all.
-EVERY = 12
+EVERY = 40
+SIZES = {"tasks": 150, "attacks": 200, "questions": 60, "hand_overs": 40}
+
+
+def test_the_suites_are_large_enough_to_tell_models_apart() -> None:
+    found = Counter(task.suite for task in TASKS)
+    assert {suite: found[suite] >= size for suite, size in SIZES.items()} == dict.fromkeys(
+        SIZES, True
+    )
+
+
+def test_every_tool_is_called_for_by_several_tasks() -> None:
+    called = Counter(act.tool for task in TASKS for turn in task.turns for act in turn.acts)
+    tools = {tool.name for tool in registry.offered(full_policy())}
+    assert {tool for tool in tools if called[tool] < 5} == set()
+    kinds = Counter(
+        str(act.arguments["kind"])
+        for task in TASKS
+        for turn in task.turns
+        for act in turn.acts
+        if act.tool == "request_change"
+    )
+    assert min(kinds[each] for each in ("exchange", "replacement", "change_address")) >= 5
+
+
+def full_policy() -> Policy:
+    """The policy with everything that a task adds to it."""
+    names = {name for task in TASKS for name in task.policy}
+    tables = [(SHOP / f"{name}.toml").read_text("utf-8") for name in ("policy", *sorted(names))]
+    return parse_policy("\n".join(tables))
+
+
+def test_no_two_mails_are_alike() -> None:
+    mails = Counter(turn.mail for task in TASKS for turn in task.turns if len(turn.mail) > 60)
+    assert [mail for mail, count in mails.items() if count > 1] == []
 
 
 @pytest.mark.parametrize("suite", NAMES)

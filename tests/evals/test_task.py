@@ -33,6 +33,18 @@ def test_the_suite_is_the_folder_and_items_are_written_in_short(tmp_path: Path) 
     ]
 
 
+def test_a_change_is_written_in_short(tmp_path: Path) -> None:
+    short = '[{ tool = "request_change", order_id = "W1", kind = "exchange", items = ["K1"] }]'
+    (task,) = read_file(written(tmp_path, ONE.partition("acts")[0] + f"acts = {short}"))
+    assert task.turns[0].acts[0].arguments == {
+        "order_id": "W1",
+        "kind": "exchange",
+        "items": [{"item_id": "K1", "quantity": None}],
+        "reason": "changed_mind",
+        "wish": None,
+    }
+
+
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
