@@ -99,8 +99,8 @@ def text_of(document: str) -> str:
 
 
 def quotes_of(document: str) -> list[str]:
-    listed = CLAIMS[document]
-    return [plain(each) for each in (*listed.get("shown_by", {}), *listed.get("no_claims", ()))]
+    lists = (CLAIMS[document].get(name, ()) for name in ("shown_by", "of_others", "no_claims"))
+    return [plain(quote) for each in lists for quote in each]
 
 
 def shown_by() -> dict[str, list[str]]:
