@@ -45,7 +45,7 @@ GUARANTEE = re.compile(
     r"|\b(?:loses?|gets?|reads?|moves?|sends?) no\b|\bno (?:button|mail|money|other|GET)\b"
     r"|\bone (?:row|answer|decision|key)\b"
     r"|\bonly\b[^.|]*\b(?:may|can|decides?|counts?|reach|sees?)\b)"
-    r"|(?<!at )\bonce\b(?! (?:more|the|it|that|you|they|an?)\b)",
+    r"|^(?:Every|No) \w|(?<!at )\bonce\b(?! (?:more|the|it|that|you|they|an?)\b)",
 )
 # A default is the reference's to state: a setting with its value in brackets, or the other way round.
 _SETTING = r"`[A-Z][A-Z_]{4,}"
