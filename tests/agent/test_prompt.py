@@ -14,6 +14,7 @@ from mailagent.agent.prompt import (
     CUT,
     FILES_MAX_TOKENS,
     HISTORY_MAX_TOKENS,
+    KNOWLEDGE_MAX_TOKENS,
     LEFT_OUT_MAX_TOKENS,
     MAIL_MAX_TOKENS,
     MAILS_MAX_TOKENS,
@@ -27,6 +28,7 @@ from mailagent.agent.prompt import (
     instructions,
     version,
 )
+from mailagent.domain.knowledge import Passage
 from mailagent.domain.mail.message import (
     Attachment,
     Identity,
@@ -223,6 +225,17 @@ def test_the_instructions_are_the_same_bytes_for_every_mail_of_a_shop() -> None:
     assert told.index("You answer the support mail") < told.index(SUPPORT)
     other = instructions("other.example", "help@other.example", PHRASES)
     assert told.partition("The shop is ")[0] == other.partition("The shop is ")[0]
+
+
+def test_passages_are_read_whole_as_long_as_all_of_them_cost_little() -> None:
+    end = "That is all."
+    text = "x" * (BYTES_OF_TOKEN * KNOWLEDGE_MAX_TOKENS // 2 - len(end)) + end
+    two = [Passage("faq/one", "One", text), Passage("faq/two", "Two", text)]
+    assert told_to_model(knowledge=two).count(end) == 2
+    more = told_to_model(knowledge=[*two, Passage("faq/three", "Three", "We ship to Norway.")])
+    assert end not in more
+    for told in ("One", "Two", "Three", "We ship to Norway."):
+        assert told in more
 
 
 def test_what_is_sent_with_every_request_is_long_enough_to_be_cached() -> None:

@@ -103,3 +103,18 @@ def test_the_sizes_follow_from_what_was_measured() -> None:
         assert int(commits.replace(",", "")) == pytest.approx(
             a_second * transactions, abs=5, rel=0.1
         )
+
+
+def test_the_memory_is_more_than_the_processes_take_at_rest() -> None:
+    benchmarks = (ROOT / "docs" / "benchmarks.md").read_text("utf-8")
+    web, worker = (
+        float(found[1])
+        for name in ("web", "worker")
+        if (found := re.search(rf"^{name} +[\d.]+ +([\d.]+)", benchmarks, re.MULTILINE))
+    )
+    sizes = re.findall(
+        r"^\| [\d,]+ \| (\d+)\b[^|]*\| (\d+)\b[^|]*\|[^|]*\| ([\d.]+) GB", TEXT, re.MULTILINE
+    )
+    assert len(sizes) == len(ROWS)
+    for webs, workers, gigabytes in sizes:
+        assert float(gigabytes) * 1000 >= 1.4 * (int(webs) * web + int(workers) * worker)
