@@ -26,7 +26,7 @@ _LINK = re.compile(r"!?\[([^\]]*)\]\([^)]*\)")
 _BETWEEN_SENTENCES = re.compile(r"(?<=[.!?])\)?\s+(?=[A-Z`\"*\d(])")
 
 _NUMBER = (
-    r"(?<![\w.,=-])(?:\d[\d.,]*|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|fifteen|twenty|"
+    r"(?<![\w.,=-])(?:\d[\d.,]*|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|\w+teen|twenty|"
     r"thirty|forty|fifty|sixty|(?:a )?(?:dozen|hundred|thousand|million))"
 )
 _TIME = r"(?:ms|millisecond|s|second|minute|hour|day|week|month|year)"

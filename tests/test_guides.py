@@ -2,19 +2,56 @@
 
 from __future__ import annotations
 
+import inspect
+from datetime import timedelta
 from math import floor, log2
 from pathlib import Path
 
 import pytest
 
 from mailagent import buffering
+from mailagent.adapters.http import SHARE
+from mailagent.adapters.openai.client import MAX_OUTPUT_TOKENS, ChatModel
+from mailagent.adapters.sendgrid.sender import MailSender
+from mailagent.adapters.stripe.gateway import LOOK_AGAIN_SECONDS, StripeGateway
 from mailagent.agent import prompt
-from mailagent.domain import knowledge
+from mailagent.domain import knowledge, shop
+from mailagent.domain.mail.conversation import Budget
+from mailagent.domain.operations import circuit_breaker, rate_limit, retry
 from mailagent.domain.refunds import goodwill
+from mailagent.store import clock, migration
+from mailagent.store.operations import workers
+from mailagent.web import metrics
+from mailagent.workflows.steps import recording
+from mailagent.workflows.steps.delivery import send
+from mailagent.workflows.steps.maintenance import housekeeping, sweep, unfinished
+from mailagent.workflows.steps.refund import decision
 
 ROOT = Path(__file__).parent.parent
-_CODE_LENGTH = goodwill.CODE_GROUPS * goodwill.CODE_GROUP_LENGTH
-_CODE_BITS = floor(_CODE_LENGTH * log2(len(goodwill.CODE_ALPHABET)))
+HOUR, DAY = timedelta(hours=1), timedelta(days=1)
+WORDS = {2: "two", 3: "three", 4: "four", 5: "five", 6: "six", 8: "eight", 10: "ten"} | {
+    100: "hundred",
+    1000: "thousand",
+}
+
+
+def word(number: float) -> str:
+    return WORDS[round(number)]
+
+
+def default(function: type, name: str = "timeout_seconds") -> float:
+    """Return what a constructor takes if nothing is said."""
+    value: float = inspect.signature(function).parameters[name].default
+    return value
+
+
+CODE_LENGTH = goodwill.CODE_GROUPS * goodwill.CODE_GROUP_LENGTH
+CODE_BITS = floor(CODE_LENGTH * log2(len(goodwill.CODE_ALPHABET)))
+BUDGET = Budget()
+PAUSES = [recording.FIRST_PAUSE_SECONDS * 2**n for n in range(recording.MOST_TRIES - 1)]
+OPENAI, SENDGRID, STRIPE = map(default, (ChatModel, MailSender, StripeGateway))
+# For seven questions to three refunds, which have a run more.
+MAILS_AN_HOUR, RUNS_OF_A_MAIL, CALLS_OF_A_MAIL = 1000 * 60, 1.3, 0.7 * 2 + 0.3 * 3
 
 FIGURES = {
     "deploy": (
@@ -23,11 +60,60 @@ FIGURES = {
         f" more for each {buffering.BODY_BYTES_PER_SECOND >> 10} KiB",
         f"{buffering.BUFFERED_BYTES >> 20} MiB of unfinished bodies",
     ),
-    "goodwill": (f"{_CODE_LENGTH} unambiguous letters and digits, {_CODE_BITS} random bits",),
+    "goodwill": (f"{CODE_LENGTH} unambiguous letters and digits, {CODE_BITS} random bits",),
     "knowledge": (
         f"at most {knowledge.PASSAGE_MAX_LENGTH:,} characters",
         f"about {prompt.KNOWLEDGE_MAX_TOKENS:,} tokens",
     ),
+    "money": (
+        f"After {retry.PAYMENT_NEEDS_OPERATOR_AFTER} attempts",
+        f"or {word(retry.PENDING_NEEDS_OPERATOR_AFTER * LOOK_AGAIN_SECONDS / (7 * 86_400))} weeks of `Pending`",
+        f"it looks every {word(decision.LONGEST_SLEEP_SECONDS / 3600)} hours",
+    ),
+    "monitoring": (
+        f"the history is cut to about {prompt.HISTORY_MAX_TOKENS:,} tokens, the mails that wait to"
+        f" {prompt.MAILS_MAX_TOKENS:,}",
+        f"after {BUDGET.model_turns} turns, {BUDGET.tool_calls} tool calls or {BUDGET.tokens:,} tokens",
+        f"the longest possible answer ({MAX_OUTPUT_TOKENS:,} tokens)",
+        f"{rate_limit.TOKENS_OF_A_MAIL:,} a mail",
+        f"more than {rate_limit.LONGEST_FIRST_WAIT_SECONDS:.0f} seconds before its first call",
+    ),
+    "outages": (
+        f"opens after {word(circuit_breaker.FAILURES_TO_OPEN)} failures in a row",
+        f"a pause of more than {word(circuit_breaker.LONGEST_WAIT_AT_WORK_SECONDS / 60)} minutes",
+        f"after {circuit_breaker.FIRST_PAUSE_SECONDS:.0f} seconds, then",
+        f"(at most {circuit_breaker.LONGEST_WISH_SECONDS / 60:.0f} minutes)",
+        f"then up to {sweep.BROUGHT_BACK_AT_ONCE} a minute",
+        f"wakes a {word(send.TAKEN_UP_AT_ONCE)} others, each sweep a"
+        f" {word(unfinished.TAKEN_UP_BY_SWEEP)} more",
+        f"Given up after {word(retry.MAIL_IS_STALE_AFTER / DAY)} days",
+        f"After {retry.PAYMENT_IS_STUCK_AFTER // HOUR} hours the run fails",
+        f"{OPENAI} seconds without a byte from OpenAI, {SENDGRID} from SendGrid, {STRIPE} from Stripe",
+        f"may take {OPENAI * SHARE:.0f} seconds from OpenAI and {SENDGRID * SHARE:.0f} from SendGrid",
+        f"asks again, {word(BUDGET.provider_retries)} times; then the mail waits",
+        f"If {word(retry.RECIPIENTS_OF_AN_OUTAGE)} addresses in a row are refused",
+        f"{word(recording.MOST_TRIES)} times in about {word(sum(PAUSES) / 60)} minutes",
+        f"after {word(metrics.STATEMENT_SECONDS)} seconds for each statement",
+        f"more than {word(clock.SKEW_WORTH_A_WORD.seconds)} seconds logs it",
+    ),
+    "retention": (
+        f"looks back only {housekeeping.LOOKS_BACK.days} days",
+        f"| {shop.SCHEDULED_RUN_DAYS} days; failed ones as other runs |",
+        f"| {shop.LOGIN_DAYS} days after they expired or were made |",
+        f"past absences of managers | {shop.PRESENCE_DAYS} days |",
+        f"with tokens | {shop.MODEL_CALL_DAYS} days |",
+        f"{sweep.RAW_SECONDS:.0f} s of each minute | {MAILS_AN_HOUR / 60 / sweep.RAW_SECONDS:.0f} |",
+        f"{housekeeping.STEP_SECONDS / 60:.0f} minutes of each hour"
+        f" | {MAILS_AN_HOUR * RUNS_OF_A_MAIL / housekeeping.STEP_SECONDS:.0f} |",
+        f"{housekeeping.STEP_SECONDS / 60:.0f} minutes of each hour"
+        f" | {MAILS_AN_HOUR / housekeeping.STEP_SECONDS:.0f} |",
+        f"together | {MAILS_AN_HOUR * CALLS_OF_A_MAIL / housekeeping.STEP_SECONDS:.0f} |",
+    ),
+    "upgrades": (
+        f"lock_milliseconds={migration.Patience().lock_milliseconds} ",
+        f"-x seconds={migration.Patience().seconds:.0f}",
+    ),
+    "reliability": (f"when a lease is {workers.LEASE_SECONDS:.0f} seconds old",),
 }
 
 

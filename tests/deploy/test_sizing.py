@@ -118,3 +118,12 @@ def test_the_memory_is_more_than_the_processes_take_at_rest() -> None:
     assert len(sizes) == len(ROWS)
     for webs, workers, gigabytes in sizes:
         assert float(gigabytes) * 1000 >= 1.4 * (int(webs) * web + int(workers) * worker)
+
+
+def test_the_writes_of_ten_thousand_mails_follow_from_what_was_measured() -> None:
+    scale = (ROOT / "docs" / "scale.md").read_text("utf-8")
+    (said,) = re.findall(
+        r"^\| 10,000 \|.*about ([\d,]+) transactions a second", scale, re.MULTILINE
+    )
+    a_mail = 0.7 * measured("question about an order")[1] + 0.3 * measured("small refund")[1]
+    assert int(said.replace(",", "")) == pytest.approx(10_000 / 60 * a_mail, rel=0.05)

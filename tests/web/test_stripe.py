@@ -395,6 +395,34 @@ def test_a_pending_refund_is_waited_for_although_a_word_of_failure_came_and_a_lo
     assert pay(refund_id)["status"] == "failed"
 
 
+@pytest.mark.parametrize(
+    ("pending", "most"), [(False, 40), (True, 14 * 24)], ids=["lost", "pending"]
+)
+def test_what_is_not_paid_for_long_is_an_operators_and_its_replay_pays_once(
+    shop: Harness, stripe: StripeServer, pending: bool, most: int
+) -> None:
+    def look() -> str:
+        if not pending:
+            stripe.faults.append(stripe_server.lost_before)
+        return str(pay(refund_id)["status"])
+
+    if pending:
+        stripe.statuses.append("pending")
+    refund_id = approved(shop)
+    assert look() == "approved"
+    with shop.live.database.transaction() as connection:
+        connection.exec_driver_sql(f"UPDATE refund_payments SET attempts = {most - 2}")
+    assert look() == "approved"
+    with pytest.raises(NeedsOperatorError, match=f"could not be paid in {most} attempts"):
+        look()
+    assert (shop.refunds()[0].status, held(shop)) == ("approved", 4999)
+    if pending:
+        stripe.settle("succeeded")
+    stripe.faults.clear()
+    assert pay(refund_id)["status"] == "paid"
+    assert len(stripe.refunds) == 1
+
+
 def failed_for_want_of_funds(shop: Harness, stripe: StripeServer) -> str:
     """Return a refund that Stripe has made and could not carry out, whose run stopped for an operator."""
     stripe.statuses.append("pending")

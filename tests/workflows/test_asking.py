@@ -77,7 +77,7 @@ def test_a_step_that_is_done_again_asks_and_reminds_once(shop: Harness, refund_i
 @pytest.mark.parametrize(
     ("seconds", "wait_seconds"), [(0, 6 * 3600), (DAY - 600, 600), (7 * DAY - 600, 600)]
 )
-def test_it_sleeps_until_something_is_due_but_never_over_an_hour(
+def test_it_sleeps_until_something_is_due_but_never_over_six_hours(
     shop: Harness, refund_id: str, seconds: float, wait_seconds: float
 ) -> None:
     ask(refund_id)
