@@ -16,20 +16,24 @@ from mailagent.adapters.sendgrid.sender import MailSender
 from mailagent.adapters.stripe.gateway import LOOK_AGAIN_SECONDS, StripeGateway
 from mailagent.agent import prompt
 from mailagent.domain import knowledge, shop
-from mailagent.domain.mail.conversation import Budget
+from mailagent.domain.mail import webhook
+from mailagent.domain.mail.conversation import Budget, Limits
 from mailagent.domain.operations import circuit_breaker, rate_limit, retry
 from mailagent.domain.refunds import goodwill
 from mailagent.store import clock, migration
+from mailagent.store.console import sessions
 from mailagent.store.operations import workers
 from mailagent.web import metrics
+from mailagent.web.console import replays
 from mailagent.workflows.steps import recording
 from mailagent.workflows.steps.delivery import send
-from mailagent.workflows.steps.maintenance import housekeeping, sweep, unfinished
-from mailagent.workflows.steps.refund import decision
+from mailagent.workflows.steps.maintenance import flood, housekeeping, sweep, unfinished
+from mailagent.workflows.steps.refund import condition, decision
 
 ROOT = Path(__file__).parent.parent
 HOUR, DAY = timedelta(hours=1), timedelta(days=1)
 WORDS = {2: "two", 3: "three", 4: "four", 5: "five", 6: "six", 8: "eight", 10: "ten"} | {
+    20: "twenty",
     100: "hundred",
     1000: "thousand",
 }
@@ -47,7 +51,7 @@ def default(function: type, name: str = "timeout_seconds") -> float:
 
 CODE_LENGTH = goodwill.CODE_GROUPS * goodwill.CODE_GROUP_LENGTH
 CODE_BITS = floor(CODE_LENGTH * log2(len(goodwill.CODE_ALPHABET)))
-BUDGET = Budget()
+BUDGET, LIMITS = Budget(), Limits()
 PAUSES = [recording.FIRST_PAUSE_SECONDS * 2**n for n in range(recording.MOST_TRIES - 1)]
 OPENAI, SENDGRID, STRIPE = map(default, (ChatModel, MailSender, StripeGateway))
 # For seven questions to three refunds, which have a run more.
@@ -77,6 +81,18 @@ FIGURES = {
         f"the longest possible answer ({MAX_OUTPUT_TOKENS:,} tokens)",
         f"{rate_limit.TOKENS_OF_A_MAIL:,} a mail",
         f"more than {rate_limit.LONGEST_FIRST_WAIT_SECONDS:.0f} seconds before its first call",
+    ),
+    "operate": (
+        f"at most {word(retry.MOST_WAKE_UPS)} times",
+        f"after {word(condition.LOOK_AGAIN_SECONDS / 3600)} hours of silence",
+        f"it fails after {word(retry.MAIL_IS_STALE_AFTER / DAY)} days",
+        f"{LIMITS.mails_of_sender_per_hour} mails an hour of one sender",
+        f"after {word(LIMITS.answers_per_hour)} automatic answers in one conversation within an hour, or"
+        f" {word(LIMITS.answers_to_sender_per_hour)} to one address",
+        f"beyond {word(flood.CASES_PER_HOUR)} cases an hour",
+        f"signed more than {webhook.USUAL_HOURS} hours ago",
+        f"it replays up to {replays.RUNS_AT_ONCE}, the oldest",
+        f"After {word(sessions.WRONG_CODES)} wrong codes",
     ),
     "outages": (
         f"opens after {word(circuit_breaker.FAILURES_TO_OPEN)} failures in a row",
