@@ -43,6 +43,8 @@ class Handler(BaseHTTPRequestHandler):
                 )
             case "GET", "orders", order_id if order_id in ORDERS:
                 return 200, ORDERS[order_id]
+            case "GET", "orders", _:
+                return 404, {"error": "order_not_found"}
             case "POST", "orders", order_id, "cancel" if order_id in ORDERS:
                 return cancel(ORDERS[order_id], self.headers["Idempotency-Key"])
         return 404, None

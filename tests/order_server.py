@@ -12,6 +12,7 @@ from mailagent.adapters.order_sources.http.source import HttpOrderSource
 from mailagent.demo.fakes.http_server import Answer, LocalServer, Request
 from mailagent.domain.refunds.order import Order, OrderStatus
 
+NONE = Answer(404, {"error": "order_not_found"})
 TOKEN = "the-token-of-the-played-order-server"
 
 
@@ -60,6 +61,8 @@ class OrderServer(LocalServer):
                 return Answer(200, self.records[order_id])
             case ["orders", order_id, "cancel"] if order_id in self.records:
                 return self._cancel(order_id, str(request.headers["Idempotency-Key"]), request)
+            case ["orders", _]:
+                return NONE
         return Answer(404)
 
     def _find(self, query: dict[str, list[str]]) -> Answer:

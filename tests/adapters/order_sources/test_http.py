@@ -63,6 +63,29 @@ class TestHttp(OrderSourceContract):
         assert found is not None
         assert shop.requests[0].path == "/orders/a%2Fb%3Fc%23d"
 
+    def test_that_there_is_no_order_is_said_in_the_words_of_the_contract(
+        self, shop: PlayedOrderServer
+    ) -> None:
+        assert shop.make().load_order("9999") is None
+        assert len(shop.requests) == 1
+
+    @pytest.mark.parametrize("status", [400, 404, 410, 422])
+    @pytest.mark.parametrize(
+        "body",
+        [None, b"<html>Not Found</html>", {"detail": "Not Found"}, {"error": "nothing here"}],
+    )
+    def test_a_stray_refusal_says_nothing_unless_the_server_works(
+        self, shop: PlayedOrderServer, status: int, body: object
+    ) -> None:
+        shop.stock(order("1001"))
+        stray = Answer(status, body)
+        shop.faults = [stray, stray]  # a proxy, or a server without its routes
+        with pytest.raises(SourceProblem):
+            shop.make().load_order("1001")
+        shop.faults = [stray]  # a server that does not say it in our words
+        assert shop.make().load_order("9999") is None
+        assert len(shop.requests) == 4
+
     def test_a_cancel_names_its_key_items_and_reason(self, shop: PlayedOrderServer) -> None:
         shop.stock(order("1001", status="pending", delivered_at=None))
         shop.make().cancel_order(CancelRequest("key-1", "1001", (("K1", 1),), "too late"))
