@@ -19,6 +19,7 @@ from mailagent.domain.mail.language import find_language
 from mailagent.domain.mail.message import confirm_code, holds_confirm_code
 from mailagent.domain.money import Money
 from mailagent.domain.refunds.order import OUR_WORDS
+from tests.programs import gallery
 
 OURS = Templates(COMMON)
 TRANSLATED = ["de", "es", "fr", "it", "nl", "pl", "pt"]
@@ -215,3 +216,10 @@ def test_the_day_by_which_goods_are_due_is_no_day_of_payment(language: str) -> N
     day = formats.format_day(due_at, Locale.parse(language))
     assert day in about_goods
     assert day not in about_payment
+
+
+def test_the_gallery_has_every_mail_in_every_language() -> None:
+    shown = list(gallery.list_mails())
+    for language in LANGUAGES:
+        names = {each.name for each in shown if each.sheet == language}
+        assert names == {*TO_CUSTOMERS, "reply_question", "reply_unproven"}

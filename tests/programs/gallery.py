@@ -165,6 +165,10 @@ STATES = {
 }
 
 
+# What an order of the gallery does not have.
+_NOTHING_ELSE = {"elsewhere": None, "is_declined": False, "offer": None, "as_of": None}
+
+
 def _facts_in(language: str, name: str, templates: Templates) -> dict[str, Any]:
     """Return what a mail in a language says: words, facts and the record of one order."""
     subject, note, item = SAID[language]
@@ -182,9 +186,10 @@ def _facts_in(language: str, name: str, templates: Templates) -> dict[str, Any]:
         "returned": facts.get("returned"),
         "part_paid": facts.get("part_paid"),
         "pay_by": facts.get("pay_by"),
+        "goods_by": None,
         "decided_by": at + timedelta(days=13),
     }
-    order = {"order_id": "W1001", "refunds": [refund], "elsewhere": None, "is_declined": False}
+    order = {"order_id": "W1001", "refunds": [refund], "parcels": [], **_NOTHING_ELSE}
     second = {**order, "order_id": "W1002", "refunds": [refund | _second_refund()]}
     orders = [order, second] if name == "receipts" else [order]
     state = {"kind": "order", "status": "delivered", "placed_at": at, "delivered_at": at}
@@ -196,10 +201,13 @@ def _facts_in(language: str, name: str, templates: Templates) -> dict[str, Any]:
     sentences = [
         fragment("_fact.txt", {"fact": order | fact}) for fact in (state, {"kind": "refund"})
     ]
-    return {
-        "subject": subject,
-        "note": note,
-        "item": item,
+    said = {"subject": subject, "note": note, "item": item}
+    if name == "remedy":
+        exchange = {"kind": "exchange", "status": "done", "items": refund["items"], "due_at": at}
+        exchange |= {"instructions": None}
+        ended = {"kind": "remedy", "order_id": "W1001", "remedies": [exchange]}
+        return said | {"text": fragment("_fact.txt", {"fact": ended}), "record": None}
+    return said | {
         "text": "\n\n".join([phrases["thanks_photos"], *sentences, phrases["just_answer"]]),
         "record": fragment("_record.txt", {"orders": orders}),
     }
