@@ -111,6 +111,7 @@ def test_words_in_a_language_without_stems_are_for_readers_of_such_a_language_on
     assert find_statements("Tack för ert brev.", "sv", [], "de")
     assert find_statements("お写真をありがとうございます。", "ja", [], None) == []
     assert find_statements("Tack f\u034för ert brev.", "sv", [], None)
+    assert find_statements("All that you have asked for is with you.", "sv", [], None)
 
 
 @pytest.mark.parametrize(

@@ -52,11 +52,12 @@ def find_statements(
         text = re.sub(rf"(?<!\w){re.escape(name)}(?!\w)", " ", text, flags=re.IGNORECASE)
     always = {"en", language[:2], reader_language, find_language(text)}
     for sentence in _END_OF_SENTENCE.split(text):
-        spoken = _with_stems(always | {find_language(sentence)})
+        written = find_language(sentence)
+        spoken = _with_stems(always | {written})
         folded = _folded(sentence)
         for each in spoken:
             found += (one for one in _stems_in(folded, each) if not _is_asked(one, folded))
-        if is_checked(language) and not _is_harmless(folded, spoken):
+        if (is_checked(language) or written) and not _is_harmless(folded, spoken):
             found.append(Finding("statement", sentence.strip()))
     return list({finding.kind: finding for finding in reversed(found)}.values())[::-1]
 
