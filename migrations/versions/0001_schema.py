@@ -484,6 +484,8 @@ sa.Table(
     sa.Column("version", sa.Integer, nullable=False, server_default="1"),
     sa.Column("updated_at", instant, nullable=False),
     sa.Column("seen_at", instant),
+    sa.Column("look_up_problem", sa.Text),
+    sa.Column("look_up_problem_at", instant),
     sa.CheckConstraint("status IN ('pending', 'shipped', 'delivered', 'cancelled')", name="status"),
     sa.CheckConstraint("paid_minor >= 0", name="paid"),
     sa.CheckConstraint("discount_minor >= 0", name="discount"),

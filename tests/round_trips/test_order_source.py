@@ -29,7 +29,7 @@ from tests.cast import (
     order_record,
 )
 from tests.harness import Harness, open_shop, pass_time, running, wait_until
-from tests.order_server import OrderServer, source_settings
+from tests.order_server import NONE, OrderServer, source_settings
 from tests.round_trips.approvals import decide, link_in
 from tests.round_trips.replays import facts, runs_of, wait_for_quiet
 from tests.tool_calls import calls, says
@@ -315,19 +315,15 @@ CHEAPER = [{"payment_id": "pay_W1001", "method": "card", "amount": "9.99"}]
         {"customer": {"email": GRACE}},
         {"currency": "EUR"},
         {"items": [{"item_id": "K1", "name": "Kettle", "quantity": 1, "unit_price": "1.00"}]},
-        None,
     ],
-    ids=["refunded elsewhere", "less paid", "cancelled", "moved", "currency", "items", "gone"],
+    ids=["refunded elsewhere", "less paid", "cancelled", "moved", "currency", "items"],
 )
 def test_an_order_that_changed_before_the_payment_pays_nothing_and_goes_to_the_team(
-    source_shop: Harness, server: OrderServer, changes: dict[str, Any] | None
+    source_shop: Harness, server: OrderServer, changes: dict[str, Any]
 ) -> None:
     server.stock(order())
 
     def change() -> Answer:
-        if changes is None:
-            del server.records["W1001"]
-            return Answer(404)
         server.change("W1001", **changes)
         return Answer(200, server.records["W1001"])
 
@@ -338,6 +334,34 @@ def test_an_order_that_changed_before_the_payment_pays_nothing_and_goes_to_the_t
     source_shop.wait_for_mails(TESS)
     at_rest(source_shop)
     assert any("could not" in mail.text for mail in source_shop.mails_to(ADA))
+
+
+@pytest.mark.parametrize("comes_back", [True, False])
+def test_an_order_that_is_suddenly_gone_is_asked_for_again_before_its_refund_fails(
+    source_shop: Harness, server: OrderServer, comes_back: bool
+) -> None:
+    server.stock(order())
+
+    def vanish() -> Answer:
+        del server.records["W1001"]
+        return NONE
+
+    server.always = at_look(2, vanish)
+    source_shop.write(KETTLE_WISH)
+    wait_until(lambda: incidents(source_shop) == {"order_records"}, 30, "operators to be told")
+    assert source_shop.refunds()[0].status == "approved"
+    assert any(
+        "order W1001: is known no more" in mail.text for mail in source_shop.wait_for_mails(OLGA)
+    )
+    if comes_back:
+        server.stock(order())
+        source_shop.wait_for_refund("paid")
+        assert incidents(source_shop) == set()
+        return
+    pass_time(source_shop, hours=37)
+    source_shop.wait_for_refund("failed")
+    assert source_shop.rows("SELECT 1 FROM ledger_entries") == []
+    source_shop.wait_for_mails(TESS)
 
 
 def test_less_is_refunded_if_the_shop_has_given_some_back_before_it_is_decided(

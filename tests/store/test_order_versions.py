@@ -9,19 +9,22 @@ import pytest
 import sqlalchemy as sa
 
 from mailagent.adapters.order_files.record import parse_order, render_order
+from mailagent.domain.money import Money
 from mailagent.domain.refunds.payment import RefundRequest
+from mailagent.domain.refunds.refund import RefundStatus
 from mailagent.store import schema
 from mailagent.store.database import Database
 from mailagent.store.mail import inbound
 from mailagent.store.orders import lookups, versions
 from mailagent.store.orders.versions import Kept, Told
 from mailagent.store.privacy import erasure, retention
-from mailagent.store.refunds import external_refunds, order_import, orders
+from mailagent.store.refunds import external_refunds, order_import, orders, refund_payments, refunds
 from tests.cast import ADA, GRACE, NOW, OLGA, order, order_record
 from tests.harness import Harness
 from tests.workflows.proposals import propose, write
 
 HOUR = timedelta(hours=1)
+USD_30 = Money(30_00, "USD")
 
 
 def is_remote(request: RefundRequest) -> bool:
@@ -188,6 +191,57 @@ def test_a_change_that_refunds_forbid_is_a_problem_and_hides_no_other(shop: Harn
     assert kept_records(shop.live.database) == []
     with shop.live.database.snapshot() as connection:
         assert orders.load(connection, "W1001").paid == order().paid
+
+
+TWO = {"item_id": "K1", "name": "Kettle", "quantity": 2, "unit_price": "30.00"}
+
+
+def two_kettles(left: int, refunded: str, **changes: Any) -> dict[str, Any]:
+    """Two kettles, of which so many are left after the shop took units back."""
+    paid = {"payment_id": "pay_W1001", "method": "card", "amount": "60.00", "refunded": refunded}
+    lamp = {"item_id": "L1", "name": "Lamp", "quantity": 1, "unit_price": "0.00"}
+    items = [TWO | {"quantity": left}, lamp] if left else [lamp]
+    return order_record(items=items, payments=[paid], **changes)
+
+
+@pytest.mark.parametrize(
+    ("refunded", "left", "said", "taken"),
+    [
+        ("paid", 1, "30.00", True),  # the unit that our refund is for
+        ("approved", 1, "0.00", True),
+        ("paid", 1, "45.00", True),  # beside a refund of the shop's
+        ("approved", 1, "30.00", False),  # the shop may have paid for this unit itself
+        ("paid", 0, "30.00", False),  # one more than we know of
+        ("paid", 3, "30.00", False),
+    ],
+)
+def test_units_that_the_shop_took_back_for_our_refund_are_no_problem(
+    shop: Harness, refunded: str, left: int, said: str, taken: bool
+) -> None:
+    keep(shop.live.database, two_kettles(2, "0.00"))
+    assert propose(write(shop), "W1001", ("K1", 1))["outcome"] == "approved"
+    with shop.live.database.transaction() as connection:
+        refund_id = connection.scalar(sa.select(schema.refunds.c.refund_id)) or ""
+        if refunded == "paid":
+            refund_payments.intend_payment(connection, "k", refund_id, "pay_W1001", USD_30, NOW)
+            done = {"reference": "r", "done_at": NOW}
+            refund_payments.record_payment(connection, "k", "done", **done)
+            refund = refunds.lock(connection, refund_id)
+            refunds.move(
+                connection,
+                refund,
+                RefundStatus.PAID,
+                gateway="g",
+                gateway_reference="r",
+                paid_at=NOW,
+            )
+    told = two_kettles(left, said, status="cancelled")
+    kept = keep(shop.live.database, told, hours=1)
+    assert (kept.problems == {}) is taken, kept.problems
+    with shop.live.database.snapshot() as connection:
+        found = orders.load(connection, "W1001")
+    assert found.status == ("cancelled" if taken else "delivered")
+    assert [line.quantity for line in found.lines] == [2, 1]  # one is refunded, one is left
 
 
 def test_old_versions_are_purged_and_the_order_stays(database: Database) -> None:

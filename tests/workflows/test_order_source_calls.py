@@ -11,12 +11,18 @@ import pytest
 
 from mailagent import services
 from mailagent.domain.operations.circuit_breaker import FAILURES_TO_OPEN
+from mailagent.domain.orders.freshness import Freshness
 from mailagent.domain.orders.source import CancelOutcome, CancelRequest, OrderPage, SourceProblem
 from mailagent.domain.refunds.order import Order
-from mailagent.store.operations import circuit_breakers
+from mailagent.domain.text import NeedsOperatorError
+from mailagent.store import schema
+from mailagent.store.operations import circuit_breakers, incidents
 from mailagent.workflows.steps import order_source
+from mailagent.workflows.steps.maintenance.incidents import update_incidents
 from tests.cast import ADA, order
 from tests.harness import Harness, open_shop
+from tests.workflows.paying import pay
+from tests.workflows.proposals import propose, write
 
 pytestmark = pytest.mark.both_databases
 
@@ -99,3 +105,48 @@ def test_a_probe_that_breaks_the_adapter_is_over_and_another_may_follow(
     assert found == order()
     with shop.live.database.snapshot() as connection:
         assert circuit_breakers.find(connection, provider) is None
+
+
+def cheaper() -> Order:
+    return order(payments=[{"payment_id": "pay_W1001", "method": "card", "amount": "9.99"}])
+
+
+def test_operators_hear_once_of_a_change_that_refunds_forbid_and_its_end_ends_the_incident(
+    shop: Harness, source: Source
+) -> None:
+    shop.stock(order())
+    assert propose(write(shop), "W1001")["outcome"] == "approved"
+    source.answer = cheaper
+    assert order_source.refresh("W1001") is Freshness.REFUSED
+    assert open_kinds(shop) == ["order_records"]
+    pass_until(shop, shop.live.now() + timedelta(days=2))
+    update_incidents()
+    assert order_source.refresh("W1001") is Freshness.REFUSED
+    assert open_kinds(shop) == []  # people decide on its refunds: it is no news
+    source.answer = lambda: None
+    assert order_source.refresh("W1001") is Freshness.GONE
+    assert open_kinds(shop) == ["order_records"]
+    source.answer = order
+    assert order_source.refresh("W1001") is Freshness.FRESH
+    assert open_kinds(shop) == []
+
+
+def open_kinds(shop: Harness) -> list[str]:
+    with shop.live.database.snapshot() as connection:
+        return [each.incident.value for each in incidents.list_open(connection)]
+
+
+def test_a_refund_whose_order_alone_cannot_be_looked_up_does_not_wait_for_ever(
+    shop: Harness, source: Source
+) -> None:
+    shop.stock(order())
+    assert propose(write(shop), "W1001")["outcome"] == "approved"
+    refund_id = shop.refunds()[0].refund_id
+    source.answer = breaks
+    assert pay(refund_id)["status"] == "approved"
+    with shop.live.database.transaction() as connection:
+        connection.execute(schema.breakers.delete())  # other orders are found
+    pass_until(shop, shop.live.now() + timedelta(hours=37))
+    with pytest.raises(NeedsOperatorError, match="could not be looked up since"):
+        pay(refund_id)
+    assert shop.rows("SELECT 1 FROM ledger_entries") == []

@@ -17,7 +17,8 @@ class Freshness(StrEnum):
     FRESH = "fresh"  # the rows have it as the source has it now
     ABSENT = "absent"  # the customer has no such order
     GONE = "gone"  # the rows have it, and the source does not
-    UNUSABLE = "unusable"  # the source's record cannot be taken
+    UNUSABLE = "unusable"  # the source's record cannot be read
+    REFUSED = "refused"  # its refunds forbid what the record says now
     AWAY = "away"  # the source did not answer
 
 

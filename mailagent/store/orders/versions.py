@@ -120,9 +120,8 @@ def _record(
 
 def _note_seen(connection: sa.Connection, order_ids: Sequence[str], now: datetime) -> None:
     if order_ids:
-        connection.execute(
-            _orders.update().where(_orders.c.order_id.in_(order_ids)).values(seen_at=now)
-        )
+        fine = {"seen_at": now, "look_up_problem": None, "look_up_problem_at": None}
+        connection.execute(_orders.update().where(_orders.c.order_id.in_(order_ids)).values(**fine))
 
 
 def note_changed(connection: sa.Connection, order_id: str, before: datetime) -> bool:

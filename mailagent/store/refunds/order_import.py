@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
@@ -12,15 +13,24 @@ import sqlalchemy as sa
 from mailagent.domain.money import Money
 from mailagent.domain.refunds.order import Order, OrderProblem, Payment
 from mailagent.domain.refunds.payment import RefundRequest
+from mailagent.domain.refunds.refund import HOLDING, RefundStatus
 from mailagent.store import schema
 from mailagent.store.database import Row, columns_of, insert_once
-from mailagent.store.refunds import external_refunds, gateway_events, orders, refund_payments
+from mailagent.store.refunds import (
+    external_refunds,
+    gateway_events,
+    orders,
+    refund_payments,
+    refunds,
+)
 from mailagent.store.refunds.external_refunds import ORDER_RECORD
 
 _orders, _lines, _payments = schema.orders, schema.order_lines, schema.order_payments
 _external, _shipments = schema.external_refunds, schema.order_shipments
 
 
+# Of an order, beside its lines.
+_COSTS = ("discount_minor", "shipping_minor", "tax_minor")
 # So long the record of an order may lack a refund of its gateway.
 RECORD_LAGS = timedelta(minutes=5)
 
@@ -106,7 +116,46 @@ def as_source_says(
             told.append(each)
         elif at_gateway or is_done:  # the shop has not heard of the others
             unsure.append(each)
-    return _with_elsewhere(order, stored, told, unsure, 0)
+    told_by_source = _with_elsewhere(order, stored, told, unsure, 0)
+    return _with_units_we_refunded(connection, stored, told_by_source)
+
+
+def _with_units_we_refunded(connection: sa.Connection, stored: Order, order: Order) -> Order:
+    """Return an order with its lines as stored, if the shop has only taken back units that our refunds are for.
+
+    If others gave back more at the same time, units of a refund that is not paid yet may have been paid by the
+    shop: then people decide."""
+    if not orders.held_minor(connection, order.order_id):
+        return order
+    before, after = _units(stored), _units(order)
+    if before == after or after - before or _costs_more(order, stored):
+        return order
+    gives_more = _elsewhere(order) > _elsewhere(stored)
+    states = (RefundStatus.PAID,) if gives_more else HOLDING
+    by_number = {line.line_no: (line.item_id, line.unit_price) for line in stored.lines}
+    ours = Counter[object]()
+    for refund in refunds.list_of_order(connection, order.order_id):
+        for part in refund.lines if refund.status in states else ():
+            ours[by_number.get(part.line_no)] += 0 if part.is_rest else part.quantity
+    if (before - after) - ours:
+        return order
+    costs = {name: getattr(stored, name) for name in _COSTS}
+    return replace(order, lines=stored.lines, **costs)
+
+
+def _units(order: Order) -> Counter[object]:
+    found = Counter[object]()
+    for line in order.lines:
+        found[line.item_id, line.unit_price] += line.quantity
+    return found
+
+
+def _costs_more(order: Order, stored: Order) -> bool:
+    return any(getattr(order, name) > getattr(stored, name) for name in _COSTS)
+
+
+def _elsewhere(order: Order) -> int:
+    return sum(each.refunded_minor for each in order.payments)
 
 
 def _request_of(part: Row) -> RefundRequest:
@@ -158,9 +207,10 @@ def _check_refunds_allow(connection: sa.Connection, stored: Order, order: Order)
         return
     if _priced_lines(order) != _priced_lines(stored):
         raise OrderProblem("items: cannot change, the order has refunds")
-    for name in ("discount", "shipping", "tax"):
-        if getattr(order, f"{name}_minor") != getattr(stored, f"{name}_minor"):
-            raise OrderProblem(f"{name}: cannot change, the order has refunds")
+    for name in _COSTS:
+        if getattr(order, name) != getattr(stored, name):
+            what = name.removesuffix("_minor")
+            raise OrderProblem(f"{what}: cannot change, the order has refunds")
     if order.paid.minor < held:
         raise OrderProblem(
             f"payments: {order.paid} is less than the {Money(held, order.currency)} of its refunds"
@@ -186,6 +236,8 @@ def _values(order: Order, now: datetime) -> dict[str, object]:
         shipment_count=len(order.shipments),
         updated_at=now,
         seen_at=now,
+        look_up_problem=None,
+        look_up_problem_at=None,
     )
 
 

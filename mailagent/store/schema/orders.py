@@ -32,6 +32,9 @@ orders = table(
     sa.Column("updated_at", UtcDateTime, nullable=False),
     # When the shop last told us of it, changed or not.
     sa.Column("seen_at", UtcDateTime),
+    # What the last look-up in the shop's system came to, if not to a record that was taken, and since when.
+    sa.Column("look_up_problem", sa.Text),
+    sa.Column("look_up_problem_at", UtcDateTime),
     one_of("status", OrderStatus),
     check("paid", "paid_minor >= 0"),
     check("discount", "discount_minor >= 0"),

@@ -15,7 +15,8 @@ from mailagent.domain.operations.incident import IncidentKind
 from mailagent.domain.orders.freshness import Freshness, is_fresh
 from mailagent.domain.orders.source import OrderSource, SourceProblem
 from mailagent.domain.refunds.order import Order, OrderProblem
-from mailagent.store.orders import versions
+from mailagent.store.operations import incidents
+from mailagent.store.orders import problems, versions
 from mailagent.store.orders.versions import Kept, Told
 from mailagent.store.refunds import orders
 from mailagent.telemetry import spans
@@ -74,8 +75,8 @@ def _note(permit: Permit, failure: Failure | None) -> None:
 
 
 def save(found: Sequence[Order], note: Callable[[sa.Connection, Kept], None] | None = None) -> Kept:
-    """Save orders as the source gave them; `note` records more in the same transaction. Operators hear of those
-    that cannot be saved."""
+    """Save orders as the source gave them; `note` records more in the same transaction. Operators hear once of
+    each that cannot be saved, and the incident is over when all can."""
     from mailagent.adapters.order_files.record import render_order  # loads pydantic
 
     live = services.current()
@@ -83,40 +84,65 @@ def save(found: Sequence[Order], note: Callable[[sa.Connection, Kept], None] | N
     name = live.order_source.name if live.order_source else ""
     now = live.now()  # not later, after an outage of the database
 
-    def record() -> Kept:
+    def record() -> tuple[Kept, list[str]]:
         with live.database.transaction() as connection:
+            noted = problems.list_noted(connection, [each.order_id for each in found])
             kept = versions.keep(connection, told, name, now, live.gateway.is_remote)
+            new = [
+                f"order {order_id}: {why}; people decide on its refunds"
+                for order_id, why in kept.problems.items()
+                if problems.note(connection, order_id, Freshness.REFUSED, now)
+            ]
+            if noted - kept.problems.keys():
+                _end_incident(connection)
             if note is not None:
                 note(connection, kept)
-            return kept
+            return kept, new
 
-    kept = retry_outages(record)
-    report([f"order {order_id}: {why}" for order_id, why in kept.problems.items()])
+    kept, new = retry_outages(record)
+    report(new)
     return kept
 
 
-def report(problems: Sequence[str]) -> None:
+def _end_incident(connection: sa.Connection) -> None:
+    """Close the incident of wrong records if none has come since that was not put right."""
+    known = incidents.find_open(connection, IncidentKind.ORDER_RECORDS)
+    if known is not None and not problems.has_any(connection, known.since):
+        now = services.current().now()
+        incidents.close_incident(connection, now, IncidentKind.ORDER_RECORDS)
+
+
+def report(told: Sequence[str]) -> None:
     """Tell operators what is wrong with the source's records, at most once a day."""
-    if problems:
+    if told:
         with services.current().database.transaction() as connection:
-            open_incident(connection, IncidentKind.ORDER_RECORDS, problems[0])
+            open_incident(connection, IncidentKind.ORDER_RECORDS, told[0])
 
 
 def refresh(order_id: str) -> Freshness:
-    """Look a stored order up again and save it."""
+    """Look a stored order up again and save it. What else comes of it is on record, and told to operators."""
     try:
         order = ask(lambda source: source.load_order(order_id))
     except SourceProblem:
-        return Freshness.AWAY
+        return _note_problem(order_id, Freshness.AWAY)
     except OrderProblem as problem:
-        report([f"order {order_id}: {problem}"])
-        return Freshness.UNUSABLE
+        return _note_problem(order_id, Freshness.UNUSABLE, str(problem))
     if order is None:
-        return Freshness.GONE
+        return _note_problem(
+            order_id, Freshness.GONE, "is known no more; put it back, or see to it"
+        )
     if order.order_id != order_id:
-        report([f"order {order_id}: the answer is another order, {order.order_id}"])
-        return Freshness.UNUSABLE
-    return Freshness.FRESH if save([order]).versions else Freshness.UNUSABLE
+        why = f"the answer is another order, {order.order_id}"
+        return _note_problem(order_id, Freshness.UNUSABLE, why)
+    return Freshness.FRESH if save([order]).versions else Freshness.REFUSED
+
+
+def _note_problem(order_id: str, found: Freshness, why: str | None = None) -> Freshness:
+    live = services.current()
+    with live.database.transaction() as connection:
+        problems.note(connection, order_id, found, live.now())
+    report([f"order {order_id}: {why}"] if why else [])
+    return found
 
 
 def refresh_if_old(order_id: str) -> None:

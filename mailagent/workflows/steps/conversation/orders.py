@@ -125,8 +125,8 @@ def needs_look_up(use: OrderUse, reader: Reader, arguments: Mapping[str, Any]) -
 def look_up_for(
     use: OrderUse, batch: Batch, conversation: Conversation, arguments: Mapping[str, Any]
 ) -> Freshness:
-    """Look up what a tool is about to use, as far as the rows are not fresh enough for it. AWAY, GONE and
-    UNUSABLE mean that the tool must not be run. An order that is on record may always be looked at."""
+    """Look up what a tool is about to use, as far as the rows are not fresh enough for it. AWAY, GONE, UNUSABLE
+    and REFUSED mean that the tool must not be run. An order that is on record may always be looked at."""
     if services.current().order_source is None or not batch["verified"] or use is OrderUse.NONE:
         return Freshness.FRESH
     if use is OrderUse.LIST:

@@ -50,7 +50,7 @@ def tool_step(name: str) -> Callable[..., dict[str, Any]]:
             return _wait(waits)
         with services.current().database.transaction() as connection:
             call = read_text(connection, move)
-            if freshness in (Freshness.GONE, Freshness.UNUSABLE):
+            if freshness in (Freshness.GONE, Freshness.UNUSABLE, Freshness.REFUSED):
                 output: Output = unusable_order_output()
             else:
                 output = registry.run(name, batch_reader(connection, batch), call["arguments"])

@@ -9,19 +9,22 @@ from mailagent.domain.orders.freshness import Freshness
 from mailagent.domain.refunds.refund import Refund, RefundStatus
 from mailagent.domain.text import NeedsOperatorError, tell_moment
 from mailagent.store.operations import circuit_breakers
+from mailagent.store.orders import problems
 from mailagent.store.refunds import refunds
 from mailagent.workflows.steps import order_source
 from mailagent.workflows.steps.refund.decision import State, state_of
 
 GONE = "the shop's system does not know the order any more"
-UNUSABLE = "the order's record in the shop's system cannot be taken"
-_STOPS = {Freshness.GONE: GONE, Freshness.UNUSABLE: UNUSABLE}
+UNUSABLE = "the order's record in the shop's system cannot be read"
+REFUSED = "the order has changed in the shop's system in what this refund rests on"
+STOPS = {Freshness.GONE: GONE, Freshness.UNUSABLE: UNUSABLE, Freshness.REFUSED: REFUSED}
 _FIRST_WAIT_SECONDS = 2.0
 
 
 def check_before_payment(refund_id: str) -> State | str | None:
     """Look the order of an approved refund up, and save it. Return the state in which the refund waits for the
-    source, or why nothing more of it is paid, or None.
+    source, or why nothing more of it is paid, or None. That an order is gone may be a mistake of the source,
+    and so may a record that cannot be read: both are asked for again before the refund fails.
 
     Raises NeedsOperatorError when the source is away for too long.
     """
@@ -33,14 +36,24 @@ def check_before_payment(refund_id: str) -> State | str | None:
     if refund.status is not RefundStatus.APPROVED:
         return None
     found = order_source.refresh(refund.order_id)
-    return _wait(refund) if found is Freshness.AWAY else _STOPS.get(found)
+    if found is Freshness.FRESH or found is Freshness.REFUSED:
+        return STOPS.get(found)
+    return _wait(refund, found)
 
 
-def _wait(refund: Refund) -> State:
+def _wait(refund: Refund, found: Freshness) -> State | str:
     live = services.current()
     provider = live.providers.orders
     with live.database.snapshot() as connection:
         away = circuit_breakers.find(connection, provider) if provider else None
+        began = problems.find_since(connection, refund.order_id)
+    if began and live.now() - began >= PAYMENT_IS_STUCK_AFTER:
+        if found in STOPS:
+            return STOPS[found]
+        raise NeedsOperatorError(
+            f"refund {refund.refund_id} cannot be paid: order {refund.order_id} could not be looked up since "
+            f"{tell_moment(began)}; when it can, replay this run"
+        )
     waited = live.now() - (refund.decided_at or refund.requested_at)
     since = away.opened_at if away else None
     # Both: the source may have failed long ago, and this refund may be new.

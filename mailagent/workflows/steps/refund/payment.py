@@ -53,7 +53,7 @@ from mailagent.workflows.steps.recording import async_step, declare_marks, mark
 from mailagent.workflows.steps.refund.condition import meet
 from mailagent.workflows.steps.refund.decision import State, state_of
 from mailagent.workflows.steps.refund.gateway_call import Intent, ask_gateway
-from mailagent.workflows.steps.refund.order_check import GONE, UNUSABLE, check_before_payment
+from mailagent.workflows.steps.refund.order_check import STOPS, check_before_payment
 from mailagent.workflows.steps.refund.promise import promise
 
 declare_marks("pay_refund", "intended", "asked")
@@ -62,7 +62,7 @@ _CANCELLED = "the order was cancelled after the refund was approved and before i
 _NEW_CUSTOMER = "the order's customer has another address than when the refund was asked for"
 _CHARGED_BACK = "the customer's bank took the payment back (chargeback) before the refund was paid"
 _ELSEWHERE = "something was refunded elsewhere since it was asked for, and too little is left"
-_OUR_STOPS = frozenset({_CANCELLED, _NEW_CUSTOMER, _CHARGED_BACK, _ELSEWHERE, GONE, UNUSABLE})
+_OUR_STOPS = frozenset({_CANCELLED, _NEW_CUSTOMER, _CHARGED_BACK, _ELSEWHERE, *STOPS.values()})
 
 
 @async_step
