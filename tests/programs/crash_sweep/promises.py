@@ -7,8 +7,10 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from mailagent.adapters.platforms.records import key_in
 from mailagent.workflows.steps.recording import CRASH_POINTS
 from tests.cast import GRACE, MAX, MONA
+from tests.platforms.shopify_server import minor_of
 from tests.programs.crash_sweep import people
 from tests.programs.crash_sweep.shop import SweptShop
 from tests.programs.crash_sweep.story import Story, fewest, most_of
@@ -72,6 +74,11 @@ def _books(shop: SweptShop) -> list[tuple[str, int]]:
     if shop.stripe is not None:
         made = shop.stripe.refunds
         return sorted((each["metadata"]["refund_id"], each["amount"]) for each in made)
+    if shop.shopify is not None:
+        books = [(each["note"], each["transactions"].all) for each in shop.shopify.refunds]
+        return sorted(
+            (str(key_in(note)), minor_of(made)) for note, moved in books for made in moved
+        )
     entries = shop.rows("SELECT refund_id, amount_minor FROM ledger_entries")
     return sorted((entry.refund_id, entry.amount_minor) for entry in entries)
 

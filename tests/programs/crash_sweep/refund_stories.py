@@ -93,6 +93,10 @@ STORIES = (
         refunds=("paid",), order_server=True,
     ),
     Story(
+        "paid by Shopify", _asks_for_the_kettle, {ADA: 2}, PAID | steps("look_up_orders"),
+        refunds=("paid",), shopify=True,
+    ),
+    Story(
         "paid by Stripe", _asks_for_the_kettle, {ADA: 2}, PAID,
         refunds=("paid",), stripe=True,
     ),

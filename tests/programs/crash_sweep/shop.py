@@ -24,6 +24,8 @@ from tests import order_server, stripe_server
 from tests.cast import ADA, GRACE, MAX, MONA, OLGA, TESS, big_order, order
 from tests.harness import Faults, FaultySendGrid, letter, shop_settings, wait_until
 from tests.order_server import OrderServer
+from tests.platforms import shopify_server
+from tests.platforms.shopify_server import ShopifyServer
 from tests.ports import choose_port
 from tests.processes import base_environment
 from tests.programs.crash_sweep.starting import App
@@ -79,6 +81,7 @@ class SweptShop:
         self._sendgrid = FaultySendGrid(self.mailboxes, self.faults)
         self.stripe = StripeServer({"pi_card": 4999}) if story.stripe else None
         self.order_server = OrderServer() if story.order_server else None
+        self.shopify = ShopifyServer() if story.shopify else None
         self._port = choose_port()
         self.url = f"http://127.0.0.1:{self._port}"
         self._inbound = WebhookKey(folder / "inbound.pem")
@@ -109,14 +112,17 @@ class SweptShop:
                 self.stripe.stop()
             if self.order_server:
                 self.order_server.stop()
+            if self.shopify:
+                self.shopify.stop()
             self.database.close()
 
     def _stock(self) -> None:
         paid = {"payment_id": "pi_card", "method": "card", "amount": "49.99"}
         kettle = order(payments=[paid]) if self.stripe else order()
         lamp = order("W1008", status="pending", delivered_at=None)
-        if self.order_server:
-            self.order_server.stock(kettle, big_order(), lamp)
+        system = self.order_server or self.shopify
+        if system:
+            system.stock(kettle, big_order(), lamp)
             return
         with self.database.transaction() as connection:
             for stocked in (kettle, big_order(), lamp):
@@ -142,6 +148,12 @@ class SweptShop:
             "STRIPE_API_BASE": self.stripe.url if self.stripe else "",
         }
         source = self.order_server
+        shopify = {
+            "PAYMENT_GATEWAY": "shopify",
+            "ORDER_SOURCE": "shopify",
+            "ORDER_SOURCE_URL": self.shopify.url if self.shopify else "",
+            "ORDER_SOURCE_TOKEN": shopify_server.TOKEN,
+        }
         return {
             **base_environment(),
             **shop_settings(
@@ -157,6 +169,7 @@ class SweptShop:
             "MAIL_OUTCOME_SECONDS": "12",  # longer than a busy machine takes to send the next mail
             **(stripe if self.stripe else {}),
             **(order_server.source_settings(source) if source else {}),
+            **(shopify if self.shopify else {}),
             **self._story.settings,
         }
 

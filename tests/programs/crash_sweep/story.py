@@ -50,6 +50,7 @@ class Story:
     script: Script | None = None
     stripe: bool = False
     order_server: bool = False
+    shopify: bool = False
     raw_mails_purged: int = 0
 
     @property
