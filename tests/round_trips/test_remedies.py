@@ -1,0 +1,223 @@
+"""Each remedy from the customer's letter to the mail that says what became of it, and the money behind it. No
+mail says that something is so before it is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mailagent import remedies, services
+from mailagent.domain.refunds.policy import KeepOffers, Policy, ReturnFirst
+from mailagent.domain.refunds.refund import RefundReason
+from mailagent.store.privacy import erasure
+from tests.cast import ADA, KETTLE_WISH, OLGA, TESS, order
+from tests.harness import Harness, open_shop, pass_time, post_form, running, wait_until
+from tests.order_server import OrderServer, source_settings
+from tests.round_trips.replays import wait_for_quiet
+from tests.round_trips.test_erasure import cells
+
+pytestmark = pytest.mark.both_databases
+
+PENDING: dict[str, Any] = {"status": "pending", "delivered_at": None}
+DAMAGED = RefundReason.DAMAGED
+TOKEN = "a-token-of-the-shop-for-tests-only"
+CANCEL = "Please cancel my order W1001."
+ADDRESS = "Please change the delivery address of W1001 to:\n12 Canary Road, Springfield 12345"
+SWAP = "Can I exchange the kettle of W1001 for another colour?"
+REPLACEMENT = "Please send a replacement for the kettle of W1001, it is damaged."
+
+
+def told(shop: Harness, count: int) -> str:
+    return shop.wait_for_mails(ADA, count)[-1].text
+
+
+def tick(shop: Harness, **fields: str) -> None:
+    """Have Tess press a button at the one task there is."""
+    (row,) = shop.rows("SELECT remedy_id FROM remedies WHERE status IN ('task', 'awaiting_goods')")
+    done = post_form(shop.log_in(TESS), f"/ops/tasks/{row.remedy_id}", "/ops", **fields)
+    assert done.status_code == 303
+
+
+def books(shop: Harness) -> list[int]:
+    return [row.amount_minor for row in shop.rows("SELECT amount_minor FROM ledger_entries")]
+
+
+def bind_policy(shop: Harness, policy: Policy) -> None:
+    shop.live = replace(shop.live, policy=policy)
+    services.bind(shop.live)
+
+
+@pytest.mark.parametrize(
+    ("letter", "changes", "end"),
+    [
+        (SWAP, {}, "The exchange for order W1001 is arranged."),
+        (REPLACEMENT, {}, "The replacement for order W1001 is arranged."),
+        (ADDRESS, PENDING, "The delivery address of order W1001 is changed."),
+    ],
+    ids=["exchange", "replacement", "address"],
+)
+def test_what_people_do_is_told_once_when_it_is_done(
+    busy_shop: Harness, letter: str, changes: dict[str, Any], end: str
+) -> None:
+    busy_shop.stock(order(**changes))
+    busy_shop.write(letter)
+    assert "our team has your request" in told(busy_shop, 1)
+    tick(busy_shop, done="yes")
+    assert end in told(busy_shop, 2)
+    wait_for_quiet(busy_shop)
+    assert (len(busy_shop.mails_to(ADA)), books(busy_shop)) == (2, [])
+
+
+def test_an_address_in_a_task_is_erased_with_its_customer(busy_shop: Harness) -> None:
+    busy_shop.stock(order(**PENDING))
+    busy_shop.write(ADDRESS)
+    told(busy_shop, 1)
+    tick(busy_shop, done="yes", note="Canary Road it is.")
+    told(busy_shop, 2)
+    wait_for_quiet(busy_shop)
+    assert any("Canary Road" in text for _, _, text in cells(busy_shop))
+    page = f"/ops/customers/{ADA}/erase"
+    erased = post_form(busy_shop.log_in(OLGA), page, page, address=ADA)
+    assert erased.status_code in (200, 303), erased.text
+    found = {
+        (table, column) for table, column, text in cells(busy_shop) if "canary" in text.lower()
+    }
+    assert found == set()
+    assert erasure.ERASED in {row.action for row in busy_shop.rows("SELECT action FROM audit")}
+
+
+def test_an_order_is_cancelled_by_people_and_then_refunded(busy_shop: Harness) -> None:
+    busy_shop.stock(order(**PENDING))
+    busy_shop.write(CANCEL)
+    assert "is cancelled" not in told(busy_shop, 1)
+    assert books(busy_shop) == []
+    tick(busy_shop, done="yes")
+    texts = "\n".join(mail.text for mail in busy_shop.wait_for_mails(ADA, 3)[1:])
+    assert "Order W1001 is cancelled." in texts
+    assert "We have refunded $49.99" in texts
+    assert books(busy_shop) == [49_99]
+
+
+# --- the shop's own system ------------------------------------------------------------------------
+
+
+@pytest.fixture
+def server() -> Iterator[OrderServer]:
+    with_orders = OrderServer()
+    with_orders.start()
+    yield with_orders
+    with_orders.stop()
+
+
+@pytest.fixture
+def sourced(tmp_path: Path, database_url: str, server: OrderServer) -> Iterator[Harness]:
+    with open_shop(tmp_path, database_url, source_settings(server)) as shop, running(shop):
+        yield shop
+
+
+def test_the_shops_system_cancels_an_order_once(sourced: Harness, server: OrderServer) -> None:
+    server.stock(order(**PENDING))
+    sourced.write(CANCEL)
+    texts = "\n".join(mail.text for mail in sourced.wait_for_mails(ADA, 3))
+    assert "We are cancelling order W1001." in texts
+    assert "Order W1001 is cancelled." in texts
+    assert (len(server.cancelled_under), books(sourced)) == (1, [49_99])
+
+
+def test_an_order_that_is_shipped_meanwhile_is_not_refunded(
+    sourced: Harness, server: OrderServer
+) -> None:
+    server.stock(order(**PENDING))
+
+    def ships(request: Any) -> None:
+        if request.path.endswith("/cancel"):
+            server.change("W1001", status="shipped")
+
+    server.always = ships
+    sourced.write(CANCEL)
+    texts = [mail.text for mail in sourced.wait_for_mails(ADA, 2)]
+    assert "Order W1001 can no longer be cancelled." in texts[1]
+    wait_for_quiet(sourced)
+    assert not any("W1001 is cancelled" in text for text in texts)
+    assert (len(sourced.mails_to(ADA)), server.cancelled_under, books(sourced)) == (2, [], [])
+
+
+# --- goods first ----------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def careful(tmp_path: Path, database_url: str) -> Iterator[Harness]:
+    """A shop that wants damaged goods back first."""
+    with open_shop(tmp_path, database_url, {"ORDERS_API_TOKEN": TOKEN}) as shop:
+        bind_policy(shop, Policy(return_first=ReturnFirst(frozenset({DAMAGED}), "Send it back.")))
+        shop.stock(order())
+        with running(shop):
+            yield shop
+
+
+def test_a_refund_is_paid_once_when_the_warehouse_has_the_goods(careful: Harness) -> None:
+    careful.write(KETTLE_WISH)
+    assert "Send it back." in told(careful, 2)
+    assert books(careful) == []
+    (refund,) = careful.refunds()
+    path, headers = (
+        f"/api/returns/{refund.refund_id}/received",
+        {"Authorization": f"Bearer {TOKEN}"},
+    )
+    assert careful.client.post(path).status_code == 401
+    assert [careful.client.post(path, headers=headers).status_code for _ in range(2)] == [201, 200]
+    assert "We have refunded $49.99" in told(careful, 3)
+    wait_for_quiet(careful)
+    assert (len(careful.mails_to(ADA)), books(careful)) == (3, [49_99])
+
+
+def test_who_keeps_the_goods_is_reminded_and_then_not_paid(careful: Harness) -> None:
+    careful.write(KETTLE_WISH)
+    told(careful, 2)
+    for days, mails in ((11.1, 3), (14.2, 4)):
+        pass_time(careful, days=days)
+        wake(careful)
+        last = told(careful, mails)
+    assert "did not come back in time, so nothing is refunded" in last
+    assert [each.status for each in careful.refunds()] == ["withdrawn"]
+    assert books(careful) == []
+
+
+def wake(shop: Harness) -> None:
+    """Wake the refund's run, which looks at its rows every six hours."""
+    (refund,) = shop.refunds()
+    with shop.live.database.transaction() as connection:
+        remedies.wake(connection, refund, str(services.current().now()))
+
+
+# --- part of the price ----------------------------------------------------------------------------
+
+
+@pytest.fixture
+def offering(tmp_path: Path, database_url: str) -> Iterator[Harness]:
+    with open_shop(tmp_path, database_url) as shop:
+        bind_policy(shop, Policy(keep_offers=KeepOffers({DAMAGED: 30})))
+        shop.stock(order())
+        with running(shop):
+            yield shop
+
+
+@pytest.mark.parametrize(
+    ("answer", "paid"),
+    [("Yes, please.", 14_99), ("No, please refund the kettle of W1001, it is broken.", 49_99)],
+)
+def test_an_offer_is_accepted_by_an_answer_or_declined_by_asking_again(
+    offering: Harness, answer: str, paid: int
+) -> None:
+    offering.write(KETTLE_WISH)
+    (offer,) = offering.wait_for_mails(ADA)
+    assert "Then we refund $14.99, which is 30%." in offer.text
+    assert books(offering) == []
+    offering.write(answer, in_reply_to=offer.message_id, subject="Re: My kettle")
+    offering.wait_for_refund("paid")
+    wait_until(lambda: len(offering.mails_to(ADA)) == 3, 30, "answer and receipt")
+    assert books(offering) == [paid]
