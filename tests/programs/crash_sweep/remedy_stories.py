@@ -27,14 +27,14 @@ def _cancelled_by_the_system(shop: SweptShop) -> None:
 
 STORIES = (
     Story(
-        "return first", _sent_back, {ADA: 3}, PAID,
+        "return first", _sent_back, {ADA: 3}, PAID | steps("look_at_delivery"),
         WEBHOOKS | {"POST /api/returns/<return_id>/received"}, refunds=("paid",),
         policy='return_first = { reasons = ["damaged"], instructions = "Send it to 1 Shop Street." }',
         settings={"ORDERS_API_TOKEN": ORDERS_TOKEN},
     ),
     Story(
         "cancelled by the shop's system", _cancelled_by_the_system, {ADA: 3},
-        PAID - steps("propose_refund") | steps("cancel_order look_up_orders"),
+        PAID - steps("propose_refund") | steps("cancel_order look_up_orders look_at_delivery"),
         refunds=("paid",), order_server=True,
     ),
 )  # fmt: skip
