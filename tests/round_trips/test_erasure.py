@@ -3,13 +3,11 @@ adds up, and nobody else is touched."""
 
 from __future__ import annotations
 
-import json
 from concurrent.futures import ThreadPoolExecutor
 from email.message import EmailMessage
 from typing import Any
 
 import pytest
-import sqlalchemy as sa
 
 from mailagent.domain.mail.outgoing_file import OutgoingFile
 from mailagent.domain.mail.redaction import Mention
@@ -22,6 +20,7 @@ from tests.adapters.parse_requests import raw_request
 from tests.cast import ADA, DESK_WISH, GRACE, MONA, OLGA, SUPPORT, TESS, big_order, order
 from tests.harness import Harness, post_form, wait_until
 from tests.round_trips.approvals import decide, link_in
+from tests.round_trips.cells import cells
 from tests.round_trips.mail_with_file import NAME, write_with_file
 from tests.round_trips.replays import wait_for_quiet
 
@@ -41,30 +40,6 @@ def return_a_letter(shop: Harness) -> None:
     message.set_content(f"<{ADA}>: mailbox full. Dear {NAME}, …")
     body = raw_request(message.as_bytes(), dkim="none", envelope_from="")
     assert shop.post_inbound(body).status_code == 200
-
-
-def cells(shop: Harness) -> list[tuple[str, str, str]]:
-    """Return every cell of every table, the workflow engine's too: table, column, text."""
-    engine = shop.live.database.engine
-    inspector = sa.inspect(engine)
-    schemas = [None] if engine.dialect.name == "sqlite" else ["public", "dbos"]
-    found = []
-    with engine.connect() as connection:
-        for name in schemas:
-            for table in inspector.get_table_names(name):
-                quoted = f'"{name}"."{table}"' if name else f'"{table}"'
-                for row in connection.exec_driver_sql(f"SELECT * FROM {quoted}").mappings():
-                    found += [(table, column, _text(value)) for column, value in row.items()]
-    return found
-
-
-def _text(value: Any) -> str:
-    if isinstance(value, bytes | memoryview):
-        return bytes(value).decode("latin-1")
-    if isinstance(value, str):
-        # JSON that is kept as text writes what is not ASCII in escapes.
-        return value
-    return json.dumps(value, ensure_ascii=False, default=str)
 
 
 def tables_with_canaries(shop: Harness) -> dict[str, set[str]]:

@@ -17,8 +17,8 @@ from mailagent.store.privacy import erasure
 from tests.cast import ADA, KETTLE_WISH, OLGA, TESS, order
 from tests.harness import Harness, open_shop, pass_time, post_form, running, wait_until
 from tests.order_server import OrderServer, source_settings
+from tests.round_trips.cells import cells
 from tests.round_trips.replays import wait_for_quiet
-from tests.round_trips.test_erasure import cells
 
 pytestmark = pytest.mark.both_databases
 
