@@ -297,3 +297,16 @@ def test_both_in_one_mail_stay_both(shop: Harness, batch: Batch) -> None:
     change(batch)
     assert propose(batch, "W1001")["outcome"] == "needs_manager"
     assert tasks(shop) == [("exchange", "task")]
+
+
+@ONE_DATABASE
+def test_hostile_words_of_a_task_stay_words(shop: Harness) -> None:
+    name, wish = "<b>Kettle</b>", "a red one <script>alert(1)</script>"
+    kettle = {"item_id": "K1", "name": name, "quantity": 1, "unit_price": "49.99"}
+    shop.stock(order(items=[kettle]))
+    assert change(write(shop, text=f"Swap it for {wish}"), wish=wish)["outcome"] == "task"
+    page = shop.log_in(TESS).get("/ops/tasks").text
+    assert "<script>alert" not in page
+    assert name not in page
+    assert "&lt;script&gt;alert(1)" in page
+    assert "&lt;b&gt;Kettle" in page
