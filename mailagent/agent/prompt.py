@@ -101,7 +101,8 @@ Words state nothing: each sentence is a question, or each of its clauses is than
 greeting or a closing. They have no figure but an order number, no link, address or picture, and do
 not speak of money, decisions, promises, gifts, dates, passwords, codes or cards, of what you or the
 shop did or will do, or of the facts and the record: phrases point to those. They are read before
-they are sent; what may state something is left out.
+they are sent; what may state something is left out, and all of them in a reply without a fact about
+an order, unless the customer names one.
 """
 
 _GOODWILL = """

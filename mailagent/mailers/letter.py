@@ -52,8 +52,12 @@ def letter_by_person(reader: Reader, text: str) -> Letter:
 def find_harmless_words(
     reader: Reader, mails: Sequence[InboundMail], composition: Composition
 ) -> list[str]:
-    """Return the words in which the lists find nothing; none to a sender who is not proven."""
-    if not reader.proven:
+    """Return the words in which the lists find nothing; none to a sender who is not proven, and none in a mail
+    without an order's record, which would contradict them."""
+    facts = (reader.find(part.fact) for part in composition.parts if isinstance(part, FactName))
+    if not reader.proven or not (
+        reader.orders_of_mails() or any(fact and fact.order_id for fact in facts)
+    ):
         return []
     language, written = composition.language, reader.conversation.language
     called = (name for mail in mails for name in mail.from_name.split())

@@ -116,9 +116,10 @@ def test_the_model_is_offered_words_where_somebody_reads_them(busy_shop: Harness
 @pytest.mark.parametrize("words", [WORDS, "Your money is with you."])
 def test_words_that_either_check_doubts_are_left_out(busy_shop: Harness, words: str) -> None:
     verdict = "money" if words == WORDS else "nothing"
+    busy_shop.stock(order())
     reader = read_by(busy_shop, states(verdict))
     busy_shop.faults.openai.append(says(words, WHICH_ORDER))
-    busy_shop.write("Hello")
+    busy_shop.write("Hello, it is W1001.")
     told = busy_shop.wait_for_mails(ADA)[0].text
     assert words not in told
     assert "Which order is it about?" in told
@@ -137,9 +138,10 @@ def test_words_that_either_check_doubts_are_left_out(busy_shop: Harness, words: 
 def test_a_sender_cannot_have_words_said_by_a_name(
     busy_shop: Harness, name: str, words: str, said: bool
 ) -> None:
+    busy_shop.stock(order())
     reader = read_by(busy_shop, states("nothing"))
     busy_shop.faults.openai.append(says(words, WHICH_ORDER))
-    busy_shop.write("Hello", from_name=name)
+    busy_shop.write("It is W1001.", from_name=name)
     assert (words in busy_shop.wait_for_mails(ADA)[0].text) is said
     assert bool(reader.asked) is said
 
@@ -156,8 +158,9 @@ def test_words_cannot_deny_the_fact_behind_them(busy_shop: Harness, words: str) 
 
 def test_words_alone_of_which_none_is_left_are_composed_again(busy_shop: Harness) -> None:
     read_by(busy_shop, states("money"), states("deed"))
+    busy_shop.stock(order())
     busy_shop.faults.openai += [says(WORDS), says("Thank you, Ada!")]
-    busy_shop.write("Hello")
+    busy_shop.write("Hello, it is W1001.")
     busy_shop.wait_for_mails(TESS)
     assert WORDS not in busy_shop.wait_for_mails(ADA)[0].text
 
@@ -174,6 +177,16 @@ def test_the_record_stands_below_a_lie_that_got_through(
     assert told.index("The money is with you.") < told.index("No refund was asked for")
 
 
+def test_words_are_sent_with_a_record_only(busy_shop: Harness) -> None:
+    busy_shop.stock(order())
+    for number, text in enumerate(("Hello", "Hello, it is W1001."), 1):
+        read_by(busy_shop, states("nothing"))
+        busy_shop.faults.openai.append(says(WORDS, WHICH_ORDER))
+        busy_shop.write(text, subject=f"Mail {number}")
+        told = busy_shop.wait_for_mails(ADA, number)[-1].text
+        assert (WORDS in told) is ("On record" in told) is (number == 2)
+
+
 def test_without_a_verdict_no_words_are_sent(busy_shop: Harness) -> None:
     outcomes: list[dict[str, Any]] = [
         {"kind": "retry", "why": "away", "after_seconds": None},
@@ -182,12 +195,13 @@ def test_without_a_verdict_no_words_are_sent(busy_shop: Harness) -> None:
         {"kind": "done", "text": '{"states": "weather"}', "calls": []},
         {"kind": "done", "text": "[" * 100_000, "calls": []},
     ]
+    busy_shop.stock(order())
     for number, outcome in enumerate(outcomes, 1):
         read_by(busy_shop, outcome)
         busy_shop.faults.openai.append(says(WORDS, WHICH_ORDER))
-        busy_shop.write("Hello", subject=f"Mail {number}")
+        busy_shop.write("Hello, it is W1001.", subject=f"Mail {number}")
         told = busy_shop.wait_for_mails(ADA, number)[-1].text
-        assert told.startswith("Hello,\n\nWhich order is it about?")
+        assert told.startswith("Hello Ada Example,\n\nWhich order is it about?")
         assert WORDS not in told
 
 
@@ -200,13 +214,14 @@ def test_facts_alone_need_no_reader(busy_shop: Harness) -> None:
 
 
 def test_it_is_not_asked_beyond_the_limits_or_while_the_model_is_away(shop: Harness) -> None:
-    batch, composition = batch_of(shop), parse(Say(WORDS).text)
+    shop.stock(order())
+    batch, composition = batch_of(shop), parse(Say([WORDS, Fact("order/W1001")]).text)
     reader = read_by(shop, *[states("nothing")] * 5)
     services.bind(replace(services.current(), rate_limit=RateLimit(requests=1)))
     for _ in range(5):
         second_reader.find_checked_words(batch, composition)
     asked = len(reader.asked)
-    assert asked < 5
+    assert 1 <= asked < 5
     services.bind(replace(services.current(), rate_limit=RateLimit()))
     with shop.live.database.transaction() as connection:
         for _ in range(10):
@@ -220,7 +235,8 @@ def test_it_is_not_asked_beyond_the_limits_or_while_the_model_is_away(shop: Harn
 def test_a_verdict_that_could_not_be_recorded_is_not_asked_for_again(
     shop: Harness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    batch, composition = batch_of(shop), parse(Say(WORDS).text)
+    shop.stock(order())
+    batch, composition = batch_of(shop), parse(Say([WORDS, Fact("order/W1001")]).text)
     reader = read_by(shop, states("nothing"))
     record, lost = model_calls.record, sa.exc.OperationalError("", None, Exception("cut"))
     lost.connection_invalidated = True
