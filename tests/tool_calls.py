@@ -4,20 +4,23 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from mailagent.demo.fakes.http_server import Answer
 from mailagent.demo.fakes.openai import answer_to
 from mailagent.demo.scripted_model import Call, Part, Phrase, Say, Turn
-from mailagent.domain.refunds.policy import Goodwill, KeepOffers, Policy
+from mailagent.domain.refunds.policy import Goodwill, KeepOffers, Policy, StoreCredit
 from mailagent.workflows.tools import registry
 from mailagent.workflows.tools.tool import Arguments, Misfit, parse_call
 
 WITHOUT_GOODWILL = Policy()
 WITH_GOODWILL = Policy(goodwill=Goodwill(most_percent=15), keep_offers=KeepOffers({}))
+WITH_CREDIT = replace(WITH_GOODWILL, store_credit=StoreCredit(10))
 
 SCHEMAS: list[dict[str, Any]] = registry.schemas(WITHOUT_GOODWILL)
 ALL_SCHEMAS: list[dict[str, Any]] = registry.schemas(WITH_GOODWILL)
+CREDIT_SCHEMAS: list[dict[str, Any]] = registry.schemas(WITH_CREDIT)
 
 
 def parse(name: str, arguments: str, policy: Policy = WITH_GOODWILL) -> Arguments | Misfit:

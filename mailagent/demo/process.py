@@ -11,11 +11,9 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Mapping
-from datetime import UTC, datetime
 from pathlib import Path
 
 import mailagent
-from mailagent.demo import shop
 
 _READY_SECONDS = 30.0
 _MAX_DEATHS_AT_START = 3
@@ -43,7 +41,6 @@ class Supervisor:
         self.environment = environment
         self._pause_seconds = pause_seconds
         self.log = folder / "app.log"
-        self._orders = folder / "orders.jsonl"
         self._port = port
         self._say = say
         self._app: AppProcess | None = None
@@ -54,12 +51,8 @@ class Supervisor:
         self._watcher = threading.Thread(target=self._watch, daemon=True)
 
     def prepare(self) -> None:
-        """Make the database and fill the shop. Raises CommandFailed."""
+        """Make the database. Raises CommandFailed."""
         run_command(["alembic", "upgrade", "head"], self.environment)
-        self._orders.write_text(shop.orders_file(datetime.now(UTC)), "utf-8")
-        run_command(
-            ["flask", "--app", "wsgi", "orders", "import", str(self._orders)], self.environment
-        )
 
     def start(self) -> None:
         """Start the app, and restart it whenever it dies. Raises AppWillNotStart."""

@@ -19,6 +19,7 @@ from mailagent.domain.refunds.policy import (
     Named,
     Policy,
     ReturnFirst,
+    StoreCredit,
 )
 from mailagent.domain.refunds.refund import RefundReason
 
@@ -61,6 +62,7 @@ def test_the_example_of_the_document_has_every_key() -> None:
         keep_offers=KeepOffers(
             {RefundReason.DAMAGED: 30, RefundReason.NOT_AS_DESCRIBED: 20}, {"furniture": 40}
         ),
+        store_credit=StoreCredit(10),
         late_parcels=LateParcels(ask_after_days=5, refund_after_days=14),
         return_first=ReturnFirst(
             frozenset({RefundReason.CHANGED_MIND, RefundReason.OTHER}),

@@ -351,8 +351,38 @@ def test_every_ready_letter_is_understood(letter: Any) -> None:
         "transfer": "look_at_order",
         "address": "look_at_order",
         "cancel": "look_at_order",
+        "return": "look_at_order",
+        "replacement": "look_at_order",
+        "credit": "look_at_order",
+        "offer": "look_at_order",
     }
     assert (turn.name if isinstance(turn, Call) else None) == expected.get(letter.name)
+
+
+CREDITING = {**ORDER, "store_credit": "worth 10 % more than money"}
+
+
+@pytest.mark.parametrize(
+    ("earlier", "text", "pay_as"),
+    [
+        ("", "The kettle of W1001 is broken, please refund it", "money"),
+        ("", "The kettle of W1001 is broken. Could I have store credit for it?", "store_credit"),
+        ("The kettle of W1001 is broken", "I take the store credit, please.", "store_credit"),
+        ("The kettle of W1001 is broken. Store credit, please", "Yes, please.", "store_credit"),
+        ("The kettle of W1001 is broken", "I would rather have my money back.", "money"),
+    ],
+)
+def test_store_credit_is_what_the_newest_mail_chooses(earlier: str, text: str, pay_as: str) -> None:
+    told = json.loads(content(text))
+    told["history"] = [{"from": "customer", "text": earlier}] if earlier else []
+    calls, _ = play(json.dumps(told), {"look_at_order": CREDITING, "propose_refund": APPROVED})
+    assert calls[1].arguments["pay_as"] == pay_as
+
+
+def test_a_shop_without_store_credit_is_not_asked_for_it() -> None:
+    letter = content("The kettle of W1001 is broken. Could I have store credit for it?")
+    calls, _ = play(letter, {"look_at_order": ORDER, "propose_refund": APPROVED})
+    assert "pay_as" not in calls[1].arguments
 
 
 def test_a_call_without_its_output_is_refused() -> None:

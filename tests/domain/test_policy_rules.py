@@ -28,6 +28,7 @@ from mailagent.domain.refunds.policy import (
     Named,
     NeedsManager,
     Policy,
+    StoreCredit,
 )
 from mailagent.domain.refunds.policy_rules import Granted, LineFacts, RefundFacts, decide, weigh
 from mailagent.domain.refunds.refund import RefundReason
@@ -314,6 +315,12 @@ def test_the_built_in_policy_says_when_to_expect_money(method: str, days: int | 
             "30 % of the price is offered first, for 7 days, if the customer keeps the items.\n"
             "Of the category 'shoes' that is 40 %.",
         ),
+        (Policy(keep_offers=KeepOffers({})), "a manager may offer part of the price, for 7 days"),
+        (
+            Policy(store_credit=StoreCredit(10)),
+            "choose store credit instead of money, worth 10 % more.",
+        ),
+        (Policy(store_credit=StoreCredit()), "choose store credit instead of money."),
         (LATE, "A parcel that is 14 days late is refunded without asking."),
         (Policy(expected_days={"card": 7}), "by card is expected within 7 business days."),
         (Policy(expected_days={"card": 1}), "by card is expected within 1 business day."),

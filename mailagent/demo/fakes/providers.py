@@ -1,4 +1,4 @@
-"""The demo's OpenAI and SendGrid, and the environment that points the app at them."""
+"""The demo's OpenAI, SendGrid and order server, and the environment that points the app at them."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from pathlib import Path
 from mailagent.demo import shop
 from mailagent.demo.fakes.mailboxes import Mailboxes
 from mailagent.demo.fakes.openai import MODEL_NAME, OpenAIServer
+from mailagent.demo.fakes.orders import OrderServer
 from mailagent.demo.fakes.sendgrid import SendGridServer
 from mailagent.demo.fakes.webhooks import WebhookKey, WebhookSender
 from mailagent.settings import SETTINGS
@@ -33,7 +34,7 @@ _MAIL_OUTCOME_SECONDS = 30
 
 
 class Providers:
-    """Runs both servers and the webhook sender in threads of this process, for an app on `app_port`.
+    """Runs the servers and the webhook sender in threads of this process, for an app on `app_port`.
 
     `environ` is the caller's environment; an OPENAI_API_KEY in it means that the real model answers.
     """
@@ -54,6 +55,10 @@ class Providers:
         self._events_key = WebhookKey(folder / "events.pem")
         origins = (self.app_url, f"http://localhost:{app_port}")
         self._openai = OpenAIServer(latency_seconds)
+        self._orders = OrderServer()
+        self.orders_token = secrets.token_urlsafe(
+            32
+        )  # of the warehouse, which tells what came back
         self.sendgrid = SendGridServer(self.mailboxes, shop.SUPPORT_ADDRESS, origins)
         self._webhook_sender = WebhookSender(
             self.mailboxes, self.app_url, self._inbound_key, self._events_key
@@ -61,12 +66,14 @@ class Providers:
 
     def start(self) -> None:
         self._openai.start()
+        self._orders.start()
         self.sendgrid.start()
         self._webhook_sender.start()
 
     def stop(self) -> None:
         self._webhook_sender.stop()
         self._openai.stop()
+        self._orders.stop()
         self.sendgrid.stop()
 
     def environment(self) -> dict[str, str]:
@@ -115,6 +122,11 @@ class Providers:
             "MAIL_OUTCOME_SECONDS": str(_MAIL_OUTCOME_SECONDS),
             "MAILAGENT_DEMO": self.sendgrid.url,
             "MAILAGENT_SETTLES": "at_once",
+            "ORDER_SOURCE": "http",
+            "ORDER_SOURCE_URL": self._orders.url,
+            "ORDER_SOURCE_TOKEN": self._orders.token,
+            "ORDERS_API_TOKEN": self.orders_token,
+            "REFUND_POLICY": str(Path(__file__).parents[1] / "policy.toml"),
             "SHOP_KNOWLEDGE": str(Path(__file__).parents[1] / "knowledge"),
             # Otherwise the SDKs would use a proxy even for local servers.
             "NO_PROXY": "127.0.0.1,localhost," + self._environ.get("NO_PROXY", ""),

@@ -21,19 +21,21 @@ from tests.programs.crash_sweep.shop import SECRET_KEY, SweptShop
 _FIELDS = re.compile(r'<input type="hidden" name="([^"]+)" value="([^"]*)"')
 
 
-def decide(shop: SweptShop, manager: str, decision: str) -> None:
+def decide(shop: SweptShop, manager: str, decision: str, **fields: str) -> None:
     """Press a button on a manager's page until the app has lived long enough to record it."""
     link = re.search(r"http://127\.0\.0\.1:\d+/approvals/\S+", shop.wait_for_mails(manager)[0].text)
     assert link is not None
     shop.wait(lambda: open_page(link[0]) is not None, "the page to open")
     assert not _has_decided(shop, manager), "opening the page has decided"
-    shop.wait(lambda: _press(shop, link[0], manager, decision), f"the decision of {manager}")
+    shop.wait(
+        lambda: _press(shop, link[0], manager, decision, **fields), f"the decision of {manager}"
+    )
 
 
-def _press(shop: SweptShop, link: str, manager: str, decision: str) -> bool:
+def _press(shop: SweptShop, link: str, manager: str, decision: str, **fields: str) -> bool:
     was_recorded = _has_decided(shop, manager)
     with _browser() as browser:
-        if _post_form(browser, link, decision=decision) is None:
+        if _post_form(browser, link, decision=decision, **fields) is None:
             return False
     # A manager who presses again after the crash is shown what the first press recorded.
     return was_recorded or _has_decided(shop, manager)

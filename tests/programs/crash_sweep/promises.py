@@ -108,13 +108,17 @@ def _state(shop: SweptShop) -> list[Any]:
 
 def _true(shop: SweptShop, _story: Story) -> None:
     """Receipts say what the rows say, in what the customer got; no other mail has a reference."""
-    paid = shop.rows("SELECT * FROM refunds WHERE status = 'paid'")
+    paid = shop.rows(
+        "SELECT r.refund_id, r.amount_minor, COALESCE(s.bank_reference, r.gateway_reference) AS reference"
+        " FROM refunds r LEFT JOIN ledger_settlements s ON s.refund_id = r.refund_id"
+        " WHERE r.status = 'paid'"
+    )
     for mail in shop.mailboxes.sent():
         (row,) = shop.rows(
             "SELECT * FROM outbound_mails WHERE outbound_id = :id",
             id=mail.custom_args["outbound_id"],
         )
-        named = [refund for refund in paid if refund.gateway_reference in mail.text]
+        named = [refund for refund in paid if refund.reference in mail.text]
         if row.purpose != "receipt":
             assert not named, f"{mail.subject} to {mail.to} tells of a payment"
             continue

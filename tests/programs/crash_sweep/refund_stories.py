@@ -86,6 +86,25 @@ def _accepted(shop: SweptShop) -> None:
     shop.write("Yes, please.", to=shop.mails_to(ADA)[-1].reply_to)
 
 
+def _as_store_credit(shop: SweptShop) -> None:
+    shop.write(DESK_WISH)
+    shop.write("I take the store credit, please.", to=shop.wait_for_mails(ADA)[-1].reply_to)
+    chosen = "SELECT 1 FROM refunds WHERE credit_bonus IS NOT NULL"
+    shop.wait(lambda: bool(shop.rows(chosen)), "the choice of store credit")
+    people.decide(shop, MONA, "approve")
+    waits = "SELECT idempotency_key FROM ledger_settlements"
+    shop.wait(lambda: bool(shop.rows(waits)), "the settlement")
+    (settlement,) = shop.rows(waits)
+    path = f"/ops/settlements/{settlement.idempotency_key}"
+    people.press(shop, MONA, "/ops/settlements", path, settle="yes", reference="GIFT-1234")
+
+
+def _offered_instead(shop: SweptShop) -> None:
+    shop.write(DESK_WISH)
+    people.decide(shop, MONA, "offer", offer_percent="30")
+    shop.write("Yes, please.", to=shop.wait_for_mails(ADA, 2)[-1].reply_to)
+
+
 STORIES = (
     Story("small refund", _asks_for_the_kettle, {ADA: 2}, PAID, refunds=("paid",)),
     Story(
@@ -130,6 +149,16 @@ STORIES = (
         "accepted offer", _accepted, {ADA: 3},
         PAID - steps("propose_refund") | steps("accept_offer"), refunds=("paid",), prepare=_offered,
         policy="keep_offers = { percent_by_reason = { damaged = 30 } }",
+    ),
+    Story(
+        "store credit", _as_store_credit, {ADA: 3, MONA: 1}, DECIDED,
+        PRESSED | {"POST /ops/settlements/<settlement>"}, refunds=("paid",), deciders=(MONA,),
+        policy="store_credit = { bonus_percent = 10 }",
+    ),
+    Story(
+        "offer instead", _offered_instead, {ADA: 4, MONA: 1}, DECIDED | steps("accept_offer"),
+        PRESSED, refunds=("rejected", "paid"), deciders=(MONA,),
+        policy="keep_offers = { valid_days = 7 }",
     ),
     Story(
         # Reminders, then the next manager: how many have come by then, depends on the restart.

@@ -46,7 +46,6 @@ POSTS_LEFT_OUT: Mapping[str, str] = {
     "POST /ops/customers/<path:email>/erase": "no mail and no money; pressed again it ends what it began",
     "POST /ops/runs/<run_id>/cancel": "no mail and no money; one step may end, what it did is on record,"
     " and a replay goes on from there",
-    "POST /ops/settlements/<settlement>": _AGAIN,
     "POST /ops/settlements/import": _AGAIN,
     "POST /ops/conversations/<conversation_id>/close": _AGAIN,
     "POST /ops/conversations/<conversation_id>/reopen": _AGAIN,

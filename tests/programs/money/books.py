@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from mailagent.domain.refunds.credit import credit_of
 from mailagent.domain.refunds.offer import Offer, OfferStatus
 from mailagent.domain.refunds.order import Order
 from mailagent.domain.refunds.refund import Refund, RefundStatus
@@ -99,6 +100,7 @@ def check_gateway(view: View) -> None:
         for payment in order.payments
     }
     rows = {(row.refund_id, row.payment_id): row for row in view.payments}
+    bonus = {each.refund_id: each.credit_bonus for each in view.refunds}
     moved: Counter[str] = Counter()
     entries: Counter[tuple[str, str]] = Counter()
     for entry in view.entries:
@@ -109,6 +111,8 @@ def check_gateway(view: View) -> None:
         moved[request.payment_id] += request.amount.minor if entry.moved else 0
         row = rows[request.refund_id, request.payment_id]
         assert row.amount_minor == request.amount.minor
+        is_credit = bonus[request.refund_id] is not None
+        assert (request.credit is not None) == is_credit, "money and store credit"
         assert row.state != "refused" or not entry.moved
     for payment_id, minor in moved.items():
         assert minor <= paid[payment_id], f"{payment_id} gave back {minor} of {paid[payment_id]}"
@@ -129,6 +133,10 @@ def check_gateway(view: View) -> None:
         mine = [row for row in view.payments if row.refund_id == refund.refund_id]
         assert sum(row.amount_minor for row in mine) in (0, refund.amount.minor)
         if refund.status is RefundStatus.PAID:
+            made_of = [made[row.reference].request for row in mine if row.reference in made]
+            given = sum(each.credit.minor for each in made_of if each.credit)
+            credit = credit_of(refund)
+            assert given == (credit.minor if credit else 0)
             assert mine
             assert all(row.state == "done" and row.returned_at is None for row in mine)
 

@@ -28,12 +28,13 @@ from hypothesis.stateful import (
 from mailagent import payment_events, services
 from mailagent.domain.mail.conversation import DAY, Limits
 from mailagent.domain.refunds.order import Order, OrderStatus
-from mailagent.domain.refunds.policy import Goodwill, KeepOffers, Policy, ReturnFirst
+from mailagent.domain.refunds.policy import Goodwill, KeepOffers, Policy, ReturnFirst, StoreCredit
 from mailagent.domain.refunds.refund import Refund, RefundReason, RefundStatus
 from mailagent.domain.remedies.remedy import Remedy
 from mailagent.domain.text import NeedsOperatorError
 from mailagent.remedies import finish
 from mailagent.services import Services
+from mailagent.store import audit
 from mailagent.store.refunds import (
     approvals,
     order_import,
@@ -57,7 +58,7 @@ from tests.harness import Harness
 from tests.programs.money import books, wishes
 from tests.programs.money.bank import MOODS, Bank, Entry
 from tests.programs.money.purchases import ITEMS, purchases
-from tests.tool_calls import parse
+from tests.tool_calls import WITH_CREDIT, parse
 
 LIMITS = {"USD": 150_00, "JPY": 15_000}
 FOUR_EYES = {"USD": 250_00, "JPY": 25_000}
@@ -124,6 +125,7 @@ class MoneyMachine(RuleBasedStateMachine):
             goodwill=Goodwill(most_percent=20),
             keep_offers=KeepOffers({RefundReason.DAMAGED: 30}),
             return_first=ReturnFirst(frozenset({RefundReason.CHANGED_MIND}), "Send it back."),
+            store_credit=StoreCredit(10),
         )
         self.before = self.harness.live
         self.harness.live = replace(
@@ -161,6 +163,9 @@ class MoneyMachine(RuleBasedStateMachine):
         bought_order = Order(order_id=order_id, customer_email=email, **bought)
         order = self.bank.open_order(bought_order)
         self.harness.stock(order)
+        with self.live.database.transaction() as connection:  # before any mail of theirs
+            before = self.clock - DAY
+            audit.record(connection, before, audit.AGENT, audit.CREDIT_OFFERED, order_id)
         self.orders[order_id] = order
 
     def _write_more(self, draw: Draw) -> None:
@@ -255,7 +260,9 @@ class MoneyMachine(RuleBasedStateMachine):
             ids = sorted({line.item_id for line in order.lines})
             items = draw(wishes.items_of(ids, quantity))
             reason = draw(st.sampled_from(["not_as_described"] * 2 + ["changed_mind", "damaged"]))
-            wish = {"order_id": order.order_id, "items": items, "reason": reason}
+            pay_as = draw(st.sampled_from(["money", "store_credit"]))
+            wish = {"order_id": order.order_id, "items": items, "reason": reason, "pay_as": pay_as}
+            self.seen[f"asked for {pay_as}"] += 1
             self.call(thread, "propose_refund", json.dumps(wish), again=False)
 
     def _cancel(self, draw: Draw) -> None:
@@ -305,7 +312,7 @@ class MoneyMachine(RuleBasedStateMachine):
         return [each for each in found if each.order_id in self.orders]
 
     def call(self, thread: Thread, name: str, arguments: str, again: bool) -> None:
-        call = parse(name, arguments)
+        call = parse(name, arguments, WITH_CREDIT)
         if isinstance(call, Misfit | HandOver):
             return
         plain = call.model_dump(mode="json")
@@ -447,6 +454,8 @@ class MoneyMachine(RuleBasedStateMachine):
             self.seen["stories"] += 1
             self.seen["refunds at the bank"] += len(view.entries)
             self.seen.update(f"refunds {refund.status.value}" for refund in view.refunds)
+            given = [each for each in view.refunds if each.credit_bonus is not None]
+            self.seen.update(f"store credit {refund.status.value}" for refund in given)
             signed = [len(names) for names in map(view.signatures.get, ids(view)) if names]
             self.seen.update(f"refunds with {count} signatures" for count in signed)
         finally:

@@ -8,7 +8,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from tests.tool_calls import ALL_SCHEMAS
+from tests.tool_calls import CREDIT_SCHEMAS
 
 GARBAGE = st.sampled_from(
     ["", "{", "null", "[]", '"W1"', "{}", '{"order_id": 7}', '{"order_id": "' + "W" * 9_999 + '"}']
@@ -19,9 +19,9 @@ def calls(order_ids: Sequence[str], item_ids: Sequence[str]) -> st.SearchStrateg
     """Return names and arguments of calls, most of them with ids that exist somewhere."""
     fitting = [
         st.tuples(st.just(str(tool["name"])), _arguments(tool["parameters"], order_ids, item_ids))
-        for tool in ALL_SCHEMAS
+        for tool in CREDIT_SCHEMAS
     ]
-    names = st.sampled_from([*(str(tool["name"]) for tool in ALL_SCHEMAS), "pay_me", ""])
+    names = st.sampled_from([*(str(tool["name"]) for tool in CREDIT_SCHEMAS), "pay_me", ""])
     wild = st.tuples(names, GARBAGE)
     return st.one_of(*fitting, *fitting, wild)
 

@@ -188,6 +188,15 @@ def manager_says(decision: str) -> Act:
     return act
 
 
+def credit_is_given(harness: Harness, customer: Customer) -> None:
+    """A manager gives the store credit, and enters its code."""
+    query = "SELECT idempotency_key AS id FROM ledger_entries WHERE order_id = :o"
+    _wait(lambda: bool(harness.rows(query, o=customer.order_id)), "the store credit to be recorded")
+    (entry,) = harness.rows(query, o=customer.order_id)
+    path = f"/ops/settlements/{entry.id}"
+    post_form(harness.log_in(MONA), path, "/ops/settlements", settle="yes", reference="GIFT-1234")
+
+
 def drafts_of(harness: Harness, customer: Customer) -> list[str]:
     rows = harness.rows(
         "SELECT draft_id FROM drafts JOIN conversations USING (conversation_id)"

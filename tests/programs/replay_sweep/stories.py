@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from pathlib import Path
 from typing import Any
 
 from mailagent import services
@@ -15,6 +16,7 @@ from tests.harness import Harness
 from tests.programs.replay_sweep.acts import (
     Act,
     answers,
+    credit_is_given,
     fails_when_woken,
     gets_mails,
     has_draft,
@@ -114,6 +116,9 @@ def answers_lost(harness: Harness) -> Iterator[None]:
 DRAFTS = {"DRAFT_REPLIES": "all"}
 ASKED = (writes(DESK), is_asked, gets_mails(1))
 
+CREDIT = {"REFUND_POLICY": str(Path(__file__).with_name("credit.toml"))}
+CHOSEN = (*ASKED, writes("I take the store credit for {order}, please."), gets_mails(2))
+
 STORIES = (
     Story("small refund", Kind.FINISHED, End("paid", 2), (writes(KETTLE), gets_mails(2))),
     Story(
@@ -148,6 +153,10 @@ STORIES = (
         "goods awaited", Kind.WAITING, End("paid", 3), (writes(KETTLE), gets_mails(2)),
         then=(team_says("done"), refund_is("paid"), gets_mails(3)), policy=RETURN_FIRST,
     ),
+    Story(
+        "store credit", Kind.FINISHED, End("paid", 3),
+        (*CHOSEN, manager_says("approve"), credit_is_given, gets_mails(3)), dear=True, settings=CREDIT,
+    ),
     Story("hand-over", Kind.FINISHED, End(None, 1), (writes(PERSON), gets_mails(1))),
     Story("question", Kind.FINISHED, End(None, 1), (writes(QUESTION), gets_mails(1))),
     Story(
@@ -162,6 +171,11 @@ STORIES = (
     Story(
         "waiting for the manager", Kind.WAITING, End("paid", 2), ASKED,
         then=(manager_says("approve"), refund_is("paid"), gets_mails(2)), dear=True,
+    ),
+    Story(
+        "store credit that waits for its code", Kind.WAITING, End("paid", 3),
+        (*CHOSEN, manager_says("approve"), refund_is("approved")),
+        then=(credit_is_given, refund_is("paid"), gets_mails(3)), dear=True, settings=CREDIT,
     ),
     Story(
         "draft that waits", Kind.WAITING, End(None, 1), (writes(QUESTION), has_draft),
