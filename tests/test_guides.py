@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import inspect
 from datetime import timedelta
 from math import floor, log2
@@ -12,19 +13,24 @@ import pytest
 from mailagent import buffering
 from mailagent.adapters.http import SHARE
 from mailagent.adapters.openai.client import MAX_OUTPUT_TOKENS, ChatModel
+from mailagent.adapters.order_files import export
+from mailagent.adapters.order_sources import json_client
 from mailagent.adapters.sendgrid.sender import MailSender
 from mailagent.adapters.stripe.gateway import LOOK_AGAIN_SECONDS, StripeGateway
 from mailagent.agent import prompt
+from mailagent.cli import orders, worker
 from mailagent.domain import knowledge, shop
-from mailagent.domain.mail import webhook
+from mailagent.domain.mail import message, webhook
 from mailagent.domain.mail.conversation import Budget, Limits
 from mailagent.domain.operations import circuit_breaker, rate_limit, retry
+from mailagent.domain.orders import freshness, source
 from mailagent.domain.refunds import goodwill
 from mailagent.store import clock, migration
-from mailagent.store.console import sessions
+from mailagent.store.console import search, sessions
 from mailagent.store.operations import workers
-from mailagent.web import metrics
+from mailagent.web import api, metrics
 from mailagent.web.console import replays
+from mailagent.workflows import recovery
 from mailagent.workflows.steps import recording
 from mailagent.workflows.steps.delivery import send
 from mailagent.workflows.steps.maintenance import flood, housekeeping, sweep, unfinished
@@ -94,6 +100,14 @@ FIGURES = {
         f"it replays up to {replays.RUNS_AT_ONCE}, the oldest",
         f"After {word(sessions.WRONG_CODES)} wrong codes",
     ),
+    "orders": (
+        f"{orders.LARGEST_FILE_BYTES >> 20} MiB a file, {csv.field_size_limit():,} characters a cell,"
+        f" {export.MOST_ROWS_OF_ORDER:,} rows an exported order",
+        f"at most {api.LARGEST_ORDER_BYTES >> 20} MiB",
+        f"at most {source.MOST_ORDERS_A_PAGE} |",
+        f"within {json_client.DEADLINE_SECONDS:.0f} seconds, in at most {json_client.MOST_BYTES >> 20} MiB",
+        f"newest {source.MOST_ORDERS} orders",
+    ),
     "outages": (
         f"opens after {word(circuit_breaker.FAILURES_TO_OPEN)} failures in a row",
         f"a pause of more than {word(circuit_breaker.LONGEST_WAIT_AT_WORK_SECONDS / 60)} minutes",
@@ -129,7 +143,15 @@ FIGURES = {
         f"lock_milliseconds={migration.Patience().lock_milliseconds} ",
         f"-x seconds={migration.Patience().seconds:.0f}",
     ),
-    "reliability": (f"when a lease is {workers.LEASE_SECONDS:.0f} seconds old",),
+    "platforms": (f"within {word(freshness.FRESH_FOR.seconds / 60)} minutes",),
+    "policy": (f"at least {message.PHOTO_MIN_BYTES // 1000} kB",),
+    "benchmarks": (f"longer than {word(search.MOST_SECONDS)} seconds",),
+    "reliability": (
+        f"every {word(recovery.BEAT_SECONDS[0])} to {word(recovery.BEAT_SECONDS[1])} seconds",
+        f"when a lease is {workers.LEASE_SECONDS:.0f} seconds old",
+        f"running steps get {worker.DRAIN_SECONDS} seconds",
+        f"after {worker.DRAIN_SECONDS} seconds the step is cut off",
+    ),
 }
 
 
