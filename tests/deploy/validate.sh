@@ -25,7 +25,7 @@ if here systemd-analyze; then
   cp -r docs/deploy/systemd "$work/units"
   # It looks for the programs, and those are where the units are installed.
   sed -i "s|^ExecStart=/opt/mailagent/.venv/bin/[a-z]*|ExecStart=$(command -v true)|" "$work"/units/*.service
-  for name in all migrate web worker@1; do
+  for name in all migrate reconcile web worker@1; do
     try env SYSTEMD_UNIT_PATH="$work/units:" systemd-analyze verify --man=no "mailagent-$name.service"
   done
   # Each by itself with the drop-in written into it, for files are looked at without theirs.
@@ -44,7 +44,7 @@ if here kubectl; then
   done
   for version in 1.31 1.37; do
     try "$work/venv/bin/kubernetes-validate" -k "$version" --strict "$work/kubernetes.yaml" "$work/autoscaling.yaml" \
-      docs/deploy/kubernetes/migration.yaml docs/deploy/kubernetes/secret.example.yaml
+      docs/deploy/kubernetes/migration.yaml docs/deploy/kubernetes/reconcile.yaml docs/deploy/kubernetes/secret.example.yaml
   done
   # ScaledObject and PodMonitor are no kinds of Kubernetes' own, hence the warnings.
 fi
