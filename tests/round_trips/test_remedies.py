@@ -9,11 +9,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import sqlalchemy as sa
 
 from mailagent import remedies, services
 from mailagent.domain.refunds.policy import KeepOffers, Policy, ReturnFirst
 from mailagent.domain.refunds.refund import RefundReason
 from mailagent.store.privacy import erasure
+from mailagent.workflows.steps.maintenance.unfinished import enqueue_refunds
 from tests.cast import ADA, KETTLE_WISH, OLGA, TESS, order
 from tests.harness import Harness, open_shop, pass_time, post_form, running, wait_until
 from tests.order_server import OrderServer, source_settings
@@ -173,6 +175,22 @@ def test_a_refund_is_paid_once_when_the_warehouse_has_the_goods(careful: Harness
     assert "We have refunded $49.99" in told(careful, 3)
     wait_for_quiet(careful)
     assert (len(careful.mails_to(ADA)), books(careful)) == (3, [49_99])
+
+
+def test_the_sweep_wakes_who_missed_that_the_goods_are_back_and_nobody_before(
+    careful: Harness,
+) -> None:
+    careful.write(KETTLE_WISH)
+    told(careful, 2)
+    live = services.current()
+    services.bind(replace(live, waits=replace(live.waits, sweep_after_seconds=0)))
+    assert [enqueue_refunds() for _ in range(2)] == [0, 0]
+    with careful.live.database.transaction() as connection:
+        # As after a rewind, which loses messages.
+        done = "UPDATE remedies SET status = 'done', decided_at = :now"
+        connection.execute(sa.text(done), {"now": live.now()})
+    assert enqueue_refunds() == 1
+    careful.wait_for_refund("paid")
 
 
 def test_who_keeps_the_goods_is_reminded_and_then_not_paid(careful: Harness) -> None:

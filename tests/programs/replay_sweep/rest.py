@@ -1,4 +1,5 @@
-"""When a shop is at rest: no run is at work but those that wait for a manager, and no mail is on its way."""
+"""When a shop is at rest: no run is at work but those that wait for a manager or for goods, and no mail is on
+its way."""
 
 from __future__ import annotations
 
@@ -18,6 +19,7 @@ SWEEP_EVERY_SECONDS = 1.5
 
 _AT_REST = {
     "look_at_decision",
+    "pay_refund",
     "DBOS.sleep",
 }  # what a run records last before it waits for a wake-up
 
@@ -57,7 +59,7 @@ def _no_mail_is_put_off(harness: Harness) -> bool:
 
 
 def list_busy(harness: Harness) -> dict[str, str]:
-    """Return the runs that are queued or at work, but for refunds that wait for a manager; each with the
+    """Return the runs that are queued or at work, but for refunds that wait for people; each with the
     conversation that it belongs to."""
     dbos = "" if is_sqlite(harness) else "dbos."
     runs = harness.rows(
@@ -69,7 +71,10 @@ def list_busy(harness: Harness) -> dict[str, str]:
         return {}
     waiting = {
         row.refund_id
-        for row in harness.rows("SELECT refund_id FROM refunds WHERE status = 'awaiting_approval'")
+        for row in harness.rows(
+            "SELECT refund_id FROM refunds WHERE status = 'awaiting_approval'"
+            " UNION ALL SELECT refund_id FROM remedies WHERE status IN ('task', 'awaiting_goods')"
+        )
     }
     unheard = {
         row.destination_uuid
