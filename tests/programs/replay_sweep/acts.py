@@ -11,6 +11,7 @@ from mailagent.demo.fakes.mailboxes import SentMail
 from mailagent.store import schema
 from tests.cast import MONA, TESS, big_order, order
 from tests.harness import Harness, post_form, wait_until
+from tests.programs.replay_sweep.rest import list_busy
 from tests.round_trips.approvals import decide, link_in
 
 PATIENCE_SECONDS = 40.0
@@ -65,6 +66,11 @@ def answers(text: str) -> Act:
         )
 
     return act
+
+
+def comes_to_rest(harness: Harness, customer: Customer) -> None:
+    """Wait until no run is at work, so that those that wait have come to the same step."""
+    _wait(lambda: not list_busy(harness), f"the runs of {customer.email} to wait")
 
 
 def _remedy_of(harness: Harness, customer: Customer) -> str:

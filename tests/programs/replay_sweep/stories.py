@@ -16,6 +16,7 @@ from tests.harness import Harness
 from tests.programs.replay_sweep.acts import (
     Act,
     answers,
+    comes_to_rest,
     credit_is_given,
     fails_when_woken,
     gets_mails,
@@ -143,7 +144,8 @@ STORIES = (
     ),
     Story(
         "cancelled order", Kind.FINISHED, End("paid", 3),
-        (writes(CANCEL), gets_mails(1), team_says("done"), gets_mails(3)), order=PENDING,
+        (writes(CANCEL), gets_mails(1), comes_to_rest, team_says("done"), gets_mails(3)),
+        order=PENDING,
     ),
     Story(
         "accepted offer", Kind.FINISHED, End("paid", 3),
