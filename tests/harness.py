@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import parse_qs
 
 import sqlalchemy as sa
@@ -36,6 +36,9 @@ from mailagent.store.refunds import order_import, refunds
 from mailagent.web.guard import SESSION_KEY
 from mailagent.workflows.launch import launch, stop
 from tests.cast import ADA, MAX, MONA, OLGA, SUPPORT, TESS
+
+if TYPE_CHECKING:
+    from tests.platforms.shopify_server import ShopifyServer
 
 T = TypeVar("T")
 
@@ -124,6 +127,7 @@ class Harness:
     inbound_key: WebhookKey
     events_key: WebhookKey
     environ: Mapping[str, str] = field(default_factory=dict)
+    shopify: ShopifyServer | None = None  # it has the orders, if a test sets it
 
     @property
     def client(self) -> FlaskClient:

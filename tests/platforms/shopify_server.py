@@ -73,6 +73,8 @@ class ShopifyServer:
     def stop(self) -> None:
         self._server.stop()
 
+    close = stop
+
     # --- the store ----------------------------------------------------------------------------------
 
     def stock(self, *orders: Order) -> None:

@@ -44,7 +44,11 @@ def stock(harness: Harness, customer: Customer, dear: bool, changes: Mapping[str
     """Put the customer's order on the books."""
     make = big_order if dear else order
     owner = {"email": customer.email, "name": "A Customer"}
-    harness.stock(make(customer.order_id, customer=owner, **changes))
+    made = make(customer.order_id, customer=owner, **changes)
+    if harness.shopify is not None:
+        harness.shopify.stock(made)
+    else:
+        harness.stock(made)
 
 
 def writes(text: str) -> Act:

@@ -84,6 +84,7 @@ class Story:
     policy: Policy | None = None
     settings: Mapping[str, str] = field(default_factory=dict)
     trouble: Trouble = lambda _harness: nullcontext()
+    shopify: bool = False
 
     @property
     def has_link(self) -> bool:
@@ -122,6 +123,9 @@ CHOSEN = (*ASKED, writes("I take the store credit for {order}, please."), gets_m
 
 STORIES = (
     Story("small refund", Kind.FINISHED, End("paid", 2), (writes(KETTLE), gets_mails(2))),
+    Story(
+        "paid by Shopify", Kind.FINISHED, End("paid", 2), (writes(KETTLE), gets_mails(2)), shopify=True,
+    ),
     Story(
         "approved refund", Kind.FINISHED, End("paid", 2),
         (*ASKED, manager_says("approve"), gets_mails(2)), dear=True,

@@ -8,14 +8,15 @@ from __future__ import annotations
 
 import itertools
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager, nullcontext
 from dataclasses import replace
 from pathlib import Path
 
 from mailagent import services
 from mailagent.engine.run import Run
 from tests.harness import Harness, open_shop, running
+from tests.platforms.shopify_server import TOKEN, ShopifyServer
 from tests.programs.replay_sweep.acts import Act, Customer, stock
 from tests.programs.replay_sweep.facts import check_end, find_change, find_stray, read_facts
 from tests.programs.replay_sweep.points import Point, Result, points_of, runs_of
@@ -34,13 +35,27 @@ def open_harness(story: Story, database_url: str) -> Iterator[Harness]:
     """Open a busy shop in which the sweep does not wait a minute before it wakes."""
     with (
         tempfile.TemporaryDirectory(prefix="mailagent-replay-") as folder,
-        open_shop(Path(folder), database_url, story.settings) as harness,
+        closing(ShopifyServer()) if story.shopify else nullcontext() as shopify,
+        open_shop(Path(folder), database_url, _settings(story, shopify)) as harness,
     ):
+        harness.shopify = shopify
         live = replace(harness.live, policy=story.policy or harness.live.policy)
         harness.live = replace(live, waits=replace(live.waits, sweep_after_seconds=1))
         services.bind(harness.live)
         with running(harness):
             yield harness
+
+
+def _settings(story: Story, shopify: ShopifyServer | None) -> Mapping[str, str]:
+    if shopify is None:
+        return story.settings
+    return {
+        **story.settings,
+        "PAYMENT_GATEWAY": "shopify",
+        "ORDER_SOURCE": "shopify",
+        "ORDER_SOURCE_URL": shopify.url,
+        "ORDER_SOURCE_TOKEN": TOKEN,
+    }
 
 
 class Sweep:
