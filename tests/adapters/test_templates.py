@@ -454,6 +454,7 @@ def test_the_form_decides_by_post_with_the_csrf_token(name: str) -> None:
         ("decision", "count"),
         ("decision", "approve"),
         ("decision", "reject"),
+        ("decision", "offer"),
     ]
     inputs = {each.get("name"): each for tag, each in elements if tag == "input"}
     assert inputs["csrf_token"]["value"] == "csrf-17"
@@ -474,7 +475,7 @@ def test_every_field_has_a_label() -> None:
         if tag in ("input", "textarea") and attributes.get("type") != "hidden"
     }
     units = {"quantity_1", "quantity_2"}
-    assert fields == labelled == {"amount", "note", "note_shared"} | units
+    assert fields == labelled == {"amount", "note", "note_shared", "offer_percent"} | units
 
 
 def test_a_problem_is_said_at_the_top_and_at_its_field_and_keeps_what_was_typed() -> None:

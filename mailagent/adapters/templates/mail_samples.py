@@ -127,18 +127,14 @@ _WITHOUT: dict[str, dict[str, Any]] = {
         "payments": [{"method": "card", "amount": _USD, "reference": None, "expected_days": None}],
     },
     "refund_promised": _GREETED | {"days": 1},
-    "refund_offered": _GREETED | {"note": None},
-    "refund_rejected": _GREETED | {"note": None},
+    **dict.fromkeys(("refund_offered", "refund_rejected", "remedy"), _GREETED | {"note": None}),
     "refund_expired": _GREETED,
     "refund_failed": _GREETED | {"part_paid": None, "payments": []},
     "refund_returned": _GREETED | {"returned": _USD, "reference": None},
-    "handed_over": _GREETED | {"goodwill": None},
-    "neutral_reply": _GREETED | {"goodwill": None},
-    "remedy": _GREETED | {"note": None},
+    **dict.fromkeys(("handed_over", "neutral_reply"), _GREETED | {"goodwill": None}),
     "team_reply": _THREAD,
     "approval_request": {
-        **dict.fromkeys(("customer_since", "shipping", "short", "credit", "following")),
-        "escalates_at": None,
+        **dict.fromkeys("customer_since shipping short credit following escalates_at".split()),
         **dict.fromkeys(("attachments", "earlier", "others", "notes"), ()),
         "delivered_at": None,
         "customer_name": "",
@@ -208,22 +204,20 @@ def _refund(status: str, part_paid: Money | None) -> dict[str, Any]:
     return {
         "status": status,
         "amount": _USD,
-        "credit": None,
         "asked": _USD,
         "items": [{"name": "Kettle", "quantity": 2}],
         "requested_at": NOON,
         "paid_at": NOON,
         "part_paid": part_paid,
         "returned": part_paid,
-        "pay_by": None,
-        "goods_by": None,
+        **dict.fromkeys(("credit", "pay_by", "goods_by")),
         "decided_by": NOON + timedelta(days=7) if status == "awaiting_approval" else None,
     }
 
 
 _CHOICES = [
-    {"percent": percent, "amount": money, "credit": money}
-    for percent, money in ((10, _USD), (10, None), (0, None))
+    {"percent": bonus, "amount": some, "credit": some}
+    for bonus, some in ((10, _USD), (10, None), (0, None))
 ]
 _CREDITS = [_refund(status, None) | {"credit": _PART} for status in ("approved", "paid")]
 
@@ -265,8 +259,7 @@ def _list_facts() -> Iterator[dict[str, Any]]:
     for reason in DeclineReason:
         for kind in (None, RemedyKind.CANCEL):
             yield order | {"kind": "declined", "reason": reason.value, "asked_for": kind}
-    for status in ("paid", "approved"):
-        yield order | {"kind": "not_withdrawn", "status": status}
+    yield from (order | {"kind": "not_withdrawn", "status": each} for each in ("paid", "approved"))
     yield order | {"kind": "nothing_waits"}
     yield from (order | {"kind": "remedy", "remedies": [each]} for each in _list_remedies())
     for given_at in (None, NOON):

@@ -12,7 +12,6 @@ from mailagent import services
 from mailagent.adapters.links import ApprovalLink
 from mailagent.decisions import settle
 from mailagent.domain.refunds.labels import REFUND_STATES
-from mailagent.domain.refunds.offer import allows_offer
 from mailagent.domain.refunds.refund import Refund, RefundStatus
 from mailagent.mailers.approval_routing import is_one_of
 from mailagent.store.refunds import approvals, orders, refunds, remedies, reviews
@@ -157,10 +156,7 @@ def _show(
         values |= review_facts.describe_changes(review)
         if missing := decision.find_missing_first(made):
             values["news"].append(missing)
-        values |= {
-            "lines": _lines(review),
-            "may_offer": allows_offer(refund, services.current().policy),
-        }
+        values["lines"] = _lines(review)
         return _show_form(values, first, problem)
     values["notes"] = approvals.list_notes(connection, standing.approval.approval_id)
     if refund.status is RefundStatus.WITHDRAWN:

@@ -12,6 +12,7 @@ from mailagent import services
 from mailagent.domain.money import Money, exponent
 from mailagent.domain.refunds.credit import credit_of
 from mailagent.domain.refunds.labels import REFUND_REASONS, REFUND_STATES, tell_reasons
+from mailagent.domain.refunds.offer import allows_offer
 from mailagent.domain.refunds.order import Order, OrderStatus
 from mailagent.domain.refunds.refund import HOLDING, Refund, RefundStatus
 from mailagent.domain.remedies.remedy import RemedyKind
@@ -117,7 +118,8 @@ def describe_requests(connection: sa.Connection, review: Review, standing: Stand
 
 
 def describe_changes(review: Review) -> Values:
-    """Return what happened to the order since the refund was asked for, and what is left of it."""
+    """Return what happened to the order since the refund was asked for, what is left of it, and whether part of
+    the price may be offered instead."""
     balance = balance_of(review)
     lowered = 0 < balance.most.minor < review.refund.amount.minor
     return {
@@ -125,6 +127,7 @@ def describe_changes(review: Review) -> Values:
         "most_decimal": balance.most.decimal() if lowered else "",
         "cancelled": review.order.status is OrderStatus.CANCELLED,
         "new_customer": review.new_customer or "",
+        "may_offer": allows_offer(review.refund, services.current().policy),
     }
 
 
