@@ -93,6 +93,7 @@ def make_services(settings: Settings, *, works: bool) -> None:
         draft_replies=settings.draft_replies,
         knowledge=settings.knowledge or Knowledge(),
         check_model=_check_model(settings) if works else None,
+        shadow=_shadow(settings) if works else None,
         retention=settings.retention,
         webhook_hours=settings.webhook_hours,
         limits=Limits(mails_per_hour=settings.mails_per_hour),
@@ -148,6 +149,23 @@ def _check_model(settings: Settings) -> services.Model | None:
 
     return ChatModel(
         settings.openai_api_key, settings.openai_base_url, settings.check_model, CHECK_SECONDS
+    )
+
+
+def _shadow(settings: Settings) -> services.Shadow | None:
+    prices, budget = settings.shadow_prices or settings.token_prices, settings.shadow_daily_budget
+    if not (settings.shadow_share and settings.openai_api_key and prices and budget):
+        return None
+    from mailagent.adapters.openai.client import ChatModel
+
+    name = settings.shadow_model or settings.openai_model
+    return services.Shadow(
+        ChatModel(settings.openai_api_key, settings.openai_base_url, name),
+        name,
+        settings.shadow_share,
+        budget,
+        prices,
+        settings.shadow_prompt,
     )
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from decimal import Decimal
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
@@ -51,6 +52,19 @@ class Model(Protocol):
         """Return the model's answer, or the error, as plain data."""
 
 
+@dataclass(frozen=True, slots=True)
+class Shadow:
+    """A second configuration that is asked about `percent` of the conversations, for at most `budget_usd` a
+    day. `instructions`: None for those of the agent."""
+
+    model: Model
+    name: str
+    percent: int
+    budget_usd: Decimal
+    prices: TokenPrices
+    instructions: str | None = None
+
+
 @dataclass(frozen=True)
 class Services:
     database: Database
@@ -79,6 +93,7 @@ class Services:
     draft_replies: DraftReplies = DraftReplies.NONE
     knowledge: Knowledge = Knowledge()
     check_model: Model | None = None  # None: nobody reads the words of a reply a second time
+    shadow: Shadow | None = None  # None: nobody else is asked about the mail
     retention: Retention = Retention()
     budget: Budget = field(default_factory=Budget)
     limits: Limits = field(default_factory=Limits)

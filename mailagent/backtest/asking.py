@@ -15,7 +15,7 @@ from mailagent.agent import loop, prompt
 from mailagent.agent.reply import composition
 from mailagent.backtest.past import Call, Decided, Past, changes, decide_by, tell_act
 from mailagent.domain.money import Money
-from mailagent.domain.operations.model_cost import micro_usd
+from mailagent.domain.operations.model_cost import TokenPrices, micro_usd
 from mailagent.domain.refunds.policy import Approved, Declined
 from mailagent.domain.refunds.policy_rules import RefundFacts, decide
 from mailagent.domain.refunds.refund import ItemsProblem, RefundReason, WantedItem, price_lines
@@ -56,8 +56,12 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Configuration:
+    """Another model or prompt. `name`: of the model. `prices`: what its tokens cost."""
+
     model: services.Model
     instructions: str
+    name: str
+    prices: TokenPrices | None
 
 
 def ask(past: Past, configuration: Configuration) -> Answer:
@@ -72,7 +76,7 @@ def ask(past: Past, configuration: Configuration) -> Answer:
             break
         outcome = _ask_once(past, items, configuration)
         spent = spent.plus(outcome)
-        _count(answer, outcome)
+        _count(answer, outcome, configuration.prices)
         items += outcome.get("items", [])
         items += _follow(past, answer, loop.next_move(outcome))
     answer.seconds = time.monotonic() - began
@@ -96,8 +100,8 @@ def _ask_once(
     return outcome
 
 
-def _count(answer: Answer, outcome: Mapping[str, Any]) -> None:
-    usage, prices = outcome.get("usage") or {}, services.current().token_prices
+def _count(answer: Answer, outcome: Mapping[str, Any], prices: TokenPrices | None) -> None:
+    usage = outcome.get("usage") or {}
     answer.tokens += usage.get("input", 0) + usage.get("output", 0)
     answer.cost_micro_usd += micro_usd(prices, usage) if prices else 0
 

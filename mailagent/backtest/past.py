@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from itertools import groupby
 from typing import Any
@@ -12,6 +12,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from mailagent.agent.reply.composition import CompositionProblem, FactName, parse
+from mailagent.domain.mail.draft import DraftState
 from mailagent.domain.mail.message import Identity
 from mailagent.store import schema
 from mailagent.store.database import Row
@@ -32,45 +33,68 @@ class Call:
 @dataclass(frozen=True, slots=True)
 class Decided:
     """What the agent did about a mail: its calls that change something, in words, and the facts
-    that it named."""
+    that it named. `parts`: the whole reply, by ids of phrases and facts."""
 
     acts: tuple[str, ...]
     facts: tuple[str, ...]
+    parts: tuple[str, ...] = field(default=(), compare=False)
 
 
 @dataclass(frozen=True, slots=True)
 class Past:
-    """Mails that were answered together. `calls`: what was looked up and done then, on record."""
+    """Mails that were answered together. `calls`: what was looked up and done then, on record. `draft`: what a
+    person did with the answer, if it was edited or discarded."""
 
     batch: Batch
     at: datetime
     case: dict[str, Any]
     calls: tuple[Call, ...]
     decided: Decided
+    draft: str | None = None
 
 
-def list_past(connection: sa.Connection, last: int) -> Iterator[Past]:
-    """Yield what is still on record of the last mails that the agent answered, the newest first."""
+_BY_PEOPLE = (DraftState.EDITED.value, DraftState.DISCARDED.value)
+
+
+def list_past(
+    connection: sa.Connection, last: int, since: datetime | None = None
+) -> Iterator[Past]:
+    """Yield what is still on record of the last mails that the agent answered, the newest first. `since`: only
+    those that came since then."""
+    rows = sorted(
+        connection.execute(_answered(last, since)), key=lambda row: (row.until, row.answer)
+    )
+    for _, group in groupby(reversed(rows), key=lambda row: row.answer):
+        past = _read(connection, sorted(group, key=lambda row: row.received_at))
+        if past is not None:
+            yield past
+
+
+def _answered(last: int, since: datetime | None) -> sa.Select[Any]:
+    """Return the query for mails with a reply of the agent, or with one that a person discarded."""
     inbound, outbound = schema.inbound_mails.c, schema.outbound_mails.c
+    drafts = schema.drafts.c
     query = (
         sa.select(
             inbound.mail_id,
             inbound.conversation_id,
             inbound.identity,
             inbound.received_at,
-            inbound.answered_by,
-            outbound.created_at.label("until"),
+            sa.func.coalesce(inbound.draft_id, inbound.answered_by).label("answer"),
+            sa.func.coalesce(drafts.created_at, outbound.created_at).label("until"),
+            sa.case((drafts.state.in_(_BY_PEOPLE), drafts.state)).label("draft"),
         )
-        .join_from(schema.inbound_mails, schema.outbound_mails)
-        .where(inbound.kind == "customer", outbound.purpose == "reply")
-        .order_by(inbound.received_at.desc(), inbound.mail_id)
-        .limit(last)
+        .select_from(schema.inbound_mails)
+        .outerjoin(schema.outbound_mails, outbound.outbound_id == inbound.answered_by)
+        .outerjoin(schema.drafts, drafts.draft_id == inbound.draft_id)
+        .where(
+            inbound.kind == "customer",
+            sa.or_(outbound.purpose == "reply", drafts.state == DraftState.DISCARDED.value),
+        )
     )
-    rows = sorted(connection.execute(query), key=lambda row: (row.until, row.answered_by))
-    for _, group in groupby(reversed(rows), key=lambda row: row.answered_by):
-        past = _read(connection, sorted(group, key=lambda row: row.received_at))
-        if past is not None:
-            yield past
+    if since is not None:
+        query = query.where(inbound.received_at >= since)
+    return query.order_by(inbound.received_at.desc(), inbound.mail_id).limit(last)
 
 
 def _read(connection: sa.Connection, mails: Sequence[Row]) -> Past | None:
@@ -93,7 +117,8 @@ def _read(connection: sa.Connection, mails: Sequence[Row]) -> Past | None:
         tell_act(call.name, call.arguments, call.output) for call in calls if changes(call.name)
     ]
     decided = decide_by(acts, str(last.get("text", "")), "summary" in last)
-    return Past(batch, newest.received_at, read_case(connection, batch).item, calls, decided)
+    case = read_case(connection, batch).item
+    return Past(batch, newest.received_at, case, calls, decided, newest.draft)
 
 
 def _texts(
@@ -151,4 +176,5 @@ def decide_by(acts: Sequence[str], reply: str, is_handed_over: bool) -> Decided:
     except CompositionProblem:
         return Decided(tuple(acts), ("no composition",))
     facts = dict.fromkeys(part.fact for part in parts if isinstance(part, FactName))
-    return Decided(tuple(acts), tuple(facts))
+    said = tuple(next(iter(part.model_dump().values())) for part in parts)
+    return Decided(tuple(acts), tuple(facts), said)

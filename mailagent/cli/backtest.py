@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,6 +15,9 @@ from flask.cli import with_appcontext
 from mailagent import services
 from mailagent.backtest.asking import Answer, Configuration, ask
 from mailagent.backtest.past import Decided, Past, list_past
+from mailagent.backtest.report import compare, sum_up
+from mailagent.store.operations import comparisons
+from mailagent.store.operations.comparisons import Comparison, Differs, Source
 from mailagent.workflows.steps.conversation.model_call import standing_instructions
 
 if TYPE_CHECKING:
@@ -28,22 +32,29 @@ if TYPE_CHECKING:
               help="A file with other instructions.")  # fmt: skip
 @click.option("--out", type=click.Path(path_type=Path), help="Write every decision, as JSON lines.")
 def backtest(last: int, model: str | None, prompt: Path | None, out: Path | None) -> None:
-    """Ask about the last answered mails again, and tell where the decision differs. Writes and sends nothing.
+    """Ask about the last answered mails again, and tell where the decision differs. Sends nothing, and writes
+    its report only, for /ops/comparisons.
 
     REFUND_POLICY decides on refunds, so another policy can be tried the same way.
     """
-    configuration = _configuration(model, prompt)
-    asked: list[tuple[Past, Answer]] = []
-    with services.current().database.snapshot() as connection:
-        found = list(list_past(connection, last))
-    for past in found:
+    configuration, live = _configuration(model, prompt), services.current()
+    with live.database.snapshot() as connection:
+        pasts = list(list_past(connection, last))
+    with live.database.transaction() as connection:
+        comparisons.delete_of_source(connection, Source.BACKTEST)
+    found, beyond = [], 0
+    for past in pasts:
         answer = ask(past, configuration)
-        asked.append((past, answer))
-        if answer.decided != past.decided:
+        beyond += answer.beyond
+        found.append(compare(past, answer, Source.BACKTEST, configuration))
+        with live.database.transaction() as connection:
+            comparisons.record(connection, found[-1])
+        if found[-1].differs is not Differs.NOTHING:
             click.echo("\n".join(_tell(past, answer)))
     if out:
-        out.write_text("".join(f"{json.dumps(_plain(*each))}\n" for each in asked), "utf-8")
-    click.echo("\n".join(_sum_up(asked)))
+        out.write_text("".join(f"{json.dumps(_plain(each))}\n" for each in found), "utf-8")
+    click.echo("\n".join(sum_up(found)))
+    click.echo(f"{beyond} look-ups were not on record.")
 
 
 def _configuration(model: str | None, prompt: Path | None) -> Configuration:
@@ -55,7 +66,10 @@ def _configuration(model: str | None, prompt: Path | None) -> Configuration:
         if not settings.openai_api_key:
             raise click.ClickException("OPENAI_API_KEY is not set")
         asked = ChatModel(settings.openai_api_key, settings.openai_base_url, model)
-    return Configuration(asked, prompt.read_text("utf-8") if prompt else standing_instructions())
+    told = prompt.read_text("utf-8") if prompt else standing_instructions()
+    return Configuration(
+        asked, told, model or settings.openai_model, services.current().token_prices
+    )
 
 
 def _tell(past: Past, answer: Answer) -> Iterator[str]:
@@ -68,24 +82,5 @@ def _words(decided: Decided) -> str:
     return "; ".join([*decided.acts, *decided.facts]) or "only phrases"
 
 
-def _sum_up(asked: list[tuple[Past, Answer]]) -> Iterator[str]:
-    answers = [answer for _, answer in asked]
-    pairs = [(past.decided, answer.decided) for past, answer in asked if answer.decided]
-    acts = sum(then.acts != now.acts for then, now in pairs)
-    facts = sum(then != now for then, now in pairs) - acts
-    yield f"{len(asked)} answers: {acts} decide otherwise, {facts} more name other facts."
-    failed, beyond = sum(bool(each.error) for each in answers), sum(each.beyond for each in answers)
-    yield f"{failed} without an answer; {beyond} look-ups were not on record."
-    cost = sum(each.cost_micro_usd for each in answers) / 1e6
-    seconds = sum(each.seconds for each in answers)
-    yield f"{sum(each.tokens for each in answers):,} tokens, ${cost:.2f}, {seconds:.0f} s."
-
-
-def _plain(past: Past, answer: Answer) -> dict[str, object]:
-    return {
-        "conversation_id": past.batch["conversation_id"],
-        "mail_ids": past.batch["mail_ids"],
-        "then": [*past.decided.acts, *past.decided.facts],
-        "now": answer.decided and [*answer.decided.acts, *answer.decided.facts],
-        "error": answer.error,
-    }
+def _plain(found: Comparison) -> dict[str, object]:
+    return {**asdict(found), "at": found.at.isoformat()}

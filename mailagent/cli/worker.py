@@ -34,6 +34,7 @@ TRIES_PER_MESSAGE = 30
 
 def engine_of(settings: Settings) -> EngineConfig:
     """Return the configuration of the workflow engine."""
+    from mailagent.backtest.shadow import EVERY_FIVE_MINUTES, shadow
     from mailagent.workflows.launch import EngineConfig
 
     return EngineConfig(
@@ -44,6 +45,7 @@ def engine_of(settings: Settings) -> EngineConfig:
         conductor_url=settings.conductor_url,
         conductor_metadata_only=settings.conductor_metadata_only,
         beat_file=settings.worker_beat_file,
+        shadow=(shadow, EVERY_FIVE_MINUTES) if settings.shadow_share else None,
     )
 
 

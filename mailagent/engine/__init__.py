@@ -8,10 +8,10 @@ in one transaction. Nothing in this package runs a workflow.
 from __future__ import annotations
 
 CONVERSATION, REFUND, DELIVERY, SWEEP = "conversation", "refund", "delivery", "sweep"
-HOUSEKEEPING, PREVIEWS = "housekeeping", "previews"
+HOUSEKEEPING, PREVIEWS, SHADOW = "housekeeping", "previews", "shadow"
 
 # The workflows that a schedule starts, not a row.
-SCHEDULED = (SWEEP, HOUSEKEEPING, PREVIEWS)
+SCHEDULED = (SWEEP, HOUSEKEEPING, PREVIEWS, SHADOW)
 
 CONVERSATIONS = "conversations"  # partitioned: one run per customer at a time
 REFUNDS = "refunds"

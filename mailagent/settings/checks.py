@@ -27,8 +27,21 @@ def find_problems(settings: Settings) -> list[str]:
         problems.append(
             "OPENAI_DAILY_BUDGET: needs OPENAI_PRICES, because the cost of a call is unknown without it"
         )
+    if settings.shadow_share:
+        problems += _find_shadow_problems(settings)
     if settings.production:
         problems += _find_production_problems(settings)
+    return problems
+
+
+def _find_shadow_problems(settings: Settings) -> list[str]:
+    problems = []
+    if settings.shadow_daily_budget is None:
+        problems.append("SHADOW_DAILY_BUDGET: is needed with SHADOW_SHARE; write an amount in USD")
+    if not (settings.shadow_prices or settings.token_prices):
+        problems.append(
+            "SHADOW_PRICES: SHADOW_SHARE needs them, or OPENAI_PRICES, to keep to its budget"
+        )
     return problems
 
 

@@ -91,6 +91,14 @@ def parse_budget(text: str) -> Decimal | Literal["none"]:
     return "none" if text == "none" else parse_amount(text)
 
 
+def parse_prompt(text: str) -> str:
+    """Return the instructions in a file. Raises ValueError."""
+    try:
+        return Path(text).read_text("utf-8")
+    except (OSError, UnicodeDecodeError) as problem:
+        raise ValueError(f"{text} cannot be read: {problem}") from None
+
+
 def parse_gateway(text: str) -> str:
     gateways.find(text)
     return text

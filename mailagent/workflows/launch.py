@@ -10,8 +10,9 @@ import tempfile
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 import sqlalchemy as sa
 from dbos import DBOS, DBOSConfig, DBOSPortableJSONSerializer
@@ -55,7 +56,7 @@ _SCHEDULES = {
 @dataclass(frozen=True, slots=True)
 class EngineConfig:
     """How the engine runs here. `worker_id` must be the same after a restart: a process recovers only the runs
-    that it began under its own name."""
+    that it began under its own name. `shadow`: the workflow of that name and its schedule, if it is on."""
 
     database_url: str
     worker_id: str | None
@@ -64,6 +65,7 @@ class EngineConfig:
     conductor_url: str | None = None
     conductor_metadata_only: bool = False
     beat_file: Path | None = None
+    shadow: tuple[Callable[[datetime, Any], None], str] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +109,7 @@ def launch(config: EngineConfig) -> None:
     if config.conductor_key:
         dbos.conductor_websocket = _connect_console(dbos, config, config.conductor_key)
     _register_queues(config.conversation_concurrency)
-    _apply_schedules()
+    _apply_schedules(config.shadow)
 
 
 def _open_system(url: str) -> sa.Engine:
@@ -155,13 +157,16 @@ def _connect_console(dbos: DBOS, config: EngineConfig, key: str) -> ConductorThr
     return connection
 
 
-def _apply_schedules() -> None:
+def _apply_schedules(shadow: tuple[Callable[[datetime, Any], None], str] | None) -> None:
+    schedules = _SCHEDULES | ({engine.SHADOW: shadow} if shadow else {})
     DBOS.apply_schedules(
         [
             {"schedule_name": name, "workflow_fn": workflow, "schedule": cron, "context": None}
-            for name, (workflow, cron) in _SCHEDULES.items()
+            for name, (workflow, cron) in schedules.items()
         ]
     )
+    if shadow is None:
+        DBOS.delete_schedule(engine.SHADOW)
 
 
 def _register_queues(conversation_concurrency: int) -> None:

@@ -373,6 +373,25 @@ sa.Table(
 )
 
 sa.Table(
+    "comparisons",
+    metadata,
+    sa.Column("source", sa.Text, primary_key=True),
+    sa.Column("mail_id", sa.ForeignKey("inbound_mails.mail_id"), primary_key=True),
+    sa.Column("conversation_id", sa.ForeignKey("conversations.conversation_id"), nullable=False),
+    sa.Column("at", instant, nullable=False, index=True),
+    sa.Column("model", sa.Text, nullable=False),
+    sa.Column("differs", sa.Text, nullable=False),
+    sa.Column("draft", sa.Text),
+    sa.Column("past", json_value, nullable=False),
+    sa.Column("now", json_value, nullable=False),
+    sa.Column("error", sa.Text, nullable=False),
+    sa.Column("tokens", sa.Integer, nullable=False),
+    sa.Column("cost_micro_usd", sa.BigInteger, nullable=False),
+    sa.Column("milliseconds", sa.Integer, nullable=False),
+    sa.Index("ix_comparisons_conversation_id", "conversation_id"),
+)
+
+sa.Table(
     "model_calls",
     metadata,
     sa.Column("call_id", row_number, primary_key=True),

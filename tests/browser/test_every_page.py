@@ -24,7 +24,7 @@ from tests.browser.people import PHONE, log_in
 from tests.cast import ADA, MALLORY, MONA, OLGA, TESS
 from tests.harness import Harness, post_form, wait_until
 from tests.hostile import HOSTILE, ORDER, bounce, write_everywhere
-from tests.web.doors import Case, doors, furnish, token_of
+from tests.web.doors import Case, doors, furnish, record_comparison, token_of
 from tests.web.page_source import crawl
 
 pytestmark = pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
@@ -39,6 +39,7 @@ def full(served: Harness) -> Harness:
     write_everywhere(served)
     bounce(served)
     furnish(served)
+    record_comparison(served, HOSTILE)
     return served
 
 

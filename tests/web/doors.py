@@ -30,7 +30,8 @@ from mailagent.domain.remedies.remedy import Remedy, RemedyItem, RemedyKind, Rem
 from mailagent.store import audit, ids, schema
 from mailagent.store.console import sessions
 from mailagent.store.mail import outbound, saved_replies
-from mailagent.store.operations import model_calls
+from mailagent.store.operations import comparisons, model_calls
+from mailagent.store.operations.comparisons import Comparison, Differs, Side, Source
 from mailagent.store.refunds import remedies
 from mailagent.store.refunds.ledger import LedgerGateway
 from mailagent.web.guard import Guard, guard_of
@@ -283,6 +284,19 @@ def csrf_token(client: FlaskClient) -> str:
 
 
 ANSWER = {"kind": "done", "model": "small", "usage": {"input": 100, "cached": 80, "output": 10}}
+
+
+def record_comparison(shop: Harness, words: str) -> None:
+    """Record what a shadow and a backtest would have done about a mail, in somebody's words."""
+    mail = shop.rows("SELECT mail_id, conversation_id FROM inbound_mails ORDER BY mail_id")[0]
+    side = Side((f"propose_refund {words} -> approved",), (words, "just_answer"))
+    with shop.live.database.transaction() as connection:
+        for source in Source:
+            made = Comparison(
+                *(source, mail.mail_id, mail.conversation_id, shop.live.now(), words),
+                *(Differs.ACTS, "edited", side, side, "", 10, 20, 30),
+            )
+            comparisons.record(connection, made)
 
 
 def record_call(shop: Harness, age: timedelta) -> None:

@@ -19,7 +19,7 @@ from mailagent.domain.remedies.remedy import RemedyStatus
 from mailagent.domain.shop import LOGIN_DAYS, MODEL_CALL_DAYS, PRESENCE_DAYS
 from mailagent.store import schema
 from mailagent.store.database import overwrite_deleted
-from mailagent.store.operations import step_texts
+from mailagent.store.operations import comparisons, step_texts
 
 _threads, _drafts, _notes = schema.conversations, schema.drafts, schema.approval_notes
 _inbound, _outbound, _events = schema.inbound_mails, schema.outbound_mails, schema.delivery_events
@@ -121,6 +121,7 @@ def blank_conversations(connection: sa.Connection, conversation_ids: Sequence[st
     lookups = schema.order_lookups
     for some in batches(conversation_ids):
         step_texts.delete_of_conversations(connection, some)
+        comparisons.delete_of_conversations(connection, some)
         connection.execute(lookups.delete().where(lookups.c.conversation_id.in_(some)))
     update(
         connection, _drafts.c.conversation_id, conversation_ids, {"text": "", "composition": None}
@@ -270,6 +271,7 @@ def purge_step_texts(connection: sa.Connection, before: datetime, limit: int) ->
     if due:
         overwrite_deleted(connection)
         connection.execute(_step_texts.delete().where(texts.text_id.in_(due)))
+    comparisons.delete_before(connection, before)
     return len(due)
 
 

@@ -57,6 +57,29 @@ step_texts = table(
     sa.Index("ix_step_texts_conversation_id", "conversation_id"),
 )
 
+# What another configuration would have done about an answered mail: of the backtest, or of the shadow.
+comparisons = table(
+    "comparisons",
+    sa.Column("source", sa.Text, primary_key=True),
+    # The newest of the mails that were answered together.
+    sa.Column("mail_id", sa.ForeignKey("inbound_mails.mail_id"), primary_key=True),
+    sa.Column("conversation_id", sa.ForeignKey("conversations.conversation_id"), nullable=False),
+    sa.Column("at", UtcDateTime, nullable=False, index=True),
+    sa.Column("model", sa.Text, nullable=False),
+    # Which part differs: `acts`, `facts`, `nothing`, or `unknown` without an answer.
+    sa.Column("differs", sa.Text, nullable=False),
+    # What a person did with the draft: `edited` or `discarded`.
+    sa.Column("draft", sa.Text),
+    # Each a list of `acts` and of the `parts` of the reply.
+    sa.Column("past", Json, nullable=False),
+    sa.Column("now", Json, nullable=False),
+    sa.Column("error", sa.Text, nullable=False),
+    sa.Column("tokens", sa.Integer, nullable=False),
+    sa.Column("cost_micro_usd", sa.BigInteger, nullable=False),
+    sa.Column("milliseconds", sa.Integer, nullable=False),
+    sa.Index("ix_comparisons_conversation_id", "conversation_id"),
+)
+
 # Every call of the model and what it cost, also of answers that never left.
 model_calls = table(
     "model_calls",

@@ -1,16 +1,20 @@
-"""Pages about the agent: how the shop's knowledge is used, and what the model costs."""
+"""Pages about the agent: how knowledge is used, what the model costs, and what another one would do."""
 
 from __future__ import annotations
 
+from collections import Counter
 from datetime import timedelta
+from decimal import Decimal
 
-from flask import Blueprint, Response
+from flask import Blueprint, Response, request
 
 from mailagent import services
 from mailagent.domain.operations.access import Permission
 from mailagent.domain.operations.model_cost import format_usd
 from mailagent.store.console import knowledge
-from mailagent.store.operations import model_calls
+from mailagent.store.operations import comparisons, model_calls
+from mailagent.store.operations.comparisons import Comparison, Differs, Side, Source
+from mailagent.web.console.labels import DRAFT_STATES
 from mailagent.web.console.page import page
 from mailagent.web.console.timeline_view import of_use
 from mailagent.web.guard import needs
@@ -20,6 +24,7 @@ blueprint = Blueprint("ops_agent", __name__)
 KNOWLEDGE_DAYS = 90
 QUESTIONS_SHOWN = 100
 MODEL_DAYS = 14
+DIFFERENCES_SHOWN = 100
 
 
 @blueprint.get("/ops/knowledge")
@@ -68,3 +73,49 @@ def show_model() -> Response:
         rate_limit=live.rate_limit,
         has_prices=live.token_prices is not None,
     )
+
+
+@blueprint.get("/ops/comparisons")
+@needs(Permission.RUNS)
+def show_comparisons() -> Response:
+    """Show what another configuration would have done about answered mail, what differs most first."""
+    live = services.current()
+    source = Source.SHADOW if request.args.get("source") == Source.SHADOW else Source.BACKTEST
+    since = live.now() - timedelta(days=MODEL_DAYS)
+    with live.database.snapshot() as connection:
+        found = comparisons.list_of(connection, source, since)
+    different = [each for each in found if each.differs is not Differs.NOTHING]
+    return page(
+        "ops/comparisons.html",
+        source=source.value,
+        count=len(found),
+        counts=Counter(each.differs.value for each in found),
+        by_people=sum(each.draft is not None for each in found),
+        cost=_tell_cost(found),
+        models=", ".join(sorted({each.model for each in found})),
+        differences=[_describe(each) for each in different[:DIFFERENCES_SHOWN]],
+        more=max(0, len(different) - DIFFERENCES_SHOWN),
+        days=MODEL_DAYS,
+    )
+
+
+def _describe(found: Comparison) -> dict[str, object]:
+    return {
+        "conversation_id": found.conversation_id,
+        "at": found.at,
+        "draft": DRAFT_STATES.get(found.draft) if found.draft else None,
+        "sides": [_describe_side(found.past), _describe_side(found.now)],
+        "error": found.error,
+        "cost": _tell_cost([found]),
+        "seconds": f"{found.milliseconds / 1000:.1f}",
+    }
+
+
+def _describe_side(side: Side) -> dict[str, object]:
+    """Return what was done, and the reply with its phrases as customers read them in English."""
+    phrases = services.current().templates.phrases()
+    return {"acts": side.acts, "reply": [phrases.get(part, part) for part in side.parts]}
+
+
+def _tell_cost(found: list[Comparison]) -> str:
+    return format_usd(Decimal(sum(each.cost_micro_usd for each in found)) / 1_000_000)

@@ -32,6 +32,7 @@ _WITHOUT = {
     engine.SWEEP: "Rows that wait may not be enqueued",
     engine.HOUSEKEEPING: "Old data is not deleted",
     engine.PREVIEWS: "Pages show no new photos",
+    engine.SHADOW: "The shadow compares no mail",
 }
 
 

@@ -1,0 +1,119 @@
+"""The `shadow` workflow: asks a second configuration about a share of the mail that the agent has answered.
+
+It reads answered mail and writes comparisons, and nothing else, so whatever happens to it, live mail goes on.
+It has a budget of its own, does not use the agent's rate limit, and asks about few mails at a time.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+from datetime import datetime, timedelta
+from typing import Any
+
+from dbos import DBOS
+
+from mailagent import engine, mailers, services
+from mailagent.backtest.asking import Answer, Configuration, ask
+from mailagent.backtest.past import Past, list_past
+from mailagent.backtest.report import compare, sum_up
+from mailagent.domain.operations.model_cost import day_begins_at
+from mailagent.store.mail import outbound
+from mailagent.store.operations import comparisons
+from mailagent.store.operations.comparisons import Source
+from mailagent.workflows.steps.conversation.model_call import standing_instructions
+from mailagent.workflows.steps.recording import step
+
+logger = logging.getLogger(__name__)
+
+EVERY_FIVE_MINUTES = "*/5 * * * *"
+DAY = timedelta(days=1)
+MAILS_AT_ONCE, MAILS_LOOKED_AT = 10, 500
+
+
+@DBOS.workflow(name=engine.SHADOW)
+def shadow(_scheduled_at: datetime, _context: Any) -> None:
+    """Compare the mails that were answered lately, and report on yesterday."""
+    report_on_yesterday()
+    for mail_id in choose_mails():
+        compare_mail(mail_id)
+
+
+def is_in_share(conversation_id: str, percent: int) -> bool:
+    """Return whether a conversation belongs to the share; always the same for the same conversation."""
+    number = int.from_bytes(hashlib.sha256(conversation_id.encode()).digest()[:8])
+    return number % 100 < percent
+
+
+@step
+def choose_mails() -> list[str]:
+    """Return the newest mails of each answer that is to be compared now."""
+    chosen = services.current().shadow
+    if chosen is None:
+        return []
+    found = {
+        past.batch["mail_ids"][-1]: past
+        for past in _answered_lately()
+        if is_in_share(past.batch["conversation_id"], chosen.percent)
+    }
+    with services.current().database.snapshot() as connection:
+        done = comparisons.list_compared(connection, Source.SHADOW, found)
+    return [mail_id for mail_id in found if mail_id not in done][:MAILS_AT_ONCE]
+
+
+def _answered_lately() -> list[Past]:
+    live = services.current()
+    with live.database.snapshot() as connection:
+        return list(list_past(connection, MAILS_LOOKED_AT, live.now() - DAY))
+
+
+@step
+def compare_mail(mail_id: str) -> str:
+    """Ask the second configuration about a mail, and record what it says; return what differs. Over the day's
+    budget nothing is asked."""
+    live = services.current()
+    chosen = live.shadow
+    past = next(
+        (each for each in _answered_lately() if each.batch["mail_ids"][-1] == mail_id), None
+    )
+    if chosen is None or past is None:
+        return "gone"
+    with live.database.snapshot() as connection:
+        spent = comparisons.spent_since(connection, Source.SHADOW, day_begins_at(live.now()))
+    if spent >= chosen.budget_usd * 1_000_000:
+        return "over the budget"
+    configuration = Configuration(
+        chosen.model, chosen.instructions or standing_instructions(), chosen.name, chosen.prices
+    )
+    try:
+        answer = ask(past, configuration)
+    except Exception as problem:  # whatever it is, this is no failure of the shop's
+        logger.warning("the shadow could not answer mail %s", mail_id, exc_info=True)
+        answer = Answer(error=type(problem).__name__)
+    found = compare(past, answer, Source.SHADOW, configuration)
+    with live.database.transaction() as connection:
+        comparisons.record(connection, found)
+    return found.differs.value
+
+
+@step
+def report_on_yesterday() -> int:
+    """Mail operators what yesterday's comparisons come to, once; return to how many."""
+    live = services.current()
+    today = day_begins_at(live.now())
+    key = f"shadow:{today - DAY:%Y-%m-%d}"
+    addresses = live.shop.ops_emails
+    keys = [f"{key}:{address}" for address in addresses]
+    with live.database.transaction() as connection:
+        found = comparisons.list_of(connection, Source.SHADOW, today - DAY, today)
+        if not found or outbound.list_recorded(connection, keys):
+            return 0
+        notice = mailers.Notice(
+            key,
+            f"The shadow on {today - DAY:%-d %B %Y}",
+            list(sum_up(found)),
+            ("See the differences", f"{live.shop.public_url}/ops/comparisons?source=shadow"),
+        )
+        written = mailers.write_notice(connection, notice, addresses)
+        live.workflow_client.queue.enqueue_deliveries(connection, written)
+    return len(written)

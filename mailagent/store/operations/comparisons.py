@@ -1,0 +1,130 @@
+"""What another configuration would have done about answered mails, as rows: of the backtest, or of the shadow.
+They hold what it would have written, so they are deleted with the texts of their conversations."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import asdict, dataclass, fields
+from datetime import datetime
+from enum import StrEnum
+
+import sqlalchemy as sa
+
+from mailagent.store import schema
+from mailagent.store.database import from_row
+
+_rows = schema.comparisons
+
+
+class Source(StrEnum):
+    BACKTEST = "backtest"
+    SHADOW = "shadow"
+
+
+class Differs(StrEnum):
+    """What differs: what was done, only the facts that were named, nothing, or there is no answer."""
+
+    ACTS = "acts"
+    FACTS = "facts"
+    NOTHING = "nothing"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """What an agent did, and the parts of its reply: ids of phrases and facts, or words."""
+
+    acts: tuple[str, ...] = ()
+    parts: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """`mail_id`: the newest of the mails that were answered together. `draft`: what a person did with the old
+    answer, `edited` or `discarded`. `error`: why there is no new answer."""
+
+    source: Source
+    mail_id: str
+    conversation_id: str
+    at: datetime
+    model: str
+    differs: Differs
+    draft: str | None
+    past: Side
+    now: Side
+    error: str
+    tokens: int
+    cost_micro_usd: int
+    milliseconds: int
+
+
+def record(connection: sa.Connection, found: Comparison) -> None:
+    """Record a comparison, in place of an earlier one of the same mail."""
+    delete_of_mails(connection, found.source, [found.mail_id])
+    sides = {"past": asdict(found.past), "now": asdict(found.now)}
+    values = {each.name: getattr(found, each.name) for each in fields(found)}
+    connection.execute(_rows.insert().values(values | sides))
+
+
+def delete_of_mails(connection: sa.Connection, source: Source, mail_ids: Collection[str]) -> None:
+    connection.execute(
+        _rows.delete().where(_rows.c.source == source.value, _rows.c.mail_id.in_(mail_ids))
+    )
+
+
+def delete_of_conversations(connection: sa.Connection, conversation_ids: Collection[str]) -> None:
+    connection.execute(_rows.delete().where(_rows.c.conversation_id.in_(conversation_ids)))
+
+
+def delete_before(connection: sa.Connection, before: datetime) -> None:
+    connection.execute(_rows.delete().where(_rows.c.at < before))
+
+
+def delete_of_source(connection: sa.Connection, source: Source) -> None:
+    connection.execute(_rows.delete().where(_rows.c.source == source.value))
+
+
+def list_of(
+    connection: sa.Connection, source: Source, since: datetime, until: datetime | None = None
+) -> list[Comparison]:
+    """Return the comparisons since a time, those first that are worth reading first: acts before facts, answers
+    that people edited or discarded before others, the newest before older ones."""
+    where = [_rows.c.source == source.value, _rows.c.at >= since]
+    where += [] if until is None else [_rows.c.at < until]
+    rank = sa.case(
+        {each.value: number for number, each in enumerate(Differs)}, value=_rows.c.differs
+    )
+    by_people = sa.case((_rows.c.draft.is_not(None), 0), else_=1)
+    query = (
+        sa.select(_rows).where(*where).order_by(rank, by_people, _rows.c.at.desc(), _rows.c.mail_id)
+    )
+    return [
+        from_row(
+            Comparison,
+            row,
+            source=Source(row.source),
+            differs=Differs(row.differs),
+            past=_side(row.past),
+            now=_side(row.now),
+        )
+        for row in connection.execute(query)
+    ]
+
+
+def _side(plain: dict[str, Sequence[str]]) -> Side:
+    return Side(tuple(plain["acts"]), tuple(plain["parts"]))
+
+
+def list_compared(connection: sa.Connection, source: Source, mail_ids: Collection[str]) -> set[str]:
+    """Return those of these mails that are compared."""
+    query = sa.select(_rows.c.mail_id).where(
+        _rows.c.source == source.value, _rows.c.mail_id.in_(mail_ids)
+    )
+    return set(connection.scalars(query))
+
+
+def spent_since(connection: sa.Connection, source: Source, since: datetime) -> int:
+    """Return what the comparisons since a time have cost, in millionths of a USD."""
+    cost = sa.func.coalesce(sa.func.sum(_rows.c.cost_micro_usd), 0)
+    query = sa.select(cost).where(_rows.c.source == source.value, _rows.c.at >= since)
+    return int(connection.scalar(query) or 0)

@@ -1,0 +1,148 @@
+"""The shadow compares a share of the mail, within a budget of its own, and never touches live mail."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from mailagent import services
+from mailagent.backtest.shadow import is_in_share
+from mailagent.cli.worker import engine_of
+from mailagent.settings import SettingsProblem, load_settings
+from mailagent.store.operations import comparisons
+from mailagent.store.privacy import retention
+from tests.backtest.shadows import Played, compared, follow, run
+from tests.cast import ADA, KETTLE_WISH, OLGA, order
+from tests.databases import ONE_DATABASE
+from tests.harness import Harness, pass_time, wait_until
+
+USAGE = {"input": 1_000_000, "cached": 0, "output": 0}
+
+
+@pytest.fixture
+def answered(busy_shop: Harness) -> Harness:
+    """A shop that has refunded a kettle."""
+    busy_shop.stock(order())
+    busy_shop.write(KETTLE_WISH)
+    busy_shop.wait_for_refund("paid")
+    busy_shop.wait_for_mails(ADA, 2)
+    wait_until(busy_shop.at_rest, 40, "the mail to be answered")
+    return busy_shop
+
+
+def live_rows(shop: Harness) -> list[Any]:
+    tables = ("refunds", "outbound_mails", "inbound_mails", "model_calls", "step_texts", "audit")
+    return [shop.rows(f"SELECT count(*) FROM {table}")[0][0] for table in tables]
+
+
+def test_it_asks_about_answered_mail_once_and_writes_only_its_comparison(answered: Harness) -> None:
+    before, model = live_rows(answered), Played()
+    follow(model)
+    run()
+    (row,) = compared(answered)
+    assert (row.differs, row.error, row.model) == ("nothing", "", "second")
+    assert row.past == row.now
+    assert "propose_refund W1001 K1:all -> approved" in str(row.now)
+    assert row.cost_micro_usd > 0
+    asked = model.calls
+    run()
+    assert model.calls == asked
+    assert live_rows(answered) == before
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        Played({"kind": "operator", "why": "no credit"}, own=None),  # type: ignore[arg-type]
+        Played(problem=RuntimeError("a bug"), own=None),  # type: ignore[arg-type]
+    ],
+    ids=["away", "broken"],
+)
+def test_an_outage_of_it_leaves_live_mail_alone(answered: Harness, model: Played) -> None:
+    follow(model)
+    run()
+    (row,) = compared(answered)
+    assert row.differs == "unknown"
+    assert row.error in ("no credit", "RuntimeError")
+    answered.write("Thank you!", subject="Thanks")
+    answered.wait_for_mails(ADA, 3)
+    assert answered.rows("SELECT 1 FROM breakers") == []
+
+
+def test_over_its_budget_it_asks_nothing_and_live_mail_goes_on(answered: Harness) -> None:
+    model = Played({"kind": "operator", "why": "expensive", "usage": USAGE}, own=None)  # type: ignore[arg-type]
+    follow(model, budget_usd="0.50")
+    run()
+    assert [row.cost_micro_usd for row in compared(answered)] == [1_000_000]
+    answered.write("Thank you!", subject="Thanks")
+    answered.wait_for_mails(ADA, 3)
+    wait_until(answered.at_rest, 40, "the second mail to be answered")
+    run()
+    assert (model.calls, len(compared(answered))) == (1, 1)
+
+
+def test_operators_get_yesterdays_figures_once(answered: Harness) -> None:
+    follow(Played())
+    run()
+    services.bind(replace(services.current(), shop=replace(answered.live.shop, ops_emails=(OLGA,))))
+    pass_time(answered, days=1)
+    run()
+    run()
+    (mail,) = answered.wait_for_mails(OLGA)
+    assert "1 answers: 0 decide otherwise" in mail.text
+    assert "/ops/comparisons?source=shadow" in mail.text
+
+
+def test_its_rows_go_with_the_texts_of_the_conversation(answered: Harness) -> None:
+    follow(Played())
+    run()
+    (row,) = compared(answered)
+    with answered.live.database.transaction() as connection:
+        retention.blank_conversations(connection, [row.conversation_id])
+    assert compared(answered) == []
+    run()
+    with answered.live.database.transaction() as connection:
+        comparisons.delete_before(connection, services.current().now() + timedelta(days=1))
+    assert compared(answered) == []
+
+
+def test_a_share_is_of_conversations_and_stays() -> None:
+    names = [f"conversation_{number}" for number in range(2_000)]
+    chosen = [name for name in names if is_in_share(name, 25)]
+    assert 400 < len(chosen) < 600
+    assert [name for name in chosen if not is_in_share(name, 26)] == []
+    assert not any(is_in_share(name, 0) for name in names)
+
+
+@ONE_DATABASE
+def test_without_a_share_nothing_is_asked(answered: Harness) -> None:
+    run()
+    assert compared(answered) == []
+    model = Played()
+    follow(model, percent=0)
+    run()
+    assert model.calls == 0
+
+
+ON = {
+    "SHADOW_SHARE": "10",
+    "SHADOW_MODEL": "small",
+    "OPENAI_API_KEY": "k",
+    "SHADOW_PRICES": "1,1,1",
+    "SHADOW_DAILY_BUDGET": "2",
+    "SECRET_KEY": "a key of a test that is long enough",
+}
+
+
+def test_it_is_scheduled_only_with_a_share() -> None:
+    assert engine_of(load_settings(ON)).shadow is not None
+    assert engine_of(load_settings({"SECRET_KEY": ON["SECRET_KEY"]})).shadow is None
+
+
+@pytest.mark.parametrize("missing", ["SHADOW_PRICES", "SHADOW_DAILY_BUDGET"])
+def test_a_share_needs_a_budget_and_prices(missing: str) -> None:
+    with pytest.raises(SettingsProblem, match=missing):
+        load_settings({name: text for name, text in ON.items() if name != missing})
