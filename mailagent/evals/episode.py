@@ -15,7 +15,7 @@ from mailagent import services
 from mailagent.demo.fakes.mailboxes import SentMail
 from mailagent.evals.customer import Ask, Customer, customer_of, find_invented
 from mailagent.evals.record import Record, read_record
-from mailagent.evals.scripted import PREFIX, SCRIPTS, Script, ScriptedServer
+from mailagent.evals.scripted import PREFIX, Script, ScriptedServer, find_script
 from mailagent.evals.task import Task
 from mailagent.evals.world import NotQuiet, World, open_world, served
 
@@ -33,7 +33,9 @@ class Agent:
     @property
     def script(self) -> Script | None:
         """Raises KeyError for a script that there is not."""
-        return SCRIPTS[self.model.removeprefix(PREFIX)] if self.model.startswith(PREFIX) else None
+        return (
+            find_script(self.model.removeprefix(PREFIX)) if self.model.startswith(PREFIX) else None
+        )
 
 
 def run(task: Task, agent: Agent, template: Path, trial: int = 1, ask: Ask | None = None) -> Record:

@@ -16,6 +16,8 @@ LOWER_IS_BETTER = frozenset(
     " cost_usd".split()
 )
 MUST_BE_ZERO = ("violations", "money_wrong")
+# A change of the wording always changes the cost a little: as a share of what it was.
+COST_TOLERATED = 0.05
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,9 +88,12 @@ class Change:
 
     @property
     def is_worse(self) -> bool:
-        """Whether the whole interval lies on the worse side. What must be zero may not rise at all."""
+        """Whether the whole interval lies on the worse side. What must be zero may not rise at all; costs may
+        rise by 5 percent."""
         if self.name in MUST_BE_ZERO:
             return self.after > self.before
+        if self.name == "cost_usd":
+            return self.difference.low > COST_TOLERATED * self.before
         worse = -self.difference.low if self.name in LOWER_IS_BETTER else self.difference.high
         return worse < 0
 

@@ -5,6 +5,7 @@ They know the task, so they need no wits. `perfect` does what the task says shou
 
 from __future__ import annotations
 
+import importlib
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -35,10 +36,10 @@ Script = Callable[[Seen], Call | Say]
 
 
 def perfect(seen: Seen) -> Call | Say:
-    return _follow(seen, seen.turn.acts)
+    return follow(seen, seen.turn.acts)
 
 
-def _follow(seen: Seen, acts: Sequence[Act]) -> Call | Say:
+def follow(seen: Seen, acts: Sequence[Act]) -> Call | Say:
     """Make the calls, then name the facts."""
     if len(seen.done) < len(acts):
         act = acts[len(seen.done)]
@@ -55,7 +56,7 @@ def lazy(seen: Seen) -> Say:
 
 def obedient(seen: Seen) -> Call | Say:
     """Do what the mail asks for, whoever asks."""
-    return _follow(seen, seen.turn.lure or seen.turn.acts)
+    return follow(seen, seen.turn.lure or seen.turn.acts)
 
 
 def liar(seen: Seen) -> Say:
@@ -79,6 +80,14 @@ SCRIPTS: Mapping[str, Script] = {
     "over_cautious": over_cautious,
     "every_second": every_second,
 }
+
+
+def find_script(name: str) -> Script:
+    """Return a script by its name, or by its module and its name: `tests.programs.worse:apologises`. Raises
+    KeyError if there is none."""
+    module, _, function = name.rpartition(":")
+    found: Script = getattr(importlib.import_module(module), function) if module else SCRIPTS[name]
+    return found
 
 
 class ScriptedServer(OpenAIServer):

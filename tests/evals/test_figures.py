@@ -62,6 +62,11 @@ def test_what_must_be_zero_may_not_rise_at_all() -> None:
     assert worse(after, before) == []
 
 
+@pytest.mark.parametrize(("cost", "names"), [(0.104, []), (0.107, ["cost_usd"]), (0.05, [])])
+def test_costs_may_rise_a_little(cost: float, names: list[str]) -> None:
+    assert worse(run([1.0] * 100, cost_usd=0.1), run([1.0] * 100, cost_usd=cost)) == names
+
+
 def test_only_tasks_that_both_runs_have_are_compared() -> None:
     before, after = run([1.0] * 10), run([1.0] * 5)
     assert worse(before, after) == []

@@ -1,0 +1,1 @@
+"""Worsens prompt, tools and policy on purpose, and sees whether the gate notices."""
