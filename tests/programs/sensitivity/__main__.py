@@ -29,8 +29,11 @@ PRICES = {"OPENAI_PRICES": "0.75,0.075,4.50"}
 class Trials:
     """Plays changes. The perfect agent plays each task once."""
 
-    def __init__(self, worlds: Pool, folder: Path, most: int, jobs: int) -> None:
+    def __init__(
+        self, worlds: Pool, folder: Path, most: int, jobs: int, others: int = OTHERS
+    ) -> None:
         self._worlds, self._folder, self._most, self._jobs = worlds, folder, most, jobs
+        self._others = others
         self._tasks = load_tasks()
         self._perfect: dict[str, Result] = {}
 
@@ -56,7 +59,7 @@ class Trials:
         step = max(1, len(about) // self._most)
         chosen = about[::step][: self._most]
         rest = [task for task in self._tasks if task not in about]
-        return [*chosen, *rest[:: max(1, len(rest) // OTHERS)][:OTHERS]]
+        return [*chosen, *rest[:: max(1, len(rest) // self._others)][: self._others]]
 
     def _agent(self, change: Change) -> Agent:
         script = change.script
