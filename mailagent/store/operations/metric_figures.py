@@ -22,16 +22,15 @@ from mailagent.domain.operations.metric import Sample
 from mailagent.domain.operations.model_cost import TokenPrices, Tokens, cost_of
 from mailagent.domain.operations.provider import Providers
 from mailagent.domain.refunds.refund import RefundStatus
-from mailagent.domain.remedies.remedy import OPEN
 from mailagent.store import schema
 from mailagent.store.database import insert_once, is_constant
 from mailagent.store.mail import assignments, outbound, throttled
 from mailagent.store.operations import circuit_breakers, incidents, workers
+from mailagent.store.refunds import remedies
 from mailagent.store.refunds.credits import CREDIT_MINOR, IS_CREDIT
 
 _mails, _outbound = schema.inbound_mails.c, schema.outbound_mails.c
 _refunds, _drafts, _dismissals = schema.refunds.c, schema.drafts.c, schema.dismissals.c
-_remedies = schema.remedies.c
 _approvals, _settlements = schema.approvals, schema.ledger_settlements.c
 
 # Why a customer's mail gets no answer of the agent's, as a label; what is not among these is "other".
@@ -52,12 +51,6 @@ _is_to_be_settled = (
     .where(_settlements.refund_id == _refunds.refund_id, is_constant(_settlements.state, "open"))
     .correlate(schema.refunds)
 )
-# The customer, the shop's system or people are to do something first, by a date.
-_waits_for_remedy = (
-    sa.exists()
-    .where(_remedies.refund_id == _refunds.refund_id, is_constant(_remedies.status, *sorted(OPEN)))
-    .correlate(schema.refunds)
-)
 _WAITING: Mapping[str, tuple[sa.ColumnElement[datetime], sa.ColumnElement[bool]]] = {
     "unanswered": (_mails.received_at, _unanswered & _mails.draft_id.is_(None)),
     "put_off": (_mails.received_at, _unanswered & (_mails.put_off > 0)),
@@ -66,7 +59,9 @@ _WAITING: Mapping[str, tuple[sa.ColumnElement[datetime], sa.ColumnElement[bool]]
     "approvals": (_refunds.requested_at, is_constant(_refunds.status, "awaiting_approval")),
     "payments": (
         sa.func.coalesce(_refunds.decided_at, _refunds.requested_at),  # not while a manager thought
-        is_constant(_refunds.status, "approved") & ~_is_to_be_settled & ~_waits_for_remedy,
+        is_constant(_refunds.status, "approved")
+        & ~_is_to_be_settled
+        & ~remedies.holds_up(_refunds.refund_id),
     ),
     "settlements": (_settlements.recorded_at, is_constant(_settlements.state, "open")),
     "outgoing": (_outbound.created_at, is_constant(_outbound.status, *_NOT_SENT_YET)),

@@ -19,9 +19,8 @@ from mailagent.domain.refunds.refund import (
     RefundStatus,
     check_transition,
 )
-from mailagent.domain.remedies.remedy import OPEN
 from mailagent.store import schema
-from mailagent.store.database import Row, columns_of, from_row, is_constant, required
+from mailagent.store.database import Row, columns_of, from_row, required
 
 _refunds, _lines, _payments = schema.refunds, schema.refund_lines, schema.refund_payments
 _outbound = schema.outbound_mails
@@ -309,23 +308,6 @@ def _page(expires_at: sa.ColumnElement[Any], limit: int, after: str) -> sa.Selec
         .order_by(_refunds.c.refund_id)
         .limit(limit)
     )
-
-
-def has_moved_on(refund_id: sa.ColumnElement[str]) -> sa.ColumnElement[bool]:
-    """Whether a refund is decided, or the first of two managers has approved it; but not one that is approved
-    while something has to be done before it is paid."""
-    waits = _refunds.c.status == RefundStatus.AWAITING_APPROVAL.value
-    remedies = schema.remedies.c
-    held_up = sa.exists().where(
-        remedies.refund_id == _refunds.c.refund_id, is_constant(remedies.status, *sorted(OPEN))
-    )
-    approvals, decisions = schema.approvals, schema.decisions
-    decided = sa.exists().where(
-        approvals.c.refund_id == _refunds.c.refund_id,
-        decisions.c.approval_id == approvals.c.approval_id,
-    )
-    moved_on = sa.or_(sa.and_(waits, decided), sa.and_(~waits, ~held_up))
-    return sa.exists().where(_refunds.c.refund_id == refund_id, moved_on)
 
 
 def count_wake_up(connection: sa.Connection, refund_id: str, run_id: str) -> None:

@@ -97,6 +97,26 @@ def has_lapsed(refund: Refund) -> bool:
     return refund.status is RefundStatus.WITHDRAWN and by_others
 
 
+def holds_up(refund_id: sa.ColumnElement[str]) -> sa.ColumnElement[bool]:
+    """Whether something has to be done before a refund is paid."""
+    is_open = is_constant(_remedies.c.status, *sorted(OPEN))
+    return sa.exists().where(_remedies.c.refund_id == refund_id, is_open)
+
+
+def has_moved_on(refund_id: sa.ColumnElement[str]) -> sa.ColumnElement[bool]:
+    """Whether a refund is decided, or the first of two managers has approved it; but not one that is approved
+    while something has to be done before it is paid."""
+    refunds = schema.refunds.c
+    waits = refunds.status == RefundStatus.AWAITING_APPROVAL.value
+    approvals, decisions = schema.approvals, schema.decisions
+    decided = sa.exists().where(
+        approvals.c.refund_id == refunds.refund_id,
+        decisions.c.approval_id == approvals.c.approval_id,
+    )
+    moved_on = sa.or_(sa.and_(waits, decided), sa.and_(~waits, ~holds_up(refunds.refund_id)))
+    return sa.exists().where(refunds.refund_id == refund_id, moved_on)
+
+
 def is_sent_again(connection: sa.Connection, order_id: str, item_ids: Collection[str]) -> bool:
     """Return whether some of these items were exchanged or replaced, or are about to be."""
     return any(

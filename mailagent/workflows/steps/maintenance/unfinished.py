@@ -18,7 +18,7 @@ from mailagent.store import audit
 from mailagent.store.console import run_subjects
 from mailagent.store.database import Row
 from mailagent.store.mail import conversations, outbound
-from mailagent.store.refunds import refunds
+from mailagent.store.refunds import refunds, remedies
 from mailagent.workflows.steps.delivery.send import take_up
 from mailagent.workflows.steps.delivery.undeliverable import settle_as_lost
 from mailagent.workflows.steps.maintenance.rows import process_waiting
@@ -54,7 +54,7 @@ def enqueue_refunds() -> int:
     before = live.now() - timedelta(seconds=live.waits.sweep_after_seconds)
     since = live.now() - live.waits.approval_expiry - UNTOLD_SINCE
     with live.database.transaction() as connection:
-        woken = live.workflow_client.queue.wake_again(connection, refunds.has_moved_on, before)
+        woken = live.workflow_client.queue.wake_again(connection, remedies.has_moved_on, before)
     enqueued = process_waiting(
         lambda connection, limit, after: refunds.list_under_way(connection, before, limit, after),
         _refund_id,
