@@ -23,15 +23,16 @@ from mailagent.domain.orders.freshness import is_fresh_at, told_as_of
 from mailagent.domain.refunds.credit import credit_of
 from mailagent.domain.refunds.order import Order
 from mailagent.domain.refunds.refund import Refund, RefundStatus
-from mailagent.domain.remedies.remedy import RemedyStatus
 from mailagent.domain.text import name_to_greet
 from mailagent.mailers.values import (
     PARCELS_LISTED,
     Values,
     bare,
+    goods_by,
     has_number,
     list_parcels,
     list_return_periods,
+    pay_by,
     values_of_credit,
     values_of_offer,
     values_of_remedy,
@@ -47,7 +48,6 @@ from mailagent.store.refunds import (
     refunds,
     remedies,
     reviews,
-    settlements,
 )
 
 ORDERS_LISTED = 10
@@ -227,8 +227,8 @@ class Reader:
         approval = approvals.find_of_refund(self.connection, refund.refund_id)
         waits = refund.status is RefundStatus.APPROVED
         return {
-            "pay_by": self._pay_by(refund) if waits else None,
-            "goods_by": self._goods_by(refund) if waits else None,
+            "pay_by": pay_by(self.connection, refund.refund_id) if waits else None,
+            "goods_by": goods_by(self.connection, refund.refund_id) if waits else None,
             "status": "lapsed" if remedies.has_lapsed(refund) else refund.status.value,
             "amount": refund.amount,
             "credit": credit_of(refund),
@@ -244,19 +244,6 @@ class Reader:
     def store_credit(self, order: Order) -> Values | None:
         """Return what the customer may choose instead of money; None if the shop does not offer it."""
         return values_of_credit(self.connection, self.refunds_of(order))
-
-    def _pay_by(self, refund: Refund) -> datetime | None:
-        """Return until when the shop pays a refund, as it has promised; None if it is late."""
-        waiting = settlements.list_promised(self.connection, refund.refund_id)
-        due_at = max((each.due_at for each in waiting), default=None)
-        return due_at if due_at and due_at >= services.current().now() else None
-
-    def _goods_by(self, refund: Refund) -> datetime | None:
-        """Return until when the goods must be back before a refund is paid; None if it does not wait for
-        them."""
-        tied = remedies.find_of_refund(self.connection, refund.refund_id)
-        awaited = tied is not None and tied.status is RemedyStatus.AWAITING_GOODS
-        return tied.due_at if tied and awaited else None
 
     def declined(self, order: Order) -> Values | None:
         """Return why the policy declined a refund in answer to these mails."""

@@ -17,7 +17,7 @@ from mailagent.domain.refunds.order import Order
 from mailagent.domain.refunds.policy import return_by
 from mailagent.domain.refunds.refund import Refund
 from mailagent.domain.remedies.remedy import Remedy, RemedyStatus
-from mailagent.store.refunds import credits
+from mailagent.store.refunds import credits, remedies, settlements
 
 PARCELS_LISTED = 10
 
@@ -119,3 +119,17 @@ def values_of_remedy(remedy: Remedy) -> Values:
 
 def bare(number: str) -> str:
     return re.sub(r"[\W_]+", "", number).casefold()
+
+
+def pay_by(connection: sa.Connection, refund_id: str) -> datetime | None:
+    """Return until when the shop pays a refund, as it has promised; None if it is late."""
+    waiting = settlements.list_promised(connection, refund_id)
+    due_at = max((each.due_at for each in waiting), default=None)
+    return due_at if due_at and due_at >= services.current().now() else None
+
+
+def goods_by(connection: sa.Connection, refund_id: str) -> datetime | None:
+    """Return until when the goods must be back before a refund is paid; None if it does not wait for them."""
+    tied = remedies.find_of_refund(connection, refund_id)
+    awaited = tied is not None and tied.status is RemedyStatus.AWAITING_GOODS
+    return tied.due_at if tied and awaited else None
