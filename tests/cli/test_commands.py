@@ -233,6 +233,7 @@ def test_what_happened_can_be_looked_at(shop: Harness) -> None:
         "refund_id", "order_id", "conversation_id", "amount", "currency", "item_ids", "reason",
         "status", "requested_at", "decided_by", "decided_at", "note", "gateway",
         "gateway_reference", "paid_at", "four_eyes", "first_decided_by", "countersigned_by",
+        "store_credit",
     ]  # fmt: skip
     assert (refund["amount"], refund["status"], refund["gateway"]) == ("49.99", "paid", "ledger")
     assert json.loads(flask(shop, "refunds", "list", "--order", "W9", "--json").output) == []
