@@ -94,6 +94,13 @@ def team_says(button: str) -> Act:
     return act
 
 
+def chooses_credit(harness: Harness, customer: Customer) -> None:
+    """The customer chooses store credit, which our mail has offered."""
+    answers("I take the store credit, please.")(harness, customer)
+    query = "SELECT 1 FROM refunds WHERE order_id = :o AND credit_bonus IS NOT NULL"
+    _wait(lambda: bool(harness.rows(query, o=customer.order_id)), "store credit to be chosen")
+
+
 def gets_mails(count: int) -> Act:
     def act(harness: Harness, customer: Customer) -> None:
         harness.wait_for_mails(customer.email, count, PATIENCE_SECONDS)

@@ -16,6 +16,7 @@ from tests.harness import Harness
 from tests.programs.replay_sweep.acts import (
     Act,
     answers,
+    chooses_credit,
     comes_to_rest,
     credit_is_given,
     fails_when_woken,
@@ -119,7 +120,7 @@ DRAFTS = {"DRAFT_REPLIES": "all"}
 ASKED = (writes(DESK), is_asked, gets_mails(1))
 
 CREDIT = {"REFUND_POLICY": str(Path(__file__).with_name("credit.toml"))}
-CHOSEN = (*ASKED, writes("I take the store credit for {order}, please."), gets_mails(2))
+CHOSEN = (*ASKED, chooses_credit, gets_mails(2))
 
 STORIES = (
     Story("small refund", Kind.FINISHED, End("paid", 2), (writes(KETTLE), gets_mails(2))),
