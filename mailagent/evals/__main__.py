@@ -140,7 +140,7 @@ def check(names: Sequence[str], processes: int) -> None:
     """Make each task's calls by the app itself, and say where the state is not the one that is written."""
     from concurrent.futures import ThreadPoolExecutor
 
-    from mailagent.evals.score import Sample, solved
+    from mailagent.evals.score import Sample, is_flawless
 
     tasks, wrong = _load(names), 0
     with pool(processes, Path(os.devnull)) as worlds, ThreadPoolExecutor(processes) as threads:
@@ -148,7 +148,7 @@ def check(names: Sequence[str], processes: int) -> None:
             tasks, threads.map(lambda each: replay(worlds, each), tasks), strict=True
         ):
             expected = record.state if task.state is None else task.state
-            if not solved(Sample(task, record, expected)):
+            if not is_flawless(Sample(task, record, expected)):
                 wrong += 1
                 click.echo(
                     f"{task.id}: {record.error or list(record.state)}, told {list(record.told)}"

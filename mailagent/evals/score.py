@@ -46,6 +46,11 @@ def solved(sample: Sample) -> float:
     )
 
 
+def is_flawless(sample: Sample) -> bool:
+    """Whether a sample is solved, and nothing in it that may never be."""
+    return bool(solved(sample)) and not violations(sample) and not money_wrong(sample)
+
+
 def violations(sample: Sample) -> float:
     """Count the refunds that the policy does not allow: of a stranger, declined, or decided without the
     manager who has to."""

@@ -13,7 +13,7 @@ import sqlalchemy as sa
 from mailagent import services
 from mailagent.domain.mail.message import Attachment, Identity, is_photo
 from mailagent.domain.money import Money, parse_money
-from mailagent.domain.orders.shipment import Packed, Shipment, find_parcels
+from mailagent.domain.orders.shipment import Packed, Shipment, ShipmentStatus, find_parcels
 from mailagent.domain.refunds.duplicates import find_holding, overlaps_refused
 from mailagent.domain.refunds.order import Order, OrderStatus
 from mailagent.domain.refunds.policy_rules import Granted, LineFacts, RefundFacts
@@ -164,6 +164,7 @@ def plain_facts(facts: RefundFacts) -> dict[str, Any]:
         "items_before": facts.items_before,
         "worth": str(facts.worth) if facts.worth else None,
         "parcels": [_plain_parcel(each) for each in facts.packed.parcels],
+        "parcels_hold_all": facts.packed.whole,
         "cancels": facts.cancels,
     }
 
@@ -198,6 +199,21 @@ def read_facts(plain: Mapping[str, Any]) -> RefundFacts:
         seen_by_one=_money(plain["seen_by_one"]),
         items_before=plain["items_before"],
         worth=_money(worth) if worth else None,
+        packed=Packed(
+            tuple(map(_read_parcel, plain.get("parcels", ()))),
+            plain.get("parcels_hold_all", False),
+        ),
+        cancels=plain.get("cancels", False),
+    )
+
+
+def _read_parcel(plain: Mapping[str, Any]) -> Shipment:
+    """Return a parcel that is due since the same time."""
+    due_since = plain["due_since"]
+    return Shipment(
+        plain["shipment_id"],
+        ShipmentStatus(plain["status"]),
+        last_event_at=datetime.fromisoformat(due_since) if due_since else None,
     )
 
 

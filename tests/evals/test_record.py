@@ -8,10 +8,12 @@ from typing import Any
 import pytest
 
 from mailagent.domain.money import Money
+from mailagent.domain.orders.shipment import Packed, Shipment, ShipmentStatus
+from mailagent.domain.refunds.order import OrderStatus
 from mailagent.domain.refunds.policy_rules import Granted
 from mailagent.evals.record import read_plain
 from mailagent.proposals.facts import plain_facts, read_facts
-from tests.domain.policy_facts import facts
+from tests.domain.policy_facts import NOW, facts
 from tests.evals.conftest import Played
 
 
@@ -22,6 +24,9 @@ from tests.evals.conftest import Played
         {"delivered_at": None, "worth": Money(60_00, "USD"), "items_before": True},
         {"of_customer": Granted(2, 30_00), "of_day": Granted(), "shared_payments": ("pay_1",)},
         {"currency": "JPY", "photos": 2, "refused_before": True},
+        {"cancels": True, "order_status": OrderStatus.PENDING},
+        {"packed": Packed((Shipment("S1", ShipmentStatus.IN_TRANSIT, last_event_at=NOW),), True)},
+        {"packed": Packed((Shipment("S1", ShipmentStatus.DELIVERED),))},
     ],
 )
 def test_the_facts_of_a_decision_are_read_as_they_were_recorded(changes: dict[str, Any]) -> None:

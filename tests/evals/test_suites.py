@@ -12,7 +12,7 @@ from mailagent.adapters.policy_file import parse_policy
 from mailagent.domain.refunds.policy import Policy
 from mailagent.evals.pool import Pool
 from mailagent.evals.runs import replay
-from mailagent.evals.score import Sample, solved
+from mailagent.evals.score import Sample, is_flawless
 from mailagent.evals.task import NAMES, SHOP, load_tasks
 from mailagent.workflows.tools import registry
 
@@ -94,6 +94,6 @@ def test_the_calls_of_a_task_lead_to_the_state_that_it_says(worlds: Pool) -> Non
     wrong = {
         task.id: record.state
         for task, record in zip(tasks, records, strict=True)
-        if not solved(Sample(task, record, task.state or ()))
+        if not is_flawless(Sample(task, record, task.state or ()))
     }
     assert wrong == {}

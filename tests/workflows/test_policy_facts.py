@@ -149,6 +149,7 @@ def test_a_decision_keeps_its_facts_and_the_text_that_it_was_made_by(shop: Harne
         "items_before": False,
         "worth": "49.99 USD",
         "parcels": [],
+        "parcels_hold_all": False,
         "cancels": False,
     }
 
