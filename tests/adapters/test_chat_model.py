@@ -305,6 +305,7 @@ SPENT, REFUSED = HandOverReason.BUDGET_SPENT.name, HandOverReason.MODEL_REFUSED.
         (400, error("unsupported_parameter"), "operator"),
         (400, error("model_not_found"), "operator"),
         (400, error("context_length_exceeded"), SPENT),
+        (400, {"error": {"code": 400, "type": "exceed_context_size_error"}}, SPENT),
         (400, error("invalid_prompt"), REFUSED),
         (400, error(LETTER), REFUSED),
         (413, b"", SPENT),

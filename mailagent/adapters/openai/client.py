@@ -36,7 +36,13 @@ _OPERATOR_CODES = frozenset(
     " billing_hard_limit_reached account_deactivated"
     " organization_spend_limit_exceeded project_spend_limit_exceeded invalid_api_key".split()
 )
-_TOO_LONG = frozenset({"context_length_exceeded", "string_above_max_length"})
+_TOO_LONG = frozenset(
+    {
+        "context_length_exceeded",
+        "string_above_max_length",
+        "exceed_context_size_error",  # llama.cpp
+    }
+)
 # "Request too large for gpt-… on tokens per min (TPM): Limit 30000, Requested 31000." If the limit is only used
 # up for the moment, ", Used 29000" stands between the two.
 _LIMIT_AND_REQUEST = re.compile(
@@ -198,10 +204,12 @@ class ChatModel:
 
 
 def _code(error: openai.APIStatusError) -> str | None:
-    """Return the error's code. Some servers put a sentence there, which is not returned."""
-    code = error.code or error.type
-    if isinstance(code, str) and len(code) <= 60 and code.replace("_", "a").isalnum():
-        return code
+    """Return the error's code, or its type. Some servers put a sentence there, which is not returned, or the
+    number of the status."""
+    for code in (error.code, error.type):
+        is_name = isinstance(code, str) and code.replace("_", "a").isalnum() and not code.isdigit()
+        if is_name and len(code) <= 60:
+            return str(code)
     return None
 
 
