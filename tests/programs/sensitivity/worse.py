@@ -219,8 +219,13 @@ def has_several_items(task: Task) -> bool:
     return any(len(_items(act)) > 1 for act in acts_of(task))
 
 
+def cancels_items(task: Task) -> bool:
+    return any(act.tool == "cancel_order" and _items(act) for act in acts_of(task))
+
+
 def has_terms(task: Task) -> bool:
-    return is_tagged("final sale")(task) or is_tagged("window")(task)
+    terms = {"return_first", "late_parcels"}
+    return bool(terms.intersection(task.policy)) or is_tagged("final sale")(task)
 
 
 _REFUNDS, _ANY = uses("propose_refund"), is_of("tasks")
@@ -248,7 +253,7 @@ CHANGES = (
     Change("tool: loses the customer's wishes", lambda task: bool(task.wishes), loses_wishes),
     Change("tool: cannot withdraw", uses("withdraw_refund"), cannot_withdraw),
     Change("tool: cannot accept an offer", uses("accept_offer"), cannot_accept),
-    Change("tool: refunds instead of cancelling", uses("cancel_order"), refunds_instead_of_cancelling),
+    Change("tool: refunds instead of cancelling", cancels_items, refunds_instead_of_cancelling),
     Change("tool: every order is looked at twice", _REFUNDS, looks_twice_at_everything),
     Change("policy: the window ends a day early", is_tagged("last day"), policy=_later(-1)),
     Change("policy: the window ends a day late", is_tagged("a day over"), policy=_later(1)),
