@@ -293,8 +293,19 @@ def record_comparison(shop: Harness, words: str) -> None:
     with shop.live.database.transaction() as connection:
         for source in Source:
             made = Comparison(
-                *(source, mail.mail_id, mail.conversation_id, shop.live.now(), words),
-                *(Differs.ACTS, "edited", side, side, "", 10, 20, 30),
+                source=source,
+                mail_id=mail.mail_id,
+                conversation_id=mail.conversation_id,
+                at=shop.live.now(),
+                model=words,
+                differs=Differs.ACTS,
+                draft="edited",
+                past=side,
+                now=side,
+                error="",
+                tokens=10,
+                cost_micro_usd=20,
+                milliseconds=30,
             )
             comparisons.record(connection, made)
 
