@@ -13,7 +13,8 @@ from mailagent.domain.refunds.order import OrderStatus
 from mailagent.domain.refunds.policy_rules import Granted
 from mailagent.evals.record import read_plain
 from mailagent.proposals.facts import plain_facts, read_facts
-from tests.domain.policy_facts import NOW, facts
+from tests.cast import NOW
+from tests.domain.policy_facts import facts
 from tests.evals.conftest import Played
 
 

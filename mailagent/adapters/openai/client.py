@@ -207,9 +207,10 @@ def _code(error: openai.APIStatusError) -> str | None:
     """Return the error's code, or its type. Some servers put a sentence there, which is not returned, or the
     number of the status."""
     for code in (error.code, error.type):
-        is_name = isinstance(code, str) and code.replace("_", "a").isalnum() and not code.isdigit()
-        if is_name and len(code) <= 60:
-            return str(code)
+        if not isinstance(code, str) or code.isdigit() or len(code) > 60:
+            continue
+        if code.replace("_", "a").isalnum():
+            return code
     return None
 
 
