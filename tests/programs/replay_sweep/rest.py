@@ -1,5 +1,4 @@
-"""When a shop is at rest: no run is at work but those that wait for a manager or for goods, and no mail is on
-its way."""
+"""When a shop is at rest: no run is at work but those that wait for a person, and no mail is on its way."""
 
 from __future__ import annotations
 
@@ -59,7 +58,7 @@ def _no_mail_is_put_off(harness: Harness) -> bool:
 
 
 def list_busy(harness: Harness) -> dict[str, str]:
-    """Return the runs that are queued or at work, but for refunds that wait for people; each with the
+    """Return the runs that are queued or at work, but for refunds that wait for a person; each with the
     conversation that it belongs to."""
     dbos = "" if is_sqlite(harness) else "dbos."
     runs = harness.rows(
@@ -74,6 +73,7 @@ def list_busy(harness: Harness) -> dict[str, str]:
         for row in harness.rows(
             "SELECT refund_id FROM refunds WHERE status = 'awaiting_approval'"
             " UNION ALL SELECT refund_id FROM remedies WHERE status IN ('task', 'awaiting_goods')"
+            " UNION SELECT refund_id FROM ledger_settlements WHERE state = 'open'"
         )
     }
     unheard = {
