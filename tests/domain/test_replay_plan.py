@@ -129,6 +129,7 @@ def test_a_step_that_nobody_knows_is_no_mistake(name: str, told: str) -> None:
             {},
             f"is approved by {MONA} and not paid: it will be paid, once",
         ),
+        (RefundStatus.APPROVED, {}, {"held_up": True}, "waits for goods or a cancellation"),
         (RefundStatus.APPROVED, {}, {"asked": True}, "it is looked up first, and paid only if"),
         *(
             (status, {}, {}, f"is {REFUND_STATES[status]}: a replay does not change that")

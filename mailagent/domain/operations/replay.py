@@ -117,7 +117,7 @@ class MailNow:
 class RowsNow:
     """What a run is about, as it is now. `unanswered` leaves out mail that a waiting draft answers.
     `expires_at`: when the refund's approval ends; `asked`: it is on record what the gateway is to pay, so the
-    gateway may have been asked."""
+    gateway may have been asked. `held_up`: goods or a cancellation come before the payment."""
 
     unanswered: int | None = None
     draft_ids: tuple[str, ...] = ()
@@ -125,6 +125,7 @@ class RowsNow:
     refund: Refund | None = None
     expires_at: datetime | None = None
     asked: bool = False
+    held_up: bool = False
     mails: tuple[MailNow, ...] = ()
 
 
@@ -162,6 +163,8 @@ def _tell_refund(refund: Refund, rows: RowsNow, _: Fill) -> str:
         "state": _(REFUND_STATES[refund.status]),
         "decided_by": refund.decided_by or _("the policy"),
     }
+    if refund.status is RefundStatus.APPROVED and rows.held_up:
+        return _(HELD_UP, **facts)
     if refund.status is RefundStatus.APPROVED:
         return _(ASKED if rows.asked else TO_PAY, **facts)
     return _(REFUNDS.get(refund.status, UNCHANGED), **facts)
@@ -180,6 +183,10 @@ UNCHANGED = "The refund of %(amount)s is %(state)s: a replay does not change tha
 ASKED = (
     "The refund of %(amount)s is to be paid: the gateway may have been asked already, so it is looked up first,"
     " and paid only if it was not."
+)
+HELD_UP = (
+    "The refund of %(amount)s is approved by %(decided_by)s and waits for goods or a cancellation: it will be"
+    " paid after that, once."
 )
 TO_PAY = (
     "The refund of %(amount)s is approved by %(decided_by)s and not paid: it will be paid, once."

@@ -16,7 +16,7 @@ from mailagent.domain.money import Money
 from mailagent.domain.operations.replay import MailNow, RowsNow
 from mailagent.domain.operations.run_about import RunAbout
 from mailagent.store import schema
-from mailagent.store.refunds import refunds
+from mailagent.store.refunds import refunds, remedies
 
 _conversations, _refunds, _mails = schema.conversations, schema.refunds, schema.outbound_mails
 _inbound, _drafts = schema.inbound_mails, schema.drafts
@@ -134,6 +134,10 @@ def _refunds_now(connection: sa.Connection, ids: Sequence[str]) -> Iterator[tupl
         intent.refund_id.in_(ids), intent.state == "asked"
     )
     asked = set(connection.scalars(under_way))
+    waits = sa.select(_refunds.c.refund_id).where(
+        _refunds.c.refund_id.in_(ids), remedies.holds_up(_refunds.c.refund_id)
+    )
+    held_up = set(connection.scalars(waits))
     mails = _list_mails(connection, _mails.c.refund_id, ids)
     for refund in refunds.list_by_id(connection, ids):
         row_id = refund.refund_id
@@ -143,6 +147,7 @@ def _refunds_now(connection: sa.Connection, ids: Sequence[str]) -> Iterator[tupl
                 refund=refund,
                 expires_at=expires_at.get(row_id),
                 asked=row_id in asked,
+                held_up=row_id in held_up,
                 mails=mails.get(row_id, ()),
             ),
         )
