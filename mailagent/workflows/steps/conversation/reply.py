@@ -45,12 +45,12 @@ def write_reply(batch: Batch, move: RecordedMove, spent: dict[str, int]) -> Writ
     answer = _read_and_check(batch, move)
     with live.database.transaction() as connection:
         conversation = conversations.lock(connection, batch["conversation_id"])
-        mails = inbound.list_by_id(connection, batch["mail_ids"])
+        # As the model saw them: the sender may have been proven since the batch was taken.
+        reader = batch_reader(connection, batch, conversation)
+        mails = reader.mails
         written = Written(kind="written", outbound_ids=[], items=[], spent=spent)
         if not all(mail.awaits_agent for mail in mails):
             return {**written, "outbound_ids": answers_of(mails)}
-        # As the model saw them: the sender may have been proven since the batch was taken.
-        reader = batch_reader(connection, batch, conversation)
         letter = (
             mailers.write_letter(reader, answer)
             if isinstance(answer, Composition)
