@@ -270,8 +270,8 @@ class Reader:
 
     def goodwill(self, order: Order) -> Values | None:
         """Return the discount for an order, and when it was given if these mails are not the reason."""
-        code = goodwill.find_of_order(self.connection, order.order_id)
-        if code is None or not code.is_good(services.current().now()):
+        code = goodwill.find_unused(self.connection, order.order_id, services.current().now())
+        if code is None:
             return None
         is_new = code.mail_id in self.mail_ids
         return {"percent": code.percent, "given_at": None if is_new else code.issued_at}
@@ -311,10 +311,18 @@ class Reader:
         return Fact("support_address", {"address": services.current().shop.support_address})
 
     def record(self, order_ids: Sequence[str]) -> list[Values]:
-        """Return what is on record of these orders of the customer, for the end of a mail."""
-        found = map(self.find_order, dict.fromkeys(order_ids))
+        """Return what is on record of these orders, and of one for which these mails brought a discount."""
+        now = services.current().now()
+        given = goodwill.find_of_mails(self.connection, self.mail_ids)
+        named = [*order_ids, given.order_id] if order_ids and given else order_ids
+        found = map(self.find_order, dict.fromkeys(named))
         return [
-            {"order_id": each.order_id, "parcels": list_parcels(each), **self.refunds(each)}
+            {
+                "order_id": each.order_id,
+                "parcels": list_parcels(each),
+                "discount": goodwill.find_unused(self.connection, each.order_id, now),
+                **self.refunds(each),
+            }
             for each in found
             if each
         ]

@@ -201,6 +201,7 @@ def test_the_day_by_which_goods_are_due_is_no_day_of_payment(language: str) -> N
     refund = {
         "status": "approved",
         "amount": Money(4999, "EUR"),
+        "credit": None,
         "asked": Money(4999, "EUR"),
         "items": [],
         "requested_at": due_at - timedelta(days=30),
@@ -209,13 +210,25 @@ def test_the_day_by_which_goods_are_due_is_no_day_of_payment(language: str) -> N
         "returned": None,
     }
     order: dict[str, Any] = {"order_id": "W1001", "parcels": [], "refunds": [refund]}
-    order |= {"offer": None, "elsewhere": None}
+    order |= {"offer": None, "elsewhere": None, "discount": None}
     record = OURS.fragment("_record.txt", {"orders": [order]}, language)
     (line,) = (each for each in record.splitlines() if ";" in each)
     about_goods, about_payment = line.split(";")
     day = formats.format_day(due_at, Locale.parse(language))
     assert day in about_goods
     assert day not in about_payment
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_the_record_names_a_discount(language: str) -> None:
+    """The record ends with "Only what stands here is binding": a discount that is missing there is in doubt."""
+    until = datetime(2026, 12, 5, 12, tzinfo=UTC)
+    order: dict[str, Any] = {"order_id": "W1001", "parcels": [], "refunds": []}
+    order |= {"offer": None, "elsewhere": None, "is_declined": False}
+    order |= {"discount": {"percent": 15, "expires_at": until}}
+    record = OURS.fragment("_record.txt", {"orders": [order]}, language)
+    (line,) = (each for each in record.splitlines() if "15" in each)
+    assert formats.format_day(until, Locale.parse(language)) in line
 
 
 def test_the_gallery_has_every_mail_in_every_language() -> None:

@@ -166,7 +166,13 @@ STATES = {
 
 
 # What an order of the gallery does not have.
-_NOTHING_ELSE = {"elsewhere": None, "is_declined": False, "offer": None, "as_of": None}
+_NOTHING_ELSE = {
+    "elsewhere": None,
+    "discount": None,
+    "is_declined": False,
+    "offer": None,
+    "as_of": None,
+}
 
 
 def _facts_in(language: str, name: str, templates: Templates) -> dict[str, Any]:

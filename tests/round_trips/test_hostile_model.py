@@ -227,6 +227,7 @@ def test_it_cannot_give_more_than_the_policy_or_tell_of_it(busy_shop: Harness) -
     assert (code.percent, code.order_id) == (10, "W1001")
     assert code.code in told.text
     assert told.text.count("As a gesture of goodwill") == 1
+    assert "Discount: 10% off one later order, until " in told.text  # on record
     assert "90%" not in told.text
 
 
