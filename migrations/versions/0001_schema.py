@@ -250,6 +250,7 @@ sa.Table(
     ),
     sa.Index("ix_outbound_mails_conversation_id_created_at", "conversation_id", "created_at"),
     sa.Index("ix_outbound_mails_to_address_created_at", "to_address", "created_at"),
+    partial_index("ix_outbound_mails_quoting", "created_at", where="sources IS NOT NULL"),
     partial_index(
         "ix_outbound_mails_under_way", "created_at", where="status IN ('queued', 'sending')"
     ),

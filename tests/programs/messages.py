@@ -12,7 +12,7 @@ from babel.messages.extract import extract_from_dir
 from babel.messages.pofile import write_po
 
 from mailagent.adapters.templates.catalogue import PAGES_FOLDER, MessageId
-from mailagent.domain.mail import draft, message, saved_reply
+from mailagent.domain.mail import conversation, draft, message, saved_reply
 from mailagent.domain.operations import circuit_breaker, incident, replay, report
 from mailagent.domain.orders.shipment import ShipmentStatus
 from mailagent.domain.refunds import labels as refund_labels
@@ -56,6 +56,7 @@ TABLES: tuple[Any, ...] = (
     (remedy_labels.REMEDY_KINDS, remedy_labels.REMEDY_STATES),
     (review_facts.STATE_SENTENCES, review_facts.CONDITIONS),
     (attachments.NOT_KEPT, attachments.TOO_LARGE, attachments.OURS, attachments.MAIL),
+    [each.value for each in conversation.HandOverReason],
     draft.DRAFT_TOPICS,
     saved_reply.PLACEHOLDERS,
     circuit_breaker.MEANS,

@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 
 import pytest
+from markupsafe import escape
 
 from mailagent.adapters.templates.catalogue import (
     PAGES_FOLDER,
@@ -13,7 +14,10 @@ from mailagent.adapters.templates.catalogue import (
     find_problems,
     read_catalogue,
 )
+from mailagent.domain.mail.conversation import HandOverReason
+from mailagent.store.mail import conversations
 from mailagent.web.language import COOKIE, LANGUAGES
+from tests.cast import TESS
 from tests.databases import ONE_DATABASE
 from tests.harness import Harness
 from tests.programs.messages import list_messages
@@ -126,6 +130,21 @@ def test_programs_and_files_stay_english(shop: Harness) -> None:
         "/nothing", headers={"Accept-Language": "de", "Accept": "*/*"}
     )
     assert answer.text == "404 Not Found\n"
+
+
+@ONE_DATABASE
+@pytest.mark.parametrize("why", HandOverReason)
+def test_the_reason_of_a_hand_over_is_in_the_readers_language(
+    shop: Harness, why: HandOverReason
+) -> None:
+    shop.write("Hello?")
+    (thread,) = shop.rows("SELECT conversation_id FROM conversations")
+    with shop.live.database.transaction() as connection:
+        conversations.hand_over(connection, thread.conversation_id, why.value, shop.live.now())
+    client, path = shop.log_in(TESS), f"/ops/conversations/{thread.conversation_id}"
+    for page in (path, "/ops?waiting=people"):
+        assert escape(why.value) in client.get(page).text
+        assert escape(why.value) not in client.get(page, headers={"Accept-Language": "de"}).text
 
 
 def test_every_language_has_its_own_name() -> None:

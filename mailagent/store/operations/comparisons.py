@@ -3,6 +3,7 @@ They hold what it would have written, so they are deleted with the texts of thei
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import asdict, dataclass, fields
 from datetime import datetime
@@ -84,20 +85,67 @@ def delete_of_source(connection: sa.Connection, source: Source) -> None:
     connection.execute(_rows.delete().where(_rows.c.source == source.value))
 
 
+@dataclass(frozen=True, slots=True)
+class Sums:
+    """What some comparisons come to. `by_people`: of the old answers, those that people edited or discarded."""
+
+    counts: Counter[str]
+    by_people: int
+    cost_micro_usd: int
+    models: tuple[str, ...]
+
+
+def sum_up(connection: sa.Connection, source: Source, since: datetime) -> Sums:
+    """Return what the comparisons since a time come to, however many they are."""
+    cost, drafts = sa.func.sum(_rows.c.cost_micro_usd), sa.func.count(_rows.c.draft)
+    query = sa.select(_rows.c.differs, _rows.c.model, sa.func.count(), drafts, cost).where(
+        _rows.c.source == source.value, _rows.c.at >= since
+    )
+    counts: Counter[str] = Counter()
+    by_people = cost_micro_usd = 0
+    models = set()
+    for differs, model, count, edited, spent in connection.execute(
+        query.group_by(_rows.c.differs, _rows.c.model)
+    ):
+        counts[differs] += count
+        by_people += edited
+        cost_micro_usd += int(spent)
+        models.add(model)
+    return Sums(counts, by_people, cost_micro_usd, tuple(sorted(models)))
+
+
 def list_of(
     connection: sa.Connection, source: Source, since: datetime, until: datetime | None = None
 ) -> list[Comparison]:
-    """Return the comparisons since a time, those first that are worth reading first: acts before facts, answers
-    that people edited or discarded before others, the newest before older ones."""
-    where = [_rows.c.source == source.value, _rows.c.at >= since]
-    where += [] if until is None else [_rows.c.at < until]
+    """Return the comparisons since a time."""
+    where = [] if until is None else [_rows.c.at < until]
+    return _list(connection, source, since, where)
+
+
+def list_different(
+    connection: sa.Connection, source: Source, since: datetime, most: int
+) -> list[Comparison]:
+    """Return the comparisons since a time in which something differs, at most so many, as `list_of` does."""
+    return _list(connection, source, since, [_rows.c.differs != Differs.NOTHING.value], most)
+
+
+def _list(
+    connection: sa.Connection,
+    source: Source,
+    since: datetime,
+    where: list[sa.ColumnElement[bool]],
+    most: int | None = None,
+) -> list[Comparison]:
+    """Return comparisons, those first that are worth reading first: acts before facts, answers that people
+    edited or discarded before others, the newest before older ones."""
+    where = [_rows.c.source == source.value, _rows.c.at >= since, *where]
     rank = sa.case(
         {each.value: number for number, each in enumerate(Differs)}, value=_rows.c.differs
     )
     by_people = sa.case((_rows.c.draft.is_not(None), 0), else_=1)
     query = (
         sa.select(_rows).where(*where).order_by(rank, by_people, _rows.c.at.desc(), _rows.c.mail_id)
-    )
+    ).limit(most)
     return [
         from_row(
             Comparison,

@@ -23,7 +23,8 @@ def table(name: str, *parts: sa.schema.SchemaItem) -> sa.Table:
     return sa.Table(name, metadata, *parts)
 
 
-Json = sa.JSON().with_variant(JSONB(), "postgresql")
+# None is NULL, and not the value null of JSON.
+Json = sa.JSON(none_as_null=True).with_variant(JSONB(none_as_null=True), "postgresql")
 RowNumber = sa.BigInteger().with_variant(sa.Integer, "sqlite")  # the database counts up
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from datetime import timedelta
 from decimal import Decimal
 
@@ -42,6 +41,7 @@ def show_knowledge() -> Response:
         passages=[(passage, quoted[passage.passage_id]) for passage in passages],
         questions=questions,
         days=KNOWLEDGE_DAYS,
+        mails_counted=knowledge.MAILS_COUNTED,
     )
 
 
@@ -83,18 +83,19 @@ def show_comparisons() -> Response:
     source = Source.SHADOW if request.args.get("source") == Source.SHADOW else Source.BACKTEST
     since = live.now() - timedelta(days=MODEL_DAYS)
     with live.database.snapshot() as connection:
-        found = comparisons.list_of(connection, source, since)
-    different = [each for each in found if each.differs is not Differs.NOTHING]
+        sums = comparisons.sum_up(connection, source, since)
+        different = comparisons.list_different(connection, source, since, DIFFERENCES_SHOWN)
+    count = sums.counts.total()
     return page(
         "ops/comparisons.html",
         source=source.value,
-        count=len(found),
-        counts=Counter(each.differs.value for each in found),
-        by_people=sum(each.draft is not None for each in found),
-        cost=_tell_cost(found),
-        models=", ".join(sorted({each.model for each in found})),
-        differences=[_describe(each) for each in different[:DIFFERENCES_SHOWN]],
-        more=max(0, len(different) - DIFFERENCES_SHOWN),
+        count=count,
+        counts=sums.counts,
+        by_people=sums.by_people,
+        cost=_tell_cost(sums.cost_micro_usd),
+        models=", ".join(sums.models),
+        differences=[_describe(each) for each in different],
+        more=count - sums.counts[Differs.NOTHING.value] - len(different),
         days=MODEL_DAYS,
     )
 
@@ -106,7 +107,7 @@ def _describe(found: Comparison) -> dict[str, object]:
         "draft": DRAFT_STATES.get(found.draft) if found.draft else None,
         "sides": [_describe_side(found.past), _describe_side(found.now)],
         "error": found.error,
-        "cost": _tell_cost([found]),
+        "cost": _tell_cost(found.cost_micro_usd),
         "seconds": f"{found.milliseconds / 1000:.1f}",
     }
 
@@ -117,5 +118,5 @@ def _describe_side(side: Side) -> dict[str, object]:
     return {"acts": side.acts, "reply": [phrases.get(part, part) for part in side.parts]}
 
 
-def _tell_cost(found: list[Comparison]) -> str:
-    return format_usd(Decimal(sum(each.cost_micro_usd for each in found)) / 1_000_000)
+def _tell_cost(micro_usd: int) -> str:
+    return format_usd(Decimal(micro_usd) / 1_000_000)

@@ -10,6 +10,7 @@ import pytest
 from mailagent import services
 from mailagent.store.operations import comparisons
 from mailagent.store.operations.comparisons import Comparison, Differs, Side, Source
+from mailagent.web.console import agent
 from tests.cast import OLGA, TESS
 from tests.databases import ONE_DATABASE
 from tests.harness import Harness
@@ -70,3 +71,15 @@ def test_each_source_has_its_own_list(shop: Harness, query: str, seen: bool) -> 
 def test_only_who_sees_runs_sees_it(shop: Harness) -> None:
     assert shop.log_in(TESS).get(PATH).status_code == 403
     assert "Nothing was compared in the last 14 days." in shop.log_in(OLGA).get(PATH).text
+
+
+def test_of_many_that_differ_the_first_are_listed_and_the_rest_counted(
+    shop: Harness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(agent, "DIFFERENCES_SHOWN", 1)
+    facts, acts = record(shop, Differs.FACTS), record(shop, Differs.ACTS)
+    shown = shop.log_in(OLGA).get(PATH).text
+    assert acts.conversation_id in shown
+    assert facts.conversation_id not in shown
+    assert "2 compared" in shown
+    assert "1 more are not listed." in shown
