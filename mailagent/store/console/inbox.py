@@ -33,7 +33,7 @@ from mailagent.store.pagination import (
     moment_of,
     read_part,
 )
-from mailagent.store.refunds import settlements
+from mailagent.store.refunds import remedies, settlements
 
 _refunds, _approvals, _decisions = schema.refunds, schema.approvals, schema.decisions
 _requests, _drafts, _conversations = schema.approval_requests, schema.drafts, schema.conversations
@@ -343,8 +343,7 @@ def list_asked(connection: sa.Connection, refund_ids: Sequence[str]) -> dict[str
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """What was counted at a moment. `newest` holds the times of the newest lines, oldest first; not of
-    mail that waits for the agent."""
+    """What was counted at a moment. `newest`: the times of the newest lines, oldest first; none of mail."""
 
     at: datetime
     counts: Mapping[str, str]
@@ -353,10 +352,8 @@ class Figures:
 
     def newer(self, since: datetime) -> dict[str, int]:
         """Return how many lines of each list came since a time, up to 101."""
-        return {
-            name: len(moments) - bisect_right(moments, since)
-            for name, moments in self.newest.items()
-        }
+        each = self.newest.items()
+        return {name: len(moments) - bisect_right(moments, since) for name, moments in each}
 
 
 def read(
@@ -367,8 +364,11 @@ def read(
     people = [each for each in Waiting if each is not Waiting.UNANSWERED]
     return Figures(
         at=now,
-        counts={each.value: lists.count(Asked(each)).words for each in Waiting}
-        | {settlements.FIGURE: settlements.count_open(connection, now)[0].words},
+        counts={
+            **{each.value: lists.count(Asked(each)).words for each in Waiting},
+            settlements.FIGURE: settlements.count_open(connection, now)[0].words,
+            remedies.FIGURE: remedies.count_tasks(connection, now)[0].words,
+        },
         newest={each.value: list_newest(connection, lists.sources(Asked(each))) for each in people},
         outages=(
             *(each.incident.value for each in incidents.list_open(connection) if each.is_outage),

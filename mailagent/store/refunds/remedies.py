@@ -22,7 +22,10 @@ from mailagent.domain.remedies.remedy import (
 )
 from mailagent.store import audit, schema
 from mailagent.store.database import Row, columns_of, from_row, is_constant
-from mailagent.store.pagination import Cursor, Part, Source, Window, read_part
+from mailagent.store.pagination import Count, Cursor, Part, Source, Window, moment_of, read_part
+
+FIGURE = "tasks"  # of the inbox
+COUNTED_MAX = 10_000
 
 _remedies = schema.remedies
 _IS_TASK = is_constant(_remedies.c.status, RemedyStatus.TASK.value)
@@ -161,6 +164,16 @@ def read(connection: sa.Connection, statuses: Sequence[str], window: Window) -> 
     return read_part(
         connection, sources, window, lambda each: Cursor(getattr(each, at), each.remedy_id)
     )
+
+
+def count_tasks(connection: sa.Connection, now: datetime) -> tuple[Count, int]:
+    """Count the tasks that wait, up to a bound, and how many are past their date."""
+    oldest = sa.select(_remedies.c.requested_at, _remedies.c.due_at).where(_IS_TASK)
+    some = oldest.order_by(_remedies.c.requested_at).limit(COUNTED_MAX + 1).subquery()
+    late = sa.func.count().filter(some.c.due_at < now)
+    query = sa.select(sa.func.count(), sa.func.min(some.c.requested_at), late)
+    number, oldest_at, overdue = connection.execute(query.select_from(some)).one()
+    return Count(number, moment_of(oldest_at), COUNTED_MAX), overdue
 
 
 def take_slow(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from threading import Lock
@@ -19,7 +19,7 @@ from mailagent.store.console import inbox
 from mailagent.store.console.inbox import Asked, Entry, Figures, Lists, Waiting
 from mailagent.store.operations import circuit_breakers, incidents
 from mailagent.store.pagination import Count, Window, microseconds, parse_moment
-from mailagent.store.refunds import settlements
+from mailagent.store.refunds import remedies, settlements
 from mailagent.web.console.lines import Line, lines_of
 from mailagent.web.console.page import (
     address,
@@ -88,6 +88,25 @@ class Section:
     overdue: int = 0
 
 
+@dataclass(frozen=True, slots=True)
+class Beside:
+    """A list of work with a page of its own, of which the inbox tells the number. `count` returns it, and how
+    many are past their date."""
+
+    title: str
+    path: str
+    permission: Permission
+    count: Callable[[sa.Connection, datetime], tuple[Count, int]]
+
+
+BESIDE = {
+    settlements.FIGURE: Beside(
+        TO_PAY, "/ops/settlements", Permission.SETTLE, settlements.count_open
+    ),
+    remedies.FIGURE: Beside("Tasks", "/ops/tasks", Permission.TASKS, remedies.count_tasks),
+}
+
+
 def _order_for(person: Person) -> list[Waiting]:
     """Return the lists in the order for this person's roles."""
     first = [each for role, lists in _FIRST.items() if role in person.roles for each in lists]
@@ -117,8 +136,9 @@ def _show_all(connection: sa.Connection, lists: Lists) -> Response:
             above = frozenset(line.entry.row_id for line in yours.lines)
             others = _section(connection, lists, Asked(Waiting.APPROVALS), above)
             sections[:1] = [yours, others]  # approvals come first for managers
-    if person.may(Permission.SETTLE):
-        sections.append(_settlements(connection, now))
+    sections += [
+        _count_only(name, connection, now) for name in BESIDE if person.may(BESIDE[name].permission)
+    ]
     away = {
         away_name(provider): tell_breaker(provider, breaker, now, _)
         for provider, breaker in circuit_breakers.list_open(connection, providers).items()
@@ -159,10 +179,11 @@ def _section(
     )
 
 
-def _settlements(connection: sa.Connection, now: datetime) -> Section:
-    number, overdue = settlements.count_open(connection, now)
-    path = "/ops/settlements"
-    return Section(settlements.FIGURE, TO_PAY, "", path, number, (), overdue=overdue)
+def _count_only(name: str, connection: sa.Connection, now: datetime) -> Section:
+    """Return the number of a list that has a page of its own."""
+    beside = BESIDE[name]
+    number, overdue = beside.count(connection, now)
+    return Section(name, beside.title, "", beside.path, number, (), overdue=overdue)
 
 
 def _show_list(connection: sa.Connection, lists: Lists, waiting: Waiting) -> Response:
@@ -259,7 +280,8 @@ def live() -> Response:
     cache: CachedFigures = current_app.extensions.setdefault(CACHE, CachedFigures())
     since = parse_moment(request.args.get("since")) or datetime.max.replace(tzinfo=UTC)
     figures = cache.figures(since)
-    hidden = () if current_person().may(Permission.SETTLE) else (settlements.FIGURE,)
+    person = current_person()
+    hidden = [name for name, each in BESIDE.items() if not person.may(each.permission)]
     counts = {name: words for name, words in figures.counts.items() if name not in hidden}
     response = jsonify(counts=counts, newer=figures.newer(since), outages=figures.outages)
     response.add_etag(weak=True)

@@ -20,7 +20,7 @@ from mailagent.domain.refunds.refund import RefundLine
 from mailagent.store.mail import drafts
 from mailagent.store.operations import circuit_breakers, incidents
 from mailagent.store.pagination import microseconds
-from mailagent.store.refunds import approvals, refunds
+from mailagent.store.refunds import approvals, refunds, remedies
 from mailagent.store.refunds.ledger import LedgerGateway
 from tests.cast import MAX, MONA, OLGA, TESS, order
 from tests.databases import ONE_DATABASE
@@ -34,7 +34,9 @@ from tests.web.console.failed_runs import (
     told,
 )
 from tests.web.console.pages import read_pages
+from tests.web.doors import task_of
 from tests.web.questions import Question
+from tests.workflows.proposals import write
 
 pytestmark = pytest.mark.both_databases
 
@@ -72,6 +74,23 @@ def test_refunds_to_pay_are_a_tile_for_those_who_may_settle(question: Question) 
         client = shop.log_in(email)
         page, counts = client.get("/ops").text, client.get("/ops/live").get_json()["counts"]
         assert (tile in page, "1 late" in page, "settlements" in counts) == (shown,) * 3
+
+
+def test_tasks_are_a_tile_for_those_who_do_them(shop: Harness) -> None:
+    keep_figures(shop, seconds=0)
+    shop.stock(order())
+    write(shop)
+    (mail,), now = shop.rows("SELECT mail_id, conversation_id FROM inbound_mails"), shop.live.now()
+    late = replace(task_of(mail, "W1001", now), due_at=now - timedelta(days=1))
+    with shop.live.database.transaction() as connection:
+        remedies.record(connection, late, "key")
+    tile = '<a href="/ops/tasks"><strong data-count="tasks">1</strong>'
+    for email in (MONA, TESS, OLGA):
+        client = shop.log_in(email)
+        page, counts = client.get("/ops").text, client.get("/ops/live").get_json()["counts"]
+        assert tile in page
+        assert "1 late" in page
+        assert counts["tasks"] == "1"
 
 
 @ONE_DATABASE
