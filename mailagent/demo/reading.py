@@ -95,7 +95,8 @@ def find_address(text: str) -> str | None:
     found = re.search(
         r"(?:address[^:\n]*:|adresse[^:\n]*:|\bto\b:?)\s*(.+?)(?:\n\s*\n|\Z)", text, re.I | re.S
     )
-    address = " ".join(found[1].split()) if found else ""
+    lines = found[1].splitlines() if found else ()
+    address = "\n".join(" ".join(line.split()) for line in lines)
     return address[:500] if re.search(r"\d", address) else None
 
 

@@ -1,4 +1,5 @@
-"""What is wrong with a page: scripts that fail, sideways scrolling on a small phone, and what axe finds."""
+"""What is wrong with a page: scripts that fail, sideways scrolling on a small phone, buttons without a style,
+and what axe finds."""
 
 from __future__ import annotations
 
@@ -10,6 +11,10 @@ from tests.browser.people import PHONE
 DESKTOP: ViewportSize = {"width": 1280, "height": 800}
 
 ONLY_CONTRAST = {"runOnly": ["color-contrast"], "resultTypes": ["violations"]}
+# The grey that Chromium gives a button of which no rule speaks.
+UNSTYLED = """() => [...document.querySelectorAll("button")]
+  .filter(each => getComputedStyle(each).backgroundColor == "rgb(239, 239, 239)")
+  .map(each => each.textContent)"""
 # What the browser itself says when nobody has an icon, or when a page is one of those that say "no".
 EXPECTED = ("favicon", "404", "403", "410", "422", "429", "400")
 
@@ -46,6 +51,7 @@ class Eyes:
             self._page.emulate_media(color_scheme="dark" if scheme == "dark" else "light")
             wider = self._page.evaluate("document.documentElement.scrollWidth - innerWidth")
             found += [f"{wider} px too wide for {size['width']}"] if wider > 0 else []
+            found += [f"no style: {each}" for each in self._page.evaluate(UNSTYLED)]
             found += self._ask_axe(scheme, thorough=scheme == "light")
         found += [text for text in self._said if not any(each in text for each in EXPECTED)]
         self._said.clear()

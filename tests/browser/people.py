@@ -9,7 +9,8 @@ from playwright.sync_api import Browser, BrowserContext, ViewportSize
 
 from tests.harness import Harness
 
-PHONE: ViewportSize = {"width": 360, "height": 740}
+# The smallest that pages are made for.
+PHONE: ViewportSize = {"width": 320, "height": 740}
 
 
 def log_in(harness: Harness, browser: Browser, email: str, **options: Any) -> BrowserContext:

@@ -17,7 +17,11 @@ from playwright.sync_api import Browser, Page, expect
 
 from mailagent import services
 from mailagent.adapters.totp import Totp
+from mailagent.domain.money import Money
+from mailagent.domain.refunds.payment import RefundRequest
+from mailagent.domain.refunds.policy import KeepOffers
 from mailagent.store import schema
+from mailagent.store.refunds.ledger import LedgerGateway
 from mailagent.web.guard import open_to_all
 from tests.browser.eyes import Eyes
 from tests.browser.people import PHONE, log_in
@@ -40,6 +44,9 @@ def full(served: Harness) -> Harness:
     bounce(served)
     furnish(served)
     record_comparison(served, HOSTILE)
+    chosen = Money(900, "USD")
+    request = RefundRequest("s_credit", "refund_W2001", "W2001", "pay_1", chosen, credit=chosen)
+    LedgerGateway(served.live.database, served.live.now).refund(request)
     return served
 
 
@@ -75,7 +82,16 @@ def test_every_page_of_the_console(full: Harness, page: Page) -> None:
     eyes = Eyes(page)
     for route, path in pages.items():
         eyes.look(full.live.shop.public_url + path, route)
-    eyes.look(f"{full.live.shop.public_url}/ops/nowhere", "not found")
+    eyes.look(f"{full.live.shop.public_url}/ops/settlements", "store credit to give")
+    expect(page.locator("input[required][name=reference]")).to_have_count(1)
+    for other in (
+        "/ops/nowhere",
+        "/ops/tasks?state=ended",
+        "/ops/comparisons?source=shadow",
+        "/ops/settlements?state=failed",
+        "/ops/report?days=365",
+    ):
+        eyes.look(full.live.shop.public_url + other, other)
     assert eyes.problems == {}
     unseen = {route for route in routes if route not in pages and f"{route}?" not in pages}
     assert {route for route in unseen if not route.endswith(NO_PAGES)} == set()
@@ -128,6 +144,8 @@ def test_every_state_of_an_approval(full: Harness, browser: Browser) -> None:
     url = full.live.shop.public_url
     for name, path in approvals(full).items():
         eyes.look(url + path, name)
+    rules = replace(services.current().policy, keep_offers=KeepOffers({}))
+    services.bind(replace(services.current(), policy=rules))
     waiting = url + link(furnish(full, "typo@example.com", "W8"))
     opened = context.pages[0]
     opened.goto(waiting)
@@ -137,6 +155,15 @@ def test_every_state_of_an_approval(full: Harness, browser: Browser) -> None:
     opened.get_by_label("Approve a lower amount").fill("a lot")
     opened.get_by_role("button", name="Approve the refund").click()
     eyes.look_on("a problem")
+    opened.goto(waiting)
+    opened.get_by_text("Offer part of the price instead").click()
+    opened.get_by_label("Percent of the price of the items").fill("all")
+    opened.get_by_role("button", name="Offer it").click()
+    eyes.look_on("a problem with an offer")
+    opened.get_by_label("Percent of the price of the items").fill("30")
+    opened.get_by_role("button", name="Offer it").click()
+    expect(opened.get_by_text("Offered instead: 30 % of the price")).to_be_visible()
+    eyes.look_on("offered")
     opened.goto(url + link(furnish(full, "clicks@example.com", "W9")))
     opened.get_by_role("button", name="Approve the refund").dblclick()
     opened.get_by_role("button", name="Take it back").click()

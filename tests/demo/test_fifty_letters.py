@@ -141,6 +141,10 @@ LETTERS = [
         "Please change the address of W1001 to: 12 New Road, Springfield",
         "change_address '12 New Road, Springfield'",
     ),
+    (
+        "Please change the address of W1001 to:\nAda\n 12  New Road\n\nThanks",
+        "change_address 'Ada\\n12 New Road'",
+    ),
     # thanks
     ("Thank you very much!", "welcome"),
     ("Thanks for the quick refund!", "welcome"),
