@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pty
+import re
 import select
 import stat
 import subprocess
@@ -28,6 +29,8 @@ from tests.harness import wait_until
 from tests.ports import choose_port
 from tests.processes import Web, base_environment
 
+# As docs/configure.md says it; the seconds are those of the machine, without the time to think.
+QUESTIONS, MOST_SECONDS = 16, 60
 SECRETS = ("sk-of-the-model", "SG.of-the-mail", "rk_test_of-the-money")
 
 
@@ -122,7 +125,7 @@ def newcomer(tmp_path: Path) -> Iterator[Newcomer]:
 
 
 def test_from_nothing_to_the_test_mail_that_came_back(newcomer: Newcomer) -> None:
-    process = newcomer.start()
+    began, process = time.monotonic(), newcomer.start()
     assert process.stdin
     process.stdin.write("".join(f"{each}\n" for each in newcomer.answers().values()))
     process.stdin.close()
@@ -147,6 +150,10 @@ def test_from_nothing_to_the_test_mail_that_came_back(newcomer: Newcomer) -> Non
         "mailagent is set up.",
     ):
         assert told in said
+    seconds, asked = time.monotonic() - began, len(re.findall(r"  [A-Z_]{8,}: ", said))
+    print(f"{asked} questions, {seconds:.0f} s")  # noqa: T201 - shown by -s
+    assert asked == QUESTIONS
+    assert seconds < MOST_SECONDS
     assert settings["REPLY_DOMAIN"] == "shop.example"
     assert settings["MAILAGENT_ENV"] == "development"
     assert len(settings["SECRET_KEY"]) >= 40

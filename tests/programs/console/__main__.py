@@ -25,7 +25,7 @@ from tests.cast import MAX, MONA, OLGA, TESS
 from tests.databases import postgres_copy, postgres_server, postgres_template
 from tests.programs.console.fill import COMMON, RARE, UNCOMMON, Size, fill
 
-TARGET_MS = 200
+TARGET_MS = 100
 METRICS_TOKEN = "the-token-of-those-that-watch-for-this-program"
 
 
@@ -74,11 +74,22 @@ def pages(size: Size) -> Mapping[str, str]:
         "a conversation": f"/ops/conversations/conversation_{some}",
         "a refund": f"/ops/refunds/refund_{size.approvals:026}",
         "a customer": f"/ops/customers/customer{size.conversations // 4}@mail.example",
+        "tasks": "/ops/tasks",
+        "tasks, done": "/ops/tasks?state=ended",
+        "tasks, done, far back": "/ops/tasks?state=ended&older=1770000000000000~x",
         "settlements": "/ops/settlements",
         "settlements, paid": "/ops/settlements?state=settled",
         "report": "/ops/report?days=90",
         "report, a year": "/ops/report?from=2025-12-01&to=2026-11-30",
         "knowledge": "/ops/knowledge",
+        "comparisons": "/ops/comparisons?source=shadow",
+        "model": "/ops/model",
+        "runs": "/ops/runs",
+        "runs that failed": "/ops/runs?status=failed",
+        "runs about a conversation": f"/ops/runs?about=conversation_{some}",
+        "replays": "/ops/replays",
+        "refund by the team": f"/ops/conversations/conversation_{some}/refund/W{size.conversations // 2}",
+        "saved replies": "/ops/saved-replies",
         "audit": "/ops/audit",
         "audit: of a person": f"/ops/audit?actor={TESS}",
         "audit: an act, from the beginning": "/ops/audit?action=dismissed&order=oldest",

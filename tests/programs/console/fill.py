@@ -61,12 +61,14 @@ _STATEMENTS = (
     """,
     """
     INSERT INTO outbound_mails (outbound_id, dedup_key, conversation_id, purpose, to_address,
-        from_address, subject, text, message_id, mail_references, auto_submitted, status, created_at)
+        from_address, subject, text, message_id, mail_references, auto_submitted, status, created_at,
+        sources)
     SELECT 'outbound_' || {id_n}, 'reply:' || n, 'conversation_' || {id_n},
         CASE WHEN n % (:each * 2) = 0 THEN 'team_reply' ELSE 'reply' END,
         'customer' || n % :customers || '@mail.example', 'support@shop.example', 'Re: My order',
         'Dear customer, your order is on its way.', n || '@shop.example', '[]', 'auto-replied',
-        CASE WHEN n % :each = 1 THEN 'undelivered' ELSE 'sent' END, {at_conversation}
+        CASE WHEN n % :each = 1 THEN 'undelivered' ELSE 'sent' END, {at_conversation},
+        (CASE WHEN n % 2 = 0 THEN '["returns#' || n % 30 || '@1"]' END)::jsonb
     FROM generate_series(1, :conversations) n
     """,
     # Texts are put together of a few thousand sentences with words of all frequencies.
@@ -132,6 +134,38 @@ _STATEMENTS = (
         recorded_at + interval '7 days', true, CASE WHEN NOT waits THEN 'mona@shop.example' END,
         CASE WHEN NOT waits THEN recorded_at END
     FROM (SELECT *, right(refund_id, 2)::int % 4 = 1 AS waits FROM ledger_entries) entries
+    """,
+    # Every tenth still waits for somebody.
+    """
+    INSERT INTO remedies (remedy_id, proposal_key, kind, status, order_id, conversation_id, mail_id,
+        items, reason, policy_reasons, requested_at, due_at, decided_by, decided_at)
+    SELECT 'remedy_' || {id_n}, 'r' || n, 'exchange', status, 'W' || n, 'conversation_' || {id_n},
+        'mail_' || {id_n}, '[{{"item_id": "1", "name": "Kettle", "quantity": 1}}]', 'damaged', '[]',
+        {at_conversation}, {at_conversation} + interval '3 days',
+        CASE WHEN status = 'done' THEN 'tess@shop.example' END,
+        CASE WHEN status = 'done' THEN {at_conversation} END
+    FROM (
+        SELECT n, CASE WHEN n % 30 = 0 THEN 'task' WHEN n % 30 = 1 THEN 'awaiting_goods'
+            WHEN n % 30 = 2 THEN 'asked' ELSE 'done' END AS status
+        FROM generate_series(1, :refunds) n
+    ) made
+    """,
+    # What a shadow says to a tenth of the mail of two weeks before the page is opened.
+    """
+    INSERT INTO comparisons (source, mail_id, conversation_id, at, model, differs, draft, past, now,
+        error, tokens, cost_micro_usd, milliseconds)
+    SELECT 'shadow', 'mail_' || {id_n}, 'conversation_' || {id_n}, now() - n * interval '3 minutes',
+        'small', CASE WHEN n % 9 = 0 THEN 'acts' WHEN n % 9 = 1 THEN 'facts' ELSE 'nothing' END,
+        CASE WHEN n % 50 = 0 THEN 'edited' END, side, side, '', 1000, 30000, 1500
+    FROM generate_series(1, :others) n,
+        (VALUES ('{{"acts": ["propose_refund W1"], "parts": ["thanks"]}}'::jsonb)) AS sides (side)
+    """,
+    """
+    INSERT INTO model_calls (conversation_id, at, model, outcome, input_tokens, cached_tokens,
+        output_tokens, cost_micro_usd, prompt_version, tools_version)
+    SELECT 'conversation_' || {id_n}, now() - n * interval '14 days' / :conversations, 'small', 'done',
+        2000, 1000, 100, 900, 'p' || n % 3, 't1'
+    FROM generate_series(1, :conversations) n
     """,
     """
     INSERT INTO conversation_notes (note_id, conversation_id, author_email, text, written_at)
