@@ -10,6 +10,7 @@ import io
 import os
 import re
 import shutil
+import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping
@@ -24,21 +25,22 @@ from playwright.sync_api import Browser, Page, StorageState, sync_playwright
 from mailagent.app import ROOT
 from mailagent.demo import shop as demo_shop
 from mailagent.demo.fakes.providers import Providers
-from mailagent.demo.process import Supervisor
+from mailagent.demo.process import Supervisor, run_command
 from mailagent.demo.show import find_port
 from mailagent.demo.story import find_link
-from tests.cast import GRACE, MAX, MONA, OLGA, TESS
+from tests.cast import ADA, GRACE, MAX, MONA, OLGA, TESS
 from tests.harness import wait_until
 
 PICTURES = ROOT / "docs" / "pictures"
 DOCUMENT = PICTURES.parent / "screens.md"
 LARGEST_BYTES = 200_000
+COLOURS = 128  # with 64, the red of a single button is lost
 
-DESKTOP = (1400, 860)
+DESKTOP, WHOLE_DEMO = (1400, 860), (1400, 1500)
 PHONE = (390, 844)
 # Of the console: the name of a window and its size. A phone shows what fits, a desk the page down to here.
 WINDOWS = {"phone": PHONE, "desktop": (1200, 800)}
-TALLEST = 1500
+TALLEST, TALLEST_OF_CONSOLE = 1500, 1200
 
 CHROMIUM = [
     *("--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-sync"),
@@ -46,13 +48,31 @@ CHROMIUM = [
     "--disable-lcd-text",  # coloured edges of letters take twice the space
 ]
 
+# Two items, of which a manager may choose.
+TWO_ITEMS = demo_shop.ReadyMail(
+    "two items",
+    "Two items",
+    "Grace Sample <grace@example.org>",
+    "My camera",
+    "Hello,\n\nthe camera and the lens of my order W1010 arrived damaged. Please refund both.\n\nGrace",
+)
+
+COUNT = """
+from mailagent.app import create_app
+from mailagent.workflows.steps.maintenance.housekeeping import Clock
+from mailagent.workflows.steps.maintenance.report import count_days
+create_app()
+count_days(Clock(60))
+"""
+
 # What is shown, in this order, and what to see on it.
 CAPTIONS: Mapping[str, tuple[str, str]] = {
     "login": (
         "Log in",
-        "An address is asked for, never a password. The answer is the same for everybody.",
+        "An address is asked for, and no password. The answer is the same for everybody.",
     ),
     "inbox": ("Inbox", "What waits for people, the oldest first."),
+    "german": ("In German", "The console speaks the languages of the mails."),
     "search": ("Search", "By order, address, or words of a mail."),
     "drafts": (
         "Drafts",
@@ -62,7 +82,11 @@ CAPTIONS: Mapping[str, tuple[str, str]] = {
         "One draft",
         "Send it as it is, change it, discard it, or take the conversation over.",
     ),
-    "conversation": ("Conversation", "Everything that happened, in one line of time."),
+    "conversation": (
+        "Conversation",
+        "What the customer last wrote, and the answer beside it; what machines did is folded.",
+    ),
+    "tasks": ("Tasks", "What customers asked for that people of the shop do."),
     "refund": ("Refund", "What was asked, decided, paid and told, and when."),
     "customer": ("Customer", "All of theirs, on one page."),
     "erase": ("Erase", "What is forgotten and what is kept, before the button."),
@@ -73,7 +97,13 @@ CAPTIONS: Mapping[str, tuple[str, str]] = {
     "settlements": ("Settlements", "Refunds in the ledger that the shop has to pay."),
     "report": ("Report", "How the shop's support does, in charts and tables."),
     "model": ("Model", "What the model used, day by day."),
+    "comparisons": (
+        "Comparisons",
+        "What another model, prompt or policy would have done about the same mail.",
+    ),
     "runs": ("Runs", "What the engine recorded, beside what the rows say."),
+    "alert": ("Alert", "The mail to operators when a run has failed."),
+    "replays": ("Replay together", "What failed, by reason."),
     "run": ("A run that failed", "Its steps, what each gave back, and the error."),
     "replay": (
         "Before a replay",
@@ -117,13 +147,16 @@ def picture_console(browser: Browser, path: Path, names: tuple[str, ...]) -> Non
         live_through(providers, supervisor)
         people = log_in(browser, providers)
         places = find_places(browser, people, providers.app_url)
+        places["alert"] = save_alert(providers, path)
         assert places.keys() == CAPTIONS.keys(), places
         for name in names:
             logged_in = None if name == "login" else people
             for window, size in WINDOWS.items():
                 for scheme in ("light", "dark"):
                     with opened(browser, places[name], size, scheme, logged_in) as page:
-                        save(page, f"{name}-{window}-{scheme}", TALLEST if window != "phone" else 0)
+                        prepare(page, name)
+                        tallest = 0 if window == "phone" else TALLEST_OF_CONSOLE
+                        save(page, f"{name}-{window}-{scheme}", tallest)
 
 
 @contextmanager
@@ -146,7 +179,7 @@ def studio() -> Iterator[tuple[Browser, Path]]:
 def picture_demo(browser: Browser, path: Path) -> None:
     """Picture the demo's page, and the approval that its expensive letter leads to."""
     with demo_running(path) as (providers, _):
-        write(providers, demo_shop.SMALL_REFUND, mails_to="ada@example.com", count=2)
+        write(providers, demo_shop.SMALL_REFUND, mails_to=ADA, count=2)
         write(providers, demo_shop.EXPENSIVE_REFUND, mails_to=MONA, count=1)
         link = find_link(providers.mailboxes.sent(MONA)[0]) or ""
         for scheme in ("light", "dark"):
@@ -154,12 +187,19 @@ def picture_demo(browser: Browser, path: Path) -> None:
                 save(page, f"approval-phone-{scheme}")
             with opened(browser, link, DESKTOP, scheme) as page:
                 save(page, f"approval-desktop-{scheme}", TALLEST)
-            with opened(browser, f"{providers.app_url}/demo/", DESKTOP, scheme) as page:
-                page.get_by_role("button", name="Mona").click()
+            with opened(browser, f"{providers.app_url}/demo/", WHOLE_DEMO, scheme) as page:
+                page.locator(f"[data-role][data-address='{MONA}']").click()
                 page.get_by_text("Refund $1,499.00?").first.wait_for()
                 page.frame_locator("iframe").get_by_text("Why you are asked").first.wait_for()
                 page.mouse.move(0, 0)
                 save(page, f"demo-{scheme}")
+        write(providers, TWO_ITEMS, mails_to=MONA, count=2)
+        of_two = find_link(providers.mailboxes.sent(MONA)[1]) or ""
+        for scheme in ("light", "dark"):
+            with opened(browser, of_two, PHONE, scheme) as page:
+                for folded in ("Approve less", "Offer part of the price"):
+                    page.get_by_text(folded).click()
+                save(page, f"items-phone-{scheme}", TALLEST)
 
 
 @contextmanager
@@ -213,7 +253,14 @@ def opened(
         context.close()
 
 
-def save(page: Page, name: str, tallest: int = 0, colours: int = 256) -> None:
+def prepare(page: Page, name: str) -> None:
+    """Bring a page into the state that its picture shows."""
+    if name == "german":
+        page.get_by_label("Language").select_option("de")
+        page.get_by_role("button", name="Change").click()
+
+
+def save(page: Page, name: str, tallest: int = 0, colours: int = COLOURS) -> None:
     """Write what the window shows, or the whole page down to `tallest`, in so many colours.
 
     Raises SystemExit when the picture is too large to be kept.
@@ -236,15 +283,36 @@ def save(page: Page, name: str, tallest: int = 0, colours: int = 256) -> None:
 def live_through(providers: Providers, supervisor: Supervisor) -> None:
     """Let a week of a shop happen: paid, waiting, handed over, drafted, failed."""
     letters = {letter.name: letter for letter in demo_shop.READY_MAILS}
-    write(providers, letters["small"], "ada@example.com", 2)
+    write(providers, letters["small"], ADA, 2)
     write(providers, letters["expensive"], MONA, 1)
     write(providers, letters["angry"], TESS, 1)
     write(providers, letters["german"], "juergen@example.net", 2)
+    write(providers, letters["address"], ADA, 3)
+    restart(supervisor, MAILAGENT_SETTLES="")
+    write(providers, letters["one_mug"], ADA, 4)
+    compare(supervisor)
+    subprocess.run([sys.executable, "-c", COUNT], cwd=ROOT, env=supervisor.environment, check=True)
     restart(supervisor, DRAFT_REPLIES="all", DRAFT_REFUNDS="all")
     before = len(providers.mailboxes.sent(MONA)) + len(providers.mailboxes.sent(MAX))
     write(providers, letters["no_number"], MONA, before + 1)
     restart(supervisor, OPENAI_BASE_URL=f"{providers.sendgrid.url}/v1")
     write(providers, letters["nonsense"], OLGA, 1)
+
+
+def compare(supervisor: Supervisor) -> None:
+    """Ask what another policy would have done about the mail so far."""
+    policy = supervisor.log.with_name("careful.toml")
+    policy.write_text('version = "careful"\n[limits]\nUSD = "10.00"\nEUR = "10.00"\n')
+    environment = supervisor.environment | {"REFUND_POLICY": str(policy)}
+    run_command(["flask", "--app", "wsgi", "backtest"], environment)
+
+
+def save_alert(providers: Providers, path: Path) -> str:
+    """Write the alert as a mail program shows it; return its address."""
+    alert = next(mail for mail in providers.mailboxes.sent(OLGA) if "/ops/login" not in mail.text)
+    page = path / "alert.html"
+    page.write_text(alert.html or "", "utf-8")
+    return page.as_uri()
 
 
 def restart(supervisor: Supervisor, **settings: str) -> None:
@@ -291,6 +359,7 @@ def find_places(browser: Browser, people: StorageState, url: str) -> dict[str, s
         "login": f"{url}/ops/login",
         "inbox": f"{url}/ops",
         "search": f"{url}/ops/search?q=laptop",
+        "german": f"{url}/ops",
         "drafts": f"{url}/ops?waiting=drafts",
         "draft": first("/ops?waiting=drafts", r"/ops/drafts/[^/?#]+$"),
         "conversation": conversation,
@@ -298,10 +367,13 @@ def find_places(browser: Browser, people: StorageState, url: str) -> dict[str, s
         "customer": f"{url}/ops/customers/{GRACE}",
         "erase": f"{url}/ops/customers/{GRACE}/erase",
         "knowledge": f"{url}/ops/knowledge",
-        "settlements": f"{url}/ops/settlements?state=settled",
+        "tasks": f"{url}/ops/tasks",
+        "settlements": f"{url}/ops/settlements",
         "report": f"{url}/ops/report?days=7",
         "model": f"{url}/ops/model",
+        "comparisons": f"{url}/ops/comparisons",
         "runs": f"{url}/ops/runs",
+        "replays": f"{url}/ops/replays",
         "run": failed,
         "replay": first(failed.removeprefix(url), r"/replay"),
         "audit": f"{url}/ops/audit",
@@ -310,7 +382,7 @@ def find_places(browser: Browser, people: StorageState, url: str) -> dict[str, s
     return places
 
 
-APPROVALS = ("approval-phone", "approval-desktop")
+APPROVALS = ("approval-phone", "items-phone", "approval-desktop")
 
 
 def _sections() -> Iterator[str]:
