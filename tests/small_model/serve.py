@@ -24,8 +24,9 @@ def main(port: int, context_tokens: int) -> None:
     # More threads than free cores make it slower by far.
     params.cpuparams.n_threads = params.cpuparams_batch.n_threads = 1
     params.hostnames, params.port = ["127.0.0.1"], port
-    server.Server(params)
+    serving = server.Server(params)  # it ends when it is not kept
     threading.Event().wait()
+    del serving
 
 
 if __name__ == "__main__":
