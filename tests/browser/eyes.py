@@ -46,6 +46,7 @@ class Eyes:
     def look_on(self, name: str) -> None:
         """Look at the page that is open."""
         found: list[str] = []
+        self._page.wait_for_load_state()
         for scheme, size in (("light", PHONE), ("dark", DESKTOP)):
             self._page.set_viewport_size(size)
             self._page.emulate_media(color_scheme="dark" if scheme == "dark" else "light")

@@ -159,6 +159,7 @@ def test_every_state_of_an_approval(full: Harness, browser: Browser) -> None:
     opened.get_by_text("Offer part of the price instead").click()
     opened.get_by_label("Percent of the price of the items").fill("all")
     opened.get_by_role("button", name="Offer it").click()
+    expect(opened.get_by_text("Please offer from 1 to 99 percent").first).to_be_visible()
     eyes.look_on("a problem with an offer")
     opened.get_by_label("Percent of the price of the items").fill("30")
     opened.get_by_role("button", name="Offer it").click()
