@@ -14,6 +14,7 @@ from mailagent import cli
 from mailagent.settings import SETTINGS
 from tests.programs import reference
 from tests.programs.reference import whole_app
+from tests.programs.screens import APPROVALS, CAPTIONS, DOCUMENT, WINDOWS
 
 ROOT = Path(__file__).resolve().parent.parent
 DOCUMENTS = [
@@ -112,6 +113,12 @@ def test_every_picture_is_shown_or_kept_by_the_script() -> None:
     for picture in (ROOT / "docs" / "pictures").iterdir():
         stem = re.sub(r"-(light|dark)$", "", picture.stem)
         assert picture.name in shown or stem in script, f"nobody shows {picture.name}"
+
+
+def test_the_screens_are_those_that_the_program_takes() -> None:
+    shown = re.findall(r'src="pictures/(\S+)-light\.png"', DOCUMENT.read_text("utf-8"))
+    pages = [f"{name}-{window}" for name in CAPTIONS for window in WINDOWS]
+    assert shown == [*APPROVALS, *pages]
 
 
 def test_the_console_has_the_version_of_dbos() -> None:
