@@ -182,7 +182,7 @@ def test_a_sweep_of_a_worker_that_is_to_end_stops_between_two_batches(
 ) -> None:
     keep(shop.live.database, shop.live.now() - timedelta(days=31), 100)
     batches = Batches(monkeypatch, at_work.leave)
-    monkeypatch.setattr(launch, "_apply_schedules", lambda: None)
+    monkeypatch.setattr(launch, "_apply_schedules", lambda _shadow: None)
     with running(shop):
         # Its last step: what was deleted by then is recorded, and the next sweep goes on.
         DBOS.start_workflow(sweep, datetime.now(UTC), None).get_result()
