@@ -375,7 +375,7 @@ def find_places(browser: Browser, people: StorageState, url: str) -> dict[str, s
         "runs": f"{url}/ops/runs",
         "replays": f"{url}/ops/replays",
         "run": failed,
-        "replay": first(failed.removeprefix(url), r"/replay"),
+        "replay": first(failed.removeprefix(url), r"/ops/runs/[^?]+/replay"),
         "audit": f"{url}/ops/audit",
     }
     context.close()
