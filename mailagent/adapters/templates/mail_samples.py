@@ -187,11 +187,13 @@ _NO_MORE: dict[str, Any] = {
     "is_declined": False,
     "parcels": [],
     "offer": None,
+    "discount": None,
 }
 _MORE = (
     _NO_MORE | {"parcels": _PARCELS},
     _NO_MORE | {"offer": _OFFER},
     _NO_MORE | {"elsewhere": _PART},
+    _NO_MORE | {"discount": {"percent": 10, "expires_at": NOON}},
     _NO_MORE | {"is_declined": True},
 )
 _REFUND_STATES = (
