@@ -183,11 +183,9 @@ _OFFER = {
     "items": ["1 × Kettle"],
 }
 _NO_MORE: dict[str, Any] = {
-    "elsewhere": None,
     "is_declined": False,
     "parcels": [],
-    "offer": None,
-    "discount": None,
+    **dict.fromkeys(("elsewhere", "offer", "discount")),
 }
 _MORE = (
     _NO_MORE | {"parcels": _PARCELS},
