@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+import mailagent.backtest.shadow  # noqa: F401 - declares its steps
 from mailagent.domain.mail.message import OutboundStatus, Purpose
 from mailagent.domain.money import Money
 from mailagent.domain.operations.replay import (

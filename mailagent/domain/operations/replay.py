@@ -81,6 +81,10 @@ EFFECTS: Mapping[str, str] = {
     "purge_short_lived": "deletes old logins and other short-lived rows",
     # previews
     "make_previews": "makes pictures of photos that have none",
+    # the shadow
+    "report_on_yesterday": "mails operators what yesterday's comparisons come to, once",
+    "choose_mails": "looks for answered mails that the shadow has not been asked about",
+    "compare_mail": "asks the shadow's model again, which costs tokens, and replaces the comparison",
     # what DBOS itself records
     "DBOS.recv": "waits for a wake-up, or until its time is up",
     "DBOS.sleep": "waits",
@@ -89,6 +93,7 @@ EFFECTS: Mapping[str, str] = {
 _REACHES = {
     "ask_model": Reach.MODEL,
     "write_reply": Reach.MODEL,
+    "compare_mail": Reach.MODEL,
     "send_mail": Reach.MAIL,
     "pay_refund": Reach.MONEY,
 }
@@ -265,6 +270,7 @@ _MAY_REACH: Mapping[str, Sequence[Reach]] = {
     "conversation": (Reach.MODEL, Reach.MAIL),
     "refund": (Reach.MONEY, Reach.MAIL),
     "delivery": (Reach.MAIL,),
+    "shadow": (Reach.MODEL, Reach.MAIL),
 }
 
 
