@@ -3,14 +3,13 @@ first. The page and the refund's workflow both come here: the one after a click,
 
 from __future__ import annotations
 
-from collections import Counter
 from datetime import timedelta
 
 import sqlalchemy as sa
 
 from mailagent import services
 from mailagent.domain.money import Money
-from mailagent.domain.refunds.offer import Offer, OfferStatus, part_of, worth_of
+from mailagent.domain.refunds.offer import Offer, OfferStatus, part_of, units_of, worth_of
 from mailagent.domain.refunds.policy import KeepOffers
 from mailagent.domain.refunds.refund import Refund, RefundStatus
 from mailagent.store import audit
@@ -60,16 +59,14 @@ def _offer(
     connection: sa.Connection, refund: Refund, decision: RecordedDecision, percent: int
 ) -> None:
     """Offer part of the price of what a manager does not refund, to be accepted by an answer."""
-    live, units = services.current(), Counter[str]()
-    for item_id, line in zip(refund.item_ids, refund.lines, strict=True):
-        units[item_id] += line.quantity
+    live = services.current()
     rules, now = live.policy.keep_offers or KeepOffers({}), live.now()
     offer = Offer(
         offer_id=new_id("offer"),
         order_id=refund.order_id,
         conversation_id=refund.conversation_id,
         mail_id=refund.mail_id,
-        items=tuple(units.items()),
+        items=units_of(refund.item_ids, refund.lines),
         reason=refund.reason,
         percent=percent,
         amount=part_of(worth_of(refund.lines, refund.amount.currency), percent),

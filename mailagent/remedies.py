@@ -104,8 +104,7 @@ def supersede(
         if each.status is RemedyStatus.TASK
         and each.kind is not RemedyKind.CANCEL
         and each.mail_id not in mail_ids
-        and (not item_ids or each.kind in SENT_AGAIN)
-        and (not item_ids or each.touches(each.kind, item_ids))
+        and (not item_ids or (each.kind in SENT_AGAIN and each.touches(each.kind, item_ids)))
     ]
     for each in found:
         close(connection, each, RemedyStatus.WITHDRAWN, audit.CUSTOMER, mail_id=mail_ids[-1])

@@ -56,25 +56,51 @@ class Past:
 _BY_PEOPLE = (DraftState.EDITED.value, DraftState.DISCARDED.value)
 
 
-def list_past(
-    connection: sa.Connection, last: int, since: datetime | None = None
-) -> Iterator[Past]:
-    """Yield what is still on record of the last mails that the agent answered, the newest first. `since`: only
-    those that came since then."""
-    rows = sorted(
-        connection.execute(_answered(last, since)), key=lambda row: (row.until, row.answer)
-    )
-    for _, group in groupby(reversed(rows), key=lambda row: row.answer):
-        past = _read(connection, sorted(group, key=lambda row: row.received_at))
+def list_past(connection: sa.Connection, last: int) -> Iterator[Past]:
+    """Yield what is still on record of the last mails that the agent answered, the newest first."""
+    for mails in list_answered(connection, last):
+        past = read_past(connection, mails)
         if past is not None:
             yield past
 
 
-def _answered(last: int, since: datetime | None) -> sa.Select[Any]:
-    """Return the query for mails with a reply of the agent, or with one that a person discarded."""
+def find_past(connection: sa.Connection, mail_id: str) -> Past | None:
+    """Return what is still on record of the mails that were answered together with this one, if it is the
+    newest of them."""
+    inbound = schema.inbound_mails.c
+    conversation = sa.select(inbound.conversation_id).where(inbound.mail_id == mail_id)
+    answered = _grouped(
+        connection, _ANSWERED.where(inbound.conversation_id == conversation.scalar_subquery())
+    )
+    return next(
+        (read_past(connection, each) for each in answered if each[-1].mail_id == mail_id), None
+    )
+
+
+def list_answered(
+    connection: sa.Connection, last: int, since: datetime | None = None
+) -> list[list[Row]]:
+    """Return the last mails with a reply of the agent, or with one that a person discarded: those together that
+    have the same, the newest reply first and its newest mail last. `since`: only mails that came since then."""
+    inbound = schema.inbound_mails.c
+    query = _ANSWERED if since is None else _ANSWERED.where(inbound.received_at >= since)
+    return _grouped(
+        connection, query.order_by(inbound.received_at.desc(), inbound.mail_id).limit(last)
+    )
+
+
+def _grouped(connection: sa.Connection, query: sa.Select[Any]) -> list[list[Row]]:
+    rows = sorted(connection.execute(query), key=lambda row: (row.until, row.answer))
+    return [
+        sorted(mails, key=lambda row: row.received_at)
+        for _, mails in groupby(reversed(rows), key=lambda row: row.answer)
+    ]
+
+
+def _select_answered() -> sa.Select[Any]:
     inbound, outbound = schema.inbound_mails.c, schema.outbound_mails.c
     drafts = schema.drafts.c
-    query = (
+    return (
         sa.select(
             inbound.mail_id,
             inbound.conversation_id,
@@ -92,12 +118,12 @@ def _answered(last: int, since: datetime | None) -> sa.Select[Any]:
             sa.or_(outbound.purpose == "reply", drafts.state == DraftState.DISCARDED.value),
         )
     )
-    if since is not None:
-        query = query.where(inbound.received_at >= since)
-    return query.order_by(inbound.received_at.desc(), inbound.mail_id).limit(last)
 
 
-def _read(connection: sa.Connection, mails: Sequence[Row]) -> Past | None:
+_ANSWERED = _select_answered()
+
+
+def read_past(connection: sa.Connection, mails: Sequence[Row]) -> Past | None:
     """Return what is on record of mails that one mail answered; None if too little is."""
     first, newest = mails[0], mails[-1]
     texts = _texts(connection, newest.conversation_id, newest.received_at, newest.until)

@@ -9,13 +9,14 @@ from __future__ import annotations
 import hashlib
 import logging
 from datetime import datetime, timedelta
+from itertools import islice
 from typing import Any
 
 from dbos import DBOS
 
 from mailagent import engine, mailers, services
 from mailagent.backtest.asking import Answer, Configuration, ask
-from mailagent.backtest.past import Past, list_past
+from mailagent.backtest.past import find_past, list_answered, read_past
 from mailagent.backtest.report import compare, sum_up
 from mailagent.domain.operations.model_cost import day_begins_at
 from mailagent.store.mail import outbound
@@ -48,34 +49,33 @@ def is_in_share(conversation_id: str, percent: int) -> bool:
 @step
 def choose_mails() -> list[str]:
     """Return the newest mails of each answer that is to be compared now."""
-    chosen = services.current().shadow
+    live = services.current()
+    chosen = live.shadow
     if chosen is None:
         return []
-    found = {
-        past.batch["mail_ids"][-1]: past
-        for past in _answered_lately()
-        if is_in_share(past.batch["conversation_id"], chosen.percent)
-    }
-    with services.current().database.snapshot() as connection:
-        done = comparisons.list_compared(connection, Source.SHADOW, found)
-    return [mail_id for mail_id in found if mail_id not in done][:MAILS_AT_ONCE]
-
-
-def _answered_lately() -> list[Past]:
-    live = services.current()
     with live.database.snapshot() as connection:
-        return list(list_past(connection, MAILS_LOOKED_AT, live.now() - DAY))
+        answered = list_answered(connection, MAILS_LOOKED_AT, live.now() - DAY)
+        share = [each for each in answered if is_in_share(each[-1].conversation_id, chosen.percent)]
+        newest = [each[-1].mail_id for each in share]
+        done = comparisons.list_compared(connection, Source.SHADOW, newest)
+        on_record = (
+            mail_id
+            for mail_id, mails in zip(newest, share, strict=True)
+            if mail_id not in done and read_past(connection, mails) is not None
+        )
+        return list(islice(on_record, MAILS_AT_ONCE))
 
 
 @step
 def compare_mail(mail_id: str) -> str:
-    """Ask the second configuration about a mail, and record what it says; return what differs. Over the day's
-    budget nothing is asked."""
+    """Ask the second configuration about a mail, and record what it says; return what differs. A mail that was
+    compared before is not asked about again, and over the day's budget nothing is."""
     live = services.current()
     chosen = live.shadow
-    past = next(
-        (each for each in _answered_lately() if each.batch["mail_ids"][-1] == mail_id), None
-    )
+    with live.database.snapshot() as connection:
+        if comparisons.list_compared(connection, Source.SHADOW, [mail_id]):
+            return "compared before"
+        past = find_past(connection, mail_id)
     if chosen is None or past is None:
         return "gone"
     with live.database.snapshot() as connection:

@@ -21,6 +21,7 @@ from mailagent.domain.mail.message import InboundMail, is_photo
 from mailagent.domain.money import Money
 from mailagent.domain.orders.freshness import is_fresh_at, told_as_of
 from mailagent.domain.refunds.credit import credit_of
+from mailagent.domain.refunds.goodwill import GoodwillCode
 from mailagent.domain.refunds.order import Order
 from mailagent.domain.refunds.refund import Refund, RefundStatus
 from mailagent.domain.text import name_to_greet
@@ -268,6 +269,11 @@ class Reader:
         waiting = RefundStatus.AWAITING_APPROVAL
         return any(each.status is waiting for each in self.refunds_of(order))
 
+    @cached_property
+    def goodwill_given(self) -> GoodwillCode | None:
+        """The discount that was given in answer to these mails."""
+        return goodwill.find_of_mails(self.connection, self.mail_ids)
+
     def goodwill(self, order: Order) -> Values | None:
         """Return the discount for an order, and when it was given if these mails are not the reason."""
         code = goodwill.find_unused(self.connection, order.order_id, services.current().now())
@@ -313,7 +319,7 @@ class Reader:
     def record(self, order_ids: Sequence[str]) -> list[Values]:
         """Return what is on record of these orders, and of one for which these mails brought a discount."""
         now = services.current().now()
-        given = goodwill.find_of_mails(self.connection, self.mail_ids)
+        given = self.goodwill_given
         named = [*order_ids, given.order_id] if order_ids and given else order_ids
         found = map(self.find_order, dict.fromkeys(named))
         return [

@@ -13,7 +13,6 @@ from mailagent.domain.mail.message import InboundMail, Purpose, confirm_code
 from mailagent.domain.mail.outgoing_file import OutgoingFile
 from mailagent.domain.money import Money
 from mailagent.domain.refunds.credit import credit_of, share_credit
-from mailagent.domain.refunds.goodwill import GoodwillCode
 from mailagent.domain.refunds.offer import Offer
 from mailagent.domain.refunds.order import Order
 from mailagent.domain.refunds.refund import Refund, RefundStatus
@@ -27,7 +26,6 @@ from mailagent.store import audit
 from mailagent.store.mail import conversations, inbound
 from mailagent.store.refunds import (
     approvals,
-    goodwill,
     orders,
     refund_payments,
     refunds,
@@ -55,7 +53,7 @@ def write_reply(
             "customer_name": reader.customer_name(),
             "text": letter.text,
             "confirm_code": confirm_code(conversation.confirm_token) if confirm else None,
-            "goodwill": _goodwill_of(connection, mails),
+            "goodwill": reader.goodwill_given,
             "helped": _vote_links(mails) if reader.proven else None,
         },
         dedup_key=f"reply:{mails[-1].mail_id}",
@@ -90,17 +88,12 @@ def write_handed_over(
         "neutral_reply" if untrue else "handed_over",
         {
             "customer_name": reader.customer_name(),
-            "goodwill": _goodwill_of(connection, mails),
+            "goodwill": reader.goodwill_given,
         },
         dedup_key=f"reply:{mails[-1].mail_id}",
         order_ids=reader.orders_of_mails(),
     )
     return write_to_customer(reader, content, mails[-1])
-
-
-def _goodwill_of(connection: sa.Connection, mails: Sequence[InboundMail]) -> GoodwillCode | None:
-    """Return the discount that was given in answer to these mails."""
-    return goodwill.find_of_mails(connection, [mail.mail_id for mail in mails])
 
 
 def write_refund_outcome(connection: sa.Connection, refund: Refund, template: str) -> str:

@@ -10,7 +10,14 @@ import sqlalchemy as sa
 
 from mailagent import services
 from mailagent.domain.money import Money
-from mailagent.domain.refunds.offer import Offer, OfferStatus, part_of, share_out, worth_of
+from mailagent.domain.refunds.offer import (
+    Offer,
+    OfferStatus,
+    part_of,
+    share_out,
+    units_of,
+    worth_of,
+)
 from mailagent.domain.refunds.order import Order
 from mailagent.domain.refunds.policy import (
     ABOUT_GOODS,
@@ -62,15 +69,12 @@ def _offer(connection: sa.Connection, proposed: Proposal, asked: Asked) -> Offer
     expires_at = live.now() + timedelta(days=rules.valid_days)
     if order.delivered_at is not None:  # after that the policy would decline it
         expires_at = min(expires_at, return_by(order.delivered_at, live.policy, categories))
-    units: dict[str, int] = {}
-    for item_id, line in zip(asked.item_ids, asked.lines, strict=True):
-        units[item_id] = units.get(item_id, 0) + line.quantity
     return Offer(
         offer_id=new_id("offer"),
         order_id=order.order_id,
         conversation_id=proposed.conversation_id,
         mail_id=proposed.mail_id,
-        items=tuple(units.items()),
+        items=units_of(asked.item_ids, asked.lines),
         reason=asked.reason,
         percent=percent,
         amount=part_of(worth_of(asked.lines, order.currency), percent),

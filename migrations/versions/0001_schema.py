@@ -702,7 +702,10 @@ def decisions_table(name: str) -> sa.Table:
         sa.Column("approved_for", sa.Text),
         sa.Column("undo_until", instant),
         sa.Column("offer_percent", sa.Integer),
-        sa.CheckConstraint("offer_percent IS NULL OR decision = 'reject'", name="offer"),
+        sa.CheckConstraint(
+            "offer_percent IS NULL OR decision = 'reject' AND offer_percent BETWEEN 1 AND 99",
+            name="offer",
+        ),
         sa.CheckConstraint("decision IN ('approve', 'reject')", name="decision"),
     )
 

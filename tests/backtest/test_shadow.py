@@ -12,7 +12,7 @@ from mailagent import services
 from mailagent.backtest.shadow import is_in_share
 from mailagent.cli.worker import engine_of
 from mailagent.settings import SettingsProblem, load_settings
-from mailagent.store.operations import comparisons
+from mailagent.store.operations import comparisons, step_texts
 from mailagent.store.privacy import retention
 from tests.backtest.shadows import Played, compared, follow, run
 from tests.cast import ADA, KETTLE_WISH, OLGA, order
@@ -82,6 +82,21 @@ def test_over_its_budget_it_asks_nothing_and_live_mail_goes_on(answered: Harness
     wait_until(answered.at_rest, 40, "the second mail to be answered")
     run()
     assert (model.calls, len(compared(answered))) == (1, 1)
+
+
+def test_what_is_no_longer_on_record_takes_no_other_mails_place(
+    answered: Harness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answered.write("Thank you!", subject="Thanks")
+    answered.wait_for_mails(ADA, 3)
+    wait_until(answered.at_rest, 40, "the second mail to be answered")
+    with answered.live.database.transaction() as connection:
+        newest = answered.rows("SELECT conversation_id FROM inbound_mails ORDER BY received_at")[-1]
+        step_texts.delete_of_conversations(connection, [newest.conversation_id])
+    monkeypatch.setattr("mailagent.backtest.shadow.MAILS_AT_ONCE", 1)
+    follow(Played())
+    run()
+    assert len(compared(answered)) == 1
 
 
 def test_operators_get_yesterdays_figures_once(answered: Harness) -> None:

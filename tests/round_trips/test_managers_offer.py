@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
+from mailagent.domain.money import Money
+from mailagent.domain.refunds.offer import Offer, OfferStatus
 from mailagent.store.refunds import offers
 from mailagent.workflows.tools import registry
 from tests.cast import ADA, DESK_WISH, MONA, big_order
@@ -97,13 +100,46 @@ def test_a_manager_offers_by_mail(offering_shop: Harness) -> None:
 
 
 @pytest.mark.parametrize(
-    ("percent", "problem"), [("", "from 1 to 99"), ("100", "from 1 to 99"), ("x", "from 1 to 99")]
+    ("percent", "problem"),
+    [
+        ("", "from 1 to 99"),
+        ("100", "from 1 to 99"),
+        ("x", "from 1 to 99"),
+        ("0991", "from 1 to 99"),
+    ],
 )
 def test_what_is_no_part_of_the_price_is_not_recorded(
     offering_shop: Harness, percent: str, problem: str
 ) -> None:
     shop = offering_shop
     assert problem in decide(shop, ask(shop), "offer", offer_percent=percent)
+    assert not shop.rows("SELECT 1 FROM decisions")
+
+
+def test_an_order_has_one_open_offer_so_that_a_yes_can_mean_no_other(
+    offering_shop: Harness,
+) -> None:
+    shop = offering_shop
+    link = ask(shop)
+    asked = shop.refunds()[0]
+    other = Offer(
+        offer_id="offer_1",
+        order_id=asked.order_id,
+        conversation_id=asked.conversation_id,
+        mail_id=asked.mail_id,
+        items=(("L1", 1),),
+        reason=asked.reason,
+        percent=10,
+        amount=Money(100, "USD"),
+        status=OfferStatus.OPEN,
+        offered_by="policy",
+        policy_version=asked.policy_version or "",
+        offered_at=shop.live.now(),
+        expires_at=shop.live.now() + timedelta(days=1),
+    )
+    with shop.live.database.transaction() as connection:
+        offers.record(connection, other, "of another item")
+    assert "still open" in decide(shop, link, "offer", offer_percent="30")
     assert not shop.rows("SELECT 1 FROM decisions")
 
 

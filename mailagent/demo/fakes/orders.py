@@ -41,6 +41,8 @@ class OrderServer(LocalServer):
                 return Answer(200, {"orders": newest, "next": None})
             case "GET", "orders", order_id if order_id in orders:
                 return Answer(200, orders[order_id])
+            case "GET", "orders", _:
+                return Answer(404, {"error": "order_not_found"})
             case "POST", "orders", order_id, "cancel" if order_id in orders:
                 return self._cancel(orders[order_id])
         return Answer(404)

@@ -56,9 +56,8 @@ class Providers:
         origins = (self.app_url, f"http://localhost:{app_port}")
         self._openai = OpenAIServer(latency_seconds)
         self._orders = OrderServer()
-        self.orders_token = secrets.token_urlsafe(
-            32
-        )  # of the warehouse, which tells what came back
+        # Of the warehouse, which tells what came back.
+        self.orders_token = secrets.token_urlsafe(32)
         self.sendgrid = SendGridServer(self.mailboxes, shop.SUPPORT_ADDRESS, origins)
         self._webhook_sender = WebhookSender(
             self.mailboxes, self.app_url, self._inbound_key, self._events_key

@@ -84,7 +84,7 @@ EFFECTS: Mapping[str, str] = {
     # the shadow
     "report_on_yesterday": "mails operators what yesterday's comparisons come to, once",
     "choose_mails": "looks for answered mails that the shadow has not been asked about",
-    "compare_mail": "asks the shadow's model again, which costs tokens, and replaces the comparison",
+    "compare_mail": "asks the shadow's model about a mail, unless that was done",
     # what DBOS itself records
     "DBOS.recv": "waits for a wake-up, or until its time is up",
     "DBOS.sleep": "waits",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -61,6 +62,14 @@ def allows_offer(refund: Refund, policy: Policy) -> bool:
     person decides, and no part of the units was refunded before."""
     is_whole = not any(line.is_rest for line in refund.lines)
     return policy.keep_offers is not None and not refund.four_eyes and is_whole
+
+
+def units_of(item_ids: Sequence[str], lines: Sequence[RefundLine]) -> tuple[tuple[str, int], ...]:
+    """Return how many of each item these lines are for; the item ids are theirs, in the same order."""
+    units = Counter[str]()
+    for item_id, line in zip(item_ids, lines, strict=True):
+        units[item_id] += line.quantity
+    return tuple(units.items())
 
 
 def worth_of(lines: Sequence[RefundLine], currency: str) -> Money:

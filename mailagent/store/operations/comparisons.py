@@ -12,7 +12,7 @@ from enum import StrEnum
 import sqlalchemy as sa
 
 from mailagent.store import schema
-from mailagent.store.database import from_row
+from mailagent.store.database import from_row, insert_once
 
 _rows = schema.comparisons
 
@@ -60,17 +60,10 @@ class Comparison:
 
 
 def record(connection: sa.Connection, found: Comparison) -> None:
-    """Record a comparison, in place of an earlier one of the same mail."""
-    delete_of_mails(connection, found.source, [found.mail_id])
+    """Record a comparison, unless its source has one of the same mail."""
     sides = {"past": asdict(found.past), "now": asdict(found.now)}
     values = {each.name: getattr(found, each.name) for each in fields(found)}
-    connection.execute(_rows.insert().values(values | sides))
-
-
-def delete_of_mails(connection: sa.Connection, source: Source, mail_ids: Collection[str]) -> None:
-    connection.execute(
-        _rows.delete().where(_rows.c.source == source.value, _rows.c.mail_id.in_(mail_ids))
-    )
+    insert_once(connection, _rows, values | sides, "source", "mail_id")
 
 
 def delete_of_conversations(connection: sa.Connection, conversation_ids: Collection[str]) -> None:

@@ -29,9 +29,10 @@ def waits(connection: sa.Connection, refund: Refund) -> bool:
     """Return whether a refund waits for a manager or for goods, so that the customer has time to choose."""
     if refund.status is RefundStatus.AWAITING_APPROVAL:
         return True
+    if refund.status is not RefundStatus.APPROVED:
+        return False
     tied = remedies.find_of_refund(connection, refund.refund_id)
-    awaits_goods = tied is not None and tied.status is RemedyStatus.AWAITING_GOODS
-    return refund.status is RefundStatus.APPROVED and awaits_goods
+    return tied is not None and tied.status is RemedyStatus.AWAITING_GOODS
 
 
 def choose(connection: sa.Connection, refund: Refund, bonus: int | None) -> None:

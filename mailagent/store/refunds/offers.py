@@ -45,6 +45,11 @@ def list_overdue(connection: sa.Connection, now: datetime, limit: int) -> Sequen
     return list(connection.scalars(query.order_by(_offers.c.expires_at).limit(limit)))
 
 
+def has_open(connection: sa.Connection, order_id: str, now: datetime) -> bool:
+    """Return whether an offer of an order can be accepted: a "yes" must mean no other."""
+    return any(each.is_open(now) for each in list_of_order(connection, order_id))
+
+
 def find_instead(connection: sa.Connection, refund_id: str) -> Offer | None:
     """Return the offer that a manager made instead of a refund."""
     found = _list(connection, sa.select(_offers).where(_offers.c.instead_of == refund_id))

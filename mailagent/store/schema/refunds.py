@@ -142,7 +142,10 @@ def _decisions(name: str) -> sa.Table:
         sa.Column("undo_until", UtcDateTime),
         # With a rejection: the part of the price, in percent, that is offered instead.
         sa.Column("offer_percent", sa.Integer),
-        check("offer", "offer_percent IS NULL OR decision = 'reject'"),
+        check(
+            "offer",
+            "offer_percent IS NULL OR decision = 'reject' AND offer_percent BETWEEN 1 AND 99",
+        ),
         check("decision", "decision IN ('approve', 'reject')"),
     )
 

@@ -6,6 +6,7 @@ Its effect is in `mailagent.decisions`.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
@@ -27,7 +28,7 @@ from mailagent.domain.text import without_controls
 from mailagent.engine import REFUND, run_id_of
 from mailagent.mailers.approval_routing import is_one_of
 from mailagent.store import audit
-from mailagent.store.refunds import approvals, refunds
+from mailagent.store.refunds import approvals, offers, refunds
 from mailagent.store.refunds.approvals import Approval, RecordedDecision, Standing
 from mailagent.store.refunds.reviews import Review
 from mailagent.web.approvals.review_facts import balance_of
@@ -35,7 +36,7 @@ from mailagent.web.form import FormProblem
 from mailagent.web.language import _
 
 LONGEST_NOTE = 2000
-MOST_PERCENT = 99
+_PERCENT = re.compile("[1-9][0-9]?")
 # Mailed links stay in mailboxes for years: how long their page shows what the customer wrote and sent.
 SHOWN_AFTER_CLOSING = timedelta(days=7)
 
@@ -158,7 +159,7 @@ def parse_form(refund: Refund, first: RecordedDecision | None) -> Form:
 
 def _parse_percent() -> int:
     text = typed("offer_percent").rstrip("% ")
-    if not (text.isascii() and text.isdigit() and 1 <= int(text[:3]) <= MOST_PERCENT):
+    if not _PERCENT.fullmatch(text):
         raise FormProblem("offer", _("Please offer from 1 to 99 percent of the price."))
     return int(text)
 
@@ -242,10 +243,8 @@ def take(
             f"{first.decided_by} can take the first approval back until"
             f" {until:%H:%M} UTC. Please decide after that.",
         )
-    if form.offer_percent is not None and not allows_offer(
-        review.refund, services.current().policy
-    ):
-        raise FormProblem("decision", _("Part of the price cannot be offered for this refund."))
+    if form.offer_percent is not None:
+        _check_offer(connection, review)
     if form.approves or form.offer_percent is not None:
         _check_balance(review, form)
     if form.approves:
@@ -253,6 +252,14 @@ def take(
         if missing:
             raise FormProblem("decision", missing)
     return _record(connection, manager, standing, review, form)
+
+
+def _check_offer(connection: sa.Connection, review: Review) -> None:
+    live = services.current()
+    if not allows_offer(review.refund, live.policy):
+        raise FormProblem("decision", _("Part of the price cannot be offered for this refund."))
+    if offers.has_open(connection, review.order.order_id, live.now()):
+        raise FormProblem("decision", _("Another offer for this order is still open."))
 
 
 def _check_balance(review: Review, form: Form) -> None:

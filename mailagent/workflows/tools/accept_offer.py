@@ -10,7 +10,6 @@ from mailagent.domain.refunds.offer import Offer
 from mailagent.mailers import Reader
 from mailagent.proposals import offers as proposals
 from mailagent.proposals.proposal import Proposal
-from mailagent.store.mail import inbound
 from mailagent.store.refunds import offers, orders
 from mailagent.workflows.steps.conversation.batch import is_waiting
 from mailagent.workflows.tools.tool import (
@@ -60,8 +59,7 @@ def _is_answered(reader: Reader, offer: Offer) -> bool:
     cannot accept it in their stead."""
     if offer.mail_id in reader.mail_ids:  # that answer is still to be written, or to be sent
         return False
-    mails = inbound.list_by_id(reader.connection, reader.mail_ids)
-    return any(mail.received_at > offer.offered_at for mail in mails)
+    return any(mail.received_at > offer.offered_at for mail in reader.mails)
 
 
 def accepted_output(order_id: str) -> Output:

@@ -34,7 +34,6 @@ from mailagent.proposals.facts import Asked, shipping_of
 from mailagent.proposals.offers import offer_instead
 from mailagent.proposals.proposal import Proposal
 from mailagent.store import audit
-from mailagent.store.mail import inbound
 from mailagent.store.refunds import offers, orders, refunds
 from mailagent.workflows.steps.conversation.batch import is_waiting
 from mailagent.workflows.tools.tool import (
@@ -128,10 +127,8 @@ def _propose(reader: Reader, arguments: Mapping[str, Any]) -> Output:
     offer = _offered(reader, order.order_id, wanted)
     if offer is not None:
         return offered_output(offer)
-    if same is not None and not is_waiting(connection, reader.mail_ids):
-        return _repeated_output(same, order, wanted, earlier)
     if not is_waiting(connection, reader.mail_ids):
-        return case_closed_output()
+        return _repeated_output(same, order, wanted, earlier) if same else case_closed_output()
     pay_as = arguments.get("pay_as")
     if pay_as == PayAs.STORE_CREDIT and not _may_choose_credit(reader, order.order_id):
         return credit_not_offered_output(order.order_id)
@@ -146,8 +143,7 @@ def _propose(reader: Reader, arguments: Mapping[str, Any]) -> Output:
 def _may_choose_credit(reader: Reader, order_id: str) -> bool:
     """Return whether the customer wrote after they were offered store credit: a model cannot choose it in their
     stead."""
-    mails = inbound.list_by_id(reader.connection, reader.mail_ids)
-    newest = max(mail.received_at for mail in mails)
+    newest = max(mail.received_at for mail in reader.mails)
     return store_credit.is_offered_before(reader.connection, order_id, newest)
 
 
