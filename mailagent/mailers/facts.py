@@ -33,6 +33,7 @@ from mailagent.mailers.values import (
     has_number,
     list_parcels,
     list_return_periods,
+    may_be_order_number,
     pay_by,
     values_of_credit,
     values_of_offer,
@@ -54,7 +55,6 @@ from mailagent.store.refunds import (
 ORDERS_LISTED = 10
 ORDERS_COMPARED = 1000
 MAILS_SEARCHED = 50
-NO_ORDER_ID_MAX_LENGTH = 40
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,8 +124,7 @@ class Reader:
 
         It has to stand in their mails: another would deny the order that they ask about, or bring in a number
         of the model's own, such as a telephone's."""
-        is_number = any(map(str.isdigit, subject)) and len(subject.split()) == 1
-        if not is_number or len(subject) > NO_ORDER_ID_MAX_LENGTH or self.find_order(subject):
+        if not may_be_order_number(subject) or self.find_order(subject):
             return None
         address, number = self.conversation.customer_email, bare(subject)
         owned = orders.list_names(self.connection, address, ORDERS_COMPARED)
@@ -321,7 +320,7 @@ class Reader:
         now = services.current().now()
         given = self.goodwill_given
         named = [*order_ids, given.order_id] if order_ids and given else order_ids
-        found = map(self.find_order, dict.fromkeys(named))
+        found = filter(None, map(self.find_order, dict.fromkeys(named)))
         return [
             {
                 "order_id": each.order_id,
@@ -330,7 +329,6 @@ class Reader:
                 **self.refunds(each),
             }
             for each in found
-            if each
         ]
 
     def orders_of_mails(self) -> list[str]:

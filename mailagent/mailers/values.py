@@ -20,6 +20,7 @@ from mailagent.domain.remedies.remedy import Remedy, RemedyStatus
 from mailagent.store.refunds import credits, remedies, settlements
 
 PARCELS_LISTED = 10
+ORDER_NUMBER_MAX_LENGTH = 40
 
 Values = dict[str, Any]
 
@@ -115,6 +116,12 @@ def values_of_remedy(remedy: Remedy) -> Values:
         "items": remedy.items,
         "due_at": remedy.due_at,
     }
+
+
+def may_be_order_number(text: str) -> bool:
+    """Return whether a text is short, one word, and has a digit."""
+    is_word = len(text.split()) == 1 and len(text) <= ORDER_NUMBER_MAX_LENGTH
+    return is_word and any(map(str.isdigit, text))
 
 
 def bare(number: str) -> str:
