@@ -247,9 +247,8 @@ class Reader:
 
     def declined(self, order: Order) -> Values | None:
         """Return why the policy declined a refund in answer to these mails."""
-        declined = audit.details_of_mails(
-            self.connection, [order.order_id], audit.DECLINED, self.mail_ids
-        )
+        named, mail_ids = [order.order_id], self.mail_ids
+        declined = audit.details_of_mails(self.connection, named, audit.DECLINED, mail_ids)
         found = declined.get(order.order_id, {})
         values = {"reason": found.get("reason"), "asked_for": found.get("asked_for")}
         return values if values["reason"] else None
@@ -265,8 +264,7 @@ class Reader:
         return None if self._waits(order) else {}
 
     def _waits(self, order: Order) -> bool:
-        waiting = RefundStatus.AWAITING_APPROVAL
-        return any(each.status is waiting for each in self.refunds_of(order))
+        return any(each.status is RefundStatus.AWAITING_APPROVAL for each in self.refunds_of(order))
 
     @cached_property
     def goodwill_given(self) -> GoodwillCode | None:
@@ -276,10 +274,10 @@ class Reader:
     def goodwill(self, order: Order) -> Values | None:
         """Return the discount for an order, and when it was given if these mails are not the reason."""
         code = goodwill.find_unused(self.connection, order.order_id, services.current().now())
-        if code is None:
+        if not code:
             return None
-        is_new = code.mail_id in self.mail_ids
-        return {"percent": code.percent, "given_at": None if is_new else code.issued_at}
+        given_at = None if code.mail_id in self.mail_ids else code.issued_at
+        return {"percent": code.percent, "given_at": given_at}
 
     def remedies(self, order: Order) -> Values | None:
         """Return the state of each remedy of an order, oldest first; None if there is none."""
