@@ -1,8 +1,6 @@
-"""Facts that a reply may name. Code reads each from the rows when the mail is written, and again if it is sent
-late, so what is not on record cannot be said.
+"""Reads the facts of a customer from the rows when a mail is written, and again if it is sent late.
 
-An id is a kind, and for most kinds an order's number: `refund/W1001`. `templates/mail/_fact.txt` has the
-sentence of each kind. Whether a tool showed an id does not matter: it is read for this customer only, and true.
+Whether a tool showed an id does not matter: it is read for this customer only, and true.
 """
 
 from __future__ import annotations
@@ -11,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cached_property
-from typing import Any
+from itertools import islice
 
 import sqlalchemy as sa
 
@@ -22,9 +20,11 @@ from mailagent.domain.money import Money
 from mailagent.domain.orders.freshness import is_fresh_at, told_as_of
 from mailagent.domain.refunds.credit import credit_of
 from mailagent.domain.refunds.goodwill import GoodwillCode
+from mailagent.domain.refunds.offer import Offer
 from mailagent.domain.refunds.order import Order
 from mailagent.domain.refunds.refund import Refund, RefundStatus
 from mailagent.domain.text import name_to_greet
+from mailagent.mailers.fact import Fact, quote
 from mailagent.mailers.values import (
     PARCELS_LISTED,
     Values,
@@ -57,21 +57,6 @@ ORDERS_COMPARED = 1000
 MAILS_SEARCHED = 50
 
 
-@dataclass(frozen=True, slots=True)
-class Fact:
-    """A fact as it was read. `order_id`: the order that it is about, for the record below the reply.
-    `source`: the passage of the shop's knowledge that it quotes, and its version."""
-
-    kind: str
-    values: Mapping[str, Any]
-    order_id: str | None = None
-    source: str | None = None
-
-    def plain(self) -> Values:
-        """Return what the template takes."""
-        return {"kind": self.kind, **self.values}
-
-
 @dataclass(frozen=True)
 class Reader:
     """Reads the facts of one customer within one transaction, each row once. `proven`: the mails that are
@@ -82,6 +67,7 @@ class Reader:
     mail_ids: Sequence[str]
     proven: bool
     _known: dict[str, tuple[Order, int] | None] = field(default_factory=dict)
+    _offers: dict[str, Sequence[Offer]] = field(default_factory=dict)
 
     @property
     def conversation_id(self) -> str:
@@ -93,7 +79,7 @@ class Reader:
         if kind in _OF_SHOP and not subject:
             return _OF_SHOP[kind](self)
         if kind == "knowledge":
-            return _quote(subject)
+            return quote(subject)
         if not self.proven or not subject:
             return None
         if kind == "no_order":
@@ -126,10 +112,9 @@ class Reader:
         of the model's own, such as a telephone's."""
         if not may_be_order_number(subject) or self.find_order(subject):
             return None
-        address, number = self.conversation.customer_email, bare(subject)
-        owned = orders.list_names(self.connection, address, ORDERS_COMPARED)
+        number = bare(subject)
         bodies = [f"{mail.subject}\n{mail.body}" for mail in self._thread]
-        if number in map(bare, owned) or not has_number(bodies, number):
+        if number in map(bare, self._owned) or not has_number(bodies, number):
             return None
         if services.current().order_source and not lookups.is_absent(
             self.connection, self.conversation_id, subject, self._mails_came_at
@@ -194,7 +179,9 @@ class Reader:
 
     def offer(self, order: Order) -> Values | None:
         """Return the newest offer of part of the price."""
-        found = offers.list_of_order(self.connection, order.order_id)
+        if order.order_id not in self._offers:
+            self._offers[order.order_id] = offers.list_of_order(self.connection, order.order_id)
+        found = self._offers[order.order_id]
         return values_of_offer(found[-1], order) if found else None
 
     def return_period(self, order: Order) -> Values | None:
@@ -269,11 +256,21 @@ class Reader:
     @cached_property
     def goodwill_given(self) -> GoodwillCode | None:
         """The discount that was given in answer to these mails."""
-        return goodwill.find_of_mails(self.connection, self.mail_ids)
+        return next((each for each in self._codes if each.mail_id in self.mail_ids), None)
+
+    @cached_property
+    def _codes(self) -> Sequence[GoodwillCode]:
+        return goodwill.list_of_customer(self.connection, self.conversation.customer_email)
+
+    def _unused_code(self, order: Order) -> GoodwillCode | None:
+        """Return the discount given for an order if it can still be used."""
+        now = services.current().now()
+        of_order = (each for each in self._codes if each.order_id == order.order_id)
+        return next((each for each in of_order if each.is_good(now)), None)
 
     def goodwill(self, order: Order) -> Values | None:
         """Return the discount for an order, and when it was given if these mails are not the reason."""
-        code = goodwill.find_unused(self.connection, order.order_id, services.current().now())
+        code = self._unused_code(order)
         if not code:
             return None
         given_at = None if code.mail_id in self.mail_ids else code.issued_at
@@ -315,7 +312,6 @@ class Reader:
 
     def record(self, order_ids: Sequence[str]) -> list[Values]:
         """Return what is on record of these orders, and of one for which these mails brought a discount."""
-        now = services.current().now()
         given = self.goodwill_given
         named = [*order_ids, given.order_id] if order_ids and given else order_ids
         found = filter(None, map(self.find_order, dict.fromkeys(named)))
@@ -323,7 +319,7 @@ class Reader:
             {
                 "order_id": each.order_id,
                 "parcels": list_parcels(each),
-                "discount": goodwill.find_unused(self.connection, each.order_id, now),
+                "discount": self._unused_code(each),
                 **self.refunds(each),
             }
             for each in found
@@ -343,19 +339,21 @@ class Reader:
     def _orders_named(self) -> list[str]:
         if not self.proven:
             return []
-        owned = orders.list_names(
-            self.connection, self.conversation.customer_email, ORDERS_COMPARED
-        )
         texts = [f"{mail.subject}\n{mail.new_text}" for mail in self.mails]
-        named = [each for each in sorted(owned) if has_number(texts, bare(each))]
+        named = [each for each in sorted(self._owned) if has_number(texts, bare(each))]
         return [each for each in named if self.find_order(each)]
+
+    @cached_property
+    def _owned(self) -> Mapping[str, str]:
+        """The numbers of the customer's newest orders, and the name in each; the newest first."""
+        address = self.conversation.customer_email
+        return orders.list_owned(self.connection, address, ORDERS_COMPARED)
 
     def customer_name(self) -> str | None:
         """Return the customer's name, for the greeting; None if no order has one that can be greeted."""
         if not self.proven:
             return None
-        address = self.conversation.customer_email
-        names = orders.list_customer_names(self.connection, address, ORDERS_LISTED)
+        names = islice(self._owned.values(), ORDERS_LISTED)
         return next(filter(None, map(name_to_greet, names)), None)
 
     def names(self) -> set[str]:
@@ -384,17 +382,3 @@ _OF_SHOP: Mapping[str, Callable[[Reader], Fact | None]] = {
     "not_verified": Reader.not_verified,
     "support_address": Reader.support_address,
 }
-
-
-def _quote(passage_id: str) -> Fact | None:
-    """Return a passage that the shop has written, as it stands there."""
-    passage = services.current().knowledge.by_id.get(passage_id)
-    if passage is None:
-        return None
-    source = f"{passage.passage_id}@{passage.version}"
-    return Fact("knowledge", {"text": passage.text}, source=source)
-
-
-def sentence(fact: Fact, locale: str = "en") -> str:
-    """Return the sentence of a fact."""
-    return services.current().templates.fragment("_fact.txt", {"fact": fact.plain()}, locale)

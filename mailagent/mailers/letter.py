@@ -16,7 +16,8 @@ from mailagent.domain.mail.conversation import Conversation
 from mailagent.domain.mail.language import find_language
 from mailagent.domain.mail.message import InboundMail, are_proven
 from mailagent.domain.refunds.refund import RefundStatus
-from mailagent.mailers.facts import Fact, Reader, sentence
+from mailagent.mailers.fact import Fact, sentence
+from mailagent.mailers.facts import Reader
 
 
 @dataclass(frozen=True, slots=True)

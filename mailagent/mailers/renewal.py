@@ -15,7 +15,8 @@ from mailagent import services
 from mailagent.agent.reply.composition import parse
 from mailagent.domain.mail.message import OutboundMail
 from mailagent.mailers.compose import unpack, write_record
-from mailagent.mailers.facts import Fact, Reader, sentence
+from mailagent.mailers.fact import Fact, sentence
+from mailagent.mailers.facts import Reader
 from mailagent.mailers.letter import write_letter
 from mailagent.store import audit
 from mailagent.store.mail import conversations, outbound

@@ -19,7 +19,8 @@ from mailagent.domain.refunds.refund import Refund, RefundStatus
 from mailagent.domain.refunds.settlement import Settlement
 from mailagent.domain.remedies.remedy import Remedy
 from mailagent.mailers.compose import MailContent, write_to_customer
-from mailagent.mailers.facts import Fact, Reader, sentence
+from mailagent.mailers.fact import Fact, sentence
+from mailagent.mailers.facts import Reader
 from mailagent.mailers.letter import Letter, reader_of
 from mailagent.mailers.values import values_of_offer, values_of_remedy
 from mailagent.store import audit

@@ -12,7 +12,7 @@ from mailagent import services
 from mailagent.domain.money import Money
 from mailagent.domain.refunds.policy import Policy, ReturnFirst
 from mailagent.domain.refunds.refund import RefundReason, RefundStatus
-from mailagent.mailers.facts import sentence
+from mailagent.mailers.fact import sentence
 from mailagent.remedies import finish
 from mailagent.store.privacy import erasure
 from mailagent.store.refunds import refunds

@@ -20,7 +20,7 @@ from mailagent.domain.orders.source import (
 )
 from mailagent.domain.refunds.order import Order, OrderStatus
 from mailagent.domain.remedies.remedy import TaskProblem
-from mailagent.mailers.facts import sentence
+from mailagent.mailers.fact import sentence
 from mailagent.remedies import finish
 from mailagent.store.refunds import orders
 from mailagent.workflows.steps.conversation.batch import Batch, batch_reader

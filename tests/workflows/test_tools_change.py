@@ -13,7 +13,7 @@ import sqlalchemy as sa
 from mailagent import services
 from mailagent.domain.refunds.policy import Policy, Remedies
 from mailagent.domain.remedies.remedy import RemedyKind
-from mailagent.mailers.facts import sentence
+from mailagent.mailers.fact import sentence
 from mailagent.remedies import finish
 from mailagent.store.privacy import erasure, retention
 from mailagent.workflows.steps.conversation.batch import Batch, batch_reader

@@ -47,12 +47,6 @@ def find_of_order(connection: sa.Connection, order_id: str) -> GoodwillCode | No
     return _first(_list(connection, _codes.c.order_id == order_id))
 
 
-def find_unused(connection: sa.Connection, order_id: str, now: datetime) -> GoodwillCode | None:
-    """Return the discount given for an order if it can still be used."""
-    code = find_of_order(connection, order_id)
-    return code if code and code.is_good(now) else None
-
-
 def find_of_mails(connection: sa.Connection, mail_ids: Sequence[str]) -> GoodwillCode | None:
     """Return the discount that was given in answer to one of these mails."""
     return _first(_list(connection, _codes.c.mail_id.in_(mail_ids)))

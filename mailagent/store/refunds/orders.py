@@ -78,11 +78,12 @@ def list_names(connection: sa.Connection, email: str, limit: int) -> set[str]:
     return {name for row in connection.execute(query) for name in row}
 
 
-def list_customer_names(connection: sa.Connection, email: str, limit: int) -> list[str]:
-    """Return the names in the customer's newest `limit` orders, newest first."""
-    query = sa.select(_orders.c.customer_name).where(_orders.c.customer_email == email)
+def list_owned(connection: sa.Connection, email: str, limit: int) -> dict[str, str]:
+    """Return the numbers of the customer's newest `limit` orders, and the name in each; the newest first."""
+    query = sa.select(_orders.c.order_id, _orders.c.customer_name)
+    query = query.where(_orders.c.customer_email == email)
     newest = query.order_by(_orders.c.placed_at.desc(), _orders.c.order_id).limit(limit)
-    return list(connection.scalars(newest))
+    return {row.order_id: row.customer_name for row in connection.execute(newest)}
 
 
 def taken_minor(connection: sa.Connection, order_id: str) -> int:

@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from mailagent.domain.refunds.policy import Policy
-from mailagent.mailers.facts import Reader, sentence
+from mailagent.mailers.fact import sentence
+from mailagent.mailers.facts import Reader
 from mailagent.workflows.tools import (
     accept_offer,
     cancel_order,
