@@ -50,6 +50,12 @@ def send(page: Page, number: int) -> None:
     page.get_by_role("button", name=f"Fill in the letter of step {number}").click()
     page.get_by_role("button", name="Send mail").click()
     expect(page.locator("#sent")).to_have_text("Sent.")
+    # The answer comes there, so that is what one sees.
+    assert (
+        page.locator("#boxes-title").bounding_box()["y"]
+        > page.locator(".top").bounding_box()["height"]
+    )  # type: ignore[index]
+    expect(page.locator("#boxes-title")).to_be_in_viewport()
 
 
 def test_the_tour_is_ticked_off_by_what_really_happened(demo: Providers, page: Page) -> None:

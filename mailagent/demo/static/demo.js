@@ -158,6 +158,7 @@
       startAnew();
       choose(letter.from.match(/<(.+)>/)[1]);
       find("#sent").textContent = `Sent.${note}`;
+      if (!note) find("#boxes-title").scrollIntoView(); // there the answer comes
     } catch (problem) {
       find("#sent").textContent = `Not sent: ${problem.message}`;
     }
@@ -362,7 +363,9 @@
     return make(
       "li",
       { className: step.error ? "step failed" : "step" },
-      `${step.number}. ${words(step.name)} `,
+      `${step.number}. `,
+      make("b", {}, words(step.name)),
+      " ",
       make("span", { className: "quiet" }, step.error ?? step.told),
       whole,
     );
