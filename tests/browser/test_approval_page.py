@@ -199,7 +199,7 @@ def test_the_decision_is_in_view_on_a_phone(
     page.goto(link)
     needed = (
         page.get_by_role("heading", name="Refund $1,479,999.00?"),
-        page.get_by_text("The amount is above what is refunded without asking.").first,
+        page.get_by_text("above the limit of $1,000.00.").first,
         page.get_by_text("The standing desks of order W2001 are damaged").first,
         page.get_by_role("button", name="Approve the refund"),
         page.get_by_role("button", name="Reject it"),

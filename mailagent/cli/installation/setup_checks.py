@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 from importlib.util import find_spec
 from pathlib import Path
@@ -23,6 +24,7 @@ def migrate(answers: Answers) -> str | None:
 
     config = Config(toml_file=str(_ROOT / "pyproject.toml"))
     config.cmd_opts = type("Options", (), {"x": [f"url={answers['DATABASE_URL']}"]})()
+    logging.getLogger("alembic").setLevel(logging.WARNING)  # a newcomer reads the questions
     try:
         command.upgrade(config, "head")
     except SystemExit as problem:

@@ -90,10 +90,14 @@ def tell_reasons(
 ) -> list[str]:
     """Return why a manager is asked, a sentence or two each: first by how much a limit is exceeded. `_` fills a
     message with its facts."""
-    return [
-        " ".join((*_excess(exceeded.get(each), currency, _), _(MANAGER_REASONS.get(each, each))))
-        for each in reasons
-    ]
+    return [" ".join(_tell_reason(each, exceeded.get(each), currency, _)) for each in reasons]
+
+
+def _tell_reason(reason: str, found: Exceeded | None, currency: str, _: Fill) -> Iterator[str]:
+    excess = list(_excess(found, currency, _))
+    yield from excess
+    if not excess or reason != ManagerReason.ABOVE_LIMIT:  # the excess says as much
+        yield _(MANAGER_REASONS.get(reason, reason))
 
 
 def _excess(found: Exceeded | None, currency: str, _: Fill) -> Iterator[str]:

@@ -89,7 +89,7 @@ def test_a_refund_is_told_from_question_to_receipt(busy_shop: Harness) -> None:
     page = busy_shop.log_in(TESS).get(path).text
     words = plain(page)
     for shown in (
-        "The amount is above what is refunded without asking", "mona@shop.example was asked for the decision",
+        "above the limit of $1,000.00.", "mona@shop.example was asked for the decision",
         "Decision: approved , $999.00 by mona@shop.example", "pay_W2001 refunded", "Paid by card",
         "Left of what was paid 1499.00 USD", "Refund paid by ledger", "Receipt of a refund",
         "holds a link that is only for its reader", "pay_W2001",
