@@ -12,6 +12,7 @@ from dbos import DBOS
 from mailagent.adapters import env_file
 from mailagent.adapters.setting_values import parse_database_url
 from mailagent.cli.printing import explain
+from mailagent.engine.own_index import index_successes
 from mailagent.engine.own_queue import keep_own_queues
 from mailagent.settings.topics import DEFAULT_DATABASE_URL
 from mailagent.store.database import Database, open_database
@@ -38,7 +39,7 @@ def run() -> None:
                 with short_locks(patience):
                     with_patience(database.engine, lambda: DBOS.migrate(url), patience, _say)
                 with_patience(
-                    database.engine, lambda: _keep_own_queues(database, patience), patience, _say
+                    database.engine, lambda: _add_ours_to_dbos(database, patience), patience, _say
                 )
     except GaveUp as problem:
         raise SystemExit(str(problem)) from None
@@ -48,11 +49,12 @@ def run() -> None:
         database.close()
 
 
-def _keep_own_queues(database: Database, patience: Patience) -> None:
+def _add_ours_to_dbos(database: Database, patience: Patience) -> None:
     with database.engine.begin() as connection:
         if connection.dialect.name == "postgresql":
             connection.execute(sa.text(f"SET LOCAL lock_timeout = {patience.lock_milliseconds}"))
         keep_own_queues(connection)
+        index_successes(connection)
 
 
 def _patience(arguments: dict[str, str]) -> Patience:

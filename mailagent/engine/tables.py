@@ -55,6 +55,12 @@ class SystemTables:
             return sa.func.json_extract(runs.attributes, f"$.{name}", type_=sa.Text)
         return runs.attributes[name].astext  # type: ignore[no-any-return]
 
+    def _subject(self, runs: Any) -> sa.ColumnElement[str]:
+        """Return the attribute as `own_index` has it: a constant, not a parameter."""
+        if self._is_sqlite:
+            return self._attribute(runs)
+        return runs.attributes.op("->>")(sa.literal_column("'subject'"))  # type: ignore[no-any-return]
+
     def _is_about(self, wanted: Sequence[Mapping[str, str]]) -> sa.ColumnElement[bool]:
         """Whether a run has one of these attributes."""
         runs = self._runs.c
@@ -345,20 +351,11 @@ class SystemTables:
         forked_since = sa.exists().where(
             forks.forked_from == runs.workflow_uuid, forks.created_at >= failed_at
         )
-        if self._is_sqlite:
-            same_subject = self._attribute(later) == self._attribute(runs)
-        else:
-            wanted = sa.func.jsonb_build_object(
-                "subject", sa.func.jsonb_extract_path(runs.attributes, "subject")
-            )
-            same_subject = sa.and_(
-                runs.attributes.has_key("subject"), later.attributes.contains(wanted)
-            )
         succeeded_since = sa.exists().where(
+            self._subject(later) == self._subject(runs),
             later.name == runs.name,
-            later.status == "SUCCESS",
+            _is_one_of(later.status, ("SUCCESS",)),
             later.created_at >= failed_at,
-            same_subject,
         )
         was_forked = sa.and_(runs.was_forked_from.is_(sa.true()), forked_since)
         return sa.and_(_has_failed(runs.status), sa.or_(was_forked, succeeded_since))
@@ -387,7 +384,7 @@ def _has_failed(status: sa.ColumnElement[Any]) -> sa.ColumnElement[bool]:
 
 
 def _is_one_of(status: sa.ColumnElement[Any], statuses: Iterable[str]) -> sa.ColumnElement[bool]:
-    # Constants, not parameters: PostgreSQL finds DBOS's partial indexes by them only.
+    # Constants, not parameters: PostgreSQL finds partial indexes by them only.
     return status.in_([sa.literal_column(f"'{each}'") for each in statuses])
 
 

@@ -195,3 +195,12 @@ def test_a_list_is_what_a_plain_look_finds(filled: Database, asked: Asked, plain
     assert sorted(newest) == sorted(wanted)
     assert newest == oldest[::-1]
     assert counted.number == len(wanted)
+
+
+def test_what_replaced_a_failed_run_is_looked_up_by_an_index(filled: Database) -> None:
+    failed = WorkflowClient(filled.engine).tables.failed_runs()
+    told = failed.compile(filled.engine, compile_kwargs={"literal_binds": True})
+    with filled.transaction() as connection:
+        connection.exec_driver_sql("SET LOCAL enable_seqscan = off")  # of so few any plan is good
+        plan = "\n".join(row[0] for row in connection.exec_driver_sql(f"EXPLAIN {told}"))
+    assert "Index Scan using mailagent_succeeded" in plan, plan

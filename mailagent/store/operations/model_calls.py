@@ -97,6 +97,7 @@ class Outcome:
 
 
 VERSIONS_SHOWN = 20
+_VERSION = ("model", "prompt_version", "tools_version")
 # However many calls a shop makes, the page takes no longer than for these.
 CALLS_COUNTED = 20_000
 
@@ -105,28 +106,37 @@ def outcomes_by_version(connection: sa.Connection, since: datetime) -> list[Outc
     """Return the outcomes of each version that was asked since then, by the latest calls. The version that was
     asked last is first."""
     latest = sa.select(_calls).where(_calls.c.at >= since).order_by(_calls.c.at.desc())
-    calls = latest.limit(CALLS_COUNTED).subquery()
+    calls = latest.limit(CALLS_COUNTED).subquery().c
+    # First by conversation: to count distinct ones of all calls takes three times as long.
+    each = (
+        sa.select(
+            *(calls[name] for name in _VERSION),
+            calls.conversation_id,
+            sa.func.min(calls.at).label("first_at"),
+            sa.func.max(calls.at).label("last_at"),
+            sa.func.count().label("calls"),
+            _total(calls.input_tokens + calls.output_tokens).label("tokens"),
+        )
+        .group_by(*(calls[name] for name in _VERSION), calls.conversation_id)
+        .subquery()
+    )
     threads = schema.conversations.c
     with_people = threads.status == ConversationStatus.HANDED_OVER.value
     untrue = with_people & (threads.handed_over_reason == HandOverReason.REPLY_NOT_TRUE.value)
-    last_at = sa.func.max(calls.c.at).label("last_at")
-    version = (calls.c.model, calls.c.prompt_version, calls.c.tools_version)
-
-    def distinct(condition: sa.ColumnElement[bool]) -> sa.Function[int]:
-        return sa.func.count(sa.case((condition, threads.conversation_id)).distinct())
-
+    last_at = sa.func.max(each.c.last_at).label("last_at")
+    version = [each.c[name] for name in _VERSION]
     query = (
         sa.select(
             *version,
-            sa.func.min(calls.c.at).label("first_at"),
+            sa.func.min(each.c.first_at).label("first_at"),
             last_at,
-            sa.func.count().label("calls"),
-            distinct(sa.true()).label("conversations"),
-            distinct(with_people).label("handed_over"),
-            distinct(untrue).label("stopped"),
-            _total(calls.c.input_tokens + calls.c.output_tokens).label("tokens"),
+            _total(each.c.calls).label("calls"),
+            sa.func.count().label("conversations"),
+            sa.func.count(sa.case((with_people, 1))).label("handed_over"),
+            sa.func.count(sa.case((untrue, 1))).label("stopped"),
+            _total(each.c.tokens).label("tokens"),
         )
-        .join_from(calls, schema.conversations, threads.conversation_id == calls.c.conversation_id)
+        .join_from(each, schema.conversations, threads.conversation_id == each.c.conversation_id)
         .group_by(*version)
         .order_by(last_at.desc())
         .limit(VERSIONS_SHOWN)

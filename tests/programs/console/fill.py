@@ -12,6 +12,7 @@ import sqlalchemy as sa
 
 # In every mail, in one of ten, and in one mail only.
 COMMON, UNCOMMON, RARE = "order", "kettle", "zanzibar"
+REPLAY = "replay_1"  # fifty runs that were replayed together
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +109,15 @@ _STATEMENTS = (
     FROM generate_series(1, :refunds) n
     """,
     """
+    INSERT INTO order_lines (order_id, line_no, item_id, name, quantity, unit_price_minor)
+    SELECT 'W' || n, line, line::text, 'Kettle ' || line, 2, 10000
+    FROM generate_series(1, :refunds) n, generate_series(1, 5) line
+    """,
+    """
+    INSERT INTO order_payments (order_id, payment_id, position, method, amount_minor)
+    SELECT 'W' || n, 'pay_W' || n, 0, 'card', 100000 FROM generate_series(1, :refunds) n
+    """,
+    """
     INSERT INTO refunds (refund_id, proposal_key, order_id, conversation_id, mail_id, amount_minor,
         currency, reason, status, policy_reasons, policy_facts, requested_at, gateway_reference, paid_at)
     SELECT 'refund_' || {id_n}, 'p' || n, 'W' || n, 'conversation_' || {id_n}, 'mail_' || {id_n},
@@ -119,6 +129,10 @@ _STATEMENTS = (
             WHEN n % 50 = 2 THEN 'expired' ELSE 'paid' END AS status
         FROM generate_series(1, :refunds) n
     ) made
+    """,
+    """
+    INSERT INTO refund_lines (refund_id, line_no, item_id, quantity, amount_minor)
+    SELECT refund_id, 1, '1', 1, amount_minor FROM refunds
     """,
     # Every fourth refund that the ledger paid still waits for the shop.
     """
@@ -225,16 +239,37 @@ _STATEMENTS = (
     """
     INSERT INTO audit (at, actor, action, subject, details)
     SELECT {at_mail}, CASE WHEN n % 10000 = 0 THEN 'tess@shop.example' ELSE 'agent' END,
-        CASE WHEN n % 10000 = 0 THEN 'put away' ELSE 'mail answered' END, 'mail_' || {id_n}, '{{}}'
+        CASE WHEN n % 10000 = 0 THEN 'dismissed' ELSE 'mail answered' END, 'mail_' || {id_n}, '{{}}'
     FROM generate_series(1, :mails) n
     """,
+    # One in a hundred failed, a third of these at the gateway, and never ran again.
     """
     INSERT INTO dbos.workflow_status (workflow_uuid, status, name, created_at, updated_at,
-        completed_at, inputs)
-    SELECT 'conversation-' || {id_n}, CASE WHEN n % :each = 2 THEN 'ERROR' ELSE 'SUCCESS' END,
-        'conversation', ms, ms, ms, '{{"args": [""]}}'
-    FROM (SELECT n, (extract(epoch FROM {at_conversation}) * 1000)::bigint AS ms
+        completed_at, inputs, attributes, error, serialization, recovery_attempts)
+    SELECT 'conversation-' || {id_n}, CASE WHEN fails THEN 'ERROR' ELSE 'SUCCESS' END,
+        'conversation', ms, ms, ms, '{{"positionalArgs": ["conversation_' || {id_n} || '"], "namedArgs": {{}}}}',
+        jsonb_build_object('subject', 'conversation_' || {id_n}, 'conversation', 'conversation_' || {id_n},
+            'order', 'W' || n, 'customer_hash', left(md5(n::text), 32)),
+        CASE WHEN fails THEN json_build_object('name', 'NeedsOperatorError', 'message',
+            CASE WHEN n % 3 = 0 THEN 'Stripe refused our key' ELSE 'the model refused our key' END)
+        END, 'portable_json', 1
+    FROM (SELECT n, n % (:each * 5) = 2 AS fails,
+        (extract(epoch FROM now() - n * interval '25 days' / :conversations) * 1000)::bigint AS ms
         FROM generate_series(1, :conversations) n) made
+    """,
+    """
+    INSERT INTO dbos.operation_outputs (workflow_uuid, function_id, function_name, output, error,
+        started_at_epoch_ms, completed_at_epoch_ms, serialization)
+    SELECT workflow_uuid, step, CASE step WHEN 1 THEN 'take_batch' ELSE 'ask_model' END,
+        CASE WHEN step = 1 OR error IS NULL THEN '{{}}' END, CASE WHEN step = 2 THEN error END,
+        created_at, updated_at, serialization
+    FROM dbos.workflow_status, generate_series(1, 2) step
+    """,
+    """
+    INSERT INTO audit (at, actor, action, subject, details)
+    SELECT now(), 'olga@shop.example', 'runs replayed together', 'replay_1',
+        jsonb_build_object('runs', jsonb_agg('conversation-' || {id_n}))
+    FROM generate_series(1, 50) n
     """,
     """
     INSERT INTO dismissals (subject, dismissed_by, at)
