@@ -30,11 +30,14 @@ def read_address(text: str) -> str | None:
     return normalise_address(text.strip()) if text.isprintable() else None
 
 
-def plan(email: str) -> Plan:
-    """Return the number of rows of an address, and the obstacles to erasing it."""
+def plan(email: str, mentions: bool = True) -> Plan:
+    """Return the number of rows of an address, and the obstacles to erasing it. `mentions`: also of mail that
+    names the address only; of an address without other rows it is always looked for."""
     live = services.current()
     with live.database.snapshot() as connection:
-        scope = erasure_scope.find(connection, email)
+        scope = erasure_scope.find(connection, email, mentions)
+        if scope.is_empty and not mentions:
+            scope = erasure_scope.find(connection, email)
         counts = erasure.count(connection, scope)
         obstacles = erasure_scope.list_obstacles(connection, scope)
     runs = live.workflow_client.runs.list_histories(scope.subjects)

@@ -21,7 +21,7 @@ from mailagent.domain.operations.model_cost import (
     tokens_of,
 )
 from mailagent.store import schema
-from mailagent.store.database import Database, from_row, insert_once
+from mailagent.store.database import Database, from_row, insert_once, is_constant
 
 _calls = schema.model_calls
 
@@ -99,7 +99,7 @@ class Outcome:
 VERSIONS_SHOWN = 20
 _VERSION = ("model", "prompt_version", "tools_version")
 # However many calls a shop makes, the page takes no longer than for these.
-CALLS_COUNTED = 20_000
+CALLS_COUNTED = 10_000
 
 
 def outcomes_by_version(connection: sa.Connection, since: datetime) -> list[Outcome]:
@@ -120,9 +120,13 @@ def outcomes_by_version(connection: sa.Connection, since: datetime) -> list[Outc
         .group_by(*(calls[name] for name in _VERSION), calls.conversation_id)
         .subquery()
     )
+    # Joined with those at people only, which are few.
     threads = schema.conversations.c
-    with_people = threads.status == ConversationStatus.HANDED_OVER.value
-    untrue = with_people & (threads.handed_over_reason == HandOverReason.REPLY_NOT_TRUE.value)
+    is_with_people = sa.and_(
+        threads.conversation_id == each.c.conversation_id,
+        is_constant(threads.status, ConversationStatus.HANDED_OVER.value),
+    )
+    untrue = threads.handed_over_reason == HandOverReason.REPLY_NOT_TRUE.value
     last_at = sa.func.max(each.c.last_at).label("last_at")
     version = [each.c[name] for name in _VERSION]
     query = (
@@ -132,11 +136,11 @@ def outcomes_by_version(connection: sa.Connection, since: datetime) -> list[Outc
             last_at,
             _total(each.c.calls).label("calls"),
             sa.func.count().label("conversations"),
-            sa.func.count(sa.case((with_people, 1))).label("handed_over"),
+            sa.func.count(threads.conversation_id).label("handed_over"),
             sa.func.count(sa.case((untrue, 1))).label("stopped"),
             _total(each.c.tokens).label("tokens"),
         )
-        .join_from(each, schema.conversations, threads.conversation_id == each.c.conversation_id)
+        .outerjoin_from(each, schema.conversations, is_with_people)
         .group_by(*version)
         .order_by(last_at.desc())
         .limit(VERSIONS_SHOWN)

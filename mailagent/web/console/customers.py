@@ -95,7 +95,7 @@ def erase(email: str) -> Response:
 
 
 def _confirm(address: str, status: int, mistyped: bool = False) -> Response:
-    plan = erasing.plan(address)
+    plan = erasing.plan(address, mentions=False)
     if not plan.is_known:
         return not_found("customer")
     return page("ops/erase.html", status, plan=plan, email=address, mistyped=mistyped)

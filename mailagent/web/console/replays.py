@@ -15,7 +15,7 @@ from mailagent.domain.money import Money
 from mailagent.domain.operations.access import Permission
 from mailagent.domain.operations.replay import plan_replay, tell_rows
 from mailagent.engine import QUEUE_OF
-from mailagent.engine.reasons import reason_key, sort_by_reason
+from mailagent.engine.reasons import sort_by_reason
 from mailagent.engine.replay import ReplayRefused
 from mailagent.engine.run import Run, first_step_to_repeat
 from mailagent.store import audit
@@ -69,8 +69,7 @@ def _failed_runs() -> list[Run]:
 def _show_plan(key: str, failed: Sequence[Run], refused: bool = False) -> Response:
     facts = {"reason": key, "from": typed("from"), "to": typed("to")}
     since, until = _parse_minute(facts["from"]), _parse_minute(facts["to"])
-    alike = [run for run in failed if reason_key(run) == key]
-    reason = next(iter(sort_by_reason(alike)), None)
+    reason = next((each for each in sort_by_reason(failed) if each.key == key), None)
     chosen = [
         run
         for run in (reason.runs if reason else ())

@@ -247,7 +247,8 @@ _STATEMENTS = (
     INSERT INTO dbos.workflow_status (workflow_uuid, status, name, created_at, updated_at,
         completed_at, inputs, attributes, error, serialization, recovery_attempts)
     SELECT 'conversation-' || {id_n}, CASE WHEN fails THEN 'ERROR' ELSE 'SUCCESS' END,
-        'conversation', ms, ms, ms, '{{"positionalArgs": ["conversation_' || {id_n} || '"], "namedArgs": {{}}}}',
+        'conversation', ms, ms, ms,
+        '{{"positionalArgs": ["conversation_' || {id_n} || '"], "namedArgs": {{}}}}',
         jsonb_build_object('subject', 'conversation_' || {id_n}, 'conversation', 'conversation_' || {id_n},
             'order', 'W' || n, 'customer_hash', left(md5(n::text), 32)),
         CASE WHEN fails THEN json_build_object('name', 'NeedsOperatorError', 'message',

@@ -118,7 +118,7 @@ def _conversation(size: Size, some: str) -> dict[str, str]:
     thread, waiting = f"/ops/conversations/conversation_{some}", f"{size.approvals // 5 * 5:026}"
     return {
         "a conversation": thread,
-        "a conversation, its sent file": f"{thread}/sent-files/outbound_{some}/0",
+        "a conversation, sent, file": f"{thread}/sent-files/outbound_{some}/0",
         "refund by the team": f"{thread}/refund/W{size.conversations // 2}",
         "a refund": f"/ops/refunds/refund_{waiting}",
         "a refund, to decide": f"/ops/refunds/refund_{waiting}/decide",
@@ -133,7 +133,9 @@ def _public(size: Size) -> dict[str, str]:
     with live.database.transaction() as connection:
         sessions.record_link(connection, secret, TESS, "/ops", datetime.now(UTC), until)
     return {
-        "approval": _path(live.links.sign_approval(f"approval_{size.approvals // 5 * 5:026}", MONA)),
+        "approval": _path(
+            live.links.sign_approval(f"approval_{size.approvals // 5 * 5:026}", MONA)
+        ),
         "approval, not valid": "/approvals/nothing",
         "did this help": _path(live.links.sign_votes(f"mail_{1:026}")["yes"]),
         "log in": "/ops/login",

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 
+import sqlalchemy as sa
+
 from mailagent.store.mail import suppressions
 from tests.adapters.parse_requests import raw_request
 from tests.cast import ADA, GRACE, MONA, OLGA, TESS, order
@@ -75,6 +77,22 @@ def test_mail_in_no_conversation_is_listed(shop: Harness) -> None:
 
 
 @ONE_DATABASE
+def test_what_would_be_erased_is_shown_without_reading_all_mail(shop: Harness) -> None:
+    shop.write("Hello?")
+    asked: list[str] = []
+
+    def keep(_connection: object, _cursor: object, text: str, *_more: object) -> None:
+        asked.append(text.lower())
+
+    engine = shop.live.database.engine
+    sa.event.listen(engine, "before_cursor_execute", keep)
+    page = shop.log_in(OLGA).get(f"{PAGE}/erase").text
+    sa.event.remove(engine, "before_cursor_execute", keep)
+    assert "Mails received: 1" in page
+    assert asked
+    assert not [text for text in asked if "body" in text and "like" in text]
+
+
 def test_what_stands_in_the_way_of_an_erasure_is_a_link_in_short_words(shop: Harness) -> None:
     shop.write("Where is it?")
     (mail,) = shop.rows("SELECT mail_id, conversation_id FROM inbound_mails")
