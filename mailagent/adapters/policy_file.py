@@ -197,6 +197,7 @@ class ReturnFirst(Sets):
     reasons: Annotated[Reasons, AfterValidator(_has_come)]
     instructions: Text
     days: Annotated[int, Field(ge=1, le=365)] = 14
+    restock_reasons: Reasons = []
 
 
 class StoreCredit(Record):
@@ -296,6 +297,9 @@ def _contradictions(policy: Policy) -> Iterator[str]:
                 f"four_eyes_above.{currency}: is below the limit for refunds without a manager;"
                 " write at least that"
             )
+    returned = policy.return_first
+    for reason in sorted(returned.restock_reasons - returned.reasons if returned else ()):
+        yield f"return_first.restock_reasons: {reason} is not in its reasons; add it there"
     for currency, most in policy.draft.unasked_up_to.items():
         if most > policy.limits.get(currency, 0):
             yield (

@@ -248,3 +248,58 @@ def test_an_order_with_more_refunds_than_we_read_is_for_people(
     assert isinstance(outcome, NotDone)
     assert outcome.for_people
     assert store.keys_used == []
+
+
+# --- restocking -----------------------------------------------------------------------------------
+
+
+def test_nothing_is_restocked_unless_it_is_asked_for(
+    store: ShopifyServer, gateway: ShopifyGateway, asked: RefundRequest
+) -> None:
+    gateway.refund(asked)
+    assert not store.in_stock
+
+
+@pytest.mark.parametrize("fault", [None, shopify_server.lost_before, shopify_server.lost_after])
+def test_units_that_came_back_are_restocked_once(
+    store: ShopifyServer, gateway: ShopifyGateway, asked: RefundRequest, fault: Any
+) -> None:
+    store.refund_faults = [fault] if fault else []
+    back = replace(asked, restocks=(("K1", 1),))
+    assert isinstance(until_final(gateway, back), Refunded)
+    assert isinstance(gateway.refund(back), Refunded)
+    assert store.in_stock == {("K1", "RETURN"): 1}
+    assert len(store.moved()) == 1
+
+
+def test_a_second_refund_after_one_that_failed_restocks_nothing_more(
+    store: ShopifyServer, gateway: ShopifyGateway, asked: RefundRequest
+) -> None:
+    line = store.named("#1001")["lineItems"].all[0]
+    line["quantity"] = line["currentQuantity"] = 2
+    store.statuses.append("FAILURE")
+    back = replace(asked, restocks=(("K1", 1),))
+    assert isinstance(gateway.refund(back), NotDone)
+    assert isinstance(gateway.refund(back), Refunded)
+    assert store.in_stock == {("K1", "RETURN"): 1}
+
+
+def test_units_that_others_have_taken_back_are_not_restocked_again(
+    store: ShopifyServer, gateway: ShopifyGateway, asked: RefundRequest
+) -> None:
+    store.named("#1001")["lineItems"].all[0]["currentQuantity"] = 0
+    assert isinstance(gateway.refund(replace(asked, restocks=(("K1", 1),))), Refunded)
+    assert not store.in_stock
+
+
+def test_without_the_scope_people_hear_what_to_do_and_the_refund_is_paid_afterwards(
+    store: ShopifyServer, gateway: ShopifyGateway, asked: RefundRequest
+) -> None:
+    back = replace(asked, restocks=(("K1", 1),))
+    store.denies_locations = True
+    outcome = gateway.refund(back)
+    assert isinstance(outcome, NotDone)
+    assert (outcome.for_people, outcome.operator) == (True, False)
+    assert "read_locations" in outcome.why
+    assert isinstance(gateway.refund(asked), Refunded)  # the policy restocks no more
+    assert len(store.moved()) == 1

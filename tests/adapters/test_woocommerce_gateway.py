@@ -252,3 +252,40 @@ def test_a_firewall_before_wordpress_is_for_an_operator(
     outcome = gateway.look_up(ASKED)
     assert isinstance(outcome, OutcomeUnknown)
     assert outcome.operator
+
+
+# --- restocking -----------------------------------------------------------------------------------
+
+BACK = replace(ASKED, restocks=(("K1", 1),))
+
+
+@pytest.mark.parametrize("fault", [None, woocommerce_server.lost_after])
+def test_units_that_came_back_are_restocked_once(
+    shop: WooCommerceServer, gateway: WooCommerceGateway, fault: Any
+) -> None:
+    shop.refund_faults = [fault] if fault else []
+    gateway.refund(BACK)
+    assert isinstance(gateway.refund(BACK), Refunded)
+    assert shop.in_stock == {"K1": 1}
+    (made,) = shop.moved()
+    assert made["amount"] == "40.00"
+
+
+def test_units_that_others_have_taken_back_are_not_restocked_again(
+    shop: WooCommerceServer, gateway: WooCommerceGateway
+) -> None:
+    line = shop.numbered("1001")["line_items"][0]["id"]
+    taken = shop.refund_in_admin("1001", "1.00")
+    taken["line_items"] = [
+        {"quantity": -1, "meta_data": [{"key": "_refunded_item_id", "value": str(line)}]}
+    ]
+    assert isinstance(gateway.refund(BACK), Refunded)
+    assert not shop.in_stock
+
+
+def test_nothing_is_restocked_if_the_plugin_refuses(
+    shop: WooCommerceServer, gateway: WooCommerceGateway
+) -> None:
+    shop.plugin_failure = "declined"
+    assert isinstance(gateway.refund(BACK), OutcomeUnknown)
+    assert not shop.in_stock

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import threading
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -38,6 +39,7 @@ Info = GraphQLResolveInfo[Any]
 TOKEN = "shpat_17"
 APP = "client-17:secret-17"
 MOST_COST = 1000
+PLACE = {"__typename": "Location", "id": "gid://shopify/Location/1"}
 
 Create = Callable[[], Answer]
 Fault = Callable[[Create], Answer]
@@ -50,7 +52,9 @@ _NUMBERS = itertools.count(1)
 class ShopifyServer:
     """Orders by id, in the shape of the schema. `faults`: what it answers next, instead of the truth. A fault
     of `refund_faults` is given the real call of a refund and may make it. `statuses` are what the next refunds
-    begin as; `refusal` is why every refund is refused."""
+    begin as; `refusal` is why every refund is refused. `in_stock`: how many units of an item were put in stock
+    again, as `CANCEL` or `RETURN`; what `untracked` names is not kept in stock. `denies_locations`: we lack
+    the scope that shows them. `before`: called with each query."""
 
     faults: list[Answer] = field(default_factory=list)
     refund_faults: list[Fault] = field(default_factory=list)
@@ -62,6 +66,10 @@ class ShopifyServer:
     requests: list[Request] = field(default_factory=list)
     keys_used: list[str] = field(default_factory=list)
     tokens: list[str] = field(default_factory=lambda: [TOKEN])
+    in_stock: Counter[tuple[str, str]] = field(default_factory=Counter)
+    untracked: set[str] = field(default_factory=set)
+    denies_locations: bool = False
+    before: Callable[[str], None] = lambda _query: None
 
     def __post_init__(self) -> None:
         self._made: dict[str, tuple[Any, dict[str, Any]]] = {}  # by idempotency key
@@ -81,7 +89,8 @@ class ShopifyServer:
         for order in orders:
             fields = self._order(order)
             same = [gid for gid, each in self.orders.items() if each["name"] == order.order_id]
-            self.orders[same[0] if same else fields["id"]] = fields
+            fields["id"] = same[0] if same else fields["id"]
+            self.orders[fields["id"]] = fields
 
     def named(self, name: str) -> dict[str, Any]:
         """Return the order with a name."""
@@ -162,6 +171,7 @@ class ShopifyServer:
             "lineItems": Listed(lines, self),
             "fulfillments": Listed([self._parcel(order, lines)] if sent else [], self, False),
             "refunds": Listed([], self, False),
+            "suggestedRefund": lambda _info, **asked: self._suggest(fields, **asked),
         }
         paid = [
             {
@@ -237,6 +247,7 @@ class ShopifyServer:
 
     def _run(self, asked: dict[str, Any]) -> Answer:
         query, variables = asked["query"], asked["variables"]
+        self.before(query)
         cost = cost_of(query, variables)
         if cost > MOST_COST:
             return error("MAX_COST_EXCEEDED", f"Query cost is {cost}, which exceeds the limit")
@@ -293,16 +304,70 @@ class ShopifyServer:
                     "The same idempotency key cannot be used with different operation parameters."
                 )
             return {"refund": made, "userErrors": []}
-        order, (asked,) = self.orders[input["orderId"]], input["transactions"]
+        order, wanted = self.orders[input["orderId"]], input.get("refundLineItems", [])
+        refusal = self.refusal or self._why_not_back(order, wanted)
+        if refusal:
+            return refused(refusal)
+        done = self._make_asked(order, input)
+        if isinstance(done, str):
+            return refused(done)
+        self._take_back(order, wanted)
+        self._made[key] = (input, done)
+        return {"refund": done, "userErrors": []}
+
+    def _make_asked(self, order: dict[str, Any], input: dict[str, Any]) -> dict[str, Any] | str:
+        """Make the refund, of one payment or of none; or return why not."""
+        if not input.get("transactions"):
+            refund = {"id": self._gid("Refund"), "note": input["note"]}
+            order["refunds"].all.append(refund | {"transactions": Listed([], self)})
+            return refund | {"transactions": Listed([], self)}
+        (asked,) = input["transactions"]
         paid = self._node(asked["parentId"])
-        if self.refusal or paid is None:
-            return refused(self.refusal or "Parent transaction is not found")
+        if paid is None:
+            return "Parent transaction is not found"
         amount = self._asked(order, paid, asked, input)
-        if isinstance(amount, str):
-            return refused(amount)
-        made = self._make(order, paid, amount, input["note"])
-        self._made[key] = (input, made)
-        return {"refund": made, "userErrors": []}
+        return amount if isinstance(amount, str) else self._make(order, paid, amount, input["note"])
+
+    # --- units that are taken back --------------------------------------------------------------------
+
+    def _suggest(self, order: dict[str, Any], refundLineItems: list[Any]) -> dict[str, Any]:  # noqa: N803 - Shopify's name
+        if self.denies_locations:
+            words = "Access denied for location field."
+            raise GraphQLError(words, extensions={"code": "ACCESS_DENIED"})
+        lines = {each["id"]: each for each in order["lineItems"].all}
+        suggested = [
+            {
+                "lineItem": lines[each["lineItemId"]],
+                "quantity": each["quantity"],
+                "restockType": each["restockType"],
+                "location": None if self._is_untracked(lines[each["lineItemId"]]) else PLACE,
+            }
+            for each in refundLineItems
+        ]
+        return {"refundLineItems": suggested}
+
+    def _is_untracked(self, line: dict[str, Any]) -> bool:
+        return line["sku"] in self.untracked
+
+    def _why_not_back(self, order: dict[str, Any], wanted: list[dict[str, Any]]) -> str | None:
+        lines = {each["id"]: each for each in order["lineItems"].all}
+        for each in wanted:
+            line, kind = lines[each["lineItemId"]], each["restockType"]
+            if each["quantity"] > line["currentQuantity"]:
+                return "Quantity cannot refund more items than were purchased"
+            if kind != "NO_RESTOCK" and each.get("locationId") != PLACE["id"]:
+                return "Location must be given"
+            if kind == "CANCEL" and order["displayFulfillmentStatus"] != "UNFULFILLED":
+                return "Cannot cancel fulfilled items"
+        return None
+
+    def _take_back(self, order: dict[str, Any], wanted: list[dict[str, Any]]) -> None:
+        lines = {each["id"]: each for each in order["lineItems"].all}
+        for each in wanted:
+            line = lines[each["lineItemId"]]
+            line["currentQuantity"] -= each["quantity"]
+            if each["restockType"] != "NO_RESTOCK":
+                self.in_stock[line["sku"], each["restockType"]] += each["quantity"]
 
     def _asked(
         self, order: Any, paid: Any, asked: dict[str, Any], input: dict[str, Any]

@@ -6,7 +6,8 @@ import itertools
 import json
 import threading
 from base64 import b64decode
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -40,6 +41,7 @@ REFUND_BODY: dict[str, type] = {
     "reason": str,
     "api_refund": bool,
     "api_restock": bool,
+    "line_items": list,
 }
 _STATUS_OF = {
     OrderStatus.PENDING: "processing",
@@ -53,7 +55,8 @@ _STATUS_OF = {
 class WooCommerceServer:
     """Orders and their refunds by post id. `faults`: what it answers next, instead of the truth. A fault of
     `refund_faults` is given the real call of a refund and may make it. `plugin_failure` is what the payment
-    plugin says to every refund; `plugin_dies`: it takes WordPress with it."""
+    plugin says to every refund; `plugin_dies`: it takes WordPress with it. `in_stock`: how many units of an
+    item were put in stock again."""
 
     faults: list[Answer] = field(default_factory=list)
     refund_faults: list[Fault] = field(default_factory=list)
@@ -64,6 +67,7 @@ class WooCommerceServer:
     refunds: dict[int, list[dict[str, Any]]] = field(default_factory=dict)
     requests: list[Request] = field(default_factory=list)
     wrong_requests: list[str] = field(default_factory=list)
+    in_stock: Counter[str] = field(default_factory=Counter)
 
     def __post_init__(self) -> None:
         self._lock = threading.Lock()
@@ -163,7 +167,10 @@ class WooCommerceServer:
                 return error(
                     500, "woocommerce_rest_cannot_create_order_refund", "Montant invalide."
                 )
-            made = self._save(order, asked["amount"], asked["reason"])
+            wanted = asked.get("line_items", [])
+            if any(each.keys() != {"id", "quantity", "refund_total"} for each in wanted):
+                return self._wrong(json.dumps(wanted))
+            made = self._save(order, asked["amount"], asked["reason"], wanted)
             if self.plugin_dies:
                 raise LineCut
             if self.plugin_failure:
@@ -172,7 +179,13 @@ class WooCommerceServer:
                     500, "woocommerce_rest_cannot_create_order_refund", self.plugin_failure
                 )
             made["refunded_payment"] = asked["api_refund"]
+            self._restock(order, wanted if asked["api_restock"] else [])
             return Answer(201, made)
+
+    def _restock(self, order: dict[str, Any], wanted: list[dict[str, Any]]) -> None:
+        names = {each["id"]: each["sku"] for each in order["line_items"]}
+        for each in wanted:
+            self.in_stock[names[each["id"]]] += each["quantity"]
 
     def delete(self, order: dict[str, Any], made: dict[str, Any]) -> None:
         """Delete a refund."""
@@ -184,13 +197,21 @@ class WooCommerceServer:
         given = (parse_money(x["amount"], order["currency"]) for x in self.refunds[order["id"]])
         return parse_money(order["total"], order["currency"]).minor - sum(x.minor for x in given)
 
-    def _save(self, order: dict[str, Any], amount: str, reason: str) -> dict[str, Any]:
+    def _save(
+        self, order: dict[str, Any], amount: str, reason: str, wanted: Sequence[Any] = ()
+    ) -> dict[str, Any]:
         made = {
             "id": 500_000 + next(_NUMBERS),
             "amount": amount,
             "reason": reason,
             "refunded_payment": False,
-            "line_items": [],
+            "line_items": [
+                {
+                    "quantity": -each["quantity"],
+                    "meta_data": [{"key": "_refunded_item_id", "value": str(each["id"])}],
+                }
+                for each in wanted
+            ],
         }
         self.refunds[order["id"]].append(made)
         order["refunds"].append({"id": made["id"], "reason": reason, "total": f"-{amount}"})

@@ -3,15 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Protocol
 
 import pytest
 
+from mailagent import services
+from mailagent.adapters.shopify import queries
 from mailagent.domain.refunds.order import Order
-from tests.cast import ADA, order
+from mailagent.domain.refunds.policy import Policy, ReturnFirst
+from mailagent.domain.refunds.refund import RefundReason
+from tests.cast import ADA, TESS, order
 from tests.cli.commands import flask
-from tests.harness import Harness, open_shop, pass_time, running, wait_until
+from tests.harness import (
+    Harness,
+    open_shop,
+    pass_time,
+    post_form,
+    running,
+    wait_until,
+)
 from tests.platforms import shopify_server, woocommerce_server
 from tests.platforms.shopify_server import ShopifyServer
 from tests.platforms.woocommerce_server import WooCommerceServer
@@ -100,3 +112,80 @@ def a_person_looks_and_lets_it_be_asked_again(shop: Harness) -> None:
     told = flask(shop, "refunds", "ask-again", refund.refund_id)
     assert run_id in told.output, told.output
     client.replays.replay_run(run_id)
+
+
+# --- items ----------------------------------------------------------------------------------------
+
+KETTLES = {"item_id": "K1", "name": "Kettle", "quantity": 1, "unit_price": "49.99"}
+LAMP = {"item_id": "L1", "name": "Lamp", "quantity": 1, "unit_price": "10.00"}
+PAYMENT = {"payment_id": "p", "method": "card", "amount": "59.99"}
+
+
+def tick(shop: Harness) -> None:
+    """Have Tess say that the one task there is, is done."""
+    open_task = "SELECT remedy_id FROM remedies WHERE status IN ('task', 'awaiting_goods')"
+    wait_until(lambda: bool(shop.rows(open_task)), 20, "the task")
+    (row,) = shop.rows(open_task)
+    post_form(shop.log_in(TESS), f"/ops/tasks/{row.remedy_id}", "/ops", done="yes")
+
+
+def in_stock(platform: Any) -> dict[str, int]:
+    """Return how many units of each item were put in stock again."""
+    shopify = isinstance(platform, ShopifyServer)
+    return {key[0] if shopify else key: n for key, n in platform.in_stock.items()}
+
+
+def test_items_are_cancelled_before_their_refund_and_the_order_goes_on(
+    shop: Harness, platform: Any
+) -> None:
+    """By Shopify itself; in WooCommerce by a person, who is told what to do."""
+    items = [KETTLES, LAMP]
+    platform.stock(order(status="pending", delivered_at=None, items=items, payments=[PAYMENT]))
+    shop.write("Please cancel the lamp of order W1001.")
+    if isinstance(platform, WooCommerceServer):
+        tick(shop)
+    shop.wait_for_refund("paid")
+    (moved,) = platform.moved()
+    assert len(shop.wait_for_mails(ADA, 3)) == 3
+    if isinstance(platform, ShopifyServer):
+        assert [x["currentQuantity"] for x in platform.named("W1001")["lineItems"].all] == [1, 0]
+        assert moved["amountSet"]["presentmentMoney"]["amount"] == "10.00"
+        assert in_stock(platform) == {"L1": 1}
+    (stored,) = shop.rows("SELECT status FROM orders")
+    assert stored.status == "pending"
+
+
+@pytest.mark.parametrize("platform", ["shopify"], indirect=True)
+def test_items_that_shopify_has_sent_meanwhile_are_not_refunded(
+    shop: Harness, platform: Any
+) -> None:
+    sold = order(status="pending", delivered_at=None, items=[KETTLES, LAMP], payments=[PAYMENT])
+    platform.stock(sold)
+
+    def ships(query: str) -> None:
+        if query == queries.ITEMS:  # the first of a cancellation
+            platform.named("W1001")["displayFulfillmentStatus"] = "FULFILLED"
+
+    platform.before = ships
+    shop.write("Please cancel the lamp of order W1001.")
+    texts = [mail.text for mail in shop.wait_for_mails(ADA, 2)]
+    assert "can no longer be cancelled" in texts[1]
+    assert (platform.moved(), platform.refunds) == ([], [])
+
+
+@pytest.mark.parametrize("reasons", [{RefundReason.DAMAGED}, set()], ids=["restocked", "not"])
+def test_goods_that_came_back_are_restocked_as_the_policy_says(
+    shop: Harness, platform: Any, reasons: set[RefundReason]
+) -> None:
+    rules = ReturnFirst(
+        frozenset({RefundReason.DAMAGED}), "Send it back.", restock_reasons=frozenset(reasons)
+    )
+    shop.live = replace(shop.live, policy=Policy(return_first=rules))
+    services.bind(shop.live)
+    ask_for_refund(shop, platform)
+    shop.wait_for_mails(ADA, 2)
+    assert platform.moved() == []
+    tick(shop)
+    shop.wait_for_refund("paid")
+    assert len(platform.moved()) == 1
+    assert in_stock(platform) == ({"K1": 1} if reasons else {})

@@ -19,6 +19,11 @@ def mark_of(key: str) -> str:
     return f"Refund {key} by mailagent"
 
 
+def cancel_mark_of(key: str) -> str:
+    """Return the note by which we know that items were cancelled."""
+    return f"Cancellation {key} by mailagent"
+
+
 def key_in(note: object) -> str | None:
     """Return the idempotency key in a note of ours; None in another's."""
     found = _MARK.fullmatch(note) if isinstance(note, str) else None

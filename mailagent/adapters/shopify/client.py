@@ -26,6 +26,9 @@ _RENEWED_BEFORE_SECONDS = 300.0
 _STORE_STATUSES = frozenset({402, 404, 423})
 # https://shopify.dev/docs/api/admin-graphql#status_and_error_codes
 _THROTTLED, _DENIED = "THROTTLED", "ACCESS_DENIED"
+# What Shopify says of a key that another request uses at this moment, or used for something else.
+# https://shopify.dev/docs/api/usage/implementing-idempotency
+_KEY_IN_USE = ("currently in progress", "same idempotency key")
 _CODE = re.compile(r"[A-Za-z_]{1,60}")
 _NOT_RUN = frozenset({"MAX_COST_EXCEEDED", "BAD_REQUEST"})
 
@@ -98,6 +101,11 @@ class ShopifyClient:
             why = f"{TITLE} answered {answer.status}: look whether the store is open"
             raise CallProblem(why, not_done=True, operator=True)
         raise self._caller.refusal(answer)
+
+
+def is_in_use(words: str) -> bool:
+    """Return whether Shopify refuses an idempotency key that may have been used: then look again."""
+    return any(sign in words for sign in _KEY_IN_USE)
 
 
 def _query_problem(errors: object, codes: set[str]) -> CallProblem:

@@ -12,7 +12,7 @@ from typing import Any
 from mailagent.adapters.platforms.calls import CallProblem
 from mailagent.adapters.platforms.records import key_in, mark_of
 from mailagent.adapters.shopify import queries
-from mailagent.adapters.shopify.client import ShopifyClient
+from mailagent.adapters.shopify.client import ShopifyClient, is_in_use
 from mailagent.adapters.shopify.orders import (
     GIVEN_BACK,
     MOVED,
@@ -25,6 +25,7 @@ from mailagent.adapters.shopify.orders import (
     minor_of,
     payment_id_of,
 )
+from mailagent.adapters.shopify.restock import RestockType, choose_lines, refund_lines
 from mailagent.domain.money import Money
 from mailagent.domain.refunds.payment import (
     GatewayRefund,
@@ -40,10 +41,6 @@ from mailagent.domain.refunds.payment import (
 )
 
 LOOK_AGAIN_SECONDS = 3600.0
-
-# What Shopify says of a key that another request uses at this moment, or used for something else.
-# https://shopify.dev/docs/api/usage/implementing-idempotency
-_KEY_IN_USE = ("currently in progress", "same idempotency key")
 
 Fields = Mapping[str, Any]
 
@@ -136,13 +133,27 @@ class ShopifyGateway:
             "notify": False,
             "transactions": [transaction],
         }
+        if request.restocks and not failed:  # one that failed has restocked them
+            refund["refundLineItems"] = self._restocked(order["id"], request)
         answer = self._client.run(queries.REFUND, input=refund, key=key)["refundCreate"]
         if answer["refund"]:
             return self._judge(request, answer["refund"])
         words = "; ".join(each["message"] for each in answer["userErrors"]) or "made no refund"
-        if any(sign in words for sign in _KEY_IN_USE):
+        if is_in_use(words):
             return OutcomeUnknown(f"{TITLE}: {words}", answered=True)
         return NotDone(f"{TITLE}: {words}", 0, for_people=True)
+
+    def _restocked(self, gid: str, request: RefundRequest) -> list[dict[str, Any]]:
+        """Return the units that came back; none if others took some of them back. Raises CallProblem."""
+        lines = self._client.run(queries.ITEMS, id=gid)["order"]["lineItems"]["nodes"]
+        chosen = choose_lines(lines, request.restocks)
+        try:
+            return refund_lines(self._client, gid, chosen, RestockType.RETURN) if chosen else []
+        except CallProblem as problem:
+            if not problem.operator:
+                raise
+            why = f"{problem}: allow {queries.RESTOCK_SCOPE}, or restock nothing by the policy"
+            raise CallProblem(why, not_done=True, answered=True) from problem
 
     def _judge(self, request: RefundRequest, refund: Fields) -> PaymentOutcome:
         for made in refund["transactions"]["nodes"]:

@@ -128,7 +128,7 @@ def _lines(lines: Sequence[Fields], currency: str, left: bool) -> list[OrderLine
         found.append(
             OrderLine(
                 line_no=len(found) + 1,
-                item_id=_item_id(each),
+                item_id=item_id_of(each),
                 name=each["name"],
                 quantity=quantity,
                 unit_price=Money(price, currency),
@@ -140,7 +140,8 @@ def _lines(lines: Sequence[Fields], currency: str, left: bool) -> list[OrderLine
     return found
 
 
-def _item_id(line: Fields) -> str:
+def item_id_of(line: Fields) -> str:
+    """Return our name of what a line is for."""
     return str(line["sku"] or line["id"].rpartition("/")[2])
 
 
@@ -177,7 +178,7 @@ def _charged_back_at(fields: Fields) -> datetime | None:
 
 
 def _parcels(fulfilments: Sequence[Fields], lines: Sequence[Fields]) -> list[Shipment]:
-    names = {each["id"]: _item_id(each) for each in lines}
+    names = {each["id"]: item_id_of(each) for each in lines}
     found = []
     for each in fulfilments:
         if each["status"] in _NO_FULFILMENT or each["displayStatus"] in _NO_PARCEL:

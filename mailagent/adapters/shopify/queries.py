@@ -78,6 +78,30 @@ mutation($id: ID!, $note: String) {
 }
 """
 
+# What is left of an order, and the notes of its refunds.
+ITEMS = f"""
+query($id: ID!) {{
+  order(id: $id) {{
+    displayFulfillmentStatus cancelledAt presentmentCurrencyCode
+    refunds(first: {REFUNDS}) {{ note }}
+    lineItems(first: {LINES}) {{ nodes {{ id sku currentQuantity }} }}
+  }}
+}}
+"""
+
+RESTOCK_SCOPE = "read_locations"
+
+# Where units can be restocked: Shopify does not restock without a location.
+RESTOCK = """
+query($id: ID!, $lines: [RefundLineItemInput!]!) {
+  order(id: $id) {
+    suggestedRefund(refundLineItems: $lines) {
+      refundLineItems { lineItem { id } location { id } }
+    }
+  }
+}
+"""
+
 _MADE = f"""
 fragment Made on Refund {{
   id note
@@ -112,6 +136,18 @@ mutation($input: RefundInput!, $key: String!) {{
 }}
 {_MADE}"""
 
-ALL = (FIND, ORDER, MORE_LINES, CANCEL, PAYMENT, REFUND)
+ALL = (FIND, ORDER, MORE_LINES, CANCEL, ITEMS, RESTOCK, PAYMENT, REFUND)
 
-__all__ = ["ALL", "CANCEL", "FIND", "MORE_LINES", "ORDER", "PAYMENT", "REFUND", "VERSION"]
+__all__ = [
+    "ALL",
+    "CANCEL",
+    "FIND",
+    "ITEMS",
+    "MORE_LINES",
+    "ORDER",
+    "PAYMENT",
+    "REFUND",
+    "RESTOCK",
+    "RESTOCK_SCOPE",
+    "VERSION",
+]

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from mailagent.adapters.platforms.calls import CallProblem
+from mailagent.adapters.platforms.records import cancel_mark_of
 from mailagent.adapters.shopify import queries
-from mailagent.adapters.shopify.client import ShopifyClient
+from mailagent.adapters.shopify.client import ShopifyClient, is_in_use
 from mailagent.adapters.shopify.orders import NAME, TITLE, UNSENT, read_order
+from mailagent.adapters.shopify.restock import RestockType, choose_lines, refund_lines
 from mailagent.domain.mail.authentication import normalise_address
 from mailagent.domain.orders.source import (
     Cancelled,
@@ -28,6 +30,8 @@ ORDERS_A_PAGE = 5
 _NAMES_READ = 10
 _PAGES_OF_LINES = 5
 CANCEL_PAUSES = (0.5, 1.0, 2.0)
+
+Fields = Mapping[str, Any]
 
 
 class ShopifySource:
@@ -67,12 +71,12 @@ class ShopifySource:
         return self._load(gid) if gid else None
 
     def cancel_order(self, request: CancelRequest) -> CancelOutcome:
-        """Cancel a whole order of which nothing was sent, without moving money."""
-        if request.items:
-            return NotSupported("Shopify cancels whole orders only")
+        """Cancel an order of which nothing was sent, or items of one, without moving money."""
         gid = self._find_id(request.order_id)
         if gid is None:
             return NotSupported(f"{TITLE} has no order {request.order_id}")
+        if request.items:
+            return self._cancel_items(gid, request)
         fields = self._fields(gid)
         if fields and not fields["cancelledAt"]:
             if fields["displayFulfillmentStatus"] not in UNSENT:
@@ -97,6 +101,49 @@ class ShopifySource:
             if fields and fields["cancelledAt"]:
                 return self._read(fields)
         raise SourceProblem(f"{TITLE} has not yet cancelled {gid}", 30)
+
+    def _cancel_items(self, gid: str, request: CancelRequest) -> CancelOutcome:
+        """Let Shopify take back units by a refund without a payment: that is what it names for single items.
+        https://shopify.dev/docs/api/admin-graphql/latest/mutations/orderCancel"""
+        order, mark = (
+            self._run(queries.ITEMS, id=gid)["order"],
+            cancel_mark_of(request.idempotency_key),
+        )
+        is_done = order["cancelledAt"] or any(each["note"] == mark for each in order["refunds"])
+        if not is_done:
+            refused = _why_not(order) or self._take_back(gid, order, request, mark)
+            if refused:
+                return refused
+        found = self._load(gid)
+        return Cancelled(found) if found else NotSupported(f"{TITLE} has lost order {gid}")
+
+    def _take_back(
+        self, gid: str, order: Fields, request: CancelRequest, mark: str
+    ) -> NotSupported | None:
+        chosen = choose_lines(order["lineItems"]["nodes"], request.items)
+        if chosen is None:
+            return NotSupported(f"order {request.order_id} of {TITLE} has fewer of these items")
+        try:
+            lines = refund_lines(self._client, gid, chosen, RestockType.CANCEL)
+        except CallProblem as problem:
+            if problem.operator:  # other calls work: it is this one that Shopify refuses
+                return NotSupported(f"{problem}: allow {queries.RESTOCK_SCOPE}")
+            raise problem.as_source_problem() from problem
+        refund = {
+            "orderId": gid,
+            "currency": order["presentmentCurrencyCode"],
+            "note": mark,
+            "notify": False,
+            "refundLineItems": lines,
+        }
+        key = request.idempotency_key
+        answer = self._run(queries.REFUND, input=refund, key=key)["refundCreate"]
+        words = "; ".join(each["message"] for each in answer["userErrors"]) or "did nothing"
+        if answer["refund"]:
+            return None
+        if is_in_use(words):
+            raise SourceProblem(f"{TITLE}: {words}", 30)
+        return NotSupported(f"{TITLE}: {words}")
 
     # --- look up ----------------------------------------------------------------------------------
 
@@ -144,6 +191,18 @@ class ShopifySource:
             return self._client.run(query, **variables)
         except CallProblem as problem:
             raise problem.as_source_problem() from problem
+
+
+def _why_not(order: Fields) -> CancelOutcome | None:
+    """Return why no items of an order can be cancelled, or None."""
+    status = order["displayFulfillmentStatus"]
+    if len(order["refunds"]) >= queries.REFUNDS:
+        return NotSupported(f"{TITLE} has too many refunds of it to tell ours")
+    if status == "PARTIALLY_FULFILLED":
+        return NotSupported("a part of the order was sent: see whether these items were")
+    if status not in UNSENT:
+        return TooLate(f"its fulfilment is {status}")
+    return None
 
 
 def _quoted(text: str) -> str:

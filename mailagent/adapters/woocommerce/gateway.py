@@ -19,7 +19,9 @@ from mailagent.adapters.woocommerce.client import WooCommerceClient, code_of
 from mailagent.adapters.woocommerce.orders import (
     NAME,
     TITLE,
+    count_taken_back,
     is_woocommerce_payment,
+    item_id_of,
     payment_id_of,
     post_id_of,
 )
@@ -116,12 +118,15 @@ class WooCommerceGateway:
         return Refused(f"more than is left of the payment: {left}") if asked > left else None
 
     def _ask(self, request: RefundRequest) -> PaymentOutcome:
-        body = {
+        restocked = self._restocked(request) if request.restocks else []
+        body: dict[str, object] = {
             "amount": request.amount.decimal(),
             "reason": mark_of(request.idempotency_key),
             "api_refund": True,
-            "api_restock": False,
+            "api_restock": bool(restocked),
         }
+        if restocked:
+            body["line_items"] = restocked
         answer = self._client.send(
             "POST", f"/orders/{post_id_of(request.payment_id)}/refunds", body=body
         )
@@ -132,6 +137,23 @@ class WooCommerceGateway:
         if code_of(answer) == _PLUGIN_FAILED:
             return self._after_failure(request, answer)
         raise self._client.refusal(answer)
+
+    def _restocked(self, request: RefundRequest) -> list[dict[str, object]]:
+        """Return the units that came back, none if others took some of them back. Raises CallProblem."""
+        order = self._order(request.payment_id)
+        gone = count_taken_back(self._client.list_refunds(post_id_of(request.payment_id)))
+        lines = []
+        for item_id, quantity in request.restocks:
+            missing = quantity
+            for line in order["line_items"]:
+                if item_id_of(line) == item_id and missing:
+                    units = min(missing, int(line["quantity"]) - gone[str(line["id"])])
+                    missing -= max(0, units)
+                    if units > 0:
+                        lines.append({"id": line["id"], "quantity": units, "refund_total": 0})
+            if missing:
+                return []
+        return lines
 
     def _after_failure(self, request: RefundRequest, answer: Answer) -> PaymentOutcome:
         """Return the outcome when the payment plugin failed: a person must look whether it paid."""

@@ -103,19 +103,31 @@ def _line(fields: Fields, currency: str) -> OrderLine:
     before = _sum(fields, currency, "subtotal", "subtotal_tax")
     after = _sum(fields, currency, "total", "total_tax")
     price = -(-max(before, after) // quantity)
-    item_id = str(fields["sku"] or fields["product_id"] or fields["id"])
     discount = price * quantity - after
-    return OrderLine(1, item_id, fields["name"], quantity, Money(price, currency), discount)
+    return OrderLine(
+        1, item_id_of(fields), fields["name"], quantity, Money(price, currency), discount
+    )
+
+
+def item_id_of(line: Fields) -> str:
+    """Return our name of what a line is for."""
+    return str(line["sku"] or line["product_id"] or line["id"])
+
+
+def count_taken_back(refunds: Sequence[Fields]) -> Counter[str]:
+    """Return how many units of each line, by WooCommerce's id, the shop took back by these refunds."""
+    gone: Counter[str] = Counter()
+    for refund in refunds:
+        for each in refund["line_items"]:
+            gone[_meta(each["meta_data"], _REFUNDED_LINE)] += abs(int(each["quantity"]))
+    return gone
 
 
 def _left(
     bought: Sequence[OrderLine], lines: Sequence[Fields], refunds: Sequence[Fields]
 ) -> list[OrderLine]:
     """Return the lines without the units that the shop took back; all of them if nothing would be left."""
-    gone: Counter[str] = Counter()
-    for refund in refunds:
-        for each in refund["line_items"]:
-            gone[_meta(each["meta_data"], _REFUNDED_LINE)] += abs(int(each["quantity"]))
+    gone = count_taken_back(refunds)
     left = [max(0, x.quantity - gone[str(y["id"])]) for x, y in zip(bought, lines, strict=True)]
     if not any(left):
         left = [each.quantity for each in bought]

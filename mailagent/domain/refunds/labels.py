@@ -204,6 +204,9 @@ def _money(policy: Policy) -> Iterator[str]:
         yield (
             f"Paid when the goods are back, within {first.days} days, where the reason is: {words}."
         )
+        if first.restock_reasons:
+            words = "; ".join(sorted(REFUND_REASONS[each] for each in first.restock_reasons))
+            yield f"They are put in stock again where it is: {words}."
     remedies = policy.remedies
     if remedies.offered:
         kinds = _list(REMEDY_KINDS[each] for each in remedies.offered)

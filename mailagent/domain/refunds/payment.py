@@ -16,7 +16,8 @@ from mailagent.domain.money import Money
 class RefundRequest:
     """One request to a gateway: refund `amount` of `payment_id` under `idempotency_key`. `may_be_made`: an
     earlier call under the key may have been carried out; its outcome is not known. `credit`: the store credit
-    that the customer gets instead of the money."""
+    that the customer gets instead of the money. `restocks`: units that came back, by item id, to be put
+    in stock again."""
 
     idempotency_key: str
     refund_id: str
@@ -25,6 +26,7 @@ class RefundRequest:
     amount: Money
     may_be_made: bool = False
     credit: Money | None = None
+    restocks: tuple[tuple[str, int], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -136,11 +136,12 @@ class Remedies:
 @dataclass(frozen=True, slots=True)
 class ReturnFirst:
     """Refunds for these reasons are paid when the goods are back. `instructions` tell the customer how to send
-    them, within `days` of the approval."""
+    them, within `days` of the approval. For `restock_reasons` they are put in stock again."""
 
     reasons: frozenset[RefundReason]
     instructions: str
     days: int = 14
+    restock_reasons: frozenset[RefundReason] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,6 +33,9 @@ from tests.platforms.shopify_server import (
     ShopifyServer,
     bag,
     error,
+    in_use,
+    lost_after,
+    lost_before,
     throttled,
 )
 
@@ -212,10 +215,94 @@ def test_a_cancel_that_takes_longer_is_asked_again_later(shop: PlayedShopify) ->
     assert isinstance(shop.make().cancel_order(CancelRequest("k", "#1001")), Cancelled)
 
 
-def test_items_are_left_to_people(shop: PlayedShopify) -> None:
-    shop.stock(pending())
-    some = CancelRequest("k", "#1001", (("K1", 1),))
-    assert isinstance(shop.make().cancel_order(some), NotSupported)
+def two_kettles_and_a_lamp(**changes: Any) -> Order:
+    kettles = {"item_id": "K1", "name": "Kettle", "quantity": 2, "unit_price": "20.00"}
+    lamp = {"item_id": "L1", "name": "Lamp", "quantity": 1, "unit_price": "9.99"}
+    usual: dict[str, Any] = {"status": "pending", "delivered_at": None, "items": [kettles, lamp]}
+    return order("#1001", **(usual | changes))
+
+
+ONE_KETTLE = CancelRequest("remedy_17", "#1001", (("K1", 1),))
+
+
+def test_items_are_taken_back_once_and_restocked(shop: PlayedShopify) -> None:
+    shop.stock(two_kettles_and_a_lamp())
+    source = shop.make()
+    first = source.cancel_order(ONE_KETTLE)
+    assert isinstance(first, Cancelled)
+    assert [(x.item_id, x.quantity) for x in first.order.lines] == [("K1", 1), ("L1", 1)]
+    assert first.order.status is OrderStatus.PENDING
+    shop.forget_keys()  # a day later
+    assert source.cancel_order(ONE_KETTLE) == first
+    assert shop.in_stock == {("K1", "CANCEL"): 1}
+    assert [each["note"] for each in shop.refunds] == ["Cancellation remedy_17 by mailagent"]
+    assert (shop.keys_used, shop.moved()) == (["remedy_17"], [])
+
+
+@pytest.mark.parametrize("fault", [lost_before, lost_after])
+def test_a_lost_answer_takes_no_more_back(shop: PlayedShopify, fault: Any) -> None:
+    shop.stock(two_kettles_and_a_lamp())
+    shop.refund_faults.append(fault)
+    with pytest.raises(SourceProblem):
+        shop.make().cancel_order(ONE_KETTLE)
+    assert isinstance(shop.make().cancel_order(ONE_KETTLE), Cancelled)
+    assert shop.in_stock == {("K1", "CANCEL"): 1}
+
+
+def test_a_cancellation_that_is_under_way_is_looked_at_again(shop: PlayedShopify) -> None:
+    shop.stock(two_kettles_and_a_lamp())
+    shop.refund_faults.append(in_use)
+    with pytest.raises(SourceProblem) as found:
+        shop.make().cancel_order(ONE_KETTLE)
+    assert found.value.retry_after_seconds > 0
+
+
+def test_what_is_not_kept_in_stock_is_cancelled_all_the_same(shop: PlayedShopify) -> None:
+    shop.stock(two_kettles_and_a_lamp())
+    shop.untracked.add("K1")
+    assert isinstance(shop.make().cancel_order(ONE_KETTLE), Cancelled)
+    assert [each.quantity for each in load(shop).lines] == [1, 1]
+    assert not shop.in_stock
+
+
+def test_items_of_an_order_that_was_cancelled_are_cancelled(shop: PlayedShopify) -> None:
+    shop.stock(two_kettles_and_a_lamp(status="cancelled"))
+    done = shop.make().cancel_order(ONE_KETTLE)
+    assert isinstance(done, Cancelled)
+    assert done.order.status is OrderStatus.CANCELLED
+    assert not shop.refunds
+
+
+@pytest.mark.parametrize(
+    ("status", "outcome"),
+    [("FULFILLED", TooLate), ("IN_PROGRESS", TooLate), ("PARTIALLY_FULFILLED", NotSupported)],
+)
+def test_items_that_may_have_been_sent_are_not_cancelled(
+    shop: PlayedShopify, status: str, outcome: type
+) -> None:
+    shop.stock(two_kettles_and_a_lamp())
+    shop.named("#1001")["displayFulfillmentStatus"] = status
+    assert isinstance(shop.make().cancel_order(ONE_KETTLE), outcome)
+    assert not shop.refunds
+
+
+def test_people_see_to_items_that_shopify_does_not_cancel(shop: PlayedShopify) -> None:
+    shop.stock(two_kettles_and_a_lamp())
+    more = CancelRequest("k", "#1001", (("L1", 1), ("K1", 3)))
+    assert isinstance(shop.make().cancel_order(more), NotSupported)
+    unknown = CancelRequest("k", "#1001", (("X9", 1),))
+    assert isinstance(shop.make().cancel_order(unknown), NotSupported)
+    shop.refusal = "Location is not active"
+    assert shop.make().cancel_order(ONE_KETTLE) == NotSupported("Shopify: Location is not active")
+    assert not shop.in_stock
+
+
+def test_a_missing_scope_leaves_items_to_people(shop: PlayedShopify) -> None:
+    shop.stock(two_kettles_and_a_lamp())
+    shop.denies_locations = True
+    done = shop.make().cancel_order(ONE_KETTLE)
+    assert isinstance(done, NotSupported)
+    assert "read_locations" in done.why
 
 
 @pytest.mark.parametrize("status", ["PARTIALLY_FULFILLED", "IN_PROGRESS"])

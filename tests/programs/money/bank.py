@@ -6,6 +6,7 @@ who asks later without looking first moves the money again.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
@@ -100,6 +101,10 @@ class Bank:
     def tells_of(self, _entry: Entry) -> bool:
         """Return whether it sends events about a refund."""
         return True
+
+    def restocked(self) -> Counter[str]:
+        """Return how many units of each item were put in stock again; a bank has no stock."""
+        return Counter()
 
     def close(self) -> None:
         """Nothing is open."""

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from mailagent.domain.refunds.credit import credit_of
-from mailagent.domain.refunds.offer import Offer, OfferStatus
+from mailagent.domain.refunds.offer import Offer, OfferStatus, units_of
 from mailagent.domain.refunds.order import Order
 from mailagent.domain.refunds.refund import Refund, RefundStatus
-from mailagent.domain.remedies.remedy import Remedy, RemedyStatus
+from mailagent.domain.remedies.remedy import Remedy, RemedyKind, RemedyStatus
 from mailagent.store.refunds import (
     external_refunds,
     offers,
@@ -89,6 +89,18 @@ def check_amounts(view: View) -> None:
                     {each.line_no: each.quantity for each in refund.lines if not each.is_rest}
                 )
         assert all(units[line.line_no] <= line.quantity for line in order.lines)
+
+
+def check_stock(view: View, restocked: Counter[str]) -> None:
+    """Units are put in stock again once, and only those that came back and are paid for."""
+    back = Counter[str]()
+    done = (each for each in view.remedies if each.status is RemedyStatus.DONE)
+    returned = {each.refund_id for each in done if each.kind is RemedyKind.RETURN}
+    asked = {row.refund_id for row in view.payments}
+    for refund in view.refunds:
+        if refund.refund_id in returned & asked:
+            back.update(dict(units_of(refund.item_ids, refund.lines)))
+    assert not restocked - back, f"{restocked} in stock again, {back} came back"
 
 
 def check_gateway(view: View) -> None:

@@ -62,6 +62,7 @@ from tests.tool_calls import WITH_CREDIT, parse
 
 LIMITS = {"USD": 150_00, "JPY": 15_000}
 FOUR_EYES = {"USD": 250_00, "JPY": 25_000}
+MIND = frozenset({RefundReason.CHANGED_MIND})
 START = datetime(2026, 11, 20, 12, 0, tzinfo=UTC)
 
 # The steps themselves, without a run around them.
@@ -124,7 +125,7 @@ class MoneyMachine(RuleBasedStateMachine):
             return_window_days=365,
             goodwill=Goodwill(most_percent=20),
             keep_offers=KeepOffers({RefundReason.DAMAGED: 30}),
-            return_first=ReturnFirst(frozenset({RefundReason.CHANGED_MIND}), "Send it back."),
+            return_first=ReturnFirst(MIND, "Send it back.", restock_reasons=MIND),
             store_credit=StoreCredit(10),
         )
         self.before = self.harness.live
@@ -434,6 +435,7 @@ class MoneyMachine(RuleBasedStateMachine):
         books.check_gateway(view)
         books.check_decisions(view, LIMITS, FOUR_EYES)
         books.check_conditions(view)
+        books.check_stock(view, self.bank.restocked())
 
     def teardown(self) -> None:
         """Let everything come to its end on a good day; then ledger and bank agree to the cent."""
@@ -452,6 +454,7 @@ class MoneyMachine(RuleBasedStateMachine):
             view = self.view()
             books.check_settled(view)
             self.seen["stories"] += 1
+            self.seen["units restocked"] += self.bank.restocked().total()
             self.seen["refunds at the bank"] += len(view.entries)
             self.seen.update(f"refunds {refund.status.value}" for refund in view.refunds)
             given = [each for each in view.refunds if each.credit_bonus is not None]

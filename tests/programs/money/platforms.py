@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -104,6 +105,12 @@ class ShopifyBank(PlatformBank):
     def close(self) -> None:
         self.server.stop()
 
+    def restocked(self) -> Counter[str]:
+        found = Counter[str]()
+        for (item_id, _), units in self.server.in_stock.items():
+            found[item_id] += units
+        return found
+
     def open_order(self, order: Order) -> Order:
         self.server.stock(order)
         named = zip(order.payments, self.server.payment_ids(order.order_id), strict=True)
@@ -181,6 +188,9 @@ class WooCommerceBank(PlatformBank):
         self.server = WooCommerceServer()
         client = WooCommerceClient(self.server.url, woocommerce_server.TOKEN)
         self.gateway = WooCommerceGateway(client)
+
+    def restocked(self) -> Counter[str]:
+        return self.server.in_stock
 
     def close(self) -> None:
         self.server.stop()

@@ -21,9 +21,10 @@ from mailagent.domain.orders.source import (
     SourceProblem,
     TooLate,
 )
+from mailagent.domain.refunds.offer import units_of
 from mailagent.domain.refunds.order import Order, OrderProblem, OrderStatus
 from mailagent.domain.refunds.refund import Refund, RefundStatus
-from mailagent.domain.remedies.remedy import Remedy, RemedyItem, RemedyStatus
+from mailagent.domain.remedies.remedy import Remedy, RemedyItem, RemedyKind, RemedyStatus
 from mailagent.mailers import Notice, write_notice
 from mailagent.store import audit
 from mailagent.store.mail import outbound
@@ -173,6 +174,16 @@ def _keep(connection: sa.Connection, order: Order) -> None:
             order_import.save(connection, known, live.now())
     except OrderProblem as problem:
         logger.warning("order %s is kept as it was: %s", order.order_id, problem)
+
+
+def list_restocks(connection: sa.Connection, refund: Refund) -> tuple[tuple[str, int], ...]:
+    """Return the units of a refund, by item id, that came back and that the policy puts in stock again."""
+    rules = services.current().policy.return_first
+    remedy = remedies.find_of_refund(connection, refund.refund_id)
+    if rules is None or remedy is None or refund.reason not in rules.restock_reasons:
+        return ()
+    is_back = remedy.kind is RemedyKind.RETURN and remedy.status is RemedyStatus.DONE
+    return units_of(refund.item_ids, refund.lines) if is_back else ()
 
 
 def give_up_refused(connection: sa.Connection, refund: Refund) -> None:

@@ -7,6 +7,7 @@ refund's id, and if an answer was lost the step looks the payment up under that 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 
 import sqlalchemy as sa
@@ -50,7 +51,7 @@ from mailagent.store.refunds import (
 from mailagent.workflows.steps.circuit_breaker import Permit, find_permit, note_outcome
 from mailagent.workflows.steps.maintenance.incidents import open_incident
 from mailagent.workflows.steps.recording import async_step, declare_marks, mark
-from mailagent.workflows.steps.refund.condition import meet
+from mailagent.workflows.steps.refund.condition import list_restocks, meet
 from mailagent.workflows.steps.refund.decision import State, state_of
 from mailagent.workflows.steps.refund.gateway_call import Intent, ask_gateway
 from mailagent.workflows.steps.refund.order_check import STOPS, check_before_payment
@@ -125,6 +126,8 @@ def _intend(refund_id: str, stop: str | None) -> list[Intent] | None:
             refund_payments.list_requests(refund, rows),
             key=lambda each: not live.gateway.is_remote(each),
         )
+        # Once, whatever parts a refund has.
+        requests[0] = replace(requests[0], restocks=list_restocks(connection, refund))
         asked = {row.idempotency_key: row for row in rows if row.state == "asked"}
         return [
             Intent(request, asked_before, stopped, asked[request.idempotency_key].asking_since)
