@@ -39,6 +39,8 @@ class PlatformBank(Bank):
     gateway: PaymentGateway
 
     def refund(self, request: RefundRequest) -> PaymentOutcome:
+        if not self.gateway.is_remote(request):
+            return super().refund(request)  # the shop gives it, as store credit
         self._prepare(self._mood())
         try:
             return self.gateway.refund(request)
@@ -47,6 +49,8 @@ class PlatformBank(Bank):
             self._enter_made()
 
     def look_up(self, request: RefundRequest) -> PaymentOutcome:
+        if not self.gateway.is_remote(request):
+            return super().look_up(request)
         self._lose_answer(self._mood() in ("lost before", "lost after"))
         try:
             return self.gateway.look_up(request)
@@ -115,6 +119,7 @@ class ShopifyBank(PlatformBank):
         self.server.stock(order)
         named = zip(order.payments, self.server.payment_ids(order.order_id), strict=True)
         payments = tuple(replace(each, payment_id=name) for each, name in named)
+        self.paid.update((each.payment_id, each.amount.minor) for each in payments)
         return replace(order, payments=payments)
 
     def refund(self, request: RefundRequest) -> PaymentOutcome:
@@ -206,6 +211,7 @@ class WooCommerceBank(PlatformBank):
         fields["total"] = order.paid.decimal()
         payment_id = self.server.payment_id(order.order_id)
         one = replace(order.payments[0], payment_id=payment_id, amount=order.paid)
+        self.paid[payment_id] = order.paid.minor
         return replace(order, payments=(one,))
 
     def refund_elsewhere(self, order: Order, payment: Payment, share: int) -> Entry | None:
