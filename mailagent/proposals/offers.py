@@ -24,7 +24,9 @@ from mailagent.domain.refunds.policy import (
     Approved,
     Decision,
     Declined,
+    KeepOffers,
     ManagerReason,
+    Policy,
     return_by,
 )
 from mailagent.domain.refunds.refund import ItemsProblem, Refund, price_lines
@@ -36,19 +38,29 @@ from mailagent.store.ids import new_id
 from mailagent.store.refunds import offers, policies, refunds
 
 
+def with_promises(connection: sa.Connection) -> Policy:
+    """Return the policy as the model is told it: an offer stands until its date, also if the policy has none
+    any more."""
+    live = services.current()
+    if live.policy.keep_offers is None and offers.has_any_open(connection, live.now()):
+        return replace(live.policy, keep_offers=KeepOffers({}))
+    return live.policy
+
+
 def offer_instead(connection: sa.Connection, proposed: Proposal, asked: Asked) -> Offer | None:
     """Record an offer instead of the refund that is asked for, and return it; None if there is none to make.
 
     Items get one offer, and only what the policy would pay without a manager: it is a promise. An open offer is
     declined by asking for the refund again. An order has one open offer, so that a yes can mean no other.
     """
-    live, known = services.current(), offers.list_of_order(connection, asked.order.order_id)
-    still_open = [each for each in known if each.is_open(live.now())]
-    for each in still_open:
-        if each.is_for(asked.item_ids):
+    order_id, now = asked.order.order_id, services.current().now()
+    known = offers.list_of_order(connection, order_id)
+    is_open = offers.has_open(connection, order_id, now)
+    for each in known:
+        if each.is_open(now) and each.is_for(asked.item_ids):
             _close(connection, each, OfferStatus.DECLINED, audit.CUSTOMER, proposed.mail_id)
     offered = any(each.is_for(asked.item_ids) for each in known)
-    if still_open or offered or proposed.proposed_by:
+    if is_open or offered or proposed.proposed_by:
         return None
     offer = _offer(connection, proposed, asked)
     if offer is None or not _would_pay(connection, offer, asked):

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
+from mailagent import services
 from mailagent.domain.money import Money
 from mailagent.domain.refunds.offer import Offer, OfferStatus
 from mailagent.store.refunds import offers
@@ -166,3 +168,12 @@ def test_news_since_the_offer_ask_the_manager_again(offering_shop: Harness) -> N
     shop.write(YES, in_reply_to=shop.mails_to(ADA)[-1].message_id)
     shop.wait_for_mails(MONA, 2)
     assert [refund.status for refund in shop.refunds()] == ["rejected", "awaiting_approval"]
+
+
+def test_an_offer_stands_although_the_policy_has_none_any_more(offering_shop: Harness) -> None:
+    shop = offering_shop
+    offer(shop)
+    shop.live = replace(shop.live, policy=replace(shop.live.policy, keep_offers=None))
+    services.bind(shop.live)
+    shop.write(YES, in_reply_to=shop.mails_to(ADA)[-1].message_id)
+    assert shop.wait_for_refund("paid").amount.minor == 449_70

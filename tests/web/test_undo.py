@@ -12,13 +12,15 @@ import sqlalchemy as sa
 
 from mailagent import services
 from mailagent.domain.money import Money
-from mailagent.domain.refunds.refund import RefundStatus
+from mailagent.domain.refunds.policy import KeepOffers, Policy
+from mailagent.domain.refunds.refund import RefundReason, RefundStatus
 from mailagent.store import audit, schema
 from mailagent.store.refunds import refunds
 from mailagent.workflows.steps.refund.decision import State, look_at_decision
-from tests.cast import MAX, MONA
+from tests.cast import MAX, MONA, order
 from tests.harness import Harness
 from tests.web.questions import Question
+from tests.workflows.proposals import propose, write
 
 MINUTES = 5
 
@@ -227,3 +229,63 @@ def test_the_database_deletes_a_decision_only_for_its_author_and_in_time(
             at = now + timedelta(minutes=minutes)
             audit.record(connection, at, actor, audit.TAKEN_BACK, refund_id)
         connection.execute(schema.decisions.delete())
+
+
+# --- offers ---------------------------------------------------------------------------------------
+
+DESK = {"item_id": "D1", "name": "Standing desk", "quantity": 1, "unit_price": "1499.00"}
+KETTLE = {"item_id": "K1", "name": "Kettle", "quantity": 1, "unit_price": "49.99"}
+PAYMENT = {"payment_id": "p", "method": "card", "amount": "1548.99"}
+RULES = Policy(limits={"USD": 100_00}, keep_offers=KeepOffers({RefundReason.DAMAGED: 30}))
+
+
+def ask_for(shop: Harness, item_id: str, outcome: str) -> Question:
+    """Have Ada ask for a refund of an item; return the question to Mona."""
+    told = propose(write(shop, subject=item_id), "W2001", (item_id, None))
+    assert told["outcome"] == outcome, told
+    asked = shop.refunds()[-1]
+    query = "SELECT approval_id FROM approvals WHERE refund_id = :r"
+    rows = shop.rows(query, r=asked.refund_id)
+    return Question(shop, asked.refund_id, rows[0].approval_id if rows else "")
+
+
+def offer(question: Question) -> str:
+    return question.decide("offer", form={"offer_percent": "10"}).text
+
+
+@pytest.fixture
+def bought(shop: Harness) -> Harness:
+    """A shop whose policy offers part of the price, too, and where decisions can be taken back."""
+    shop.stock(order("W2001", items=[DESK, KETTLE], payments=[PAYMENT]))
+    waits = replace(shop.live.waits, approval_undo_seconds=60 * MINUTES)
+    shop.live = replace(shop.live, policy=RULES, waits=waits)
+    services.bind(shop.live)
+    return shop
+
+
+def test_the_policy_makes_no_offer_beside_one_that_a_manager_may_take_back(bought: Harness) -> None:
+    desk = ask_for(bought, "D1", "needs_manager")
+    assert "Offered instead: 10 % of the price" in offer(desk)
+    ask_for(bought, "K1", "approved")
+    at(bought, MINUTES + 0.1)
+    look(desk)
+    (made,) = bought.rows("SELECT * FROM offers")
+    assert (made.status, made.offered_by) == ("open", MONA)
+
+
+def test_an_offer_that_was_taken_back_holds_up_no_other(bought: Harness) -> None:
+    desk = ask_for(bought, "D1", "needs_manager")
+    offer(desk)
+    desk.decide("undo")
+    told = propose(write(bought, subject="K1"), "W2001", ("K1", None))
+    assert told["outcome"] == "offered"
+
+
+def test_managers_make_one_offer_for_an_order_and_each_click_counts_once(bought: Harness) -> None:
+    services.bind(replace(services.current(), policy=replace(RULES, limits={"USD": 1})))
+    desk = ask_for(bought, "D1", "needs_manager")
+    kettle = ask_for(bought, "K1", "needs_manager")
+    offer(desk)
+    assert "still open" not in offer(desk)  # a double click
+    assert "still open" in offer(kettle)
+    assert len(bought.rows("SELECT 1 FROM decisions")) == 1

@@ -10,7 +10,7 @@ import sqlalchemy as sa
 
 from mailagent.domain.money import Money
 from mailagent.domain.refunds.offer import Offer, OfferStatus
-from mailagent.domain.refunds.refund import RefundReason
+from mailagent.domain.refunds.refund import RefundReason, RefundStatus
 from mailagent.store import schema
 from mailagent.store.database import columns_of, from_row, is_constant
 
@@ -45,9 +45,33 @@ def list_overdue(connection: sa.Connection, now: datetime, limit: int) -> Sequen
     return list(connection.scalars(query.order_by(_offers.c.expires_at).limit(limit)))
 
 
-def has_open(connection: sa.Connection, order_id: str, now: datetime) -> bool:
-    """Return whether an offer of an order can be accepted: a "yes" must mean no other."""
-    return any(each.is_open(now) for each in list_of_order(connection, order_id))
+def has_open(
+    connection: sa.Connection, order_id: str, now: datetime, but_refund_id: str = ""
+) -> bool:
+    """Return whether an offer of an order can be accepted, or a manager has decided to make one and may still
+    take that back: a "yes" must mean no other. `but_refund_id`: a decision on it does not count."""
+    if any(each.is_open(now) for each in list_of_order(connection, order_id)):
+        return True
+    refunds, approvals, decisions = schema.refunds, schema.approvals, schema.decisions
+    decided = (
+        sa.select(decisions.c.approval_id)
+        .join(approvals, approvals.c.approval_id == decisions.c.approval_id)
+        .join(refunds, refunds.c.refund_id == approvals.c.refund_id)
+        .where(
+            refunds.c.order_id == order_id,
+            refunds.c.refund_id != but_refund_id,
+            refunds.c.status == RefundStatus.AWAITING_APPROVAL.value,
+            decisions.c.offer_percent.is_not(None),
+        )
+    )
+    return connection.execute(decided).first() is not None
+
+
+def has_any_open(connection: sa.Connection, now: datetime) -> bool:
+    """Return whether any offer of the shop can be accepted."""
+    is_open = is_constant(_offers.c.status, OfferStatus.OPEN.value)
+    query = sa.select(_offers.c.offer_id).where(is_open, _offers.c.expires_at > now).limit(1)
+    return connection.execute(query).first() is not None
 
 
 def find_instead(connection: sa.Connection, refund_id: str) -> Offer | None:

@@ -258,7 +258,8 @@ def _check_offer(connection: sa.Connection, review: Review) -> None:
     live = services.current()
     if not allows_offer(review.refund, live.policy):
         raise FormProblem("decision", _("Part of the price cannot be offered for this refund."))
-    if offers.has_open(connection, review.order.order_id, live.now()):
+    this = review.refund.refund_id
+    if offers.has_open(connection, review.order.order_id, live.now(), but_refund_id=this):
         raise FormProblem("decision", _("Another offer for this order is still open."))
 
 

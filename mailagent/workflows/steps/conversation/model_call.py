@@ -22,8 +22,10 @@ from mailagent.domain.operations.provider import OPENAI
 from mailagent.domain.operations.rate_limit import LONGEST_FIRST_WAIT_SECONDS, LONGEST_WAIT_SECONDS
 from mailagent.domain.operations.run_about import HeldUpBy, hash_customer
 from mailagent.domain.orders.freshness import Freshness
+from mailagent.domain.refunds.policy import Policy
 from mailagent.domain.remedies.labels import REMEDY_KINDS
 from mailagent.domain.text import NeedsOperatorError
+from mailagent.proposals.offers import with_promises
 from mailagent.store import ids
 from mailagent.store.operations import circuit_breakers, model_calls
 from mailagent.telemetry import spans
@@ -99,14 +101,15 @@ class _Next:
 
 @dataclass(slots=True)
 class _Asking:
-    """An `ask_model` step under way. `case` and `told`: what the model was told before the step, read at its
-    first call; `items`: what it said and was told in the step; `looked`: what it looked up."""
+    """An `ask_model` step under way. `case`, `told`, `policy` and `instructions`: what the model knew before
+    the step, read at its first call; `items`: what it said and was told in it; `looked`: what it looked up."""
 
     batch: Batch
     before: Sequence[StoredText]
     spent: loop.Spent
     has_begun: bool
-    instructions: str
+    policy: Policy
+    instructions: str = ""
     permit: Permit = field(default=Permit(OPENAI))
     case: Case | None = None
     told: list[dict[str, Any]] = field(default_factory=list)
@@ -125,9 +128,8 @@ def ask_model(batch: Batch, items: list[StoredText], spent: dict[str, int]) -> R
     Raises NeedsOperatorError when no mail can be answered. It is recorded as this step's error, so that a
     replay begins with asking again.
     """
-    asking = _Asking(
-        batch, items, loop.Spent(**spent), bool(items or spent), standing_instructions()
-    )
+    policy = services.current().policy
+    asking = _Asking(batch, items, loop.Spent(**spent), bool(items or spent), policy)
     for _ in range(REQUESTS_IN_A_STEP):
         instead = _prepare(asking)
         if instead is not None:
@@ -145,10 +147,10 @@ def ask_model(batch: Batch, items: list[StoredText], spent: dict[str, int]) -> R
     return _record_without_call(asking, _Next("again", {"why": "has looked something up"}))
 
 
-def standing_instructions() -> str:
+def standing_instructions(policy: Policy | None = None) -> str:
     """Return the instructions by the services of this process."""
     live = services.current()
-    policy = live.policy
+    policy = policy or live.policy
     offered = prompt.Offered(
         policy.goodwill.most_percent if policy.goodwill else None,
         sorted(REMEDY_KINDS[each] for each in policy.remedies.offered),
@@ -192,6 +194,8 @@ def _read_case(asking: _Asking) -> _Next | None:
     with services.current().database.transaction() as connection:
         asking.case = read_case(connection, asking.batch)
         asking.told = read_items(connection, asking.before)
+        asking.policy = with_promises(connection)
+        asking.instructions = standing_instructions(asking.policy)
         permit = find_permit(connection, OPENAI)
         if permit is not None:
             asking.permit = permit
@@ -234,7 +238,7 @@ def _ask(asking: _Asking) -> tuple[_Next, RecordedMove | None]:
 
 def _request(asking: _Asking) -> Mapping[str, Any]:
     live = services.current()
-    schemas = registry.schemas(live.policy)
+    schemas = registry.schemas(asking.policy)
     version = prompt.version(asking.instructions, schemas)
     customer = hash_customer(asking.case.conversation.customer_email if asking.case else "")
     text = composition.answer_format(live.templates.phrases(), live.check_model is not None)
@@ -257,18 +261,19 @@ def _record_answer(
         else:  # recorded by an earlier try whose commit was not acknowledged
             breaker = circuit_breakers.find(connection, OPENAI)
             is_open = breaker is not None and breaker.until_at is not None
-        following = _decide(connection, asking.spent, outcome, is_open)
+        following = _decide(connection, asking, outcome, is_open)
         is_look_up = following.kind == "call" and registry.reads_only(following.plain["tool"])
         return following, None if is_look_up else _record(connection, asking, following)
 
 
 def _decide(
-    connection: sa.Connection, spent: loop.Spent, outcome: Mapping[str, Any], is_open: bool
+    connection: sa.Connection, asking: _Asking, outcome: Mapping[str, Any], is_open: bool
 ) -> _Next:
     """Return what follows from an answer. `is_open`: the circuit breaker has opened."""
+    spent = asking.spent
     match loop.next_move(outcome):
         case loop.CallTool() as call:
-            return _decide_call(call)
+            return _decide_call(call, asking.policy)
         case loop.Reply(text):
             return _Next("reply", text={"text": text})
         case loop.AskAgain(why=why) as move:
@@ -286,8 +291,8 @@ def _decide(
             return _Next("person", {"reason": reason.name}, {"summary": why})
 
 
-def _decide_call(call: loop.CallTool) -> _Next:
-    offered = registry.offered(services.current().policy)
+def _decide_call(call: loop.CallTool, policy: Policy) -> _Next:
+    offered = registry.offered(policy)
     arguments = parse_call(offered, call.name, call.arguments)
     if isinstance(arguments, Misfit):
         return _Next("again", items=loop.tool_result_items(call, arguments.output))
