@@ -68,6 +68,7 @@ def test_the_example_of_the_document_has_every_key() -> None:
             frozenset({RefundReason.CHANGED_MIND, RefundReason.OTHER}),
             "Send it to 1 Shop Street.",
             14,
+            frozenset({RefundReason.CHANGED_MIND}),
         ),
     )
 
@@ -155,6 +156,10 @@ def test_without_a_name_the_text_names_the_version() -> None:
         (
             '[return_first]\nreasons = ["not_delivered"]\ninstructions = "x"',
             "return_first.reasons: not_delivered cannot come back",
+        ),
+        (
+            '[return_first]\nreasons = ["other"]\ninstructions = "x"\nrestock_reasons = ["damaged"]',
+            "return_first.restock_reasons: damaged is not in its reasons",
         ),
         ("[remedies]\ntask_days = 0", "remedies.task_days: 0 is refused"),
         ("[goodwill]\nvalid_days = 9", "goodwill: 'most_percent' is missing"),
