@@ -231,13 +231,14 @@ def migrate(url: str) -> None:
 
 
 def make_template(folder: Path) -> Path:
-    """Return a migrated SQLite file that the database of each sample is copied from. The shop was open once:
-    DBOS polls queues that it knows from the start, and new ones a second later."""
+    """Return a SQLite file that the database of each sample is copied from: migrated, with the orders of the
+    suites. The shop was open once: DBOS polls queues that it knows from the start, and new ones a second
+    later."""
     migrate(f"sqlite:///{folder / 'empty.db'}")
     (folder / "shop").mkdir()
     anyone = Task(id="", suite="", sender=TEAM, turns=())
     with open_world(folder / "shop", folder / "empty.db", anyone, {}):
-        pass
+        _stock()
     path = folder / "shop" / "shop.db"
     with sa.create_engine(f"sqlite:///{path}").connect() as connection:
         connection.exec_driver_sql("PRAGMA wal_checkpoint(TRUNCATE)")
@@ -265,7 +266,6 @@ def open_world(
         stack.callback(_close)
         began = time.monotonic()
         _bind_clock(lambda: START + timedelta(seconds=time.monotonic() - began))
-        _stock()
         server = make_server(
             "127.0.0.1", 0, app, True, request_handler=_Quiet, fd=listening.fileno()
         )

@@ -41,6 +41,8 @@ PARTS = (".subject", ".txt", ".html")
 _OUR_REGION = {"pt": "pt_PT"}
 _DEFAULT_LANGUAGE = "en"
 _SUBJECT_LENGTH = 250
+# By locale. Without a folder of the shop, they are compiled once for the process.
+_OURS: dict[str, Environment] = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +59,7 @@ class Templates:
         """`common`: facts that every mail gets, such as `support_name`. Files in `own_folder` replace ours."""
         self._common = common
         self._own_folder = own_folder
-        self._environments: dict[str, Environment] = {}
+        self._environments = {} if own_folder else _OURS
         self._phrases: dict[str, Mapping[str, str]] = {}
 
     def render(
