@@ -86,7 +86,8 @@ class Task(_Part):
     the team does with each task or return: `done`, `not_possible` or `ignore`. `policy`: tables of the policy,
     by their files in `suites/shop`, that hold here too. `state`: what is on record in the end; without it, what
     the calls of `acts` lead to. `wishes`: words that requests have to quote. `says` stands in the customer's
-    mails then, and `never` in none. `passages`: knowledge that this task adds, by file name."""
+    mails then, and `never` in none. `passages`: knowledge that this task adds, by file name. `orders`: lines of
+    an orders file that it adds to the shop."""
 
     id: str
     suite: str
@@ -103,6 +104,7 @@ class Task(_Part):
     says: tuple[str, ...] = ()
     never: tuple[str, ...] = ()
     passages: Mapping[str, str] = {}
+    orders: tuple[Mapping[str, Any], ...] = ()
     tags: tuple[str, ...] = ()
     tries: int = 6
 

@@ -6,6 +6,7 @@ One world at a time in a process: the workflow engine is the process's own.
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
 import socket
@@ -238,7 +239,7 @@ def make_template(folder: Path) -> Path:
     (folder / "shop").mkdir()
     anyone = Task(id="", suite="", sender=TEAM, turns=())
     with open_world(folder / "shop", folder / "empty.db", anyone, {}):
-        _stock()
+        _stock((SHOP / "orders.jsonl").read_bytes())
     path = folder / "shop" / "shop.db"
     with sa.create_engine(f"sqlite:///{path}").connect() as connection:
         connection.exec_driver_sql("PRAGMA wal_checkpoint(TRUNCATE)")
@@ -266,6 +267,7 @@ def open_world(
         stack.callback(_close)
         began = time.monotonic()
         _bind_clock(lambda: START + timedelta(seconds=time.monotonic() - began))
+        _stock(json.dumps(task.orders).encode())
         server = make_server(
             "127.0.0.1", 0, app, True, request_handler=_Quiet, fd=listening.fileno()
         )
@@ -333,9 +335,9 @@ def _bind_clock(now: Callable[[], datetime]) -> None:
     services.bind(replace(services.current(), now=now))
 
 
-def _stock() -> None:
+def _stock(orders: bytes) -> None:
     live = services.current()
-    found = parse_orders((SHOP / "orders.jsonl").read_bytes(), Reading(START))
+    found = parse_orders(orders, Reading(START))
     with live.database.transaction() as connection:
         for _line, order in found.orders:
             order_import.save(connection, order, live.now())

@@ -12,7 +12,6 @@ from click.testing import CliRunner, Result
 from mailagent.evals.__main__ import main
 from mailagent.evals.figures import LOWER_IS_BETTER
 from mailagent.evals.runs import RESULTS, read_lines
-from mailagent.evals.tau2 import read_file
 from tests.evals.conftest import MEASURE
 
 
@@ -96,38 +95,3 @@ def test_the_gate_fails_a_run_that_is_worse(
     assert compared.exit_code == code, compared.output
     assert ("WORSE" in compared.output) == bool(code)
     assert "about 754 tasks" in compared.output
-
-
-# --- tau2 -------------------------------------------------------------------------------------------
-
-RETURN = {
-    "name": "return_delivered_order_items",
-    "arguments": {"order_id": "#W1", "item_ids": ["a", "b", "a"], "payment_method_id": "p"},
-}
-LOOK = {"name": "get_order_details", "arguments": {"order_id": "#W1"}}
-PERSON = {"name": "transfer_to_human_agents", "arguments": {"summary": "angry"}}
-EXCHANGE = {"name": "exchange_delivered_order_items", "arguments": {}}
-
-
-def of_tau2(number: int, *actions: object) -> dict[str, object]:
-    told = {"reason_for_call": "You want to return it.", "known_info": "You are Ada."}
-    criteria = {"actions": list(actions)}
-    user = {"instructions": told}
-    return {"id": number, "user_scenario": user, "evaluation_criteria": criteria}
-
-
-def test_tasks_in_the_format_of_tau2_are_read_where_this_agent_has_their_tools(
-    tmp_path: Path,
-) -> None:
-    path = tmp_path / "tasks.json"
-    records = [of_tau2(1, LOOK, RETURN), of_tau2(2, EXCHANGE), of_tau2(3, PERSON), of_tau2(4)]
-    path.write_text(json.dumps(records), "utf-8")
-    returned, person = read_file(path)
-    assert (returned.id, person.id) == ("tau2-1", "tau2-3")
-    assert returned.card == "You want to return it.\nYou are Ada."
-    assert returned.turns[0].acts[0].arguments == {
-        "order_id": "W1",
-        "items": [{"item_id": "a", "quantity": 2}, {"item_id": "b", "quantity": 1}],
-        "reason": "changed_mind",
-    }
-    assert person.turns[0].acts[0].tool == "hand_over"
