@@ -33,7 +33,7 @@ from mailagent.store.refunds import orders, refunds
 from mailagent.workflows.steps.conversation.batch import batch_reader
 from mailagent.workflows.tools import registry
 from mailagent.workflows.tools.hand_over import HandOver
-from mailagent.workflows.tools.propose_refund import bad_items_output
+from mailagent.workflows.tools.propose_refund import PayAs, bad_items_output
 from mailagent.workflows.tools.tool import Misfit, no_such_order_output, parse_call
 
 TRIES = 3
@@ -141,9 +141,15 @@ def _use(
 
 
 def _recorded(past: Past, name: str, arguments: Mapping[str, Any]) -> Call | None:
+    wanted = (name, _without_money(arguments))
     return next(
-        (each for each in past.calls if (each.name, each.arguments) == (name, arguments)), None
+        (each for each in past.calls if (each.name, _without_money(each.arguments)) == wanted), None
     )
+
+
+def _without_money(arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """Return arguments as a shop without store credit has them, unless it was chosen."""
+    return {name: arguments[name] for name in arguments if arguments[name] != PayAs.MONEY}
 
 
 def _look_up(

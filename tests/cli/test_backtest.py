@@ -10,7 +10,7 @@ import pytest
 
 from mailagent import services
 from mailagent.demo.scripted_model import Fact, Phrase
-from mailagent.domain.refunds.policy import Policy
+from mailagent.domain.refunds.policy import Policy, StoreCredit
 from tests.cast import ADA, DESK_WISH, KETTLE_WISH, big_order, order
 from tests.cli.commands import flask
 from tests.databases import ONE_DATABASE
@@ -69,6 +69,23 @@ def test_another_policy_decides_otherwise(past: Harness) -> None:
     assert "5 answers: 1 decide otherwise" in told.output
     assert "propose_refund W1001 K1:all -> needs_manager" in told.output
     assert everything(past) == before
+
+
+@pytest.mark.parametrize(
+    ("then", "now"),
+    [(Policy(store_credit=StoreCredit(10)), Policy()), (Policy(), Policy(store_credit=StoreCredit(5)))],
+)  # fmt: skip
+def test_store_credit_before_or_after_is_no_reason_to_hand_over(
+    busy_shop: Harness, then: Policy, now: Policy
+) -> None:
+    services.bind(replace(services.current(), policy=replace(then, limits={"USD": 200_00})))
+    busy_shop.stock(order())
+    busy_shop.write(KETTLE_WISH)
+    busy_shop.wait_for_refund("paid")
+    wait_until(busy_shop.at_rest, 40, "the mail to be answered")
+    services.bind(replace(services.current(), policy=replace(now, limits={"USD": 10_00})))
+    told = flask(busy_shop, "backtest")
+    assert "now   propose_refund W1001 K1:all -> needs_manager" in told.output, told.output
 
 
 def test_another_model_decides_otherwise(past: Harness, tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ import hashlib
 import json
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from mailagent.demo.fakes.http_server import Answer, LocalServer, Request
@@ -68,7 +69,20 @@ def _turn(body: Mapping[str, Any]) -> Turn:
         return Say("Yes.")  # a question of `flask check`, and no case
     corrected = len(items) > 1 and items[-1].get("role") in ("user", "developer", "system")
     passages = read_passages(str(body.get("instructions") or ""))
-    return next_turn(read_request(users[0]), tool_results(items), corrected, passages)
+    turn = next_turn(read_request(users[0]), tool_results(items), corrected, passages)
+    return _within_schema(turn, body.get("tools") or [])
+
+
+def _within_schema(turn: Turn, tools: Sequence[Mapping[str, Any]]) -> Turn:
+    """Return the turn as strict schemas allow it: `pay_as` is there if the shop gives store credit now. A
+    look-up on record may say otherwise."""
+    if isinstance(turn, Say) or turn.name != "propose_refund":
+        return turn
+    arguments = {name: turn.arguments[name] for name in turn.arguments if name != "pay_as"}
+    schemas = [tool["parameters"]["properties"] for tool in tools if tool["name"] == turn.name]
+    if any("pay_as" in properties for properties in schemas):
+        arguments["pay_as"] = turn.arguments.get("pay_as", "money")
+    return replace(turn, arguments=arguments)
 
 
 def _text(item: Mapping[str, Any]) -> str:
