@@ -155,7 +155,7 @@ def read_record(connection: sa.Connection) -> Record:
         wishes=tuple(filter(None, connection.scalars(sa.select(schema.remedies.c.wish)))),
         told=_told(connection),
         mails=tuple(
-            Sent(row.to_address, row.purpose, row.text, find_language(row.text))
+            Sent(row.to_address, row.purpose, row.text, find_language(_without_passages(row.text)))
             for row in connection.execute(
                 sa.select(outbound.to_address, outbound.purpose, outbound.text).order_by(
                     outbound.created_at, outbound.outbound_id
@@ -176,6 +176,13 @@ def read_record(connection: sa.Connection) -> Record:
         cost_micro_usd=None if cost is None else int(cost),
         versions=_versions(connection),
     )
+
+
+def _without_passages(text: str) -> str:
+    """Return a mail without the shop's knowledge, which is in the language that the shop wrote it in."""
+    for passage in services.current().knowledge.passages:
+        text = text.replace(passage.text, "")
+    return text
 
 
 def _versions(connection: sa.Connection) -> tuple[str, ...]:

@@ -1,8 +1,8 @@
-"""Reads tasks files in tau2's format (sierra-research/tau2-bench, retail), from a path: none of them is in here.
+"""Reads retail tasks in tau2's format (sierra-research/tau2-bench), from a path: none of them is in here.
 
-Actions that change something become calls of this agent's tools, and what it has no tool for is handed over. The
-orders come from `db.json` beside the tasks. It has no dates, so everything was delivered a few days ago. What
-`communicate_info` wants to be said is not compared.
+Actions that change something become calls of this agent's tools, and what it has no tool for is handed over.
+The orders come from `db.json` beside the tasks. It has no dates, so everything was delivered a few days ago.
+What `communicate_info` wants to be said is not compared.
 """
 
 from __future__ import annotations

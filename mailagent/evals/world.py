@@ -81,7 +81,7 @@ class World:
         number = len(self.letters) + 1
         sender = turn.sender or self.task.sender
         answered = None if turn.new_thread else next(iter(reversed(self.mails_to(sender))), None)
-        subject = turn.subject or (f"Re: {answered.subject}" if answered else "My order")
+        subject = turn.subject or (f"Re: {answered.subject}" if answered else "shop.example")
         return MailContent(
             mail_number=f"m{number}",
             from_name=self.task.name if sender == self.task.sender else "",

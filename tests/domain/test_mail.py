@@ -162,6 +162,7 @@ WRITTEN = {
         "Mein Wasserkocher ist kaputt. Bitte erstatten Sie das Geld.",
         "Wo bleibt meine Bestellung W1001?",
         "Guten Tag, der Artikel kam defekt an.\n\nSent from my iPhone",
+        "Laut Beschluss des Gerichts: Der Kaufpreis der Werkbank ist heute auszuzahlen.",
     ],
     "fr": [
         "Où est mon colis ?",
@@ -172,10 +173,12 @@ WRITTEN = {
         "¿Dónde está mi pedido?",
         "El hervidor llegó roto y quiero un reembolso",
         "Quiero devolver la tetera",
+        "¿Dan cursos de cocina en la tienda?",
     ],
     "it": [
         "Il mio ordine non è arrivato, vorrei il rimborso.",
         "Dov'è il mio pacco?",
+        "Avete una tessera fedeltà a punti?",
         "Buongiorno, ho ricevuto l'articolo rotto.",
     ],
     "nl": [

@@ -11,7 +11,10 @@ from mailagent.domain.money import Money
 from mailagent.domain.orders.shipment import Packed, Shipment, ShipmentStatus
 from mailagent.domain.refunds.order import OrderStatus
 from mailagent.domain.refunds.policy_rules import Granted
+from mailagent.evals.pool import Pool
 from mailagent.evals.record import read_plain
+from mailagent.evals.runs import replay
+from mailagent.evals.task import load_tasks
 from mailagent.proposals.facts import plain_facts, read_facts
 from tests.cast import NOW
 from tests.domain.policy_facts import facts
@@ -47,3 +50,10 @@ def test_everything_that_scores_look_at_is_on_record(played: Played) -> None:
     assert [mail.purpose for mail in records["paid"].mails] == ["reply", "receipt"]
     assert records["handed"].hand_over == "the customer asked for a person"
     assert all(record.tokens > 1_000 and record.seconds > 0 for record in records.values())
+
+
+def test_a_passage_in_the_shops_language_does_not_make_the_reply_one_in_that(worlds: Pool) -> None:
+    (task,) = (each for each in load_tasks(["questions"]) if each.id == "q-livraison-suisse")
+    (mail,) = replay(worlds, task).mails
+    assert "Shipping is 4.90 USD for each order" in mail.text
+    assert mail.language == "fr"

@@ -20,7 +20,7 @@ _WORDS = {
     " aber vor zur bis mehr durch wir ihre ihr ihnen ich uns unser bitte guten tag grüßen grüße vielen dank"
     " hallo diese dieser dieses wurde kann kein keine hier nichts schon sehr möchte möchten können gern"
     " leider mein meine meinen meiner wo warum nie danke bestellung bestellt kaputt defekt beschädigt geld"
-    " zurück rückerstattung erstattung erstatten paket lieferung angekommen erhalten bekommen gekauft",
+    " zurück heute rückerstattung erstattung erstatten paket lieferung angekommen erhalten bekommen gekauft",
     "fr": "le la les de des du un une et à en est que qui dans pour pas sur au avec ce il sont vous nous votre"
     " vos notre plus par je ne se aux mais ou où si leur été être cette bonjour merci a cela cordialement"
     " commande madame monsieur avons ai avez d l n c j qu sera y rien me suis peux pouvez souhaitez très"
@@ -30,12 +30,12 @@ _WORDS = {
     " sobre este esta ya todo cuando muy sin son hay hola gracias usted nos nuestro está saludo saludos hemos"
     " he sido pedido les esto estamos nada puede puedo desea qué cómo dónde mi mis quiero quisiera nunca"
     " reembolso devolución devolver dinero paquete envío roto rota dañado llegado llegó recibido artículo"
-    " comprado compré",
+    " comprado compré tienda ¿ ¡",
     "it": "il lo la i gli le di del della dei delle e è che un una per con non sono si da nel nella al alla mi"
     " mio mia miei ho ha hanno ma come più questo questa ordine buongiorno grazie salve cordiali saluti vorrei"
     " posso potete dove dov quando ancora anche molto perché rimborso rimborsare soldi denaro pacco reso rotto"
     " rotta arrivato arrivata ricevuto spedizione consegna articolo comprato indietro mai vostro"
-    " vostra restituire arriva",
+    " vostra restituire arriva avete",
     "nl": "de het een en van ik is dat op te in voor met zijn niet aan er om ook als bij maar dan nog wel naar"
     " heb heeft hebben wij we uw u jullie mijn deze dit was wordt geen hallo beste bedankt dank je graag"
     " alstublieft vriendelijke groeten groet waar wanneer nooit bestelling pakket geld terug terugbetaling"
@@ -55,7 +55,7 @@ _OTHER = (
     " og der ve bir için bu ne çok dobrý den prosím vraťte peníze mi že jsem není a se na je si nem hogy és"
     " az egy köszönöm este și nu mi am să pentru pengarna pengene"
 )
-_WORD = re.compile(r"[^\W\d_]+")
+_WORD = re.compile(r"[^\W\d_]+|[¿¡]")
 _SETS: dict[str | None, frozenset[str]] = {
     language: frozenset(words.split()) for language, words in _WORDS.items()
 }
