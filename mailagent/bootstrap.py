@@ -154,18 +154,20 @@ def _check_model(settings: Settings) -> services.Model | None:
 
 def _shadow(settings: Settings) -> services.Shadow | None:
     prices, budget = settings.shadow_prices or settings.token_prices, settings.shadow_daily_budget
-    if not (settings.shadow_share and settings.openai_api_key and prices and budget):
+    key = settings.shadow_api_key or settings.openai_api_key
+    if not (settings.shadow_share and key and prices and budget):
         return None
     from mailagent.adapters.openai.client import ChatModel
 
     name = settings.shadow_model or settings.openai_model
     return services.Shadow(
-        ChatModel(settings.openai_api_key, settings.openai_base_url, name),
+        ChatModel(key, settings.openai_base_url, name),
         name,
         settings.shadow_share,
         budget,
         prices,
         settings.shadow_prompt,
+        has_own_key=settings.shadow_api_key is not None,
     )
 
 

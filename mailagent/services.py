@@ -55,7 +55,8 @@ class Model(Protocol):
 @dataclass(frozen=True, slots=True)
 class Shadow:
     """A second configuration that is asked about `percent` of the conversations, for at most `budget_usd` a
-    day. `instructions`: None for those of the agent."""
+    day. `instructions`: None for those of the agent. `has_own_key`: its calls count towards other limits of the
+    provider than the agent's."""
 
     model: Model
     name: str
@@ -63,6 +64,7 @@ class Shadow:
     budget_usd: Decimal
     prices: TokenPrices
     instructions: str | None = None
+    has_own_key: bool = False
 
 
 @dataclass(frozen=True)

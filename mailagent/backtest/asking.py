@@ -3,8 +3,9 @@ else, by the policy alone."""
 
 from __future__ import annotations
 
+import logging
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -36,7 +37,8 @@ from mailagent.workflows.tools.hand_over import HandOver
 from mailagent.workflows.tools.propose_refund import PayAs, bad_items_output
 from mailagent.workflows.tools.tool import Misfit, no_such_order_output, parse_call
 
-TRIES = 3
+logger = logging.getLogger(__name__)
+
 LONGEST_PAUSE_SECONDS = 30.0
 
 
@@ -56,31 +58,47 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Configuration:
-    """Another model or prompt. `name`: of the model. `prices`: what its tokens cost."""
+    """Another model or prompt. `name`: of the model. `prices`: what its tokens cost. `tries`: how often it is
+    asked the same while it cannot answer."""
 
     model: services.Model
     instructions: str
     name: str
     prices: TokenPrices | None
+    tries: int = 3
 
 
-def ask(past: Past, configuration: Configuration) -> Answer:
-    """Return what the configuration would have done about past mail."""
+def ask(
+    past: Past, configuration: Configuration, may_ask: Callable[[], bool] = lambda: True
+) -> Answer:
+    """Return what the configuration would have done about past mail. `may_ask` is called before each call, and
+    without it there is no answer."""
     answer, began = Answer(), time.monotonic()
+    try:
+        _converse(past, configuration, may_ask, answer)
+    except Exception as problem:  # whatever it is, this is no failure of the shop's
+        logger.warning("no answer to mail %s", past.batch["mail_ids"][-1], exc_info=True)
+        answer.error = type(problem).__name__
+    answer.seconds = time.monotonic() - began
+    return answer
+
+
+def _converse(
+    past: Past, configuration: Configuration, may_ask: Callable[[], bool], answer: Answer
+) -> None:
     items: list[dict[str, Any]] = []
     spent = loop.Spent()
     while answer.decided is None and not answer.error:
-        over = spent.why_over(services.current().budget)
-        if over is not None:
+        if spent.why_over(services.current().budget) is not None:
             answer.decided = decide_by(answer.acts, "", True)
-            break
-        outcome = _ask_once(past, items, configuration)
-        spent = spent.plus(outcome)
-        _count(answer, outcome, configuration.prices)
-        items += outcome.get("items", [])
-        items += _follow(past, answer, loop.next_move(outcome))
-    answer.seconds = time.monotonic() - began
-    return answer
+        elif not may_ask():
+            answer.error = "live mail came first"
+        else:
+            outcome = _ask_once(past, items, configuration)
+            spent = spent.plus(outcome)
+            _count(answer, outcome, configuration.prices)
+            items += outcome.get("items", [])
+            items += _follow(past, answer, loop.next_move(outcome))
 
 
 def _ask_once(
@@ -92,9 +110,9 @@ def _ask_once(
     text = composition.answer_format(live.templates.phrases(), live.check_model is not None)
     told = [past.case, *items]
     outcome: dict[str, Any] = {}
-    for _ in range(TRIES):
+    for left in reversed(range(configuration.tries)):
         outcome = configuration.model.ask(configuration.instructions, told, tools, key, "", text)
-        if outcome["kind"] != "retry":
+        if outcome["kind"] != "retry" or not left:
             break
         time.sleep(min(outcome.get("after_seconds") or 1.0, LONGEST_PAUSE_SECONDS))
     return outcome

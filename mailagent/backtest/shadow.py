@@ -1,13 +1,13 @@
 """The `shadow` workflow: asks a second configuration about a share of the mail that the agent has answered.
 
 It reads answered mail and writes comparisons, and nothing else, so whatever happens to it, live mail goes on.
-It has a budget of its own, does not use the agent's rate limit, and asks about few mails at a time.
+It has a budget of its own. With the agent's key it shares the provider's rate limits, so it makes no call while
+a mail waits; and when its provider fails, it asks nothing more until the next run.
 """
 
 from __future__ import annotations
 
 import hashlib
-import logging
 from datetime import datetime, timedelta
 from itertools import islice
 from typing import Any
@@ -19,17 +19,17 @@ from mailagent.backtest.asking import Answer, Configuration, ask
 from mailagent.backtest.past import find_past, list_answered, read_past
 from mailagent.backtest.report import compare, sum_up
 from mailagent.domain.operations.model_cost import day_begins_at
-from mailagent.store.mail import outbound
+from mailagent.store.mail import inbound, outbound
 from mailagent.store.operations import comparisons
-from mailagent.store.operations.comparisons import Source
+from mailagent.store.operations.comparisons import Differs, Source
 from mailagent.workflows.steps.conversation.model_call import standing_instructions
 from mailagent.workflows.steps.recording import step
-
-logger = logging.getLogger(__name__)
 
 EVERY_FIVE_MINUTES = "*/5 * * * *"
 DAY = timedelta(days=1)
 MAILS_AT_ONCE, MAILS_LOOKED_AT = 10, 500
+# After these the next mail is left to the next run.
+STOPS = (Differs.UNKNOWN.value, "over the budget")
 
 
 @DBOS.workflow(name=engine.SHADOW)
@@ -37,7 +37,8 @@ def shadow(_scheduled_at: datetime, _context: Any) -> None:
     """Compare the mails that were answered lately, and report on yesterday."""
     report_on_yesterday()
     for mail_id in choose_mails():
-        compare_mail(mail_id)
+        if compare_mail(mail_id) in STOPS:
+            break
 
 
 def is_in_share(conversation_id: str, percent: int) -> bool:
@@ -51,7 +52,7 @@ def choose_mails() -> list[str]:
     """Return the newest mails of each answer that is to be compared now."""
     live = services.current()
     chosen = live.shadow
-    if chosen is None:
+    if chosen is None or not may_ask():
         return []
     with live.database.snapshot() as connection:
         answered = list_answered(connection, MAILS_LOOKED_AT, live.now() - DAY)
@@ -66,33 +67,38 @@ def choose_mails() -> list[str]:
         return list(islice(on_record, MAILS_AT_ONCE))
 
 
+def may_ask() -> bool:
+    """Return whether the shadow may call its model now: live mail goes first where both have the same key."""
+    live = services.current()
+    if live.shadow is None or live.shadow.has_own_key:
+        return live.shadow is not None
+    with live.database.snapshot() as connection:
+        return not inbound.is_any_waiting(connection)
+
+
 @step
 def compare_mail(mail_id: str) -> str:
-    """Ask the second configuration about a mail, and record what it says; return what differs. A mail that was
-    compared before is not asked about again, and over the day's budget nothing is."""
+    """Ask the second configuration about a mail, and record what it says; return what differs. Over the day's
+    budget nothing is asked. A mail is claimed first, so that two runs do not both ask about it; one whose run
+    died is not asked about again."""
     live = services.current()
     chosen = live.shadow
     with live.database.snapshot() as connection:
-        if comparisons.list_compared(connection, Source.SHADOW, [mail_id]):
-            return "compared before"
         past = find_past(connection, mail_id)
+        spent = comparisons.spent_since(connection, Source.SHADOW, day_begins_at(live.now()))
     if chosen is None or past is None:
         return "gone"
-    with live.database.snapshot() as connection:
-        spent = comparisons.spent_since(connection, Source.SHADOW, day_begins_at(live.now()))
     if spent >= chosen.budget_usd * 1_000_000:
         return "over the budget"
-    configuration = Configuration(
-        chosen.model, chosen.instructions or standing_instructions(), chosen.name, chosen.prices
-    )
-    try:
-        answer = ask(past, configuration)
-    except Exception as problem:  # whatever it is, this is no failure of the shop's
-        logger.warning("the shadow could not answer mail %s", mail_id, exc_info=True)
-        answer = Answer(error=type(problem).__name__)
-    found = compare(past, answer, Source.SHADOW, configuration)
+    told = chosen.instructions or standing_instructions()
+    configuration = Configuration(chosen.model, told, chosen.name, chosen.prices, tries=1)
+    claim = compare(past, Answer(error="has not ended"), Source.SHADOW, configuration)
     with live.database.transaction() as connection:
-        comparisons.record(connection, found)
+        if not comparisons.record(connection, claim):
+            return "compared before"
+    found = compare(past, ask(past, configuration, may_ask), Source.SHADOW, configuration)
+    with live.database.transaction() as connection:
+        comparisons.update(connection, found)
     return found.differs.value
 
 

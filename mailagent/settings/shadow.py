@@ -20,6 +20,11 @@ class ShadowTopic(Topic):
         "`/ops/comparisons`; it sends nothing: [docs/evals.md](docs/evals.md#shadow)"
     )
     shadow_model: types.Line | None = setting("its model", shown="`OPENAI_MODEL`")
+    shadow_api_key: types.Key | None = setting(
+        "a key of its own, of a project with rate limits of its own; with the agent's, it is asked only"
+        " while no mail waits",
+        shown="`OPENAI_API_KEY`",
+    )
     shadow_prompt: Annotated[str, PlainValidator(types.parse_prompt)] | None = setting(
         "path of a file with its instructions", shown="those of the agent"
     )

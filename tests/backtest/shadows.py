@@ -31,9 +31,13 @@ class Played:
         return self.answer or self.own.ask(*arguments)
 
 
-def follow(model: services.Model, percent: int = 100, budget_usd: str = "5") -> None:
+def follow(
+    model: services.Model, percent: int = 100, budget_usd: str = "5", has_own_key: bool = False
+) -> None:
     """Let a model be the shadow of the shop that is open."""
-    chosen = services.Shadow(model, "second", percent, Decimal(budget_usd), PRICES)
+    chosen = services.Shadow(
+        model, "second", percent, Decimal(budget_usd), PRICES, has_own_key=has_own_key
+    )
     services.bind(replace(services.current(), shadow=chosen))
 
 

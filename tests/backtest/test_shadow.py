@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
 import pytest
+import sqlalchemy as sa
 
 from mailagent import services
-from mailagent.backtest.shadow import is_in_share
+from mailagent.backtest.shadow import choose_mails, compare_mail, is_in_share
 from mailagent.cli.worker import engine_of
 from mailagent.settings import SettingsProblem, load_settings
+from mailagent.store import schema
 from mailagent.store.operations import comparisons, step_texts
 from mailagent.store.privacy import retention
 from tests.backtest.shadows import Played, compared, follow, run
@@ -70,6 +75,78 @@ def test_an_outage_of_it_leaves_live_mail_alone(answered: Harness, model: Played
     answered.write("Thank you!", subject="Thanks")
     answered.wait_for_mails(ADA, 3)
     assert answered.rows("SELECT 1 FROM breakers") == []
+
+
+def test_two_runs_do_not_ask_about_a_mail_twice(answered: Harness) -> None:
+    both = threading.Barrier(2)
+    model = Played()
+    follow(model)
+    (mail_id,) = choose_mails()
+
+    def compare() -> str:
+        both.wait()
+        return compare_mail(mail_id)
+
+    with ThreadPoolExecutor(2) as threads:
+        ended = [each.result() for each in [threads.submit(compare) for _ in range(2)]]
+    assert sorted(ended) == ["compared before", "nothing"]
+    assert model.calls == 3  # look at the order, propose, reply
+
+
+def test_a_mail_whose_run_died_is_not_paid_for_again(answered: Harness) -> None:
+    follow(Played(problem=KeyboardInterrupt("killed"), own=None))  # type: ignore[arg-type]
+    with suppress(KeyboardInterrupt):
+        run()
+    (row,) = compared(answered)
+    assert (row.differs, row.error) == ("unknown", "has not ended")
+    model = Played()
+    follow(model)
+    run()
+    assert model.calls == 0
+
+
+def test_live_mail_goes_first_where_both_have_one_key(answered: Harness) -> None:
+    answered.write("Thank you!", subject="Thanks")
+    answered.wait_for_mails(ADA, 3)
+    wait_until(answered.at_rest, 40, "the second mail to be answered")
+    with answered.live.database.transaction() as connection:
+        connection.execute(_WAITING.where(schema.inbound_mails.c.subject == "Thanks"))
+    for has_own_key, asked in ((False, False), (True, True)):
+        model = Played()
+        follow(model, has_own_key=has_own_key)
+        run()
+        assert bool(model.calls) is asked
+
+
+def test_it_makes_no_further_call_once_a_mail_waits(answered: Harness) -> None:
+    class Busy(Played):
+        def ask(self, *arguments: Any) -> dict[str, Any]:
+            with answered.live.database.transaction() as connection:
+                connection.execute(_WAITING)
+            return super().ask(*arguments)
+
+    model = Busy()
+    follow(model)
+    run()
+    (row,) = compared(answered)
+    assert (model.calls, row.error) == (1, "live mail came first")
+    assert row.cost_micro_usd > 0
+
+
+# As if it had come just now; its run does not begin.
+_WAITING = sa.update(schema.inbound_mails).values(status="unanswered", answered_by=None)
+
+
+def test_a_provider_that_limits_it_is_asked_once_in_a_run(answered: Harness) -> None:
+    answered.write("Thank you!", subject="Thanks")
+    answered.wait_for_mails(ADA, 3)
+    wait_until(answered.at_rest, 40, "the second mail to be answered")
+    limited = {"kind": "retry", "after_seconds": 20, "limited": True, "why": "slow down"}
+    model = Played(limited, own=None)  # type: ignore[arg-type]
+    follow(model)
+    run()
+    assert model.calls == 1
+    assert [row.error for row in compared(answered)] == ["slow down"]
 
 
 def test_over_its_budget_it_asks_nothing_and_live_mail_goes_on(answered: Harness) -> None:

@@ -104,6 +104,12 @@ def list_unanswered(connection: sa.Connection, conversation_id: str) -> tuple[In
     return _list(connection, _mails.c.conversation_id == conversation_id, unanswered)
 
 
+def is_any_waiting(connection: sa.Connection) -> bool:
+    """Return whether the agent has a mail to answer."""
+    unanswered = _mails.c.status == MailStatus.UNANSWERED.value
+    return exists(connection, unanswered, _mails.c.draft_id.is_(None))
+
+
 def list_of_conversation(
     connection: sa.Connection, conversation_id: str
 ) -> tuple[InboundMail, ...]:

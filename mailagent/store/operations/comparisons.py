@@ -8,6 +8,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import asdict, dataclass, fields
 from datetime import datetime
 from enum import StrEnum
+from typing import Any
 
 import sqlalchemy as sa
 
@@ -59,11 +60,20 @@ class Comparison:
     milliseconds: int
 
 
-def record(connection: sa.Connection, found: Comparison) -> None:
-    """Record a comparison, unless its source has one of the same mail."""
+def record(connection: sa.Connection, found: Comparison) -> bool:
+    """Record a comparison, unless its source has one of the same mail; return whether it is new."""
+    return insert_once(connection, _rows, _values(found), "source", "mail_id")
+
+
+def update(connection: sa.Connection, found: Comparison) -> None:
+    """Record what came of a comparison that is on record; one that was deleted since stays so."""
+    same = (_rows.c.source == found.source.value, _rows.c.mail_id == found.mail_id)
+    connection.execute(_rows.update().where(*same).values(_values(found)))
+
+
+def _values(found: Comparison) -> dict[str, Any]:
     sides = {"past": asdict(found.past), "now": asdict(found.now)}
-    values = {each.name: getattr(found, each.name) for each in fields(found)}
-    insert_once(connection, _rows, values | sides, "source", "mail_id")
+    return {each.name: getattr(found, each.name) for each in fields(found)} | sides
 
 
 def delete_of_conversations(connection: sa.Connection, conversation_ids: Collection[str]) -> None:
