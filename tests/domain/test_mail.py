@@ -157,7 +157,12 @@ def test_what_was_left_out_of_a_mail_is_known(body: str, new_text: str, rest: st
 
 
 WRITTEN = {
-    "en": ["Where is my order?", "The kettle leaks. Refund it please.", "I want my money back"],
+    "en": [
+        "Where is my order?",
+        "The kettle leaks. Refund it please.",
+        "I want my money back",
+        "I'd like to cancel W3004, a friend gave me a chess set.",
+    ],
     "de": [
         "Mein Wasserkocher ist kaputt. Bitte erstatten Sie das Geld.",
         "Wo bleibt meine Bestellung W1001?",
@@ -201,6 +206,7 @@ WRITTEN = {
 NOT_TOLD = [
     "",
     "W1001",
+    "One of these: W1001, W1002, W1101.",
     "Ok, danke!",
     "Kettle kaputt, refund?",
     "Dobrý den, vraťte mi prosím peníze.",

@@ -13,7 +13,7 @@ _WORDS = {
     "en": "the of and to a in is it you that for on are with as this be at have from or by not but what all"
     " were we when your can there an which their if will has about hello please thank thanks was been our"
     " us my i any would could kind regards do don t s ll ve re no yet nothing hi dear am did does hasn isn"
-    " haven only now more how who out up than its they she he because after never still where want need"
+    " like d haven only now more how who out up than its they she he because after never still where want need"
     " refund money broken damaged return item items received arrived back delivery parcel wrong too order",
     "de": "der die das und in den von zu mit sich des auf für ist im dem nicht ein eine als auch es an werden"
     " aus er hat dass sie nach wird bei einer um am sind noch wie einem über einen so zum war haben nur oder"
@@ -55,7 +55,7 @@ _OTHER = (
     " og der ve bir için bu ne çok dobrý den prosím vraťte peníze mi že jsem není a se na je si nem hogy és"
     " az egy köszönöm este și nu mi am să pentru pengarna pengene"
 )
-_WORD = re.compile(r"[^\W\d_]+|[¿¡]")
+_WORD = re.compile(r"\b[^\W\d_]+\b|[¿¡]")  # the W of W1001 is no word
 _SETS: dict[str | None, frozenset[str]] = {
     language: frozenset(words.split()) for language, words in _WORDS.items()
 }
