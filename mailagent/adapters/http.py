@@ -7,12 +7,14 @@ that hangs, would block its caller for ever.
 from __future__ import annotations
 
 import math
+import ssl
 import threading
 import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from contextvars import copy_context
 from email.utils import mktime_tz, parsedate_tz
+from functools import cache
 from typing import TypeVar
 
 R = TypeVar("R")
@@ -42,6 +44,14 @@ def begin(call: Callable[[], R]) -> Future[R]:
 
     threading.Thread(target=run, name="deadline", daemon=True).start()
     return answer
+
+
+@cache
+def tls_context() -> ssl.SSLContext:
+    """Return the TLS settings of our own HTTP clients. To read all certificates for each client takes long."""
+    import httpx2  # here: a web process that sends nothing does without it
+
+    return httpx2.create_ssl_context()
 
 
 # --- retry after ----------------------------------------------------------------------------------

@@ -1,5 +1,5 @@
 """Triggers that hold whatever code does: never more than was paid, two people where two must approve, and
-records that only grow. And the function by which a run is queued in PostgreSQL."""
+records that only grow."""
 
 from __future__ import annotations
 

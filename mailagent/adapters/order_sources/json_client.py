@@ -10,7 +10,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from mailagent.adapters.http import retry_after_seconds, within
+from mailagent.adapters.http import retry_after_seconds, tls_context, within
 from mailagent.domain.orders.source import SourceProblem
 
 if TYPE_CHECKING:
@@ -113,6 +113,7 @@ class JsonClient:
                 self._client = httpx2.Client(
                     headers=self._headers,
                     timeout=httpx2.Timeout(self._deadline_seconds, connect=_CONNECT_SECONDS),
+                    verify=tls_context(),
                     limits=httpx2.Limits(keepalive_expiry=_KEEP_ALIVE_SECONDS),
                 )
             return self._client

@@ -15,7 +15,13 @@ from typing import Any
 import httpx2
 from sendgrid import SendGridAPIClient
 
-from mailagent.adapters.http import SHARE, retry_after_seconds, within, within_reason
+from mailagent.adapters.http import (
+    SHARE,
+    retry_after_seconds,
+    tls_context,
+    within,
+    within_reason,
+)
 from mailagent.domain.mail.delivery import (
     Accepted,
     Blame,
@@ -82,6 +88,7 @@ class MailSender:
             base_url=f"{sdk.host}/v3",
             headers=sdk.client.request_headers,
             timeout=timeout_seconds,
+            verify=tls_context(),
             limits=httpx2.Limits(
                 max_keepalive_connections=_IDLE_CONNECTIONS, keepalive_expiry=KEEP_ALIVE_SECONDS
             ),
