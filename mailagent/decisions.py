@@ -79,5 +79,5 @@ def _offer(
     )
     offers.record(connection, offer, f"instead:{refund.refund_id}")
     details = {"order_id": offer.order_id, "percent": percent, "amount": str(offer.amount)}
-    action = "part of the price offered"
+    action: audit.Action = "part of the price offered"
     audit.record(connection, now, decision.decided_by, action, offer.conversation_id, details)

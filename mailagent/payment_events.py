@@ -120,7 +120,7 @@ def follow_dispute(connection: sa.Connection, told: Dispute) -> str:
     for row in found:
         if gateway_events.mark_charged_back(connection, row.order_id, row.payment_id, since):
             changed.append(row.order_id)
-            action = "payment charged back" if since else "chargeback ended"
+            action: audit.Action = "payment charged back" if since else "chargeback ended"
             details = {"payment_id": row.payment_id, "dispute": told.dispute_id}
             now = services.current().now()
             audit.record(connection, now, told.gateway, action, row.order_id, details)

@@ -3,7 +3,7 @@ it any more. The row, the audit log and the customer's mail are one transaction.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 import sqlalchemy as sa
 
@@ -22,6 +22,13 @@ from mailagent.domain.shop import person_of
 from mailagent.engine import REFUND, run_id_of
 from mailagent.store import audit
 from mailagent.store.refunds import orders, refunds, remedies
+
+_ACTIONS: Mapping[RemedyStatus, audit.Action] = {
+    RemedyStatus.DONE: "request done",
+    RemedyStatus.NOT_POSSIBLE: "request not possible",
+    RemedyStatus.WITHDRAWN: audit.REQUEST_WITHDRAWN,
+    RemedyStatus.EXPIRED: "request expired",
+}
 
 
 def finish(
@@ -123,8 +130,7 @@ def close(
     now = services.current().now()
     remedies.move(connection, remedy, status, decided_by=actor, decided_at=now, note=note)
     told = {"kind": remedy.kind.value, "order_id": remedy.order_id, **details}
-    action = f"request {status.replace('_', ' ')}"
-    audit.record(connection, now, actor, action, remedy.remedy_id, told)
+    audit.record(connection, now, actor, _ACTIONS[status], remedy.remedy_id, told)
     if remedy.refund_id is not None:
         _follow(connection, remedy.refund_id, status, actor)
 

@@ -24,7 +24,7 @@ def actor() -> str:
     return f"command line ({name})" if name and is_one_line(name) else "command line"
 
 
-def record_act(action: str, subject: str, details: Mapping[str, Any]) -> None:
+def record_act(action: audit.Action, subject: str, details: Mapping[str, Any]) -> None:
     """Record an action of this command in the audit log."""
     live = services.current()
     with live.database.transaction() as connection:

@@ -11,7 +11,7 @@ import signal
 import threading
 import time
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, Final
 
 import httpx2
 import sqlalchemy as sa
@@ -140,7 +140,7 @@ def _call_providers(method: str, path: str, **content: Any) -> httpx2.Response:
 # --- snapshot -------------------------------------------------------------------------------------
 
 
-CRASHED = "app killed"
+CRASHED: Final = "app killed"
 _RUNS = 12  # the latest; each costs a query
 _LONGEST_OUTPUT = 240
 

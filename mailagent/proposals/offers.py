@@ -3,6 +3,7 @@ refund. The order is locked."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from datetime import timedelta
 
@@ -36,6 +37,13 @@ from mailagent.proposals.proposal import Proposal
 from mailagent.store import audit
 from mailagent.store.ids import new_id
 from mailagent.store.refunds import offers, policies, refunds
+
+_ACTIONS: Mapping[OfferStatus, audit.Action] = {
+    OfferStatus.ACCEPTED: "offer accepted",
+    OfferStatus.DECLINED: "offer declined",
+    OfferStatus.LAPSED: "offer lapsed",
+    OfferStatus.EXPIRED: "offer expired",
+}
 
 
 def with_promises(connection: sa.Connection) -> Policy:
@@ -176,10 +184,12 @@ def _close(
     refund: Refund | None = None,
 ) -> None:
     offers.close(connection, offer, status, refund.refund_id if refund else None)
-    _audit(connection, offer, f"offer {status.value}", actor, mail_id)
+    _audit(connection, offer, _ACTIONS[status], actor, mail_id)
 
 
-def _audit(connection: sa.Connection, offer: Offer, action: str, actor: str, mail_id: str) -> None:
+def _audit(
+    connection: sa.Connection, offer: Offer, action: audit.Action, actor: str, mail_id: str
+) -> None:
     details = {
         "order_id": offer.order_id,
         "percent": offer.percent,

@@ -29,6 +29,11 @@ from mailagent.store.ids import new_id
 from mailagent.store.mail import raw_mail
 from mailagent.store.refunds import approvals, policies, refunds, remedies
 
+_ACTIONS: Mapping[RefundStatus, audit.Action] = {
+    RefundStatus.AWAITING_APPROVAL: "refund awaiting_approval",
+    RefundStatus.APPROVED: "refund approved",
+}
+
 
 @dataclass(frozen=True, slots=True)
 class Proposal:
@@ -174,7 +179,7 @@ def _record_refund(
         connection,
         live.now(),
         refund.decided_by or audit.POLICY,
-        f"refund {refund.status.value}",
+        _ACTIONS[refund.status],
         refund.refund_id,
         details,
     )

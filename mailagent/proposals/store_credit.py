@@ -30,6 +30,6 @@ def choose(connection: sa.Connection, refund: Refund, wants_credit: bool, mail_i
     credits.choose(connection, refund, rules.bonus_percent if wants_credit else None)
     changed = refunds.load(connection, refund.refund_id)
     details = {"amount": str(credit_of(changed) or changed.amount), "mail_id": mail_id}
-    chosen = "store credit chosen" if wants_credit else "money chosen"
+    chosen: audit.Action = "store credit chosen" if wants_credit else "money chosen"
     audit.record(connection, live.now(), audit.CUSTOMER, chosen, refund.refund_id, details)
     return changed

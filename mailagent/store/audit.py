@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Any, Final, Literal, get_args
 
 import sqlalchemy as sa
 
@@ -23,29 +23,122 @@ AGENT = "agent"
 POLICY = "policy"
 CLOCK = "clock"
 CUSTOMER = "customer"
+# Those that are no person. Gateways and the mail provider have a name of their own.
+ACTORS = (AGENT, POLICY, CLOCK, CUSTOMER)
 
-TOLD = "operators told"
+# All actions there are. Pages show each in the reader's language.
+Action = Literal[
+    "app killed",
+    "audit exported",
+    "bounce disregarded",
+    "breaker closed",
+    "brought back",
+    "chargeback ended",
+    "conversation assigned",
+    "conversation closed",
+    "conversation given back",
+    "conversation handed over",
+    "conversation reopened",
+    "conversation snoozed",
+    "conversation taken over",
+    "customer answered",
+    "customer erased",
+    "decision taken back",
+    "dismissed",
+    "draft discarded",
+    "draft sent",
+    "draft sent with changes",
+    "draft superseded",
+    "draft written",
+    "goodwill given",
+    "incident closed",
+    "incident opened",
+    "logged in",
+    "logged out",
+    "loop detected",
+    "loop guard reset",
+    "mail allowed again",
+    "mail answered",
+    "mail doubted after a restore",
+    "mail given up",
+    "mail refused",
+    "mail sent again",
+    "mail settled",
+    "mail suppressed",
+    "mail written after a restore",
+    "mail written again",
+    "manager asked",
+    "manager passed over",
+    "manager reminded",
+    "money chosen",
+    "nobody could be told",
+    "note written",
+    "offer accepted",
+    "offer declined",
+    "offer expired",
+    "offer lapsed",
+    "operators told",
+    "part of the price offered",
+    "payment charged back",
+    "payment failed",
+    "payment settled",
+    "refund approved",
+    "refund approved, second approval awaited",
+    "refund awaiting_approval",
+    "refund declined",
+    "refund expired",
+    "refund failed",
+    "refund given to people",
+    "refund not made",
+    "refund paid",
+    "refund rejected",
+    "refund returned",
+    "refund withdrawn",
+    "refunded elsewhere",
+    "refunded elsewhere, returned",
+    "request done",
+    "request expired",
+    "request made",
+    "request not possible",
+    "request withdrawn",
+    "run forked",
+    "run rewound",
+    "run stopped",
+    "runs replayed together",
+    "saved reply deleted",
+    "saved reply written",
+    "second factor enrolled",
+    "second factor refused",
+    "second factor reset",
+    "store credit chosen",
+    "store credit offered",
+    "tag added",
+    "tag removed",
+    "team reply held",
+]
+ACTIONS: tuple[Action, ...] = get_args(Action)
 
 # Actions that are looked for again.
-GIVEN_BACK = "conversation given back"
-SENT_AGAIN = "mail sent again"
-WITHDRAWN = "refund withdrawn"
-REQUEST_WITHDRAWN = "request withdrawn"
-DECLINED = "refund declined"
-CREDIT_OFFERED = "store credit offered"
-CLOSED = "breaker closed"
-TAKEN_BACK = "decision taken back"  # the triggers look for it
+TOLD: Final = "operators told"
+GIVEN_BACK: Final = "conversation given back"
+SENT_AGAIN: Final = "mail sent again"
+WITHDRAWN: Final = "refund withdrawn"
+REQUEST_WITHDRAWN: Final = "request withdrawn"
+DECLINED: Final = "refund declined"
+CREDIT_OFFERED: Final = "store credit offered"
+CLOSED: Final = "breaker closed"
+TAKEN_BACK: Final = "decision taken back"  # the triggers look for it
 
 
 def record(
     connection: sa.Connection,
     now: datetime,
     actor: str,
-    action: str,
+    action: Action,
     subject: str,
     details: Mapping[str, Any] | None = None,
 ) -> None:
-    """Record that `actor` did `action` (a past participle) to the row with the id `subject`."""
+    """Record that `actor` did `action` to the row with the id `subject`."""
     values = {"at": now, "actor": actor, "action": action, "subject": subject}
     # Inline: the number of the row is not wanted.
     connection.execute(_audit.insert().inline(), {**values, "details": dict(details or {})})
@@ -60,7 +153,7 @@ def told(connection: sa.Connection, subjects: Sequence[str]) -> set[str]:
 
 
 def details_of_mails(
-    connection: sa.Connection, subjects: Sequence[str], action: str, mail_ids: Sequence[str]
+    connection: sa.Connection, subjects: Sequence[str], action: Action, mail_ids: Sequence[str]
 ) -> dict[str, dict[str, Any]]:
     """Return the rows among these to which `action` was done in answer to one of these mails, each with the
     details of the last time."""
@@ -86,7 +179,7 @@ def count_each(connection: sa.Connection, subjects: Sequence[str]) -> Counter[st
     return Counter({row.subject: row[1] for row in rows})
 
 
-def latest_at(connection: sa.Connection, subject: str, action: str) -> datetime | None:
+def latest_at(connection: sa.Connection, subject: str, action: Action) -> datetime | None:
     """Return when `action` was last done to a row, or None."""
     query = sa.select(_audit.c.at).where(_audit.c.subject == subject, _audit.c.action == action)
     return connection.scalar(query.order_by(_audit.c.audit_id.desc()).limit(1))

@@ -18,6 +18,7 @@ from mailagent.domain.orders.shipment import ShipmentStatus
 from mailagent.domain.refunds import labels as refund_labels
 from mailagent.domain.refunds import offer, order, refund
 from mailagent.domain.remedies import labels as remedy_labels
+from mailagent.store import audit
 from mailagent.store.privacy import erasure_scope
 from mailagent.web import errors
 from mailagent.web.approvals import attachments, review_facts
@@ -49,6 +50,8 @@ TABLES: tuple[Any, ...] = (
     [words for words, _ in labels.STOPPED_RUN_OF_MAIL.values()],
     [words for words, _ in labels.PAYMENT_STATES.values()],
     labels.REFUSALS,
+    labels.ACTIONS,
+    audit.ACTORS,
     refund_labels.REFUND_REASONS,
     refund_labels.DECLINE_REASONS,
     refund_labels.MANAGER_REASONS,

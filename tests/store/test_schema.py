@@ -295,7 +295,7 @@ def test_words_may_be_taken_off_the_record_and_nothing_be_put_there(
 
 def _put_something_on_record(connection: sa.Connection) -> None:
     words = {"amount": "1.00 USD", "note": "Sorry, Ada", "why": "550 ada@example.com"}
-    audit.record(connection, NOW, MONA, "looked", "refund_1", words)
+    audit.record(connection, NOW, MONA, "dismissed", "refund_1", words)
     _refund(connection, 1_00, status=RefundStatus.AWAITING_APPROVAL)
     approval = approvals.request(connection, "refund_1", NOW, NOW)
     approvals.record_decision(

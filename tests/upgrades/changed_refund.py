@@ -24,7 +24,7 @@ async def _look_once_more(refund_id: str) -> None:
     def look() -> None:
         live = services.current()
         with live.database.transaction() as connection:
-            audit.record(connection, live.now(), audit.CLOCK, LOOKED, refund_id)
+            audit.record(connection, live.now(), audit.CLOCK, LOOKED, refund_id)  # type: ignore[arg-type]  # of a release to come
 
     await DBOS.run_step_async({"name": "look_once_more"}, look)
 

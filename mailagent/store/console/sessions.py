@@ -9,6 +9,7 @@ import hashlib
 import secrets
 from collections.abc import Callable
 from datetime import datetime, timedelta
+from typing import Final
 
 import sqlalchemy as sa
 
@@ -167,9 +168,9 @@ def _end_all_of(connection: sa.Connection, email: str, now: datetime) -> int:
 # --- second factors -------------------------------------------------------------------------------
 
 
-ENROLLED = "second factor enrolled"
-REFUSED = "second factor refused"
-RESET = "second factor reset"
+ENROLLED: Final = "second factor enrolled"
+REFUSED: Final = "second factor refused"
+RESET: Final = "second factor reset"
 
 WRONG_CODES = 5
 COUNTED_FOR = timedelta(minutes=15)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
+from typing import Final
 
 import sqlalchemy as sa
 
@@ -23,7 +24,7 @@ _mails, _ours = schema.inbound_mails, schema.outbound_mails
 # Why the agent does not answer it.
 PEOPLE_ANSWER = "people look after this conversation"
 # Marks the mails that `flask mails doubt` wrote, so that it can be interrupted and run again.
-WRITTEN_AFTER_RESTORE = "mail written after a restore"
+WRITTEN_AFTER_RESTORE: Final = "mail written after a restore"
 
 # After these the agent may go on in the thread although people have not given it back.
 _OVERTAKEN = (throttled.LOOP_DETECTED, throttled.SUMMED_UP)

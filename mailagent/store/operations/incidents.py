@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
+from typing import Final
 
 import sqlalchemy as sa
 
@@ -16,7 +17,8 @@ from mailagent.store.database import exists
 from mailagent.store.mail.arrivals import UNCONFIRMED
 
 _audit = schema.audit.c
-_OPENED, _CLOSED = "incident opened", "incident closed"
+_OPENED: Final = "incident opened"
+_CLOSED: Final = "incident closed"
 
 
 def list_open(connection: sa.Connection) -> tuple[OpenIncident, ...]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import secrets
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import Any
+from typing import Any, Final
 
 import sqlalchemy as sa
 
@@ -23,7 +23,7 @@ from mailagent.store.privacy.erasure_scope import TEXT_IN, TEXT_OUT, Obstacle, S
 from mailagent.store.privacy.retention import batches, update
 from mailagent.store.refunds import gateway_events
 
-ERASED = "customer erased"
+ERASED: Final = "customer erased"
 ERASED_NAME = "erased"
 
 # The details in the audit log that people or providers wrote. The log's trigger names the same.

@@ -186,7 +186,8 @@ def _record(
 ) -> str:
     order_id, payment_id = owner.order_id, owner.payment_id
     orders.lock_row(connection, order_id)
-    action, details = "refunded elsewhere", {"payment_id": payment_id}
+    action: audit.Action = "refunded elsewhere"
+    details = {"payment_id": payment_id}
     if isinstance(fact, GatewayRefund):
         if not external_refunds.record(connection, fact, order_id, payment_id, now):
             return KNOWN

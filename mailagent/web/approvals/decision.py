@@ -361,9 +361,9 @@ def _audit_decision(
     if lowered is not None:
         amount = Money(lowered, amount.currency)
     facts = {"amount": str(amount), "note": decision.note}
-    action = "refund approved" if decision.approves else "refund rejected"
+    action: audit.Action = "refund approved" if decision.approves else "refund rejected"
     if standing.final(refund.four_eyes) is None:
-        action += ", second approval awaited"
+        action = "refund approved, second approval awaited"
         facts["second_by"] = standing.approval.expires_at.isoformat(timespec="seconds")
     if standing.second and standing.first:
         facts["first_approved_by"] = standing.first.decided_by

@@ -40,6 +40,7 @@ def show() -> Response:
         acts=part.rows,
         facts=facts,
         begun=window.cursor is not None,
+        actions=sorted((action_label(each), each) for each in audit.ACTIONS),
         action_label=action_label,
         detail_label=detail_label,
         **pages_beside(part, "/ops/audit", facts),

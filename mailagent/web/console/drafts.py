@@ -239,5 +239,5 @@ def _act(
         inbound.answer(connection, draft.mail_ids, outbound_id)
         drafts.settle(connection, draft_id, state, person, now, outbound_id)
         live.workflow_client.queue.enqueue_delivery(connection, outbound_id)
-        done = "draft sent with changes" if is_edited else "draft sent"
+        done: audit.Action = "draft sent with changes" if is_edited else "draft sent"
         audit.record(connection, now, person, done, draft_id, {"outbound_id": outbound_id})

@@ -12,6 +12,7 @@ from mailagent.domain.mail.message import Identity
 from mailagent.domain.money import Money
 from mailagent.domain.refunds.labels import REFUND_REASONS, REFUND_STATES
 from mailagent.engine.replay import Refusal
+from mailagent.store import audit
 from mailagent.web.language import translate, write_money
 
 # A label, and the colour of its badge: waiting, good, bad or none.
@@ -115,14 +116,17 @@ REFUSALS: Mapping[Refusal, str] = {
 REASONS = {reason.value: label for reason, label in REFUND_REASONS.items()}
 STATES = {status.value: label for status, label in REFUND_STATES.items()}
 
-_ACTIONS = {"refund awaiting_approval": "refund left to a manager"}
+# What the audit log shows: each action as it is recorded, but for this one.
+ACTIONS: Mapping[str, str] = {action: action for action in audit.ACTIONS} | {
+    "refund awaiting_approval": "refund left to a manager"
+}
 _ID = re.compile(r"[a-z]{2,14}_[0-9a-z]{26}")
 _SHORT_NAME = re.compile(r"[a-z]+(?:_[a-z]+)+")
 
 
 def action_label(action: str) -> str:
-    """Return the label of an action in the audit log."""
-    return _ACTIONS.get(action, action.replace("_", " "))
+    """Return the label of an action in the audit log; what a former release wrote, unchanged."""
+    return translate(ACTIONS.get(action, action))
 
 
 def state_label(state: str) -> str:

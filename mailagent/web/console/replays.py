@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import Any, Final
 
 import sqlalchemy as sa
 from flask import Blueprint, Response, request
@@ -33,7 +33,7 @@ blueprint = Blueprint("ops_replays", __name__)
 LOOK_BACK = timedelta(days=30)
 FAILED_MAX = 500  # the newest failures that are sorted
 RUNS_AT_ONCE = 50  # of one form
-REPLAYED_TOGETHER = "runs replayed together"
+REPLAYED_TOGETHER: Final = "runs replayed together"
 
 
 @blueprint.get("/ops/replays")

@@ -236,13 +236,13 @@ def replay(run_id: str) -> Response:
             text = form.get("number", "")
             number = int(text) if text.isascii() and text.isdigit() else 0
             fork_id = replays.fork_run(run_id, start, number)[1]
-            return _done(run_id, "forked", {"from_step": start, "fork": fork_id})
+            return _done(run_id, "run forked", {"from_step": start, "fork": fork_id})
         if not run.is_active and form.get("seen") != _seen(run):
             raise ReplayRefused(Refusal.MOVED_ON, f"run {run_id} has run since the page was opened")
         replays.replay_run(run_id, start)
     except ReplayRefused as refused:
         return _refused(run_id, refused)
-    return _done(run_id, "rewound", {"from_step": start})
+    return _done(run_id, "run rewound", {"from_step": start})
 
 
 def _seen(run: Run) -> str:
@@ -265,16 +265,16 @@ def cancel(run_id: str) -> Response:
         services.current().workflow_client.replays.cancel_run(run_id)
     except ReplayRefused as refused:
         return _refused(run_id, refused)
-    return _done(run_id, "stopped", {"status": run.status})
+    return _done(run_id, "run stopped", {"status": run.status})
 
 
 def _refused(run_id: str, refused: ReplayRefused) -> Response:
     return show_run(_find(run_id), refused=REFUSALS[refused.refusal])
 
 
-def _done(run_id: str, done: str, details: dict[str, Any]) -> Response:
+def _done(run_id: str, action: audit.Action, details: dict[str, Any]) -> Response:
     live = services.current()
     with live.database.transaction() as connection:
         person = current_person().email
-        audit.record(connection, live.now(), person, f"run {done}", run_id, details)
-    return go_to(f"{run_path(run_id)}?done={done}")
+        audit.record(connection, live.now(), person, action, run_id, details)
+    return go_to(f"{run_path(run_id)}?done={action.removeprefix('run ')}")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable
 from datetime import datetime
+from typing import Final
 
 import sqlalchemy as sa
 
@@ -20,7 +21,7 @@ logger = logging.getLogger(__name__)
 
 UNDELIVERED = "undelivered"
 RETURNED = "returned"
-DISREGARDED = "bounce disregarded"
+DISREGARDED: Final = "bounce disregarded"
 REASON_MAX_LENGTH = 500
 
 

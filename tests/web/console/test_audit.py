@@ -54,6 +54,16 @@ def test_the_trail_is_filtered(trail: Harness) -> None:
     assert shown == list(FILTERED)
 
 
+def test_acts_are_told_in_the_readers_language_and_found_as_they_are_recorded(
+    trail: Harness,
+) -> None:
+    german = {"Accept-Language": "de"}
+    page = trail.log_in(OLGA).get(f"{PATH}?action=mail+answered", headers=german).text
+    assert '<option value="mail answered" selected>Mail beantwortet</option>' in page
+    assert re.search(r'actor=agent">\s*(<bdi>)?Agent', page)
+    assert subjects(page) == ["mail_1"]
+
+
 def test_csv_has_every_act_and_no_formula(trail: Harness) -> None:
     sent = post_form(trail.log_in(OLGA), EXPORT, PATH, format="csv")
     assert sent.headers["Content-Disposition"].startswith('attachment; filename="audit-')

@@ -134,7 +134,10 @@ def write_note(conversation_id: str) -> Response:
 
 
 def _record(
-    connection: sa.Connection, action: str, conversation_id: str, details: Mapping[str, str] = {}
+    connection: sa.Connection,
+    action: audit.Action,
+    conversation_id: str,
+    details: Mapping[str, str] = {},
 ) -> None:
     now, email = services.current().now(), current_person().email
     audit.record(connection, now, email, action, conversation_id, details)

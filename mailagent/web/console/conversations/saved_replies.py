@@ -128,7 +128,7 @@ def _check(connection: sa.Connection, reply: SavedReply) -> None:
         )
 
 
-def _record(connection: sa.Connection, action: str, saved_reply_id: str) -> None:
+def _record(connection: sa.Connection, action: audit.Action, saved_reply_id: str) -> None:
     now, email = services.current().now(), current_person().email
     audit.record(connection, now, email, action, saved_reply_id)
 

@@ -86,7 +86,7 @@ def forward_team_replies(batch: Batch) -> list[str]:
 
 def _act_on_team_command(
     connection: sa.Connection, conversation: Conversation, mail: InboundMail
-) -> tuple[str, list[str]]:
+) -> tuple[audit.Action, list[str]]:
     """Do what a team member's mail means. Return the action for the audit trail, and the mails that were
     written."""
     conversation_id = conversation.conversation_id

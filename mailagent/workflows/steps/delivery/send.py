@@ -188,7 +188,7 @@ def _retry(
 
 
 def _fail(
-    connection: sa.Connection, mail: OutboundMail, why: str, actor: str, action: str
+    connection: sa.Connection, mail: OutboundMail, why: str, actor: str, action: audit.Action
 ) -> OutboundStatus:
     status = outbound.record_outcome(connection, mail, OutboundStatus.FAILED, error=why)
     audit.record(
@@ -300,7 +300,7 @@ def _settle(
     live, outbound_id = services.current(), row.outbound_id
     outbound.settle(connection, outbound_id, status, live.now(), sent_again_why)
     # This record makes `MailState.sent_again` true, so it happens at most once.
-    action = audit.SENT_AGAIN if status is OutboundStatus.QUEUED else "mail settled"
+    action: audit.Action = audit.SENT_AGAIN if status is OutboundStatus.QUEUED else "mail settled"
     details = {"status": status.value} | ({"why": sent_again_why} if sent_again_why else {})
     audit.record(connection, live.now(), audit.CLOCK, action, outbound_id, details)
     if status.lost:

@@ -24,7 +24,7 @@ _FATES = {
 
 
 def settle_as_lost(
-    connection: sa.Connection, row: Row, status: OutboundStatus, action: str, why: str
+    connection: sa.Connection, row: Row, status: OutboundStatus, action: audit.Action, why: str
 ) -> OutboundMail:
     """Settle a locked mail of ours that is not sent any more, and act on that. Return the mail."""
     now, outbound_id = services.current().now(), row.outbound_id

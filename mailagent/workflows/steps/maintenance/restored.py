@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Final
 
 import sqlalchemy as sa
 
@@ -26,7 +27,7 @@ from mailagent.workflows.steps.notices import hand_to_team, tell_team
 
 _WHY = "a backup was restored: it may have gone out in the time that is lost"
 
-DOUBTED = "mail doubted after a restore"
+DOUBTED: Final = "mail doubted after a restore"
 
 
 @dataclass(frozen=True, slots=True)
