@@ -254,6 +254,19 @@ def test_a_firewall_before_wordpress_is_for_an_operator(
     assert outcome.operator
 
 
+@pytest.mark.parametrize("answer", [Answer(500), Answer(503, b"<html>"), Answer(200, b'[{"id": 5')])
+def test_a_look_that_fails_before_the_plugin_is_asked_needs_no_person(
+    shop: WooCommerceServer, gateway: WooCommerceGateway, answer: Answer
+) -> None:
+    shop.faults.append(answer)
+    outcome = gateway.refund(ASKED)
+    assert isinstance(outcome, NotDone)
+    assert not outcome.for_people
+    assert isinstance(gateway.refund(ASKED), Refunded)
+    shop.faults.append(answer)
+    assert isinstance(gateway.look_up(AGAIN), OutcomeUnknown)
+
+
 # --- restocking -----------------------------------------------------------------------------------
 
 BACK = replace(ASKED, restocks=(("K1", 1),))

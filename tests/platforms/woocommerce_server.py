@@ -56,7 +56,7 @@ class WooCommerceServer:
     """Orders and their refunds by post id. `faults`: what it answers next, instead of the truth. A fault of
     `refund_faults` is given the real call of a refund and may make it. `plugin_failure` is what the payment
     plugin says to every refund; `plugin_dies`: it takes WordPress with it. `in_stock`: how many units of an
-    item were put in stock again."""
+    item were put in stock again. `before`: called with the path of each request."""
 
     faults: list[Answer] = field(default_factory=list)
     refund_faults: list[Fault] = field(default_factory=list)
@@ -68,6 +68,7 @@ class WooCommerceServer:
     requests: list[Request] = field(default_factory=list)
     wrong_requests: list[str] = field(default_factory=list)
     in_stock: Counter[str] = field(default_factory=Counter)
+    before: Callable[[str], None] = lambda _path: None
 
     def __post_init__(self) -> None:
         self._lock = threading.Lock()
@@ -108,6 +109,7 @@ class WooCommerceServer:
 
     def _answer(self, request: Request) -> Answer:
         self.requests.append(request)
+        self.before(request.path)
         if self.faults:
             return self.faults.pop(0)
         scheme, _, given = (request.headers["Authorization"] or "").partition(" ")

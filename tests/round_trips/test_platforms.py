@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Protocol
@@ -10,11 +10,13 @@ from typing import Any, Protocol
 import pytest
 
 from mailagent import services
+from mailagent.adapters.platforms.records import key_in
 from mailagent.adapters.shopify import queries
+from mailagent.demo.fakes.http_server import Answer
 from mailagent.domain.refunds.order import Order
 from mailagent.domain.refunds.policy import Policy, ReturnFirst
 from mailagent.domain.refunds.refund import RefundReason
-from tests.cast import ADA, TESS, order
+from tests.cast import ADA, GRACE, TESS, order
 from tests.cli.commands import flask
 from tests.harness import (
     Harness,
@@ -25,7 +27,7 @@ from tests.harness import (
     wait_until,
 )
 from tests.platforms import shopify_server, woocommerce_server
-from tests.platforms.shopify_server import ShopifyServer
+from tests.platforms.shopify_server import ShopifyServer, bag
 from tests.platforms.woocommerce_server import WooCommerceServer
 from tests.round_trips.approvals import approval_path, decide
 from tests.round_trips.replays import runs_of
@@ -35,6 +37,7 @@ BROKEN = "The kettle of order W1001 arrived broken. I want my money back."
 
 class Platform(Protocol):
     url: str
+    faults: list[Answer]
     refund_faults: list[Any]
 
     def stock(self, *orders: Order) -> None: ...
@@ -189,3 +192,113 @@ def test_goods_that_came_back_are_restocked_as_the_policy_says(
     shop.wait_for_refund("paid")
     assert len(platform.moved()) == 1
     assert in_stock(platform) == ({"K1": 1} if reasons else {})
+
+
+# --- between the decision and the payment ---------------------------------------------------------
+
+
+def once_it_is_approved(shop: Harness, platform: Any, change: Callable[[], None]) -> None:
+    """Make a change when the platform is asked for the first time after the refund was approved."""
+    changed: list[str] = []
+
+    def before(asked: str) -> None:
+        approved = "SELECT 1 FROM refunds WHERE status = 'approved'"
+        if not changed and shop.rows(approved):
+            changed.append(asked)
+            change()
+
+    platform.before = before
+
+
+def made_by_us(platform: Any) -> list[str]:
+    """Return the keys of the refunds that the platform made for us."""
+    if isinstance(platform, ShopifyServer):
+        return [key for each in platform.refunds if (key := key_in(each["note"]))]
+    made = [each for found in platform.refunds.values() for each in found]
+    return [key for each in made if (key := key_in(each["reason"]))]
+
+
+def refunds_thirty(platform: Any) -> None:
+    if isinstance(platform, ShopifyServer):
+        platform.refund_in_admin("W1001", 30_00)
+    else:
+        platform.refund_in_admin("W1001", "30.00")
+
+
+def has_less_paid(platform: Any) -> None:
+    if isinstance(platform, ShopifyServer):
+        platform.named("W1001")["transactions"].all[0]["amountSet"] = bag(9_99, "USD")
+    else:
+        platform.numbered("W1001")["total"] = "9.99"
+
+
+def is_negative(platform: Any) -> None:
+    if isinstance(platform, ShopifyServer):
+        platform.named("W1001")["transactions"].all[0]["amountSet"] = bag(-49_99, "USD")
+    else:
+        platform.numbered("W1001")["total"] = "-49.99"
+
+
+def is_cancelled(platform: Any) -> None:
+    if isinstance(platform, ShopifyServer):
+        platform.named("W1001")["cancelledAt"] = "2026-11-20T12:00:00Z"
+    else:
+        platform.numbered("W1001")["status"] = "cancelled"
+
+
+def is_anothers(platform: Any) -> None:
+    if isinstance(platform, ShopifyServer):
+        platform.named("W1001")["email"] = GRACE
+    else:
+        platform.numbered("W1001")["billing"]["email"] = GRACE
+
+
+def is_in_euros(platform: Any) -> None:
+    if isinstance(platform, ShopifyServer):
+        platform.named("W1001")["presentmentCurrencyCode"] = "EUR"
+    else:
+        platform.numbered("W1001")["currency"] = "EUR"
+
+
+def is_gone(platform: Any) -> None:
+    platform.orders.clear()
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        refunds_thirty, has_less_paid, is_negative, is_cancelled, is_anothers, is_in_euros, is_gone,
+    ],
+)  # fmt: skip
+def test_an_order_that_changed_before_the_payment_pays_nothing(
+    shop: Harness, platform: Platform, change: Callable[[Any], None]
+) -> None:
+    """The team has it then, or operators are told of a record that cannot be true."""
+    once_it_is_approved(shop, platform, lambda: change(platform))
+    ask_for_refund(shop, platform)
+    seen = (
+        "SELECT 1 FROM refunds WHERE status = 'failed'"
+        " UNION SELECT 1 FROM audit WHERE subject = 'order_records'"
+    )
+    wait_until(lambda: bool(shop.rows(seen)), 30, "people to be told")
+    assert made_by_us(platform) == []
+    assert shop.refunds()[0].status in ("failed", "approved")
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        Answer(503),
+        Answer(429, None, {"Retry-After": "1"}),
+        Answer(200, b'{"data": {"order": {"id": "gid'),
+        Answer(200, b"[]"),
+    ],
+    ids=["away", "limited", "half", "nothing"],
+)
+def test_a_platform_that_stumbles_before_the_payment_pays_once(
+    shop: Harness, platform: Platform, answer: Answer
+) -> None:
+    once_it_is_approved(shop, platform, lambda: platform.faults.append(answer))
+    ask_for_refund(shop, platform)
+    shop.wait_for_refund("paid")
+    assert len(made_by_us(platform)) == len(platform.moved()) == 1

@@ -8,9 +8,11 @@ from dataclasses import replace
 from decimal import ROUND_HALF_UP, Decimal
 
 from mailagent.domain.money import exponent
-from mailagent.domain.refunds.order import Payment
+from mailagent.domain.refunds.order import Order, Payment
 
 _MARK = re.compile(r"Refund (\S+) by mailagent")
+# More than any order comes to, and well within the whole numbers that databases keep.
+MOST_MINOR = 10**16
 _AMOUNT = re.compile(r"-?[0-9]{1,12}(\.[0-9]{1,8})?")
 
 
@@ -40,6 +42,23 @@ def to_minor(text: object, currency: str, *, rounded: bool = False) -> int:
     if whole != minor and not rounded:
         raise ValueError(f"{text!r} is not an amount of {currency}")
     return int(whole)
+
+
+def checked(order: Order) -> Order:
+    """Return an order whose amounts can be true. Raises ValueError for others: they would be stored nowhere."""
+    sums = (order.discount_minor, order.shipping_minor, order.tax_minor)
+    if min(sums) < 0 or max(sums) > MOST_MINOR:
+        raise ValueError(f"discount, shipping or tax is {', '.join(map(str, sums))} minor units")
+    for line in order.lines:
+        price = line.quantity * line.unit_price.minor
+        if line.quantity < 1 or not 0 <= line.discount_minor <= price <= MOST_MINOR:
+            raise ValueError(
+                f"{line.quantity} units at {line.unit_price}, less {line.discount_minor}"
+            )
+    for each in order.payments:
+        if not 0 <= each.refunded_minor <= each.amount.minor <= MOST_MINOR:
+            raise ValueError(f"a payment of {each.amount}, less {each.refunded_minor}")
+    return order
 
 
 def spread(payments: Sequence[Payment], minor: int) -> tuple[Payment, ...]:

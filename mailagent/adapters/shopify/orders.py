@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from mailagent.adapters.platforms.records import spread, to_minor
+from mailagent.adapters.platforms.records import checked, spread, to_minor
 from mailagent.domain.mail.authentication import normalise_address
 from mailagent.domain.money import Money, parse_currency
 from mailagent.domain.orders.shipment import Shipment, ShipmentStatus
@@ -82,7 +82,7 @@ def minor_of(bag: Fields, currency: str) -> int:
 def read_order(fields: Fields, lines: Sequence[Fields]) -> Order:
     """Parse an order. Raises OrderProblem if it cannot be understood."""
     try:
-        return _read(fields, lines)
+        return checked(_read(fields, lines))
     except (ValueError, KeyError, TypeError, AttributeError, ArithmeticError) as problem:
         raise OrderProblem(f"order {fields.get('name')}: {problem!r}") from problem
 

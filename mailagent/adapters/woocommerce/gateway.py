@@ -9,7 +9,8 @@ answer; so after a call that may have reached it, "none" does not say that nothi
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from mailagent.adapters.order_sources.json_client import Answer
@@ -64,10 +65,12 @@ class WooCommerceGateway:
         """Let the payment plugin give the money back; the same request again moves it once."""
         try:
             with self._locks[hash(request.payment_id) % len(self._locks)]:
-                known = self._find(request)
-                if not isinstance(known, NotDone):
-                    return known
-                return self._why_not(request) or self._ask(request)
+                with _before_asking():
+                    known = self._find(request)
+                    if not isinstance(known, NotDone):
+                        return known
+                    refused = self._why_not(request)
+                return refused or self._ask(request)
         except CallProblem as problem:
             return problem.as_outcome()
 
@@ -118,7 +121,8 @@ class WooCommerceGateway:
         return Refused(f"more than is left of the payment: {left}") if asked > left else None
 
     def _ask(self, request: RefundRequest) -> PaymentOutcome:
-        restocked = self._restocked(request) if request.restocks else []
+        with _before_asking():
+            restocked = self._restocked(request) if request.restocks else []
         body: dict[str, object] = {
             "amount": request.amount.decimal(),
             "reason": mark_of(request.idempotency_key),
@@ -163,6 +167,16 @@ class WooCommerceGateway:
         words = " ".join(str(answer.value.get("message")).split())[:300]
         why = f"the payment plugin of {TITLE} failed ({words}): {_LOOK}"
         return OutcomeUnknown(why, for_people=True, answered=True)
+
+
+@contextmanager
+def _before_asking() -> Iterator[None]:
+    """Say of a problem that nothing was asked for yet: then no person has to look whether it was paid."""
+    try:
+        yield
+    except CallProblem as problem:
+        problem.not_done = True
+        raise
 
 
 def _may_be_paid(request: RefundRequest) -> str:

@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from mailagent.adapters.order_files.shops import WOO_PAID, WOO_STATUS
-from mailagent.adapters.platforms.records import to_minor
+from mailagent.adapters.platforms.records import checked, to_minor
 from mailagent.domain.mail.authentication import normalise_address
 from mailagent.domain.money import Money, parse_currency
 from mailagent.domain.orders.shipment import Shipment, ShipmentStatus
@@ -56,7 +56,7 @@ def post_id_of(payment_id: str) -> str:
 def read_order(fields: Fields, refunds: Sequence[Fields] = ()) -> Order:
     """Parse an order with its refunds. Raises OrderProblem if it cannot be understood."""
     try:
-        return _read(fields, refunds)
+        return checked(_read(fields, refunds))
     except (ValueError, KeyError, TypeError, AttributeError, ArithmeticError) as problem:
         raise OrderProblem(f"order {fields.get('number')}: {problem!r}") from problem
 

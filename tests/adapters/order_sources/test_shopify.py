@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -157,6 +157,33 @@ def test_amounts_are_in_the_customers_currency(shop: PlayedShopify) -> None:
     assert load(shop).paid == Money(4990, "JPY")
     shop.named("#1001")["currentShippingPriceSet"] = bag(1, "USD")
     with pytest.raises(OrderProblem, match="USD"):
+        load(shop)
+
+
+def set_amount(minor: int) -> Callable[[dict[str, Any]], None]:
+    def change(fields: dict[str, Any]) -> None:
+        fields["transactions"].all[0]["amountSet"] = bag(minor, "USD")
+
+    return change
+
+
+LIES: dict[str, Callable[[dict[str, Any]], None]] = {
+    "payment": set_amount(-4999),
+    "huge payment": set_amount(10**17),
+    "price": lambda x: x["lineItems"].all[0].update(originalUnitPriceSet=bag(-4999, "USD")),
+    "units": lambda x: x["lineItems"].all[0].update(quantity=-1, currentQuantity=-1),
+    "shipping": lambda x: x.update(currentShippingPriceSet=bag(-100, "USD")),
+}
+
+
+@pytest.mark.parametrize("lie", LIES)
+def test_amounts_that_cannot_be_true_hide_no_other_order(shop: PlayedShopify, lie: str) -> None:
+    shop.stock(order("#1001"), order("#1002"))
+    LIES[lie](shop.named("#1001"))
+    page = shop.make().find_orders(ADA)
+    assert [each.order_id for each in page.orders] == ["#1002"]
+    assert "#1001" in page.problems[0]
+    with pytest.raises(OrderProblem, match="#1001"):
         load(shop)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -163,6 +163,26 @@ def test_a_wrong_record_hides_no_other_order(shop: PlayedWooCommerce) -> None:
     page = shop.make().find_orders(ADA)
     assert [each.order_id for each in page.orders] == ["1002"]
     assert "1001" in page.problems[0]
+
+
+LIES: dict[str, Callable[[dict[str, Any]], None]] = {
+    "total": lambda x: x.update(total="-49.99"),
+    "units": lambda x: x["line_items"][0].update(quantity=-1),
+    "no units": lambda x: x["line_items"][0].update(quantity=0),
+    "shipping": lambda x: x.update(shipping_total="-10.00", total="39.99"),
+    "refunded": lambda x: x.update(refunds=[{"id": 1, "reason": "", "total": "10.00"}]),
+}
+
+
+@pytest.mark.parametrize("lie", LIES)
+def test_amounts_that_cannot_be_true_hide_no_other_order(shop: PlayedWooCommerce, lie: str) -> None:
+    shop.stock(order("1001"), order("1002"))
+    LIES[lie](shop.numbered("1001"))
+    page = shop.make().find_orders(ADA)
+    assert [each.order_id for each in page.orders] == ["1002"]
+    assert "1001" in page.problems[0]
+    with pytest.raises(OrderProblem, match="1001"):
+        shop.make().load_order("1001")
 
 
 @pytest.mark.parametrize("status", ["completed", "refunded", "failed", "shipped-by-plugin"])

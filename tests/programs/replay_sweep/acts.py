@@ -196,11 +196,11 @@ def fails_when_woken(harness: Harness, customer: Customer) -> None:
     _wait_until_failed(harness, refund.run_id)
 
 
-def manager_says(decision: str) -> Act:
+def manager_says(decision: str, **form: str) -> Act:
     """Mona decides by the first link that she got, however often the run was replayed since."""
 
     def act(harness: Harness, customer: Customer) -> None:
-        decide(harness, link_in(request_of(harness, customer).text), decision)
+        decide(harness, link_in(request_of(harness, customer).text), decision, **form)
 
     return act
 

@@ -90,6 +90,7 @@ def check_end(harness: Harness, story: Story, customer: Customer) -> None:
     """Raise PromiseBroken unless the customer's story ended as it should: paid once, written once, the
     old link shows what was decided."""
     _check_money(harness, story, customer)
+    _check_units(harness, story, customer)
     _check_mails(harness, story, customer)
     waiting = harness.rows(
         "SELECT 1 FROM inbound_mails WHERE from_address = :e AND status = 'unanswered'",
@@ -126,14 +127,23 @@ def _check_money(harness: Harness, story: Story, customer: Customer) -> None:
     given = [entry.amount_minor for entry in entries]
     given += map(minor_of, _moved(harness, customer.order_id))
     held = harness.rows(f"SELECT held_minor FROM orders {where}", o=customer.order_id)
-    expected = [story.end.refund] if story.end.refund else []
-    if [refund.status for refund in refunds] != expected:
+    expected = story.end.refund.split(", ") if story.end.refund else []
+    if sorted(refund.status for refund in refunds) != expected:
         raise PromiseBroken(f"the refunds are {refunds}, not {expected}")
     paid = [refund.amount_minor for refund in refunds if refund.status == "paid"]
     if given != paid:
         raise PromiseBroken(f"the gateway has {given} for what was paid: {paid}")
     if [row.held_minor for row in held] != [sum(paid)]:
         raise PromiseBroken(f"the order holds {held}, and {paid} was paid")
+
+
+def _check_units(harness: Harness, story: Story, customer: Customer) -> None:
+    """Check how many units Shopify took back."""
+    if harness.shopify is not None:
+        lines = harness.shopify.named(customer.order_id)["lineItems"].all
+        gone = sum(each["quantity"] - each["currentQuantity"] for each in lines)
+        if gone != story.end.taken_back:
+            raise PromiseBroken(f"{gone} units were taken back, not {story.end.taken_back}")
 
 
 def _moved(harness: Harness, order_id: str) -> list[dict[str, Any]]:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from mailagent import services
-from mailagent.domain.refunds.policy import KeepOffers, Policy, ReturnFirst
+from mailagent.domain.refunds.policy import KeepOffers, LateParcels, Policy, ReturnFirst
 from mailagent.domain.refunds.refund import RefundReason
 from tests.harness import Harness
 from tests.programs.replay_sweep.acts import (
@@ -45,13 +45,36 @@ NEVER_MIND = "Never mind, I do not want a refund for order {order} any more."
 PERSON = "This is outrageous! I want to talk to a human being, now!"
 QUESTION = "Which orders of mine do you have? I forgot the number."
 EXCHANGE = "Can I exchange the kettle of {order} for another colour?"
+REPLACEMENT = "Please send a replacement for the kettle of {order}, it is damaged."
+ADDRESS = "Please change the delivery address of {order} to:\n12 Canary Road, Springfield 12345"
+NEVER_CAME = "The kettle of order {order} never arrived. I want my money back."
 CANCEL = "Please cancel my order {order}."
+CANCEL_LAMP = "Please cancel the lamp of order {order}."
 FOR_EVER = 100_000
 
 DAMAGED = RefundReason.DAMAGED
+MANAGERS_OFFER = Policy(keep_offers=KeepOffers({}))
+RESTOCKS = ReturnFirst(
+    frozenset({DAMAGED}), "Send it to 1 Shop Street.", restock_reasons=frozenset({DAMAGED})
+)
 RETURN_FIRST = Policy(return_first=ReturnFirst(frozenset({DAMAGED}), "Send it to 1 Shop Street."))
 KEEP_OFFERS = Policy(keep_offers=KeepOffers({DAMAGED: 30}))
 PENDING = {"status": "pending", "delivered_at": None}
+# Two kettles and a lamp; the platform names its payments itself.
+SEVERAL = {
+    "items": [
+        {"item_id": "K1", "name": "Kettle", "quantity": 2, "unit_price": "20.00"},
+        {"item_id": "L1", "name": "Lamp", "quantity": 1, "unit_price": "10.00"},
+    ],
+    "payments": [{"payment_id": "p", "method": "card", "amount": "50.00"}],
+}
+LATE = {
+    "status": "shipped",
+    "delivered_at": None,
+    "shipments": [
+        {"shipment_id": "S1", "status": "in_transit", "last_event_at": "2026-01-02T00:00:00Z"}
+    ],
+}
 
 
 class Kind(StrEnum):
@@ -64,10 +87,12 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class End:
-    """How a story ends: the refund's state, and how many mails the customer has then."""
+    """How a story ends: the refund's state, or those of several by the alphabet, how many mails the customer
+    has then, and how many units a platform took back."""
 
     refund: str | None
     mails: int
+    taken_back: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,6 +171,35 @@ STORIES = (
     Story(
         "exchange", Kind.FINISHED, End(None, 2),
         (writes(EXCHANGE), gets_mails(1), team_says("done"), gets_mails(2)),
+    ),
+    Story(
+        "replacement", Kind.FINISHED, End(None, 2),
+        (writes(REPLACEMENT), gets_mails(1), team_says("done"), gets_mails(2)),
+    ),
+    Story(
+        "other address", Kind.FINISHED, End(None, 2),
+        (writes(ADDRESS), gets_mails(1), team_says("done"), gets_mails(2)), order=PENDING,
+    ),
+    Story(
+        "late parcel", Kind.FINISHED, End("paid", 2), (writes(NEVER_CAME), gets_mails(2)), order=LATE,
+        policy=Policy(late_parcels=LateParcels(refund_after_days=14)),
+    ),
+    Story(
+        "items cancelled by Shopify", Kind.FINISHED, End("paid", 3, 1),
+        (writes(CANCEL_LAMP), gets_mails(3)), order=PENDING | SEVERAL, shopify=True,
+    ),
+    Story(
+        "manager's offer", Kind.FINISHED, End("paid, rejected", 4),
+        (
+            *ASKED, manager_says("offer", offer_percent="30"), gets_mails(2),
+            answers("Yes, please."), gets_mails(4),
+        ),
+        policy=MANAGERS_OFFER, dear=True,
+    ),
+    Story(
+        "goods restocked by Shopify", Kind.WAITING, End("paid", 3, 1),
+        (writes(KETTLE), gets_mails(2)), then=(team_says("done"), refund_is("paid"), gets_mails(3)),
+        policy=Policy(return_first=RESTOCKS), shopify=True,
     ),
     Story(
         "cancelled order", Kind.FINISHED, End("paid", 3),
