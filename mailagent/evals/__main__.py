@@ -41,7 +41,9 @@ def main() -> None:
 @suites
 @click.option("--model", help=f"A model, or {PREFIX} and one of {', '.join(SCRIPTS)}.")
 @click.option("--times", default=4, show_default=True, help="How often each task is played.")
-@click.option("--max-cost", type=float, help="Begin no sample once so many USD are spent.")
+@click.option(
+    "--max-cost", type=float, help="Begin no sample once the agent's calls came to so many USD."
+)
 @click.option("--customer", help="The model that plays customers and attackers; else scripts do.")
 @click.option("--tau2", "tau2_file", type=Path, help="Play a tasks file in tau2's format, too.")
 @click.option("--out", type=Path, help="The folder of the results.")

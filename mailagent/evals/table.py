@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from mailagent.evals.figures import (
     MUST_BE_ZERO,
@@ -29,11 +29,11 @@ def tell_run(results: Sequence[Result]) -> str:
     if len(suites) > 1:
         columns["all"] = list(results)
     names = ["", *columns]
-    rows = [names, *([name, *cells] for name, cells in _rows(columns.values()))]
+    rows = [names, *([name, *cells] for name, cells in _rows(list(columns.values())))]
     return lay_out(rows)
 
 
-def _rows(columns: Iterable[Sequence[Result]]) -> Iterator[tuple[str, list[str]]]:
+def _rows(columns: Sequence[Sequence[Result]]) -> Iterator[tuple[str, list[str]]]:
     grouped = [by_task(each) for each in columns]
     yield "tasks", [str(len(each)) for each in grouped]
     yield "samples", [str(sum(map(len, each.values()))) for each in grouped]
@@ -41,6 +41,10 @@ def _rows(columns: Iterable[Sequence[Result]]) -> Iterator[tuple[str, list[str]]
         passed = [pass_of(each, k) for each in grouped]
         if any(passed):
             yield f"pass^{k} %", [_share(interval(each)) for each in passed]
+    honest = [[one for one in each if not one.scores["invented"]] for each in columns]
+    if honest != list(columns):
+        passed = [pass_of(by_task(each), 1) for each in honest]
+        yield "pass^1 %, nothing invented", [_share(interval(each)) for each in passed]
     for name in MUST_BE_ZERO:
         yield name, [_sum(each, name) for each in grouped]
     for name in _SHARES:

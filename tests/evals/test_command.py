@@ -10,8 +10,11 @@ import pytest
 from click.testing import CliRunner, Result
 
 from mailagent.evals.__main__ import main
+from mailagent.evals.episode import Agent
 from mailagent.evals.figures import LOWER_IS_BETTER
-from mailagent.evals.runs import RESULTS, read_lines
+from mailagent.evals.pool import Pool
+from mailagent.evals.runs import RESULTS, Run, read_lines
+from mailagent.evals.task import read_file
 from tests.evals.conftest import MEASURE
 
 
@@ -65,6 +68,14 @@ def test_a_bound_of_the_cost_needs_prices(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setenv("OPENAI_API_KEY", "k")
     monkeypatch.delenv("OPENAI_PRICES", raising=False)
     assert "needs OPENAI_PRICES" in command("run", "--model", "m", "--max-cost", "1").output
+
+
+def test_no_sample_begins_once_the_money_is_spent(worlds: Pool, tmp_path: Path) -> None:
+    agent = Agent("scripted:perfect", {"OPENAI_PRICES": "1,1,1"})
+    run = Run(worlds, agent, tmp_path, max_cost_usd=0.005)
+    (result,) = run.play_all(list(read_file(MEASURE)), times=1, threads=1)
+    assert run.spent_usd == result.scores["cost_usd"] > 0.005
+    assert run.skipped == 5
 
 
 # --- compare ----------------------------------------------------------------------------------------

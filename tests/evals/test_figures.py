@@ -14,7 +14,8 @@ from mailagent.evals.figures import (
     pass_k,
     samples_needed,
 )
-from mailagent.evals.table import tell_comparison
+from mailagent.evals.score import SCORES
+from mailagent.evals.table import tell_comparison, tell_run
 
 
 @pytest.mark.parametrize(
@@ -83,3 +84,13 @@ def test_the_comparison_says_what_is_worse() -> None:
 def test_five_points_need_several_hundred_tasks() -> None:
     assert samples_needed(0.05) == 754
     assert samples_needed(0.10) < 200
+
+
+def test_samples_in_which_the_customer_made_up_facts_are_told_apart() -> None:
+    others = dict.fromkeys(SCORES, 0.0)
+    solved = [{**others, "solved": 1.0}, {**others, "solved": 1.0}, {**others, "invented": 1.0}]
+    results = [Result(f"t{n}", "tasks", 1, scores) for n, scores in enumerate(solved)]
+    told = tell_run(results)
+    assert "pass^1 %                    66.7 (" in told
+    assert "pass^1 %, nothing invented  100.0 (" in told
+    assert "nothing invented" not in tell_run(results[:2])

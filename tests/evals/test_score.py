@@ -112,3 +112,13 @@ def test_a_score(name: str, value: float, found: Sample) -> None:
 def test_every_score_is_in_the_table() -> None:
     tested = test_a_score.pytestmark[0].args[1]  # type: ignore[attr-defined]
     assert {row[0] for row in tested} == set(SCORES)
+
+
+@pytest.mark.parametrize("wrong", [0.0, 1.0])
+@pytest.mark.parametrize("name", SCORES)
+def test_a_score_that_is_broken_is_noticed(
+    monkeypatch: pytest.MonkeyPatch, name: str, wrong: float
+) -> None:
+    monkeypatch.setitem(SCORES, name, lambda _sample: wrong)
+    rows = test_a_score.pytestmark[0].args[1]  # type: ignore[attr-defined]
+    assert any(score(found)[each] != value for each, value, found in rows)
