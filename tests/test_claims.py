@@ -19,7 +19,8 @@ from tests.programs.full_run.parts import load_parts
 
 ROOT = Path(__file__).parent.parent
 GUIDES = {f"docs/{each.name}" for each in (ROOT / "docs").glob("*.md")}
-DOCUMENTS = {"README.md"} | GUIDES - {"docs/reference.md"}
+# The first hour tells what was seen on one day.
+DOCUMENTS = {"README.md"} | GUIDES - {"docs/reference.md", "docs/first-hour.md"}
 CLAIMS = tomllib.loads((ROOT / "tests" / "claims.toml").read_text("utf-8"))
 
 _WRITTEN_BY_PROGRAMS = re.compile(r"<!-- (?!end)[^>]*-->.*?<!-- end of [^>]*-->", re.DOTALL)
