@@ -1,4 +1,4 @@
-"""Reads an amount as a person types it: "100,50", "$500", "1.499,00 €", "CHF 1'250"."""
+"""Reads an amount as a person types it: "100,50", "$500", "1.499,00 €", "CHF 1'250.-"."""
 
 from __future__ import annotations
 
@@ -35,6 +35,8 @@ _SIGNS = {
 }
 # Between thousands people also write blanks (ISO 80000-1) and, in Switzerland, apostrophes.
 _BLANKS = re.compile(r"[\s\u00a0\u2009\u202f'’]")
+# "500,-" and "500.": no decimals.
+_NO_DECIMALS = re.compile(r"(?<=[0-9])[.,][-–—−]{0,2}(?=$|[^0-9.,])")
 _FIELD = re.compile(r"([^0-9.,]*\.?)([0-9][0-9.,]*)([^0-9.,]*\.?)")
 _GROUPED = re.compile(r"[0-9]{1,3}([.,])[0-9]{3}(?:\1[0-9]{3})*")
 
@@ -45,7 +47,7 @@ def parse_typed_amount(text: str, currency: str, _: Fill = fill) -> Money:
     A comma or a point before the currency's decimals begins them; before three digits it separates thousands.
     Raises ValueError, with a sentence for that person, for all else.
     """
-    found = _FIELD.fullmatch(_BLANKS.sub("", text))
+    found = _FIELD.fullmatch(_NO_DECIMALS.sub("", _BLANKS.sub("", text)))
     if not found:
         none = _("“%(text)s” is not an amount.", text=text)
         raise ValueError(f"{none} {_example(currency, _)}")

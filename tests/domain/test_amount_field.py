@@ -38,6 +38,10 @@ from mailagent.domain.money import Money, exponent
         ("1.234", "KWD", 1234),
         ("1,234.5", "KWD", 1234500),
         ("0,99", "EUR", 99),
+        ("500,-", "EUR", 50000),
+        ("1.499,– €", "EUR", 149900),
+        ("CHF 1'250.--", "CHF", 125000),
+        ("500.", "USD", 50000),
     ],
 )
 def test_amounts_are_read_as_people_type_them(typed: str, currency: str, minor: int) -> None:
@@ -50,6 +54,7 @@ def test_amounts_are_read_as_people_type_them(typed: str, currency: str, minor: 
         ("ten", "EUR", "“ten” is not an amount. Write it like 49.99 or 49,99."),
         ("", "EUR", "is not an amount"),
         (",50", "EUR", "is not an amount"),
+        ("5-", "EUR", "Leave out the “-”"),
         ("-5", "EUR", "Leave out the “-”"),
         ("$5", "EUR", "“$” does not fit: this refund is in EUR."),
         ("5 GBP", "EUR", "“GBP” does not fit: this refund is in EUR."),
