@@ -12,6 +12,7 @@ from pydantic import Field
 
 from mailagent.engine.run import RecordedStep
 from mailagent.mailers import Reader
+from mailagent.store.mail import conversations
 from mailagent.web.console.run_steps import with_text
 from mailagent.workflows.steps.conversation import tool_call
 from mailagent.workflows.steps.recording import CRASH_POINTS, AtWork
@@ -144,6 +145,16 @@ def test_a_tool_registered_from_outside_is_offered_and_run_as_a_step(
     busy_shop.write("Where is my parcel?")
     busy_shop.wait_for_mails(ADA)
     assert RINGS == ["P7"]
+
+
+def test_no_tool_runs_for_a_sender_who_is_not_proven(busy_shop: Harness, toy: Tool) -> None:
+    busy_shop.write("Where is my parcel?")
+    busy_shop.wait_for_mails(ADA)
+    with busy_shop.live.database.snapshot() as connection:
+        thread = conversations.list_recent(connection, 1)[0].conversation_id
+        reader = Reader(connection, conversations.load(connection, thread), [], proven=False)
+        told = registry.run(toy.name, reader, {"parcel": "P7"})
+    assert (told["error"], RINGS) == ("sender_not_verified", [])
 
 
 def test_two_tools_cannot_have_one_name(toy: Tool) -> None:

@@ -19,7 +19,6 @@ from mailagent.workflows.tools.tool import (
     Tool,
     case_closed_output,
     no_such_order_output,
-    not_verified_output,
 )
 
 
@@ -30,8 +29,6 @@ class AcceptOffer(Arguments):
 def accept_offer(reader: Reader, arguments: Mapping[str, Any]) -> Output:
     """Accept the newest offer of an order, under the order's lock. The answer is read from the row, so the same
     call again, or a second answer, is answered alike and refunds nothing more."""
-    if not reader.proven:
-        return not_verified_output()
     connection, order_id = reader.connection, arguments["order_id"]
     order = orders.lock_of_conversation(connection, order_id, reader.conversation_id)
     if order is None:

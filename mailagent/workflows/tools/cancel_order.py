@@ -6,8 +6,6 @@ can, else by a person.
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Mapping
 from typing import Any
 
@@ -45,7 +43,7 @@ from mailagent.workflows.tools.tool import (
     Tool,
     case_closed_output,
     no_such_order_output,
-    not_verified_output,
+    proposal_key,
 )
 
 
@@ -56,14 +54,13 @@ class CancelOrder(Arguments):
 
 def cancel_order(reader: Reader, arguments: Mapping[str, Any]) -> Output:
     """Record the cancellation with its refund, under the order's lock."""
-    if not reader.proven:
-        return not_verified_output()
     connection = reader.connection
     wanted = tuple(WantedItem(**item) for item in arguments["items"])
     order = orders.lock_of_conversation(connection, arguments["order_id"], reader.conversation_id)
     if order is None:
         return no_such_order_output(arguments["order_id"])
-    key = _proposal_key(reader, order.order_id, wanted)
+    items = sorted((each.item_id, each.quantity or 0) for each in wanted)
+    key = proposal_key(reader, "cancel", order.order_id, items)
     same = remedies.find_of_proposal(connection, key)
     if same is not None:
         return requested_output(same)
@@ -86,13 +83,6 @@ def _cancel(reader: Reader, order: Order, wanted: tuple[WantedItem, ...], key: s
     if order.status is not OrderStatus.PENDING:
         return _too_late(reader, order)
     return _decide(reader, order, wanted, key)
-
-
-def _proposal_key(reader: Reader, order_id: str, wanted: tuple[WantedItem, ...]) -> str:
-    """Return the same key for the same request in answer to the same mails."""
-    items = sorted((each.item_id, each.quantity or 0) for each in wanted)
-    said = ["cancel", reader.conversation_id, reader.mail_ids[0], order_id, items]
-    return hashlib.sha256(json.dumps(said).encode()).hexdigest()
 
 
 def _too_late(reader: Reader, order: Order) -> Output:

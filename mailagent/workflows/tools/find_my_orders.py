@@ -15,7 +15,6 @@ from mailagent.workflows.tools.tool import (
     Tool,
     as_of_output,
     day,
-    not_verified_output,
 )
 
 ORDERS_SHOWN = 10
@@ -27,8 +26,6 @@ class FindMyOrders(Arguments):
 
 def find_my_orders(reader: Reader, _arguments: Mapping[str, Any]) -> Output:
     """Look up the orders of the customer who wrote, if it is proven who that is."""
-    if not reader.proven:
-        return not_verified_output()
     address = reader.conversation.customer_email
     found, total = orders.list_of_customer(reader.connection, address, ORDERS_SHOWN)
     return orders_output(found, total) | as_of_output(reader.list_as_of(found))

@@ -30,7 +30,6 @@ from mailagent.workflows.tools.tool import (
     day,
     item_names,
     no_such_order_output,
-    not_verified_output,
 )
 
 _FACTS = ("order", "parcels", "items", "return_period", "refund")
@@ -42,8 +41,6 @@ class LookAtOrder(Arguments):
 
 def look_at_order(reader: Reader, arguments: Mapping[str, Any]) -> Output:
     """Look up one order. Another customer's gives the same words as one that does not exist."""
-    if not reader.proven:
-        return not_verified_output()
     found = reader.find_order_and_elsewhere(arguments["order_id"])
     if found is None:
         return no_such_order_output(arguments["order_id"])

@@ -28,7 +28,6 @@ from mailagent.workflows.tools.tool import (
     case_closed_output,
     day,
     no_such_order_output,
-    not_verified_output,
     unknown_tool_output,
 )
 
@@ -50,8 +49,6 @@ def offer_goodwill(reader: Reader, arguments: Mapping[str, Any]) -> Output:
     rules = services.current().policy.goodwill
     if rules is None:  # taken out of the policy since the model was told of the tool
         return unknown_tool_output()
-    if not reader.proven:
-        return not_verified_output()
     connection, mail_ids, order_id = reader.connection, reader.mail_ids, arguments["order_id"]
     order = orders.lock_of_conversation(connection, order_id, reader.conversation_id)
     if order is None:

@@ -5,8 +5,6 @@ Amounts and permissions come from rows, never from the model.
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from typing import Annotated, Any
@@ -46,7 +44,7 @@ from mailagent.workflows.tools.tool import (
     day,
     item_names,
     no_such_order_output,
-    not_verified_output,
+    proposal_key,
 )
 
 ITEMS_MAX = 50
@@ -115,14 +113,13 @@ def propose_refund(reader: Reader, arguments: Mapping[str, Any]) -> Output:
 
 
 def _propose(reader: Reader, arguments: Mapping[str, Any]) -> Output:
-    if not reader.proven:
-        return not_verified_output()
     connection = reader.connection
     wanted = [WantedItem(**item) for item in arguments["items"]]
     order = orders.lock_of_conversation(connection, arguments["order_id"], reader.conversation_id)
     if order is None:
         return no_such_order_output(arguments["order_id"])
-    key = _proposal_key(reader, order.order_id, wanted)
+    items = sorted((want.item_id, want.quantity or 0) for want in wanted)
+    key = proposal_key(reader, order.order_id, items)
     earlier, same = refunds.list_of_proposal(connection, order.order_id, key)
     offer = _offered(reader, order.order_id, wanted)
     if offer is not None:
@@ -273,13 +270,6 @@ def _add_earlier(
         told["same_items_before"] = [_earlier(each, order) for each in others]
         say += " Units of the same items were refunded before: see same_items_before."
     return told | {"say": say}
-
-
-def _proposal_key(reader: Reader, order_id: str, wanted: Sequence[WantedItem]) -> str:
-    """Return the same key for the same proposal in answer to the same mails."""
-    items = sorted((want.item_id, want.quantity or 0) for want in wanted)
-    text = json.dumps([reader.conversation_id, reader.mail_ids[0], order_id, items])
-    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def proposed_output(outcome: str, refund: Refund, order: Order) -> Output:

@@ -62,10 +62,7 @@ def run(name: str, reader: Reader, arguments: Mapping[str, Any]) -> Output:
 
     Of a fact that the output names, the model is shown the sentence that the customer will read, in English.
     """
-    found = _tools[name].run
-    if found is None:
-        raise KeyError(f"{name} ends the agent's work and is not run")
-    output = found(reader, arguments)
+    output = _tools[name].answer(reader, arguments)
     if "facts" not in output:
         return output
     facts = {fact_id: reader.find(fact_id) for fact_id in output["facts"]}

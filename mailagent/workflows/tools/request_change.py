@@ -6,8 +6,6 @@ possible; then the customer gets a mail.
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
@@ -61,7 +59,7 @@ from mailagent.workflows.tools.tool import (
     bad_arguments_output,
     case_closed_output,
     no_such_order_output,
-    not_verified_output,
+    proposal_key,
     text,
 )
 
@@ -84,14 +82,13 @@ class RequestChange(Arguments):
 
 def request_change(reader: Reader, arguments: Mapping[str, Any]) -> Output:
     """Decide on what the model asks for, under the order's lock, and record the task."""
-    if not reader.proven:
-        return not_verified_output()
     connection = reader.connection
     order = orders.lock_of_conversation(connection, arguments["order_id"], reader.conversation_id)
     if order is None:
         return no_such_order_output(arguments["order_id"])
     wanted = _read(arguments)
-    key = _proposal_key(reader, order.order_id, wanted)
+    items = sorted((each.item_id, each.quantity or 0) for each in wanted.items)
+    key = proposal_key(reader, order.order_id, wanted.kind, items, wanted.wish)
     same = remedies.find_of_proposal(connection, key)
     if same is not None:
         return requested_output(same)
@@ -118,13 +115,6 @@ def _read(arguments: Mapping[str, Any]) -> _Wanted:
         RefundReason(arguments["reason"]),
         arguments["wish"],
     )
-
-
-def _proposal_key(reader: Reader, order_id: str, wanted: _Wanted) -> str:
-    """Return the same key for the same request in answer to the same mails."""
-    items = sorted((each.item_id, each.quantity or 0) for each in wanted.items)
-    said = [reader.conversation_id, reader.mail_ids[0], order_id, wanted.kind, items, wanted.wish]
-    return hashlib.sha256(json.dumps(said).encode()).hexdigest()
 
 
 def _find_problem(reader: Reader, order: Order, wanted: _Wanted) -> Output | None:

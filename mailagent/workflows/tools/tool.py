@@ -7,6 +7,7 @@ Below: what several tools answer.
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -85,6 +86,13 @@ class Tool:
         """Return the tool as the model may call it in a shop with this policy."""
         takes = self.arguments_for
         return replace(self, arguments=takes(policy)) if takes else self
+
+    def answer(self, reader: Reader, arguments: Mapping[str, Any]) -> Output:
+        """Run the tool, if the mail that is answered is proven to be the customer's. Raises KeyError for a tool
+        that ends the agent's work."""
+        if self.run is None:
+            raise KeyError(f"{self.name} ends the agent's work and is not run")
+        return self.run(reader, arguments) if reader.proven else not_verified_output()
 
 
 @cache
@@ -176,6 +184,12 @@ def _describe(error: ErrorDetails) -> str:
             problem = error["msg"]
     path = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in place)
     return f"{path.lstrip('.') or 'the arguments'}: {problem}"
+
+
+def proposal_key(reader: Reader, *wanted: Any) -> str:
+    """Return the same key for the same wish in answer to the same mails. `wanted`: plain data."""
+    text = json.dumps([reader.conversation_id, reader.mail_ids[0], *wanted])
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def case_closed_output() -> Output:

@@ -22,7 +22,6 @@ from mailagent.workflows.tools.tool import (
     Tool,
     case_closed_output,
     no_such_order_output,
-    not_verified_output,
 )
 
 _SETTLED = (RefundStatus.APPROVED, RefundStatus.PAID)
@@ -38,8 +37,6 @@ def withdraw_refund(reader: Reader, arguments: Mapping[str, Any]) -> Output:
     What is approved or paid is not touched. The answer is read from the rows, so the same call again
     is answered alike.
     """
-    if not reader.proven:
-        return not_verified_output()
     connection, order_id = reader.connection, arguments["order_id"]
     order = orders.lock_of_conversation(connection, order_id, reader.conversation_id)
     if order is None:
