@@ -127,7 +127,7 @@ def _owner(act: Act) -> str:
     return _OWNERS[str(act.arguments.get("order_id"))]
 
 
-_OWNERS = {
+_OWNERS: dict[str, str] = {
     order["order_id"]: order["customer"]["email"]
     for order in map(json.loads, (SHOP / "orders.jsonl").read_text("utf-8").splitlines())
 }
