@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from mailagent.domain.text import is_one_line, tell_error
+from mailagent.domain.text import Fill, fill, is_one_line, tell_error
 from mailagent.engine import ACTIVE, FAILED, GIVEN_UP, QUEUE_OF, SCHEDULED
 
 if TYPE_CHECKING:  # slow to import
@@ -72,7 +72,7 @@ class Run:
     def why(self) -> str:
         """In words for operators, why it failed; masked."""
         if self.outlasted:
-            return "the database was unavailable for minutes"
+            return OUTLASTED
         return tell_error(self.error)
 
     @property
@@ -142,12 +142,24 @@ def first_step_to_repeat(run: Run) -> int:
     return 1
 
 
-def tell_failure(run: Run) -> str:
-    """Return in one line why a run failed: the step, the attempt and the error, masked."""
+# What pages translate; an error itself stays as it was recorded.
+OUTLASTED = "the database was unavailable for minutes"
+_GIVEN_UP = "its worker crashed or was stopped %(attempts)s times"
+_AT_STEP = "step %(number)s, %(step)s, attempt %(attempt)s: %(why)s"
+_IN_BODY = "attempt %(attempt)s: %(why)s"
+FAILURES = (OUTLASTED, _GIVEN_UP, _AT_STEP, _IN_BODY)
+
+
+def tell_failure(run: Run, _: Fill = fill) -> str:
+    """Return in one line why a run failed: the step, the attempt and the error, masked. `_` fills a message
+    with its facts."""
     if run.status == GIVEN_UP:
-        return f"its worker crashed or was stopped {run.attempts} times"
-    step = f"step {run.failed_step.number}, {run.failed_step.name}, " if run.failed_step else ""
-    return f"{step}attempt {run.attempts}: {run.why}"
+        return _(_GIVEN_UP, attempts=run.attempts)
+    why = _(OUTLASTED) if run.outlasted else run.why
+    if run.failed_step is None:
+        return _(_IN_BODY, attempt=run.attempts, why=why)
+    step = run.failed_step
+    return _(_AT_STEP, number=step.number, step=step.name, attempt=run.attempts, why=why)
 
 
 def no_such_run(run_id: str) -> str:

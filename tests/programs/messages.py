@@ -18,6 +18,7 @@ from mailagent.domain.orders.shipment import ShipmentStatus
 from mailagent.domain.refunds import labels as refund_labels
 from mailagent.domain.refunds import offer, order, refund
 from mailagent.domain.remedies import labels as remedy_labels
+from mailagent.engine import run
 from mailagent.store import audit
 from mailagent.store.privacy import erasure_scope
 from mailagent.web import errors
@@ -51,6 +52,7 @@ TABLES: tuple[Any, ...] = (
     [words for words, _ in labels.PAYMENT_STATES.values()],
     labels.REFUSALS,
     labels.ACTIONS,
+    run.FAILURES,
     audit.ACTORS,
     refund_labels.REFUND_REASONS,
     refund_labels.DECLINE_REASONS,

@@ -140,7 +140,7 @@ def _note(entry: Entry, managers: Sequence[str], run: Run | None) -> str:
         return _("taken by %(owner)s", owner=entry.owner)
     # Errors name keys and servers: only those who can see runs may read them.
     if entry.kind == "run" and run and run.has_failed:
-        return tell_failure(run)
+        return tell_failure(run, _)
     return ""
 
 

@@ -110,7 +110,7 @@ def line_of(run: Run, known: Subject | None) -> dict[str, Any]:
         "path": run_path(run.run_id),
         "workflow": WORKFLOWS.get(run.workflow, run.workflow),
         "state": RUN_STATES.get(run.status, (run.status, "")),
-        "error": tell_failure(run) if run.has_failed else "",
+        "error": tell_failure(run, _) if run.has_failed else "",
     }
 
 

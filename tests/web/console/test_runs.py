@@ -80,6 +80,8 @@ def test_a_failed_run_is_found_looked_at_and_run_again_once(
         assert told in row
         assert told in page
     assert "Taken over" not in row
+    german = olga.get("/ops/runs?status=failed", headers={"Accept-Language": "de"}).text
+    assert "pay_refund, Versuch 1: Mistake" in german
     opened = olga.get(f"{path(run_id)}/replay").text
     assert "asks the payment gateway under the refund&#39;s own key" in opened
     assert load(shop, run_id).status == "ERROR"  # to look starts nothing
