@@ -52,6 +52,7 @@ TABLES: tuple[Any, ...] = (
     [words for words, _ in labels.PAYMENT_STATES.values()],
     labels.REFUSALS,
     labels.ACTIONS,
+    (labels.DETAILS, labels.SHOP_ONLY),
     run.FAILURES,
     audit.ACTORS,
     refund_labels.REFUND_REASONS,

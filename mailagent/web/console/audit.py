@@ -15,7 +15,7 @@ from mailagent.adapters.csv_file import plain_cell
 from mailagent.domain.operations.access import Permission
 from mailagent.store import audit
 from mailagent.store.audit import Act, Wanted
-from mailagent.web.console.labels import action_label, detail_label
+from mailagent.web.console.labels import action_label, detail_label, detail_name
 from mailagent.web.console.page import page, pages_beside, parse_days, read_window, typed
 from mailagent.web.guard import current_person, needs
 
@@ -43,6 +43,7 @@ def show() -> Response:
         actions=sorted((action_label(each), each) for each in audit.ACTIONS),
         action_label=action_label,
         detail_label=detail_label,
+        detail_name=detail_name,
         **pages_beside(part, "/ops/audit", facts),
     )
 

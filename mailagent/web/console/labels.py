@@ -120,6 +120,15 @@ STATES = {status.value: label for status, label in REFUND_STATES.items()}
 ACTIONS: Mapping[str, str] = {action: action for action in audit.ACTIONS} | {
     "refund awaiting_approval": "refund left to a manager"
 }
+# The details of an entry of the audit log, by the names that they are recorded under, with blanks.
+DETAILS = (
+    "amount", "dedup key", "dispute", "filters", "first approved by", "fork", "format",
+    "from step", "kind", "mail id", "manager", "note for", "note id", "offered percent",
+    "order id", "outbound id", "payment id", "percent", "policy version", "proposed by",
+    "purpose", "question", "reason", "reference", "reminder", "second by", "sessions ended",
+    "status", "tag", "to", "together", "undo until", "units", "until", "why",
+)  # fmt: skip
+SHOP_ONLY = "the shop only"  # whom a note is for
 _ID = re.compile(r"[a-z]{2,14}_[0-9a-z]{26}")
 _SHORT_NAME = re.compile(r"[a-z]+(?:_[a-z]+)+")
 
@@ -137,14 +146,22 @@ def state_label(state: str) -> str:
 def detail_label(value: object) -> str:
     """Return a detail of an audit entry: a label for a short name, anything else unchanged."""
     text = str(value)
+    if text == SHOP_ONLY:
+        return translate(text)
     return state_label(text) if _SHORT_NAME.fullmatch(text) else text
+
+
+def detail_name(name: str) -> str:
+    """Return the label of the name of a detail; one that is not in the list, with blanks only."""
+    words = name.replace("_", " ")
+    return translate(words) if words in DETAILS else words
 
 
 def detail_labels(details: Mapping[str, Any]) -> list[tuple[str, str]]:
     """Return the details of an audit entry for a timeline: without ids, and without the note, which the
     decision shows."""
     return [
-        (name.replace("_", " "), detail_label(value))
+        (detail_name(name), detail_label(value))
         for name, value in details.items()
         if name != "note"
         and isinstance(value, str | int | float)

@@ -60,6 +60,7 @@ def test_acts_are_told_in_the_readers_language_and_found_as_they_are_recorded(
     german = {"Accept-Language": "de"}
     page = trail.log_in(OLGA).get(f"{PATH}?action=mail+answered", headers=german).text
     assert '<option value="mail answered" selected>Mail beantwortet</option>' in page
+    assert "Betrag: 5" in page
     assert re.search(r'actor=agent">\s*(<bdi>)?Agent', page)
     assert subjects(page) == ["mail_1"]
 
