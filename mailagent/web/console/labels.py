@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from datetime import datetime
 from typing import Any
 from urllib.parse import quote
 
 from mailagent.domain.mail.draft import DraftState
 from mailagent.domain.mail.message import Identity
-from mailagent.domain.money import Money
+from mailagent.domain.money import Money, parse_currency, parse_money
 from mailagent.domain.refunds.labels import REFUND_REASONS, REFUND_STATES
 from mailagent.engine.replay import Refusal
 from mailagent.store import audit
-from mailagent.web.language import translate, write_money
+from mailagent.web.language import translate, write_moment, write_money
 
 # A label, and the colour of its badge: waiting, good, bad or none.
 Badge = tuple[str, str]
@@ -129,6 +130,7 @@ DETAILS = (
     "status", "tag", "to", "together", "undo until", "units", "until", "why",
 )  # fmt: skip
 SHOP_ONLY = "the shop only"  # whom a note is for
+_INSTANT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d(?::\d\d)?\+00:00")
 _ID = re.compile(r"[a-z]{2,14}_[0-9a-z]{26}")
 _SHORT_NAME = re.compile(r"[a-z]+(?:_[a-z]+)+")
 
@@ -144,11 +146,25 @@ def state_label(state: str) -> str:
 
 
 def detail_label(value: object) -> str:
-    """Return a detail of an audit entry: a label for a short name, anything else unchanged."""
+    """Return a detail of an audit entry: a label for a short name, an amount and a time as pages write them,
+    anything else unchanged."""
     text = str(value)
     if text == SHOP_ONLY:
         return translate(text)
+    if _INSTANT.fullmatch(text):
+        return write_moment(datetime.fromisoformat(text))
+    if amount := _parse_amount(text):
+        return write_money(amount)
     return state_label(text) if _SHORT_NAME.fullmatch(text) else text
+
+
+def _parse_amount(text: str) -> Money | None:
+    """Return an amount as the log has it, such as `49.99 USD`; None for anything else."""
+    number, _, currency = text.partition(" ")
+    try:
+        return parse_money(number, parse_currency(currency))
+    except ValueError:
+        return None
 
 
 def detail_name(name: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from datetime import date
 from typing import Any
 
 import sqlalchemy as sa
@@ -27,10 +28,10 @@ from mailagent.store.refunds.approvals import Standing
 from mailagent.store.refunds.reviews import Review
 from mailagent.web.approvals import decision, review_facts
 from mailagent.web.console import timeline_view
-from mailagent.web.console.labels import PAYMENT_STATES, STATES, money
+from mailagent.web.console.labels import PAYMENT_STATES, STATES, detail_label, money
 from mailagent.web.console.page import found, go_to, page, redact
 from mailagent.web.guard import current_person, needs
-from mailagent.web.language import _, translate
+from mailagent.web.language import _, translate, write_day
 
 blueprint = Blueprint("ops_refunds", __name__)
 
@@ -120,11 +121,11 @@ def describe_facts(facts: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         amount = str(facts.get(name) or "")
         is_zero = not amount.partition(" ")[0].strip("0.")
         if amount and (name in ("amount", "remaining") or not is_zero):
-            yield translate(label), amount
+            yield translate(label), detail_label(amount)
     if status := facts.get("order_status"):
         yield _("State of the order"), translate(OrderStatus(status).value)
     if delivered_at := facts.get("delivered_at"):
-        yield _("Delivered"), str(delivered_at)[:10]
+        yield _("Delivered"), write_day(date.fromisoformat(str(delivered_at)[:10]))
     if "photos" in facts:
         yield _("Photos sent"), str(facts["photos"])
     if accepts := facts.get("accepts"):
@@ -139,9 +140,10 @@ def describe_facts(facts: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         yield _("Refunded before"), _("units of the same items")
     for name, label in GRANTED.items():
         if granted := facts.get(name):
+            amount = detail_label(granted["amount"])
             yield (
                 translate(label),
-                _("%(amount)s in %(count)s", amount=granted["amount"], count=granted["count"]),
+                _("%(amount)s in %(count)s", amount=amount, count=granted["count"]),
             )
 
 

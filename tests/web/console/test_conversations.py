@@ -243,6 +243,9 @@ def test_an_act_is_told_in_words(action: str, words: str) -> None:
         ("pay_W2001", "pay_W2001"),
         ("mona@shop.example", "mona@shop.example"),
         (15, "15"),
+        ("1499.00 USD", "$1,499.00"),
+        ("1499 ABC", "1499 ABC"),
+        ("2026-11-27T03:49:12+00:00", "27 November 2026, 03:49 UTC"),
     ],
 )
 def test_short_names_become_words_and_all_else_stays(value: object, words: str) -> None:
@@ -258,4 +261,4 @@ def test_a_story_is_told_without_ids_and_empty_words() -> None:
         "why": "",
         "filters": ["actor"],
     }
-    assert detail_labels(details) == [("amount", "49.99 USD"), ("note for", "the shop only")]
+    assert detail_labels(details) == [("amount", "$49.99"), ("note for", "the shop only")]

@@ -91,8 +91,8 @@ def test_a_refund_is_told_from_question_to_receipt(busy_shop: Harness) -> None:
     for shown in (
         "above the limit of $1,000.00.", "mona@shop.example was asked for the decision",
         "Decision: approved , $999.00 by mona@shop.example", "pay_W2001 refunded", "Paid by card",
-        "Left of what was paid 1499.00 USD", "Refund paid by ledger", "Receipt of a refund",
-        "holds a link that is only for its reader", "pay_W2001",
+        "Left of what was paid $1,499.00", "Delivered 16 November 2026", "Refund paid by ledger",
+        "Receipt of a refund", "holds a link that is only for its reader", "pay_W2001",
     ):  # fmt: skip
         assert shown in words, shown
     assert "<script>" not in page
