@@ -138,6 +138,7 @@ def in_stock(platform: Any) -> dict[str, int]:
     return {key[0] if shopify else key: n for key, n in platform.in_stock.items()}
 
 
+@pytest.mark.both_databases
 def test_items_are_cancelled_before_their_refund_and_the_order_goes_on(
     shop: Harness, platform: Any
 ) -> None:
@@ -176,6 +177,7 @@ def test_items_that_shopify_has_sent_meanwhile_are_not_refunded(
     assert (platform.moved(), platform.refunds) == ([], [])
 
 
+@pytest.mark.both_databases
 @pytest.mark.parametrize("reasons", [{RefundReason.DAMAGED}, set()], ids=["restocked", "not"])
 def test_goods_that_came_back_are_restocked_as_the_policy_says(
     shop: Harness, platform: Any, reasons: set[RefundReason]

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -12,13 +13,14 @@ import pytest
 import sqlalchemy as sa
 
 from mailagent import remedies, services
-from mailagent.domain.refunds.policy import KeepOffers, Policy, ReturnFirst
+from mailagent.domain.refunds.policy import KeepOffers, LateParcels, Policy, ReturnFirst
 from mailagent.domain.refunds.refund import RefundReason
 from mailagent.store.privacy import erasure
 from mailagent.workflows.steps.maintenance.unfinished import enqueue_refunds
-from tests.cast import ADA, KETTLE_WISH, OLGA, TESS, order
+from tests.cast import ADA, KETTLE_WISH, MONA, OLGA, TESS, order
 from tests.harness import Harness, open_shop, pass_time, post_form, running, wait_until
 from tests.order_server import OrderServer, source_settings
+from tests.round_trips.approvals import decide, link_in
 from tests.round_trips.cells import cells
 from tests.round_trips.replays import wait_for_quiet
 
@@ -102,6 +104,50 @@ def test_an_order_is_cancelled_by_people_and_then_refunded(busy_shop: Harness) -
     assert "Order W1001 is cancelled." in texts
     assert "We have refunded $49.99" in texts
     assert books(busy_shop) == [49_99]
+
+
+# --- parcels --------------------------------------------------------------------------------------
+
+NEVER_CAME = "The kettle of order W1001 never arrived. I want my money back."
+LATE = LateParcels(ask_after_days=5, refund_after_days=14)
+
+
+def stock_parcel(shop: Harness, days: int) -> None:
+    """Have an order whose parcel has not moved for so many days."""
+    moved = (shop.live.now() - timedelta(days=days)).isoformat()
+    parcel = {"shipment_id": "S1", "status": "in_transit", "last_event_at": moved}
+    sent: dict[str, Any] = {"status": "shipped", "delivered_at": None, "shipments": [parcel]}
+    shop.stock(order(placed_at="2026-01-02T00:00:00Z", **sent))
+
+
+def test_a_parcel_that_is_late_enough_is_refunded_without_asking(busy_shop: Harness) -> None:
+    bind_policy(busy_shop, Policy(late_parcels=LATE))
+    stock_parcel(busy_shop, days=15)
+    busy_shop.write(NEVER_CAME)
+    assert "We have refunded $49.99" in told(busy_shop, 2)
+    wait_for_quiet(busy_shop)
+    assert (books(busy_shop), busy_shop.mails_to(MONA)) == ([49_99], [])
+
+
+def test_a_manager_decides_on_a_parcel_that_is_late(busy_shop: Harness) -> None:
+    bind_policy(busy_shop, Policy(late_parcels=LATE))
+    stock_parcel(busy_shop, days=6)
+    busy_shop.write(NEVER_CAME)
+    (request,) = busy_shop.wait_for_mails(MONA)
+    link = link_in(request.text)
+    assert "Parcels" in busy_shop.client.get(link.removeprefix(busy_shop.live.shop.public_url)).text
+    assert books(busy_shop) == []
+    decide(busy_shop, link, "approve")
+    assert "We have refunded $49.99" in told(busy_shop, 2)
+
+
+def test_a_parcel_on_its_way_is_told_and_nothing_is_refunded(busy_shop: Harness) -> None:
+    bind_policy(busy_shop, Policy(late_parcels=LATE))
+    stock_parcel(busy_shop, days=1)
+    busy_shop.write(NEVER_CAME)
+    assert "on its way" in told(busy_shop, 1)
+    wait_for_quiet(busy_shop)
+    assert (busy_shop.refunds(), books(busy_shop)) == ((), [])
 
 
 # --- the shop's own system ------------------------------------------------------------------------
