@@ -28,6 +28,7 @@ from mailagent.domain.refunds.policy import (
     Named,
     NeedsManager,
     Policy,
+    ReturnFirst,
     StoreCredit,
 )
 from mailagent.domain.refunds.policy_rules import Granted, LineFacts, RefundFacts, decide, weigh
@@ -37,6 +38,11 @@ from tests.domain.policy_facts import SECOND, facts
 
 DAMAGED, CHANGED_MIND = RefundReason.DAMAGED, RefundReason.CHANGED_MIND
 SALE, SHOES = LineFacts("S1", final_sale=True), LineFacts("H1", category="Shoes")
+BACK_FIRST = Policy(
+    return_first=ReturnFirst(
+        frozenset({DAMAGED, CHANGED_MIND}), "Send it.", restock_reasons=frozenset({CHANGED_MIND})
+    )
+)
 KETTLE = LineFacts("K1", category="kitchen")
 
 
@@ -320,6 +326,8 @@ def test_the_built_in_policy_says_when_to_expect_money(method: str, days: int | 
             Policy(store_credit=StoreCredit(10)),
             "choose store credit instead of money, worth 10 % more.",
         ),
+        (BACK_FIRST, "Paid when the goods are back, within 14 days"),
+        (BACK_FIRST, "They are put in stock again where it is: changed their mind."),
         (Policy(store_credit=StoreCredit()), "choose store credit instead of money."),
         (LATE, "A parcel that is 14 days late is refunded without asking."),
         (Policy(expected_days={"card": 7}), "by card is expected within 7 business days."),

@@ -10,6 +10,7 @@ import pytest
 
 from mailagent import services
 from mailagent.domain.money import Money
+from mailagent.domain.refunds.payment import RefundRequest
 from mailagent.domain.refunds.policy import Policy, ReturnFirst
 from mailagent.domain.refunds.refund import RefundReason, RefundStatus
 from mailagent.mailers.fact import sentence
@@ -21,6 +22,7 @@ from mailagent.workflows.tools.withdraw_refund import withdraw_refund
 from tests.cast import ADA, OLGA, TESS, big_order, order
 from tests.databases import ONE_DATABASE
 from tests.harness import Harness, open_shop, pass_time
+from tests.programs.money.bank import Bank
 from tests.tool_use import use
 from tests.workflows.camera import later_batch, page_of, reject
 from tests.workflows.paying import look, pay, tell
@@ -252,3 +254,30 @@ def test_goods_that_come_too_late_are_said_to_be(api_shop: Harness) -> None:
         pass_time(api_shop, days=days)
         pay(refund_id(api_shop))
     assert post(api_shop, refund_id(api_shop)) == 409
+
+
+# --- restocking -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("reasons", [RULES.reasons, frozenset()], ids=["restocked", "not"])
+def test_a_gateway_is_told_once_what_is_back_whatever_payments_give_it_back(
+    shop: Harness, reasons: frozenset[RefundReason]
+) -> None:
+    rules, bank = replace(RULES, restock_reasons=reasons), RemoteBank(shop.live.now)
+    services.bind(replace(shop.live, policy=Policy(return_first=rules), gateway=bank))
+    halves = [PAID | {"payment_id": each, "amount": "24.99"} for each in ("p1", "p2")]
+    kettle = {"item_id": "K1", "name": "Kettle", "quantity": 1, "unit_price": "49.98"}
+    shop.stock(bank.open_order(order(items=[kettle], payments=halves)))
+    ask(write(shop, text="I do not want the kettle of W1001."))
+    assert pay(refund_id(shop))["status"] == "approved"
+    (task,) = shop.rows("SELECT remedy_id FROM remedies")
+    with shop.live.database.transaction() as connection:
+        finish(connection, task.remedy_id, TESS, True, None)
+    assert pay(refund_id(shop))["status"] == "paid"
+    told = [entry.request.restocks for entry in bank.entries]
+    assert told == [(("K1", 1),) if reasons else (), ()]
+
+
+class RemoteBank(Bank):
+    def is_remote(self, _request: RefundRequest) -> bool:
+        return True
