@@ -137,9 +137,14 @@ def _order_source(settings: Settings) -> OrderSource | None:
 def _model(settings: Settings) -> services.Model:
     if not settings.openai_api_key:
         return NotConfigured("OPENAI_API_KEY")
+    return open_model(settings, settings.openai_api_key, settings.openai_model)
+
+
+def open_model(settings: Settings, key: str, name: str) -> services.Model:
+    """Return a model on the server of the settings."""
     from mailagent.adapters.openai.client import ChatModel
 
-    return ChatModel(settings.openai_api_key, settings.openai_base_url, settings.openai_model)
+    return ChatModel(key, settings.openai_base_url, name, settings.openai_timeout_seconds)
 
 
 def _check_model(settings: Settings) -> services.Model | None:
@@ -157,11 +162,9 @@ def _shadow(settings: Settings) -> services.Shadow | None:
     key = settings.shadow_api_key or settings.openai_api_key
     if not (settings.shadow_share and key and prices and budget):
         return None
-    from mailagent.adapters.openai.client import ChatModel
-
     name = settings.shadow_model or settings.openai_model
     return services.Shadow(
-        ChatModel(key, settings.openai_base_url, name),
+        open_model(settings, key, name),
         name,
         settings.shadow_share,
         budget,

@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from mailagent.bootstrap import open_model
+from mailagent.demo.fakes.openai import OpenAIServer
 from mailagent.demo.fakes.webhooks import WebhookKey
 from mailagent.settings import SETTINGS, SettingsProblem, find_misspelt, load_settings
 from mailagent.telemetry import log_lines
@@ -562,3 +564,21 @@ def test_an_order_source_needs_an_address_and_a_token(key_file: Path) -> None:
         "ORDER_SOURCE_URL",
         "ORDER_SOURCE_TOKEN",
     ]
+
+
+def test_an_owner_says_how_long_a_slow_model_may_take() -> None:
+    server = OpenAIServer(latency_seconds=2)
+    server.start()
+    try:
+        settings = load_settings(
+            {
+                "SECRET_KEY": "a key of a test that is long enough",
+                "OPENAI_BASE_URL": f"{server.url}/v1",
+                "OPENAI_TIMEOUT_SECONDS": "1",
+            }
+        )
+        asked = [{"role": "user", "content": "Are you there?"}]
+        outcome = open_model(settings, "k", "small").ask("", asked, [], "", "")
+    finally:
+        server.stop()
+    assert (outcome["kind"], "within 1 s" in outcome["why"]) == ("retry", True)

@@ -22,7 +22,7 @@ from pydantic.fields import FieldInfo
 from mailagent.adapters import setting_values as values
 from mailagent.domain.shop import Shop, Waits
 from mailagent.settings import checks, topics
-from mailagent.settings.shadow import ShadowTopic
+from mailagent.settings.models import OpenAI, ShadowTopic
 from mailagent.settings.topic import Topic
 from mailagent.telemetry import log_lines
 
@@ -52,7 +52,7 @@ class Settings(
     topics.Payments,
     topics.MailProvider,
     ShadowTopic,
-    topics.OpenAI,
+    OpenAI,
     topics.Console,
     topics.ShopTopic,
     topics.Process,

@@ -6,10 +6,9 @@ Each class is a group of the reference. `settings` puts them together and reads 
 from __future__ import annotations
 
 from dataclasses import replace
-from decimal import Decimal
 from functools import cached_property
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated
 
 from pydantic import PlainValidator
 
@@ -18,13 +17,6 @@ from mailagent.domain.knowledge import Knowledge
 from mailagent.domain.mail.conversation import Limits
 from mailagent.domain.mail.draft import DraftRefunds, DraftReplies
 from mailagent.domain.mail.webhook import MOST_HOURS, USUAL_HOURS
-from mailagent.domain.operations.model_cost import (
-    ALARM_PERCENT,
-    DailyBudget,
-    TokenPrices,
-    parse_prices,
-)
-from mailagent.domain.operations.rate_limit import RateLimit
 from mailagent.domain.refunds.policy import Policy
 from mailagent.domain.shop import Retention, Waits
 from mailagent.settings import types
@@ -130,59 +122,6 @@ class Console(Topic):
         "none",
         name="OPS_SECOND_FACTOR",
     )
-
-
-class OpenAI(Topic):
-    """OpenAI."""
-
-    openai_api_key: types.Key | None = setting("API key of the model's provider")
-    openai_base_url: types.Url | None = setting("a server with the Responses API", shown="OpenAI's")
-    openai_model: types.Line = setting("the model that answers mail", "gpt-5.4-mini")
-    check_model: types.Line | None = setting(
-        "lets replies have words of the model's own, if this cheaper model has read them and doubts nothing: "
-        "[docs/configure.md](docs/configure.md#a-second-reader)",
-        name="OPENAI_CHECK_MODEL",
-    )
-    token_prices: Annotated[TokenPrices, PlainValidator(parse_prices)] | None = setting(
-        "the model's price in USD per million tokens: `input,cached,output` or "
-        "`input,cached,output,cache_write`; without it `/ops` shows tokens only",
-        name="OPENAI_PRICES",
-    )
-    budget: Annotated[Decimal | Literal["none"], PlainValidator(types.parse_budget)] | None = (
-        setting(
-            "the most that the model may cost a day (UTC), in USD; above it, mail waits for the next day. "
-            "Needs `OPENAI_PRICES`. `none`: no limit. Required in production",
-            name="OPENAI_DAILY_BUDGET",
-        )
-    )
-    budget_alarm_percent: Annotated[int, types.whole(100)] = setting(
-        "at this percentage of the daily budget, operators get a mail",
-        ALARM_PERCENT,
-        name="OPENAI_BUDGET_ALARM_PERCENT",
-    )
-    requests_per_minute: types.Limit = setting(
-        "the most model calls per minute, of all workers together; `0`: no limit: "
-        "[docs/monitoring.md](docs/monitoring.md#limits-and-fairness)",
-        0,
-        name="OPENAI_REQUESTS_PER_MINUTE",
-        shown="–",
-    )
-    tokens_per_minute: types.Limit = setting(
-        "the most tokens per minute, of all workers together; `0`: no limit",
-        0,
-        name="OPENAI_TOKENS_PER_MINUTE",
-        shown="–",
-    )
-
-    @property
-    def rate_limit(self) -> RateLimit:
-        return RateLimit(self.requests_per_minute or None, self.tokens_per_minute or None)
-
-    @property
-    def daily_budget(self) -> DailyBudget | None:
-        if self.budget is None or self.budget == "none":
-            return None
-        return DailyBudget(self.budget, self.budget_alarm_percent)
 
 
 class MailProvider(Topic):

@@ -68,7 +68,8 @@ def test_nothing_is_paid_and_every_mail_is_answered_or_handed_over(
     worlds: Pool, context_tokens: int
 ) -> None:
     with serving(context_tokens) as url:
-        agent = Agent("smollm2", {"OPENAI_BASE_URL": url, "OPENAI_API_KEY": "local"})
+        slow = {"OPENAI_TIMEOUT_SECONDS": "600"}  # reading the instructions alone may take a minute
+        agent = Agent("smollm2", {"OPENAI_BASE_URL": url, "OPENAI_API_KEY": "local", **slow})
         for task in read_file(SUITE):
             record = worlds.play(task, agent)
             sample = Sample(task, record, task.state or ())
