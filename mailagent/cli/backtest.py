@@ -16,7 +16,6 @@ from mailagent import services
 from mailagent.backtest.asking import Answer, Configuration, ask
 from mailagent.backtest.past import Decided, Past, list_past
 from mailagent.backtest.report import compare, sum_up
-from mailagent.bootstrap import open_model
 from mailagent.store.operations import comparisons
 from mailagent.store.operations.comparisons import Comparison, Differs, Source
 from mailagent.workflows.steps.conversation.model_call import standing_instructions
@@ -62,9 +61,12 @@ def _configuration(model: str | None, prompt: Path | None) -> Configuration:
     settings: Settings = current_app.config["MAILAGENT"]
     asked = services.current().model
     if model:
+        from mailagent.adapters.openai.client import ChatModel
+
         if not settings.openai_api_key:
             raise click.ClickException("OPENAI_API_KEY is not set")
-        asked = open_model(settings, settings.openai_api_key, model)
+        seconds = settings.openai_timeout_seconds
+        asked = ChatModel(settings.openai_api_key, settings.openai_base_url, model, seconds)
     told = prompt.read_text("utf-8") if prompt else standing_instructions()
     return Configuration(
         asked, told, model or settings.openai_model, services.current().token_prices
