@@ -85,6 +85,12 @@ def parse_currency(text: object) -> str:
     return text
 
 
+def read_money(text: str) -> Money:
+    """Return the amount that `str` wrote, such as "49.99 EUR". Raises ValueError."""
+    amount, _, currency = text.partition(" ")
+    return parse_money(amount, currency)
+
+
 def parse_money(text: object, currency: str) -> Money:
     """Return the decimal string `text` as an amount of `currency`, exactly.
 

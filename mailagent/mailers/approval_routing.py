@@ -72,9 +72,7 @@ def load_routing(
     Raises LookupError if the refund has no approval.
     """
     live = services.current()
-    standing = standing or approvals.find_standing_of_refund(connection, refund.refund_id)
-    if standing is None:
-        raise LookupError(f"refund {refund.refund_id} waits for a manager but has no approval")
+    standing = standing or approvals.load_standing_of_refund(connection, refund.refund_id)
     approval, first = standing.approval, standing.first
     question = Question.COUNTERSIGN if first else Question.APPROVE
     owners = owners or reviews.list_owners(connection, refund)

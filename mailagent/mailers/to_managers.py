@@ -191,7 +191,7 @@ def ask_next_manager(
     if manager not in live.shop.manager_emails:
         return None
     now = live.now()
-    # The refund first: a manager who decides holds it while recording that they are back.
+    # Lock the refund first: a manager who decides has locked it when they are recorded as back.
     refund = refunds.lock(connection, refund_id)
     until = now + live.waits.manager_absence
     approvals.record_absence(connection, manager, why.value, now, until)
@@ -337,5 +337,4 @@ def _list_helpers(managers: Collection[str]) -> tuple[str, ...]:
 
 
 def _enqueue(connection: sa.Connection, outbound_ids: Sequence[str]) -> None:
-    for outbound_id in outbound_ids:
-        services.current().workflow_client.queue.enqueue_delivery(connection, outbound_id)
+    services.current().workflow_client.queue.enqueue_deliveries(connection, outbound_ids)

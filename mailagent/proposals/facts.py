@@ -12,7 +12,7 @@ import sqlalchemy as sa
 
 from mailagent import services
 from mailagent.domain.mail.message import Attachment, Identity, is_photo
-from mailagent.domain.money import Money, parse_money
+from mailagent.domain.money import Money, read_money
 from mailagent.domain.orders.shipment import Packed, Shipment, ShipmentStatus, find_parcels
 from mailagent.domain.refunds.duplicates import find_holding, overlaps_refused
 from mailagent.domain.refunds.order import Order, OrderStatus
@@ -73,7 +73,7 @@ def gather_facts(connection: sa.Connection, asked: Asked, photos: int) -> Refund
     order, earlier = asked.order, asked.earlier
     unasked = [each.held.minor for each in earlier if each.decided_by == audit.POLICY]
     alone = sum(each.held.minor for each in earlier if not each.four_eyes)
-    remaining = _remaining(connection, order)
+    remaining = order.left_after(orders.taken_minor(connection, order.order_id))
     return RefundFacts(
         # What was refunded elsewhere is not refunded again. If nothing is left, the policy declines.
         amount=min(asked.worth, remaining) if remaining.minor else asked.worth,
@@ -104,12 +104,6 @@ def _packed(asked: Asked) -> Packed:
     for item_id, line in zip(asked.item_ids, asked.lines, strict=True):
         units[item_id] += line.quantity
     return find_parcels(asked.order.shipments, units)
-
-
-def _remaining(connection: sa.Connection, order: Order) -> Money:
-    taken_minor = orders.taken_minor(connection, order.order_id)
-    left = order.paid.minor - taken_minor - order.charged_back.minor
-    return Money(max(0, left), order.currency)
 
 
 def _line_facts(order: Order, lines: Iterable[RefundLine]) -> tuple[LineFacts, ...]:
@@ -182,23 +176,23 @@ def read_facts(plain: Mapping[str, Any]) -> RefundFacts:
     """Return the facts that `plain_facts` wrote down."""
     delivered_at, worth = plain["delivered_at"], plain.get("worth")
     return RefundFacts(
-        amount=_money(plain["amount"]),
-        remaining=_money(plain["remaining"]),
+        amount=read_money(plain["amount"]),
+        remaining=read_money(plain["remaining"]),
         order_status=OrderStatus(plain["order_status"]),
         delivered_at=datetime.fromisoformat(delivered_at) if delivered_at else None,
         reason=RefundReason(plain["reason"]),
         lines=tuple(LineFacts(**line) for line in plain["lines"]),
         methods=tuple(plain["methods"]),
         photos=plain["photos"],
-        charged_back=_money(plain["charged_back"]),
+        charged_back=read_money(plain["charged_back"]),
         refused_before=plain["refused_before"],
         shared_payments=tuple(plain["shared_payments"]),
         granted_unasked=_granted(plain["granted_unasked"]) or Granted(),
         of_customer=_granted(plain["of_customer"]),
         of_day=_granted(plain["of_day"]),
-        seen_by_one=_money(plain["seen_by_one"]),
+        seen_by_one=read_money(plain["seen_by_one"]),
         items_before=plain["items_before"],
-        worth=_money(worth) if worth else None,
+        worth=read_money(worth) if worth else None,
         packed=Packed(
             tuple(map(_read_parcel, plain.get("parcels", ()))),
             plain.get("parcels_hold_all", False),
@@ -217,15 +211,10 @@ def _read_parcel(plain: Mapping[str, Any]) -> Shipment:
     )
 
 
-def _money(written: str) -> Money:
-    number, currency = written.split()
-    return parse_money(number, currency)
-
-
 def _granted(plain: Mapping[str, Any] | None) -> Granted | None:
     if plain is None:
         return None
-    return Granted(plain["count"], _money(plain["amount"]).minor)
+    return Granted(plain["count"], read_money(plain["amount"]).minor)
 
 
 def _plain(granted: Granted | None, facts: RefundFacts) -> dict[str, Any] | None:

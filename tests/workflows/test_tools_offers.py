@@ -13,7 +13,7 @@ from mailagent import services
 from mailagent.domain.refunds.policy import KeepOffers, Policy, ReturnFirst
 from mailagent.domain.refunds.refund import RefundReason, RefundStatus
 from mailagent.workflows.steps.conversation.batch import Batch
-from mailagent.workflows.steps.maintenance.offers import expire
+from mailagent.workflows.steps.maintenance.housekeeping import expire_offers
 from mailagent.workflows.tools.accept_offer import accept_offer
 from tests.cast import ADA, GRACE, TESS, order
 from tests.databases import ONE_DATABASE
@@ -152,9 +152,9 @@ def test_a_yes_can_mean_one_offer_only(generous: Harness) -> None:
 def test_the_housekeeping_closes_offers_past_their_date(generous: Harness) -> None:
     propose(write(generous), "W1001")
     later(generous, days=6)
-    assert expire() == 0
+    assert expire_offers() == 0
     later(generous, days=1)
-    assert (expire(), expire()) == (1, 0)
+    assert (expire_offers(), expire_offers()) == (1, 0)
     assert [row.status for row in offered(generous)] == ["expired"]
     acts = generous.rows("SELECT actor, action FROM audit WHERE action LIKE 'offer%'")
     assert [(row.actor, row.action) for row in acts] == [("clock", "offer expired")]

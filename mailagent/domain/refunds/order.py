@@ -87,6 +87,12 @@ class Order:
             sum(each.amount.minor for each in self.payments if each.charged_back_at), self.currency
         )
 
+    def left_after(self, taken_minor: int) -> Money:
+        """Return what the payments have left after so much (in minor units) was or will be given back, and less
+        what the customer's bank took back."""
+        left = self.paid.minor - self.charged_back.minor - taken_minor
+        return Money(max(0, left), self.currency)
+
     def __post_init__(self) -> None:
         goods = sum(line.net_minor for line in self.lines)
         if not 0 <= self.discount_minor <= goods:

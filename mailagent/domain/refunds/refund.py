@@ -64,8 +64,8 @@ class RefundReason(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class RefundLine:
-    """Units of one order line that a refund covers, and what they are worth. `is_rest`: what a manager took off
-    an earlier refund of these units, and no further ones."""
+    """Units of one order line that a refund covers, and what they are worth. `is_rest`: the amount is what a
+    manager took off an earlier refund of these units; it holds no further units."""
 
     line_no: int
     quantity: int
@@ -127,7 +127,7 @@ class Refund:
     def holds_money(self) -> bool:
         """Whether its money and units count against what the order has left.
 
-        A refund that failed after a part was paid holds all its units: people see to the rest.
+        A refund that failed after a part was paid holds all its units: people decide about the rest.
         """
         return self.status in HOLDING or self.part_paid is not None
 
@@ -139,7 +139,7 @@ class Refund:
 
     @property
     def asked(self) -> Money:
-        """What was asked for, whatever was approved."""
+        """What was asked for, even if less was approved."""
         if self.whole is not None:
             return self.whole.asked
         return Money(self.worth.minor - self.short_minor, self.amount.currency)
@@ -199,7 +199,7 @@ class Refund:
         )
 
     def is_for(self, lines: Iterable[RefundLine]) -> bool:
-        """Return whether it covers exactly the units of `lines`, whatever they were worth then."""
+        """Return whether it covers exactly the units of `lines`. Their worth does not matter."""
         mine = {(line.line_no, line.quantity) for line in self.lines}
         return mine == {(line.line_no, line.quantity) for line in lines}
 
@@ -394,6 +394,4 @@ def worth_of_all(order: Order, earlier: Sequence[Refund], with_shipping: bool) -
 def left_of_payments(order: Order, earlier: Sequence[Refund], elsewhere_minor: int) -> Money:
     """Return what the payments have left: less what refunds hold, less what was refunded elsewhere (minor
     units), less what the customer's bank took back."""
-    held = sum(refund.held.minor for refund in earlier)
-    left = order.paid.minor - held - elsewhere_minor - order.charged_back.minor
-    return Money(max(0, left), order.currency)
+    return order.left_after(sum(refund.held.minor for refund in earlier) + elsewhere_minor)

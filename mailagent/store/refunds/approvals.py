@@ -11,7 +11,7 @@ import sqlalchemy as sa
 
 from mailagent.domain.refunds.escalation import ApprovalRequest, Question
 from mailagent.store import schema
-from mailagent.store.database import Row, columns_of, insert_once
+from mailagent.store.database import Row, columns_of, insert_once, required
 from mailagent.store.ids import new_id, new_token
 
 _approvals, _decisions = schema.approvals, schema.decisions
@@ -111,6 +111,11 @@ def find_of_refund(connection: sa.Connection, refund_id: str) -> Approval | None
 def find_standing(connection: sa.Connection, approval_id: str) -> Standing | None:
     """Return an approval with its decisions, or None if there is no such approval."""
     return _find_standing(connection, _approvals.c.approval_id == approval_id)
+
+
+def load_standing_of_refund(connection: sa.Connection, refund_id: str) -> Standing:
+    """Return the approval of a refund that waits for a manager. Raises LookupError."""
+    return required(find_standing_of_refund(connection, refund_id), f"approval of {refund_id}")
 
 
 def find_standing_of_refund(connection: sa.Connection, refund_id: str) -> Standing | None:

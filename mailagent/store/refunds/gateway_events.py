@@ -9,7 +9,7 @@ from datetime import datetime
 
 import sqlalchemy as sa
 
-from mailagent.domain.money import Money, parse_money
+from mailagent.domain.money import Money, read_money
 from mailagent.domain.refunds.order import Order, Payment
 from mailagent.domain.refunds.payment import (
     GatewayEvent,
@@ -228,20 +228,15 @@ def _facts_of(event: Row) -> Iterator[GatewayRefund | RefundedTotal]:
             reference=fact["reference"],
             gateway=event.gateway,
             payment_ids=tuple(fact["payment_ids"]),
-            amount=_money(fact["amount"]),
+            amount=read_money(fact["amount"]),
             state=RefundState(fact["state"]),
             idempotency_key=fact["key"],
             order_id=fact.get("order_id"),
             why=fact["why"],
         )
     if total := event.body.get("given_back"):
-        payment_ids, amount = tuple(total["payment_ids"]), _money(total["total"])
+        payment_ids, amount = tuple(total["payment_ids"]), read_money(total["total"])
         yield RefundedTotal(event.gateway, payment_ids, amount, event.occurred_at)
-
-
-def _money(text: str) -> Money:
-    amount, _, currency = text.partition(" ")
-    return parse_money(amount, currency)
 
 
 # --- disputes -------------------------------------------------------------------------------------

@@ -44,7 +44,7 @@ from mailagent.store.refunds import (
     remedies,
 )
 from mailagent.workflows.steps.conversation.batch import Batch, batch_reader, take_batch
-from mailagent.workflows.steps.maintenance.offers import expire
+from mailagent.workflows.steps.maintenance.housekeeping import expire_offers
 from mailagent.workflows.steps.maintenance.tasks import see_to
 from mailagent.workflows.steps.recording import watch
 from mailagent.workflows.steps.refund import decision as outcome
@@ -300,7 +300,7 @@ class MoneyMachine(RuleBasedStateMachine):
             for _ in range(2):
                 self.end_remedy(remedy, is_done)
         see_to()
-        expire()
+        expire_offers()
 
     def end_remedy(self, remedy: Remedy, is_done: bool) -> None:
         with self.live.database.transaction() as connection:

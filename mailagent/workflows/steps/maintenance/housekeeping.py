@@ -16,8 +16,10 @@ from dbos import DBOS
 
 from mailagent import services
 from mailagent.engine.run import OldRun
+from mailagent.proposals import offers as proposals
 from mailagent.store.privacy import retention
-from mailagent.workflows.steps.maintenance import offers
+from mailagent.store.refunds import offers
+from mailagent.workflows.steps.maintenance.rows import process_each
 from mailagent.workflows.steps.recording import at_work, step
 
 # On SQLite a delete holds up every other writer.
@@ -67,7 +69,7 @@ def purge_content() -> int:
 @step
 def purge_short_lived() -> int:
     """Delete rows that were needed for a while only, and close offers past their date; return how many."""
-    return offers.expire() + delete_short_lived(Clock(STEP_SECONDS))
+    return expire_offers() + delete_short_lived(Clock(STEP_SECONDS))
 
 
 # --- histories ------------------------------------------------------------------------------------
@@ -179,3 +181,21 @@ def repeat(purge: Callable[[sa.Connection], int], clock: Clock) -> int:
         gone += batch
         time.sleep(PAUSE_SECONDS)
     return gone
+
+
+# --- offers ---------------------------------------------------------------------------------------
+
+
+def expire_offers() -> int:
+    """Close the offers whose date has passed, the oldest first; return how many. Until then the date alone
+    stops an acceptance."""
+    live = services.current()
+    with live.database.snapshot() as connection:
+        overdue = offers.list_overdue(connection, live.now(), ROWS_AT_ONCE)
+    return process_each(overdue, str, _expire_offer)
+
+
+def _expire_offer(offer_id: str) -> int:
+    with services.current().database.transaction() as connection:
+        offer = offers.lock(connection, offer_id)
+        return int(offer is not None and proposals.expire(connection, offer))

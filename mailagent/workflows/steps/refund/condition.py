@@ -42,8 +42,8 @@ REMINDED_BEFORE = timedelta(days=3)
 
 
 def meet(refund_id: str) -> float | None:
-    """See to what a refund waits for. Return how many seconds to wait before looking again; None if nothing
-    holds it up any more."""
+    """Have the cancellation made, or ask for the goods, after which a refund may be paid. Return how many
+    seconds to wait before looking again; None if the refund need not wait any more."""
     with services.current().database.snapshot() as connection:
         remedy = remedies.find_of_refund(connection, refund_id)
         status = refunds.load(connection, refund_id).status
@@ -138,7 +138,7 @@ def _record(connection: sa.Connection, remedy_id: str, outcome: CancelOutcome) -
     if remedy is None or remedy.status is not RemedyStatus.ASKED:
         return
     source = services.current().order_source
-    actor = source.name if source else "nobody"
+    actor = source.name if source else audit.CLOCK
     match outcome:
         case Cancelled(order) if _is_cancelled(remedy, order):
             _keep(connection, order)
@@ -187,8 +187,8 @@ def list_restocks(connection: sa.Connection, refund: Refund) -> tuple[tuple[str,
 
 
 def give_up_refused(connection: sa.Connection, refund: Refund) -> None:
-    """End what a refund waits for that was not approved. Nobody was asked to send goods; a cancellation may be
-    under way, so people see to it."""
+    """End the remedy of a refund that was not approved. A return ends at once: the customer was not asked to
+    send anything yet. A cancellation may be under way, so it becomes a task for the team."""
     remedy = remedies.find_of_refund(connection, refund.refund_id)
     if remedy is None or not remedy.is_open:
         return

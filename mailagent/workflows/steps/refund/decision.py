@@ -18,7 +18,7 @@ from mailagent.domain.refunds.refund import REFUSED, Refund, RefundStatus
 from mailagent.domain.remedies.remedy import RemedyStatus
 from mailagent.store import audit
 from mailagent.store.mail import conversations, inbound, outbound
-from mailagent.store.refunds import approvals, offers, orders, refunds, remedies
+from mailagent.store.refunds import approvals, offers, orders, refunds, remedies, settlements
 from mailagent.workflows.steps.order_source import refresh_if_old
 from mailagent.workflows.steps.recording import async_step, declare_marks, mark
 from mailagent.workflows.steps.refund.condition import give_up_refused, meet
@@ -26,16 +26,16 @@ from mailagent.workflows.steps.refund.condition import give_up_refused, meet
 # A message ends the wait at once, and the sweep repeats a message that was missed. A shorter wait would make
 # the history of every waiting refund longer, which a restart reads again.
 LONGEST_SLEEP_SECONDS = 6 * 3600.0
-# While no manager may decide: a new manager is asked soon.
-NOBODY_SLEEP_SECONDS = 3600.0
+# While no manager may decide. A new manager is asked within this time.
+NO_MANAGER_SLEEP_SECONDS = 3600.0
 
 declare_marks("claim_refund", "claimed")
 
 
 @async_step
 def claim_refund(refund_id: str) -> State:
-    """Record this run as the one that messages about the refund go to. If the refund waits for a manager,
-    continue as `look_at_decision`: from now on no message is missed."""
+    """Record this run as the one that gets messages about the refund. From now on it misses none, so if the
+    refund waits for a manager, continue as `look_at_decision`."""
     with services.current().database.transaction() as connection:
         status = refunds.claim(connection, refund_id, DBOS.workflow_id or "")
     mark("claim_refund", "claimed")
@@ -46,11 +46,10 @@ def claim_refund(refund_id: str) -> State:
 
 @async_step
 def look_at_decision(refund_id: str) -> State:
-    """Read whether a manager has decided, and wait until nobody can take that back. After the approval's date,
-    expire the refund.
+    """Read whether a manager has decided. A decision has an effect once the manager can no longer take it back.
 
-    Before it, ask or remind the managers who are due: the next one after a while, or a second one if the
-    policy wants two approvals."""
+    Without a decision, ask or remind the managers who are due: the next one after a while, or a second one if
+    the policy wants two approvals. After the approval's date, expire the refund."""
     with services.current().database.snapshot() as connection:
         status = refunds.load(connection, refund_id).status
     if status is not RefundStatus.AWAITING_APPROVAL:
@@ -61,7 +60,7 @@ def look_at_decision(refund_id: str) -> State:
 def _look(refund_id: str) -> State:
     live = services.current()
     _refresh_order(refund_id)
-    # What is to be cancelled may be shipped while a manager decides.
+    # The shop may ship the items while a manager decides, so they are cancelled now.
     pause = meet(refund_id)
     with live.database.transaction() as connection:
         # The order is locked first, as everywhere: an expired refund changes what its order has left.
@@ -69,14 +68,12 @@ def _look(refund_id: str) -> State:
         refund = refunds.lock(connection, refund_id)
         if refund.status is not RefundStatus.AWAITING_APPROVAL:
             return state_of(refund.status)
-        standing = approvals.find_standing_of_refund(connection, refund_id)
-        if standing is None:
-            raise LookupError(f"refund {refund_id} waits for a manager but has no approval")
+        standing = approvals.load_standing_of_refund(connection, refund_id)
         refund = settle(connection, refund, standing)
         now, undo_until = live.now(), standing.undo_until(live.now())
         if refund.status is not RefundStatus.AWAITING_APPROVAL:
             return state_of(refund.status)
-        if undo_until is not None:  # nobody else is asked before
+        if undo_until is not None:  # until then no other manager is asked
             return state_of(refund.status, (undo_until - now).total_seconds())
         if now < standing.approval.expires_at:
             return _wait(connection, refund, standing, pause or LONGEST_SLEEP_SECONDS)
@@ -102,7 +99,7 @@ def _wait(
     """Ask and remind the managers who are due. Return the mails to send, and how long to wait."""
     now = services.current().now()
     asking = mailers.ask_managers(connection, refund, standing)
-    longest = LONGEST_SLEEP_SECONDS if asking.candidates else NOBODY_SLEEP_SECONDS
+    longest = LONGEST_SLEEP_SECONDS if asking.candidates else NO_MANAGER_SLEEP_SECONDS
     wait_seconds = max(0.0, min((asking.due.next_at - now).total_seconds(), longest, pause))
     asked = mailers.list_unsent_requests(connection, refund.refund_id)
     return state_of(refund.status, wait_seconds, asked)
@@ -213,6 +210,19 @@ def _give_to_team(connection: sa.Connection, refund: Refund) -> list[str]:
     why = (returned if refund.returned else failed).value
     conversations.hand_over(connection, conversation.conversation_id, why, live.now())
     return mailers.write_to_team(connection, conversation, why, None, incident)
+
+
+def promise(refund_id: str) -> None:
+    """Tell the customer, once, until when the shop pays what its ledger has recorded of a refund."""
+    live = services.current()
+    with live.database.transaction() as connection:
+        promised = settlements.list_promised(connection, refund_id)
+        if not promised or outbound.is_recorded(connection, refunds.promise_key(refund_id)):
+            return
+        orders.lock_row_of_refund(connection, refund_id)
+        refund = refunds.lock(connection, refund_id)
+        outbound_id = mailers.write_promise(connection, refund, promised)
+        live.workflow_client.queue.enqueue_delivery(connection, outbound_id)
 
 
 # --- state ----------------------------------------------------------------------------------------

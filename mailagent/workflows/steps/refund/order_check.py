@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+
 from mailagent import services
-from mailagent.domain.operations.circuit_breaker import look_again_seconds
+from mailagent.domain.operations.circuit_breaker import Breaker, look_again_seconds
+from mailagent.domain.operations.provider import Provider
 from mailagent.domain.operations.retry import PAYMENT_IS_STUCK_AFTER
 from mailagent.domain.orders.freshness import Freshness
 from mailagent.domain.refunds.refund import Refund, RefundStatus
@@ -55,12 +58,18 @@ def _wait(refund: Refund, found: Freshness) -> State | str:
             f"{tell_moment(began)}; when it can, replay this run"
         )
     waited = live.now() - (refund.decided_at or refund.requested_at)
-    since = away.opened_at if away else None
-    # Both: the source may have failed long ago, and this refund may be new.
-    if provider and away and since and min(live.now() - since, waited) >= PAYMENT_IS_STUCK_AFTER:
-        raise NeedsOperatorError(
-            f"refund {refund.refund_id} cannot be paid: {provider.title} is away since "
-            f"{tell_moment(since)} ({away.why}); when it works again, replay this run"
-        )
+    if provider and away:
+        stop_if_away(refund.refund_id, provider, away, waited)
     wait_seconds = look_again_seconds(refund.refund_id, waited.total_seconds(), _FIRST_WAIT_SECONDS)
     return state_of(RefundStatus.APPROVED, wait_seconds, wakes=False)
+
+
+def stop_if_away(refund_id: str, provider: Provider, away: Breaker, waited: timedelta) -> None:
+    """Raise NeedsOperatorError if a provider that a refund needs has been away for so long that an operator has
+    to look. `waited`: how long the refund has. It may be new, although the provider failed long ago."""
+    since = away.opened_at
+    if since and min(services.current().now() - since, waited) >= PAYMENT_IS_STUCK_AFTER:
+        raise NeedsOperatorError(
+            f"refund {refund_id} cannot be paid: {provider.title} is away since {tell_moment(since)} "
+            f"({away.why}); when it works again, replay this run: it looks up what was paid first"
+        )

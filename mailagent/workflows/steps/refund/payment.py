@@ -17,7 +17,6 @@ from mailagent.domain.operations.circuit_breaker import Failure, look_again_seco
 from mailagent.domain.operations.incident import IncidentKind
 from mailagent.domain.operations.provider import LEDGER
 from mailagent.domain.operations.retry import (
-    PAYMENT_IS_STUCK_AFTER,
     PAYMENT_NEEDS_OPERATOR_AFTER,
     PENDING_NEEDS_OPERATOR_AFTER,
     backoff_seconds,
@@ -36,7 +35,7 @@ from mailagent.domain.refunds.payment import (
     may_have_been_asked,
 )
 from mailagent.domain.refunds.refund import Refund, RefundStatus, split_over_payments
-from mailagent.domain.text import NeedsOperatorError, tell_error, tell_moment
+from mailagent.domain.text import NeedsOperatorError, tell_error
 from mailagent.store import audit
 from mailagent.store.database import Row
 from mailagent.store.mail import conversations
@@ -52,10 +51,9 @@ from mailagent.workflows.steps.circuit_breaker import Permit, find_permit, note_
 from mailagent.workflows.steps.maintenance.incidents import open_incident
 from mailagent.workflows.steps.recording import async_step, declare_marks, mark
 from mailagent.workflows.steps.refund.condition import list_restocks, meet
-from mailagent.workflows.steps.refund.decision import State, state_of
+from mailagent.workflows.steps.refund.decision import State, promise, state_of
 from mailagent.workflows.steps.refund.gateway_call import Intent, ask_gateway
-from mailagent.workflows.steps.refund.order_check import STOPS, check_before_payment
-from mailagent.workflows.steps.refund.promise import promise
+from mailagent.workflows.steps.refund.order_check import STOPS, check_before_payment, stop_if_away
 
 declare_marks("pay_refund", "intended", "asked")
 
@@ -68,8 +66,8 @@ _OUR_STOPS = frozenset({_CANCELLED, _NEW_CUSTOMER, _CHARGED_BACK, _ELSEWHERE, *S
 
 @async_step
 def pay_refund(refund_id: str) -> State:
-    """Let the gateway pay an approved refund, once nothing has to be done before, unless its circuit breaker or
-    the order source's is open.
+    """Pay an approved refund by the gateway. It waits for a cancellation or a return that must come first, and
+    while the circuit breaker of the gateway or of the order source is open.
 
     Raises NeedsOperatorError when the gateway does not pay until an operator puts something right, after too
     many attempts, or when the gateway is away for too long. The refund stays approved: a replay pays what is
@@ -101,8 +99,8 @@ def pay_refund(refund_id: str) -> State:
 
 
 def _intend(refund_id: str, stop: str | None) -> list[Intent] | None:
-    """Record, under the order's lock, what the gateway will be asked; None when nothing is to be paid. `stop`:
-    why nothing more is paid, by what the order source says."""
+    """Record, under the order's lock, what the gateway will be asked; None if there is nothing to pay. `stop`:
+    why nothing more is paid, according to the order source."""
     live = services.current()
     with live.database.transaction() as connection:
         order = orders.lock_of_refund(connection, refund_id)
@@ -251,16 +249,9 @@ def _wait_for_gateway(refund_id: str) -> State:
     with live.database.snapshot() as connection:
         rows = refund_payments.list_payments(connection, refund_id)
         away = circuit_breakers.find(connection, live.providers.gateway)
-    now = live.now()
-    waited = now - min(row.intended_at for row in rows)
-    since = away.opened_at if away else None
-    # Both: the gateway may have failed long ago, and no refund may have been tried since.
-    if away and since and min(now - since, waited) >= PAYMENT_IS_STUCK_AFTER:
-        raise NeedsOperatorError(
-            f"refund {refund_id} cannot be paid: {live.providers.gateway.title} is away since "
-            f"{tell_moment(since)} ({away.why}); when it works again, replay this run: "
-            "it looks up what was paid first"
-        )
+    waited = live.now() - min(row.intended_at for row in rows)
+    if away:
+        stop_if_away(refund_id, live.providers.gateway, away, waited)
     wait_seconds = look_again_seconds(refund_id, waited.total_seconds())
     return state_of(RefundStatus.APPROVED, wait_seconds, wakes=False)
 
