@@ -186,7 +186,7 @@ def test_a_row_that_makes_trouble_stops_no_other(shop: Harness) -> None:
         (case,) = shop.wait_for_mails(TESS)
         (notice,) = shop.wait_for_mails(OPS)
     assert "is anybody there" in case.text
-    assert notice.subject.startswith("The sweep cannot see to mail_")
+    assert notice.subject.startswith("The sweep failed on mail_")
 
 
 # --- matters that hold up many ------------------------------------------------------------------------

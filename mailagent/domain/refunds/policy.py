@@ -119,7 +119,8 @@ class KeepOffers:
 class LateParcels:
     """What is done about a parcel that did not arrive, in days since it was due (`Shipment.due_since`): the
     customer waits, after `ask_after_days` a manager decides, after `refund_after_days` it is refunded without
-    asking. None for never: without the first nobody waits, without the second a manager always decides."""
+    asking. None for never: without `ask_after_days` the customer does not wait, without
+    `refund_after_days` a manager always decides."""
 
     ask_after_days: int | None = None
     refund_after_days: int | None = None

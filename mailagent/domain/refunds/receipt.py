@@ -7,7 +7,6 @@ from datetime import datetime, timedelta
 
 from mailagent.domain.refunds.refund import Refund, RefundStatus
 
-# A receipt waits at most so long for other refunds of the same mail.
 WAITS_FOR_OTHERS = timedelta(minutes=2)
 FIRST_LOOK_SECONDS, LONGEST_LOOK_SECONDS = 1.0, 15.0
 

@@ -13,7 +13,7 @@ from mailagent.domain.refunds.payment import GatewayRefund, RefundState
 # How long the shop may take before the operators are told, unless it promises a time.
 USUAL_DAYS = 7
 LONGEST_TEXT = 200
-# Nobody is needed to look at what waits for people; in case a wake-up was lost.
+# The person who pays it wakes the refund. This look is for a wake-up that was lost.
 LOOK_AGAIN_SECONDS = 24 * 3600.0
 
 

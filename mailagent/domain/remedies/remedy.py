@@ -120,7 +120,7 @@ class Remedy:
 
 def quotes(wish: str, mails: Iterable[str]) -> bool:
     """Return whether a wish stands word for word in one of these mails, however it is broken into lines. The
-    model copies it: an address that the customer did not write must reach nobody."""
+    model copies it: an address that the customer did not write must not reach the team."""
     words = _words(wish)
     return bool(words) and any(f" {words} " in f" {_words(mail)} " for mail in mails)
 

@@ -88,7 +88,7 @@ def claim_for_sending(
 ) -> OutboundMail | None:
     """Take a queued mail to "sending" and return it with its files; None when it is not queued (any more).
 
-    Only one claimer gets it, whatever runs beside: the update is the lock.
+    Only one of several workers gets it: the update is the lock.
     """
     claim = (
         _mails.update()
@@ -216,8 +216,8 @@ def _was_another_accepted(
 
 
 def count_others_refused(connection: sa.Connection, outbound_id: str, now: datetime) -> int:
-    """Return to how many other addresses mail was refused since the provider last took one before it refused
-    this mail. Ask before `note_refusal`: once another was accepted, that begins anew."""
+    """Return to how many other addresses the provider has refused mail in the current series of refusals. Call
+    this before `note_refusal`, which may begin a new series."""
     row = row_of(connection, outbound_id)
     lately = _mails.c.created_at > now - MAIL_IS_UNDER_WAY_FOR
     taken = sa.select(sa.func.max(_mails.c.sending_at)).where(
@@ -241,7 +241,7 @@ def settle(
     now: datetime,
     sent_again_why: str = "",
 ) -> None:
-    """Set the state of a mail, whatever it was before; and why it is sent again, as it is, if it is."""
+    """Set the state of a mail in any state. `sent_again_why`: why the same mail is sent once more."""
     values: dict[str, Any] = {
         "status": status.value,
         "next_attempt_at": None,

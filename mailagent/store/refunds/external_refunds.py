@@ -31,7 +31,7 @@ _SUM = "sum"
 
 def reference_of(kind: str, order_id: str, payment_id: str) -> str:
     """Return a reference for a row that the gateway gives no name."""
-    # With the length no two orders share one, whatever characters their ids contain.
+    # The length keeps references of two orders apart even if an id contains a colon.
     return f"{kind}:{len(order_id)}:{order_id}:{payment_id}"
 
 

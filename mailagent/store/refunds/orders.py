@@ -122,7 +122,7 @@ def _is_of_conversation(conversation_id: str) -> sa.ColumnElement[bool]:
 
 
 def is_known(connection: sa.Connection, order_id: str) -> bool:
-    """Return whether there is an order of this number, of whichever customer."""
+    """Return whether any customer has an order of this number."""
     return exists(connection, _orders.c.order_id.in_(spellings(order_id)))
 
 

@@ -54,7 +54,8 @@ _QUERY = (
 def open_one(
     connection: sa.Connection, request: RefundRequest, rules: SettlementRules, now: datetime
 ) -> None:
-    """Record that an entry waits to be paid, with its date. A person gives store credit, whatever the rules."""
+    """Record that an entry waits to be paid, with its date. A person gives store credit, also if the rules
+    pay at once."""
     decided = {"state": SettlementState.SETTLED.value, "decided_by": AT_ONCE, "decided_at": now}
     values: dict[str, Any] = {
         "idempotency_key": request.idempotency_key,

@@ -57,8 +57,8 @@ def receive(connection: sa.Connection, mail: ParsedMail, mail_id: str, now: date
 
 
 def _pass_over(connection: sa.Connection, mail: ParsedMail, ask: ApprovalRequest) -> str | None:
-    """Have somebody else asked instead of a manager whose mailbox says that they are away. Forged, it
-    does no more than that: the manager who was asked may still decide."""
+    """Ask the next manager if the mailbox of this one answers that they are away. A forged answer does no harm:
+    the manager who was asked may still decide."""
     theirs = person_of(mail.from_address) == person_of(ask.manager_email)
     if not theirs or mail.kind_reason == READ_RECEIPT:
         return None
@@ -88,8 +88,8 @@ def _hear(
     aligned = mail.identity in (Identity.DKIM, Identity.SPF)
     if mail.from_address != ask.manager_email or not aligned:
         return _refuse(connection, mail, ask, refund)
-    # The order first: a decision changes what its order has left. Who is away comes after both, as in
-    # a decision by the page.
+    # Lock the order first, because a decision changes what it has left; then the refund; then the manager's
+    # absence. A decision on the page locks them in the same order.
     order = orders.lock_known(connection, refund.order_id)
     refund = refunds.lock(connection, refund.refund_id)
     approvals.end_absence(connection, ask.manager_email)
@@ -137,11 +137,11 @@ def _refuse(
 
 
 def _show_way(connection: sa.Connection, mail: ParsedMail) -> str:
-    """Tell a manager, once for a request, whose answer to it came to another address than its own: no
-    secret of the request came with it, so it decides nothing."""
+    """Tell a manager, once for each request, that their answer decides nothing, because it came to another
+    address: only the request's own address holds its secret."""
     ask = threading.find_request(connection, mail)
     if ask is None:
-        return "nobody was asked from here"
+        return "this address was not asked"
     standing = _find(connection, ask)
     refund = refunds.load(connection, standing.approval.refund_id)
     waits = decision.is_open(refund, standing)
@@ -218,7 +218,7 @@ def _tell_note(reply: ManagersReply) -> list[str]:
 
 
 def describe(standing: Standing, refund: Refund) -> list[str]:
-    """Return how a refund stands, a sentence each: who decided what and when, or why nobody can."""
+    """Return the state of a refund in sentences: which manager decided what and when, or why none can."""
     made = [each for each in (standing.first, standing.second) if each]
     lines, closes = [_of(each, refund) for each in made], tell_moment(standing.approval.expires_at)
     if remedies.has_lapsed(refund):

@@ -45,7 +45,7 @@ def tell_of_row(row_id: str, error: str) -> None:
             return
         audit.record(connection, live.now(), audit.CLOCK, audit.TOLD, row_id)
         lines = [tell_error(error), "The log says more."]
-        tell_operators(connection, f"The sweep cannot see to {row_id}", lines, f"row:{row_id}")
+        tell_operators(connection, f"The sweep failed on {row_id}", lines, f"row:{row_id}")
 
 
 def hand_to_team(

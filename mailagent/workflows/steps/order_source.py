@@ -50,9 +50,9 @@ def ask(call: Callable[[OrderSource], T]) -> T:
     except OrderProblem:
         _note(permit, None)
         raise
-    except Exception as problem:  # noqa: BLE001 - whatever it is, the probe is over
+    except Exception as problem:  # noqa: BLE001 - after any error the probe is over
         # Not its words: they may hold a customer's data.
-        told = f"the answer of {provider.title} cannot be dealt with ({type(problem).__name__})"
+        told = f"the answer of {provider.title} cannot be read ({type(problem).__name__})"
         place = traceback.extract_tb(problem.__traceback__)[-1]
         logger.error("%s: correct the adapter, %s:%s", told, place.filename, place.lineno)
         _note(permit, Failure(told))
@@ -120,7 +120,8 @@ def report(told: Sequence[str]) -> None:
 
 
 def refresh(order_id: str) -> Freshness:
-    """Look a stored order up again and save it. What else comes of it is on record, and told to operators."""
+    """Look a stored order up again and save it. If that fails, record why, and tell the operators if the source
+    answered wrongly."""
     try:
         order = ask(lambda source: source.load_order(order_id))
     except SourceProblem:
@@ -129,7 +130,9 @@ def refresh(order_id: str) -> Freshness:
         return _note_problem(order_id, Freshness.UNUSABLE, str(problem))
     if order is None:
         return _note_problem(
-            order_id, Freshness.GONE, "is known no more; put it back, or see to it"
+            order_id,
+            Freshness.GONE,
+            "is not in the shop's system any more; put it back, or decide on its refunds yourself",
         )
     if order.order_id != order_id:
         why = f"the answer is another order, {order.order_id}"

@@ -129,7 +129,7 @@ def retry_outages(effect: Callable[[], R]) -> R:
             if at_work.is_leaving or not is_outage(problem):
                 raise
             logger.warning(
-                "cannot record: database unavailable; trying again in %s s", pause_seconds
+                "event=database_unavailable: cannot record; trying again in %s s", pause_seconds
             )
         time.sleep(pause_seconds)
         pause_seconds *= 2.0

@@ -61,7 +61,7 @@ def look_at_order(reader: Reader, arguments: Mapping[str, Any]) -> Output:
 def order_output(
     order: Order, refunds: Sequence[Refund], policy: Policy, elsewhere_minor: int = 0
 ) -> Output:
-    """Return what look_at_order answers. `refunds` are all refunds of the order, whatever state;
+    """Return what look_at_order answers. `refunds` are all refunds of the order, in any state;
     `elsewhere_minor` was given back without us."""
     held = sum(refund.held.minor for refund in refunds) + elsewhere_minor
     delivered_at = order.delivered_at

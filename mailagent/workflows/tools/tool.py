@@ -193,7 +193,7 @@ def proposal_key(reader: Reader, *wanted: Any) -> str:
 
 
 def case_closed_output() -> Output:
-    """The mail was answered, or went to people, before this call: nothing is proposed for it."""
+    """Return the answer when the mail was answered, or given to people, before this call."""
     return {
         "error": "case_closed",
         "say": "This mail has been dealt with already. Write one short closing sentence.",
@@ -210,7 +210,7 @@ def no_such_order_output(order_id: str) -> Output:
 
 
 def unusable_order_output() -> Output:
-    """Return the answer for an order of which the shop's system gives no usable record now."""
+    """Return the answer when the shop's system gives no usable record of an order now."""
     return {
         "error": "order_not_usable",
         "say": "The shop's system has no usable record of this order now, so nothing was decided. Say nothing"

@@ -32,7 +32,7 @@ class WithdrawRefund(Arguments):
 
 
 def withdraw_refund(reader: Reader, arguments: Mapping[str, Any]) -> Output:
-    """Withdraw the refunds and tasks of one order that wait, in whichever thread they were asked for.
+    """Withdraw the refunds and tasks of one order that wait, also those asked for in another thread.
 
     What is approved or paid is not touched. The answer is read from the rows, so the same call again
     is answered alike.

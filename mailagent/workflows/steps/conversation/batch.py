@@ -28,7 +28,7 @@ class Batch(TypedDict):
     """The mails that one run works on together. Either all of their senders are proven or none.
 
     `task`: `answer` them, `pass_on` to people, `forward` the team's words, or `stop` a loop. `taken_at` (ISO
-    8601): what came or was written later does not belong to their history. `looks_up`: the customer's orders
+    8601): the model is not shown mail that came or was written later. `looks_up`: the customer's orders
     are in a system of the shop, which has to be asked."""
 
     conversation_id: str
@@ -152,14 +152,15 @@ def _people_answer(connection: sa.Connection, conversation: Conversation) -> boo
 def batch_reader(
     connection: sa.Connection, batch: Batch, conversation: Conversation | None = None
 ) -> Reader:
-    """Return the reader of what the customer who wrote a batch may be told. Reads the conversation, if it is
-    not known."""
+    """Return the reader of the facts that the customer who wrote a batch may be told. Pass the conversation
+    if you have read it."""
     known = conversation or conversations.load(connection, batch["conversation_id"])
     return Reader(connection, known, batch["mail_ids"], batch["verified"])
 
 
 def is_waiting(connection: sa.Connection, mail_ids: Sequence[str]) -> bool:
-    """Whether no mail of a batch was answered, drafted for or taken by people: a replayed run may be late."""
+    """Whether every mail of a batch still waits for the agent. In a replayed run they may be answered already,
+    have a draft, or be with people."""
     mails = inbound.list_by_id(connection, mail_ids)
     return all(mail.awaits_agent for mail in mails)
 

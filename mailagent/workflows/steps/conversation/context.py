@@ -1,5 +1,5 @@
-"""What the model is told of a batch: read from rows as they were when the run took the batch, so that it is the
-same at each turn and the provider finds it in its cache."""
+"""What the model is told of a batch: the rows as they were when the run took the batch. So each call of the
+model begins with the same text, which the provider has in its cache."""
 
 from __future__ import annotations
 
@@ -42,8 +42,7 @@ def read_case(connection: sa.Connection, batch: Batch) -> Case:
         connection, conversation.conversation_id, conversation.customer_email, HISTORY_MAILS, until
     )
     mails = [mail for mail in theirs if mail.mail_id in mail_ids]
-    # A batch of proven senders gets no mail that somebody may have forged: the model must not take it for a
-    # wish of the customer.
+    # If the batch is proven, leave out mail that may be forged: the model must not take it for the customer's.
     past = [
         prompt.PastMail(prompt.Author.CUSTOMER, mail.received_at, mail.new_text)
         for mail in theirs

@@ -29,9 +29,9 @@ from mailagent.workflows.tools.tool import OrderUse
 
 
 class LookedUp(TypedDict):
-    """What the look-up at the start of a run gave. `outcome`: `found`; `away`, when the stored orders have to
-    do; or `later`, when the mail has waited for the source before and waits on. `versions`: of each order that
-    came, by its number."""
+    """What the look-up at the start of a run gave. `outcome`: `found`; `away`: the source does not answer, so
+    the run uses the stored orders; `later`: the mail waits, as it did before. `versions`: the version of each
+    order that was found, by its number."""
 
     outcome: str
     versions: dict[str, int]
@@ -125,8 +125,8 @@ def needs_look_up(use: OrderUse, reader: Reader, arguments: Mapping[str, Any]) -
 def look_up_for(
     use: OrderUse, batch: Batch, conversation: Conversation, arguments: Mapping[str, Any]
 ) -> Freshness:
-    """Look up what a tool is about to use, as far as the rows are not fresh enough for it. AWAY, GONE, UNUSABLE
-    and REFUSED mean that the tool must not be run. An order that is on record may always be looked at."""
+    """Look up the order, or the list of orders, that a tool is about to use, unless the rows are fresh enough.
+    After AWAY, GONE, UNUSABLE and REFUSED the tool must not run. It may always show a stored order."""
     if services.current().order_source is None or not batch["verified"] or use is OrderUse.NONE:
         return Freshness.FRESH
     if use is OrderUse.LIST:
@@ -180,7 +180,7 @@ def _settle(
     *,
     was_known: bool,
 ) -> Freshness:
-    """Record it if the customer turns out to have no such order. What is on record may be looked at."""
+    """Record it if the customer has no such order. A tool that only shows an order may show the stored one."""
     if found is Freshness.FRESH or found is Freshness.ABSENT:
         return _record_if_absent(conversation, order_id, services.current().now())
     return Freshness.FRESH if was_known and use is OrderUse.LOOK else found

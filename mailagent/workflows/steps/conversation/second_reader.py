@@ -90,7 +90,10 @@ def find_checked_words(batch: Batch, composition: Composition) -> list[str]:
     retry_outages(record)  # asking again would be paid for again
     verdict = _verdict(outcome)
     if verdict is None:
-        logger.warning("second reader gave no verdict: %s", outcome.get("why") or outcome["kind"])
+        logger.warning(
+            "event=no_verdict: the reply goes out without its words: %s",
+            outcome.get("why") or outcome["kind"],
+        )
     return words if verdict == _NOTHING else []
 
 

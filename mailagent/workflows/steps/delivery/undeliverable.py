@@ -40,8 +40,8 @@ def act_on_lost(
 ) -> None:
     """Act on a mail that failed, was not delivered, or whose outcome stays unknown.
 
-    Ask the next manager; else tell the team, the managers or the operators: the first group in which another
-    person is left. A lost notice goes to the next group."""
+    If it asked a manager, ask the next one. Otherwise tell the first of three groups (team, managers,
+    operators) that has another address. A lost notice goes to the next group."""
     if mail.purpose is Purpose.LOGIN:
         return  # the person sees that no link comes, and asks again
     if mail.purpose is Purpose.NOTICE:
@@ -74,7 +74,7 @@ def act_on_lost(
             )
             services.current().workflow_client.queue.enqueue_deliveries(connection, written)
             return
-    _log_nobody_left(connection, mail)
+    _log_no_reader_left(connection, mail)
 
 
 def _refunds_of(connection: sa.Connection, mail: OutboundMail) -> str:
@@ -104,15 +104,15 @@ def _pass_on(connection: sa.Connection, mail: OutboundMail) -> None:
     others = [*shop.circles[last + 1 :], *shop.circles[: max(last, 0)]]
     following = next((circle for circle in others if not told.intersection(circle)), ())
     if not following:
-        _log_nobody_left(connection, mail)
+        _log_no_reader_left(connection, mail)
     copied = [mailers.copy_notice(connection, mail, key, address) for address in following]
     services.current().workflow_client.queue.enqueue_deliveries(connection, copied)
 
 
-def _log_nobody_left(connection: sa.Connection, mail: OutboundMail) -> None:
+def _log_no_reader_left(connection: sa.Connection, mail: OutboundMail) -> None:
     logger.error(
-        "mail %s was lost, and no team member, manager or operator is left to tell: "
-        "run `flask check`, put their addresses right",
+        "mail=%s event=lost: no team member, manager or operator is left to tell; correct their addresses and "
+        "run `flask check`",
         mail.outbound_id,
     )
     audit.record(

@@ -66,8 +66,10 @@ def process_each(rows: Iterable[R], id_of: Callable[[R], str], process: Callable
             if is_outage(error):
                 raise
             failed += 1
-            logger.exception("the sweep cannot see to %s; it goes on with the others", id_of(row))
+            logger.exception(
+                "row=%s event=sweep_failed: the sweep goes on with the others", id_of(row)
+            )
             tell_of_row(id_of(row), f"{type(error).__name__}: {error}")
     if failed:
-        logger.error("the sweep could not see to %s rows", failed)
+        logger.error("event=sweep_incomplete: the sweep failed on %s rows", failed)
     return done
