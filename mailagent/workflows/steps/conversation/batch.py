@@ -152,17 +152,14 @@ def _people_answer(connection: sa.Connection, conversation: Conversation) -> boo
 def batch_reader(
     connection: sa.Connection, batch: Batch, conversation: Conversation | None = None
 ) -> Reader:
-    """Return the reader of the facts that the customer who wrote a batch may be told. Pass the conversation
-    if you have read it."""
+    """Return the reader of the facts that the customer who wrote a batch may be told."""
     known = conversation or conversations.load(connection, batch["conversation_id"])
     return Reader(connection, known, batch["mail_ids"], batch["verified"])
 
 
 def is_waiting(connection: sa.Connection, mail_ids: Sequence[str]) -> bool:
-    """Whether every mail of a batch still waits for the agent. In a replayed run they may be answered already,
-    have a draft, or be with people."""
-    mails = inbound.list_by_id(connection, mail_ids)
-    return all(mail.awaits_agent for mail in mails)
+    """Whether every mail of a batch still waits for the agent; in a replayed run one may not."""
+    return all(mail.awaits_agent for mail in inbound.list_by_id(connection, mail_ids))
 
 
 @step
