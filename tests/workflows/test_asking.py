@@ -109,7 +109,7 @@ def test_that_nobody_is_left_is_logged_without_an_address(
     alone = replace(shop.live.shop, manager_emails=(MONA,), team_emails=(), ops_emails=())
     services.bind(replace(shop.live, shop=alone))
     lose(shop, mails(shop, MONA)[0].outbound_id)
-    assert "was lost, and no team member" in caplog.text
+    assert "event=lost: no team member" in caplog.text
     assert "@" not in caplog.text
 
 
