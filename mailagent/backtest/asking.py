@@ -76,7 +76,7 @@ def ask(
     answer, began = Answer(), time.monotonic()
     try:
         _converse(past, configuration, may_ask, answer)
-    except Exception as problem:  # whatever it is, this is no failure of the shop's
+    except Exception as problem:  # the second configuration failed, not the shop
         logger.warning("no answer to mail %s", past.batch["mail_ids"][-1], exc_info=True)
         answer.error = type(problem).__name__
     answer.seconds = time.monotonic() - began

@@ -112,9 +112,10 @@ class Reader:
         of the model's own, such as a telephone's."""
         if not may_be_order_number(subject) or self.find_order(subject):
             return None
-        number = bare(subject)
+        address, number = self.conversation.customer_email, bare(subject)
+        owned = orders.list_names(self.connection, address, ORDERS_COMPARED)  # items' names, too
         bodies = [f"{mail.subject}\n{mail.body}" for mail in self._thread]
-        if number in map(bare, self._owned) or not has_number(bodies, number):
+        if number in map(bare, owned) or not has_number(bodies, number):
             return None
         if services.current().order_source and not lookups.is_absent(
             self.connection, self.conversation_id, subject, self._mails_came_at

@@ -248,6 +248,15 @@ def test_only_a_number_that_the_customer_wrote_is_denied(
     assert ("We cannot find" in told) is (denied is not None)
 
 
+def test_an_item_whose_name_looks_like_a_number_is_no_missing_order(busy_shop: Harness) -> None:
+    lamp = {"item_id": "L1", "name": "X100", "quantity": 1, "unit_price": "1499.00"}
+    paid = {"payment_id": "pay_W1001", "method": "card", "amount": "1499.00"}
+    busy_shop.stock(order(items=[lamp], payments=[paid]))
+    busy_shop.faults.openai += [says(Fact("no_order/X100")), says(WHICH_ORDER)]
+    busy_shop.write("My X100 does not shine.")
+    assert "We cannot find" not in busy_shop.wait_for_mails(ADA)[0].text
+
+
 @pytest.mark.parametrize(
     "parts",
     [

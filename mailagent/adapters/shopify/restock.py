@@ -26,7 +26,7 @@ class RestockType(StrEnum):
 def choose_lines(
     lines: Sequence[Fields], items: Iterable[tuple[str, int]]
 ) -> dict[str, int] | None:
-    """Return how many units of which lines are meant by these items; None if fewer are left."""
+    """Return the units of each line that make up these items; None if too few are left."""
     chosen: dict[str, int] = {}
     for item_id, quantity in items:
         missing = quantity

@@ -71,7 +71,7 @@ class ShopifySource:
         return self._load(gid) if gid else None
 
     def cancel_order(self, request: CancelRequest) -> CancelOutcome:
-        """Cancel an order of which nothing was sent, or items of one, without moving money."""
+        """Cancel an order that was not sent, or items of it, without moving money."""
         gid = self._find_id(request.order_id)
         if gid is None:
             return NotSupported(f"{TITLE} has no order {request.order_id}")

@@ -25,6 +25,7 @@ from mailagent.store.database import (
     exists,
     from_row,
     insert_once,
+    is_constant,
     required,
 )
 from mailagent.store.ids import new_id
@@ -106,7 +107,7 @@ def list_unanswered(connection: sa.Connection, conversation_id: str) -> tuple[In
 
 def is_any_waiting(connection: sa.Connection) -> bool:
     """Return whether the agent has a mail to answer."""
-    unanswered = _mails.c.status == MailStatus.UNANSWERED.value
+    unanswered = is_constant(_mails.c.status, MailStatus.UNANSWERED.value)
     return exists(connection, unanswered, _mails.c.draft_id.is_(None))
 
 
