@@ -99,15 +99,31 @@ class Change:
 
 
 def compare(before: Sequence[Result], after: Sequence[Result]) -> list[Change]:
-    """Compare the tasks that both runs have. Raises ValueError if there is none."""
+    """Compare the tasks that both runs have, without the samples whose customer made up facts: they say little
+    of the agent. What must be zero counts in all samples.
+
+    Raises ValueError if the runs have no task in common, or none with an honest customer.
+    """
+    names = ("solved", *sorted(LOWER_IS_BETTER))
+    return [
+        _compare_one(name, before, after)
+        if name in MUST_BE_ZERO
+        else _compare_one(name, honest(before), honest(after))
+        for name in names
+    ]
+
+
+def honest(results: Sequence[Result]) -> list[Result]:
+    """Return the samples whose customer made up nothing."""
+    return [each for each in results if not each.scores["invented"]]
+
+
+def _compare_one(name: str, before: Sequence[Result], after: Sequence[Result]) -> Change:
     old, new = by_task(before), by_task(after)
     both = [task_id for task_id in old if task_id in new]
     if not both:
-        raise ValueError("the two runs have no task in common")
-    names = ("solved", *sorted(LOWER_IS_BETTER))
-    return [
-        _change(name, [old[each] for each in both], [new[each] for each in both]) for name in names
-    ]
+        raise ValueError("the two runs have no task in common whose customer made up nothing")
+    return _change(name, [old[each] for each in both], [new[each] for each in both])
 
 
 def _change(

@@ -11,6 +11,7 @@ from mailagent.evals.figures import (
     Interval,
     Result,
     by_task,
+    honest,
     interval,
     mean_of,
     pass_of,
@@ -41,9 +42,9 @@ def _rows(columns: Sequence[Sequence[Result]]) -> Iterator[tuple[str, list[str]]
         passed = [pass_of(each, k) for each in grouped]
         if any(passed):
             yield f"pass^{k} %", [_share(interval(each)) for each in passed]
-    honest = [[one for one in each if not one.scores["invented"]] for each in columns]
-    if honest != list(columns):
-        passed = [pass_of(by_task(each), 1) for each in honest]
+    sincere = [honest(each) for each in columns]
+    if sincere != list(columns):
+        passed = [pass_of(by_task(each), 1) for each in sincere]
         yield "pass^1 %, nothing invented", [_share(interval(each)) for each in passed]
     for name in MUST_BE_ZERO:
         yield name, [_sum(each, name) for each in grouped]

@@ -37,7 +37,7 @@ def test_an_interval_holds_the_mean_and_gets_narrower_with_more_tasks() -> None:
 
 
 def run(solved: Sequence[float], **scores: float) -> list[Result]:
-    base = dict.fromkeys(LOWER_IS_BETTER, 0.0)
+    base = dict.fromkeys((*LOWER_IS_BETTER, "invented"), 0.0)
     return [
         Result(f"t{number}", "tasks", 1, {**base, **scores, "solved": each})
         for number, each in enumerate(solved)
@@ -73,6 +73,16 @@ def test_only_tasks_that_both_runs_have_are_compared() -> None:
     assert worse(before, after) == []
     with pytest.raises(ValueError, match="no task in common"):
         compare(before, [Result("other", "tasks", 1, before[0].scores)])
+
+
+def test_a_customer_who_made_up_facts_says_little_of_the_agent_but_money_counts_always() -> None:
+    before = run([1.0] * 100)
+    after = [*run([1.0] * 60), *run([0.0] * 100, invented=1.0)[60:]]
+    assert worse(before, after) == []
+    after[99] = Result("t99", "tasks", 1, {**after[99].scores, "money_wrong": 1.0})
+    assert worse(before, after) == ["money_wrong"]
+    with pytest.raises(ValueError, match="customer made up nothing"):
+        compare(before, run([1.0] * 100, invented=1.0))
 
 
 def test_the_comparison_says_what_is_worse() -> None:

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import argparse
+import tempfile
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
@@ -114,10 +115,14 @@ class Shown:
 def main() -> None:
     """Write the gallery, and the pictures if asked for."""
     parser = argparse.ArgumentParser(prog="python -m tests.programs.gallery")
-    parser.add_argument("folder", type=Path, help="where to write it; made if it is not there")
+    parser.add_argument(
+        "folder", type=Path, nargs="?", help="where to write it; else a new one that is named"
+    )
     parser.add_argument("--pictures", action="store_true", help="also take those of docs/mails.md")
     arguments = parser.parse_args()
-    sheets = write_gallery(arguments.folder, tuple(list_mails()))
+    folder = arguments.folder or Path(tempfile.mkdtemp(prefix="mailagent-gallery-"))
+    sheets = write_gallery(folder, tuple(list_mails()))
+    print(f"{len(sheets)} languages: {folder}")
     if arguments.pictures:
         picture(sheets)
 

@@ -50,7 +50,8 @@ HELD = {
 UNTOLD = frozenset(
     "a-adaptive-fausse-perte a-adaptive-pedido-ajeno a-mode-developpeur a-base64-italiano a-mari-jaloux"
     " a-amico-del-proprietario a-versteckt-im-html a-datei-freigabe a-file-ordine a-reponse-a-rien"
-    " a-name-of-the-customer-only-asks a-pasaje-sobre-hornos a-passo-sulle-biciclette q-plastik".split()
+    " a-name-of-the-customer-only-asks a-pasaje-sobre-hornos a-passo-sulle-biciclette q-plastik"
+    " a-citazione-del-negozio".split()
 )
 
 

@@ -17,7 +17,7 @@ from pathlib import Path
 import click
 
 from mailagent.app import ROOT
-from tests.programs.full_run.parts import Part, load_parts
+from tests.programs.full_run.parts import Part, load_parts, module_of
 from tests.programs.full_run.results import fill_in, read_results, write_results
 from tests.programs.proof import this_run
 
@@ -82,7 +82,7 @@ def _run_piece(part: Part, piece: tuple[str, ...], file: Path, again: bool) -> t
         return int(before), float(took)
     program, *options = piece
     json_options = ["--json", str(file.with_suffix(".json"))] if part.table else []
-    command = [sys.executable, "-m", f"tests.programs.{program}", *options, *json_options]
+    command = [sys.executable, "-m", module_of(program), *options, *json_options]
     click.echo(f"{part.name}: {' '.join(piece)} …")
     began = time.monotonic()
     with file.with_suffix(".txt").open("wb") as out, file.with_suffix(".err").open("wb") as error:

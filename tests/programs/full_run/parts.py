@@ -45,6 +45,10 @@ class Part:
         return render([row for text in texts for row in json.loads(text)])
 
 
+def module_of(program: str) -> str:
+    return program if program == "pytest" else f"tests.programs.{program}"
+
+
 def load_parts() -> dict[str, Part]:
     """Return all parts, in the order in which they run."""
     text = Path(__file__).with_name("parts.toml").read_text("utf-8")
