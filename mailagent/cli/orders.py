@@ -16,6 +16,7 @@ from mailagent.cli.installation.check_source import check_source
 from mailagent.cli.printing import Commands, print_json
 from mailagent.domain.money import Money
 from mailagent.domain.refunds.order import OrderProblem
+from mailagent.store.orders.versions import list_versions
 from mailagent.store.refunds import order_import
 from mailagent.store.refunds import orders as store
 
@@ -109,15 +110,24 @@ def _save(found: OrdersFile, now: datetime, ours_included: bool) -> Counter[str]
 
 @orders.command("show")
 @click.argument("order_id")
-def show_order(order_id: str) -> None:
+@click.option(
+    "--versions",
+    is_flag=True,
+    help="Show what the order source said of it, and when; oldest first.",
+)
+def show_order(order_id: str, versions: bool) -> None:
     """Show one order as JSON, in the format of the orders file, with the refunded amount."""
     from mailagent.adapters.order_files.record import render_order  # loads pydantic
 
     with services.current().database.snapshot() as connection:
         order = store.find(connection, order_id)
         taken = store.taken_minor(connection, order_id)
+        told = list_versions(connection, order_id) if versions else ()
     if order is None:
         raise click.ClickException(f"there is no order {order_id}")
+    if versions:
+        print_json([dict(each._mapping) for each in told])
+        return
     given_back = Money(taken, order.currency)
     print_json(
         render_order(order)

@@ -15,10 +15,12 @@ from click.testing import Result
 from flask import Flask
 
 from mailagent import cli
+from mailagent.adapters.order_files.record import render_order
 from mailagent.cli.actor import actor
 from mailagent.cli.printing import explain
 from mailagent.domain.mail.message import OutboundMail, OutboundStatus, Purpose
 from mailagent.store.mail import outbound, suppressions
+from mailagent.store.orders import versions
 from tests.cast import (
     ADA,
     DESK_WISH,
@@ -26,6 +28,7 @@ from tests.cast import (
     KETTLE_WISH,
     MAX,
     MONA,
+    NOW,
     SUPPORT,
     TESS,
     big_order,
@@ -137,6 +140,24 @@ def test_an_order_is_shown_as_it_was_given(shop: Harness) -> None:
     assert shown.items() >= {"order_id": "W1001", "status": "delivered", "paid": "49.99"}.items()
     missing = flask(shop, "orders", "show", "W9")
     assert (missing.exit_code, missing.output) == (1, "Error: there is no order W9\n")
+
+
+def test_a_dispute_sees_what_the_order_source_had_said_and_when(shop: Harness) -> None:
+    for hours, status in enumerate(("pending", "shipped")):
+        said = order(status=status, delivered_at=None)
+        with shop.live.database.transaction() as connection:
+            versions.keep(
+                connection,
+                [versions.Told(said, render_order(said))],
+                "http",
+                NOW + timedelta(hours=hours),
+                lambda _request: True,
+            )
+    shown = json.loads(flask(shop, "orders", "show", "W1001", "--versions").output)
+    assert [each["record"]["status"] for each in shown] == ["pending", "shipped"]
+    assert [each["source"] for each in shown] == ["http", "http"]
+    assert shown[1]["fetched_at"] == f"{NOW + timedelta(hours=1):%Y-%m-%dT%H:%M:%SZ}"
+    assert json.loads(flask(shop, "orders", "show", "W1001").output)["status"] == "shipped"
 
 
 def test_what_is_shown_of_an_order_can_be_imported(shop: Harness) -> None:

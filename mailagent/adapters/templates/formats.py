@@ -32,8 +32,6 @@ def marker_line(support_address: str) -> str:
     return f"~ {support_address} ~"
 
 
-_ENGLISH = Locale.parse("en")
-
 # A currency code in place of a symbol needs a space (KWD 1.500): CLDR says so, Babel leaves it out.
 _NEXT_TO_A_CODE = re.compile(r"(?<=[^\W\d_])(?=\d)|(?<=\d)(?=[^\W\d_])")
 
@@ -50,11 +48,6 @@ def format_money(amount: Money, locale: Locale) -> str:
     value = Decimal(amount.decimal())
     written = pattern.apply(value, locale, amount.currency, currency_digits=False)
     return _plain_spaces(_NEXT_TO_A_CODE.sub("\u00a0", written))
-
-
-def format_english(amount: Money) -> str:
-    """Return an amount as the shop's own people read it."""
-    return format_money(amount, _ENGLISH)
 
 
 def format_number(number: int, locale: Locale) -> str:
