@@ -16,7 +16,9 @@ import pytest
 import sqlalchemy as sa
 from alembic import command
 from alembic.config import Config
+from dbos import DBOSClient
 
+from mailagent import engine
 from mailagent.store.database import open_database
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -29,6 +31,9 @@ ONE_DATABASE = pytest.mark.parametrize("database_url", ["sqlite"], indirect=True
 
 # Linux has a file system in memory here.
 MEMORY, MEMORY_BYTES = "/dev/shm", 4 * 2**30
+
+# How often a worker of the tests polls its queues: less often than that, tests do little but wait.
+QUEUE_POLL_SECONDS = 0.05
 
 _numbers = itertools.count(1)
 
@@ -107,6 +112,7 @@ def postgres_template(server: str) -> Iterator[str]:
     _execute(server, f"CREATE DATABASE {name}")
     try:
         migrate(_of(server, name))
+        _register_queues(_of(server, name))
         yield name
     finally:
         _drop(server, *_used.pop(server, []), name)
@@ -144,12 +150,31 @@ def make_sqlite_template(folder: Path) -> Path:
     """Return a migrated file that fresh ones are copied from."""
     path = folder / "template.db"
     migrate(f"sqlite:///{path}")
+    _register_queues(f"sqlite:///{path}")
     database = open_database(f"sqlite:///{path}")
     connection = database.engine.raw_connection()
     connection.cursor().execute("PRAGMA wal_checkpoint(TRUNCATE)")
     connection.close()
     database.close()
     return path
+
+
+def _register_queues(url: str) -> None:
+    """Register the queues, as the first worker does: DBOS looks only each second for queues that are new."""
+    database = open_database(url)
+    client = DBOSClient(
+        system_database_engine=database.engine, application_name=engine.APPLICATION_NAME
+    )
+    for name in engine.QUEUE_OF.values():
+        partitions = 1 if name == engine.CONVERSATIONS else None
+        client.register_queue(
+            name,
+            partition_concurrency=partitions,
+            polling_interval_sec=QUEUE_POLL_SECONDS,
+            on_conflict="always_update",
+        )
+    client.destroy()
+    database.close()
 
 
 Copy = Callable[[], AbstractContextManager[str]]

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
+from unittest.mock import patch
 from urllib.parse import parse_qs
 
 import sqlalchemy as sa
@@ -34,8 +35,9 @@ from mailagent.services import Services
 from mailagent.store.console import sessions
 from mailagent.store.refunds import order_import, refunds
 from mailagent.web.guard import SESSION_KEY
-from mailagent.workflows.launch import launch, stop
+from mailagent.workflows import launch as workflows
 from tests.cast import ADA, MAX, MONA, OLGA, SUPPORT, TESS
+from tests.databases import QUEUE_POLL_SECONDS
 
 if TYPE_CHECKING:
     from tests.platforms.shopify_server import ShopifyServer
@@ -254,7 +256,7 @@ def wait_until(condition: Callable[[], bool], seconds: float, what: str) -> None
     deadline = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < deadline, f"waited {seconds} s in vain for {what}"
-        time.sleep(0.05)
+        time.sleep(0.01)
 
 
 @contextmanager
@@ -326,10 +328,15 @@ def open_shop(
 @contextmanager
 def running(harness: Harness) -> Iterator[Harness]:
     """Run the workflows of a shop in this process."""
+    polls = dict.fromkeys(workflows.QUEUE_POLL_SECONDS, QUEUE_POLL_SECONDS)
     # In a thread of its own: DBOS refuses to start beside an event loop, and a browser brings one.
-    with ThreadPoolExecutor(1) as thread:
-        thread.submit(launch, engine_of(harness.app.config["MAILAGENT"])).result()
+    with (
+        patch.object(workflows, "QUEUE_POLL_SECONDS", polls),
+        patch.object(workflows, "SQLITE_POLL_SECONDS", QUEUE_POLL_SECONDS),
+        ThreadPoolExecutor(1) as thread,
+    ):
+        thread.submit(workflows.launch, engine_of(harness.app.config["MAILAGENT"])).result()
         try:
             yield harness
         finally:
-            thread.submit(stop).result()
+            thread.submit(workflows.stop).result()
