@@ -33,7 +33,7 @@ ONE_DATABASE = pytest.mark.parametrize("database_url", ["sqlite"], indirect=True
 MEMORY, MEMORY_BYTES = "/dev/shm", 4 * 2**30
 
 # How often a worker of the tests polls its queues: less often than that, tests do little but wait.
-QUEUE_POLL_SECONDS = 0.05
+QUEUE_POLL_SECONDS = 0.1
 
 _numbers = itertools.count(1)
 

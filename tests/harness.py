@@ -253,10 +253,11 @@ def beside(call: Callable[[], T]) -> T:
 
 def wait_until(condition: Callable[[], bool], seconds: float, what: str) -> None:
     """Wait for a condition. Raises AssertionError, saying for what, when it does not come."""
-    deadline = time.monotonic() + seconds
+    deadline, pause = time.monotonic() + seconds, 0.01
     while not condition():
         assert time.monotonic() < deadline, f"waited {seconds} s in vain for {what}"
-        time.sleep(0.01)
+        time.sleep(pause)
+        pause = min(pause * 1.5, 0.1)
 
 
 @contextmanager
