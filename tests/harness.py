@@ -29,6 +29,7 @@ from mailagent.demo.fakes.mailboxes import Mailboxes, MailContent, SentMail
 from mailagent.demo.fakes.openai import OpenAIServer
 from mailagent.demo.fakes.sendgrid import SendGridServer
 from mailagent.demo.fakes.webhooks import CONTENT_TYPE, WebhookKey, build_body
+from mailagent.domain.operations.retry import backoff_seconds
 from mailagent.domain.refunds.order import Order
 from mailagent.domain.refunds.refund import Refund
 from mailagent.services import Services
@@ -327,13 +328,14 @@ def open_shop(
 
 
 @contextmanager
-def running(harness: Harness) -> Iterator[Harness]:
-    """Run the workflows of a shop in this process."""
+def running(harness: Harness, first_pause_seconds: float = 5) -> Iterator[Harness]:
+    """Run the workflows of a shop in this process; what failed is tried again after this pause at first."""
     polls = dict.fromkeys(workflows.QUEUE_POLL_SECONDS, QUEUE_POLL_SECONDS)
     # In a thread of its own: DBOS refuses to start beside an event loop, and a browser brings one.
     with (
         patch.object(workflows, "QUEUE_POLL_SECONDS", polls),
         patch.object(workflows, "SQLITE_POLL_SECONDS", QUEUE_POLL_SECONDS),
+        patch.object(backoff_seconds, "__defaults__", (first_pause_seconds, 3600)),
         ThreadPoolExecutor(1) as thread,
     ):
         thread.submit(workflows.launch, engine_of(harness.app.config["MAILAGENT"])).result()

@@ -65,7 +65,7 @@ def shop(tmp_path: Path, database_url: str, platform: Platform) -> Iterator[Harn
         "ORDER_SOURCE_TOKEN": token,
         "PAYMENT_GATEWAY": name,
     }
-    with open_shop(tmp_path, database_url, settings) as harness, running(harness):
+    with open_shop(tmp_path, database_url, settings) as harness, running(harness, 1):
         yield harness  # its orders are the platform's
 
 
