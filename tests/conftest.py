@@ -47,7 +47,9 @@ os.environ["FLASK_SKIP_DOTENV"] = "1"  # a developer's .env is not for tests
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--whole", action="store_true", help="every test on both databases")
+    parser.addoption(
+        "--whole", action="store_true", help="every test on both databases; what is sampled, whole"
+    )
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -5,7 +5,6 @@ The points are the same in every run. Set MAILAGENT_SWEEP_SEED to another number
 
 from __future__ import annotations
 
-import os
 import random
 from pathlib import Path
 
@@ -21,8 +20,7 @@ from tests.programs.crash_sweep.stories import (
     find_unmade,
     find_unswept,
 )
-
-SEED = int(os.environ.get("MAILAGENT_SWEEP_SEED", "1"))
+from tests.sample import SEED
 
 # What a sample has one point of each: money, mail, anything else a run does, and POSTs.
 KINDS = {
