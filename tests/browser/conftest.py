@@ -33,9 +33,9 @@ FLAGS = [
 DRIVER_SECONDS = 30.0
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def browser() -> Iterator[Browser]:
-    """Chromium, without a window."""
+    """Chromium, without a window. Its event loop would be in the way of other tests, so it ends with these."""
     path = shutil.which("chromium") or shutil.which("google-chrome")
     if path is None:
         message = "no Chromium on this machine: install the package chromium"
