@@ -17,6 +17,7 @@ from flask import (
     Response,
     abort,
     current_app,
+    flash,
     g,
     jsonify,
     make_response,
@@ -30,6 +31,7 @@ from itsdangerous import BadSignature
 
 from mailagent import services
 from mailagent.domain.operations.access import Permission, Role, permissions_of, roles_of
+from mailagent.store import audit
 from mailagent.store.console import sessions
 
 P = ParamSpec("P")
@@ -96,7 +98,12 @@ def needs(permission: Permission) -> Callable[[Callable[P, Response]], Callable[
             if not all(str(value).isprintable() for value in kwargs.values()):
                 abort(404)
             g.person = person
+            recorded = audit.count_recorded()
             response = view(*args, **kwargs)
+            # Every act is in the audit log, so a handled form without an entry has changed nothing.
+            is_handled = request.method == "POST" and response.status_code == 303
+            if is_handled and audit.count_recorded() == recorded:
+                flash("Your click changed nothing.")
             # No cache may keep these pages, so that the browser cannot show them after the logout.
             response.headers["Cache-Control"] = "no-store"
             return response

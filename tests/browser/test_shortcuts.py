@@ -98,3 +98,19 @@ def test_the_sheet_of_keys_opens_and_turns_them_off(served: Harness, browser: Br
     page.keyboard.press("?")
     expect(sheet).to_be_hidden()
     context.close()
+
+
+def test_a_double_click_sends_a_form_once(served: Harness, browser: Browser) -> None:
+    url, sent = write_twice(served), []
+    context = log_in(served, browser, TESS, viewport=DESKTOP)
+    page = context.new_page()
+    page.on(
+        "request", lambda request: sent.append(request.url) if request.method == "POST" else None
+    )
+    page.goto(url)
+    page.wait_for_load_state()
+    page.get_by_role("button", name="Snooze").dblclick(no_wait_after=True)
+    expect(page.get_by_text("Snoozed until")).to_be_visible()
+    expect(page.get_by_text("Your click changed nothing.")).to_have_count(0)
+    assert sent == [f"{url}/snooze"]
+    context.close()

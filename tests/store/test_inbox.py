@@ -10,7 +10,7 @@ import pytest
 import sqlalchemy as sa
 
 from mailagent.engine.client import WorkflowClient
-from mailagent.store.console import inbox
+from mailagent.store.console import dismissals, inbox
 from mailagent.store.console.inbox import Asked, Entry, Lists, Waiting
 from mailagent.store.database import Database, open_database
 from mailagent.store.pagination import (
@@ -66,7 +66,7 @@ def test_rows_that_come_and_go_move_no_page(database: Database, ten: list[str]) 
     first = look(database, LOST, Window(size=4))
     with database.transaction() as connection:
         new = lose_mail(connection, "new", minutes=9)
-        inbox.record(connection, first.rows[-1].row_id, TESS, NOW)
+        dismissals.record(connection, first.rows[-1].row_id, TESS, NOW)
     second = look(database, LOST, Window(older=first.older, size=4))
     assert [entry.row_id for entry in second.rows] == ten[5:1:-1]
     back = look(database, LOST, Window(newer=second.newer, size=4))
@@ -93,7 +93,7 @@ def test_what_was_dismissed_is_left_out_until_it_is_asked_for(
 ) -> None:
     with database.transaction() as connection:
         for outbound_id in (ten[2], ten[2], ten[7]):
-            inbox.record(connection, outbound_id, TESS, NOW)
+            dismissals.record(connection, outbound_id, TESS, NOW)
     assert set(ten) - set(walk(database, LOST, 4)) == {ten[2], ten[7]}
     everything = look(database, Asked(Waiting.UNDELIVERED, everything=True), Window())
     by = {entry.row_id: entry.dismissed_by for entry in everything.rows}

@@ -20,7 +20,6 @@ from mailagent.domain.operations.circuit_breaker import away_name
 from mailagent.domain.operations.provider import Providers
 from mailagent.store import schema
 from mailagent.store.database import Row, is_constant
-from mailagent.store.mail.outbound import LOST
 from mailagent.store.operations import circuit_breakers, incidents
 from mailagent.store.pagination import (
     Count,
@@ -375,26 +374,3 @@ def read(
             *(away_name(each) for each in circuit_breakers.list_open(connection, providers)),
         ),
     )
-
-
-# --- dismissed ------------------------------------------------------------------------------------
-
-
-def record(connection: sa.Connection, subject: str, email: str, now: datetime) -> None:
-    """Record that a person dismissed a row or a run. A later dismissal replaces an earlier one."""
-    forget(connection, subject)
-    connection.execute(_dismissals.insert().values(subject=subject, dismissed_by=email, at=now))
-
-
-def forget(connection: sa.Connection, subject: str) -> bool:
-    """Bring a row back; return whether it had been dismissed."""
-    deleted = connection.execute(_dismissals.delete().where(_dismissals.c.subject == subject))
-    return deleted.rowcount > 0
-
-
-def may_be(connection: sa.Connection, subject: str) -> bool:
-    """Return whether this is a lost outbound mail or a failed refund."""
-    mail, refund = _outbound.c, _refunds.c
-    lost = sa.exists().where(mail.outbound_id == subject, mail.status.in_(LOST))
-    failed = sa.exists().where(refund.refund_id == subject, refund.status == "failed")
-    return bool(connection.scalar(sa.select(sa.or_(lost, failed))))

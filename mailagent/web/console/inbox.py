@@ -15,7 +15,7 @@ from mailagent.domain.operations.access import Permission, Role
 from mailagent.domain.operations.circuit_breaker import away_name, tell_breaker
 from mailagent.domain.operations.incident import tell_incident
 from mailagent.store import audit
-from mailagent.store.console import inbox
+from mailagent.store.console import dismissals, inbox
 from mailagent.store.console.inbox import Asked, Entry, Figures, Lists, Waiting
 from mailagent.store.operations import circuit_breakers, incidents
 from mailagent.store.pagination import Count, Window, microseconds, parse_moment
@@ -232,14 +232,15 @@ def dismiss() -> Response:
     subject = typed("subject", request.form)
     run = live.workflow_client.runs.find_run(subject)
     with live.database.transaction() as connection:
-        if not (run is not None and run.has_failed) and not inbox.may_be(connection, subject):
+        if not (run is not None and run.has_failed) and not dismissals.may_be(connection, subject):
             return not_found("thing to dismiss")
         if request.form.get("act") == "back":
-            if inbox.forget(connection, subject):
+            if dismissals.forget(connection, subject):
                 audit.record(connection, live.now(), email, "brought back", subject)
         else:
-            inbox.record(connection, subject, email, live.now())
-            audit.record(connection, live.now(), email, "dismissed", subject)
+            failed_at = run.updated_at if run else None
+            if dismissals.record(connection, subject, email, live.now(), failed_at):
+                audit.record(connection, live.now(), email, "dismissed", subject)
     return go_to(safe_path(request.form.get("back")))
 
 

@@ -1,4 +1,4 @@
-// Shows times in the reader's zone, and listens to keys. Without this script the pages work as they are, in UTC.
+// Shows times in the reader's zone, sends a form once, and listens to keys. Without this script the pages work as they are, in UTC.
 "use strict";
 
 (() => {
@@ -29,6 +29,13 @@
 
   window.toLocalTimes = toLocalTimes; // for refresh.js
   toLocalTimes(document);
+
+  // A double click sends a form once.
+  const sent = new WeakMap();
+  document.addEventListener("submit", (event) => {
+    if (event.timeStamp - (sent.get(event.target) ?? -Infinity) < 1000) event.preventDefault();
+    else sent.set(event.target, event.timeStamp);
+  });
 
   // --- keys ---------------------------------------------------------------------------------------
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import timedelta
 
 import sqlalchemy as sa
 from flask import Blueprint, Response, abort, request
@@ -25,6 +26,7 @@ from mailagent.web.language import translate
 
 blueprint = Blueprint("ops_organise", __name__)
 
+TWICE_WITHIN = timedelta(minutes=1)  # a second click on the same
 NOTE_LENGTH_MAX = 10_000  # the form allows half of it
 READ_FIRST = "Something has happened in this conversation since you opened the page. Read it first."
 
@@ -52,6 +54,9 @@ def snooze(conversation_id: str) -> Response:
     until = services.current().now() + SNOOZES[request.form["for"]][1]
     with services.current().database.transaction() as connection:
         conversation = lock_found(connection, conversation_id)
+        earlier = conversation.snoozed_until
+        if earlier and abs(until - earlier) < TWICE_WITHIN:
+            return back_to(conversation_id)
         if _has_news(connection, conversation):
             return _read_first(connection, conversation)
         conversations.snooze(connection, conversation_id, until)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import sqlalchemy as sa
@@ -94,7 +95,10 @@ def _save(saved_reply_id: str) -> Response:
     reply = SavedReply(saved_reply_id, name, text.strip(), email, now)
     try:
         with services.current().database.transaction() as connection:
-            _check(connection, reply)
+            known = saved_replies.list_all(connection)
+            if any((each.name, each.text) == (reply.name, reply.text) for each in known):
+                return go_to(PATH)
+            _check(connection, reply, known)
             saved_replies.save(connection, reply)
             _record(connection, "saved reply written", saved_reply_id)
     except FormProblem as problem:
@@ -102,9 +106,8 @@ def _save(saved_reply_id: str) -> Response:
     return go_to(PATH)
 
 
-def _check(connection: sa.Connection, reply: SavedReply) -> None:
-    """Raise FormProblem for a reply that cannot be saved."""
-    known = saved_replies.list_all(connection)
+def _check(connection: sa.Connection, reply: SavedReply, known: Sequence[SavedReply]) -> None:
+    """Raise FormProblem for a reply that cannot be saved beside those that are known."""
     is_new = all(each.saved_reply_id != reply.saved_reply_id for each in known)
     if not 0 < len(reply.name) <= NAME_LENGTH_MAX:
         raise FormProblem(
