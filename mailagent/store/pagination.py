@@ -161,7 +161,7 @@ class Count:
         return f"{self.most:,}+" if self.number > self.most else f"{self.number:,}"
 
 
-def count(connection: sa.Connection, sources: Sequence[Source[Any]], most: int = 10_000) -> Count:
+def count(connection: sa.Connection, sources: Sequence[Source[Any]], most: int = 1_000) -> Count:
     """Count the rows of a list, but no further than a bit beyond `most`."""
     number, oldest = 0, None
     for source in sources:

@@ -25,7 +25,7 @@ from mailagent.store.database import Row, columns_of, from_row, is_constant
 from mailagent.store.pagination import Count, Cursor, Part, Source, Window, moment_of, read_part
 
 FIGURE = "tasks"  # of the inbox
-COUNTED_MAX = 10_000
+COUNTED_MAX = 1_000
 
 _remedies = schema.remedies
 _IS_TASK = is_constant(_remedies.c.status, RemedyStatus.TASK.value)

@@ -24,7 +24,7 @@ _rows, _entries, _orders = schema.ledger_settlements, schema.ledger_entries, sch
 _payments = schema.order_payments
 _IS_OPEN = is_constant(_rows.c.state, SettlementState.OPEN.value)
 
-COUNTED_MAX = 10_000
+COUNTED_MAX = 1_000
 FIGURE = "settlements"  # of the inbox
 # A shop that pays with every entry.
 AT_ONCE = "at once"

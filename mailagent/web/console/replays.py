@@ -31,7 +31,7 @@ from mailagent.web.language import _
 blueprint = Blueprint("ops_replays", __name__)
 
 LOOK_BACK = timedelta(days=30)
-FAILED_MAX = 500  # the newest failures that are sorted
+FAILED_MAX = 300  # the newest failures that are sorted
 RUNS_AT_ONCE = 50  # of one form
 REPLAYED_TOGETHER: Final = "runs replayed together"
 

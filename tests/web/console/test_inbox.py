@@ -293,3 +293,12 @@ def test_a_provider_that_is_away_is_told_calmly_until_it_is_back(shop: Harness) 
     with shop.live.database.transaction() as connection:
         circuit_breakers.record_success(connection, OPENAI, probing=True, now=now)
     assert "OpenAI" not in client.get("/ops").text
+
+
+def test_the_page_and_its_figures_count_a_list_to_a_thousand(shop: Harness) -> None:
+    with shop.live.database.transaction() as connection:
+        for number in range(1_001):
+            lose_mail(connection, f"n{number}")
+    client = shop.log_in(TESS)
+    assert '<strong data-count="undelivered">1,000+</strong>' in client.get("/ops").text
+    assert client.get("/ops/live").get_json()["counts"]["undelivered"] == "1,000+"
