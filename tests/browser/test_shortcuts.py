@@ -9,7 +9,7 @@ from playwright.sync_api import Browser, expect
 
 from tests.browser.eyes import DESKTOP, Eyes
 from tests.browser.people import log_in
-from tests.cast import ADA, GRACE, TESS
+from tests.cast import ADA, GRACE, OLGA, TESS
 from tests.harness import Harness
 
 pytestmark = pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
@@ -42,6 +42,21 @@ def test_times_are_in_the_readers_zone_and_in_utc_without_a_script(
     assert re.fullmatch(r"\d+ \w+ \d{4}, \d\d:\d\d GMT\+5:30", local)
     minutes = [int(text.split(",")[1][4:6]) for text in (local, utc)]
     assert (minutes[0] - minutes[1]) % 60 == 30
+
+
+def test_times_of_the_audit_log_and_within_its_details_are_in_the_readers_zone(
+    served: Harness, browser: Browser
+) -> None:
+    url = write_twice(served)
+    context = log_in(served, browser, OLGA, timezone_id="Asia/Kolkata", viewport=DESKTOP)
+    page = context.new_page()
+    page.goto(url)
+    page.get_by_role("button", name="Snooze").click()
+    page.goto(f"{served.live.shop.public_url}/ops/audit")
+    acts = page.locator("table.list").inner_text()
+    assert re.search(r"until: \d+ \w+ \d{4}, \d\d:\d\d GMT\+5:30", acts)
+    assert "UTC" not in acts
+    context.close()
 
 
 def test_everything_can_be_done_with_keys(served: Harness, browser: Browser) -> None:

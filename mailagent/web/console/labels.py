@@ -8,6 +8,8 @@ from datetime import datetime
 from typing import Any
 from urllib.parse import quote
 
+from markupsafe import Markup
+
 from mailagent.domain.mail.draft import DraftState
 from mailagent.domain.mail.message import Identity
 from mailagent.domain.money import Money, parse_currency, parse_money
@@ -152,7 +154,9 @@ def detail_label(value: object) -> str:
     if text == SHOP_ONLY:
         return translate(text)
     if _INSTANT.fullmatch(text):
-        return write_moment(datetime.fromisoformat(text))
+        # Marked as `when` does, so that the browser shows it in the reader's zone.
+        moment = datetime.fromisoformat(text)
+        return Markup('<time datetime="{}">{}</time>').format(text, write_moment(moment))
     if amount := _parse_amount(text):
         return write_money(amount)
     return state_label(text) if _SHORT_NAME.fullmatch(text) else text
