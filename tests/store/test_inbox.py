@@ -10,7 +10,7 @@ import pytest
 import sqlalchemy as sa
 
 from mailagent.engine.client import WorkflowClient
-from mailagent.store.console import dismissals, inbox
+from mailagent.store.console import dismissals
 from mailagent.store.console.inbox import Asked, Entry, Lists, Waiting
 from mailagent.store.database import Database, open_database
 from mailagent.store.pagination import (

@@ -142,7 +142,7 @@ def tell_breaker(provider: Provider, breaker: Breaker, now: datetime, _: Fill = 
     since = _(" since %(since)s", since=opened_at) if opened_at else ""
     failures = _("failures: %(number)s", number=breaker.failures)
     next_try = (
-        _("next try %(time)s", time=f"{until_at:%H:%M:%S}")
+        _("next try %(time)s", time=f"{until_at:%H:%M:%S} UTC")
         if until_at is not None and until_at > now
         else _("tried again when there is need")
     )
