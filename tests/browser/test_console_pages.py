@@ -139,3 +139,16 @@ def test_a_run_that_failed_is_replayed_once(served: Harness, browser: Browser) -
     assert len(served.rows("SELECT 1 FROM ledger_entries")) == 1
     assert len(served.mails_to(ADA)) == 2
     context.close()
+
+
+def test_the_menu_on_a_phone_is_one_line_with_the_open_page_in_view(
+    served: Harness, browser: Browser
+) -> None:
+    context = log_in(served, browser, OLGA, viewport={"width": 390, "height": 844})
+    page = context.new_page()
+    page.goto(f"{served.live.shop.public_url}/ops/audit")
+    page.wait_for_load_state()
+    menu = page.get_by_role("navigation", name="Console")
+    assert menu.evaluate("menu => menu.clientHeight") < 60
+    expect(menu.get_by_role("link", name="Audit")).to_be_in_viewport()
+    context.close()

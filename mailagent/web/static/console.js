@@ -30,6 +30,10 @@
   window.toLocalTimes = toLocalTimes; // for refresh.js
   toLocalTimes(document);
 
+  // On a phone the menu is one line that moves sideways.
+  const here = document.querySelector(".bar nav [aria-current]");
+  here?.scrollIntoView({ block: "nearest", inline: "center" });
+
   // A double click sends a form once.
   const sent = new WeakMap();
   document.addEventListener("submit", (event) => {
