@@ -18,7 +18,8 @@ TOKEN = "the-token-of-the-played-order-server"
 
 class OrderServer(LocalServer):
     """Speaks the contract of docs/orders.md. `faults`: what it answers next; `always`: what it answers instead
-    of the truth until it is None again; `records`: its orders by number, as they go out."""
+    of the truth until it is None again; `records`: its orders by number, as they go out; `endless`: every page
+    of a list has all orders, and says that more follow."""
 
     def __init__(self) -> None:
         super().__init__({}, self._answer)
@@ -27,6 +28,7 @@ class OrderServer(LocalServer):
         self.requests: list[Request] = []
         self.records: dict[str, dict[str, Any]] = {}
         self.page_size = 50
+        self.endless = False
         self._cancelled: dict[str, dict[str, Any]] = {}
 
     def stock(self, *orders: Order) -> None:
@@ -69,6 +71,8 @@ class OrderServer(LocalServer):
         email, begin = query["email"][0], int(query.get("cursor", ["0"])[0])
         theirs = [each for each in self.records.values() if each["customer"]["email"] == email]
         theirs.sort(key=lambda each: str(each["placed_at"]), reverse=True)
+        if self.endless:
+            return Answer(200, {"orders": theirs, "next": "1"})
         end = begin + self.page_size
         following = str(end) if end < len(theirs) else None
         return Answer(200, {"orders": theirs[begin:end], "next": following})

@@ -451,23 +451,23 @@ def test_operators_hear_of_records_that_cannot_be_taken(
     assert "payments" in told.text
 
 
-def test_pages_that_loop_end(source_shop: Harness, server: OrderServer) -> None:
-    server.always = lambda request: (
-        records(order_record(), following="again") if request.path == "/orders" else None
-    )
+def test_pages_that_loop_end_and_are_told(source_shop: Harness, server: OrderServer) -> None:
+    server.endless = True
     server.stock(order())
     source_shop.write(KETTLE_WISH)
     source_shop.wait_for_refund("paid")
     assert server.asked("/orders") == 2
+    assert any("repeats" in mail.text for mail in source_shop.wait_for_mails(OLGA))
 
 
 def test_of_a_million_orders_fifty_are_taken(source_shop: Harness, server: OrderServer) -> None:
-    many = [order_record(f"M{number}") for number in range(600)]
-    server.always = lambda _request: records(*many, following="more")
+    server.endless = True
+    server.stock(*(order(f"M{number}") for number in range(600)))
     source_shop.faults.openai += [says(Phrase("happy_to_help"))]
     source_shop.write("Hello")
     at_rest(source_shop)
     assert len(source_shop.rows("SELECT 1 FROM orders")) == 50
+    assert any("orders has 600" in mail.text for mail in source_shop.wait_for_mails(OLGA))
 
 
 def test_a_rate_limit_is_kept(source_shop: Harness, server: OrderServer) -> None:

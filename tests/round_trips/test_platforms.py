@@ -12,11 +12,13 @@ import pytest
 from mailagent import services
 from mailagent.adapters.platforms.records import key_in
 from mailagent.adapters.shopify import queries
+from mailagent.adapters.shopify import source as shopify
+from mailagent.adapters.woocommerce import source as woo
 from mailagent.demo.fakes.http_server import Answer
 from mailagent.domain.refunds.order import Order
 from mailagent.domain.refunds.policy import Policy, ReturnFirst
 from mailagent.domain.refunds.refund import RefundReason
-from tests.cast import ADA, GRACE, TESS, order
+from tests.cast import ADA, GRACE, OLGA, TESS, order
 from tests.cli.commands import flask
 from tests.harness import (
     Harness,
@@ -38,6 +40,7 @@ BROKEN = "The kettle of order W1001 arrived broken. I want my money back."
 class Platform(Protocol):
     url: str
     faults: list[Answer]
+    endless: bool
     refund_faults: list[Any]
 
     def stock(self, *orders: Order) -> None: ...
@@ -85,6 +88,22 @@ def test_a_refund_is_paid_by_the_platform_and_receipted(shop: Harness, platform:
     assert refund.gateway_reference == f"{refund.gateway}:{number}"
     wait_until(lambda: any(number in mail.text for mail in shop.mails_to(ADA)), 20, "the receipt")
     assert not shop.rows("SELECT 1 FROM ledger_entries")
+
+
+@pytest.mark.both_databases
+@pytest.mark.parametrize("more", [-1, 40], ids=["pages that loop", "too long a page"])
+def test_a_list_without_an_end_is_told_and_pays_once(
+    shop: Harness, platform: Platform, more: int
+) -> None:
+    size = shopify.ORDERS_A_PAGE if isinstance(platform, ShopifyServer) else woo.ORDERS_A_PAGE
+    platform.endless = True
+    platform.stock(*(order(f"M{number}") for number in range(size + more)))
+    ask_for_refund(shop, platform)
+    shop.wait_for_refund("paid")
+    assert len(platform.moved()) == 1
+    assert len(shop.rows("SELECT 1 FROM orders")) <= size + 1
+    wait_until(lambda: len(shop.mails_to(ADA)) == 2, 30, "the answer and the receipt")
+    assert any("a page of a customer's orders" in each.text for each in shop.wait_for_mails(OLGA))
 
 
 @pytest.mark.parametrize("fault", ["lost_before", "lost_after", "made_but_500"])

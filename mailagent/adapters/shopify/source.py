@@ -22,6 +22,7 @@ from mailagent.domain.orders.source import (
     OrderPage,
     SourceProblem,
     TooLate,
+    cut_page,
 )
 from mailagent.domain.refunds.order import Order, OrderProblem
 
@@ -50,12 +51,13 @@ class ShopifySource:
         """Return a page of the orders with a mail address, newest first."""
         found = self._find(f"email:{_quoted(email)}", ORDERS_A_PAGE, cursor)
         wanted = normalise_address(email)
-        if any(each["email"] is None for each in found["nodes"]):
+        nodes, problems = cut_page(found["nodes"], ORDERS_A_PAGE)
+        if any(each["email"] is None for each in nodes):
             why = f"{TITLE} hides the addresses of customers: allow protected customer data"
             raise SourceProblem(why, operator=True)
         # The search also finds similar addresses.
-        ids = [x["id"] for x in found["nodes"] if normalise_address(x["email"]) == wanted]
-        orders, problems = [], []
+        ids = [x["id"] for x in nodes if normalise_address(x["email"]) == wanted]
+        orders = []
         for gid in ids:
             try:
                 orders.append(self._load(gid))
@@ -178,12 +180,14 @@ class ShopifySource:
         page, lines = fields["lineItems"], list(fields["lineItems"]["nodes"])
         for _ in range(_PAGES_OF_LINES - 1):
             if not page["pageInfo"]["hasNextPage"]:
-                return lines
+                break
             after = page["pageInfo"]["endCursor"]
             page = self._run(queries.MORE_LINES, id=fields["id"], after=after)["order"]["lineItems"]
             lines += page["nodes"]
         if page["pageInfo"]["hasNextPage"]:
             raise OrderProblem(f"order {fields['name']}: has too many lines to read")
+        if len({each["id"] for each in lines}) < len(lines):
+            raise OrderProblem(f"order {fields['name']}: the pages of its lines repeat")
         return lines
 
     def _run(self, query: str, /, **variables: object) -> dict[str, Any]:

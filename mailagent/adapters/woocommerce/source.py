@@ -18,6 +18,7 @@ from mailagent.domain.orders.source import (
     OrderPage,
     SourceProblem,
     TooLate,
+    cut_page,
 )
 from mailagent.domain.refunds.order import Order, OrderProblem
 
@@ -39,9 +40,9 @@ class WooCommerceSource:
     def find_orders(self, email: str, cursor: str | None = None) -> OrderPage:
         """Return a page of the orders with a mail address, newest first."""
         page = int(cursor) if cursor and _CURSOR.fullmatch(cursor) else 1
-        found = self._list(email, page)
+        found, problems = cut_page(self._list(email, page), ORDERS_A_PAGE)
         wanted = normalise_address(email)
-        orders, problems = [], []
+        orders = []
         for each in found:
             # The search also finds similar addresses, and the address in other fields.
             if normalise_address(_email(each)) == wanted:

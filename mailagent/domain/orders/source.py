@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 from mailagent.domain.refunds.order import Order
 
@@ -11,6 +12,8 @@ from mailagent.domain.refunds.order import Order
 MOST_PAGES = 2
 MOST_ORDERS = 50
 MOST_ORDERS_A_PAGE = 50
+
+T = TypeVar("T")
 
 
 class SourceProblem(Exception):
@@ -31,6 +34,12 @@ class OrderPage:
     orders: tuple[Order, ...]
     next_cursor: str | None = None
     problems: tuple[str, ...] = ()
+
+
+def cut_page(found: Sequence[T], most: int) -> tuple[Sequence[T], list[str]]:
+    """Return the first records of a page, and what is wrong with it if it has more than `most`."""
+    problems = [f"a page of a customer's orders has {len(found)}; at most {most} are read"]
+    return found[:most], problems if len(found) > most else []
 
 
 @dataclass(frozen=True, slots=True)

@@ -37,12 +37,14 @@ MOST_BYTES = 100_000
 
 class PlayedShop(Protocol):
     """The system of a shop, played over HTTP. `faults`: what it answers next, instead of the truth.
-    `requests`: what it was asked so far. `page_size`: how many orders a page of its own has at most."""
+    `requests`: what it was asked so far. `page_size`: how many orders a page of its own has at most. `endless`:
+    every page has all orders, and says that more follow."""
 
     url: str
     faults: list[Answer]
     requests: list[Request]
     page_size: int
+    endless: bool
 
     def stock(self, *orders: Order) -> None:
         """Have these orders, in place of those with their numbers."""
@@ -76,10 +78,16 @@ class OrderSourceContract:
         assert cursor is None
         assert sorted(seen) == ["1001", "1002", "1003", "1004", "1005"]
 
-    def test_a_page_has_a_most(self, shop: PlayedShop) -> None:
-        shop.page_size = MOST_ORDERS_A_PAGE + 10
+    def test_a_list_without_an_end_is_read_a_page_at_a_time(self, shop: PlayedShop) -> None:
+        shop.endless = True
         shop.stock(*(order(str(1001 + number)) for number in range(MOST_ORDERS_A_PAGE + 10)))
-        assert len(shop.make().find_orders(ADA).orders) <= MOST_ORDERS_A_PAGE
+        source = shop.make()
+        page = source.find_orders(ADA)
+        assert 0 < len(page.orders) <= MOST_ORDERS_A_PAGE
+        assert len(shop.requests) <= 1 + len(page.orders)
+        assert "a page of a customer's orders has 60" in page.problems[0]
+        assert page.next_cursor
+        assert source.find_orders(ADA, page.next_cursor).orders == page.orders
 
     def test_a_customer_without_orders_has_none(self, shop: PlayedShop) -> None:
         page = shop.make().find_orders(ADA)

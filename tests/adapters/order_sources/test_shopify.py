@@ -210,6 +210,15 @@ def test_long_orders_are_read_to_the_last_line(shop: PlayedShopify) -> None:
         load(shop)
 
 
+def test_an_order_whose_pages_of_lines_repeat_is_not_read(shop: PlayedShopify) -> None:
+    shop.stock(order("#1001"))
+    fields = shop.named("#1001")
+    fields["lineItems"] = Listed(fields["lineItems"].all * 2, shop)
+    shop.page_size = 1
+    with pytest.raises(OrderProblem, match="repeat"):
+        load(shop)
+
+
 def test_an_order_with_more_money_movements_than_we_read_is_not_summed(shop: PlayedShopify) -> None:
     shop.stock(order("#1001"))
     for _ in range(60):

@@ -21,6 +21,7 @@ from mailagent.domain.orders.source import (
     OrderPage,
     SourceProblem,
     TooLate,
+    cut_page,
 )
 from mailagent.domain.refunds.order import Order, OrderProblem
 
@@ -55,8 +56,9 @@ class HttpOrderSource:
         records = value.get("orders") if isinstance(value, dict) else None
         if not isinstance(records, list):
             raise _breach('GET /orders has no list "orders"')
-        orders, problems = [], []
-        for number, record in enumerate(records[:MOST_ORDERS_A_PAGE], start=1):
+        records, problems = cut_page(records, MOST_ORDERS_A_PAGE)
+        orders = []
+        for number, record in enumerate(records, start=1):
             try:
                 orders.append(parse_order(record))
             except OrderProblem as problem:

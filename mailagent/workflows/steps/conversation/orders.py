@@ -81,6 +81,8 @@ def _list_orders(email: str) -> _Found:
             if number == 0:
                 raise
             break
+        if page.orders and all(order.order_id in found.orders for order in page.orders):
+            found.problems.append("a page of a customer's orders repeats what came before")
         found.orders |= {order.order_id: order for order in page.orders}
         found.problems += page.problems
         cursor = page.next_cursor
