@@ -78,12 +78,18 @@ class OrderServer(LocalServer):
         return Answer(200, {"orders": theirs[begin:end], "next": following})
 
     def _cancel(self, order_id: str, key: str, request: Request) -> Answer:
-        json.loads(request.body)
+        items = json.loads(request.body)["items"] or []
         if key in self._cancelled:
             return Answer(200, self._cancelled[key])
         if self.records[order_id]["status"] != OrderStatus.PENDING.value:
             return Answer(409, {"reason": self.records[order_id]["status"]})
-        self.change(order_id, status=OrderStatus.CANCELLED.value)
+        if items:
+            gone = {each["item_id"]: each["quantity"] for each in items}
+            lines = self.records[order_id]["items"]
+            left = [x | {"quantity": x["quantity"] - gone.get(x["item_id"], 0)} for x in lines]
+            self.change(order_id, items=[each for each in left if each["quantity"]])
+        else:
+            self.change(order_id, status=OrderStatus.CANCELLED.value)
         self._cancelled[key] = self.records[order_id]
         return Answer(200, self.records[order_id])
 

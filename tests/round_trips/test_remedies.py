@@ -3,6 +3,7 @@ mail says that something is so before it is."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import timedelta
@@ -13,6 +14,7 @@ import pytest
 import sqlalchemy as sa
 
 from mailagent import remedies, services
+from mailagent.demo.fakes.http_server import Answer
 from mailagent.domain.refunds.policy import KeepOffers, LateParcels, Policy, ReturnFirst
 from mailagent.domain.refunds.refund import RefundReason
 from mailagent.store.privacy import erasure
@@ -174,6 +176,65 @@ def test_the_shops_system_cancels_an_order_once(sourced: Harness, server: OrderS
     assert "We are cancelling order W1001." in texts
     assert "Order W1001 is cancelled." in texts
     assert (len(server.cancelled_under), books(sourced)) == (1, [49_99])
+
+
+SEVERAL: dict[str, Any] = {
+    "items": [
+        {"item_id": "K1", "name": "Kettle", "quantity": 2, "unit_price": "20.00"},
+        {"item_id": "L1", "name": "Lamp", "quantity": 1, "unit_price": "9.99"},
+    ],
+}
+
+
+def test_the_shops_system_cancels_units_and_the_order_goes_on(
+    sourced: Harness, server: OrderServer
+) -> None:
+    server.stock(order(**PENDING, **SEVERAL))
+    sourced.write("Please cancel 1 kettle of order W1001.")
+    assert sourced.wait_for_refund("paid").amount.minor == 20_00
+    sourced.write("Please cancel the lamp of order W1001, too.")
+    wait_until(lambda: sorted(books(sourced)) == [9_99, 20_00], 30, "the lamp to be refunded")
+
+
+def test_items_that_are_all_there_is_are_cancelled_as_the_whole_order(
+    sourced: Harness, server: OrderServer
+) -> None:
+    server.stock(order(**PENDING))
+    sourced.write("Please cancel the kettle of order W1001.")
+    sourced.wait_for_refund("paid")
+    (asked,) = (each for each in server.requests if each.path.endswith("/cancel"))
+    assert json.loads(asked.body)["items"] is None
+
+
+CHANGES: dict[str, dict[str, Any]] = {
+    "nothing": {},
+    "another item": {"items": SEVERAL["items"][:1]},
+    "more units": {"items": SEVERAL["items"][1:]},
+    "more items": {"items": [SEVERAL["items"][0] | {"quantity": 1}]},
+    "the whole order": {"status": "cancelled"},
+    "of another order": {"order_id": "W1002", "items": [{**SEVERAL["items"][0], "quantity": 1}]},
+}
+
+
+@pytest.mark.parametrize("changes", CHANGES.values(), ids=CHANGES)
+def test_what_is_cancelled_otherwise_than_asked_pays_nothing_and_people_are_told(
+    sourced: Harness, server: OrderServer, changes: dict[str, Any]
+) -> None:
+    server.stock(order(**PENDING, **SEVERAL))
+
+    def lie(request: Any) -> Answer | None:
+        if not request.path.endswith("/cancel"):
+            return None
+        server.records["W1001"] |= changes
+        return Answer(200, server.records["W1001"])
+
+    server.always = lie
+    sourced.write("Please cancel 1 kettle of order W1001.")
+    (mail,) = sourced.wait_for_mails(TESS)
+    assert "says that it is cancelled, but" in mail.text
+    assert sourced.rows("SELECT status FROM remedies") == [("task",)]
+    assert [each.status for each in sourced.refunds()] == ["approved"]
+    assert (len(sourced.wait_for_mails(ADA)), books(sourced)) == (1, [])
 
 
 def test_an_order_that_is_shipped_meanwhile_is_not_refunded(

@@ -3,6 +3,7 @@ demo runs, and cancelling before an order is shipped."""
 
 from __future__ import annotations
 
+import json
 import secrets
 from collections.abc import Callable
 from datetime import UTC, datetime
@@ -44,6 +45,8 @@ class OrderServer(LocalServer):
             case "GET", "orders", _:
                 return Answer(404, {"error": "order_not_found"})
             case "POST", "orders", order_id, "cancel" if order_id in orders:
+                if json.loads(request.body)["items"]:
+                    return Answer(501, {"reason": "this server cancels whole orders only"})
                 return self._cancel(orders[order_id])
         return Answer(404)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, tzinfo
@@ -79,6 +80,14 @@ class Order:
     @property
     def paid(self) -> Money:
         return Money(sum(payment.amount.minor for payment in self.payments), self.currency)
+
+    @property
+    def units(self) -> Counter[str]:
+        """Return how many of each item it has."""
+        units = Counter[str]()
+        for line in self.lines:
+            units[line.item_id] += line.quantity
+        return units
 
     @property
     def charged_back(self) -> Money:

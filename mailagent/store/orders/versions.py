@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -11,6 +12,7 @@ import sqlalchemy as sa
 
 from mailagent.domain.refunds.order import Order, OrderProblem
 from mailagent.domain.refunds.payment import RefundRequest
+from mailagent.domain.remedies.remedy import Remedy
 from mailagent.store import schema
 from mailagent.store.database import Row
 from mailagent.store.refunds import order_import
@@ -130,6 +132,16 @@ def note_changed(connection: sa.Connection, order_id: str, before: datetime) -> 
     seen_at = sa.case((_orders.c.seen_at > before, before), else_=_orders.c.seen_at)
     query = _orders.update().where(_orders.c.order_id == order_id).values(seen_at=seen_at)
     return connection.execute(query).rowcount > 0
+
+
+def units_before(connection: sa.Connection, remedy: Remedy) -> Counter[str]:
+    """Return the units of each item that the source last said of an order before this was asked for."""
+    known = list_versions(connection, remedy.order_id)
+    before = [each for each in known if each.fetched_at <= remedy.requested_at]
+    units = Counter[str]()
+    for item in before[-1].record["items"] if before else ():
+        units[item["item_id"]] += item["quantity"]
+    return units
 
 
 def list_versions(connection: sa.Connection, order_id: str) -> Sequence[Row]:

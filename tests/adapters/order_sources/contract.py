@@ -23,6 +23,7 @@ from mailagent.domain.orders.source import (
     MOST_ORDERS_A_PAGE,
     Cancelled,
     CancelRequest,
+    NotSupported,
     OrderSource,
     SourceProblem,
     TooLate,
@@ -134,6 +135,21 @@ class OrderSourceContract:
         first = source.cancel_order(request)
         assert isinstance(first, Cancelled)
         assert source.cancel_order(request) == first
+
+    def test_units_of_an_order_are_cancelled_or_left_to_people(self, shop: PlayedShop) -> None:
+        kettles = {"item_id": "K1", "name": "Kettle", "quantity": 2, "unit_price": "20.00"}
+        lamp = {"item_id": "L1", "name": "Lamp", "quantity": 1, "unit_price": "9.99"}
+        shop.stock(order("1001", status="pending", delivered_at=None, items=[kettles, lamp]))
+        source = shop.make()
+        done = source.cancel_order(CancelRequest("key-1", "1001", (("K1", 1),)))
+        found = source.load_order("1001")
+        assert found is not None
+        assert found.status is OrderStatus.PENDING
+        if isinstance(done, Cancelled):
+            assert (done.order, found.units) == (found, {"K1": 1, "L1": 1})
+        else:
+            assert isinstance(done, NotSupported)
+            assert found.units == {"K1": 2, "L1": 1}
 
     def test_a_shipped_order_is_too_late(self, shop: PlayedShop) -> None:
         shop.stock(order("1001", status="shipped", delivered_at=None))

@@ -1,12 +1,13 @@
 """What has to be done before a refund is paid: its items are cancelled in the shop's own system, or come back.
 
 The system is asked under the remedy's id, as often as needed: the same key twice cancels once. What it cannot
-do becomes a task for the team.
+do becomes a task for the team, and so does what it cancelled otherwise than asked.
 """
 
 from __future__ import annotations
 
 import logging
+from collections import Counter
 from datetime import datetime, timedelta
 
 import sqlalchemy as sa
@@ -23,11 +24,12 @@ from mailagent.domain.orders.source import (
 )
 from mailagent.domain.refunds.offer import units_of
 from mailagent.domain.refunds.order import Order, OrderProblem, OrderStatus
-from mailagent.domain.refunds.refund import Refund, RefundStatus
+from mailagent.domain.refunds.refund import HOLDING, Refund, RefundStatus
 from mailagent.domain.remedies.remedy import Remedy, RemedyItem, RemedyKind, RemedyStatus
 from mailagent.mailers import Notice, write_notice
 from mailagent.store import audit
 from mailagent.store.mail import outbound
+from mailagent.store.orders import versions
 from mailagent.store.refunds import order_import, orders, refunds, remedies
 from mailagent.workflows.steps import order_source
 
@@ -118,7 +120,9 @@ def _ask_source(remedy: Remedy) -> CancelOutcome | float:
     live = services.current()
     if live.order_source is None:
         return NotSupported("orders are imported")
-    items = tuple((item.item_id, item.quantity) for item in remedy.items)
+    with live.database.snapshot() as connection:
+        is_whole = _is_whole(remedy, versions.units_before(connection, remedy))
+    items = () if is_whole else tuple(_asked(remedy).items())
     request = CancelRequest(remedy.remedy_id, remedy.order_id, items, "the customer cancelled")
     try:
         return order_source.ask(lambda source: source.cancel_order(request))
@@ -140,24 +144,62 @@ def _record(connection: sa.Connection, remedy_id: str, outcome: CancelOutcome) -
     source = services.current().order_source
     actor = source.name if source else audit.CLOCK
     match outcome:
-        case Cancelled(order) if _is_cancelled(remedy, order):
-            _keep(connection, order)
-            ending.end(connection, remedy, RemedyStatus.DONE, actor)
         case Cancelled(order):
-            why = f"the shop's system says that order {order.order_id} is {order.status}"
-            _give_to_people(connection, remedy, why)
+            wrong = _find_difference(connection, remedy, order)
+            if wrong is None:
+                _keep(connection, order)
+                ending.end(connection, remedy, RemedyStatus.DONE, actor)
+                return
+            _give_to_people(
+                connection,
+                remedy,
+                f"The shop's system says that it is cancelled, but {wrong}.",
+                "Please see what is cancelled, put it right, and say so: then its refund is paid.",
+            )
         case TooLate():
             ending.end(connection, remedy, RemedyStatus.NOT_POSSIBLE, actor)
         case NotSupported(why):
-            _give_to_people(connection, remedy, why)
+            _give_to_people(
+                connection,
+                remedy,
+                f"The shop's system cannot cancel it: {why}.",
+                "Please cancel it before it is shipped, and say so: then its refund is paid.",
+            )
 
 
-def _is_cancelled(remedy: Remedy, order: Order) -> bool:
-    """Return whether an order that a system calls cancelled is; of single items the order may go on."""
-    is_whole = not remedy.items
-    return order.order_id == remedy.order_id and (
-        order.status is OrderStatus.CANCELLED or not is_whole
-    )
+def _asked(remedy: Remedy) -> Counter[str]:
+    units = Counter[str]()
+    for item in remedy.items:
+        units[item.item_id] += item.quantity
+    return units
+
+
+def _is_whole(remedy: Remedy, before: Counter[str]) -> bool:
+    """Return whether nothing of the order is to be left."""
+    return not remedy.items or (bool(before) and not before - _asked(remedy))
+
+
+def _find_difference(connection: sa.Connection, remedy: Remedy, order: Order) -> str | None:
+    """Return how an order that a system calls cancelled differs from what was asked for; None if it does not.
+    Units of the order's other refunds may be gone, too."""
+    before, asked = versions.units_before(connection, remedy), _asked(remedy)
+    is_whole, is_cancelled = _is_whole(remedy, before), order.status is OrderStatus.CANCELLED
+    if order.order_id != remedy.order_id or is_whole is not is_cancelled:
+        return f"order {order.order_id} is {order.status}"
+    if is_whole:
+        return None
+    others = Counter[str]()
+    for refund in refunds.list_of_order(connection, remedy.order_id):
+        if refund.refund_id != remedy.refund_id and refund.status in HOLDING:
+            others.update(dict(units_of(refund.item_ids, refund.lines)))
+    gone = before - order.units
+    if asked - gone or gone - asked - others:
+        return f"these units are gone: {_tell_units(gone)}; asked for: {_tell_units(asked)}"
+    return None
+
+
+def _tell_units(units: Counter[str]) -> str:
+    return ", ".join(f"{number} of {item_id}" for item_id, number in units.items()) or "none"
 
 
 def _keep(connection: sa.Connection, order: Order) -> None:
@@ -206,14 +248,13 @@ def give_up_refused(connection: sa.Connection, refund: Refund) -> None:
     )
 
 
-def _give_to_people(connection: sa.Connection, remedy: Remedy, why: str) -> None:
+def _give_to_people(connection: sa.Connection, remedy: Remedy, *lines: str) -> None:
     remedies.move(connection, remedy, RemedyStatus.TASK)
     _tell_people(
         connection,
         remedies.note(connection, remedy, due_at=_due_at()),
         f"task:{remedy.remedy_id}",
-        f"The shop's system cannot cancel it: {why}.",
-        "Please cancel it before it is shipped, and say so: then its refund is paid.",
+        *lines,
     )
 
 
