@@ -177,6 +177,9 @@ class ToyOrders:
     def find_problems(self, _settings: Settings) -> list[str]:
         return []
 
+    def find_missing_rights(self, _settings: Settings) -> list[str]:
+        return []
+
     def find_orders(self, email: str, _cursor: str | None = None) -> OrderPage:
         if self.fault:
             raise self.fault

@@ -63,6 +63,9 @@ class ShopifyServer:
     refusal: str | None = None
     page_size: int = 250
     endless: bool = False
+    scopes: list[str] = field(
+        default_factory=lambda: ["write_orders", "read_fulfillments", "read_locations"]
+    )
     cancels_after_looks: int = 0
     orders: dict[str, dict[str, Any]] = field(default_factory=dict)
     requests: list[Request] = field(default_factory=list)
@@ -264,6 +267,7 @@ class ShopifyServer:
             "orders": self._find,
             "order": lambda _info, id: self.orders.get(id),
             "node": lambda _info, id: self._node(id),
+            "currentAppInstallation": {"accessScopes": [{"handle": x} for x in self.scopes]},
             "orderCancel": self._cancel,
             "refundCreate": self._refund,
         }

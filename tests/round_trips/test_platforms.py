@@ -106,6 +106,24 @@ def test_a_list_without_an_end_is_told_and_pays_once(
     assert any("a page of a customer's orders" in each.text for each in shop.wait_for_mails(OLGA))
 
 
+@pytest.mark.parametrize("platform", ["shopify"], indirect=True)
+def test_scopes_that_the_token_lacks_are_named(shop: Harness, platform: Any) -> None:
+    assert "does not allow" not in flask(shop, "check").output
+    platform.scopes = ["read_orders", "read_locations"]
+    told = flask(shop, "check")
+    assert (
+        "problem: ORDER_SOURCE_TOKEN: Shopify does not allow it read_fulfillments, write_orders:"
+        in told.output
+    )
+    assert told.exit_code == 1
+
+
+@pytest.mark.parametrize("platform", ["woocommerce"], indirect=True)
+def test_a_key_that_woocommerce_refuses_is_a_problem(shop: Harness, platform: Any) -> None:
+    platform.faults = [woocommerce_server.error(401, "woocommerce_rest_cannot_view")]
+    assert "check our token" in flask(shop, "check").output
+
+
 @pytest.mark.parametrize("fault", ["lost_before", "lost_after", "made_but_500"])
 def test_a_lost_answer_does_not_pay_twice(shop: Harness, platform: Platform, fault: str) -> None:
     played = shopify_server if isinstance(platform, ShopifyServer) else woocommerce_server

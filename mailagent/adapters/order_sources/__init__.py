@@ -35,6 +35,9 @@ class OrderSourceProvider(Protocol):
         """Return the problems of its own settings, a sentence each; only called if the settings use it. That
         ORDER_SOURCE_URL and ORDER_SOURCE_TOKEN are set is checked for every source."""
 
+    def find_missing_rights(self, settings: Settings) -> list[str]:
+        """Ask the source what our key may not do, but should; a sentence each. Raises SourceProblem."""
+
 
 _providers: dict[str, OrderSourceProvider] = {
     each.name: each for each in (Http(), ShopifyOrders(), WooCommerceOrders())

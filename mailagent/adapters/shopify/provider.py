@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING
 
 from mailagent.adapters.platforms.settings import KEY, WEBHOOK_SECRET, find_problems
 from mailagent.adapters.shopify.orders import NAME, TITLE, is_shopify_payment
+from mailagent.domain.remedies.remedy import RemedyKind
 
 if TYPE_CHECKING:
-    from mailagent.domain.orders.source import OrderSource
+    from mailagent.adapters.shopify.source import ShopifySource
     from mailagent.domain.refunds.payment import PaymentGateway
     from mailagent.settings import Settings
 
@@ -18,7 +19,7 @@ class ShopifyOrders:
 
     name, title, key_setting = NAME, TITLE, KEY
 
-    def make(self, settings: Settings) -> OrderSource:
+    def make(self, settings: Settings) -> ShopifySource:
         """Return the store at ORDER_SOURCE_URL."""
         from mailagent.adapters.shopify.client import ShopifyClient
         from mailagent.adapters.shopify.source import ShopifySource
@@ -28,6 +29,21 @@ class ShopifyOrders:
     def find_problems(self, _settings: Settings) -> list[str]:
         """Return no problems: it has no settings of its own."""
         return []
+
+    def find_missing_rights(self, settings: Settings) -> list[str]:
+        """Return which scopes our token lacks."""
+        from mailagent.adapters.shopify.queries import RESTOCK_SCOPE
+
+        needed = ["read_orders", "read_fulfillments"]
+        cancels = RemedyKind.CANCEL in settings.policy.remedies.offered
+        if cancels or settings.payment_gateway == NAME:
+            needed += ["write_orders", RESTOCK_SCOPE]
+        has = self.make(settings).list_scopes()
+        missing = ", ".join(each for each in needed if each not in has)
+        if not missing:
+            return []
+        hint = "select them in a new version of the app, release it (docs/platforms.md)"
+        return [f"{KEY}: Shopify does not allow it {missing}: {hint}"]
 
 
 class ShopifyPayments:

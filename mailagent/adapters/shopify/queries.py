@@ -136,7 +136,9 @@ mutation($input: RefundInput!, $key: String!) {{
 }}
 {_MADE}"""
 
-ALL = (FIND, ORDER, MORE_LINES, CANCEL, ITEMS, RESTOCK, PAYMENT, REFUND)
+SCOPES = "query { currentAppInstallation { accessScopes { handle } } }"
+
+ALL = (FIND, ORDER, MORE_LINES, CANCEL, ITEMS, RESTOCK, PAYMENT, REFUND, SCOPES)
 
 __all__ = [
     "ALL",
@@ -149,5 +151,6 @@ __all__ = [
     "REFUND",
     "RESTOCK",
     "RESTOCK_SCOPE",
+    "SCOPES",
     "VERSION",
 ]

@@ -147,6 +147,13 @@ class ShopifySource:
             raise SourceProblem(f"{TITLE}: {words}", 30)
         return NotSupported(f"{TITLE}: {words}")
 
+    def list_scopes(self) -> set[str]:
+        """Return what our token may do, by Shopify's names. Raises SourceProblem."""
+        found = self._run(queries.SCOPES)["currentAppInstallation"] or {"accessScopes": ()}
+        handles = {each["handle"] for each in found["accessScopes"]}
+        # Who may write may read, too.
+        return handles | {each.replace("write_", "read_", 1) for each in handles}
+
     # --- look up ----------------------------------------------------------------------------------
 
     def _find_id(self, order_id: str) -> str | None:

@@ -29,6 +29,10 @@ class WooCommerceOrders:
         """Return no problems: it has no settings of its own."""
         return []
 
+    def find_missing_rights(self, _settings: Settings) -> list[str]:
+        """Return none: it does not say what our key may do."""
+        return []
+
 
 class WooCommercePayments:
     """Satisfies `adapters.gateways.GatewayProvider`. Refunds made elsewhere are seen in the order."""

@@ -11,7 +11,7 @@ from flask import current_app
 from flask.cli import with_appcontext
 
 from mailagent import engine, services
-from mailagent.adapters import env_file, gateways, mail_providers
+from mailagent.adapters import env_file, gateways, mail_providers, order_sources
 from mailagent.cli.installation import round_trip
 from mailagent.cli.printing import explain
 from mailagent.domain.mail.webhook import USUAL_HOURS
@@ -98,15 +98,15 @@ def _missing_keys(settings: Settings) -> list[str]:
 
 
 def _order_source_problems(settings: Settings) -> list[str]:
-    """Ask the order source for an order that it cannot have."""
-    source = services.current().order_source
-    if source is None or not settings.runs_workflows:
+    """Ask the order source for an order that it cannot have, and what our key may do."""
+    source, provider = services.current().order_source, order_sources.find(settings.order_source)
+    if source is None or provider is None or not settings.runs_workflows:
         return []
     try:
         source.load_order(NO_ORDER)
+        return provider.find_missing_rights(settings)
     except (SourceProblem, OrderProblem) as problem:
         return [f"ORDER_SOURCE_URL: {problem}. `flask orders check-source` says more"]
-    return []
 
 
 def _misspelt() -> list[str]:

@@ -25,3 +25,7 @@ class Http:
     def find_problems(self, _settings: Settings) -> list[str]:
         """Return no problems: it has no settings of its own."""
         return []
+
+    def find_missing_rights(self, _settings: Settings) -> list[str]:
+        """Return none: it does not say what our key may do."""
+        return []
