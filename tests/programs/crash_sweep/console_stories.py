@@ -40,6 +40,16 @@ def _exchanged(shop: SweptShop) -> None:
     _done_by_the_team(shop)
 
 
+def _sent_again(shop: SweptShop) -> None:
+    shop.write("Please send a replacement for the kettle of W1001, it is damaged.")
+    _done_by_the_team(shop)
+
+
+def _sent_elsewhere(shop: SweptShop) -> None:
+    shop.write("Please change the delivery address of W1008 to:\n12 Canary Road, Springfield 12345")
+    _done_by_the_team(shop)
+
+
 def _cancelled(shop: SweptShop) -> None:
     """Tess cancels, then the refund is paid."""
     shop.write("Please cancel my order W1008.")
@@ -74,10 +84,17 @@ def _replayed(shop: SweptShop) -> None:
 
 
 STORIES = (
-    Story(
-        "task", _exchanged, {ADA: 2, TESS: 1},
-        steps("take_batch ask_model request_change write_reply send_mail look_at_delivery"),
-        WEBHOOKS | {"POST /ops/tasks/<remedy_id>"},
+    *(
+        Story(
+            name, play, {ADA: 2, TESS: 1},
+            steps("take_batch ask_model request_change write_reply send_mail look_at_delivery"),
+            WEBHOOKS | {"POST /ops/tasks/<remedy_id>"},
+        )
+        for name, play in (
+            ("task", _exchanged),
+            ("replacement", _sent_again),
+            ("other address", _sent_elsewhere),
+        )
     ),
     Story(
         "cancellation", _cancelled, {ADA: 3, TESS: 1},
