@@ -83,7 +83,7 @@ def test_no_sample_begins_once_the_money_is_spent(worlds: Pool, tmp_path: Path) 
 
 def written(folder: Path, solved: Sequence[float]) -> Path:
     folder.mkdir()
-    scores = dict.fromkeys(LOWER_IS_BETTER, 0.0)
+    scores = dict.fromkeys((*LOWER_IS_BETTER, "invented"), 0.0)
     lines = [
         {
             "task_id": f"t{number}",

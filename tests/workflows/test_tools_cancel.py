@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from mailagent import services
+from mailagent.adapters.order_files.record import render_order
 from mailagent.domain.operations.provider import Provider, ProviderKind
 from mailagent.domain.orders.source import (
     Cancelled,
@@ -22,6 +23,7 @@ from mailagent.domain.refunds.order import Order, OrderStatus
 from mailagent.domain.remedies.remedy import TaskProblem
 from mailagent.mailers.fact import sentence
 from mailagent.remedies import finish
+from mailagent.store.orders import versions
 from mailagent.store.refunds import orders
 from mailagent.workflows.steps.conversation.batch import Batch, batch_reader
 from mailagent.workflows.steps.maintenance import tasks
@@ -114,7 +116,13 @@ def test_the_shops_system_cancels_and_then_the_refund_is_paid(shop: Harness, bat
 
 
 def test_single_items_are_cancelled_and_refunded(shop: Harness, batch: Batch) -> None:
-    source = with_source(shop, Cancelled(pending()))
+    told = versions.Told(pending(), render_order(pending()))
+    with shop.live.database.transaction() as connection:
+        versions.keep(connection, [told], "the shop", shop.live.now(), lambda _request: True)
+    kettle, mugs = pending().lines
+    source = with_source(
+        shop, Cancelled(replace(pending(), lines=(kettle, replace(mugs, quantity=1))))
+    )
     cancel(batch, ("M1", 1))
     assert pay(refund_id(shop))["status"] == "paid"
     assert source.asked[0].items == (("M1", 1),)

@@ -87,7 +87,9 @@ class TestHttp(OrderSourceContract):
         assert len(shop.requests) == 4
 
     def test_a_cancel_names_its_key_items_and_reason(self, shop: PlayedOrderServer) -> None:
-        shop.stock(order("1001", status="pending", delivered_at=None))
+        two = [{"item_id": "K1", "name": "Kettle", "quantity": 2, "unit_price": "49.99"}]
+        paid = [{"payment_id": "p", "method": "card", "amount": "99.98"}]
+        shop.stock(order("1001", status="pending", delivered_at=None, items=two, payments=paid))
         shop.make().cancel_order(CancelRequest("key-1", "1001", (("K1", 1),), "too late"))
         asked = shop.requests[0]
         assert asked.headers["Idempotency-Key"] == "key-1"

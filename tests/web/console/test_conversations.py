@@ -245,7 +245,10 @@ def test_an_act_is_told_in_words(action: str, words: str) -> None:
         (15, "15"),
         ("1499.00 USD", "$1,499.00"),
         ("1499 ABC", "1499 ABC"),
-        ("2026-11-27T03:49:12+00:00", "27 November 2026, 03:49 UTC"),
+        (
+            "2026-11-27T03:49:12+00:00",
+            '<time datetime="2026-11-27T03:49:12+00:00">27 November 2026, 03:49 UTC</time>',
+        ),
     ],
 )
 def test_short_names_become_words_and_all_else_stays(value: object, words: str) -> None:
