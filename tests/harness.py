@@ -41,6 +41,7 @@ from tests.cast import ADA, MAX, MONA, OLGA, SUPPORT, TESS
 from tests.databases import QUEUE_POLL_SECONDS
 
 if TYPE_CHECKING:
+    from tests.order_server import OrderServer
     from tests.platforms.shopify_server import ShopifyServer
 
 T = TypeVar("T")
@@ -131,6 +132,7 @@ class Harness:
     events_key: WebhookKey
     environ: Mapping[str, str] = field(default_factory=dict)
     shopify: ShopifyServer | None = None  # it has the orders, if a test sets it
+    order_server: OrderServer | None = None  # the same
 
     @property
     def client(self) -> FlaskClient:

@@ -43,6 +43,10 @@ class OrderServer(LocalServer):
         """The keys under which orders were cancelled."""
         return list(self._cancelled)
 
+    def count_cancelled(self, order_id: str) -> int:
+        """Return under how many keys an order was cancelled."""
+        return sum(each["order_id"] == order_id for each in self._cancelled.values())
+
     def asked(self, path: str) -> int:
         """Return how often a path was asked for."""
         return sum(request.path == path for request in self.requests)

@@ -1,4 +1,4 @@
-"""Stories of what a refund waits for: goods that come back, and a cancellation by the shop's own system."""
+"""Stories of refunds that hang on something else: goods that come back, a cancellation, a parcel that is late."""
 
 from __future__ import annotations
 
@@ -27,12 +27,18 @@ def _cancelled_by_the_system(shop: SweptShop) -> None:
     assert len(keys) == 1, f"the order was cancelled under {keys}"
 
 
+def _late_parcel(shop: SweptShop) -> None:
+    lost = {"shipment_id": "S1", "status": "in_transit", "last_event_at": "2026-01-02T00:00:00Z"}
+    shop.sell(order(status="shipped", delivered_at=None, shipments=[lost]))
+    shop.write("The kettle of order W1001 never arrived. I want my money back.")
+    shop.wait_for_mails(ADA, 2)
+
+
 def _sell_two_kettles(shop: SweptShop, **changes: Any) -> None:
     """Sell another unit, which would be taken the second time."""
     kettles = {"item_id": "K1", "name": "Kettle", "quantity": 2, "unit_price": "49.99"}
     paid = {"payment_id": "p", "method": "card", "amount": "99.98"}
-    assert shop.shopify is not None
-    shop.shopify.stock(order(items=[kettles], payments=[paid], **changes))
+    shop.sell(order(items=[kettles], payments=[paid], **changes))
 
 
 def _items_cancelled_by_shopify(shop: SweptShop) -> None:
@@ -68,6 +74,10 @@ STORIES = (
         "cancelled by the shop's system", _cancelled_by_the_system, {ADA: 3},
         PAID - steps("propose_refund") | steps("cancel_order look_up_orders look_at_delivery"),
         refunds=("paid",), order_server=True,
+    ),
+    Story(
+        "late parcel refund", _late_parcel, {ADA: 2}, PAID, refunds=("paid",),
+        policy="late_parcels = { refund_after_days = 14 }",
     ),
     Story(
         "items cancelled by Shopify", _items_cancelled_by_shopify, {ADA: 3},

@@ -18,6 +18,7 @@ from mailagent.demo.fakes.mailboxes import CustomerMailState, Mailboxes, MailCon
 from mailagent.demo.fakes.openai import OpenAIServer, answer_to, tool_results
 from mailagent.demo.fakes.webhooks import WebhookKey, WebhookSender
 from mailagent.demo.scripted_model import read_request
+from mailagent.domain.refunds.order import Order
 from mailagent.store.database import Database, open_database
 from mailagent.store.refunds import order_import
 from tests import order_server, stripe_server
@@ -120,13 +121,17 @@ class SweptShop:
         paid = {"payment_id": "pi_card", "method": "card", "amount": "49.99"}
         kettle = order(payments=[paid]) if self.stripe else order()
         lamp = order("W1008", status="pending", delivered_at=None)
+        self.sell(kettle, big_order(), lamp)
+
+    def sell(self, *sold: Order) -> None:
+        """Put orders on the books, or change them."""
         system = self.order_server or self.shopify
         if system:
-            system.stock(kettle, big_order(), lamp)
+            system.stock(*sold)
             return
         with self.database.transaction() as connection:
-            for stocked in (kettle, big_order(), lamp):
-                order_import.save(connection, stocked, stocked.placed_at)
+            for each in sold:
+                order_import.save(connection, each, each.placed_at)
 
     def start(self, **changes: str) -> None:
         """Start the app with some settings changed."""

@@ -45,8 +45,9 @@ def stock(harness: Harness, customer: Customer, dear: bool, changes: Mapping[str
     make = big_order if dear else order
     owner = {"email": customer.email, "name": "A Customer"}
     made = make(customer.order_id, customer=owner, **changes)
-    if harness.shopify is not None:
-        harness.shopify.stock(made)
+    system = harness.shopify or harness.order_server
+    if system is not None:
+        system.stock(made)
     else:
         harness.stock(made)
 

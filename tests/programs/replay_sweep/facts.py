@@ -91,6 +91,7 @@ def check_end(harness: Harness, story: Story, customer: Customer) -> None:
     old link shows what was decided."""
     _check_money(harness, story, customer)
     _check_units(harness, story, customer)
+    _check_cancelled(harness, customer)
     _check_mails(harness, story, customer)
     waiting = harness.rows(
         "SELECT 1 FROM inbound_mails WHERE from_address = :e AND status = 'unanswered'",
@@ -144,6 +145,14 @@ def _check_units(harness: Harness, story: Story, customer: Customer) -> None:
         gone = sum(each["quantity"] - each["currentQuantity"] for each in lines)
         if gone != story.end.taken_back:
             raise PromiseBroken(f"{gone} units were taken back, not {story.end.taken_back}")
+
+
+def _check_cancelled(harness: Harness, customer: Customer) -> None:
+    """Check that the shop's own system cancelled the order under one key."""
+    if harness.order_server is not None:
+        times = harness.order_server.count_cancelled(customer.order_id)
+        if times != 1:
+            raise PromiseBroken(f"the order was cancelled under {times} keys")
 
 
 def _moved(harness: Harness, order_id: str) -> list[dict[str, Any]]:

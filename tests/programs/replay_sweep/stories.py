@@ -111,6 +111,7 @@ class Story:
     settings: Mapping[str, str] = field(default_factory=dict)
     trouble: Trouble = lambda _harness: nullcontext()
     shopify: bool = False
+    order_server: bool = False
 
     @property
     def has_link(self) -> bool:
@@ -205,6 +206,10 @@ STORIES = (
         "cancelled order", Kind.FINISHED, End("paid", 3),
         (writes(CANCEL), gets_mails(1), comes_to_rest, team_says("done"), gets_mails(3)),
         order=PENDING,
+    ),
+    Story(
+        "cancelled by the shop's system", Kind.FINISHED, End("paid", 3),
+        (writes(CANCEL), gets_mails(3)), order=PENDING, order_server=True,
     ),
     Story(
         "accepted offer", Kind.FINISHED, End("paid", 3),

@@ -16,6 +16,7 @@ from pathlib import Path
 from mailagent import services
 from mailagent.engine.run import Run
 from tests.harness import Harness, open_shop, running
+from tests.order_server import OrderServer, source_settings
 from tests.platforms.shopify_server import TOKEN, ShopifyServer
 from tests.programs.replay_sweep.acts import Act, Customer, stock
 from tests.programs.replay_sweep.facts import check_end, find_change, find_stray, read_facts
@@ -36,9 +37,10 @@ def open_harness(story: Story, database_url: str) -> Iterator[Harness]:
     with (
         tempfile.TemporaryDirectory(prefix="mailagent-replay-") as folder,
         closing(ShopifyServer()) if story.shopify else nullcontext() as shopify,
-        open_shop(Path(folder), database_url, _settings(story, shopify)) as harness,
+        _order_server() if story.order_server else nullcontext() as server,
+        open_shop(Path(folder), database_url, _settings(story, shopify, server)) as harness,
     ):
-        harness.shopify = shopify
+        harness.shopify, harness.order_server = shopify, server
         live = replace(harness.live, policy=story.policy or harness.live.policy)
         harness.live = replace(live, waits=replace(live.waits, sweep_after_seconds=1))
         services.bind(harness.live)
@@ -46,7 +48,21 @@ def open_harness(story: Story, database_url: str) -> Iterator[Harness]:
             yield harness
 
 
-def _settings(story: Story, shopify: ShopifyServer | None) -> Mapping[str, str]:
+@contextmanager
+def _order_server() -> Iterator[OrderServer]:
+    server = OrderServer()
+    server.start()
+    try:
+        yield server
+    finally:
+        server.stop()
+
+
+def _settings(
+    story: Story, shopify: ShopifyServer | None, server: OrderServer | None
+) -> Mapping[str, str]:
+    if server is not None:
+        return {**story.settings, **source_settings(server)}
     if shopify is None:
         return story.settings
     return {
