@@ -7,7 +7,7 @@ from datetime import timedelta
 
 import sqlalchemy as sa
 
-from mailagent import services
+from mailagent import remedies, services
 from mailagent.domain.money import Money
 from mailagent.domain.refunds.offer import Offer, OfferStatus, part_of, units_of, worth_of
 from mailagent.domain.refunds.policy import KeepOffers
@@ -51,6 +51,8 @@ def _conclude(connection: sa.Connection, refund: Refund, decision: RecordedDecis
         despite_cancel=refund.despite_cancel or decision.despite_cancel,
         approved_for=decision.approved_for,
     )
+    if decision.approves:
+        remedies.supersede(connection, refunds.load(connection, refund.refund_id))
     if decision.offer_percent is not None:
         _offer(connection, refund, decision, decision.offer_percent)
 

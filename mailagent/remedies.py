@@ -3,7 +3,7 @@ it any more. The row, the audit log and the customer's mail are one transaction.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 import sqlalchemy as sa
 
@@ -46,6 +46,8 @@ def finish(
         note,
         is_manager=person.casefold() in managers,
         is_theirs=person_of(person) == person_of(owner),
+        refund_waits=find_waiting(remedy, refunds.list_of_order(connection, remedy.order_id))
+        is not None,
     )
     if not check_outcome(remedy, outcome):
         return False
@@ -59,15 +61,26 @@ def finish(
     return True
 
 
+def find_waiting(remedy: Remedy, of_order: Sequence[Refund]) -> Refund | None:
+    """Return the refund of the order that awaits approval for items which a remedy sends again. Until then, a
+    person must not send them."""
+    for refund in of_order:
+        waits = refund.status is RefundStatus.AWAITING_APPROVAL
+        if waits and remedy.kind in SENT_AGAIN and remedy.touches(remedy.kind, refund.item_ids):
+            return refund
+    return None
+
+
 def end(
     connection: sa.Connection,
     remedy: Remedy,
     status: RemedyStatus,
     actor: str,
     note: str | None = None,
+    **details: str,
 ) -> None:
-    """End a locked task, and tell the customer."""
-    close(connection, remedy, status, actor, note)
+    """End a locked task, and tell the customer. `details` go into the audit log."""
+    close(connection, remedy, status, actor, note, **details)
     if remedy.kind is RemedyKind.RETURN and status is RemedyStatus.DONE and not note:
         return  # the receipt of its refund tells it
     ended = remedies.find(connection, remedy.remedy_id)
@@ -100,22 +113,21 @@ def withdraw(connection: sa.Connection, order_id: str, mail_id: str) -> list[Rem
     return found
 
 
-def supersede(
-    connection: sa.Connection, order_id: str, item_ids: Collection[str], mail_ids: Sequence[str]
-) -> bool:
-    """Withdraw the tasks of a locked order for these items, or of the whole order if none are named, that older
-    mails than these asked for: the customer wants their money instead. Return whether there were any."""
-    found = [
-        each
-        for each in remedies.list_of_order(connection, order_id)
-        if each.status is RemedyStatus.TASK
-        and each.kind is not RemedyKind.CANCEL
-        and each.mail_id not in mail_ids
-        and (not item_ids or (each.kind in SENT_AGAIN and each.touches(each.kind, item_ids)))
-    ]
-    for each in found:
-        close(connection, each, RemedyStatus.WITHDRAWN, audit.CUSTOMER, mail_id=mail_ids[-1])
-    return bool(found)
+def withdraw_all(connection: sa.Connection, order_id: str, mail_ids: Sequence[str]) -> None:
+    """Withdraw the tasks of a locked order that older mails than these asked for: it is cancelled instead."""
+    for each in remedies.list_of_order(connection, order_id):
+        is_other = each.status is RemedyStatus.TASK and each.kind is not RemedyKind.CANCEL
+        if is_other and each.mail_id not in mail_ids:
+            close(connection, each, RemedyStatus.WITHDRAWN, audit.CUSTOMER, mail_id=mail_ids[-1])
+
+
+def supersede(connection: sa.Connection, refund: Refund) -> None:
+    """Withdraw the exchanges and replacements that wait for the items of an approved refund, and tell the
+    customer. Lock the order first."""
+    for each in remedies.list_replaced(connection, refund):
+        if each.status is RemedyStatus.TASK:
+            actor, mail_id = audit.CUSTOMER, refund.mail_id
+            end(connection, each, RemedyStatus.WITHDRAWN, actor, mail_id=mail_id)
 
 
 def close(

@@ -108,6 +108,7 @@ DONE = TaskOutcome(is_done=True, note=None, is_manager=False)
         ("task", (), replace(DONE, is_done=False, note="sold out"), ""),
         ("task", (), replace(DONE, is_done=False), "the customer reads it"),
         ("task", (), replace(DONE, is_theirs=True), "your own order"),
+        ("task", (), replace(DONE, refund_waits=True), "waits for a manager"),
         ("task", ("above_limit",), DONE, "a manager"),
         ("task", ("above_limit",), replace(DONE, is_manager=True), ""),
         ("withdrawn", (), DONE, "ended already"),

@@ -280,16 +280,15 @@ def test_the_text_of_a_conversation_stays_while_its_task_waits(shop: Harness, ba
     assert row.wish is None
 
 
-def test_who_wants_the_money_instead_gets_no_exchange_beside_it(
+def test_who_wants_the_money_instead_keeps_the_exchange_until_a_manager_approves(
     shop: Harness, batch: Batch
 ) -> None:
     change(batch)
     later = later_batch(shop, batch)
     said = propose(later, "W1001")
-    # A person may have sent the red one meanwhile.
-    assert (said["outcome"], said["facts"]) == ("needs_manager", ["refund/W1001", "remedy/W1001"])
-    assert tasks(shop) == [("exchange", "withdrawn")]
-    assert "Exchange for order W1001: your request is withdrawn." in told(shop, later)
+    assert (said["outcome"], said["facts"]) == ("needs_manager", ["refund/W1001"])
+    assert tasks(shop) == [("exchange", "task")]
+    assert "our team has your request" in told(shop, later)
 
 
 @ONE_DATABASE

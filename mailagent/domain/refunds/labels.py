@@ -55,8 +55,8 @@ MANAGER_REASONS: Mapping[str, str] = {
         " back after it was paid; or a manager left the items out of one."
     ),
     ManagerReason.ITEM_AGAIN: (
-        "Units of the same item were refunded before, or are about to be: perhaps the customer is"
-        " only asking once more."
+        "Units of the same item were refunded or sent again before, or are about to be: perhaps the"
+        " customer is only asking once more."
     ),
     ManagerReason.REMAINDER: (
         "It comes to more than is left of what was paid, such as because part of the order was"

@@ -139,12 +139,13 @@ class TaskProblem(ValueError):
 @dataclass(frozen=True, slots=True)
 class TaskOutcome:
     """What a person says of a task. `note` is for the customer. `is_manager`: the person is one; `is_theirs`:
-    the order is the person's own."""
+    the order is the person's own. `refund_waits`: a manager has yet to decide on a refund of the same items."""
 
     is_done: bool
     note: str | None
     is_manager: bool
     is_theirs: bool = False
+    refund_waits: bool = False
 
 
 def check_outcome(remedy: Remedy | None, outcome: TaskOutcome) -> bool:
@@ -162,6 +163,10 @@ def check_outcome(remedy: Remedy | None, outcome: TaskOutcome) -> bool:
         raise TaskProblem("it is your own order; another person has to do it")
     if remedy.needs_manager and not outcome.is_manager:
         raise TaskProblem("the policy wants a manager to do it; ask one")
+    if outcome.is_done and outcome.refund_waits:
+        raise TaskProblem(
+            "a refund of the same items waits for a manager; send nothing until it is decided"
+        )
     if not outcome.is_done and not outcome.note:
         raise TaskProblem("say why it is not possible; the customer reads it")
     return True

@@ -129,6 +129,27 @@ def is_sent_again(connection: sa.Connection, order_id: str, item_ids: Collection
     )
 
 
+def list_replaced(connection: sa.Connection, refund: Refund) -> Sequence[Remedy]:
+    """Return the exchanges and replacements of a refund's items that an older mail asked for."""
+    return [
+        each
+        for each in list_of_order(connection, refund.order_id)
+        if each.kind in SENT_AGAIN
+        and each.mail_id != refund.mail_id
+        and each.requested_at <= refund.requested_at
+        and each.touches(each.kind, refund.item_ids)
+    ]
+
+
+def is_sent_since(connection: sa.Connection, refund: Refund) -> bool:
+    """Return whether some of a refund's items were exchanged or replaced after it was asked for."""
+    done = RemedyStatus.DONE
+    return any(
+        each.status is done and each.decided_at and each.decided_at > refund.requested_at
+        for each in list_replaced(connection, refund)
+    )
+
+
 def move(connection: sa.Connection, remedy: Remedy, status: RemedyStatus, **values: Any) -> None:
     """Change the status of a locked remedy. Raises ValueError for a transition that does not exist."""
     check_transition(remedy.status, status)

@@ -37,7 +37,8 @@ class Review:
     `others` are the order's other refunds, oldest first; `of_other_orders` the newest of the customer's other
     orders. `exceeded`: the limits that the policy found exceeded, by its reason.
     `asked_by` is the address of the conversation.
-    `condition` is what has to be done before it is paid.
+    `condition` is what has to be done before it is paid. `sent_since`: its items were sent again since it was
+    asked for.
     `elsewhere` was refunded of the order outside mailagent; `on_other_orders` was refunded of its payments,
     or is about to be, on other orders that name them as well.
     """
@@ -54,6 +55,7 @@ class Review:
     customer_text: str
     attachments: tuple[str, ...]
     condition: Remedy | None = None
+    sent_since: bool = False
 
     @property
     def earlier(self) -> list[Refund]:
@@ -124,6 +126,7 @@ def load(connection: sa.Connection, refund: Refund, order: Order | None = None) 
         customer_text=asked.new_text or "",
         attachments=tuple(each["name"] for each in asked.attachments or ()),
         condition=remedies.find_of_refund(connection, refund.refund_id),
+        sent_since=remedies.is_sent_since(connection, refund),
     )
 
 

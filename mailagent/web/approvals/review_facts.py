@@ -204,6 +204,9 @@ def balance_of(review: Review) -> Balance:
             amount=order.charged_back,
         )
         return Balance(nothing, f"{news} {reject}")
+    if review.sent_since:
+        news = _("Its items were sent again after this refund was asked for.")
+        return Balance(nothing, f"{news} {reject}")
     left = max(nothing, order.paid - review.already_refunded - review.on_other_orders)
     most = min(left, refund.amount)
     news = " ".join(_changes(review, left))

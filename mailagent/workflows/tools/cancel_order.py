@@ -116,7 +116,7 @@ def _decide(reader: Reader, order: Order, wanted: tuple[WantedItem, ...], key: s
     values = {"items": items, "status": status, "refund_id": refund.refund_id}
     output = request(reader, order, RemedyKind.CANCEL, key, **values)
     if not wanted:
-        ending.supersede(connection, order.order_id, (), reader.mail_ids)
+        ending.withdraw_all(connection, order.order_id, reader.mail_ids)
     return output | {"facts": [*output["facts"], f"refund/{order.order_id}"]}
 
 

@@ -11,7 +11,6 @@ from typing import Annotated, Any
 
 from pydantic import Field, Strict
 
-from mailagent import remedies as ending
 from mailagent import services
 from mailagent.domain.refunds.duplicates import find_covering, find_holding
 from mailagent.domain.refunds.offer import Offer
@@ -207,10 +206,7 @@ def _decide(
     if offer is not None:
         return offered_output(offer)
     refund = proposal.record(connection, proposed, asked, facts, decision)
-    output = _proposed_output(refund, order, wanted, asked.earlier)
-    if ending.supersede(connection, order.order_id, asked.item_ids, reader.mail_ids):
-        output["facts"] = [*output["facts"], f"remedy/{order.order_id}"]
-    return output
+    return _proposed_output(refund, order, wanted, asked.earlier)
 
 
 def _already_asked(reader: Reader, wanted: Sequence[WantedItem], asked: Asked) -> Refund | None:

@@ -1,4 +1,4 @@
-"""Stories of refunds that hang on something else: goods that come back, a cancellation, a parcel that is late."""
+"""Stories of refunds that hang on something else: goods that come back, a cancellation, a late parcel."""
 
 from __future__ import annotations
 

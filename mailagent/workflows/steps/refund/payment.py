@@ -46,6 +46,7 @@ from mailagent.store.refunds import (
     orders,
     refund_payments,
     refunds,
+    remedies,
 )
 from mailagent.workflows.steps.circuit_breaker import Permit, find_permit, note_outcome
 from mailagent.workflows.steps.maintenance.incidents import open_incident
@@ -60,8 +61,11 @@ declare_marks("pay_refund", "intended", "asked")
 _CANCELLED = "the order was cancelled after the refund was approved and before it was paid"
 _NEW_CUSTOMER = "the order's customer has another address than when the refund was asked for"
 _CHARGED_BACK = "the customer's bank took the payment back (chargeback) before the refund was paid"
+_SENT_AGAIN = "its items were sent again after it was asked for"
 _ELSEWHERE = "something was refunded elsewhere since it was asked for, and too little is left"
-_OUR_STOPS = frozenset({_CANCELLED, _NEW_CUSTOMER, _CHARGED_BACK, _ELSEWHERE, *STOPS.values()})
+_OUR_STOPS = frozenset(
+    {_CANCELLED, _NEW_CUSTOMER, _CHARGED_BACK, _SENT_AGAIN, _ELSEWHERE, *STOPS.values()}
+)
 
 
 @async_step
@@ -144,6 +148,8 @@ def _stopped(connection: sa.Connection, order: Order, refund: Refund, asked_by: 
         return _NEW_CUSTOMER
     if order.charged_back.minor:
         return _CHARGED_BACK
+    if remedies.is_sent_since(connection, refund):
+        return _SENT_AGAIN
     # Otherwise a gateway knows by itself what is left of its payments.
     looked_up = services.current().order_source is not None
     if looked_up and orders.taken_minor(connection, order.order_id) > order.paid.minor:
