@@ -100,9 +100,10 @@ def needs(permission: Permission) -> Callable[[Callable[P, Response]], Callable[
             g.person = person
             recorded = audit.count_recorded()
             response = view(*args, **kwargs)
-            # Every act is in the audit log, so a handled form without an entry has changed nothing.
+            # Every act is in the audit log, so a handled form without an entry has changed nothing. A view that
+            # refuses a form has flashed the reason.
             is_handled = request.method == "POST" and response.status_code == 303
-            if is_handled and audit.count_recorded() == recorded:
+            if is_handled and audit.count_recorded() == recorded and "_flashes" not in session:
                 flash("Your click changed nothing.")
             # No cache may keep these pages, so that the browser cannot show them after the logout.
             response.headers["Cache-Control"] = "no-store"

@@ -147,7 +147,26 @@ def test_a_note_is_for_people_only_and_written_once(shop: Harness) -> None:
     assert "4111 1111 1111" not in page
     assert acts(shop) == ["note written"]
     assert shop.rows("SELECT 1 FROM outbound_mails") == []
-    assert press(tess, conversation_id, "notes", note=" ").status_code == 400
+
+
+@pytest.mark.parametrize(
+    ("act", "form", "why"),
+    [
+        ("tags", {"tag": "no/tag"}, "A tag has 1 to 40 letters, digits, spaces and dashes"),
+        ("tags", {"tag": "t10"}, "A conversation has at most 10 tags. Remove one first."),
+        ("notes", {"note": " "}, "There is nothing in the note."),
+    ],
+)
+def test_a_form_that_is_refused_says_why(
+    shop: Harness, act: str, form: dict[str, str], why: str
+) -> None:
+    conversation_id, tess = write(shop), shop.log_in(TESS)
+    for number in range(10):
+        press(tess, conversation_id, "tags", tag=f"t{number}")
+    answer = press(tess, conversation_id, act, **form)
+    page = tess.get(answer.location).text
+    assert why in page
+    assert "Your click changed nothing." not in page
 
 
 def test_notes_tags_and_the_name_go_with_the_customer(shop: Harness) -> None:

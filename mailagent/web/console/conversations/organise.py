@@ -6,10 +6,16 @@ from collections.abc import Mapping
 from datetime import timedelta
 
 import sqlalchemy as sa
-from flask import Blueprint, Response, abort, request
+from flask import Blueprint, Response, abort, flash, request
 
 from mailagent import services
-from mailagent.domain.mail.conversation import TAGS_MAX, Conversation, Progress, parse_tag
+from mailagent.domain.mail.conversation import (
+    TAG_LENGTH_MAX,
+    TAGS_MAX,
+    Conversation,
+    Progress,
+    parse_tag,
+)
 from mailagent.domain.mail.redaction import mask_card_numbers
 from mailagent.domain.operations.access import Permission
 from mailagent.domain.text import without_controls
@@ -22,7 +28,7 @@ from mailagent.web.console.conversations.beside import SNOOZES, list_assignees
 from mailagent.web.console.conversations.pages import answer_page
 from mailagent.web.console.page import typed
 from mailagent.web.guard import current_person, needs
-from mailagent.web.language import translate
+from mailagent.web.language import _, translate
 
 blueprint = Blueprint("ops_organise", __name__)
 
@@ -103,11 +109,17 @@ def assign(conversation_id: str) -> Response:
 @blueprint.post("/ops/conversations/<conversation_id>/tags")
 @needs(Permission.ANSWER)
 def change_tags(conversation_id: str) -> Response:
-    """Add a tag, or remove one: `change=remove`. What is no tag changes nothing: the form says what one is."""
+    """Add a tag, or remove one: `change=remove`. Text that is no tag changes nothing, and the page says why."""
     tag, is_removed = parse_tag(typed("tag", request.form)), request.form.get("change") == "remove"
     with services.current().database.transaction() as connection:
         conversation = lock_found(connection, conversation_id)
         if tag is None:
+            no_tag = _(
+                "A tag has 1 to %(most)s letters, digits, spaces and dashes, and nothing else. Write it so,"
+                " then add it again.",
+                most=TAG_LENGTH_MAX,
+            )
+            flash(no_tag)
             return back_to(conversation_id)
         if is_removed and conversations.remove_tag(connection, conversation_id, tag):
             _record(connection, "tag removed", conversation_id, {"tag": tag})
@@ -117,9 +129,12 @@ def change_tags(conversation_id: str) -> Response:
 
 
 def _add_tag(connection: sa.Connection, conversation: Conversation, tag: str) -> bool:
-    tags = conversations.list_tags(connection, [conversation.conversation_id])
-    is_full = len(tags.get(conversation.conversation_id, ())) >= TAGS_MAX
-    return not is_full and conversations.add_tag(connection, conversation, tag)
+    conversation_id = conversation.conversation_id
+    tags = conversations.list_tags(connection, [conversation_id]).get(conversation_id, ())
+    if len(tags) >= TAGS_MAX and tag not in tags:
+        flash(_("A conversation has at most %(most)s tags. Remove one first.", most=TAGS_MAX))
+        return False
+    return conversations.add_tag(connection, conversation, tag)
 
 
 @blueprint.post("/ops/conversations/<conversation_id>/notes")
@@ -127,8 +142,11 @@ def _add_tag(connection: sa.Connection, conversation: Conversation, tag: str) ->
 def write_note(conversation_id: str) -> Response:
     """Add a note for the shop's people, which is never mailed."""
     text = mask_card_numbers(without_controls(request.form.get("note", ""))).strip()
-    if not text or len(text) > NOTE_LENGTH_MAX:
+    if len(text) > NOTE_LENGTH_MAX:
         abort(400)
+    if not text:
+        flash(_("There is nothing in the note. Write what your colleagues should read."))
+        return back_to(conversation_id)
     email, now = current_person().email, services.current().now()
     with services.current().database.transaction() as connection:
         lock_found(connection, conversation_id)
