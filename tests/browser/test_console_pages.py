@@ -148,7 +148,14 @@ def test_the_menu_on_a_phone_is_one_line_with_the_open_page_in_view(
     page = context.new_page()
     page.goto(f"{served.live.shop.public_url}/ops/audit")
     page.wait_for_load_state()
+    show = page.get_by_role("button", name="Show")
+    expect(show).to_be_hidden()
     menu = page.get_by_role("navigation", name="Console")
     assert menu.evaluate("menu => menu.clientHeight") < 60
     expect(menu.get_by_role("link", name="Audit")).to_be_in_viewport()
+    page.get_by_text("Filters", exact=True).click()
+    expect(show).to_be_visible()
+    page.reload()
+    page.set_viewport_size({"width": 1200, "height": 844})
+    expect(show).to_be_visible()  # where there is room, nothing is folded
     context.close()

@@ -70,7 +70,7 @@ def test_what_machines_did_is_folded_and_can_be_read(
     expect(page.get_by_role("link", name="Refund of $1,499.00").first).to_be_visible()
     tool = page.get_by_text("Agent used propose_refund")
     expect(tool).to_be_hidden()
-    page.locator("summary").filter(has_text="tool call").click()
+    page.locator("summary").filter(has_text="1 tool call").first.click()
     expect(tool).to_be_visible()
     hand_over = page.get_by_role("heading", name=f"Our mail to {TESS}")
     expect(hand_over).to_be_hidden()

@@ -75,7 +75,7 @@ def test_the_report_has_charts_tables_and_a_file(served: Harness, browser: Brows
         "It helped"
     )
     eyes.look_on("a month")
-    page.locator("summary").first.click()
+    page.locator("section summary").first.click()
     assert (
         page.get_by_role("table", name="day by day, as a table").first.locator("tbody tr").count()
         == 30
@@ -89,7 +89,7 @@ def test_the_report_has_charts_tables_and_a_file(served: Harness, browser: Brows
     assert saved.value.suggested_filename.startswith("report-")
     page.goto(f"{served.live.shop.public_url}/ops/report?from=2020-01-01&to=2020-12-30")
     expect(page.get_by_role("heading", name="Mails of customers, week by week")).to_be_visible()
-    page.locator("summary").first.click()
+    page.locator("section summary").first.click()
     weeks = page.get_by_role("table", name="week by week, as a table").locator("tbody tr")
     assert weeks.count() == 53
     page.goto(f"{served.live.shop.public_url}/ops/report?from=2020-01-01&to=2020-01-07")

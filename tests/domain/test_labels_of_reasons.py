@@ -38,8 +38,9 @@ def test_a_manager_is_told_which_limit_is_exceeded_and_by_how_much(
     (sentence,) = tell_reasons([ManagerReason[reason]], kept, "USD")
     assert told in sentence
     general = MANAGER_REASONS[ManagerReason[reason]]
-    if reason == "ABOVE_LIMIT":
+    if reason in ("ABOVE_LIMIT", "ABOVE_LIMIT_TOGETHER"):
         assert general not in sentence  # it would say the same once more
+        assert ("Earlier refunds" in sentence) is (reason == "ABOVE_LIMIT_TOGETHER")
     else:
         assert sentence.endswith(general)
 

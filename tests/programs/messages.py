@@ -23,7 +23,7 @@ from mailagent.store import audit
 from mailagent.store.privacy import erasure_scope
 from mailagent.web import errors
 from mailagent.web.approvals import attachments, review_facts
-from mailagent.web.console import inbox, labels, refunds, runs, timeline_view
+from mailagent.web.console import inbox, labels, refunds, runs
 from mailagent.web.console.conversations import beside, lists, organise, refunding
 from mailagent.web.owners import report as report_page
 
@@ -77,7 +77,6 @@ TABLES: tuple[Any, ...] = (
     (inbox.YOURS, inbox.TO_PAY, inbox.TITLES, inbox.MEANINGS, lists.TITLES, organise.READ_FIRST),
     [words for words, _ in beside.SNOOZES.values()],
     (refunds.AMOUNTS, refunds.GRANTED, runs.DONE, refunding.NO_MANAGER),
-    (timeline_view.FOLDED, timeline_view.TO_OUR_PEOPLE),
     (erasure_scope.REFUNDS, erasure_scope.MAILS, erasure_scope.TASKS),
     (erasure_scope.UNSENT_DRAFTS, erasure_scope.OURS),
     (

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 
-from mailagent.domain.operations.provider import NO_SOURCE, Provider, Providers
+from mailagent.domain.operations.provider import NO_SOURCE, Provider, ProviderKind, Providers
 from mailagent.domain.text import Fill, fill
 
 
@@ -91,6 +91,13 @@ INCIDENTS: Mapping[IncidentKind, IncidentText] = {
         "to the team. To go on at once raise OPENAI_DAILY_BUDGET and restart the workers.",
         "Mail is not being answered now: today's budget for the model is spent.",
     ),
+}
+# What is open while a provider refuses us.
+OUTAGES: Mapping[ProviderKind, IncidentKind] = {
+    ProviderKind.MODEL: IncidentKind.OPENAI,
+    ProviderKind.MAIL: IncidentKind.MAIL_PROVIDER,
+    ProviderKind.GATEWAY: IncidentKind.GATEWAY,
+    ProviderKind.ORDERS: IncidentKind.ORDER_SOURCE,
 }
 
 # The text of the mail, if the mail can arrive only after the incident is over.

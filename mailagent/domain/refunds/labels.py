@@ -96,7 +96,9 @@ def tell_reasons(
 def _tell_reason(reason: str, found: Exceeded | None, currency: str, _: Fill) -> Iterator[str]:
     excess = list(_excess(found, currency, _))
     yield from excess
-    if not excess or reason != ManagerReason.ABOVE_LIMIT:  # the excess says as much
+    if excess and reason == ManagerReason.ABOVE_LIMIT_TOGETHER:
+        yield _("Earlier refunds of this order are counted.")
+    elif not excess or reason != ManagerReason.ABOVE_LIMIT:  # the excess says as much
         yield _(MANAGER_REASONS.get(reason, reason))
 
 

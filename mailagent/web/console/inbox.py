@@ -13,7 +13,7 @@ from flask import Blueprint, Response, current_app, jsonify, request
 from mailagent import services
 from mailagent.domain.operations.access import Permission, Role
 from mailagent.domain.operations.circuit_breaker import away_name, tell_breaker
-from mailagent.domain.operations.incident import tell_incident
+from mailagent.domain.operations.incident import OUTAGES, tell_incident
 from mailagent.store import audit
 from mailagent.store.console import dismissals, inbox
 from mailagent.store.console.inbox import Asked, Entry, Figures, Lists, Waiting
@@ -139,18 +139,18 @@ def _show_all(connection: sa.Connection, lists: Lists) -> Response:
     sections += [
         _count_only(name, connection, now) for name in BESIDE if person.may(BESIDE[name].permission)
     ]
+    outages = [each for each in incidents.list_open(connection) if each.is_outage]
+    told = {each.incident for each in outages}
     away = {
-        away_name(provider): tell_breaker(provider, breaker, now, _)
+        away_name(provider): ""
+        if OUTAGES[provider.kind] in told
+        else tell_breaker(provider, breaker, now, _)
         for provider, breaker in circuit_breakers.list_open(connection, providers).items()
     }
     return page(
         "ops/inbox.html",
         sections=sections,
-        outages={
-            each: tell_incident(each.incident, providers, _)
-            for each in incidents.list_open(connection)
-            if each.is_outage
-        },
+        outages={each: tell_incident(each.incident, providers, _) for each in outages},
         away=away,
         now=now,
         since=microseconds(now),

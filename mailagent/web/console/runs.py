@@ -132,10 +132,12 @@ def show_run(run: Run, done: str | None = None, refused: str | None = None) -> R
     with live.database.snapshot() as connection:
         rows = run_subjects.look(connection, [run.subject]).get(run.subject)
         known = run_subjects.list_subjects(connection, [run.subject]).get(run.subject)
+    line = line_of(run, known)
     return page(
         "ops/run.html",
         409 if refused else 200,
-        **line_of(run, known),
+        line=line,
+        **line,
         done=done,
         refused=refused,
         facts=() if rows is None else tell_rows(rows, _),
@@ -200,9 +202,11 @@ def preview(run_id: str) -> Response:
     live = services.current()
     with live.database.snapshot() as connection:
         rows = run_subjects.look(connection, [run.subject]).get(run.subject)
+        known = run_subjects.list_subjects(connection, [run.subject]).get(run.subject)
     plan = plan_replay(run.workflow, run.steps, start, rows, _)
     return page(
         "ops/replay.html",
+        line=line_of(run, known),
         run=run,
         path=run_path(run.run_id),
         plan=plan,

@@ -25,7 +25,7 @@ from mailagent.web.console.labels import (
     money,
 )
 from mailagent.web.console.page import SECRET_PURPOSES, mask_code, redact
-from mailagent.web.language import translate, write_number
+from mailagent.web.language import ngettext, write_number
 
 Facts = Mapping[str, Any]
 
@@ -66,17 +66,24 @@ class Group:
     @property
     def summary(self) -> str:
         """Return what the entries are, such as "2 tool calls, 1 record"."""
-        counts = Counter(FOLDED.get(entry.kind, TO_OUR_PEOPLE) for entry in self.entries)
-        return ", ".join(f"{number} × {translate(name)}" for name, number in counts.items())
+        counts = Counter(entry.kind for entry in self.entries)
+        return ", ".join(_tell_count(kind, number) for kind, number in counts.items())
 
 
-TO_OUR_PEOPLE = "mail to our people"
-FOLDED = {
-    EntryKind.MODEL_CALL: "model call",
-    EntryKind.TOOL_CALL: "tool call",
-    EntryKind.ASK: "request to a manager",
-    EntryKind.AUDIT: "record",
-}
+def _tell_count(kind: EntryKind, num: int) -> str:
+    match kind:
+        case EntryKind.MODEL_CALL:
+            return ngettext("%(num)s model call", "%(num)s model calls", num)
+        case EntryKind.TOOL_CALL:
+            return ngettext("%(num)s tool call", "%(num)s tool calls", num)
+        case EntryKind.ASK:
+            return ngettext("%(num)s request to a manager", "%(num)s requests to managers", num)
+        case EntryKind.AUDIT:
+            return ngettext("%(num)s record", "%(num)s records", num)
+    return ngettext("%(num)s mail to our people", "%(num)s mails to our people", num)
+
+
+_FOLDED = (EntryKind.MODEL_CALL, EntryKind.TOOL_CALL, EntryKind.ASK, EntryKind.AUDIT)
 _TO_CUSTOMERS = frozenset(
     {
         Purpose.REPLY.value,
@@ -96,7 +103,7 @@ def grouped(entries: Iterable[Entry]) -> list[Group]:
 def _is_folded(entry: Entry) -> bool:
     if entry.kind is EntryKind.MAIL_OUT:
         return entry.facts["purpose"] not in _TO_CUSTOMERS
-    return entry.kind in FOLDED
+    return entry.kind in _FOLDED
 
 
 def _shown(

@@ -84,7 +84,8 @@ def test_tasks_are_a_tile_for_those_who_do_them(shop: Harness) -> None:
     late = replace(task_of(mail, "W1001", now), due_at=now - timedelta(days=1))
     with shop.live.database.transaction() as connection:
         remedies.record(connection, late, "key")
-    tile = '<a href="/ops/tasks"><strong data-count="tasks">1</strong>'
+    tile = '<a href="/ops/tasks"><strong data-count="tasks">1</strong> '
+    tile += '<span data-one="Task" data-many="Tasks">Task</span>'
     for email in (MONA, TESS, OLGA):
         client = shop.log_in(email)
         page, counts = client.get("/ops").text, client.get("/ops/live").get_json()["counts"]
@@ -293,6 +294,21 @@ def test_a_provider_that_is_away_is_told_calmly_until_it_is_back(shop: Harness) 
     with shop.live.database.transaction() as connection:
         circuit_breakers.record_success(connection, OPENAI, probing=True, now=now)
     assert "OpenAI" not in client.get("/ops").text
+
+
+def test_an_outage_and_its_circuit_breaker_are_told_once(shop: Harness) -> None:
+    client, now = shop.log_in(OLGA), shop.live.now()
+    with shop.live.database.transaction() as connection:
+        incidents.open_incident(connection, now, IncidentKind.OPENAI, "401")
+        failure = Failure("401", needs_operator=True)
+        circuit_breakers.record_failure(connection, OPENAI, failure, now, probing=False)
+    page = client.get("/ops").text
+    assert page.count("refuses us") == page.count(
+        "The model&#39;s provider refuses us: no mail is answered"
+    )
+    assert (
+        'data-outages="provider:openai away:openai"' in page
+    )  # or both would be new to the script
 
 
 def test_the_page_and_its_figures_count_a_list_to_a_thousand(shop: Harness) -> None:

@@ -61,6 +61,22 @@ def listed(client: FlaskClient, query: str) -> set[str]:
     return set(re.findall(r'<a href="/ops/runs/([\w.%-]+)">', page.text))
 
 
+@pytest.mark.parametrize(
+    ("path", "filtered"),
+    [
+        ("/ops/runs", "status=failed"),
+        ("/ops/audit", "actor=x"),
+        ("/ops/report", "from=2020-01-01&to=2020-01-09"),
+        ("/ops/conversations", "owner=mine"),
+        ("/ops?waiting=people", "owner=mine"),
+    ],
+)
+def test_filters_are_folded_until_one_is_set(olga: FlaskClient, path: str, filtered: str) -> None:
+    assert '<details class="roomy"><summary>Filters' in olga.get(path).text
+    query = f"{path}{'&' if '?' in path else '?'}{filtered}"
+    assert '<details class="roomy" open><summary>Filters' in olga.get(query).text
+
+
 # --- a run that failed, from the list to its end -----------------------------------------------------
 
 
@@ -83,6 +99,9 @@ def test_a_failed_run_is_found_looked_at_and_run_again_once(
     german = olga.get("/ops/runs?status=failed", headers={"Accept-Language": "de"}).text
     assert "pay_refund, Versuch 1: Mistake" in german
     opened = olga.get(f"{path(run_id)}/replay").text
+    for told in (page, opened):
+        assert "<h1>Completes a refund: <bdi>order W1001</bdi></h1>" in told
+        assert f"Run <bdi>{run_id}</bdi></p>" in told
     assert "asks the payment gateway under the refund&#39;s own key" in opened
     assert load(shop, run_id).status == "ERROR"  # to look starts nothing
     with running(shop):
