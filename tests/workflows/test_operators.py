@@ -65,6 +65,9 @@ def test_a_failed_run_is_told_with_what_to_type(shop: Harness) -> None:
     assert failure in notice.text
     assert "[address]: '[4 words]' in take_batch" in notice.text
     assert "mistake in the program" in notice.text
+    thread = f"{shop.live.shop.public_url}/ops/conversations/{conversation_id}"
+    assert f"take the conversation over: {thread}. " in notice.text
+    assert "goes to the team after 4 hours" in notice.text
     assert ADA not in notice.text
     assert "a word of hers" not in notice.text
     assert shop.mails_to(TESS) == []
@@ -79,6 +82,7 @@ def test_a_failed_refund_is_told_with_its_order_and_amount(shop: Harness) -> Non
         (notice,) = shop.wait_for_mails(OPS)
     assert f"order W1001, {shop.refunds()[0].amount.tell()}, a…@example.com" in notice.text
     assert "pay_refund, attempt 1: Mistake" in notice.text
+    assert "take the conversation over" not in notice.text
     assert f"Since {tell_moment(shop.live.now())[:-10]}" in notice.text
 
 
@@ -223,6 +227,24 @@ def test_an_incident_is_told_once_until_it_is_over(shop: Harness) -> None:
     assert opened(shop) == {}
     assert note(shop, IncidentKind.OPENAI)
     assert len(subjects(shop)) == 2
+
+
+def test_an_incident_names_what_met_it_and_has_one_button(shop: Harness) -> None:
+    shop.stock(order())
+    with failing("pay_refund"), running(shop):
+        shop.write(KETTLE_WISH)
+        wait_for_run(shop, "refund", "ERROR")
+        refund_id = shop.refunds()[0].refund_id
+    with shop.live.database.transaction() as connection:
+        open_incident(connection, IncidentKind.GATEWAY, "401", refund_id)
+        open_incident(connection, IncidentKind.THROTTLED, "mails: 7")
+    refused, throttled = shop.rows(
+        "SELECT text FROM outbound_mails WHERE purpose = 'notice' ORDER BY outbound_id"
+    )
+    inbox = f"{shop.live.shop.public_url}/ops"
+    assert f"- {refund_id}, order W1001, $49.99, a…@example.com\n" in refused.text
+    assert refused.text.count(inbox) == throttled.text.count(inbox) == 1
+    assert f"Open the inbox:\n{inbox}\n" in throttled.text
 
 
 def test_a_provider_that_works_again_ends_its_incident(shop: Harness) -> None:

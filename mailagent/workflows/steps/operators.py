@@ -129,6 +129,18 @@ def _what_to_do(run: Run) -> list[str]:
         do = "Put right what the reason names, then run it again."
     return [
         do,
+        *_without_a_repair(run),
         "No mail and no payment is made twice.",
         f"By a shell: flask runs replay {run.run_id}",
+    ]
+
+
+def _without_a_repair(run: Run) -> list[str]:
+    if run.workflow != engine.CONVERSATION:
+        return []
+    live = services.current()
+    hours = live.waits.unanswered_seconds / 3600
+    return [
+        f"If it fails again, take the conversation over: {live.shop.public_url}/ops/conversations/"
+        f"{run.subject}. Mail that is not answered goes to the team after {hours:g} hours."
     ]

@@ -284,7 +284,8 @@ def _decide(
             return _Next("wait", wait, held_up_by=HeldUpBy.MODEL)
         case loop.AskOperator(why):
             # One failed run is enough: later runs wait until the model can be asked again.
-            error = why if open_incident(connection, IncidentKind.OPENAI, why) else None
+            met_by = asking.batch["conversation_id"]
+            error = why if open_incident(connection, IncidentKind.OPENAI, why, met_by) else None
             held_up_by = HeldUpBy.MODEL
             return _Next("later", {"why": why}, held_up_by=held_up_by, operator_error=error)
         case loop.AskPerson(reason, why):

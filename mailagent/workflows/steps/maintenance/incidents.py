@@ -16,6 +16,7 @@ from mailagent import services
 from mailagent.domain.operations.incident import IncidentKind, OpenIncident, tell_incident
 from mailagent.domain.operations.provider import LEDGER
 from mailagent.domain.text import tell_error, tell_moment
+from mailagent.store.console import run_subjects
 from mailagent.store.operations import circuit_breakers, incidents
 from mailagent.workflows.steps.conversation.rate_limit import why_alarmed, why_stopped
 from mailagent.workflows.steps.notices import tell_operators
@@ -33,8 +34,11 @@ RECORDS_TOLD_FOR = timedelta(days=1)
 _FAILS_RUNS = frozenset({IncidentKind.OPENAI, IncidentKind.GATEWAY})
 
 
-def open_incident(connection: sa.Connection, incident: IncidentKind, why: str) -> bool:
-    """Open an incident and tell the operators, unless it is open; return whether it is new."""
+def open_incident(
+    connection: sa.Connection, incident: IncidentKind, why: str, met_by: str = ""
+) -> bool:
+    """Open an incident and tell the operators, unless it is open; return whether it is new. `met_by`: the id
+    of the conversation or refund that met it first."""
     live = services.current()
     number = incidents.open_incident(connection, live.now(), incident, tell_error(why))
     if number is None:
@@ -42,8 +46,9 @@ def open_incident(connection: sa.Connection, incident: IncidentKind, why: str) -
     logger.error("%s: %s", tell_incident(incident, live.providers).title, tell_error(why))
     words = tell_incident(incident, live.providers, mailed=True)
     since = f"Since {tell_moment(live.now())}: {tell_error(why)}"
-    lines = [since, words.to_do, f"{live.shop.public_url}/ops"]
-    button = None
+    about = run_subjects.list_subjects(connection, [met_by]).get(met_by)
+    lines = [*([f"{met_by}, {about.tell_masked()}"] if about else []), since, words.to_do]
+    button = ("Open the inbox", f"{live.shop.public_url}/ops")
     if incident in _FAILS_RUNS:
         path = f"{live.shop.public_url}/ops/replays"
         button = ("When it works again, see what failed, and replay it", path)

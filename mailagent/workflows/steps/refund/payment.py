@@ -270,7 +270,7 @@ def _stop_for_operator(refund_id: str, outcome: Pending | NotDone | OutcomeUnkno
     stops = outcome.for_people
     if outcome.operator:
         with services.current().database.transaction() as connection:
-            stops = open_incident(connection, IncidentKind.GATEWAY, outcome.why)
+            stops = open_incident(connection, IncidentKind.GATEWAY, outcome.why, refund_id)
     if stops:
         raise NeedsOperatorError(
             f"refund {refund_id} cannot be paid: {tell_error(outcome.why)}; put that right, then "
