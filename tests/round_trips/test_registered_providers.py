@@ -111,6 +111,8 @@ def test_a_gateway_that_fails_has_a_breaker_and_an_incident_of_its_own(
     assert post(toy_shop, "/webhooks/toymail/inbound", mail) == 200
     title = "Toy Bank refuses our key: no refund is paid"
     wait_until(lambda: title in notices(toy_shop), 30, "the notice to operators")
+    mail_to_operators = toy_shop.rows("SELECT text FROM outbound_mails WHERE purpose = 'notice'")
+    assert "order W1001, $49.99, a…@example.com" in mail_to_operators[0].text
     assert breakers(toy_shop) == ["toy"]
     page = toy_shop.log_in(OLGA).get("/ops").text
     assert title in page

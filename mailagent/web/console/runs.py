@@ -118,7 +118,9 @@ def line_of(run: Run, known: Subject | None) -> dict[str, Any]:
 @needs(Permission.RUNS)
 def show(run_id: str) -> Response:
     """Show a run: its record in DBOS, the state of its row, and every recorded step."""
-    return show_run(_find(run_id), done=DONE.get(request.args.get("done", "")))
+    run = _find(run_id)
+    done = "" if run.has_failed else request.args.get("done", "")  # it failed again since then
+    return show_run(run, done=DONE.get(done))
 
 
 def _find(run_id: str) -> Run:

@@ -140,6 +140,24 @@ def test_a_fork_is_made_once_and_pays_once(shop: Harness, olga: FlaskClient) -> 
     assert len(shop.mails_to(ADA)) == 2
 
 
+def test_a_replay_that_fails_again_says_what_else_there_is(
+    shop: Harness, olga: FlaskClient
+) -> None:
+    with failing("take_batch"), running(shop):
+        shop.write("Hello?")
+        run_id = wait_for_run(shop, "conversation", "ERROR")
+    queued = "The run is queued again"
+    done = press(olga, run_id, "rewind").location
+    assert queued in olga.get(done).text
+    with failing("take_batch"), running(shop):
+        wait_for_run(shop, "conversation", "ERROR")
+    page = olga.get(done).text
+    assert queued not in page
+    thread = f"/ops/conversations/{load(shop, run_id).subject}"
+    assert f'<a href="{thread}">take the conversation over</a>' in page
+    assert f'formaction="{thread}/take-over"' in olga.get(thread).text
+
+
 def test_a_fork_of_a_conversation_waits_for_its_turn(shop: Harness, olga: FlaskClient) -> None:
     with failing("take_batch"), running(shop):
         shop.write("Hello?")
