@@ -132,7 +132,7 @@ def test_a_transfer_waits_in_the_settlements_until_a_person_has_paid_it(
     link = page.locator("#mails").get_by_role("link", name="Open the link in this mail")
     console.goto(f"{demo.app_url}{link.get_attribute('href')}")
     console.get_by_role("button", name="Log in as").click()
-    console.get_by_role("link", name="1 Refunds to pay").click()
+    console.get_by_role("link", name="1 Refund to pay").click()
     console.get_by_role("button", name=re.compile("Paid.*W1013")).click()
     expect(console.get_by_text("Nothing waits to be paid.")).to_be_visible()
     expect(page.locator("#refunds tr", has_text="W1013")).to_contain_text("paid", timeout=SECONDS)

@@ -66,7 +66,7 @@ def test_an_outage_that_the_round_trip_shows_to_be_over_leaves_the_console(shop:
             incidents.open_incident(connection, now, kind, "401")
         for provider in (shop.live.providers.model, shop.live.providers.mail):
             circuit_breakers.record_failure(connection, provider, why, now, probing=False)
-    assert shop.log_in(OLGA).get("/ops").text.count("data-outage=") == 4
+    assert shop.log_in(OLGA).get("/ops").text.count("data-outage=") == 2
     shop.faults.sendgrid.append(come_back(shop))
     assert check(shop).exit_code == 0
     assert "data-outage=" not in shop.log_in(OLGA).get("/ops").text

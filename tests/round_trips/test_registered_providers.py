@@ -117,7 +117,6 @@ def test_a_gateway_that_fails_has_a_breaker_and_an_incident_of_its_own(
     page = toy_shop.log_in(OLGA).get("/ops").text
     assert title in page
     assert "TOY_KEY" in page
-    assert "Toy Bank refuses us since" in page
     assert "Stripe" not in page
 
 
@@ -173,5 +172,5 @@ def test_an_order_source_is_asked_and_has_a_breaker_and_an_incident_of_its_own(
         wait_until(lambda: title in notices(shop), 30, "the notice to operators")
         assert breakers(shop) == ["toyorders"]
         page = shop.log_in(OLGA).get("/ops").text
-    assert "Toy Orders refuses us since" in page
+    assert title in page
     assert "TOY_ORDERS_KEY" in page
