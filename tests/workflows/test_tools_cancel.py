@@ -223,6 +223,10 @@ def test_a_system_that_stays_silent_is_given_to_people(shop: Harness, batch: Bat
     pass_time(shop, hours=6.1)
     pay(refund_id(shop))
     assert states(shop) == ("task", "approved", "pending")
+    # The system may have cancelled it all the same: the customer cannot take it back any more.
+    told = use(withdraw_refund, later_batch(shop, batch), {"order_id": "W1001"})
+    assert told["outcome"] == "too_late"
+    assert states(shop) == ("task", "approved", "pending")
 
 
 @ONE_DATABASE

@@ -12,9 +12,10 @@ import sqlalchemy as sa
 
 from mailagent import services
 from mailagent.domain.refunds.policy import Policy, Remedies
+from mailagent.domain.refunds.refund import RefundStatus
 from mailagent.domain.remedies.remedy import RemedyKind
 from mailagent.mailers.fact import sentence
-from mailagent.remedies import finish
+from mailagent.remedies import finish, supersede
 from mailagent.store.privacy import erasure, retention
 from mailagent.workflows.steps.conversation.batch import Batch, batch_reader
 from mailagent.workflows.tools.request_change import request_change
@@ -70,6 +71,16 @@ def test_a_wish_is_one_task_that_the_team_is_told_of(
     assert "/ops/tasks" in mail.text
     (audited,) = shop.rows("SELECT * FROM audit WHERE action = 'request made'")
     assert audited.subject == row.remedy_id
+
+
+def test_money_and_goods_wanted_in_one_mail_are_not_both_given(shop: Harness, batch: Batch) -> None:
+    change(batch)
+    propose(batch, "W1001")
+    (refund,) = shop.refunds()
+    assert refund.status is RefundStatus.AWAITING_APPROVAL
+    with shop.live.database.transaction() as connection:
+        supersede(connection, refund)
+    assert tasks(shop) == [("exchange", "withdrawn")]
 
 
 def test_an_address_is_changed_before_the_order_is_shipped(shop: Harness) -> None:

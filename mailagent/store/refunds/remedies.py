@@ -130,13 +130,12 @@ def is_sent_again(connection: sa.Connection, order_id: str, item_ids: Collection
 
 
 def list_replaced(connection: sa.Connection, refund: Refund) -> Sequence[Remedy]:
-    """Return the exchanges and replacements of a refund's items that an older mail asked for."""
+    """Return the exchanges and replacements of a refund's items that its mail or an older one asked for."""
     return [
         each
         for each in list_of_order(connection, refund.order_id)
         if each.kind in SENT_AGAIN
-        and each.mail_id != refund.mail_id
-        and each.requested_at <= refund.requested_at
+        and (each.mail_id == refund.mail_id or each.requested_at <= refund.requested_at)
         and each.touches(each.kind, refund.item_ids)
     ]
 

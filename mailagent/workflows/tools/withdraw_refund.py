@@ -10,7 +10,6 @@ import sqlalchemy as sa
 from mailagent import remedies as ending
 from mailagent import services
 from mailagent.domain.refunds.refund import Refund, RefundStatus
-from mailagent.domain.remedies.remedy import RemedyStatus
 from mailagent.mailers import Reader
 from mailagent.store import audit
 from mailagent.store.refunds import orders, refunds, remedies
@@ -101,7 +100,7 @@ def _output(connection: sa.Connection, mail_ids: Sequence[str], order_id: str) -
 
 def _is_cancelling(connection: sa.Connection, order_id: str) -> bool:
     known = remedies.list_of_order(connection, order_id)
-    return any(each.status is RemedyStatus.ASKED for each in known)
+    return any(ending.may_be_done(each) for each in known)
 
 
 def _requests_withdrawn(
