@@ -257,7 +257,8 @@ def prepare(page: Page, name: str) -> None:
     """Bring a page into the state that its picture shows."""
     if name == "german":
         page.get_by_label("Language").select_option("de")
-        page.get_by_role("button", name="Change").click()
+        with page.expect_navigation():
+            page.get_by_role("button", name="Change").click()
 
 
 def save(page: Page, name: str, tallest: int = 0, colours: int = COLOURS) -> None:
