@@ -114,7 +114,7 @@ def withdraw(connection: sa.Connection, order_id: str, mail_id: str) -> list[Rem
 
 
 def may_be_done(remedy: Remedy) -> bool:
-    """Return whether the shop's system was asked to do it: it may have, whatever it answered."""
+    """Return whether the shop's system was asked to cancel, and so may have cancelled, whatever it answered."""
     has_source = services.current().order_source is not None
     # Without a refund it was given to people at once.
     was_asked = remedy.kind is RemedyKind.CANCEL and has_source and remedy.refund_id is not None

@@ -227,6 +227,14 @@ def test_a_system_that_stays_silent_is_given_to_people(shop: Harness, batch: Bat
     told = use(withdraw_refund, later_batch(shop, batch), {"order_id": "W1001"})
     assert told["outcome"] == "too_late"
     assert states(shop) == ("task", "approved", "pending")
+    # Nor does it end by its date: only a person can say that it was not done.
+    pass_time(shop, days=3.5)
+    for asked in (2, 0):  # the team gets it again, and is reminded
+        assert tasks.see_to() == asked
+        assert states(shop) == ("task", "approved", "pending")
+    assert "not done in time" not in mails(shop)
+    (conversation,) = shop.rows("SELECT handed_over_at FROM conversations")
+    assert conversation.handed_over_at is not None
 
 
 @ONE_DATABASE

@@ -23,8 +23,8 @@ NAMED = 20
 
 
 def see_to() -> int:
-    """Remind the team, once, of tasks that have waited for half of their time; end those past their date.
-    Return how many."""
+    """Remind the team, once, of tasks that have waited for half of their time; end those past their date, or
+    give them to the team again if they may be done. Return how many."""
     live = services.current()
     with live.database.snapshot() as connection:
         overdue = remedies.list_overdue(connection, live.now(), TASKS_AT_ONCE)
@@ -37,9 +37,15 @@ def _expire(remedy_id: str) -> int:
         remedy = remedies.lock(connection, remedy_id)
         if remedy is None or not remedy.is_open:
             return 0
-        ending.end(connection, remedy, RemedyStatus.EXPIRED, audit.CLOCK)
+        key = f"overdue:{remedy_id}"
+        if ending.may_be_done(remedy):  # then only a person can say that it was not
+            key += f":{live.now():%Y-%m-%d}"
+            later = live.now() + timedelta(days=live.policy.remedies.task_days)
+            remedies.note(connection, remedy, due_at=later)
+        else:
+            ending.end(connection, remedy, RemedyStatus.EXPIRED, audit.CLOCK)
         conversation = conversations.lock(connection, remedy.conversation_id)
-        hand_to_team(connection, conversation, why, f"overdue:{remedy_id}")
+        hand_to_team(connection, conversation, why, key)
     return 1
 
 
