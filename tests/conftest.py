@@ -22,6 +22,7 @@ from mailagent.web.middleware import App
 from tests import second_try
 from tests.databases import make_sqlite_template, postgres_copy, postgres_server, postgres_template
 from tests.harness import Harness, open_shop, running
+from tests.sample import keep_one_way
 
 # A slow machine is no reason to call a property false.
 hypothesis.settings.register_profile("mailagent", deadline=None)
@@ -57,14 +58,22 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line(
-        "markers", "both_databases: on both databases, in a folder whose tests run on one"
+        "markers",
+        "both_databases: in a folder whose tests run on one, on both; of several cases each on one",
+    )
+    config.addinivalue_line(
+        "markers", "one_way(fixtures): each case with one value of these fixtures"
     )
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     for item in items:
         if second_try.ROOMS & set(item.path.parts):
             second_try.give(item)
+    if not config.getoption("whole"):
+        kept = keep_one_way(items)
+        config.hook.pytest_deselected(items=[item for item in items if item not in kept])
+        items[:] = [item for item in items if item in kept]
 
 
 def pytest_collection_finish() -> None:

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import os
 import random
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TypeVar
+
+import pytest
 
 Way = TypeVar("Way")
 
@@ -23,3 +26,24 @@ def sample(
     for case, (way,) in chosen.items():
         print(f"seed {seed}: {case} as {way}")  # noqa: T201 - says what was sampled
     return chosen
+
+
+def keep_one_way(items: Iterable[pytest.Item], seed: int = SEED) -> set[pytest.Item]:
+    """Return the tests to run if each case of a parametrized test is tried in one of its ways.
+
+    The ways are the databases of `both_databases` and the values of the fixtures that `one_way` names.
+    """
+    cases: dict[tuple[str, ...], list[pytest.Item]] = defaultdict(list)
+    for item in items:
+        cases[_case_of(item)].append(item)
+    return {random.Random(f"{seed} {ways[0].nodeid}").choice(ways) for ways in cases.values()}
+
+
+def _case_of(item: pytest.Item) -> tuple[str, ...]:
+    """Return the test's name and its parameters but the ways; of a test without others, all."""
+    ways = {name for mark in item.iter_markers("one_way") for name in mark.args}
+    if item.get_closest_marker("both_databases"):
+        ways.add("database_url")
+    params: Mapping[str, object] = item.callspec.params if hasattr(item, "callspec") else {}
+    others = [str(id(value)) for name, value in params.items() if name not in ways]
+    return (item.nodeid.partition("[")[0], *others) if ways and others else (item.nodeid,)

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import pytest
 
+from tests.databases import ROOT
 from tests.sample import sample
 
 CASES, WAYS = ("a page", "another", "a third"), ("light", "dark")
@@ -21,3 +25,21 @@ def test_every_way_comes_with_some_seed_and_all_with_the_whole() -> None:
     for case in CASES:
         assert {each[case][0] for each in seeds} == set(WAYS)
     assert sample(CASES, WAYS, whole=True) == dict.fromkeys(CASES, WAYS)
+
+
+def test_each_case_of_a_test_is_tried_in_one_way() -> None:
+    tests = "tests/round_trips/test_platforms.py"
+    whole, sampled = collect(tests, "--whole"), collect(tests)
+    assert set(sampled) < set(whole)
+    cases = ["away", "limited", "half", "nothing"]
+    for chosen, ways in ((whole, 4), (sampled, 1)):
+        stumbles = [each for each in chosen if "stumbles" in each]
+        assert [sum(case in each for each in stumbles) for case in cases] == [ways] * 4
+    assert [each for each in sampled if "receipted" in each]  # without cases: on each platform
+
+
+def collect(*arguments: str) -> list[str]:
+    """Return the tests that pytest collects."""
+    command = [sys.executable, "-m", "pytest", "-q", "--collect-only", *arguments]
+    run = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+    return [line for line in run.stdout.splitlines() if "::" in line]

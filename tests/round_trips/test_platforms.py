@@ -90,6 +90,7 @@ def test_a_refund_is_paid_by_the_platform_and_receipted(shop: Harness, platform:
     assert not shop.rows("SELECT 1 FROM ledger_entries")
 
 
+@pytest.mark.one_way("platform")
 @pytest.mark.both_databases
 @pytest.mark.parametrize("more", [-1, 40], ids=["pages that loop", "too long a page"])
 def test_a_list_without_an_end_is_told_and_pays_once(
@@ -124,6 +125,7 @@ def test_a_key_that_woocommerce_refuses_is_a_problem(shop: Harness, platform: An
     assert "check our token" in flask(shop, "check").output
 
 
+@pytest.mark.one_way("platform")
 @pytest.mark.parametrize("fault", ["lost_before", "lost_after", "made_but_500"])
 def test_a_lost_answer_does_not_pay_twice(shop: Harness, platform: Platform, fault: str) -> None:
     played = shopify_server if isinstance(platform, ShopifyServer) else woocommerce_server
@@ -214,6 +216,7 @@ def test_items_that_shopify_has_sent_meanwhile_are_not_refunded(
     assert (platform.moved(), platform.refunds) == ([], [])
 
 
+@pytest.mark.one_way("platform")
 @pytest.mark.both_databases
 @pytest.mark.parametrize("reasons", [{RefundReason.DAMAGED}, set()], ids=["restocked", "not"])
 def test_goods_that_came_back_are_restocked_as_the_policy_says(
@@ -303,6 +306,7 @@ def is_gone(platform: Any) -> None:
     platform.orders.clear()
 
 
+@pytest.mark.one_way("platform")
 @pytest.mark.parametrize(
     "change",
     [
@@ -324,6 +328,7 @@ def test_an_order_that_changed_before_the_payment_pays_nothing(
     assert shop.refunds()[0].status in ("failed", "approved")
 
 
+@pytest.mark.one_way("platform")
 @pytest.mark.parametrize(
     "answer",
     [
