@@ -315,15 +315,22 @@ class SystemTables:
         found = connection.execute(sa.select(runs.workflow_uuid, runs.status).where(is_about))
         return {row.workflow_uuid: row.status for row in found}
 
-    def list_failed(self, connection: sa.Connection, since: datetime) -> list[str]:
-        """Return the `failed_runs` since a time, oldest first."""
-        failed = self.failed_runs().subquery().c
-        query = sa.select(failed.run_id).where(failed.failed_ms >= _milliseconds(since))
-        return list(connection.scalars(query.order_by(failed.failed_ms)))
+    def list_failed(
+        self,
+        connection: sa.Connection,
+        since: datetime,
+        is_open: Callable[[sa.Connection, sa.Subquery], sa.ColumnElement[bool]],
+    ) -> list[str]:
+        """Return the `failed_runs` since a time that are open, oldest first."""
+        failed = self.failed_runs().subquery()
+        query = sa.select(failed.c.run_id).where(
+            failed.c.failed_ms >= _milliseconds(since), is_open(connection, failed)
+        )
+        return list(connection.scalars(query.order_by(failed.c.failed_ms)))
 
     def failed_runs(self) -> sa.Select[Any]:
-        """Return a query of the failed runs that no other run replaces: run_id, workflow, status, failed_ms.
-        Of a scheduled workflow it has only the last failed run of each day."""
+        """Return a query of the failed runs that no other run replaces: run_id, workflow, subject, status,
+        failed_ms. Of a scheduled workflow it has only the last failed run of each day."""
         runs = self._runs.c
         scheduled = self._runs.alias("scheduled").c
         days = sa.func.coalesce(scheduled.completed_at, scheduled.updated_at) // _DAY_MILLISECONDS
@@ -335,6 +342,7 @@ class SystemTables:
         return sa.select(
             runs.workflow_uuid.label("run_id"),
             runs.name.label("workflow"),
+            self._attribute(runs).label("subject"),
             runs.status,
             sa.func.coalesce(runs.completed_at, runs.updated_at).label("failed_ms"),
         ).where(

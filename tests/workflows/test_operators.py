@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -18,13 +19,18 @@ from mailagent.domain.text import tell_moment
 from mailagent.engine import DELIVERY, SWEEP
 from mailagent.engine.run import Run, subject_of
 from mailagent.store.database import UtcDateTime
+from mailagent.store.ids import new_id
 from mailagent.store.operations import circuit_breakers, incidents
+from mailagent.web.metrics import CACHE
 from mailagent.workflows.steps import operators
 from mailagent.workflows.steps.maintenance import sweep as steps
 from mailagent.workflows.steps.maintenance import unfinished
 from mailagent.workflows.steps.maintenance.incidents import open_incident
 from tests.cast import ADA, GRACE, JUERGEN, KETTLE_WISH, NOW, TESS, order
 from tests.harness import Harness, open_shop, pass_time, running, wait_until
+from tests.web.console.drafts import press
+from tests.web.console.failed_runs import change_run
+from tests.web.doors import METRICS_TOKEN
 from tests.workflows.trouble import failing, later, set_run, wait_for_run
 
 OPS = "olga@shop.example"
@@ -33,7 +39,8 @@ OPS = "olga@shop.example"
 @pytest.fixture
 def shop(tmp_path: Path, database_url: str) -> Iterator[Harness]:
     """A shop with an operator, whose workflows do not run yet."""
-    with open_shop(tmp_path, database_url, {"OPS_EMAILS": OPS}) as harness:
+    settings = {"OPS_EMAILS": OPS, "METRICS_TOKEN": METRICS_TOKEN}
+    with open_shop(tmp_path, database_url, settings) as harness:
         yield harness
 
 
@@ -334,3 +341,46 @@ def run_sql(shop: Harness, statement: str) -> None:
     given = {name: value for name, value in values.items() if f":{name}" in statement}
     with shop.live.database.transaction() as connection:
         connection.execute(query, given)
+
+
+def test_a_failure_is_dealt_with_when_a_person_has_answered_the_customer(shop: Harness) -> None:
+    (run_id,) = fail_for(shop, ADA)
+    list_of_failed, olga = "/ops?waiting=failed", shop.log_in(OPS)
+    assert run_id in olga.get(list_of_failed).text
+    assert run_id in olga.get("/ops/replays").text + olga.get("/ops/runs?status=failed").text
+    assert count_failed(shop) == 1
+    thread = shop.rows("SELECT conversation_id FROM conversations")[0].conversation_id
+    press(shop.log_in(TESS), thread, "answer", text="It comes today.", once=new_id("once"))
+    assert run_id not in olga.get(list_of_failed).text
+    assert count_failed(shop) == 0
+    assert operators.report_failed_runs() == 0
+    assert "No run has failed." in olga.get("/ops/replays").text
+    for kept in (f"{list_of_failed}&shown=all", "/ops/runs?status=failed", f"/ops/runs/{run_id}"):
+        page = olga.get(kept).text
+        assert "answered by a person" in page
+        assert "Mistake in mailagent" in page  # the evidence stays
+    assert "A person has answered the customer since" in page
+    later_ms = int(shop.live.now().timestamp() * 1000) + 60_000  # it was replayed, and failed again
+    change_run(shop, run_id, f"completed_at = {later_ms}, updated_at = {later_ms}")
+    assert "answered by a person" not in olga.get(list_of_failed).text
+    assert run_id in olga.get(list_of_failed).text
+    assert count_failed(shop) == 1
+
+
+def test_mail_that_waits_for_the_agent_keeps_the_failure_open(shop: Harness) -> None:
+    fail_for(shop, ADA)
+    thread = shop.rows("SELECT conversation_id FROM conversations")[0].conversation_id
+    press(shop.log_in(TESS), thread, "answer", text="It comes today.", once=new_id("once"))
+    assert count_failed(shop) == 0
+    with shop.live.database.transaction() as connection:  # they had not seen all of it
+        connection.exec_driver_sql("UPDATE inbound_mails SET status = 'unanswered', answered_by = NULL")
+    assert count_failed(shop) == 1
+
+
+def count_failed(shop: Harness) -> float:
+    """Return the metric of failed runs that answer mail."""
+    shop.app.extensions.pop(CACHE, None)
+    answer = shop.client.get("/metrics", headers={"Authorization": f"Bearer {METRICS_TOKEN}"})
+    found = re.search(r'^mailagent_failed_runs{workflow="conversation"} (.+)$', answer.text, re.M)
+    assert found is not None
+    return float(found[1])

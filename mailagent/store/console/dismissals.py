@@ -1,12 +1,15 @@
-"""What people have dismissed from the inbox: lost mail, failed refunds and failed runs."""
+"""What people have dealt with: lost mail, failed refunds and failed runs that they dismissed from the inbox,
+and failed runs whose customers they answered."""
 
 from __future__ import annotations
 
 from datetime import datetime
+from typing import Any
 
 import sqlalchemy as sa
 
 from mailagent.store import schema
+from mailagent.store.mail import assignments
 from mailagent.store.mail.outbound import LOST
 
 _dismissals = schema.dismissals
@@ -41,3 +44,22 @@ def may_be(connection: sa.Connection, subject: str) -> bool:
     lost = sa.exists().where(mail.outbound_id == subject, mail.status.in_(LOST))
     failed = sa.exists().where(refund.refund_id == subject, refund.status == "failed")
     return bool(connection.scalar(sa.select(sa.or_(lost, failed))))
+
+
+def is_open(connection: sa.Connection, failed: sa.Subquery) -> sa.ColumnElement[bool]:
+    """Whether a failed run still needs a person. `failed`: run_id, subject and failed_ms of failed runs. One that
+    fails again after a person has dealt with it is open again."""
+    runs, dismissal = failed.c, _dismissals.alias("dismissal").c
+    dismissed_ms = _milliseconds(connection, dismissal.at)
+    dismissed = sa.exists().where(
+        dismissal.subject == runs.run_id, dismissed_ms >= runs.failed_ms
+    )
+    answered_ms = _milliseconds(connection, assignments.answered_at(runs.subject))
+    return ~dismissed & (sa.func.coalesce(answered_ms, 0) < runs.failed_ms)
+
+
+def _milliseconds(connection: sa.Connection, at: sa.ColumnElement[Any]) -> sa.ColumnElement[Any]:
+    """Return a time as DBOS has its times: milliseconds since 1970."""
+    if connection.dialect.name == "postgresql":
+        return sa.extract("epoch", at) * 1000
+    return (sa.func.julianday(at) - 2440587.5) * 86_400_000  # the Julian day of 1970

@@ -19,6 +19,7 @@ from mailagent.domain.money import Money
 from mailagent.domain.operations.circuit_breaker import away_name
 from mailagent.domain.operations.provider import Providers
 from mailagent.store import schema
+from mailagent.store.console import dismissals
 from mailagent.store.database import Row, is_constant
 from mailagent.store.operations import circuit_breakers, incidents
 from mailagent.store.pagination import (
@@ -130,7 +131,7 @@ class Asked:
 
 
 class Lists:
-    """The lists of the inbox. `failed_runs` has the columns run_id, workflow, status and failed_ms."""
+    """The lists of the inbox. `failed_runs` has the columns run_id, workflow, subject, status and failed_ms."""
 
     def __init__(
         self, connection: sa.Connection, failed_runs: sa.Select[Any], now: datetime
@@ -180,14 +181,7 @@ class Lists:
             .outerjoin(_dismissals, _dismissals.c.subject == runs.c.run_id)
         )
         if not asked.everything:
-            # A run that was run again, and failed again after the dismissal, is listed again.
-            if self._connection.dialect.name == "postgresql":
-                dismissed_ms: Any = sa.extract("epoch", _dismissals.c.at) * 1000
-            else:  # the Julian day of 1970
-                dismissed_ms = (sa.func.julianday(_dismissals.c.at) - 2440587.5) * 86_400_000
-            query = query.where(
-                sa.or_(_dismissals.c.subject.is_(None), dismissed_ms < runs.c.failed_ms)
-            )
+            query = query.where(dismissals.is_open(self._connection, runs))
         return Source(query, failed_at, runs.c.run_id, read_entry)
 
 

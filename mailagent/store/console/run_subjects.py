@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
 import sqlalchemy as sa
@@ -16,6 +17,7 @@ from mailagent.domain.money import Money
 from mailagent.domain.operations.replay import MailNow, RowsNow
 from mailagent.domain.operations.run_about import RunAbout
 from mailagent.store import schema
+from mailagent.store.mail import assignments
 from mailagent.store.refunds import refunds, remedies
 
 _conversations, _refunds, _mails = schema.conversations, schema.refunds, schema.outbound_mails
@@ -27,12 +29,18 @@ MAILS_MAX = 6
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """How pages name a row. `what` is a subject, the order of a refund, or the purpose of a mail."""
+    """How pages name a row. `what` is a subject, the order of a refund, or the purpose of a mail;
+    `answered_at` is when a person answered a conversation in which no mail waits for the agent."""
 
     about: RunAbout
     who: str
     what: str
     amount: Money | None = None
+    answered_at: datetime | None = None
+
+    def was_answered_since(self, moment: datetime) -> bool:
+        """Whether a person has answered the conversation since a time."""
+        return self.answered_at is not None and self.answered_at >= moment
 
     def tell_masked(self) -> str:
         """Return the order, the amount and the customer's masked address, as far as known."""
@@ -53,11 +61,13 @@ def list_subjects(connection: sa.Connection, subjects: Collection[str]) -> dict[
     thread, refund, mail = _conversations.c, _refunds.c, _mails.c
     found: dict[str, Subject] = {}
     if ids := [each for each in subjects if each.startswith("conversation_")]:
-        query = sa.select(thread.conversation_id, thread.customer_email, thread.subject)
-        for row_id, email, title in connection.execute(
+        answered_at = assignments.answered_at(thread.conversation_id)
+        query = sa.select(thread.conversation_id, thread.customer_email, thread.subject, answered_at)
+        for row_id, email, title, at in connection.execute(
             query.where(thread.conversation_id.in_(ids))
         ):
-            found[row_id] = Subject(RunAbout(row_id, customer_email=email), email, title)
+            about = RunAbout(row_id, customer_email=email)
+            found[row_id] = Subject(about, email, title, answered_at=at)
     if ids := [each for each in subjects if each.startswith("refund_")]:
         query = sa.select(_refunds, thread.customer_email).join_from(_refunds, _conversations)
         for row in connection.execute(query.where(refund.refund_id.in_(ids))):

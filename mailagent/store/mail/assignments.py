@@ -14,9 +14,9 @@ from typing import Final
 import sqlalchemy as sa
 
 from mailagent.domain.mail.conversation import HandOverReason
-from mailagent.domain.mail.message import Identity, MailKind, MailStatus, OutboundStatus
+from mailagent.domain.mail.message import Identity, MailKind, MailStatus, OutboundStatus, Purpose
 from mailagent.store import audit, schema
-from mailagent.store.database import Row
+from mailagent.store.database import Row, is_constant
 from mailagent.store.mail import inbound, throttled
 
 _mails, _ours = schema.inbound_mails, schema.outbound_mails
@@ -69,6 +69,21 @@ def _seen_of(conversation_id: str, up_to: str | None = None) -> list[sa.ColumnEl
     if up_to is None:
         return of_thread
     return [*of_thread, _mails.c.mail_id <= up_to]  # ids are in order of time
+
+
+def answered_at(conversation_id: sa.ColumnElement[str]) -> sa.ScalarSelect[datetime | None]:
+    """Return when a person last answered a conversation, if none of its mail waits for the agent; else NULL."""
+    answered, waits = _ours.alias("answered"), _mails.alias("waits")
+    waiting = sa.exists().where(
+        waits.c.conversation_id == conversation_id,
+        is_constant(waits.c.status, MailStatus.UNANSWERED.value),
+    )
+    query = sa.select(sa.func.max(answered.c.created_at)).where(
+        answered.c.conversation_id == conversation_id,
+        answered.c.purpose == Purpose.TEAM_REPLY.value,
+        ~waiting.correlate_except(waits),
+    )
+    return query.correlate_except(answered).scalar_subquery()
 
 
 def give_back(connection: sa.Connection, conversation_id: str) -> Sequence[Row]:

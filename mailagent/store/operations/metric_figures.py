@@ -23,6 +23,7 @@ from mailagent.domain.operations.model_cost import TokenPrices, Tokens, cost_of
 from mailagent.domain.operations.provider import Providers
 from mailagent.domain.refunds.refund import RefundStatus
 from mailagent.store import schema
+from mailagent.store.console import dismissals
 from mailagent.store.database import insert_once, is_constant
 from mailagent.store.mail import assignments, outbound, throttled
 from mailagent.store.operations import circuit_breakers, incidents, workers
@@ -30,7 +31,7 @@ from mailagent.store.refunds import remedies
 from mailagent.store.refunds.credits import CREDIT_MINOR, IS_CREDIT
 
 _mails, _outbound = schema.inbound_mails.c, schema.outbound_mails.c
-_refunds, _drafts, _dismissals = schema.refunds.c, schema.drafts.c, schema.dismissals.c
+_refunds, _drafts = schema.refunds.c, schema.drafts.c
 _approvals, _settlements = schema.approvals, schema.ledger_settlements.c
 
 # Why a customer's mail gets no answer of the agent's, as a label; what is not among these is "other".
@@ -223,8 +224,7 @@ def _runs(connection: sa.Connection, runs: Runs) -> Iterator[Sample]:
     failed = runs.failed.subquery()
     query = (
         sa.select(failed.c.workflow, sa.func.count().label("number"))
-        .outerjoin(schema.dismissals, _dismissals.subject == failed.c.run_id)
-        .where(_dismissals.subject.is_(None))
+        .where(dismissals.is_open(connection, failed))
         .group_by(failed.c.workflow)
     )
     counts = dict.fromkeys((workflow for workflow, _ in states), 0)

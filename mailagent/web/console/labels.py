@@ -90,6 +90,7 @@ LINE_STATES: Mapping[str, Badge] = {
     "throttled": ("throttled", "waiting"),
     "open": ("with the agent", ""),
     "handed_over": ("with the team", "waiting"),
+    "answered_by_person": ("answered by a person", "good"),
     "ERROR": RUN_STATES["ERROR"],
     "MAX_RECOVERY_ATTEMPTS_EXCEEDED": RUN_STATES["MAX_RECOVERY_ATTEMPTS_EXCEEDED"],
 }

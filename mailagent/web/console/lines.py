@@ -19,6 +19,7 @@ from mailagent.web.console.labels import (
     LINE_STATES,
     PURPOSES,
     REASONS,
+    RUN_STATES,
     STATES,
     STOPPED_RUN_OF_MAIL,
     Badge,
@@ -62,8 +63,23 @@ def lines_of(connection: sa.Connection, entries: Iterable[Entry]) -> list[Line]:
         run = runs.get((each.row_id if each.kind == "run" else each.run_id) or "")
         about = named.get(run.subject) if run else None
         entry = _with_subject(each, about) if each.kind == "run" else each
-        lines.append(_line(entry, managers.get(entry.row_id, ()), run))
+        line = _line(entry, managers.get(entry.row_id, ()), run)
+        if each.kind == "run" and run and is_answered(run, about):
+            line = replace(line, state=run_state(run, about), may_dismiss=False)
+        lines.append(line)
     return lines
+
+
+def is_answered(run: Run, about: Subject | None) -> bool:
+    """Return whether a run has failed and a person has answered its customer since."""
+    return run.has_failed and about is not None and about.was_answered_since(run.updated_at)
+
+
+def run_state(run: Run, about: Subject | None) -> Badge:
+    """Return the badge of a run."""
+    if is_answered(run, about):
+        return LINE_STATES["answered_by_person"]
+    return RUN_STATES.get(run.status, (run.status, ""))
 
 
 def _with_subject(entry: Entry, subject: Subject | None) -> Entry:

@@ -19,7 +19,7 @@ from mailagent.engine.reasons import sort_by_reason
 from mailagent.engine.replay import ReplayRefused
 from mailagent.engine.run import Run, first_step_to_repeat
 from mailagent.store import audit
-from mailagent.store.console import run_subjects
+from mailagent.store.console import dismissals, run_subjects
 from mailagent.store.ids import new_id
 from mailagent.store.pagination import Window
 from mailagent.web.console.labels import WORKFLOWS, money
@@ -61,7 +61,8 @@ def _failed_runs() -> list[Run]:
     live = services.current()
     with live.database.snapshot() as connection:
         tables = live.workflow_client.tables
-        run_ids = tables.list_failed(connection, live.now() - LOOK_BACK)[-FAILED_MAX:]
+        since = live.now() - LOOK_BACK
+        run_ids = tables.list_failed(connection, since, dismissals.is_open)[-FAILED_MAX:]
     runs = live.workflow_client.runs.find_runs(run_ids).values()
     return [run for run in runs if run.workflow in QUEUE_OF and run.has_failed]
 

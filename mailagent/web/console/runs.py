@@ -28,7 +28,7 @@ from mailagent.store import audit
 from mailagent.store.console import run_subjects
 from mailagent.store.console.run_subjects import Subject
 from mailagent.web.console.labels import REFUSALS, RUN_STATES, WORKFLOWS, money, run_path
-from mailagent.web.console.lines import what_of
+from mailagent.web.console.lines import is_answered, run_state, what_of
 from mailagent.web.console.page import (
     address,
     found,
@@ -109,7 +109,8 @@ def line_of(run: Run, known: Subject | None) -> dict[str, Any]:
         "run": run,
         "path": run_path(run.run_id),
         "workflow": WORKFLOWS.get(run.workflow, run.workflow),
-        "state": RUN_STATES.get(run.status, (run.status, "")),
+        "state": run_state(run, known),
+        "is_answered": is_answered(run, known),
         "error": tell_failure(run, _) if run.has_failed else "",
     }
 

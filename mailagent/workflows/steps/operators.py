@@ -13,7 +13,7 @@ from mailagent.domain.operations.incident import IncidentKind
 from mailagent.domain.text import tell_moment
 from mailagent.engine.run import Run, subject_of, tell_failure
 from mailagent.store import audit
-from mailagent.store.console import run_subjects
+from mailagent.store.console import dismissals, run_subjects
 from mailagent.store.console.run_subjects import Subject
 from mailagent.store.mail import outbound
 from mailagent.store.operations import incidents
@@ -43,7 +43,8 @@ def report_failed_runs() -> int:
     live = services.current()
     update_incidents()
     with live.database.snapshot() as connection:
-        failed = live.workflow_client.tables.list_failed(connection, live.now() - LOOK_BACK)
+        since = live.now() - LOOK_BACK
+        failed = live.workflow_client.tables.list_failed(connection, since, dismissals.is_open)
         untold = _without_told(connection, failed)[:RUNS_AT_ONCE]
     runs = live.workflow_client.runs.find_runs(untold)
     with live.database.transaction() as connection:
