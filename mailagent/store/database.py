@@ -73,10 +73,13 @@ class UtcDateTime(sa.types.TypeDecorator[datetime]):
 
 
 class Database:
-    """The app's tables; DBOS keeps its own in the same database."""
+    """The app's tables; DBOS keeps its own in the same database. `answered_at`: when it last answered this
+    process."""
 
     def __init__(self, engine: sa.Engine) -> None:
         self.engine = engine
+        self.answered_at: datetime | None = None
+        sa.event.listen(engine, "checkin", self._note_answer)
         self._reads: dict[str, Any] = {READS: True}
         self._commits_reads = engine.dialect.name == "postgresql"
         if self._commits_reads:
@@ -105,6 +108,10 @@ class Database:
             if self._commits_reads and not connection.invalidated:
                 # Nothing was written, but psycopg forgets all prepared statements at a rollback.
                 connection.commit()
+
+    def _note_answer(self, connection: object, _record: object) -> None:
+        if connection is not None:  # it was not lost
+            self.answered_at = datetime.now(UTC)
 
     def close(self) -> None:
         self.engine.dispose()

@@ -34,7 +34,7 @@ _PASSING_SQLITE = frozenset(
 )
 
 
-def is_outage(error: BaseException) -> bool:
+def is_outage(error: BaseException | None) -> bool:
     """Return whether `error` is trouble of the database that passes by itself."""
     if isinstance(error, sa.exc.TimeoutError):
         return True  # no connection was free in the pool

@@ -9,8 +9,10 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from flask import Response, json, render_template, request
-from werkzeug.exceptions import HTTPException
+from werkzeug.exceptions import HTTPException, ServiceUnavailable
 
+from mailagent import services
+from mailagent.store.errors import is_outage
 from mailagent.web.language import write_moment
 
 
@@ -53,11 +55,20 @@ TEXTS = {
         "This is not available now", "It will be back by itself.", "Wait a minute, then load the page again."
     ),
 }  # fmt: skip
+DATABASE_AWAY = ErrorText(
+    "The database does not answer",
+    "Mail that comes in meanwhile is delivered to us again, and what waits goes on by itself.",
+    "Wait a minute, then load the page again. If you had pressed a button, look then whether it was recorded. "
+    "If you run the server: see whether PostgreSQL is up, and what `flask check` says of DATABASE_URL.",
+)
 _PROGRAMS = ("/api/", "/webhooks/", "/metrics", "/healthz", "/readyz", "/demo/state")
 
 
 def answer_error(error: HTTPException) -> Response:
     """Return the answer to a request that failed, with the headers of the error."""
+    is_database_away = is_outage(getattr(error, "original_exception", None))
+    if is_database_away:
+        error = ServiceUnavailable(retry_after=60)
     status = error.code or 500
     response = Response(status=status)
     for name, value in error.get_headers(request.environ):
@@ -66,16 +77,28 @@ def answer_error(error: HTTPException) -> Response:
     if request.path.startswith("/api/"):
         response.data, response.mimetype = json.dumps({"error": error.name}), "application/json"
     elif _is_browser():
-        text = TEXTS.get(status) or ErrorText(
-            error.name, "Nothing was changed.", "Go back, load the page again, and try again."
-        )
-        at = write_moment(datetime.now(UTC))
-        response.data = render_template("error.html", status=status, text=text, at=at)
+        response.data = _render(error, status, is_database_away)
         response.mimetype = "text/html"
         response.headers["Cache-Control"] = "no-store"
     else:
         response.data, response.mimetype = f"{status} {error.name}\n", "text/plain"
     return response
+
+
+def _render(error: HTTPException, status: int, is_database_away: bool) -> str:
+    text, answered_at = TEXTS.get(status), None
+    if is_database_away:
+        text, answered_at = DATABASE_AWAY, services.current().database.answered_at
+    text = text or ErrorText(
+        error.name, "Nothing was changed.", "Go back, load the page again, and try again."
+    )
+    return render_template(
+        "error.html",
+        status=status,
+        text=text,
+        at=write_moment(datetime.now(UTC)),
+        answered_at=write_moment(answered_at) if answered_at else None,
+    )
 
 
 def _is_browser() -> bool:

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 import pytest
 from flask import abort
 from flask.testing import FlaskClient
 
 from mailagent.web.guard import open_to_all
 from tests.cast import OLGA
-from tests.harness import Harness
+from tests.harness import Harness, open_shop
+from tests.programs.soak.server import own_server
 from tests.web.page_source import PageSource
 
 BROWSER = {"Accept": "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"}
@@ -88,6 +92,39 @@ def test_an_error_page_needs_no_database_and_names_nobody(shop: Harness) -> None
         page = client.get("/nowhere", headers=BROWSER)
     assert page.status_code == 404
     assert OLGA not in page.text
+
+
+def test_a_stopped_database_is_told_on_every_page_until_it_is_back(tmp_path: Path) -> None:
+    with own_server() as server, open_shop(tmp_path, server.url) as shop:
+        shop.app.config["PROPAGATE_EXCEPTIONS"] = False
+        client = shop.log_in(OLGA)
+        server.stop("fast")
+        for path in ("/ops", "/ops/login", "/ops/runs"):
+            page = client.get(path, headers=BROWSER)
+            assert page.status_code == 503, path
+            assert "The database does not answer" in page.text
+            assert re.search(r"Its last answer came at .*\d\d:\d\d UTC", page.text)
+            assert "flask check" in page.text
+            assert "mailagent.css" in page.text
+            assert page.headers["Retry-After"] == "60"
+            assert OLGA not in page.text
+        assert "503" in client.get("/ops").text
+        stranger = shop.app.test_client()
+        assert stranger.get("/ops/login", headers=BROWSER).status_code == 503
+        german = client.get("/ops", headers={**BROWSER, "Accept-Language": "de"}).text
+        assert "Die Datenbank antwortet nicht" in german
+        server.start()
+        assert client.get("/ops", headers=BROWSER).status_code == 200
+
+
+def test_a_database_that_never_answered_is_told_without_a_time(tmp_path: Path) -> None:
+    nothing = "postgresql+psycopg://mailagent@127.0.0.1:1/mailagent"
+    with open_shop(tmp_path, nothing, {"MAILAGENT_ROLE": "web"}) as shop:
+        shop.app.config["PROPAGATE_EXCEPTIONS"] = False
+        page = shop.client.get("/ops/login", headers=BROWSER)
+    assert page.status_code == 503
+    assert "The database does not answer" in page.text
+    assert "Its last answer" not in page.text
 
 
 def test_error_pages_have_nothing_inline(client: FlaskClient) -> None:

