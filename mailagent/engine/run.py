@@ -54,7 +54,7 @@ class Run:
     steps: tuple[RecordedStep, ...] = ()
     attributes: Mapping[str, str] = field(default_factory=dict)
     was_forked_from: bool = False
-    attempts: int = 0  # how often a worker has begun it since it was enqueued or replayed
+    attempts: int = 0  # how many workers have begun it since it was enqueued or replayed
     failed_step: FailedStep | None = None
     error_kind: str | None = None  # the name of the error's class
 
@@ -145,21 +145,19 @@ def first_step_to_repeat(run: Run) -> int:
 # What pages translate; an error itself stays as it was recorded.
 OUTLASTED = "the database was unavailable for minutes"
 _GIVEN_UP = "its worker crashed or was stopped %(attempts)s times"
-_AT_STEP = "step %(number)s, %(step)s, attempt %(attempt)s: %(why)s"
-_IN_BODY = "attempt %(attempt)s: %(why)s"
-FAILURES = (OUTLASTED, _GIVEN_UP, _AT_STEP, _IN_BODY)
+_AT_STEP = "step %(number)s, %(step)s: %(why)s"
+FAILURES = (OUTLASTED, _GIVEN_UP, _AT_STEP)
 
 
 def tell_failure(run: Run, _: Fill = fill) -> str:
-    """Return in one line why a run failed: the step, the attempt and the error, masked. `_` fills a message
-    with its facts."""
+    """Return in one line why a run failed: the step and the error, masked. `_` fills a message with its
+    facts."""
     if run.status == GIVEN_UP:
         return _(_GIVEN_UP, attempts=run.attempts)
     why = _(OUTLASTED) if run.outlasted else run.why
     if run.failed_step is None:
-        return _(_IN_BODY, attempt=run.attempts, why=why)
-    step = run.failed_step
-    return _(_AT_STEP, number=step.number, step=step.name, attempt=run.attempts, why=why)
+        return why
+    return _(_AT_STEP, number=run.failed_step.number, step=run.failed_step.name, why=why)
 
 
 def no_such_run(run_id: str) -> str:

@@ -174,10 +174,10 @@ def details_of_mails(
     return {row.subject: row.details for row in rows if row.details.get("mail_id") in mail_ids}
 
 
-def count_of(connection: sa.Connection, subject: str) -> int:
-    """Return how many acts on a row are on record."""
+def count_of(connection: sa.Connection, subject: str, action: Action | None = None) -> int:
+    """Return how many acts on a row are on record, all or those of a kind."""
     query = sa.select(sa.func.count()).where(_audit.c.subject == subject)
-    return connection.scalar(query) or 0
+    return connection.scalar(query if action is None else query.where(_audit.c.action == action)) or 0
 
 
 def count_each(connection: sa.Connection, subjects: Sequence[str]) -> Counter[str]:

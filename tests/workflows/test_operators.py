@@ -68,7 +68,7 @@ def test_a_failed_run_is_told_with_what_to_type(shop: Harness) -> None:
     for told in (page, f"flask runs replay {run_id}", conversation_id, "a…@example.com"):
         assert told in notice.text
     assert page in (notice.html or "")
-    failure = "step 1, take_batch, attempt 1: Mistake in mailagent.workflows.steps.recording:"
+    failure = "step 1, take_batch: Mistake in mailagent.workflows.steps.recording:"
     assert failure in notice.text
     assert "[address]: '[4 words]' in take_batch" in notice.text
     assert "mistake in the program" in notice.text
@@ -88,7 +88,7 @@ def test_a_failed_refund_is_told_with_its_order_and_amount(shop: Harness) -> Non
         assert operators.report_failed_runs() == 1
         (notice,) = shop.wait_for_mails(OPS)
     assert f"order W1001, {shop.refunds()[0].amount.tell()}, a…@example.com" in notice.text
-    assert "pay_refund, attempt 1: Mistake" in notice.text
+    assert "pay_refund: Mistake" in notice.text
     assert "take the conversation over" not in notice.text
     assert f"Since {tell_moment(shop.live.now())[:-10]}" in notice.text
 
@@ -106,6 +106,15 @@ def test_a_run_whose_process_died_too_often_is_told_too(shop: Harness) -> None:
     (run_id,) = fail_for(shop, ADA)
     set_run(shop, run_id, "MAX_RECOVERY_ATTEMPTS_EXCEEDED")
     assert operators.report_failed_runs() == 1
+
+
+def test_a_run_that_was_taken_over_is_told_with_the_number_of_workers(shop: Harness) -> None:
+    (run_id,) = fail_for(shop, ADA)
+    change_run(shop, run_id, "recovery_attempts = 3")
+    operators.report_failed_runs()
+    with running(shop):
+        (notice,) = shop.wait_for_mails(OPS)
+    assert "(3 workers have begun it)" in notice.text
 
 
 def test_a_cancelled_run_is_nothing_to_tell(shop: Harness) -> None:

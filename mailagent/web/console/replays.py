@@ -15,14 +15,14 @@ from mailagent.domain.money import Money
 from mailagent.domain.operations.access import Permission
 from mailagent.domain.operations.replay import plan_replay, tell_rows
 from mailagent.engine import QUEUE_OF
-from mailagent.engine.reasons import sort_by_reason
+from mailagent.engine.reasons import reason_key, sort_by_reason
 from mailagent.engine.replay import ReplayRefused
 from mailagent.engine.run import Run, first_step_to_repeat
 from mailagent.store import audit
 from mailagent.store.console import dismissals, run_subjects
 from mailagent.store.ids import new_id
 from mailagent.store.pagination import Window
-from mailagent.web.console.labels import WORKFLOWS, money
+from mailagent.web.console.labels import WORKFLOWS, money, run_path
 from mailagent.web.console.page import found, go_to, page, typed
 from mailagent.web.console.runs import line_of, seen_of
 from mailagent.web.guard import current_person, needs
@@ -39,9 +39,13 @@ REPLAYED_TOGETHER: Final = "runs replayed together"
 @blueprint.get("/ops/replays")
 @needs(Permission.RUNS)
 def show() -> Response:
-    """Show for which reasons runs failed; with `reason`, the plan of replaying those. It starts nothing."""
+    """Show for which reasons runs failed; with `reason`, the plan of replaying those. It starts nothing. The plan
+    of a single run is a page of its own."""
     failed = _failed_runs()
     if key := typed("reason"):
+        alike = [run for run in failed if reason_key(run) == key]
+        if len(alike) == 1:
+            return go_to(f"{run_path(alike[0].run_id)}/replay")
         return _show_plan(key, failed)
     live = services.current()
     window = Window(newest_first=True, size=5)

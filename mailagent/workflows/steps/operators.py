@@ -112,7 +112,8 @@ def _lines(run: Run, known: Subject | None) -> list[str]:
     about = f", {known.tell_masked()}" if known else ""
     what = f"{run.run_id}, of {run.subject or 'the schedule'}{about}"
     since = f"Since {tell_moment(run.updated_at)}"
-    return [what, f"{since}: {tell_failure(run)}"]
+    taken_over = f" ({run.attempts} workers have begun it)" if run.was_taken_over else ""
+    return [what, f"{since}: {tell_failure(run)}{taken_over}"]
 
 
 def _what_to_do(run: Run) -> list[str]:

@@ -113,6 +113,17 @@ def test_what_failed_for_one_reason_is_replayed_by_one_click_once(
     assert reasons_on(olga) == []
 
 
+def test_a_reason_with_one_run_leads_to_the_plan_of_that_run(
+    shop: Harness, olga: FlaskClient
+) -> None:
+    run_id = fail_run(shop)
+    (reason,) = reasons_on(olga)
+    answer = olga.get(reason)
+    assert (answer.status_code, answer.location) == (303, f"/ops/runs/{run_id}/replay")
+    fail_run(shop)
+    assert olga.get(reason).status_code == 200
+
+
 def test_a_run_that_has_changed_since_is_left_alone(shop: Harness, olga: FlaskClient) -> None:
     run_ids = fail_to_pay_two(shop)
     opened = olga.get(reasons_on(olga)[0]).text

@@ -90,14 +90,15 @@ def test_a_failed_run_is_found_looked_at_and_run_again_once(
     assert f"/ops/refunds/{refund.refund_id}" in page
     assert "is approved by policy and not paid: it will be paid, once" in page
     assert "a word of hers" not in page  # the error quoted it
-    assert "pay_refund, attempt 1: Mistake in mailagent.workflows.steps.recording" in page
+    assert "pay_refund: Mistake in mailagent.workflows.steps.recording" in page
     row = olga.get("/ops/runs?status=failed").text
-    for told in (ADA, "order W1001", "$49.99", "pay_refund, attempt 1: Mistake"):
+    for told in (ADA, "order W1001", "$49.99", "pay_refund: Mistake"):
         assert told in row
         assert told in page
     assert "Taken over" not in row
     german = olga.get("/ops/runs?status=failed", headers={"Accept-Language": "de"}).text
-    assert "pay_refund, Versuch 1: Mistake" in german
+    assert ", pay_refund: Mistake" in german
+    assert "Replayed here before" not in page
     opened = olga.get(f"{path(run_id)}/replay").text
     for told in (page, opened):
         assert "<h1>Completes a refund: <bdi>order W1001</bdi></h1>" in told
@@ -168,6 +169,18 @@ def test_a_fork_of_a_conversation_waits_for_its_turn(shop: Harness, olga: FlaskC
         assert len(shop.wait_for_mails(ADA)) == 1
 
 
+def test_a_run_that_failed_again_says_how_often_it_was_replayed(
+    shop: Harness, olga: FlaskClient
+) -> None:
+    run_id = fail_to_pay(shop)
+    for number in (1, 2):
+        with failing("pay_refund"), running(shop):
+            press(olga, run_id, "rewind")
+            wait_for_run(shop, REFUND, "ERROR")
+            wait_for_quiet(shop)
+        assert f"Replayed here before: {number}. It has failed again." in olga.get(path(run_id)).text
+
+
 def test_a_key_that_was_missing_is_named_everywhere(shop: Harness, olga: FlaskClient) -> None:
     def fail() -> None:
         raise KeyError("amount_minor")
@@ -175,7 +188,7 @@ def test_a_key_that_was_missing_is_named_everywhere(shop: Harness, olga: FlaskCl
     with watched("take_batch before", fail), running(shop):
         shop.write("Hello?")
         run_id = wait_for_run(shop, "conversation", "ERROR")
-    why = r"step 1, take_batch, attempt 1: KeyError in mailagent\.[\w.]+:\d+: 'amount_minor'"
+    why = r"step 1, take_batch: KeyError in mailagent\.[\w.]+:\d+: 'amount_minor'"
     shown = shop.app.test_cli_runner().invoke(args=["runs", "show", run_id]).output
     assert re.search(f"failed: {why}", shown)
     assert "about: a…@example.com" in shown
@@ -194,7 +207,7 @@ def test_an_error_of_a_workflow_s_body_is_told_with_its_type(
             {"error": json.dumps(change)},
         )
     assert load(shop, run_id).error == "KeyError: 'amount_minor'"
-    assert "attempt 0: KeyError: &#39;amount_minor&#39;" in olga.get(path(run_id)).text
+    assert "KeyError: &#39;amount_minor&#39;" in olga.get(path(run_id)).text
 
 
 def test_a_run_that_was_taken_over_says_so(shop: Harness, olga: FlaskClient) -> None:
