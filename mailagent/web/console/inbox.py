@@ -12,8 +12,9 @@ from flask import Blueprint, Response, current_app, jsonify, request
 
 from mailagent import services
 from mailagent.domain.operations.access import Permission, Role
-from mailagent.domain.operations.circuit_breaker import away_name, tell_breaker
-from mailagent.domain.operations.incident import OUTAGES, tell_incident
+from mailagent.domain.operations.circuit_breaker import MEANS, away_name, tell_breaker
+from mailagent.domain.operations.incident import OUTAGES, IncidentKind, tell_incident
+from mailagent.domain.operations.provider import ProviderKind
 from mailagent.store import audit
 from mailagent.store.console import dismissals, inbox
 from mailagent.store.console.inbox import Asked, Entry, Figures, Lists, Waiting
@@ -99,6 +100,12 @@ class Beside:
     count: Callable[[sa.Connection, datetime], tuple[Count, int]]
 
 
+# What becomes of what waits, for people who cannot end the outage.
+_LATER = {
+    **{incident: MEANS[kind] for kind, incident in OUTAGES.items()},
+    IncidentKind.BUDGET_SPENT: MEANS[ProviderKind.MODEL],
+}
+
 BESIDE = {
     settlements.FIGURE: Beside(
         TO_PAY, "/ops/settlements", Permission.SETTLE, settlements.count_open
@@ -151,6 +158,7 @@ def _show_all(connection: sa.Connection, lists: Lists) -> Response:
         "ops/inbox.html",
         sections=sections,
         outages={each: tell_incident(each.incident, providers, _) for each in outages},
+        later={each.incident: _(_LATER[each.incident]) for each in outages},
         away=away,
         now=now,
         since=microseconds(now),

@@ -12,7 +12,7 @@ from flask.testing import FlaskClient
 
 from mailagent.domain.money import Money
 from mailagent.domain.operations.circuit_breaker import Failure
-from mailagent.domain.operations.incident import IncidentKind
+from mailagent.domain.operations.incident import INCIDENTS, IncidentKind
 from mailagent.domain.operations.provider import OPENAI
 from mailagent.domain.refunds.escalation import Question as Asking
 from mailagent.domain.refunds.payment import RefundRequest
@@ -102,9 +102,22 @@ def test_an_outage_is_explained_to_those_who_can_end_it(shop: Harness) -> None:
     assert "OPENAI_API_KEY" in shop.log_in(OLGA).get("/ops").text
     for email in (MONA, TESS):
         page = shop.log_in(email).get("/ops").text
-        assert "Mail is not being answered at the moment. The operators have been informed." in page
+        assert (
+            "Mail is not being answered at the moment. Mail waits and is answered by itself later."
+            " The operators have been informed."
+        ) in page
         assert "API_KEY" not in page
         assert "invalid_api_key" not in page
+
+
+@ONE_DATABASE
+@pytest.mark.parametrize("kind", [each for each in IncidentKind if INCIDENTS[each].means])
+def test_every_outage_says_what_becomes_of_what_waits(shop: Harness, kind: IncidentKind) -> None:
+    with shop.live.database.transaction() as connection:
+        incidents.open_incident(connection, shop.live.now(), kind, "why")
+    page = shop.log_in(TESS).get("/ops").text
+    told = page.partition(f'data-outage="{kind.value}">')[2].partition("</p>")[0]
+    assert "by themselves later." in told or "by itself later." in told
 
 
 @ONE_DATABASE
