@@ -6,6 +6,7 @@ from datetime import timedelta
 
 import pytest
 from flask.testing import FlaskClient
+from markupsafe import escape
 
 from mailagent.demo.scripted_model import Phrase
 from mailagent.domain.mail.conversation import parse_tag
@@ -103,7 +104,7 @@ def test_a_snoozed_conversation_comes_back_by_the_clock_or_by_a_mail(shop: Harne
     age(shop, "conversations", "snoozed_until", hours=0)
     assert lists_with(tess) == ["open"]
     assert ADA in tess.get("/ops?waiting=people").text
-    assert press(tess, conversation_id, "snooze", **{"for": "9y"}).status_code == 400
+    assert press(tess, conversation_id, "snooze", **{"for": "9y"}).status_code == 422
 
 
 def test_assigning_takes_it_from_the_agent_and_is_on_record(shop: Harness) -> None:
@@ -119,7 +120,7 @@ def test_assigning_takes_it_from_the_agent_and_is_on_record(shop: Harness) -> No
     assert is_in(tess, "owner=nobody")
     assert acts(shop) == ["conversation assigned"] * 2
     for nobody in (MONA, ADA, "x"):
-        assert press(tess, conversation_id, "assign", owner=nobody).status_code == 400
+        assert press(tess, conversation_id, "assign", owner=nobody).status_code == 422
 
 
 def test_tags_are_added_found_and_removed(shop: Harness) -> None:
@@ -152,7 +153,6 @@ def test_a_note_is_for_people_only_and_written_once(shop: Harness) -> None:
 @pytest.mark.parametrize(
     ("act", "form", "why"),
     [
-        ("tags", {"tag": "no/tag"}, "A tag has 1 to 40 letters, digits, spaces and dashes"),
         ("tags", {"tag": "t10"}, "A conversation has at most 10 tags. Remove one first."),
         ("notes", {"note": " "}, "There is nothing in the note."),
     ],
@@ -167,6 +167,29 @@ def test_a_form_that_is_refused_says_why(
     page = tess.get(answer.location).text
     assert why in page
     assert "Your click changed nothing." not in page
+
+
+@pytest.mark.parametrize(
+    ("act", "form", "why"),
+    [
+        ("notes", {"note": "<é>" * 3_400}, "it is 10,200 characters long, and 5,000 are the"),
+        ("tags", {"tag": "no/tag <b>"}, "A tag has 1 to 40 letters, digits, spaces and dashes"),
+        ("snooze", {"for": "ever"}, "It was not snoozed: choose for how long."),
+        ("assign", {"owner": "gone@shop.example"}, "gone@shop.example answers no customers"),
+    ],
+)
+def test_a_form_that_cannot_be_taken_comes_back_with_what_was_typed(
+    shop: Harness, act: str, form: dict[str, str], why: str
+) -> None:
+    conversation_id, tess = write(shop), shop.log_in(TESS)
+    answer = press(tess, conversation_id, act, **form)
+    assert answer.status_code == 422
+    assert why in answer.text
+    assert "What the customer last wrote" in answer.text
+    (typed,) = form.values()
+    assert act == "snooze" or str(escape(typed)) in answer.text
+    assert acts(shop) == []
+    assert why not in tess.get(f"/ops/conversations/{conversation_id}").text
 
 
 def test_notes_tags_and_the_name_go_with_the_customer(shop: Harness) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from datetime import timedelta
 
 import sqlalchemy as sa
-from flask import Blueprint, Response, abort, flash, request
+from flask import Blueprint, Response, flash, request
 
 from mailagent import services
 from mailagent.domain.mail.conversation import (
@@ -25,7 +25,7 @@ from mailagent.web.console.conversations import assignment
 from mailagent.web.console.conversations.acts import back_to, lock_found
 from mailagent.web.console.conversations.assignment import find_seen, parse_seen
 from mailagent.web.console.conversations.beside import SNOOZES, list_assignees
-from mailagent.web.console.conversations.pages import answer_page
+from mailagent.web.console.conversations.pages import answer_page, show_page
 from mailagent.web.console.page import typed
 from mailagent.web.guard import current_person, needs
 from mailagent.web.language import _, translate
@@ -33,7 +33,8 @@ from mailagent.web.language import _, translate
 blueprint = Blueprint("ops_organise", __name__)
 
 TWICE_WITHIN = timedelta(minutes=1)  # a second click on the same
-NOTE_LENGTH_MAX = 10_000  # the form allows half of it
+NOTE_LENGTH_MAX = 10_000
+NOTE_FIELD_MAX = NOTE_LENGTH_MAX // 2  # what the form's field takes
 READ_FIRST = "Something has happened in this conversation since you opened the page. Read it first."
 
 
@@ -56,7 +57,7 @@ def close(conversation_id: str) -> Response:
 def snooze(conversation_id: str) -> Response:
     """Take a conversation out of the lists of work for some time, or until the customer writes."""
     if request.form.get("for") not in SNOOZES:
-        abort(400)
+        return _refused(conversation_id, _("It was not snoozed: choose for how long."))
     until = services.current().now() + SNOOZES[request.form["for"]][1]
     with services.current().database.transaction() as connection:
         conversation = lock_found(connection, conversation_id)
@@ -99,7 +100,8 @@ def assign(conversation_id: str) -> Response:
     """Assign a conversation to a person who may answer, or to no one."""
     owner = typed("owner", request.form) or None
     if owner is not None and owner not in list_assignees():
-        abort(400)
+        gone = _("%(owner)s answers no customers any more. Assign it to someone else.", owner=owner)
+        return _refused(conversation_id, gone)
     with services.current().database.transaction() as connection:
         conversation = lock_found(connection, conversation_id)
         assignment.assign(connection, conversation, current_person().email, owner)
@@ -111,16 +113,15 @@ def assign(conversation_id: str) -> Response:
 def change_tags(conversation_id: str) -> Response:
     """Add a tag, or remove one: `change=remove`. Text that is no tag changes nothing, and the page says why."""
     tag, is_removed = parse_tag(typed("tag", request.form)), request.form.get("change") == "remove"
+    if tag is None:
+        no_tag = _(
+            "A tag has 1 to %(most)s letters, digits, spaces and dashes, and nothing else. Write it so,"
+            " then add it again.",
+            most=TAG_LENGTH_MAX,
+        )
+        return _refused(conversation_id, no_tag, typed_tag=typed("tag", request.form))
     with services.current().database.transaction() as connection:
         conversation = lock_found(connection, conversation_id)
-        if tag is None:
-            no_tag = _(
-                "A tag has 1 to %(most)s letters, digits, spaces and dashes, and nothing else. Write it so,"
-                " then add it again.",
-                most=TAG_LENGTH_MAX,
-            )
-            flash(no_tag)
-            return back_to(conversation_id)
         if is_removed and conversations.remove_tag(connection, conversation_id, tag):
             _record(connection, "tag removed", conversation_id, {"tag": tag})
         if not is_removed and _add_tag(connection, conversation, tag):
@@ -143,7 +144,12 @@ def write_note(conversation_id: str) -> Response:
     """Add a note for the shop's people, which is never mailed."""
     text = mask_card_numbers(without_controls(request.form.get("note", ""))).strip()
     if len(text) > NOTE_LENGTH_MAX:
-        abort(400)
+        too_long = _(
+            "The note was not saved: it is %(length)s characters long, and %(most)s are the most. Shorten it.",
+            length=len(text),
+            most=NOTE_FIELD_MAX,
+        )
+        return _refused(conversation_id, too_long, typed_note=text)
     if not text:
         flash(_("There is nothing in the note. Write what your colleagues should read."))
         return back_to(conversation_id)
@@ -154,6 +160,12 @@ def write_note(conversation_id: str) -> Response:
         if note_id:
             _record(connection, "note written", conversation_id, {"note_id": note_id})
     return back_to(conversation_id)
+
+
+def _refused(conversation_id: str, why: str, **typed: str) -> Response:
+    """Return the page again, with why nothing was changed, and with what was typed."""
+    flash(why)
+    return show_page(conversation_id, 422, **typed)
 
 
 def _record(

@@ -35,6 +35,13 @@ blueprint = Blueprint("ops_conversations", __name__)
 @needs(Permission.VIEW)
 def show(conversation_id: str) -> Response:
     """Show one page of what has happened in a conversation, the newest first."""
+    return show_page(conversation_id)
+
+
+def show_page(
+    conversation_id: str, status: int = 200, typed_note: str = "", typed_tag: str = ""
+) -> Response:
+    """Return the page of a conversation, with what was typed in a form that was refused."""
     before = parse_cursor(request.args.get("before"))
     with services.current().database.snapshot() as connection:
         conversation = found(conversations.find(connection, conversation_id), "conversation")
@@ -54,6 +61,9 @@ def show(conversation_id: str) -> Response:
     )
     return page(
         "ops/conversation.html",
+        status,
+        typed_note=typed_note,
+        typed_tag=typed_tag,
         waiting=waiting,
         subject=redact(conversation.subject, codes),
         conversation=conversation,
