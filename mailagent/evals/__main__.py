@@ -5,12 +5,14 @@ from __future__ import annotations
 import importlib.util
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
 import click
 
+from mailagent.adapters.openai.client import ChatModel
+from mailagent.cli.installation.round_trip import ask_model
 from mailagent.evals import tau2
 from mailagent.evals.episode import Agent
 from mailagent.evals.figures import Result, compare, samples_needed
@@ -70,6 +72,10 @@ def run(  # noqa: PLR0913, PLR0917 - an argument for each option
         running = Run(worlds, agent, folder, max_cost, ask, _tell)
         results = _play(running, tasks, times, processes, plain)
     click.echo(f"\n{tell_run(results)}\n\n{folder}")
+    if running.halted_by:
+        raise click.ClickException(
+            f"{running.skipped} samples were not played: {running.halted_by}"
+        )
     if running.skipped:
         click.echo(f"{running.skipped} samples were not played: {max_cost} USD are spent.")
 
@@ -106,7 +112,19 @@ def _agent(model: str, max_cost: float | None) -> Agent:
         raise click.ClickException(
             "--max-cost needs OPENAI_PRICES, such as 0.75,0.075,4.50: USD for a million tokens"
         )
+    _ask(settings, model)
     return Agent(model, {**settings, "OPENAI_MODEL": model})
+
+
+def _ask(settings: Mapping[str, str], model: str) -> None:
+    """Raise ClickException if the model does not answer one small question."""
+    url = settings.get("OPENAI_BASE_URL")
+    try:
+        problem = ask_model(ChatModel(settings["OPENAI_API_KEY"], url, model))
+    except ValueError as wrong:
+        problem = str(wrong)
+    if problem:
+        raise click.ClickException(problem)
 
 
 def _tell(result: Result, record: Record) -> None:

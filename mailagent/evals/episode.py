@@ -17,7 +17,7 @@ from mailagent.evals.customer import Ask, Customer, customer_of, find_invented
 from mailagent.evals.record import Record, read_record
 from mailagent.evals.scripted import PREFIX, Script, ScriptedServer, find_script
 from mailagent.evals.task import Task
-from mailagent.evals.world import NotQuiet, World, open_world, served
+from mailagent.evals.world import NeedsOperator, NotQuiet, World, open_world, served
 
 SCRIPTED_SECONDS, MODEL_SECONDS = 60.0, 600.0
 
@@ -46,7 +46,7 @@ def run(task: Task, agent: Agent, template: Path, trial: int = 1, ask: Ask | Non
     began = time.monotonic()
     try:
         with _opened(folder, template, task, agent, trial) as (world, server):
-            error = _converse(world, server, customer_of(task, ask))
+            broke = _converse(world, server, customer_of(task, ask))
             with services.current().database.snapshot() as connection:
                 record = read_record(connection)
             letters = tuple(letter.text for letter in world.letters)
@@ -58,7 +58,8 @@ def run(task: Task, agent: Agent, template: Path, trial: int = 1, ask: Ask | Non
         letters=letters,
         invented=find_invented(task, letters, answers),
         seconds=round(time.monotonic() - began, 3),
-        error=error,
+        error=str(broke or ""),
+        ends_run=isinstance(broke, NeedsOperator),
     )
 
 
@@ -82,7 +83,7 @@ def _opened(
             yield world, server
 
 
-def _converse(world: World, server: ScriptedServer | None, customer: Customer) -> str:
+def _converse(world: World, server: ScriptedServer | None, customer: Customer) -> NotQuiet | None:
     """Let the customer write and the app answer. Returns what went wrong with the
     sample itself, if anything."""
     seconds = MODEL_SECONDS if server is None else SCRIPTED_SECONDS
@@ -94,6 +95,6 @@ def _converse(world: World, server: ScriptedServer | None, customer: Customer) -
         try:
             world.settle(seconds)
         except NotQuiet as problem:
-            return str(problem)
+            return problem
         answers = world.new_mails(turn.sender or world.task.sender)
-    return ""
+    return None

@@ -56,7 +56,7 @@ class Paid:
 @dataclass(frozen=True, slots=True)
 class Record:
     """`state`: what was changed, a line each. `wishes`: the customer's words in requests. `told`: the passages
-    that were quoted. `calls`: of the model."""
+    that were quoted. `calls`: of the model. `error`: why the sample broke. `ends_run`: every other would."""
 
     state: tuple[str, ...] = ()
     wishes: tuple[str, ...] = ()
@@ -74,6 +74,7 @@ class Record:
     invented: tuple[str, ...] = ()
     seconds: float = 0.0
     error: str = ""
+    ends_run: bool = False
 
     def plain(self) -> dict[str, Any]:
         return asdict(self)

@@ -23,7 +23,8 @@ RESULTS = "results.jsonl"
 
 @dataclass
 class Run:
-    """`max_cost_usd`: no sample begins once this is spent. `tell` hears of each sample that ended."""
+    """`max_cost_usd`: no sample begins once this is spent. `tell` hears of each sample that ended.
+    `halted_by`: what an operator must put right before any sample can be played."""
 
     pool: Pool
     agent: Agent
@@ -33,6 +34,7 @@ class Run:
     tell: Callable[[Result, Record], None] = lambda _result, _record: None
     spent_usd: float = 0.0
     skipped: int = 0
+    halted_by: str = ""
     _lock: threading.Lock = field(default_factory=threading.Lock)
     _expected: dict[str, tuple[str, ...]] = field(default_factory=dict)
 
@@ -50,9 +52,9 @@ class Run:
         ask: Ask | None = None,
         note: Callable[[Record], None] = lambda _record: None,
     ) -> Result | None:
-        """Play and score one sample; None if the money is spent. `note` gets what is on record."""
+        """Play and score one sample; None if the run is at its end. `note` gets what is on record."""
         with self._lock:
-            if self.max_cost_usd is not None and self.spent_usd >= self.max_cost_usd:
+            if self.halted_by or self._is_spent():
                 self.skipped += 1
                 return None
         record = self.pool.play(task, self.agent, trial, ask or self.ask)
@@ -60,10 +62,14 @@ class Run:
         expected = self.expected_of(task)
         result = Result(task.id, task.suite, trial, score(Sample(task, record, expected)))
         with self._lock:
+            self.halted_by = self.halted_by or (record.error if record.ends_run else "")
             self.spent_usd += result.scores["cost_usd"]
             self._write(result, record, expected)
         self.tell(result, record)
         return result
+
+    def _is_spent(self) -> bool:
+        return self.max_cost_usd is not None and self.spent_usd >= self.max_cost_usd
 
     def expected_of(self, task: Task) -> tuple[str, ...]:
         """Return the state that must be: what the task says, or what its calls lead to

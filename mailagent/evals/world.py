@@ -34,9 +34,11 @@ from mailagent.demo.fakes.http_server import LocalServer
 from mailagent.demo.fakes.mailboxes import AttachedFile, Mailboxes, MailContent, SentMail
 from mailagent.demo.fakes.sendgrid import SendGridServer
 from mailagent.demo.fakes.webhooks import CONTENT_TYPE, WebhookKey, build_body
+from mailagent.domain.operations.incident import IncidentKind
 from mailagent.domain.remedies.remedy import OPEN
 from mailagent.evals.task import SHOP, Task, Turn
 from mailagent.store import schema
+from mailagent.store.operations import incidents
 from mailagent.store.refunds import order_import, remedies
 from mailagent.workflows import launch
 
@@ -46,8 +48,15 @@ SUPPORT, MANAGERS, TEAM = "support@shop.example", ("mona@shop.example",), "tess@
 QUIET_SECONDS = 0.05
 
 
+RUNS_READ_EVERY_SECONDS = 1.0
+
+
 class NotQuiet(Exception):
-    """The app did not come to rest in time."""
+    """The app did not come to rest in time, or a run of it failed."""
+
+
+class NeedsOperator(NotQuiet):
+    """No sample can be played until somebody puts something right, such as the model's key."""
 
 
 @dataclass
@@ -135,9 +144,13 @@ class World:
         return True
 
     def _rest(self, until: float) -> None:
+        read_runs_at = time.monotonic() + RUNS_READ_EVERY_SECONDS
         while not is_at_rest():
             if time.monotonic() > until:
                 raise NotQuiet("the app did not come to rest in time")
+            if time.monotonic() > read_runs_at:
+                raise_failed_run()
+                read_runs_at = time.monotonic() + RUNS_READ_EVERY_SECONDS
             time.sleep(QUIET_SECONDS)
 
     def _decide(self, request: SentMail) -> None:
@@ -214,6 +227,17 @@ def is_at_rest() -> bool:
     )
     with services.current().database.snapshot() as connection:
         return not any(connection.execute(query.limit(1)).first() for query in queries)
+
+
+def raise_failed_run() -> None:
+    """Raise NotQuiet with the error of a failed run, whose mail no waiting answers; NeedsOperator if the
+    model refuses every call."""
+    failed = services.current().workflow_client.runs.list_runs("ERROR", limit=1)
+    if not failed:
+        return
+    with services.current().database.snapshot() as connection:
+        incident = incidents.find_open(connection, IncidentKind.OPENAI)
+    raise (NeedsOperator if incident else NotQuiet)(failed[0].why)
 
 
 class _Quiet(WSGIRequestHandler):

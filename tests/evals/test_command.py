@@ -9,12 +9,16 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
+from mailagent.demo.fakes.http_server import Answer, LocalServer, Request
+from mailagent.demo.fakes.openai import answer_to
+from mailagent.demo.scripted_model import Say
 from mailagent.evals.__main__ import main
 from mailagent.evals.episode import Agent
 from mailagent.evals.figures import LOWER_IS_BETTER
 from mailagent.evals.pool import Pool
 from mailagent.evals.runs import RESULTS, Run, read_lines
 from mailagent.evals.task import read_file
+from mailagent.evals.world import served
 from tests.evals.conftest import MEASURE
 
 
@@ -76,6 +80,49 @@ def test_no_sample_begins_once_the_money_is_spent(worlds: Pool, tmp_path: Path) 
     (result,) = run.play_all(list(read_file(MEASURE)), times=1, threads=1)
     assert run.spent_usd == result.scores["cost_usd"] > 0.005
     assert run.skipped == 5
+
+
+class Refusing(LocalServer):
+    """A server that refuses the key, after so many answers."""
+
+    def __init__(self, answers: int = 0) -> None:
+        self._left = answers
+        super().__init__({"POST /v1/responses": self._create}, self._create)
+
+    def _create(self, request: Request) -> Answer:
+        self._left -= 1
+        if self._left >= 0:
+            return Answer(200, answer_to(json.loads(request.body), Say("Yes."), request.body))
+        return Answer(401, {"error": {"message": "Incorrect API key", "code": "invalid_api_key"}})
+
+
+def test_a_refused_key_is_told_before_anything_is_played(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "wrong")
+    with served(Refusing()) as server:
+        monkeypatch.setenv("OPENAI_BASE_URL", f"{server.url}/v1")
+        ran = command("run", "--model", "m", "--out", str(tmp_path / "run"))
+    assert ran.exit_code == 1
+    assert "the model does not answer" in ran.output
+    assert "OPENAI_API_KEY" in ran.output
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.timeout(120)
+def test_a_key_that_is_refused_later_ends_the_run_with_the_cause(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "wrong")
+    with served(Refusing(answers=1)) as server:
+        monkeypatch.setenv("OPENAI_BASE_URL", f"{server.url}/v1")
+        ran = command(
+            *("run", "--model", "m", "--suite", str(MEASURE), "--times", "1", "--plain"),
+            *("--out", str(tmp_path / "run"), "--processes", "1"),
+        )
+    assert ran.exit_code == 1
+    assert "5 samples were not played: " in ran.output
+    assert "OPENAI_API_KEY" in ran.output.splitlines()[-1]
 
 
 # --- compare ----------------------------------------------------------------------------------------
