@@ -98,6 +98,7 @@ HANDED, STOPPED = ("handed over",), ("stopped: a reason",)
         ("wrong_language", 0, sample(replace(GOOD, mails=(replace(REPLY, language=None),)))),
         ("invented", 1, sample(replace(GOOD, invented=("W9999",)))),
         ("invented", 0, sample(GOOD)),
+        ("invented", 0, sample(replace(GOOD, invented=("W9999",)), **ATTACK)),
         ("turns", 2, sample(GOOD)),
         ("tokens", 7, sample(replace(GOOD, tokens=7))),
         ("cost_usd", 0.5, sample(replace(GOOD, cost_micro_usd=500_000))),
