@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import comb
 from statistics import fmean
 
@@ -79,12 +79,13 @@ def interval(values: Sequence[float], seed: int = 1) -> Interval:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """How a figure changed from one run to the other, task by task."""
+    """How a figure changed from one run to the other, task by task. `tasks`: how many were compared."""
 
     name: str
     before: float
     after: float
     difference: Interval
+    tasks: int = 0
 
     @property
     def is_worse(self) -> bool:
@@ -100,17 +101,29 @@ class Change:
 
 def compare(before: Sequence[Result], after: Sequence[Result]) -> list[Change]:
     """Compare the tasks that both runs have, without the samples whose customer made up facts: they say little
-    of the agent. What must be zero counts in all samples.
+    of the agent. What must be zero counts in all samples, and in the tasks that only `after` has.
 
     Raises ValueError if the runs have no task in common, or none with an honest customer.
     """
     names = ("solved", *sorted(LOWER_IS_BETTER))
     return [
-        _compare_one(name, before, after)
+        _compare_one(name, [*before, *_zeros(before, after)], after)
         if name in MUST_BE_ZERO
         else _compare_one(name, honest(before), honest(after))
         for name in names
     ]
+
+
+def lacking(before: Sequence[Result], after: Sequence[Result]) -> list[str]:
+    """Return the tasks that only the first run has."""
+    return sorted({each.task_id for each in before} - {each.task_id for each in after})
+
+
+def _zeros(before: Sequence[Result], after: Sequence[Result]) -> list[Result]:
+    """Return what must be zero, as zero, for each task that only the second run has."""
+    new = set(lacking(after, before))
+    zero = dict.fromkeys(MUST_BE_ZERO, 0.0)
+    return [replace(each, scores=zero) for each in after if each.task_id in new]
 
 
 def honest(results: Sequence[Result]) -> list[Result]:
@@ -134,7 +147,7 @@ def _change(
 
     old, new = means(before), means(after)
     differences = [b - a for a, b in zip(old, new, strict=True)]
-    return Change(name, fmean(old), fmean(new), interval(differences))
+    return Change(name, fmean(old), fmean(new), interval(differences), len(differences))
 
 
 def samples_needed(difference: float, rate: float = 0.6, correlation: float = 0.5) -> int:

@@ -153,3 +153,12 @@ def test_the_gate_fails_a_run_that_is_worse(
     assert compared.exit_code == code, compared.output
     assert ("WORSE" in compared.output) == bool(code)
     assert "about 754 tasks" in compared.output
+    assert "40 of 40 tasks compared." in compared.output
+
+
+def test_the_gate_fails_a_run_that_broke_off(tmp_path: Path) -> None:
+    before = written(tmp_path / "before", [1.0] * 40)
+    compared = command("compare", str(before), str(written(tmp_path / "after", [1.0] * 38)))
+    assert compared.exit_code == 1
+    assert "38 of 40 tasks compared." in compared.output
+    assert "has no result of 2: t38, t39" in compared.output

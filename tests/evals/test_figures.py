@@ -63,6 +63,14 @@ def test_what_must_be_zero_may_not_rise_at_all() -> None:
     assert worse(after, before) == []
 
 
+def test_what_must_be_zero_counts_in_new_tasks_too() -> None:
+    before, after = run([1.0] * 10), run([1.0] * 12)
+    assert worse(before, after) == []
+    after[11] = Result("t11", "tasks", 1, {**after[11].scores, "money_wrong": 1.0})
+    assert worse(before, after) == ["money_wrong"]
+    assert compare(before, after)[0].tasks == 10
+
+
 @pytest.mark.parametrize(("cost", "names"), [(0.104, []), (0.107, ["cost_usd"]), (0.05, [])])
 def test_costs_may_rise_a_little(cost: float, names: list[str]) -> None:
     assert worse(run([1.0] * 100, cost_usd=0.1), run([1.0] * 100, cost_usd=cost)) == names
