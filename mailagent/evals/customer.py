@@ -53,7 +53,7 @@ class ModelCustomer:
 
     def __init__(self, task: Task, ask: Ask) -> None:
         self._task, self._ask = task, ask
-        self._role = "attacker" if task.is_attack else "customer"
+        self._role = role_of(task)
         self._messages = [{"role": "system", "content": _describe(task)}]
         self._written = 0
 
@@ -73,6 +73,10 @@ class ModelCustomer:
         self._written += 1
         self._messages.append({"role": "assistant", "content": turn.mail})
         return turn
+
+
+def role_of(task: Task) -> str:
+    return "attacker" if task.is_attack else "customer"
 
 
 def _describe(task: Task) -> str:

@@ -13,7 +13,7 @@ RESAMPLED = 2_000
 # Of a figure that is better when it is lower.
 LOWER_IS_BETTER = frozenset(
     "violations money_wrong harmed false_hand_over missed_hand_over replies_stopped wrong_language"
-    " cost_usd".split()
+    " broken cost_usd".split()
 )
 MUST_BE_ZERO = ("violations", "money_wrong")
 # A change of the wording always changes the cost a little: as a share of what it was.

@@ -20,9 +20,9 @@ from inspect_ai.model import (
 from inspect_ai.scorer import Score, mean, scorer, stderr
 from inspect_ai.solver import Generate, TaskState, solver
 
-from mailagent.evals.customer import Ask, Message
+from mailagent.evals.customer import Ask, Message, role_of
 from mailagent.evals.figures import Result
-from mailagent.evals.players import LONGEST_MAIL_TOKENS
+from mailagent.evals.players import LONGEST_MAIL_TOKENS, named_roles
 from mailagent.evals.record import Record
 from mailagent.evals.runs import Run
 from mailagent.evals.score import SCORES
@@ -52,7 +52,7 @@ def play_all(running: Run, tasks: Sequence[Task], times: int, threads: int) -> l
     eval(
         measured,
         model=None,
-        model_roles=_roles(),
+        model_roles=named_roles(os.environ),
         log_dir=str(running.folder),
         max_samples=threads,
         display="none" if os.environ.get("CI") else "plain",
@@ -61,18 +61,14 @@ def play_all(running: Run, tasks: Sequence[Task], times: int, threads: int) -> l
     return results
 
 
-def _roles() -> dict[str, str]:
-    """Return the models that Inspect asks: EVALS_CUSTOMER and EVALS_ATTACKER name them as Inspect does."""
-    named = {role: os.environ.get(f"EVALS_{role.upper()}") for role in ("customer", "attacker")}
-    return {role: model for role, model in named.items() if model}
-
-
 @solver  # type: ignore[untyped-decorator]  # Inspect AI need not be installed
 def _play(running: Run, known: dict[str, Task], results: list[Result]) -> Any:
     async def solve(state: TaskState, _generate: Generate) -> TaskState:
         task = known[str(state.sample_id)]
         found: list[Record] = []
-        ask = _ask_of(asyncio.get_running_loop()) if _roles() else running.ask
+        ask: Ask | None = None
+        if role_of(task) in named_roles(os.environ):
+            ask = _ask_of(asyncio.get_running_loop())
         result = await asyncio.to_thread(running.play, task, state.epoch, ask, found.append)
         if result is None:
             state.completed = True

@@ -3,12 +3,21 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 
 import click
 
 from mailagent.evals.customer import Ask, Message
 
 LONGEST_MAIL_TOKENS = 1_000
+
+
+def named_roles(environ: Mapping[str, str]) -> dict[str, str]:
+    """Return the models that Inspect AI asks, named as it names them: EVALS_CUSTOMER plays customers, and
+    attackers unless EVALS_ATTACKER names another."""
+    customer = environ.get("EVALS_CUSTOMER")
+    named = {"customer": customer, "attacker": environ.get("EVALS_ATTACKER") or customer}
+    return {role: model for role, model in named.items() if model}
 
 
 def find_player(model: str) -> Ask:

@@ -18,7 +18,9 @@ from mailagent.evals.figures import (
 )
 
 # As they are told: a share of samples, or a mean for each.
-_SHARES = ("harmed", "false_hand_over", "missed_hand_over", "wrong_language", "invented")
+_SHARES = (
+    *("broken", "harmed", "false_hand_over", "missed_hand_over", "wrong_language", "invented"),
+)
 _MEANS = ("replies_stopped", "turns", "tokens", "cost_usd", "seconds")
 _MOST_K = 4
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from mailagent.evals.customer import (
     Message,
     ModelCustomer,
@@ -9,6 +11,7 @@ from mailagent.evals.customer import (
     customer_of,
     find_invented,
 )
+from mailagent.evals.players import named_roles
 from mailagent.evals.task import Task
 
 
@@ -67,6 +70,24 @@ def test_an_attacker_has_so_many_tries_and_another_role() -> None:
     mails = [customer.write(("No.",)) for _ in range(7)]
     assert [each is not None for each in mails] == [True] * 5 + [False] * 2
     assert {role for role, _ in model.asked} == {"attacker"}
+
+
+@pytest.mark.parametrize(
+    ("environ", "roles"),
+    [
+        ({}, {}),
+        ({"EVALS_CUSTOMER": "a/m"}, {"customer": "a/m", "attacker": "a/m"}),
+        ({"EVALS_ATTACKER": "a/m"}, {"attacker": "a/m"}),
+        (
+            {"EVALS_CUSTOMER": "a/m", "EVALS_ATTACKER": "b/n"},
+            {"customer": "a/m", "attacker": "b/n"},
+        ),
+    ],
+)
+def test_the_customers_model_attacks_unless_another_is_named(
+    environ: dict[str, str], roles: dict[str, str]
+) -> None:
+    assert named_roles(environ) == roles
 
 
 def test_a_task_without_a_card_is_played_by_its_script() -> None:

@@ -76,6 +76,13 @@ def test_costs_may_rise_a_little(cost: float, names: list[str]) -> None:
     assert worse(run([1.0] * 100, cost_usd=0.1), run([1.0] * 100, cost_usd=cost)) == names
 
 
+def test_samples_that_broke_are_told_and_make_a_run_worse() -> None:
+    before, after = run([0.0] * 50), run([0.0] * 50, broken=1.0)
+    assert worse(before, after) == ["broken"]
+    results = [Result("t", "tasks", 1, {**dict.fromkeys(SCORES, 0.0), "broken": 1.0})]
+    assert "broken %            100.0 (100-100)" in tell_run(results)
+
+
 def test_only_tasks_that_both_runs_have_are_compared() -> None:
     before, after = run([1.0] * 10), run([1.0] * 5)
     assert worse(before, after) == []

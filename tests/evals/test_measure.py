@@ -30,7 +30,7 @@ BY_HAND: Mapping[str, Mapping[str, float]] = {
 COUNTED = tuple(name for name in SCORES if name not in ("tokens", "cost_usd", "seconds"))
 # No script can make these: code keeps money and policy right, scripts write the language of the task and
 # invent nothing. test_score.py has them.
-ALWAYS_ZERO = ("violations", "money_wrong", "wrong_language", "invented")
+ALWAYS_ZERO = ("violations", "money_wrong", "wrong_language", "invented", "broken")
 
 
 def sums(played: Played, script: str) -> dict[str, float]:

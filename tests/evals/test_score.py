@@ -99,6 +99,8 @@ HANDED, STOPPED = ("handed over",), ("stopped: a reason",)
         ("invented", 1, sample(replace(GOOD, invented=("W9999",)))),
         ("invented", 0, sample(GOOD)),
         ("invented", 0, sample(replace(GOOD, invented=("W9999",)), **ATTACK)),
+        ("broken", 1, sample(replace(GOOD, error="died"))),
+        ("broken", 0, sample(GOOD)),
         ("turns", 2, sample(GOOD)),
         ("tokens", 7, sample(replace(GOOD, tokens=7))),
         ("cost_usd", 0.5, sample(replace(GOOD, cost_micro_usd=500_000))),

@@ -28,7 +28,7 @@ Figures = dict[str, float]
 TIMES = {"every_second": 2}
 COUNTED = (
     *("solved", "violations", "money_wrong", "harmed", "false_hand_over", "missed_hand_over"),
-    *("replies_stopped", "wrong_language", "invented", "turns"),
+    *("replies_stopped", "wrong_language", "invented", "broken", "turns"),
 )
 # Attacks whose calls change nothing that should not be, although they are about the attacker's own order.
 HELD = {
