@@ -10,6 +10,9 @@ from math import comb
 from statistics import fmean
 
 RESAMPLED = 2_000
+# The gate asks for the far ends of a distribution, which so few would not show.
+RESAMPLED_BY_THE_GATE = 10_000
+FALSE_ALARMS = 0.025
 # Of a figure that is better when it is lower.
 LOWER_IS_BETTER = frozenset(
     "violations money_wrong harmed false_hand_over missed_hand_over replies_stopped wrong_language"
@@ -32,7 +35,7 @@ class Result:
 
 @dataclass(frozen=True, slots=True)
 class Interval:
-    """A figure, and where it lies with 95 percent confidence."""
+    """A figure, and where it lies: with 95 percent confidence unless `interval` was asked for another."""
 
     value: float
     low: float
@@ -65,16 +68,32 @@ def mean_of(tasks: Mapping[str, Sequence[Result]], name: str) -> list[float]:
     return [fmean(each.scores[name] for each in trials) for trials in tasks.values()]
 
 
-def interval(values: Sequence[float], seed: int = 1) -> Interval:
-    """Return the mean of the tasks' values, with the 2.5th and 97.5th percentile of resampled tasks."""
+def interval(
+    values: Sequence[float], tail: float = 0.025, resampled: int = RESAMPLED, seed: int = 1
+) -> Interval:
+    """Return the mean of the tasks' values, and the interval of resampled tasks' means that leaves out `tail`
+    at each end."""
     if not values:
         return Interval(math.nan, math.nan, math.nan)
-    chance = random.Random(seed)  # noqa: S311 - statistics, and the same table each time
-    means = sorted(fmean(chance.choices(values, k=len(values))) for _ in range(RESAMPLED))
-    return Interval(fmean(values), means[int(RESAMPLED * 0.025)], means[int(RESAMPLED * 0.975)])
+    if min(values) == max(values):
+        return Interval(values[0], values[0], values[0])
+    chance, count = random.Random(seed), len(values)  # noqa: S311 - statistics, the same table each time
+    means = sorted(math.fsum(chance.choices(values, k=count)) / count for _ in range(resampled))
+    below = int(resampled * tail)
+    return Interval(fmean(values), means[below], means[-1 - below])
 
 
 # --- two runs ---------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _Pair:
+    """A figure of two runs, and by how much each task differs."""
+
+    name: str
+    before: float
+    after: float
+    differences: Sequence[float]
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,15 +122,25 @@ def compare(before: Sequence[Result], after: Sequence[Result]) -> list[Change]:
     """Compare the tasks that both runs have, without the samples whose customer made up facts: they say little
     of the agent. What must be zero counts in all samples, and in the tasks that only `after` has.
 
+    The intervals are wide enough for all figures together: two runs of one agent differ falsely in one
+    of them in 2.5 percent of comparisons (Bonferroni, over the figures that differ at all).
+
     Raises ValueError if the runs have no task in common, or none with an honest customer.
     """
     names = ("solved", *sorted(LOWER_IS_BETTER))
-    return [
+    found = [
         _compare_one(name, [*before, *_zeros(before, after)], after)
         if name in MUST_BE_ZERO
         else _compare_one(name, honest(before), honest(after))
         for name in names
     ]
+    differing = sum(any(each.differences) and each.name not in MUST_BE_ZERO for each in found)
+    return [_judge(each, FALSE_ALARMS / max(1, differing)) for each in found]
+
+
+def _judge(pair: _Pair, tail: float) -> Change:
+    difference = interval(pair.differences, tail, RESAMPLED_BY_THE_GATE)
+    return Change(pair.name, pair.before, pair.after, difference, len(pair.differences))
 
 
 def lacking(before: Sequence[Result], after: Sequence[Result]) -> list[str]:
@@ -131,23 +160,15 @@ def honest(results: Sequence[Result]) -> list[Result]:
     return [each for each in results if not each.scores["invented"]]
 
 
-def _compare_one(name: str, before: Sequence[Result], after: Sequence[Result]) -> Change:
+def _compare_one(name: str, before: Sequence[Result], after: Sequence[Result]) -> _Pair:
     old, new = by_task(before), by_task(after)
     both = [task_id for task_id in old if task_id in new]
     if not both:
         raise ValueError("the two runs have no task in common whose customer made up nothing")
-    return _change(name, [old[each] for each in both], [new[each] for each in both])
-
-
-def _change(
-    name: str, before: Sequence[Sequence[Result]], after: Sequence[Sequence[Result]]
-) -> Change:
-    def means(runs: Sequence[Sequence[Result]]) -> list[float]:
-        return [fmean(each.scores[name] for each in trials) for trials in runs]
-
-    old, new = means(before), means(after)
-    differences = [b - a for a, b in zip(old, new, strict=True)]
-    return Change(name, fmean(old), fmean(new), interval(differences), len(differences))
+    was = mean_of({each: old[each] for each in both}, name)
+    becomes = mean_of({each: new[each] for each in both}, name)
+    differences = [b - a for a, b in zip(was, becomes, strict=True)]
+    return _Pair(name, fmean(was), fmean(becomes), differences)
 
 
 def samples_needed(difference: float, rate: float = 0.6, correlation: float = 0.5) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from statistics import fmean
 
 from mailagent.evals.figures import (
     MUST_BE_ZERO,
@@ -53,7 +54,7 @@ def _rows(columns: Sequence[Sequence[Result]]) -> Iterator[tuple[str, list[str]]
     for name in _SHARES:
         yield f"{name} %", [_share(interval(mean_of(each, name))) for each in grouped]
     for name in _MEANS:
-        yield name, [f"{interval(mean_of(each, name)).value:.4g}" for each in grouped]
+        yield name, [f"{fmean(mean_of(each, name)):.4g}" for each in grouped]
 
 
 def _sum(tasks: Mapping[str, Sequence[Result]], name: str) -> str:
@@ -68,7 +69,7 @@ def _share(found: Interval) -> str:
 
 def tell_comparison(changes: Sequence[Change]) -> str:
     """Return the table of a comparison: before, after, and how sure the difference is."""
-    rows = [["", "before", "after", "difference (95 %)", ""]]
+    rows = [["", "before", "after", "difference (95 % for all)", ""]]
     for each in changes:
         found = each.difference
         rows.append(

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Sequence
 
 import pytest
 
 from mailagent.evals.figures import (
     LOWER_IS_BETTER,
+    MUST_BE_ZERO,
     Result,
     compare,
     interval,
@@ -54,6 +56,26 @@ def test_a_run_that_is_surely_worse_is_told_apart_from_noise() -> None:
     assert worse(before, run([1.0] * 79 + [0.0] * 21)) == []
     assert worse(before, run([1.0] * 65 + [0.0] * 35)) == ["solved"]
     assert worse(before, run([1.0] * 100)) == []
+
+
+def noisy(seed: int, tasks: int = 40, times: int = 2) -> list[Result]:
+    """A run of an agent that does each task right, and each thing wrong, at a chance of its own."""
+    chance, names = random.Random(seed), sorted(LOWER_IS_BETTER - set(MUST_BE_ZERO))
+    found = []
+    for number in range(tasks):
+        solves = random.Random(number).random()
+        for trial in range(times):
+            scores = {name: float(chance.random() < 0.3) for name in names}
+            scores |= {"cost_usd": 0.01, "solved": float(chance.random() < solves)}
+            zeros = dict.fromkeys((*MUST_BE_ZERO, "invented"), 0.0)
+            found.append(Result(f"t{number}", "tasks", trial, {**zeros, **scores}))
+    return found
+
+
+def test_two_runs_of_one_agent_rarely_differ() -> None:
+    """At most 1 of 24. Without the correction for many figures it is 4."""
+    alarms = [worse(noisy(seed), noisy(seed + 1000)) for seed in range(24)]
+    assert sum(map(bool, alarms)) <= 1, alarms
 
 
 def test_what_must_be_zero_may_not_rise_at_all() -> None:
