@@ -15,7 +15,7 @@ from mailagent.adapters.openai.client import ChatModel
 from mailagent.cli.installation.round_trip import ask_model
 from mailagent.evals import tau2
 from mailagent.evals.episode import Agent
-from mailagent.evals.figures import Result, compare, lacking, samples_needed
+from mailagent.evals.figures import Result, compare_suites, lacking, samples_needed
 from mailagent.evals.players import find_player
 from mailagent.evals.pool import pool
 from mailagent.evals.record import Record
@@ -146,16 +146,21 @@ def compare_runs(before: Path, after: Path) -> None:
     """Compare two runs, task by task. Exits with 1 if the second one is worse, or lacks tasks of the first."""
     try:
         old, new = read_results(before), read_results(after)
-        changes = compare(old, new)
+        compared = compare_suites(old, new)
     except (ValueError, OSError) as problem:
         raise click.ClickException(str(problem)) from None
-    click.echo(tell_comparison(changes))
-    click.echo(f"\nTo tell 5 points of `solved` apart takes about {samples_needed(0.05)} tasks.")
+    for suite, changes in compared.items():
+        click.echo(f"{suite}\n{tell_comparison(changes)}\n")
+    click.echo(f"To tell 5 points of `solved` apart takes about {samples_needed(0.05)} tasks.")
     missing = lacking(old, new)
-    click.echo(f"{changes[0].tasks} of {len({each.task_id for each in old})} tasks compared.")
+    click.echo(
+        f"{compared['all'][0].tasks} of {len({each.task_id for each in old})} tasks compared."
+    )
     if missing:
         click.echo(f"{after} has no result of {len(missing)}: {', '.join(missing)}"[:500])
-    sys.exit(bool(missing) or any(each.is_worse for each in changes))
+    sys.exit(
+        bool(missing) or any(each.is_worse for changes in compared.values() for each in changes)
+    )
 
 
 @main.command()

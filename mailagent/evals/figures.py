@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from math import comb
 from statistics import fmean
@@ -122,23 +123,45 @@ def compare(before: Sequence[Result], after: Sequence[Result]) -> list[Change]:
     """Compare the tasks that both runs have, without the samples whose customer made up facts: they say little
     of the agent. What must be zero counts in all samples, and in the tasks that only `after` has.
 
-    The intervals are wide enough for all figures together: two runs of one agent differ falsely in one
-    of them in 2.5 percent of comparisons (Bonferroni, over the figures that differ at all).
-
     Raises ValueError if the runs have no task in common, or none with an honest customer.
     """
+    return _judge([_pairs(before, after)])[0]
+
+
+def compare_suites(before: Sequence[Result], after: Sequence[Result]) -> dict[str, list[Change]]:
+    """Compare all tasks, and those of each suite: a loss in one may be as large as a gain in another.
+
+    Raises ValueError as `compare` does.
+    """
+    groups = {"all": _pairs(before, after)}
+    suites = list(dict.fromkeys(each.suite for each in before))
+    for suite in suites if len(suites) > 1 else ():
+        with suppress(ValueError):  # no task in common: `lacking` names them, or nobody was honest
+            groups[suite] = _pairs(
+                *([r for r in run if r.suite == suite] for run in (before, after))
+            )
+    return dict(zip(groups, _judge(list(groups.values())), strict=True))
+
+
+def _pairs(before: Sequence[Result], after: Sequence[Result]) -> list[_Pair]:
     names = ("solved", *sorted(LOWER_IS_BETTER))
-    found = [
+    return [
         _compare_one(name, [*before, *_zeros(before, after)], after)
         if name in MUST_BE_ZERO
         else _compare_one(name, honest(before), honest(after))
         for name in names
     ]
-    differing = sum(any(each.differences) and each.name not in MUST_BE_ZERO for each in found)
-    return [_judge(each, FALSE_ALARMS / max(1, differing)) for each in found]
 
 
-def _judge(pair: _Pair, tail: float) -> Change:
+def _judge(groups: Sequence[Sequence[_Pair]]) -> list[list[Change]]:
+    """Judge all figures of all groups. The intervals are wide enough for all of them together: two runs of one
+    agent differ falsely in 2.5 percent of comparisons (Bonferroni, over the figures that differ at all)."""
+    noisy = [each for pairs in groups for each in pairs if each.name not in MUST_BE_ZERO]
+    tail = FALSE_ALARMS / max(1, sum(any(each.differences) for each in noisy))
+    return [[_judge_one(each, tail) for each in pairs] for pairs in groups]
+
+
+def _judge_one(pair: _Pair, tail: float) -> Change:
     difference = interval(pair.differences, tail, RESAMPLED_BY_THE_GATE)
     return Change(pair.name, pair.before, pair.after, difference, len(pair.differences))
 

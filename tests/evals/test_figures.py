@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pytest
 
@@ -12,6 +13,7 @@ from mailagent.evals.figures import (
     MUST_BE_ZERO,
     Result,
     compare,
+    compare_suites,
     interval,
     pass_k,
     samples_needed,
@@ -120,6 +122,22 @@ def test_a_customer_who_made_up_facts_says_little_of_the_agent_but_money_counts_
     assert worse(before, after) == ["money_wrong"]
     with pytest.raises(ValueError, match="customer made up nothing"):
         compare(before, run([1.0] * 100, invented=1.0))
+
+
+def test_a_loss_in_one_suite_does_not_hide_behind_a_gain_in_another() -> None:
+    def both(tasks: float, questions: float) -> list[Result]:
+        others = [
+            replace(each, task_id=f"q{each.task_id}", suite="questions")
+            for each in run([questions] * 20)
+        ]
+        return [*run([tasks] * 20), *others]
+
+    changes = compare_suites(both(1, 0), both(0, 1))
+    worse = {
+        suite: [each.name for each in found if each.is_worse] for suite, found in changes.items()
+    }
+    assert worse == {"all": [], "tasks": ["solved"], "questions": []}
+    assert list(compare_suites(run([1.0] * 9), run([1.0] * 9))) == ["all"]
 
 
 def test_the_comparison_says_what_is_worse() -> None:

@@ -14,7 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from mailagent.evals.episode import Agent
-from mailagent.evals.figures import Result, compare
+from mailagent.evals.figures import Result, compare_suites
 from mailagent.evals.pool import Pool, pool
 from mailagent.evals.score import Sample, score
 from mailagent.evals.scripted import perfect
@@ -44,8 +44,9 @@ class Trials:
         played = self._play(untried, Agent("scripted:perfect", PRICES))
         self._perfect |= {result.task_id: result for result in played}
         before = [self._perfect[task.id] for task in tasks]
-        worse = [each.name for each in compare(before, self._play(tasks, self._agent(change)))
-                 if each.is_worse]  # fmt: skip
+        compared = compare_suites(before, self._play(tasks, self._agent(change)))
+        found = (each.name for changes in compared.values() for each in changes if each.is_worse)
+        worse = list(dict.fromkeys(found))
         return {
             "change": change.name,
             "tasks": len(tasks),
