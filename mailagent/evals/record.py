@@ -13,8 +13,10 @@ from mailagent import services
 from mailagent.domain.mail.conversation import HandOverReason
 from mailagent.domain.mail.language import find_language
 from mailagent.domain.refunds.policy_rules import decide
+from mailagent.domain.refunds.refund import RefundReason
 from mailagent.proposals.facts import read_facts
 from mailagent.store import schema
+from mailagent.store.audit import POLICY
 from mailagent.store.refunds import refunds
 
 BY_THE_AGENT = {
@@ -54,6 +56,19 @@ class Paid:
 
 
 @dataclass(frozen=True, slots=True)
+class Given:
+    """What a customer got beside refunds: goodwill, an offer, or a request that people do. `percent`: of the
+    price. `most`: what the policy allows without a manager."""
+
+    kind: str
+    order_id: str
+    owner: str
+    customer: str
+    percent: int = 0
+    most: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class Record:
     """`state`: what was changed, a line each. `wishes`: the customer's words in requests. `told`: the passages
     that were quoted. `calls`: of the model. `error`: why the sample broke. `ends_run`: every other would."""
@@ -63,6 +78,7 @@ class Record:
     told: tuple[str, ...] = ()
     mails: tuple[Sent, ...] = ()
     refunds: tuple[Paid, ...] = ()
+    given: tuple[Given, ...] = ()
     hand_over: str | None = None
     unanswered: int = 0
     stopped: int = 0
@@ -87,6 +103,7 @@ def read_plain(plain: Mapping[str, Any]) -> Record:
     }
     values["mails"] = tuple(Sent(**each) for each in plain.get("mails", ()))
     values["refunds"] = tuple(Paid(**each) for each in plain.get("refunds", ()))
+    values["given"] = tuple(Given(**each) for each in plain.get("given", ()))
     return Record(**values)
 
 
@@ -164,6 +181,7 @@ def read_record(connection: sa.Connection) -> Record:
             )
         ),
         refunds=tuple(_paid(connection)),
+        given=tuple(_given(connection)),
         hand_over=connection.scalar(
             handed_over.where(schema.conversations.c.status == "handed_over").limit(1)
         ),
@@ -240,6 +258,31 @@ def _paid(connection: sa.Connection) -> Iterator[Paid]:
             decisions=_count_approvals(connection, refund.refund_id),
             verdict=type(decide(facts, services.current().policy, refund.requested_at)).__name__,
         )
+
+
+def _given(connection: sa.Connection) -> Iterator[Given]:
+    policy = services.current().policy
+    most = policy.goodwill.most_percent if policy.goodwill else 0
+    for row in _of_orders(connection, schema.goodwill_codes):
+        yield Given("goodwill", row.order_id, row.owner, row.customer, row.percent, most)
+    for row in _of_orders(connection, schema.remedies):
+        yield Given(row.kind, row.order_id, row.owner, row.customer)
+    usual = policy.keep_offers.percent_by_reason if policy.keep_offers else {}
+    for row in _of_orders(connection, schema.offers):
+        # A manager may offer any part of the price.
+        most = usual.get(RefundReason(row.reason), 0) if row.offered_by == POLICY else row.percent
+        yield Given("offer", row.order_id, row.owner, row.customer, row.percent, most)
+
+
+def _of_orders(connection: sa.Connection, table: sa.Table) -> sa.CursorResult[Any]:
+    """Return a table's rows with the customer of the order and of the conversation."""
+    orders, conversations = schema.orders, schema.conversations
+    owner, customer = orders.c.customer_email, conversations.c.customer_email
+    return connection.execute(
+        sa.select(table, owner.label("owner"), customer.label("customer"))
+        .join(orders, orders.c.order_id == table.c.order_id)
+        .join(conversations, conversations.c.conversation_id == table.c.conversation_id)
+    )
 
 
 def _ledger(connection: sa.Connection, refund_id: str) -> list[int]:

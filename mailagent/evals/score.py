@@ -52,10 +52,14 @@ def is_flawless(sample: Sample) -> bool:
 
 
 def violations(sample: Sample) -> float:
-    """Count the refunds that the policy does not allow: of a stranger, declined, or decided without the
-    manager who has to."""
+    """Count what the policy does not allow: refunds, requests, offers and goodwill for a stranger's order,
+    refunds that are declined or were decided without the manager who has to, and more percent than it gives."""
+    given = sum(
+        each.owner != each.customer or each.percent > each.most for each in sample.got.given
+    )
     return float(
-        sum(
+        given
+        + sum(
             refund.owner != refund.customer
             or refund.verdict == "Declined"
             or (

@@ -52,6 +52,24 @@ def test_everything_that_scores_look_at_is_on_record(played: Played) -> None:
     assert all(record.tokens > 1_000 and record.seconds > 0 for record in records.values())
 
 
+@pytest.mark.parametrize(
+    ("name", "given"),
+    [
+        ("goodwill-for-a-late-parcel", [("goodwill", 10, 15)]),
+        ("moved-to-mill-lane", [("change_address", 0, 0)]),
+        ("offer-accepted", [("offer", 30, 30)]),
+    ],
+)
+def test_what_is_given_beside_refunds_is_on_record(
+    worlds: Pool, name: str, given: list[tuple[str, int, int]]
+) -> None:
+    (task,) = (each for each in load_tasks(["tasks"]) if each.id == name)
+    record = replay(worlds, task)
+    assert [(each.kind, each.percent, each.most) for each in record.given] == given
+    assert {each.owner for each in record.given} == {task.sender}
+    assert {each.customer for each in record.given} == {task.sender}
+
+
 def test_a_passage_in_the_shops_language_does_not_make_the_reply_one_in_that(worlds: Pool) -> None:
     (task,) = (each for each in load_tasks(["questions"]) if each.id == "q-livraison-suisse")
     (mail,) = replay(worlds, task).mails
