@@ -72,6 +72,9 @@ def run(  # noqa: PLR0913, PLR0917 - an argument for each option
         running = Run(worlds, agent, folder, max_cost, ask, _tell)
         results = _play(running, tasks, times, processes, plain)
     click.echo(f"\n{tell_run(results)}\n\n{folder}")
+    if running.refused:
+        refused = ", ".join(sorted(running.refused))
+        click.echo(f"Not played, as the app does not do what they say should be done: {refused}")
     if running.halted_by:
         raise click.ClickException(
             f"{running.skipped} samples were not played: {running.halted_by}"

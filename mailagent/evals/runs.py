@@ -16,7 +16,8 @@ from mailagent.evals.figures import Result
 from mailagent.evals.pool import Pool
 from mailagent.evals.record import Record
 from mailagent.evals.score import Sample, score
-from mailagent.evals.task import Task
+from mailagent.evals.task import Task, TaskProblem
+from mailagent.workflows.tools import registry
 
 RESULTS = "results.jsonl"
 
@@ -24,7 +25,8 @@ RESULTS = "results.jsonl"
 @dataclass
 class Run:
     """`max_cost_usd`: no sample begins once this is spent. `tell` hears of each sample that ended.
-    `halted_by`: what an operator must put right before any sample can be played."""
+    `halted_by`: what an operator must put right before any sample can be played. `refused`: the tasks whose
+    own calls do not lead to a state, which nothing can be compared with."""
 
     pool: Pool
     agent: Agent
@@ -35,8 +37,9 @@ class Run:
     spent_usd: float = 0.0
     skipped: int = 0
     halted_by: str = ""
+    refused: set[str] = field(default_factory=set)
     _lock: threading.Lock = field(default_factory=threading.Lock)
-    _expected: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    _expected: dict[str, tuple[str, ...] | None] = field(default_factory=dict)
 
     def play_all(self, tasks: Sequence[Task], times: int, threads: int) -> list[Result]:
         """Play each task so many times. Returns the results of those that were played."""
@@ -52,14 +55,20 @@ class Run:
         ask: Ask | None = None,
         note: Callable[[Record], None] = lambda _record: None,
     ) -> Result | None:
-        """Play and score one sample; None if the run is at its end. `note` gets what is on record."""
+        """Play and score one sample; None if the run is at its end, or the task has no
+        state to compare with. `note` gets what is on record."""
         with self._lock:
             if self.halted_by or self._is_spent():
                 self.skipped += 1
                 return None
+        try:
+            expected = self.expected_of(task)
+        except TaskProblem:
+            with self._lock:
+                self.refused.add(task.id)
+            return None
         record = self.pool.play(task, self.agent, trial, ask or self.ask)
         note(record)
-        expected = self.expected_of(task)
         result = Result(task.id, task.suite, trial, score(Sample(task, record, expected)))
         with self._lock:
             self.halted_by = self.halted_by or (record.error if record.ends_run else "")
@@ -73,12 +82,19 @@ class Run:
 
     def expected_of(self, task: Task) -> tuple[str, ...]:
         """Return the state that must be: what the task says, or what its calls lead to
-        by the app's own steps."""
+        by the app's own steps. Raises TaskProblem if they lead nowhere: then doing nothing would solve it."""
         if task.state is not None:
             return task.state
         if task.id not in self._expected:
-            self._expected[task.id] = replay(self.pool, task).state
-        return self._expected[task.id]
+            record, changing = replay(self.pool, task), registry.changing()
+            acts = [act for turn in task.turns for act in turn.acts if act.tool in changing]
+            self._expected[task.id] = (
+                None if record.error or (acts and not record.state) else record.state
+            )
+        expected = self._expected[task.id]
+        if expected is None:
+            raise TaskProblem(f"{task.id}: its calls lead to no state")
+        return expected
 
     def _write(self, result: Result, record: Record, expected: Sequence[str]) -> None:
         line = {

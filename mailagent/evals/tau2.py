@@ -47,13 +47,13 @@ def _task(record: Plain, shop: Plain) -> Task:
     acts = [_act(each) for each in changes if each not in handed]
     told = record["user_scenario"]["instructions"]
     card = told if isinstance(told, str) else "\n".join(str(each) for each in told.values() if each)
-    user_id = _find_user(actions, shop)
+    user_id = _find_user([*changes, *actions], shop)
     orders = [] if user_id is None else list(_orders(user_id, shop))
     return Task.model_validate(
         {
             "id": f"tau2-{record['id']}",
             "suite": "tau2",
-            "sender": _address_of(actions, orders),
+            "sender": shop["users"][user_id]["email"] if user_id else _address_of(actions),
             "name": orders[0]["customer"]["name"] if orders else "",
             "card": card,
             "orders": orders,
@@ -108,22 +108,30 @@ def _hand_over(action: Plain) -> dict[str, Any]:
 
 
 def _find_user(actions: Sequence[Plain], shop: Plain) -> str | None:
-    """Return whom the actions are about; None without a shop."""
+    """Return whom the actions are about, those first that change something; None without a shop.
+
+    Whose order it is counts more than whom a look-up finds: some have the name of another customer.
+    """
     users, orders = shop.get("users", {}), shop.get("orders", {})
-    for given in (each.get("arguments") or {} for each in actions):
-        found = given.get("user_id") or orders.get(given.get("order_id"), {}).get("user_id")
-        if found in users:
-            return str(found)
-        for user_id, user in users.items():
-            names = {"first_name": given.get("first_name"), "last_name": given.get("last_name")}
-            if given.get("email") == user["email"] or user["name"] == names:
-                return str(user_id)
-    return None
+    arguments = [each.get("arguments") or {} for each in actions]
+    named = [orders.get(given.get("order_id"), {}).get("user_id") for given in arguments]
+    named += [given.get("user_id") for given in arguments]
+    named += [
+        user_id for given in arguments for user_id in users if _is_meant(users[user_id], given)
+    ]
+    return next((str(each) for each in named if each in users), None)
 
 
-def _address_of(actions: Sequence[Plain], orders: Sequence[Plain]) -> str:
-    if orders:
-        return str(orders[0]["customer"]["email"])
+def _is_meant(user: Plain, given: Plain) -> bool:
+    """Whether a look-up by address, or by name and ZIP code, finds a user."""
+    names = {"first_name": given.get("first_name"), "last_name": given.get("last_name")}
+    lives_at = (user.get("address") or {}).get("zip")
+    return given.get("email") == user["email"] or (
+        user["name"] == names and given.get("zip") == lives_at
+    )
+
+
+def _address_of(actions: Sequence[Plain]) -> str:
     given = [(each.get("arguments") or {}).get("email") for each in actions]
     return str(next(filter(None, given), "customer@example.com"))
 

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from mailagent.evals.episode import Agent
 from mailagent.evals.pool import Pool
-from mailagent.evals.runs import replay
+from mailagent.evals.runs import Run, replay
 from mailagent.evals.score import Sample, is_flawless
 from mailagent.evals.task import TaskProblem
 from mailagent.evals.tau2 import read_file
@@ -42,11 +43,18 @@ ORDERS = [
 ]
 SHOP = {
     "users": {
+        "lin_0": {
+            "name": {"first_name": "Lin", "last_name": "Example"},
+            "email": "lin@example.org",
+            "address": {"zip": "20002"},
+            "orders": [],
+        },
         "lin_1": {
             "name": {"first_name": "Lin", "last_name": "Example"},
             "email": "lin@example.com",
+            "address": {"zip": "10001"},
             "orders": [each["order_id"] for each in ORDERS],
-        }
+        },
     },
     "orders": {str(each["order_id"]): each for each in ORDERS},
     "products": {},
@@ -131,10 +139,29 @@ def test_without_a_shop_beside_them_tasks_are_read_too(tmp_path: Path) -> None:
     assert task.turns[0].acts[0].arguments["summary"] == "angry"
 
 
-def test_a_customer_is_known_by_their_name(tmp_path: Path) -> None:
-    look = action("find_user_id_by_name_zip", first_name="Lin", last_name="Example", zip="1")
-    (task,) = read_file(written(tmp_path, {"named": [look]}))
+def by_name(zip_code: str) -> dict[str, object]:
+    return action("find_user_id_by_name_zip", first_name="Lin", last_name="Example", zip=zip_code)
+
+
+def test_a_customer_is_known_by_name_and_zip_code(tmp_path: Path) -> None:
+    (task,) = read_file(written(tmp_path, {"named": [by_name("10001")]}))
     assert (task.sender, len(task.orders)) == ("lin@example.com", 4)
+    (task,) = read_file(written(tmp_path, {"namesake": [by_name("20002")]}))
+    assert (task.sender, len(task.orders)) == ("lin@example.org", 0)
+
+
+def test_whose_order_is_changed_counts_more_than_a_look_up(tmp_path: Path) -> None:
+    cancel = action("cancel_pending_order", order_id="#W2", reason="no longer needed")
+    (task,) = read_file(written(tmp_path, {"both": [by_name("20002"), cancel]}))
+    assert task.sender == "lin@example.com"
+
+
+def test_a_task_whose_calls_lead_nowhere_is_not_played(worlds: Pool, tmp_path: Path) -> None:
+    nowhere = action("cancel_pending_order", order_id="#W9", reason="no longer needed")
+    path = written(tmp_path, {"nowhere": [nowhere], **{"person": [PERSON]}})
+    running = Run(worlds, Agent("scripted:lazy", {}), tmp_path)
+    (result,) = running.play_all(list(read_file(path)), times=1, threads=1)
+    assert (result.task_id, running.refused) == ("tau2-person", {"tau2-nowhere"})
 
 
 def test_an_action_of_another_domain_is_named(tmp_path: Path) -> None:
