@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Protocol
 
 from mailagent.evals.task import Task, Turn
@@ -94,12 +94,30 @@ def customer_of(task: Task, ask: Ask | None) -> Customer:
     return ModelCustomer(task, ask) if ask and task.card else ScriptedCustomer(task)
 
 
+@dataclass(frozen=True, slots=True)
+class Letter:
+    """A mail of the customer, and the mails that came `after` which it was written."""
+
+    text: str
+    after: Sequence[str] = ()
+
+
 # Order numbers and amounts; years and small counts are no facts that lead an agent astray.
 _FACT = re.compile(r"\b[A-Z]{1,3}-?\d{3,}\b|\b\d+[.,]\d\d\b")
 
 
-def find_invented(task: Task, letters: Sequence[str], answers: Sequence[str]) -> tuple[str, ...]:
-    """Return the order numbers and amounts that a customer wrote and cannot have known."""
-    known = json.dumps([task.card, [turn.mail for turn in task.turns], list(answers)])
-    said = {fact for text in letters for fact in _FACT.findall(text)}
-    return tuple(sorted(fact for fact in said if fact not in known))
+def find_invented(task: Task, letters: Sequence[Letter]) -> tuple[str, ...]:
+    """Return the order numbers and amounts that a customer wrote and cannot have known then."""
+    known = _with_points([task.card, *(turn.mail for turn in task.turns)])
+    invented = (
+        fact
+        for letter in letters
+        for fact in _FACT.findall(letter.text)
+        if fact.replace(",", ".") not in known + _with_points(letter.after)
+    )
+    return tuple(sorted(set(invented)))
+
+
+def _with_points(texts: Sequence[str]) -> str:
+    """Return texts as one, with amounts as in English."""
+    return "\n".join(texts).replace(",", ".")

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from mailagent import services
 from mailagent.demo.fakes.mailboxes import SentMail
-from mailagent.evals.customer import Ask, Customer, customer_of, find_invented
+from mailagent.evals.customer import Ask, Customer, Letter, customer_of, find_invented
 from mailagent.evals.record import Record, read_record
 from mailagent.evals.scripted import PREFIX, Script, ScriptedServer, find_script
 from mailagent.evals.task import Task
@@ -46,17 +46,16 @@ def run(task: Task, agent: Agent, template: Path, trial: int = 1, ask: Ask | Non
     began = time.monotonic()
     try:
         with _opened(folder, template, task, agent, trial) as (world, server):
-            broke = _converse(world, server, customer_of(task, ask))
+            letters: list[Letter] = []
+            broke = _converse(world, server, customer_of(task, ask), letters)
             with services.current().database.snapshot() as connection:
                 record = read_record(connection)
-            letters = tuple(letter.text for letter in world.letters)
-            answers = [mail.text for mail in world.mails_to(task.sender)]
     finally:
         shutil.rmtree(folder, ignore_errors=True)
     return replace(
         record,
-        letters=letters,
-        invented=find_invented(task, letters, answers),
+        letters=tuple(letter.text for letter in letters),
+        invented=find_invented(task, letters),
         seconds=round(time.monotonic() - began, 3),
         error=str(broke or ""),
         ends_run=isinstance(broke, NeedsOperator),
@@ -83,14 +82,17 @@ def _opened(
             yield world, server
 
 
-def _converse(world: World, server: ScriptedServer | None, customer: Customer) -> NotQuiet | None:
-    """Let the customer write and the app answer. Returns what went wrong with the
+def _converse(
+    world: World, server: ScriptedServer | None, customer: Customer, letters: list[Letter]
+) -> NotQuiet | None:
+    """Let the customer write and the app answer, and note the letters. Returns what went wrong with the
     sample itself, if anything."""
     seconds = MODEL_SECONDS if server is None else SCRIPTED_SECONDS
     answers: list[SentMail] = []
     while (turn := customer.write([mail.text for mail in answers])) is not None:
         if server is not None:
             server.turn = turn
+        letters.append(Letter(turn.mail, [mail.text for mail in world.mails_to(world.task.sender)]))
         world.write(turn)
         try:
             world.settle(seconds)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from mailagent.evals.customer import (
+    Letter,
     Message,
     ModelCustomer,
     ScriptedCustomer,
@@ -98,5 +99,10 @@ def test_a_task_without_a_card_is_played_by_its_script() -> None:
 
 
 def test_what_a_customer_cannot_know_is_invented() -> None:
-    letters = ("It is W1001 for 49.99", "and W7777 for 12.50", "You said 5.00 for W1002")
-    assert find_invented(task(), letters, ["We see W1002: $5.00"]) == ("12.50", "W7777")
+    letters = [
+        Letter("It is W1001 for 49,99"),
+        Letter("and W7777 for 12.50"),
+        Letter("You said 5.00 for W1002", ["We see W1002: $5.00", "We cannot find order W7777"]),
+    ]
+    assert find_invented(task(), letters) == ("12.50", "W7777")
+    assert find_invented(task(), [Letter("W7777?", ["We cannot find order W7777"])]) == ()
