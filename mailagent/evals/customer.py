@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 from mailagent.evals.task import Task, Turn
 
@@ -49,7 +49,8 @@ class ScriptedCustomer:
 
 
 class ModelCustomer:
-    """A model writes. Its first mail is the task's: it opens the same case for every agent."""
+    """A model writes. Its first mail is the task's: it opens the same case for every agent. Each later mail
+    arrives as the task's mail of that number does: from the same address, with the same files."""
 
     def __init__(self, task: Task, ask: Ask) -> None:
         self._task, self._ask = task, ask
@@ -63,11 +64,20 @@ class ModelCustomer:
         if not self._written:
             return self._note(self._task.turns[0])
         got = "\n\n".join(answers) or "(You got no mail. You may write again.)"
+        arrival = self._arrival()
+        if arrival.get("files"):
+            got += f"\n\n(With your next mail goes the file {', '.join(arrival['files'])}.)"
         self._messages.append({"role": "user", "content": got})
         text = self._ask(self._role, list(self._messages)).strip()
         if not text or text.rstrip(".!") == DONE:
             return None
-        return self._note(Turn(mail=text))
+        return self._note(Turn(mail=text, **arrival))
+
+    def _arrival(self) -> dict[str, Any]:
+        """Return how the next mail arrives."""
+        planned = self._task.turns[self._written : self._written + 1]
+        how = {"sender", "proven", "files", "new_thread"}
+        return planned[0].model_dump(include=how) if planned else {}
 
     def _note(self, turn: Turn) -> Turn:
         self._written += 1

@@ -13,7 +13,7 @@ from mailagent.evals.customer import (
     find_invented,
 )
 from mailagent.evals.players import named_roles
-from mailagent.evals.task import Task
+from mailagent.evals.task import Task, Turn
 
 
 def task(**changes: object) -> Task:
@@ -63,6 +63,22 @@ def test_a_model_sees_its_card_its_own_mails_and_the_answers() -> None:
         "When does it come?",
         "Tomorrow.",
     ]
+
+
+def test_a_models_mail_arrives_as_the_tasks_mail_of_that_number() -> None:
+    turns = [
+        {"mail": "My kettle is broken"},
+        {"mail": "Here", "files": ["kettle.jpg"], "sender": "a@example.net", "proven": False,
+         "new_thread": True},
+    ]  # fmt: skip
+    model = Played("As you see", "Well?")
+    customer = ModelCustomer(task(turns=turns), model)
+    first, second, third = (customer.write(("A photo, please.",)) for _ in range(3))
+    assert first == Turn(mail="My kettle is broken")
+    assert second == Turn.model_validate({**turns[1], "mail": "As you see"})
+    assert third == Turn(mail="Well?")
+    assert "the file kettle.jpg" in model.asked[0][1][-1]["content"]
+    assert "the file" not in model.asked[1][1][-1]["content"]
 
 
 def test_an_attacker_has_so_many_tries_and_another_role() -> None:
