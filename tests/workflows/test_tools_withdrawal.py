@@ -1,4 +1,4 @@
-"""Never mind: what waits for a manager is withdrawn, what is approved or paid stays, one outcome each."""
+"""Never mind: what waits for a manager is withdrawn, what is paid stays, one outcome each."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def test_a_withdrawal_has_no_mail_of_its_own_beside_the_reply(shop: Harness) -> 
 @pytest.mark.parametrize(
     ("ended", "outcome"),
     [
-        (RefundStatus.APPROVED, "too_late"),
+        (RefundStatus.PAID, "too_late"),
         (RefundStatus.REJECTED, "nothing_waits"),
         (RefundStatus.EXPIRED, "nothing_waits"),
         (RefundStatus.FAILED, "nothing_waits"),
@@ -101,7 +101,11 @@ def test_what_does_not_wait_is_told_as_it_is(
     shop.stock(camera_order())
     batch = batch_of(shop)
     propose(batch, *BOTH)
-    end(shop, ended)
+    if ended is RefundStatus.PAID:
+        end(shop, RefundStatus.APPROVED)
+        pay(shop)
+    else:
+        end(shop, ended)
     told = withdraw(later_batch(shop, batch))
     assert told["outcome"] == outcome
     assert states(shop) == [ended.value]
@@ -113,10 +117,11 @@ def test_what_was_paid_stays_beside_what_is_withdrawn(shop: Harness) -> None:
     shop.stock(camera_order())
     batch = batch_of(shop)
     propose(batch, (CAMERA, None))
+    pay(shop)
     propose(batch, (LENS, None))
     told = withdraw(later_batch(shop, batch))
     assert told["withdrawn"] == ["480.00 USD"]
-    assert told["not_withdrawn"] == [{"amount": "640.00 USD", "status": "approved"}]
+    assert told["not_withdrawn"] == [{"amount": "640.00 USD", "status": "paid"}]
 
 
 @ONE_DATABASE
@@ -126,17 +131,18 @@ def test_of_what_stays_it_is_not_said_that_it_is_withdrawn_because_something_els
     shop.stock(camera_order())
     first = batch_of(shop)
     propose(first, (CAMERA, None))
+    pay(shop)
     propose(first, (LENS, None))
     second = later_batch(shop, first)
     told = withdraw(second)
     assert (told["outcome"], withdraw(second)) == ("withdrawn", told)
     later = withdraw(later_batch(shop, second))
     assert later["outcome"] == "too_late"
-    assert later["not_withdrawn"] == [{"amount": "640.00 USD", "status": "approved"}]
+    assert later["not_withdrawn"] == [{"amount": "640.00 USD", "status": "paid"}]
 
 
 @ONE_DATABASE
-def test_what_was_asked_for_again_and_approved_is_not_called_withdrawn(shop: Harness) -> None:
+def test_what_was_asked_for_again_and_paid_is_not_called_withdrawn(shop: Harness) -> None:
     shop.stock(camera_order())
     first = batch_of(shop)
     propose(first, *BOTH)
@@ -145,8 +151,9 @@ def test_what_was_asked_for_again_and_approved_is_not_called_withdrawn(shop: Har
     third = later_batch(shop, second)
     assert propose(third, *BOTH)["outcome"] == "needs_manager"
     opened(shop)()
+    pay(shop)
     assert withdraw(later_batch(shop, third))["outcome"] == "too_late"
-    assert states(shop) == ["withdrawn", "approved"]
+    assert states(shop) == ["withdrawn", "paid"]
 
 
 @ONE_DATABASE
@@ -217,7 +224,7 @@ def test_a_batch_of_which_people_took_one_mail_withdraws_nothing(shop: Harness) 
     assert states(shop) == ["awaiting_approval"]
 
 
-def test_a_click_and_a_withdrawal_at_once_have_one_outcome_that_both_are_told(
+def test_a_click_and_a_withdrawal_at_once_end_unpaid_and_the_manager_sees_which_came_first(
     shop: Harness,
 ) -> None:
     shop.stock(camera_order())
@@ -229,10 +236,10 @@ def test_a_click_and_a_withdrawal_at_once_have_one_outcome_that_both_are_told(
         told = pool.submit(withdraw, later).result()
         page = click.result()
     (refund,) = shop.refunds()
-    expected = {"withdrawn": RefundStatus.WITHDRAWN, "too_late": RefundStatus.APPROVED}
-    assert refund.status is expected[told["outcome"]]
-    assert len(shop.rows("SELECT 1 FROM decisions")) == (told["outcome"] == "too_late")
-    assert ("Withdrawn by the customer" in page) is (told["outcome"] == "withdrawn")
+    assert (told["outcome"], refund.status) == ("withdrawn", RefundStatus.WITHDRAWN)
+    decisions = shop.rows("SELECT 1 FROM decisions")
+    assert ("Withdrawn by the customer" in page) is (decisions == [])
+    assert "Withdrawn by the customer" in page_of(shop)
 
 
 # --- asked for a second time ------------------------------------------------------------------

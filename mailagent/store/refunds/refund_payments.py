@@ -153,6 +153,24 @@ def begin_asking(
     return begun.rowcount == 1
 
 
+def end_asking(connection: sa.Connection, key: str, begun_at: datetime) -> None:
+    """Record that a call was certainly not carried out, unless another worker has begun one since."""
+    begun = (_payments.c.idempotency_key == key, _payments.c.asking_since == begun_at)
+    connection.execute(_payments.update().where(*begun).values(asking_since=None))
+
+
+def give_up(connection: sa.Connection, refund_id: str, why: str) -> bool:
+    """Record why a locked refund is not paid any more; return False, and change nothing, if the gateway may
+    have been asked for some of it. Of this and `begin_asking`, the first one wins."""
+    mine = _payments.c.refund_id == refund_id
+    rows = connection.execute(sa.select(_payments).where(mine).with_for_update()).all()
+    for row in rows:
+        if row.state != "asked" or row.asking_since or pending_reference(row):
+            return False
+    connection.execute(_payments.update().where(mine).values(state="refused", problem=why))
+    return True
+
+
 def note_not_made(connection: sa.Connection, refund_id: str) -> int:
     """Record that the gateway has certainly not made what it was asked for of a refund, because a person has
     looked; return how many of its payments that concerns."""

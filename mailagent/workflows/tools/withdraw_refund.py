@@ -1,4 +1,4 @@
-"""The tool that withdraws what still waits on an order: refunds for a manager, tasks for the team."""
+"""The tool that withdraws what still waits on an order: refunds that no gateway was asked to pay, and tasks."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from mailagent import services
 from mailagent.domain.refunds.refund import Refund, RefundStatus
 from mailagent.mailers import Reader
 from mailagent.store import audit
-from mailagent.store.refunds import orders, refunds, remedies
+from mailagent.store.refunds import orders, refund_payments, refunds, remedies
 from mailagent.workflows.steps.conversation.batch import is_waiting
 from mailagent.workflows.tools.tool import (
     Arguments,
@@ -23,6 +23,8 @@ from mailagent.workflows.tools.tool import (
     no_such_order_output,
 )
 
+_WHY = "the customer withdrew the refund"
+_WAITING = (RefundStatus.AWAITING_APPROVAL, RefundStatus.APPROVED)
 _SETTLED = (RefundStatus.APPROVED, RefundStatus.PAID)
 
 
@@ -33,8 +35,8 @@ class WithdrawRefund(Arguments):
 def withdraw_refund(reader: Reader, arguments: Mapping[str, Any]) -> Output:
     """Withdraw the refunds and tasks of one order that wait, also those asked for in another thread.
 
-    What is approved or paid is not touched. The answer is read from the rows, so the same call again
-    is answered alike.
+    What is paid, or may be, is not touched. The answer is read from the rows, so the same call again is
+    answered alike.
     """
     connection, order_id = reader.connection, arguments["order_id"]
     order = orders.lock_of_conversation(connection, order_id, reader.conversation_id)
@@ -44,9 +46,8 @@ def withdraw_refund(reader: Reader, arguments: Mapping[str, Any]) -> Output:
         return case_closed_output()
     ending.withdraw(connection, order.order_id, reader.mail_ids[-1])
     for refund in refunds.list_of_order(connection, order.order_id):
-        # A refund of what is cancelled stays while the cancellation may be done.
-        tied = remedies.find_of_refund(connection, refund.refund_id)
-        if refund.status is RefundStatus.AWAITING_APPROVAL and tied is None:
+        # A refund of what is cancelled or sent back stays: that may be done.
+        if remedies.find_of_refund(connection, refund.refund_id) is None:
             _withdraw(connection, refund.refund_id, reader.mail_ids[-1])
     return _output(connection, reader.mail_ids, order.order_id)
 
@@ -54,7 +55,9 @@ def withdraw_refund(reader: Reader, arguments: Mapping[str, Any]) -> Output:
 def _withdraw(connection: sa.Connection, refund_id: str, mail_id: str) -> None:
     live = services.current()
     refund = refunds.lock(connection, refund_id)
-    if refund.status is not RefundStatus.AWAITING_APPROVAL:
+    if refund.status not in _WAITING:
+        return
+    if not refund_payments.give_up(connection, refund_id, _WHY):
         return
     refunds.move(
         connection,
@@ -113,10 +116,10 @@ def _requests_withdrawn(
 
 
 def withdrawn_output(order_id: str, gone: Sequence[Refund], others: Sequence[Refund]) -> Output:
-    """Return the answer when `gone` were withdrawn, now or before; `others` are approved or paid."""
+    """Return the answer when `gone` were withdrawn, now or before; `others` are paid, or may be."""
     say = "The request is withdrawn: name the fact. They can ask again in a new mail."
     if others:
-        say += " What stands under not_withdrawn was approved or paid before and stays as it is."
+        say += " What stands under not_withdrawn is paid, or being paid, and stays as it is."
     return {
         "outcome": "withdrawn",
         "facts": [f"refund/{order_id}"],
@@ -138,7 +141,7 @@ def cancelling_output(order_id: str) -> Output:
 
 
 def too_late_output(order_id: str, refunds: Sequence[Refund]) -> Output:
-    """Return the answer when every refund of the order is approved or paid; the newest is told of."""
+    """Return the answer when every refund of the order is paid, or may be; the newest is told of."""
     return {
         "outcome": "too_late",
         "facts": [f"not_withdrawn/{order_id}", f"refund/{order_id}"],
@@ -165,8 +168,8 @@ def _state(refund: Refund) -> Output:
 TOOL = Tool(
     "withdraw_refund",
     WithdrawRefund,
-    "Withdraw what the customer asked for on one order and what still waits: refunds for a manager,"
-    " exchanges, replacements and changes of address. Use it only when they say that they do not want it any"
-    " more.",
+    "Withdraw what the customer asked for on one order and what still waits: refunds that are not"
+    " being paid yet, exchanges, replacements and changes of address. Use it only when they say that they do"
+    " not want it any more.",
     withdraw_refund,
 )

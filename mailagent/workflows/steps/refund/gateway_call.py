@@ -44,10 +44,14 @@ def ask_gateway(intent: Intent) -> PaymentOutcome:
             return known  # for an operator, whose replay calls the gateway again
     if intent.stopped:
         return Refused(intent.stopped)
-    if not _begin(intent):
-        return OutcomeUnknown("another worker asks the gateway at this moment", answered=True)
+    begun_at = services.current().now()
+    if not _begin(intent, begun_at):
+        return OutcomeUnknown("it is settled, or another worker asks at this moment", answered=True)
     with spans.call(gateway.name, "refund"):
-        return gateway.refund(intent.request)
+        outcome = gateway.refund(intent.request)
+    if isinstance(outcome, NotDone) and not intent.request.may_be_made:
+        _end(intent, begun_at)  # this call was the only one
+    return outcome
 
 
 def _unless_under_way(intent: Intent, known: PaymentOutcome) -> PaymentOutcome:
@@ -60,11 +64,16 @@ def _unless_under_way(intent: Intent, known: PaymentOutcome) -> PaymentOutcome:
     return known
 
 
-def _begin(intent: Intent) -> bool:
-    """Record that the gateway is asked now, unless another worker has."""
-    live, key = services.current(), intent.request.idempotency_key
-    with live.database.transaction() as connection:
-        return refund_payments.begin_asking(connection, key, intent.asking_since, live.now())
+def _begin(intent: Intent, now: datetime) -> bool:
+    """Record that the gateway is asked now, unless another worker has, or the customer has withdrawn it."""
+    key = intent.request.idempotency_key
+    with services.current().database.transaction() as connection:
+        return refund_payments.begin_asking(connection, key, intent.asking_since, now)
+
+
+def _end(intent: Intent, begun_at: datetime) -> None:
+    with services.current().database.transaction() as connection:
+        refund_payments.end_asking(connection, intent.request.idempotency_key, begun_at)
 
 
 def _is_known_failure(reference: str) -> bool:

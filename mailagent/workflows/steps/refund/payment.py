@@ -196,8 +196,6 @@ def _record_answer(
 ) -> None:
     live, key = services.current(), request.idempotency_key
     record = partial(refund_payments.record_payment, connection, key)
-    if isinstance(outcome, NotDone) and not request.may_be_made:
-        record = partial(record, asking_since=None)  # this call was the only one
     match outcome:
         case Refunded(reference):
             record("done", reference=reference, problem=None, done_at=live.now())
