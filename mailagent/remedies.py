@@ -107,18 +107,10 @@ def withdraw(connection: sa.Connection, order_id: str, mail_id: str) -> list[Rem
     """Withdraw the tasks of a locked order that the customer does not want any more, and return them. The reply
     to their mail tells it. What may be done already goes on."""
     known = remedies.list_of_order(connection, order_id)
-    found = [each for each in known if each.is_open and not may_be_done(each)]
+    found = [each for each in known if each.is_open and not each.may_be_done]
     for remedy in found:
         close(connection, remedy, RemedyStatus.WITHDRAWN, audit.CUSTOMER, mail_id=mail_id)
     return found
-
-
-def may_be_done(remedy: Remedy) -> bool:
-    """Return whether the shop's system was asked to cancel, and so may have cancelled, whatever it answered."""
-    has_source = services.current().order_source is not None
-    # Without a refund it was given to people at once.
-    was_asked = remedy.kind is RemedyKind.CANCEL and has_source and remedy.refund_id is not None
-    return remedy.is_open and (remedy.status is RemedyStatus.ASKED or was_asked)
 
 
 def withdraw_all(connection: sa.Connection, order_id: str, mail_ids: Sequence[str]) -> None:

@@ -812,6 +812,7 @@ sa.Table(
     sa.Column("refund_id", sa.ForeignKey("refunds.refund_id"), unique=True),
     sa.Column("requested_at", instant, nullable=False),
     sa.Column("due_at", instant, nullable=False),
+    sa.Column("asked_at", instant),
     sa.Column("reminded_at", instant),
     sa.Column("decided_by", sa.Text),
     sa.Column("decided_at", instant),

@@ -268,7 +268,8 @@ def test_a_cancellation_whose_refund_is_refused_is_left_to_people(
     shop.stock(big_order(**PENDING))
     if has_source:
         with_source(shop, SourceProblem("away"), SourceProblem("away"))
-    cancel(write(shop, text="Please cancel W2001."), order_id="W2001")
+    batch = write(shop, text="Please cancel W2001.")
+    cancel(batch, order_id="W2001")
     look(refund_id(shop))
     pass_time(shop, days=2)
     reject(shop)
@@ -282,6 +283,16 @@ def test_a_cancellation_whose_refund_is_refused_is_left_to_people(
         for each in shop.rows("SELECT text FROM outbound_mails WHERE to_address = :t", t=TESS)
     ]
     assert sum("No refund was approved for it" in text for text in texts) == 1
+    # What the system may have cancelled, only people can end.
+    pass_time(shop, days=6)
+    tasks.see_to()
+    (row,) = shop.rows("SELECT status FROM remedies")
+    assert row.status == ("task" if has_source else "expired")
+    assert ("not done in time" in mails(shop)) is not has_source
+    if has_source:
+        told = use(withdraw_refund, later_batch(shop, batch), {"order_id": "W2001"})
+        assert (told["outcome"], told["facts"][0]) == ("too_late", "remedy/W2001")
+        assert shop.rows("SELECT status FROM remedies")[0].status == "task"
 
 
 @ONE_DATABASE

@@ -79,7 +79,8 @@ class RemedyItem:
 class Remedy:
     """What a customer asked for on an order. `wish`: their own words, such as the new address. `reason` is that
     of a refund. `policy_reasons`: why a manager has to do it; empty if any person of the team may.
-    `refund_id`: the refund that is paid only after it is done. `note`: what a person wrote to the customer
+    `refund_id`: the refund that is paid only after it is done. `asked_at`: since when the shop's own system may
+    have done it; None if it was not to. `note`: what a person wrote to the customer
     about the outcome."""
 
     remedy_id: str
@@ -96,6 +97,7 @@ class Remedy:
     policy_reasons: tuple[str, ...] = ()
     policy_version: str | None = None
     refund_id: str | None = None
+    asked_at: datetime | None = None
     reminded_at: datetime | None = None
     decided_by: str | None = None
     decided_at: datetime | None = None
@@ -104,6 +106,11 @@ class Remedy:
     @property
     def is_open(self) -> bool:
         return self.status in OPEN
+
+    @property
+    def may_be_done(self) -> bool:
+        """Whether it is open, and the shop's own system may have done it, whatever it answered."""
+        return self.is_open and self.asked_at is not None
 
     @property
     def needs_manager(self) -> bool:

@@ -260,6 +260,7 @@ remedies = table(
     sa.Column("refund_id", sa.ForeignKey("refunds.refund_id"), unique=True),
     sa.Column("requested_at", UtcDateTime, nullable=False),
     sa.Column("due_at", UtcDateTime, nullable=False),
+    sa.Column("asked_at", UtcDateTime),
     sa.Column("reminded_at", UtcDateTime),
     sa.Column("decided_by", sa.Text),
     sa.Column("decided_at", UtcDateTime),

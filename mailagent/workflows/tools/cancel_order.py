@@ -101,8 +101,9 @@ def _decide(reader: Reader, order: Order, wanted: tuple[WantedItem, ...], key: s
     lines = price_lines(order, wanted or [WantedItem(each) for each in item_ids], earlier)
     items = items_of(order, lines) if wanted else ()
     # Of a source the order may be asked; without one, or without money in it, a person cancels.
-    has_source = services.current().order_source is not None
-    status = RemedyStatus.ASKED if has_source else RemedyStatus.TASK
+    live = services.current()
+    asked_at = live.now() if live.order_source is not None else None
+    status = RemedyStatus.ASKED if asked_at else RemedyStatus.TASK
     if not order.paid.minor:
         return request(reader, order, RemedyKind.CANCEL, key, items=items)
     shipping = shipping_of(order, lines, earlier)
@@ -114,7 +115,7 @@ def _decide(reader: Reader, order: Order, wanted: tuple[WantedItem, ...], key: s
         return declined_output(decision, order.order_id)
     refund = proposal.record(connection, proposed, asked, facts, decision)
     values = {"items": items, "status": status, "refund_id": refund.refund_id}
-    output = request(reader, order, RemedyKind.CANCEL, key, **values)
+    output = request(reader, order, RemedyKind.CANCEL, key, asked_at=asked_at, **values)
     if not wanted:
         ending.withdraw_all(connection, order.order_id, reader.mail_ids)
     return output | {"facts": [*output["facts"], f"refund/{order.order_id}"]}

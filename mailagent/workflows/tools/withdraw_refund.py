@@ -102,8 +102,7 @@ def _output(connection: sa.Connection, mail_ids: Sequence[str], order_id: str) -
 
 
 def _is_cancelling(connection: sa.Connection, order_id: str) -> bool:
-    known = remedies.list_of_order(connection, order_id)
-    return any(ending.may_be_done(each) for each in known)
+    return any(each.may_be_done for each in remedies.list_of_order(connection, order_id))
 
 
 def _requests_withdrawn(

@@ -38,7 +38,7 @@ def _expire(remedy_id: str) -> int:
         if remedy is None or not remedy.is_open:
             return 0
         key = f"overdue:{remedy_id}"
-        if ending.may_be_done(remedy):  # then only a person can say that it was not
+        if remedy.may_be_done:  # then only a person can say that it was not
             key += f":{live.now():%Y-%m-%d}"
             later = live.now() + timedelta(days=live.policy.remedies.task_days)
             remedies.note(connection, remedy, due_at=later)
