@@ -53,6 +53,8 @@ def _conclude(connection: sa.Connection, refund: Refund, decision: RecordedDecis
     )
     if decision.approves:
         remedies.supersede(connection, refunds.load(connection, refund.refund_id))
+    else:
+        remedies.resume(connection, refund)
     if decision.offer_percent is not None:
         _offer(connection, refund, decision, decision.offer_percent)
 

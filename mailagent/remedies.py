@@ -4,6 +4,7 @@ it any more. The row, the audit log and the customer's mail are one transaction.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from datetime import datetime, timedelta
 
 import sqlalchemy as sa
 
@@ -128,6 +129,21 @@ def supersede(connection: sa.Connection, refund: Refund) -> None:
         if each.status is RemedyStatus.TASK:
             actor, mail_id = audit.CUSTOMER, refund.mail_id
             end(connection, each, RemedyStatus.WITHDRAWN, actor, mail_id=mail_id)
+
+
+def resume(connection: sa.Connection, refund: Refund) -> None:
+    """Give people time again for the exchanges and replacements that a refund held up which was not approved.
+    Lock the order first."""
+    for each in remedies.list_of_order(connection, refund.order_id):
+        is_sent = each.kind in SENT_AGAIN and each.touches(each.kind, refund.item_ids)
+        if is_sent and each.status is RemedyStatus.TASK:
+            remedies.note(connection, each, due_at=max(each.due_at, next_due_at()))
+
+
+def next_due_at() -> datetime:
+    """Return until when people do a task that they are given now."""
+    live = services.current()
+    return live.now() + timedelta(days=live.policy.remedies.task_days)
 
 
 def close(

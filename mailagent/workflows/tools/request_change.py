@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import timedelta
 from typing import Annotated, Any, Literal
 
 import sqlalchemy as sa
@@ -224,7 +223,7 @@ def request(reader: Reader, order: Order, kind: RemedyKind, key: str, **values: 
         "mail_id": reader.mail_ids[-1],
         "policy_version": policies.record(connection, live.policy, live.now()),
         "requested_at": live.now(),
-        "due_at": live.now() + timedelta(days=live.policy.remedies.task_days),
+        "due_at": ending.next_due_at(),
     }
     remedy = Remedy(**(standard | values))
     remedies.record(connection, remedy, key)

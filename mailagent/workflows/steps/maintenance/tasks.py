@@ -14,7 +14,7 @@ from mailagent.domain.remedies.remedy import Remedy, RemedyStatus
 from mailagent.domain.text import tell_moment
 from mailagent.store import audit
 from mailagent.store.mail import conversations
-from mailagent.store.refunds import remedies
+from mailagent.store.refunds import refunds, remedies
 from mailagent.workflows.steps.maintenance.rows import process_each
 from mailagent.workflows.steps.notices import hand_to_team, tell_team
 
@@ -23,8 +23,9 @@ NAMED = 20
 
 
 def see_to() -> int:
-    """Remind the team, once, of tasks that have waited for half of their time; end those past their date, or
-    give them to the team again if they may be done. Return how many."""
+    """Remind the team, once, of tasks that have waited for half of their time; end those past their date;
+    those that may be done the team gets again, and those that a refund holds up get a later date. Return how
+    many."""
     live = services.current()
     with live.database.snapshot() as connection:
         overdue = remedies.list_overdue(connection, live.now(), TASKS_AT_ONCE)
@@ -37,11 +38,14 @@ def _expire(remedy_id: str) -> int:
         remedy = remedies.lock(connection, remedy_id)
         if remedy is None or not remedy.is_open:
             return 0
+        if ending.find_waiting(remedy, refunds.list_of_order(connection, remedy.order_id)):
+            # People may not do it yet, and what they wait for has a date of its own.
+            remedies.note(connection, remedy, due_at=ending.next_due_at())
+            return 1
         key = f"overdue:{remedy_id}"
         if remedy.may_be_done:  # then only a person can say that it was not
             key += f":{live.now():%Y-%m-%d}"
-            later = live.now() + timedelta(days=live.policy.remedies.task_days)
-            remedies.note(connection, remedy, due_at=later)
+            remedies.note(connection, remedy, due_at=ending.next_due_at())
         else:
             ending.end(connection, remedy, RemedyStatus.EXPIRED, audit.CLOCK)
         conversation = conversations.lock(connection, remedy.conversation_id)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from datetime import datetime, timedelta
+from datetime import timedelta
 
 import sqlalchemy as sa
 
@@ -241,7 +241,7 @@ def give_up_refused(connection: sa.Connection, refund: Refund) -> None:
         remedies.move(connection, remedy, RemedyStatus.TASK)
     _tell_people(
         connection,
-        remedies.note(connection, remedy, refund_id=None, due_at=_due_at()),
+        remedies.note(connection, remedy, refund_id=None, due_at=ending.next_due_at()),
         f"refused:{remedy.remedy_id}",
         "No refund was approved for it, and it may be cancelled already.",
         "Please see what is so, agree on it with the customer, and say so.",
@@ -252,15 +252,10 @@ def _give_to_people(connection: sa.Connection, remedy: Remedy, *lines: str) -> N
     remedies.move(connection, remedy, RemedyStatus.TASK)
     _tell_people(
         connection,
-        remedies.note(connection, remedy, due_at=_due_at()),
+        remedies.note(connection, remedy, due_at=ending.next_due_at()),
         f"task:{remedy.remedy_id}",
         *lines,
     )
-
-
-def _due_at() -> datetime:
-    live = services.current()
-    return live.now() + timedelta(days=live.policy.remedies.task_days)
 
 
 def _tell_people(connection: sa.Connection, remedy: Remedy, key: str, *lines: str) -> None:

@@ -11,6 +11,7 @@ import sqlalchemy as sa
 from dbos import DBOS
 
 from mailagent import mailers, services
+from mailagent import remedies as ending
 from mailagent.decisions import settle
 from mailagent.domain.mail.conversation import HandOverReason
 from mailagent.domain.refunds.receipt import seconds_to_wait
@@ -78,6 +79,7 @@ def _look(refund_id: str) -> State:
         if now < standing.approval.expires_at:
             return _wait(connection, refund, standing, pause or LONGEST_SLEEP_SECONDS)
         refunds.move(connection, refund, RefundStatus.EXPIRED, decided_at=now)
+        ending.resume(connection, refund)
         audit.record(connection, now, audit.CLOCK, "refund expired", refund_id)
         mailers.write_expired(connection, refund, standing.first)
     return state_of(RefundStatus.EXPIRED)
