@@ -142,6 +142,7 @@ def _values(
         "short": refund.short,
         "reason": REFUND_REASONS[refund.reason],
         "policy_reasons": tell_reasons(refund.policy_reasons, review.exceeded, order.currency),
+        "withdraws": review.withdraws,
         "delivered_at": order.delivered_at,
         "order_status": order.status.value,
         "earlier": [_earlier(each) for each in review.earlier[:EARLIER_IN_MAIL]],

@@ -211,10 +211,11 @@ def test_a_receipt_without_a_reference_or_a_date_promises_neither() -> None:
 def test_a_request_says_who_how_much_what_why_and_where_before_anything_long() -> None:
     mail = render("approval_request")
     assert mail.subject == "Refund $1,299.00? My kettle, order W1001"
-    assert mail.text.splitlines()[:5] == [
+    assert mail.text.splitlines()[:6] == [
         "My kettle asks for $1,299.00 back on order W1001. Please decide.",
         f"Reason: {facts_of('')['approval_request']['reason']}",
         "Why you are asked: The amount is above $1,000.00.",
+        "If you approve it, the exchange or replacement that waits for its items is withdrawn.",
         "",
         LINK,
     ]

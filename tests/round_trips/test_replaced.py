@@ -11,7 +11,7 @@ import sqlalchemy as sa
 from mailagent import services
 from mailagent.domain.remedies.remedy import TaskProblem
 from mailagent.remedies import finish
-from tests.cast import ADA, KETTLE_WISH, MONA, TESS, order
+from tests.cast import ADA, KETTLE_WISH, MONA, TESS, big_order, order
 from tests.harness import Harness, post_form, wait_until
 from tests.round_trips.approvals import decide, link_in
 from tests.round_trips.replays import wait_for_quiet
@@ -62,6 +62,28 @@ def test_a_rejected_refund_leaves_the_exchange(busy_shop: Harness) -> None:
     assert tick(busy_shop) == 303
     assert "The exchange for order W1001 is arranged." in busy_shop.wait_for_mails(ADA, 4)[-1].text
     assert books(busy_shop) == []
+
+
+def test_a_manager_reads_beforehand_that_an_approval_withdraws_the_exchange(
+    busy_shop: Harness,
+) -> None:
+    swap(busy_shop)
+    link, says = want_money(busy_shop), "the exchange or replacement that waits for its items"
+    mail = busy_shop.wait_for_mails(MONA)[-1]
+    assert says in mail.text
+    assert says in (mail.html or "")
+    page = link.replace(busy_shop.live.shop.public_url, "")
+    assert says in busy_shop.client.get(page).text
+    decide(busy_shop, link, "approve")
+    wait_for_quiet(busy_shop)
+    assert says not in busy_shop.client.get(page).text
+    busy_shop.stock(big_order())
+    busy_shop.write("Refund the desk W2001, I do not want it.")
+    wait_until(lambda: len(busy_shop.mails_to(MONA)) == 2, 30, "the next request")
+    mail = busy_shop.mails_to(MONA)[-1]
+    assert says not in f"{mail.text} {mail.html}"
+    page = link_in(mail.text).replace(busy_shop.live.shop.public_url, "")
+    assert says not in busy_shop.client.get(page).text
 
 
 def test_an_approved_refund_withdraws_the_exchange_once(busy_shop: Harness) -> None:

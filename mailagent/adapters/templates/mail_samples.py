@@ -32,8 +32,7 @@ _NOTICE = (
     "Our mail to ada@example.com about order W1001 could not be sent: the mailbox does not exist.",
     "Conversation: c_17. The mail says: your refund of 49.99 USD was paid.",
 )
-_USD = Money(129_900, "USD")
-_PART = Money(29_900, "USD")
+_USD, _PART = Money(129_900, "USD"), Money(29_900, "USD")
 FIRST_APPROVAL = {
     "decided_by": "max@shop.example",
     "decided_at": NOON - timedelta(hours=3),
@@ -343,6 +342,7 @@ def _approval_request(say: Say) -> dict[str, Any]:
         "shipping": Money(500, "USD"),
         "reason": "it arrived damaged",
         "policy_reasons": ["The amount is above $1,000.00."],
+        "withdraws": True,
         "delivered_at": NOON - timedelta(days=9),
         "order_status": "delivered",
         "earlier": [_EARLIER],

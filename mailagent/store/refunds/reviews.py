@@ -38,7 +38,7 @@ class Review:
     orders. `exceeded`: the limits that the policy found exceeded, by its reason.
     `asked_by` is the address of the conversation.
     `condition` is what has to be done before it is paid. `sent_since`: its items were sent again since it was
-    asked for.
+    asked for; `withdraws`: an exchange or replacement of its items waits, and an approval withdraws it.
     `elsewhere` was refunded of the order outside mailagent; `on_other_orders` was refunded of its payments,
     or is about to be, on other orders that name them as well.
     """
@@ -56,6 +56,7 @@ class Review:
     attachments: tuple[str, ...]
     condition: Remedy | None = None
     sent_since: bool = False
+    withdraws: bool = False
 
     @property
     def earlier(self) -> list[Refund]:
@@ -127,6 +128,7 @@ def load(connection: sa.Connection, refund: Refund, order: Order | None = None) 
         attachments=tuple(each["name"] for each in asked.attachments or ()),
         condition=remedies.find_of_refund(connection, refund.refund_id),
         sent_since=remedies.is_sent_since(connection, refund),
+        withdraws=any(each.is_open for each in remedies.list_replaced(connection, refund)),
     )
 
 

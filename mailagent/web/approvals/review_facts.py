@@ -78,6 +78,7 @@ def describe(review: Review, standing: Standing | None, manager_email: str) -> V
             for each in review.earlier
         ],
         "condition": _condition(review),
+        "withdraws": review.withdraws,
         "reason": REFUND_REASONS[refund.reason],
         "policy_reasons": tell_reasons(refund.policy_reasons, review.exceeded, order.currency, _),
         "customer_text": review.customer_text,
