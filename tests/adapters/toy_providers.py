@@ -13,6 +13,7 @@ from mailagent.adapters.mime.attachment import AttachmentBytes
 from mailagent.domain.mail.delivery import Accepted, DeliveryEvent, DeliveryKind, SendOutcome, Trace
 from mailagent.domain.mail.message import Identity, MailKind, OutboundMail, ParsedMail
 from mailagent.domain.orders.source import (
+    AddressOutcome,
     CancelOutcome,
     CancelRequest,
     NotSupported,
@@ -28,6 +29,7 @@ from mailagent.domain.refunds.payment import (
     Refunded,
     RefundRequest,
 )
+from mailagent.domain.remedies.address import NewAddress
 from mailagent.domain.shop import ShopAddresses
 from mailagent.settings import Settings
 
@@ -192,3 +194,6 @@ class ToyOrders:
 
     def cancel_order(self, _request: CancelRequest) -> CancelOutcome:
         return NotSupported("toys are not cancelled")
+
+    def change_address(self, _order_id: str, _wanted: NewAddress) -> AddressOutcome:
+        return NotSupported("toys are not sent")

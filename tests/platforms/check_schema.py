@@ -17,8 +17,8 @@ from graphql.utilities import find_breaking_changes
 from mailagent.adapters.shopify import queries
 
 STAND_IN = Path(__file__).with_name(f"shopify_{queries.VERSION}.graphql")
-# An enum of all currencies there, and any text here; a directive of the language itself.
-KNOWN = ("CurrencyCode", "DIRECTIVE_DEFINITION was removed from @deprecated")
+# Enums of all currencies and countries there, and any text here; a directive of the language itself.
+KNOWN = ("CountryCode", "CurrencyCode", "DIRECTIVE_DEFINITION was removed from @deprecated")
 
 
 def main(file: str) -> int:

@@ -55,7 +55,7 @@ class ShopifyServer:
     begin as; `refusal` is why every refund is refused. `in_stock`: how many units of an item were put in stock
     again, as `CANCEL` or `RETURN`; what `untracked` names is not kept in stock. `denies_locations`: we lack
     the scope that shows them. `endless`: every page of orders has all of them, and says that more follow.
-    `before`: called with each query."""
+    `before`: called with each query; `after_update` with each order whose address was changed."""
 
     faults: list[Answer] = field(default_factory=list)
     refund_faults: list[Fault] = field(default_factory=list)
@@ -75,6 +75,7 @@ class ShopifyServer:
     untracked: set[str] = field(default_factory=set)
     denies_locations: bool = False
     before: Callable[[str], None] = lambda _query: None
+    after_update: Callable[[dict[str, Any]], None] = lambda _order: None
 
     def __post_init__(self) -> None:
         self._made: dict[str, tuple[Any, dict[str, Any]]] = {}  # by idempotency key
@@ -164,6 +165,7 @@ class ShopifyServer:
             "name": order.order_id,
             "email": order.customer_email,
             "billingAddress": {"name": order.customer_name},
+            "shippingAddress": address_of(order.customer_name),
             "processedAt": order.placed_at.isoformat(),
             "cancelledAt": order.placed_at.isoformat() if cancelled else None,
             "displayFulfillmentStatus": "FULFILLED" if sent else "UNFULFILLED",
@@ -172,6 +174,7 @@ class ShopifyServer:
             "disputes": [],
             **dict.fromkeys(("totalShippingPriceSet", "currentShippingPriceSet"), shipping),
             **dict.fromkeys(("totalTaxSet", "currentTotalTaxSet"), tax),
+            "currentTotalPriceSet": bag(order.paid.minor, currency),
             **dict.fromkeys(("originalTotalDutiesSet", "currentTotalDutiesSet"), zero),
             "lineItems": Listed(lines, self),
             "fulfillments": Listed([self._parcel(order, lines)] if sent else [], self, False),
@@ -269,6 +272,7 @@ class ShopifyServer:
             "node": lambda _info, id: self._node(id),
             "currentAppInstallation": {"accessScopes": [{"handle": x} for x in self.scopes]},
             "orderCancel": self._cancel,
+            "orderUpdate": self._update,
             "refundCreate": self._refund,
         }
 
@@ -295,6 +299,19 @@ class ShopifyServer:
         late, now = self.cancels_after_looks, order["processedAt"]
         order["cancelledAt"] = lambda _info: now if next(looks) >= late else None
         return {"orderCancelUserErrors": []}
+
+    def _update(self, _info: Info, input: dict[str, Any]) -> dict[str, Any]:
+        """Overwrite the address, as Shopify does whatever the order's status is."""
+        if self.refusal:
+            return {"userErrors": [{"field": ["shippingAddress", "zip"], "message": self.refusal}]}
+        order, new = self.orders[input["id"]], dict(input["shippingAddress"])
+        current, country = order["shippingAddress"], new.pop("countryCode")
+        assert country == current["countryCodeV2"]
+        blank = dict.fromkeys(current, None)
+        names = {name: current[name] for name in ("name", "country", "countryCodeV2", "province")}
+        order["shippingAddress"] = blank | names | new
+        self.after_update(order)
+        return {"userErrors": []}
 
     # --- refunds --------------------------------------------------------------------------------------
 
@@ -427,6 +444,15 @@ class Listed:
         end = begin + min(first, self._server.page_size)
         info = {"hasNextPage": end < len(self.all), "endCursor": str(end)}
         return {"nodes": self.all[begin:end], "pageInfo": info}
+
+
+def address_of(name: str) -> dict[str, Any]:
+    """Return a MailingAddress."""
+    first, _, last = name.partition(" ")
+    known = {"name": name, "firstName": first, "lastName": last, "address1": "1 Old Road"}
+    known |= {"zip": "10115", "city": "Berlin", "country": "Germany", "countryCodeV2": "DE"}
+    nothing = ("company", "address2", "phone", "province", "provinceCode")
+    return {**dict.fromkeys(nothing), **known}
 
 
 def bag(minor: int, currency: str) -> dict[str, Any]:

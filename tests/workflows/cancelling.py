@@ -1,29 +1,32 @@
-"""A shop's own order system, as a cancellation meets it."""
+"""A shop's own order system, as a cancellation or a change of address meets it."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Any
 
 from mailagent.domain.orders.source import (
-    Cancelled,
+    AddressOutcome,
     CancelOutcome,
     CancelRequest,
     OrderPage,
     SourceProblem,
 )
 from mailagent.domain.refunds.order import Order
+from mailagent.domain.remedies.address import NewAddress
 
 
 @dataclass
 class PlayedSource:
-    """Answers with `says`, next first; a callable is called, a problem raised. `asked`: the requests. `orders`:
-    what it knows of each order."""
+    """Answers with `says`, next first: an outcome; a callable is called, a problem raised. `asked`: the
+    cancellations, `addresses`: the addresses that it was asked for. `orders`: what it knows of each order."""
 
-    says: list[CancelOutcome | SourceProblem | Callable[[], CancelOutcome]]
+    says: list[Any]
     orders: Callable[[str], Order | None]
     name: str = "shop"
     asked: list[CancelRequest] = field(default_factory=list)
+    addresses: list[NewAddress] = field(default_factory=list)
 
     def find_orders(self, email: str, cursor: str | None = None) -> OrderPage:
         return OrderPage(())
@@ -33,7 +36,16 @@ class PlayedSource:
 
     def cancel_order(self, request: CancelRequest) -> CancelOutcome:
         self.asked.append(request)
+        outcome: CancelOutcome = self._answer()
+        return outcome
+
+    def change_address(self, order_id: str, wanted: NewAddress) -> AddressOutcome:
+        self.addresses.append(wanted)
+        outcome: AddressOutcome = self._answer()
+        return outcome
+
+    def _answer(self) -> Any:
         answer = self.says.pop(0)
         if isinstance(answer, SourceProblem):
             raise answer
-        return answer if isinstance(answer, Cancelled) or not callable(answer) else answer()
+        return answer() if callable(answer) else answer

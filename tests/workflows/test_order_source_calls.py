@@ -12,8 +12,15 @@ import pytest
 from mailagent import services
 from mailagent.domain.operations.circuit_breaker import FAILURES_TO_OPEN
 from mailagent.domain.orders.freshness import Freshness
-from mailagent.domain.orders.source import CancelOutcome, CancelRequest, OrderPage, SourceProblem
+from mailagent.domain.orders.source import (
+    AddressOutcome,
+    CancelOutcome,
+    CancelRequest,
+    OrderPage,
+    SourceProblem,
+)
 from mailagent.domain.refunds.order import Order
+from mailagent.domain.remedies.address import NewAddress
 from mailagent.domain.text import NeedsOperatorError
 from mailagent.store import schema
 from mailagent.store.operations import circuit_breakers, incidents
@@ -42,6 +49,9 @@ class Source:
         return self.answer()
 
     def cancel_order(self, request: CancelRequest) -> CancelOutcome:
+        raise NotImplementedError
+
+    def change_address(self, order_id: str, wanted: NewAddress) -> AddressOutcome:
         raise NotImplementedError
 
 

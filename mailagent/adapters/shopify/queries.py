@@ -89,6 +89,27 @@ query($id: ID!) {{
 }}
 """
 
+ADDRESS = f"""
+query($id: ID!) {{
+  order(id: $id) {{
+    displayFulfillmentStatus cancelledAt taxesIncluded
+    currentTotalPriceSet {_MONEY}
+    currentTotalTaxSet {_MONEY}
+    shippingAddress {{
+      name firstName lastName company address1 address2 zip city phone
+      province provinceCode country countryCodeV2
+    }}
+  }}
+}}
+"""
+
+# https://shopify.dev/docs/api/admin-graphql/latest/mutations/orderUpdate
+CHANGE_ADDRESS = """
+mutation($input: OrderInput!) {
+  orderUpdate(input: $input) { userErrors { field message } }
+}
+"""
+
 RESTOCK_SCOPE = "read_locations"
 
 # Where units can be restocked: Shopify does not restock without a location.
@@ -138,11 +159,16 @@ mutation($input: RefundInput!, $key: String!) {{
 
 SCOPES = "query { currentAppInstallation { accessScopes { handle } } }"
 
-ALL = (FIND, ORDER, MORE_LINES, CANCEL, ITEMS, RESTOCK, PAYMENT, REFUND, SCOPES)
+ALL = (
+    *(FIND, ORDER, MORE_LINES, CANCEL, ITEMS, ADDRESS, CHANGE_ADDRESS),
+    *(RESTOCK, PAYMENT, REFUND, SCOPES),
+)
 
 __all__ = [
+    "ADDRESS",
     "ALL",
     "CANCEL",
+    "CHANGE_ADDRESS",
     "FIND",
     "ITEMS",
     "MORE_LINES",

@@ -9,12 +9,13 @@ from typing import Any
 
 from mailagent.adapters.platforms.calls import CallProblem
 from mailagent.adapters.platforms.records import cancel_mark_of
-from mailagent.adapters.shopify import queries
+from mailagent.adapters.shopify import addresses, queries
 from mailagent.adapters.shopify.client import ShopifyClient, is_in_use
 from mailagent.adapters.shopify.orders import NAME, TITLE, UNSENT, read_order
 from mailagent.adapters.shopify.restock import RestockType, choose_lines, refund_lines
 from mailagent.domain.mail.authentication import normalise_address
 from mailagent.domain.orders.source import (
+    AddressOutcome,
     Cancelled,
     CancelOutcome,
     CancelRequest,
@@ -25,6 +26,7 @@ from mailagent.domain.orders.source import (
     cut_page,
 )
 from mailagent.domain.refunds.order import Order, OrderProblem
+from mailagent.domain.remedies.address import NewAddress
 
 # An order is a request of its own: a query for several may cost too much.
 ORDERS_A_PAGE = 5
@@ -146,6 +148,13 @@ class ShopifySource:
         if is_in_use(words):
             raise SourceProblem(f"{TITLE}: {words}", 30)
         return NotSupported(f"{TITLE}: {words}")
+
+    def change_address(self, order_id: str, wanted: NewAddress) -> AddressOutcome:
+        """Change where an order goes, if nobody has begun to send it and its price stays."""
+        gid = self._find_id(order_id)
+        if gid is None:
+            return NotSupported(f"{TITLE} has no order {order_id}")
+        return addresses.change(self._run, gid, wanted)
 
     def list_scopes(self) -> set[str]:
         """Return what our token may do, by Shopify's names. Raises SourceProblem."""

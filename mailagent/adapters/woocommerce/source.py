@@ -11,6 +11,7 @@ from mailagent.adapters.woocommerce.client import WooCommerceClient
 from mailagent.adapters.woocommerce.orders import NAME, TITLE, UNSENT, read_order
 from mailagent.domain.mail.authentication import normalise_address
 from mailagent.domain.orders.source import (
+    AddressOutcome,
     Cancelled,
     CancelOutcome,
     CancelRequest,
@@ -21,6 +22,7 @@ from mailagent.domain.orders.source import (
     cut_page,
 )
 from mailagent.domain.refunds.order import Order, OrderProblem
+from mailagent.domain.remedies.address import NewAddress
 
 ORDERS_A_PAGE = 20
 _CURSOR = re.compile(r"[0-9]{1,6}")
@@ -74,6 +76,11 @@ class WooCommerceSource:
             except CallProblem as problem:
                 raise problem.as_source_problem() from problem
         return Cancelled(self._read(fields))
+
+    def change_address(self, _order_id: str, _wanted: NewAddress) -> AddressOutcome:
+        """Leave it to people. REST v3 computes all totals of an order anew when its address is written, by the
+        taxes of that day; what was paid for it is read from its total."""
+        return NotSupported(f"{TITLE} would compute its totals anew; change it on the order's page")
 
     def _find(self, order_id: str) -> Fields | None:
         number = order_id.removeprefix("#")

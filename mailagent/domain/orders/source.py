@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
 from mailagent.domain.refunds.order import Order
+from mailagent.domain.remedies.address import NewAddress
 
 # What one look-up of a customer's orders takes: more than anybody writes about.
 MOST_PAGES = 2
@@ -77,6 +78,21 @@ class NotSupported:
 CancelOutcome = Cancelled | TooLate | NotSupported
 
 
+@dataclass(frozen=True, slots=True)
+class AddressChanged:
+    """Done: the source was asked again, and has the new address."""
+
+
+@dataclass(frozen=True, slots=True)
+class Unsure:
+    """The source was asked, and what it has now is not what was asked for: a person looks."""
+
+    why: str
+
+
+AddressOutcome = AddressChanged | TooLate | NotSupported | Unsure
+
+
 class OrderSource(Protocol):
     """Each method makes at most a few requests within a deadline, and raises SourceProblem without a usable
     answer. The caller checks whose order it is: a source may be wrong.
@@ -93,3 +109,7 @@ class OrderSource(Protocol):
 
     def cancel_order(self, request: CancelRequest) -> CancelOutcome:
         """Cancel an order or some of its items. Raises OrderProblem if it is done, but its record is wrong."""
+
+    def change_address(self, order_id: str, wanted: NewAddress) -> AddressOutcome:
+        """Change the delivery address of an order of which nothing was sent, and read it back; what it costs
+        may not change by it. The same address twice changes nothing."""

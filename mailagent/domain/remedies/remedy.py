@@ -80,8 +80,8 @@ class Remedy:
     """What a customer asked for on an order. `wish`: their own words, such as the new address. `reason` is that
     of a refund. `policy_reasons`: why a manager has to do it; empty if any person of the team may.
     `refund_id`: the refund that is paid only after it is done. `asked_at`: since when the shop's own system may
-    have done it; None if it was not to. `note`: what a person wrote to the customer
-    about the outcome."""
+    have done it; None if it was not to. `note`: what a person wrote to the customer about the outcome.
+    `address`: the parts of a new address that the shop's system is asked to set, or may have set."""
 
     remedy_id: str
     kind: RemedyKind
@@ -102,6 +102,7 @@ class Remedy:
     decided_by: str | None = None
     decided_at: datetime | None = None
     note: str | None = None
+    address: Mapping[str, str | None] | None = None
 
     @property
     def is_open(self) -> bool:
@@ -128,12 +129,13 @@ class Remedy:
 def quotes(wish: str, mails: Iterable[str]) -> bool:
     """Return whether a wish stands word for word in one of these mails, however it is broken into lines. The
     model copies it: an address that the customer did not write must not reach the team."""
-    words = _words(wish)
-    return bool(words) and any(f" {words} " in f" {_words(mail)} " for mail in mails)
+    words = " ".join(words_of(wish))
+    return bool(words) and any(f" {words} " in f" {' '.join(words_of(mail))} " for mail in mails)
 
 
-def _words(text: str) -> str:
-    return " ".join(re.findall(r"\w+", text.casefold()))
+def words_of(text: str) -> list[str]:
+    """Return the words of a text, without capitals and punctuation."""
+    return re.findall(r"\w+", text.casefold())
 
 
 # --- what a person says of a task -----------------------------------------------------------------

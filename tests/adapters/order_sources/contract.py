@@ -21,6 +21,7 @@ import pytest
 from mailagent.demo.fakes.http_server import Answer, Request
 from mailagent.domain.orders.source import (
     MOST_ORDERS_A_PAGE,
+    AddressChanged,
     Cancelled,
     CancelRequest,
     NotSupported,
@@ -29,11 +30,13 @@ from mailagent.domain.orders.source import (
     TooLate,
 )
 from mailagent.domain.refunds.order import Order, OrderStatus
+from mailagent.domain.remedies.address import NewAddress
 from tests.cast import ADA, GRACE, order
 
 # Short, so that a test of the deadline is quick; far above what the played shop needs.
 DEADLINE_SECONDS = 2.0
 MOST_BYTES = 100_000
+NEW_ADDRESS = NewAddress("12 New Road", "10117", "Berlin")
 
 
 class PlayedShop(Protocol):
@@ -158,6 +161,25 @@ class OrderSourceContract:
         found = source.load_order("1001")
         assert found is not None
         assert found.status is OrderStatus.SHIPPED
+
+    # --- another address ------------------------------------------------------------------------
+
+    def test_an_address_is_changed_or_left_to_people(self, shop: PlayedShop) -> None:
+        shop.stock(order("1001", status="pending", delivered_at=None))
+        source = shop.make()
+        before = source.load_order("1001")
+        first = source.change_address("1001", NEW_ADDRESS)
+        assert isinstance(first, AddressChanged | NotSupported)
+        assert source.change_address("1001", NEW_ADDRESS) == first
+        assert source.load_order("1001") == before
+
+    @pytest.mark.parametrize("status", ["shipped", "cancelled"])
+    def test_an_order_that_is_not_pending_keeps_its_address(
+        self, shop: PlayedShop, status: str
+    ) -> None:
+        shop.stock(order("1001", status=status, delivered_at=None))
+        outcome = shop.make().change_address("1001", NEW_ADDRESS)
+        assert isinstance(outcome, TooLate | NotSupported)
 
     # --- what goes wrong ------------------------------------------------------------------------
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -13,16 +14,19 @@ from mailagent.demo.fakes.http_server import Answer
 from mailagent.domain.money import Money
 from mailagent.domain.orders.shipment import ShipmentStatus
 from mailagent.domain.orders.source import (
+    AddressChanged,
     Cancelled,
     CancelRequest,
     NotSupported,
     SourceProblem,
     TooLate,
+    Unsure,
 )
 from mailagent.domain.refunds.order import Order, OrderProblem, OrderStatus
 from tests.adapters.order_sources.contract import (
     DEADLINE_SECONDS,
     MOST_BYTES,
+    NEW_ADDRESS,
     OrderSourceContract,
 )
 from tests.cast import ADA, order
@@ -31,6 +35,7 @@ from tests.platforms.shopify_server import (
     TOKEN,
     Listed,
     ShopifyServer,
+    address_of,
     bag,
     error,
     in_use,
@@ -420,3 +425,97 @@ def test_an_errors_words_are_not_repeated(shop: PlayedShopify, code: str | None)
         shop.make().find_orders(ADA)
     assert ADA not in str(found.value)
     assert (code == "INTERNAL_SERVER_ERROR") == ("INTERNAL_SERVER_ERROR" in str(found.value))
+
+
+# --- another address ------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def address(shop: PlayedShopify) -> dict[str, Any]:
+    """Return the address of an order that was not sent."""
+    shop.stock(order("#1001", status="pending", delivered_at=None))
+    found: dict[str, Any] = shop.named("#1001")["shippingAddress"]
+    return found
+
+
+def updates(shop: PlayedShopify) -> int:
+    return sum(b"orderUpdate" in request.body for request in shop.requests)
+
+
+def test_an_address_is_changed_and_the_rest_of_it_kept(
+    shop: PlayedShopify, address: dict[str, Any]
+) -> None:
+    address |= {"phone": "+4930123", "address2": "left door", "name": "Ada Lovelace"}
+    wanted = replace(NEW_ADDRESS, name="ada lovelace", country="germany", extra="3rd  floor")
+    assert shop.make().change_address("#1001", wanted) == AddressChanged()
+    new = {"address1": "12 New Road", "address2": "3rd floor", "zip": "10117"}
+    assert shop.named("#1001")["shippingAddress"] == address | new
+    assert shop.make().change_address("#1001", wanted) == AddressChanged()
+    assert updates(shop) == 1  # the second time it is so already
+
+
+@pytest.mark.parametrize(
+    ("changes", "wanted"),
+    [
+        ({"company": "Acme"}, {}),
+        ({}, {"name": "Grace"}),
+        ({}, {"country": "Austria"}),
+        ({"province": "Ontario", "provinceCode": "ON"}, {}),
+        ({"province": "Ontario", "provinceCode": "ON"}, {"province": "Quebec"}),
+        ({}, {"province": "Bavaria"}),
+    ],
+    ids=["company", "name", "country", "no province", "other province", "new province"],
+)
+def test_what_is_left_to_guess_of_an_address_is_for_people(
+    shop: PlayedShopify, address: dict[str, Any], changes: dict[str, str], wanted: dict[str, str]
+) -> None:
+    address |= changes
+    outcome = shop.make().change_address("#1001", replace(NEW_ADDRESS, **wanted))
+    assert isinstance(outcome, NotSupported)
+    assert updates(shop) == 0
+
+
+@pytest.mark.parametrize(
+    ("changes", "outcome"),
+    [
+        ({"displayFulfillmentStatus": "FULFILLED"}, TooLate),
+        ({"displayFulfillmentStatus": "PARTIALLY_FULFILLED"}, TooLate),
+        ({"displayFulfillmentStatus": "OPEN"}, NotSupported),
+        ({"cancelledAt": "2026-11-02T09:00:00Z"}, TooLate),
+        ({"taxesIncluded": False}, NotSupported),  # Shopify would compute them anew
+        ({"shippingAddress": None}, NotSupported),
+    ],
+)
+def test_an_address_is_changed_only_while_that_is_safe(
+    shop: PlayedShopify, address: dict[str, Any], changes: dict[str, Any], outcome: type
+) -> None:
+    shop.named("#1001").update(changes)
+    assert isinstance(shop.make().change_address("#1001", NEW_ADDRESS), outcome)
+    assert updates(shop) == 0
+
+
+@pytest.mark.parametrize(
+    "lie",
+    [
+        {"shippingAddress": address_of("Ada")},
+        {"shippingAddress": None},
+        {"displayFulfillmentStatus": "FULFILLED"},
+        {"currentTotalPriceSet": bag(1, "USD")},
+    ],
+    ids=["not changed", "gone", "sent meanwhile", "another price"],
+)
+def test_what_came_back_is_not_believed_unread(
+    shop: PlayedShopify, address: dict[str, Any], lie: dict[str, Any]
+) -> None:
+    shop.after_update = lambda fields: fields.update(lie)
+    assert isinstance(shop.make().change_address("#1001", NEW_ADDRESS), Unsure)
+
+
+def test_an_address_that_shopify_refuses_is_for_people(
+    shop: PlayedShopify, address: dict[str, Any]
+) -> None:
+    shop.refusal = "Zip is not valid"
+    outcome = shop.make().change_address("#1001", NEW_ADDRESS)
+    assert isinstance(outcome, NotSupported)
+    assert "Zip is not valid" in outcome.why
+    assert shop.named("#1001")["shippingAddress"] == address

@@ -14,6 +14,7 @@ from mailagent.adapters.order_sources.json_client import (
 )
 from mailagent.domain.orders.source import (
     MOST_ORDERS_A_PAGE,
+    AddressOutcome,
     Cancelled,
     CancelOutcome,
     CancelRequest,
@@ -24,6 +25,7 @@ from mailagent.domain.orders.source import (
     cut_page,
 )
 from mailagent.domain.refunds.order import Order, OrderProblem
+from mailagent.domain.remedies.address import NewAddress
 
 _CURSOR_MAX_LENGTH = 2_000
 _REASON_MAX_LENGTH = 200
@@ -96,6 +98,10 @@ class HttpOrderSource:
             case 404 | 501:
                 return NotSupported(_reason(answer, f"the order server answered {answer.status}"))
         return Cancelled(parse_order(answer.value))
+
+    def change_address(self, _order_id: str, _wanted: NewAddress) -> AddressOutcome:
+        """Leave it to people: the contract has no request for it."""
+        return NotSupported("the order server has no request for it")
 
 
 def _says_none(answer: Answer) -> bool:

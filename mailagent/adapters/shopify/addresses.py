@@ -1,0 +1,97 @@
+"""The delivery address of a Shopify order: changed, then read back.
+
+`orderUpdate` also takes the address of an order that was sent, and since API version 2026-10 it computes the
+taxes of an order anew that was not:
+https://shopify.dev/changelog/updating-an-orders-shipping-address-returns-accurate-financial-data
+So it is asked only where prices include their tax, within a country and province.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from mailagent.adapters.shopify import queries
+from mailagent.adapters.shopify.orders import TITLE, UNSENT
+from mailagent.domain.orders.source import (
+    AddressChanged,
+    AddressOutcome,
+    NotSupported,
+    TooLate,
+    Unsure,
+)
+from mailagent.domain.remedies.address import NewAddress, PostalAddress, move_to
+
+Fields = Mapping[str, Any]
+# Of other orders that were not sent, somebody may be packing the parcel.
+_UNTOUCHED = "UNFULFILLED"
+# What `orderUpdate` overwrites with nothing if it is left out.
+_KEPT = ("firstName", "lastName", "provinceCode", "phone")
+
+
+def change(run: Callable[..., dict[str, Any]], gid: str, wanted: NewAddress) -> AddressOutcome:
+    """Change the address of an order. `run` runs a query and raises SourceProblem."""
+    before = run(queries.ADDRESS, id=gid)["order"]
+    refused = _why_not(before)
+    if refused:
+        return refused
+    new = move_to(_read(before["shippingAddress"]), wanted)
+    if isinstance(new, str):
+        return NotSupported(new)
+    if _read(before["shippingAddress"]) == new:
+        return AddressChanged()
+    answer = run(queries.CHANGE_ADDRESS, input=_input(gid, before["shippingAddress"], new))
+    words = "; ".join(each["message"] for each in answer["orderUpdate"]["userErrors"])
+    if words:
+        return NotSupported(f"{TITLE}: {words}"[:200])
+    wrong = _find_difference(before, run(queries.ADDRESS, id=gid)["order"], new)
+    return Unsure(wrong) if wrong else AddressChanged()
+
+
+def _why_not(order: Fields | None) -> TooLate | NotSupported | None:
+    if not order or not order["shippingAddress"]:
+        return NotSupported(f"{TITLE} shows no delivery address of it")
+    status = order["displayFulfillmentStatus"]
+    if order["cancelledAt"] or status not in UNSENT:
+        return TooLate("it is cancelled" if order["cancelledAt"] else f"its fulfilment is {status}")
+    if status != _UNTOUCHED:
+        return NotSupported(f"its fulfilment is {status}")
+    if not order["taxesIncluded"]:
+        return NotSupported("its taxes depend on the address")
+    return None
+
+
+def _read(address: Fields) -> PostalAddress:
+    def text(name: str) -> str:
+        return " ".join((address[name] or "").split())
+
+    def names(*fields: str) -> tuple[str, ...]:
+        return tuple(text(each) for each in fields if text(each))
+
+    return PostalAddress(
+        name=text("name"),
+        company=text("company"),
+        street=text("address1"),
+        extra=text("address2"),
+        zip=text("zip"),
+        city=text("city"),
+        provinces=names("provinceCode", "province"),
+        countries=names("countryCodeV2", "country"),
+    )
+
+
+def _input(gid: str, current: Fields, new: PostalAddress) -> dict[str, Any]:
+    address = {name: current[name] for name in _KEPT}
+    address |= {"address1": new.street, "address2": new.extra, "zip": new.zip, "city": new.city}
+    return {"id": gid, "shippingAddress": address | {"countryCode": current["countryCodeV2"]}}
+
+
+def _find_difference(before: Fields, after: Fields | None, new: PostalAddress) -> str | None:
+    """Return what is not as it should be after the change; None if all is."""
+    if not after or not after["shippingAddress"] or _read(after["shippingAddress"]) != new:
+        return "what came back is another address: compare it with the customer's words"
+    if after["displayFulfillmentStatus"] != _UNTOUCHED or after["cancelledAt"]:
+        return "the order was sent or cancelled at that moment: see where it goes"
+    if any(after[name] != before[name] for name in ("currentTotalPriceSet", "currentTotalTaxSet")):
+        return "the order's total or tax is another now: agree on it with the customer"
+    return None
