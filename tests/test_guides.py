@@ -33,7 +33,13 @@ from mailagent.web.console import replays
 from mailagent.workflows import recovery
 from mailagent.workflows.steps import recording
 from mailagent.workflows.steps.delivery import send
-from mailagent.workflows.steps.maintenance import flood, housekeeping, sweep, unfinished
+from mailagent.workflows.steps.maintenance import (
+    address_changes,
+    flood,
+    housekeeping,
+    sweep,
+    unfinished,
+)
 from mailagent.workflows.steps.refund import condition, decision
 
 ROOT = Path(__file__).parent.parent
@@ -91,6 +97,7 @@ FIGURES = {
     "operate": (
         f"at most {word(retry.MOST_WAKE_UPS)} times",
         f"after {word(condition.LOOK_AGAIN_SECONDS / 3600)} hours of silence",
+        f"after {address_changes.GIVEN_TO_PEOPLE_AFTER.seconds // 60} minutes: `task`",
         f"it fails after {word(retry.MAIL_IS_STALE_AFTER / DAY)} days",
         f"{LIMITS.mails_of_sender_per_hour} mails an hour of one sender",
         f"after {word(LIMITS.answers_per_hour)} automatic answers in one conversation within an hour, or"

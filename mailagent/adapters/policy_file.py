@@ -191,6 +191,7 @@ class Draft(Sets):
 class Remedies(Sets):
     offered: RemedyKinds = sorted(ASKED_FOR)
     task_days: Annotated[int, Field(ge=1, le=90)] = domain.Remedies().task_days
+    change_address_by_source: bool = False
 
 
 class ReturnFirst(Sets):

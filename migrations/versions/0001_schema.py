@@ -806,6 +806,7 @@ sa.Table(
     sa.Column("mail_id", sa.ForeignKey("inbound_mails.mail_id"), nullable=False),
     sa.Column("items", json_value, nullable=False),
     sa.Column("wish", sa.Text),
+    sa.Column("address", json_value),
     sa.Column("reason", sa.Text),
     sa.Column("policy_reasons", json_value, nullable=False),
     sa.Column("policy_version", sa.Text),
@@ -830,6 +831,7 @@ sa.Table(
     sa.Index("ix_remedies_status_decided_at", "status", "decided_at"),
     partial_index("ix_remedies_tasks", "requested_at", where="status = 'task'"),
     partial_index("ix_remedies_due", "due_at", where="status = 'task'"),
+    partial_index("ix_remedies_asked", "requested_at", where="status = 'asked'"),
 )
 
 sa.Table(

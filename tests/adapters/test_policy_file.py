@@ -18,6 +18,7 @@ from mailagent.domain.refunds.policy import (
     LateParcels,
     Named,
     Policy,
+    Remedies,
     ReturnFirst,
     StoreCredit,
 )
@@ -63,6 +64,7 @@ def test_the_example_of_the_document_has_every_key() -> None:
             {RefundReason.DAMAGED: 30, RefundReason.NOT_AS_DESCRIBED: 20}, {"furniture": 40}
         ),
         store_credit=StoreCredit(10),
+        remedies=Remedies(change_address_by_source=True),
         late_parcels=LateParcels(ask_after_days=5, refund_after_days=14),
         return_first=ReturnFirst(
             frozenset({RefundReason.CHANGED_MIND, RefundReason.OTHER}),
@@ -160,6 +162,10 @@ def test_without_a_name_the_text_names_the_version() -> None:
         (
             '[return_first]\nreasons = ["other"]\ninstructions = "x"\nrestock_reasons = ["damaged"]',
             "return_first.restock_reasons: damaged is not in its reasons",
+        ),
+        (
+            "[remedies]\nchange_address_by_source = 1",
+            "remedies.change_address_by_source: 1 is neither true nor false",
         ),
         ("[remedies]\ntask_days = 0", "remedies.task_days: 0 is refused"),
         ("[goodwill]\nvalid_days = 9", "goodwill: 'most_percent' is missing"),

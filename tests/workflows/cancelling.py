@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
+from mailagent import services
+from mailagent.domain.operations.provider import Provider, ProviderKind
 from mailagent.domain.orders.source import (
     AddressOutcome,
     CancelOutcome,
@@ -15,6 +18,8 @@ from mailagent.domain.orders.source import (
 )
 from mailagent.domain.refunds.order import Order
 from mailagent.domain.remedies.address import NewAddress
+from mailagent.store.refunds import orders
+from tests.harness import Harness
 
 
 @dataclass
@@ -49,3 +54,18 @@ class PlayedSource:
         if isinstance(answer, SourceProblem):
             raise answer
         return answer() if callable(answer) else answer
+
+
+def with_source(shop: Harness, *says: Any) -> PlayedSource:
+    """Have a source that answers so; its orders are those of the rows."""
+    source = PlayedSource(list(says), partial(stored, shop))
+    live = services.current()
+    named = Provider(ProviderKind.ORDERS, source.name, "The shop", "ORDER_SOURCE_TOKEN")
+    providers = replace(live.providers, orders=named)
+    services.bind(replace(live, order_source=source, providers=providers))
+    return source
+
+
+def stored(shop: Harness, order_id: str) -> Order | None:
+    with shop.live.database.snapshot() as connection:
+        return orders.find(connection, order_id)

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import timedelta
-from functools import partial
 from typing import Any
 
 import pytest
 
 from mailagent import services
 from mailagent.adapters.order_files.record import render_order
-from mailagent.domain.operations.provider import Provider, ProviderKind
 from mailagent.domain.orders.source import (
     Cancelled,
     CancelOutcome,
@@ -24,7 +22,6 @@ from mailagent.domain.remedies.remedy import TaskProblem
 from mailagent.mailers.fact import sentence
 from mailagent.remedies import finish
 from mailagent.store.orders import versions
-from mailagent.store.refunds import orders
 from mailagent.workflows.steps.conversation.batch import Batch, batch_reader
 from mailagent.workflows.steps.maintenance import tasks
 from mailagent.workflows.tools.cancel_order import cancel_order
@@ -35,7 +32,7 @@ from tests.databases import ONE_DATABASE
 from tests.harness import Harness, pass_time
 from tests.tool_use import use
 from tests.workflows.camera import STRAPS, answer, camera_order, later_batch, page_of, reject
-from tests.workflows.cancelling import PlayedSource
+from tests.workflows.cancelling import with_source
 from tests.workflows.paying import look, pay, tell
 from tests.workflows.proposals import propose, write
 
@@ -59,20 +56,6 @@ def cancelled(**changes: Any) -> Cancelled:
 def cancel(batch: Batch, *items: tuple[str, int | None], order_id: str = "W1001") -> dict[str, Any]:
     wanted = [{"item_id": item_id, "quantity": number} for item_id, number in items]
     return use(cancel_order, batch, {"order_id": order_id, "items": wanted})
-
-
-def with_source(shop: Harness, *says: Any) -> PlayedSource:
-    source = PlayedSource(list(says), partial(stored, shop))
-    live = services.current()
-    named = Provider(ProviderKind.ORDERS, source.name, "The shop", "ORDER_SOURCE_TOKEN")
-    providers = replace(live.providers, orders=named)
-    services.bind(replace(live, order_source=source, providers=providers))
-    return source
-
-
-def stored(shop: Harness, order_id: str) -> Order | None:
-    with shop.live.database.snapshot() as connection:
-        return orders.find(connection, order_id)
 
 
 @pytest.fixture

@@ -34,10 +34,12 @@ class ShopifyOrders:
         """Return which scopes our token lacks."""
         from mailagent.adapters.shopify.queries import RESTOCK_SCOPE
 
-        needed = ["read_orders", "read_fulfillments"]
-        cancels = RemedyKind.CANCEL in settings.policy.remedies.offered
+        needed, remedies = ["read_orders", "read_fulfillments"], settings.policy.remedies
+        cancels = RemedyKind.CANCEL in remedies.offered
         if cancels or settings.payment_gateway == NAME:
             needed += ["write_orders", RESTOCK_SCOPE]
+        elif remedies.changes_addresses:
+            needed.append("write_orders")
         has = self.make(settings).list_scopes()
         missing = ", ".join(each for each in needed if each not in has)
         if not missing:

@@ -128,10 +128,17 @@ class LateParcels:
 
 @dataclass(frozen=True, slots=True)
 class Remedies:
-    """What customers may ask for beside refunds, and within how many days people of the shop do it."""
+    """What customers may ask for beside refunds, and within how many days people of the shop do it.
+    `change_address_by_source`: without a person, where the shop's system can."""
 
     offered: frozenset[RemedyKind] = ASKED_FOR
     task_days: int = 3
+    change_address_by_source: bool = False
+
+    @property
+    def changes_addresses(self) -> bool:
+        """Whether the shop's system may be asked to change an address."""
+        return self.change_address_by_source and RemedyKind.CHANGE_ADDRESS in self.offered
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
+from typing import Any
 
 
 class RemedyKind(StrEnum):
@@ -102,7 +103,7 @@ class Remedy:
     decided_by: str | None = None
     decided_at: datetime | None = None
     note: str | None = None
-    address: Mapping[str, str | None] | None = None
+    address: Mapping[str, Any] | None = None
 
     @property
     def is_open(self) -> bool:

@@ -266,6 +266,7 @@ MAILS: _States = {
     MailStatus.THROTTLED: ("A mail is throttled", _ANSWER),
 }
 TASKS: _States = {
+    RemedyStatus.ASKED: ("The shop's system is asked", "Wait for its answer."),
     RemedyStatus.TASK: ("A task waits for the team", _TICK),
     RemedyStatus.AWAITING_GOODS: ("Goods are to come back", _TICK),
 }

@@ -66,7 +66,7 @@ def _nothing_is_open(conversation_id: sa.ColumnElement[str]) -> sa.ColumnElement
         (_outbound, _outbound.c.status.in_(_UNSENT)),
         (_refunds, _refunds.c.status.in_(_UNDECIDED)),
         (_drafts, _drafts.c.state == "waiting"),
-        (_remedies, _remedies.c.status == RemedyStatus.TASK.value),
+        (_remedies, _remedies.c.status.in_([RemedyStatus.ASKED, RemedyStatus.TASK])),
     )
     return sa.not_(
         sa.or_(
@@ -127,7 +127,7 @@ def blank_conversations(connection: sa.Connection, conversation_ids: Sequence[st
         connection, _drafts.c.conversation_id, conversation_ids, {"text": "", "composition": None}
     )
     update(connection, _own_notes.c.conversation_id, conversation_ids, {"text": ""})
-    said = {"wish": None, "note": None}
+    said = {"wish": None, "address": None, "note": None}
     update(connection, _remedies.c.conversation_id, conversation_ids, said)
     blank = {"subject": "", "customer_name": ""}
     update(connection, _threads.c.conversation_id, conversation_ids, blank)

@@ -217,6 +217,13 @@ def list_overdue(connection: sa.Connection, now: datetime, limit: int) -> Sequen
     return list(connection.scalars(query.order_by(_remedies.c.due_at).limit(limit)))
 
 
+def list_asked(connection: sa.Connection, kind: RemedyKind, limit: int) -> Sequence[str]:
+    """Return the remedies of a kind that the shop's system is to do, the oldest first."""
+    is_asked = is_constant(_remedies.c.status, RemedyStatus.ASKED.value)
+    query = sa.select(_remedies.c.remedy_id).where(is_asked, _remedies.c.kind == kind.value)
+    return list(connection.scalars(query.order_by(_remedies.c.requested_at).limit(limit)))
+
+
 def _list(connection: sa.Connection, *where: sa.ColumnElement[bool]) -> Sequence[Remedy]:
     query = sa.select(_remedies).where(*where).order_by(_remedies.c.remedy_id)
     return [_remedy(row) for row in connection.execute(query)]

@@ -252,6 +252,8 @@ remedies = table(
     sa.Column("items", Json, nullable=False),
     # The customer's own words, such as the new address.
     sa.Column("wish", sa.Text),
+    # The parts of a new address that the shop's system is asked to set, or may have set.
+    sa.Column("address", Json),
     sa.Column("reason", sa.Text),
     # Why a manager has to do it; empty if any person of the team may.
     sa.Column("policy_reasons", Json, nullable=False),
@@ -271,6 +273,7 @@ remedies = table(
     sa.Index("ix_remedies_status_decided_at", "status", "decided_at"),
     partial_index("ix_remedies_tasks", "requested_at", where="status = 'task'"),
     partial_index("ix_remedies_due", "due_at", where="status = 'task'"),
+    partial_index("ix_remedies_asked", "requested_at", where="status = 'asked'"),
 )
 
 # Discounts given for goodwill: one per order, good for one use.

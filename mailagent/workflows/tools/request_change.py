@@ -1,17 +1,17 @@
 """The tool that asks people of the shop to exchange or replace items, or to change an address: a task.
 
 The policy decides as on a refund of the same items. A person does what the task says, or says that it is not
-possible; then the customer gets a mail.
+possible; then the customer gets a mail. If the policy says so, the shop's system is asked for an address first.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Annotated, Any, Literal
 
 import sqlalchemy as sa
-from pydantic import Field, Strict
+from pydantic import BaseModel, ConfigDict, Field, Strict
 
 from mailagent import remedies as ending
 from mailagent import services
@@ -25,6 +25,7 @@ from mailagent.domain.refunds.refund import (
     WantedItem,
     price_lines,
 )
+from mailagent.domain.remedies.address import NewAddress, has_all
 from mailagent.domain.remedies.labels import REMEDY_KINDS
 from mailagent.domain.remedies.remedy import (
     Remedy,
@@ -79,6 +80,28 @@ class RequestChange(Arguments):
     )
 
 
+Part = Annotated[str, text(WISH_MAX_LENGTH, lines=True)] | None
+
+
+class AddressParts(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+    name: Part
+    street: Part
+    extra: Part
+    zip: Part
+    city: Part
+    province: Part
+    country: Part
+
+
+class RequestChangeBySource(RequestChange):
+    address: AddressParts = Field(
+        description="The parts of a new address, to the letter as in `wish`: each word of it in one part, null"
+        " for what is not there. `extra`: a second line. All null otherwise."
+    )
+
+
 def request_change(reader: Reader, arguments: Mapping[str, Any]) -> Output:
     """Decide on what the model asks for, under the order's lock, and record the task."""
     connection = reader.connection
@@ -103,6 +126,7 @@ class _Wanted:
     items: tuple[WantedItem, ...]
     reason: RefundReason
     wish: str | None
+    address: NewAddress | None
 
 
 def _read(arguments: Mapping[str, Any]) -> _Wanted:
@@ -113,7 +137,16 @@ def _read(arguments: Mapping[str, Any]) -> _Wanted:
         tuple(WantedItem(**item) for item in items),
         RefundReason(arguments["reason"]),
         arguments["wish"],
+        _read_address(arguments.get("address") or {}),
     )
+
+
+def _read_address(parts: Mapping[str, str | None]) -> NewAddress | None:
+    street, postal_code, city = (parts.get(name) for name in ("street", "zip", "city"))
+    if not (street and postal_code and city):
+        return None
+    others = {name: parts.get(name) for name in ("name", "extra", "province", "country")}
+    return NewAddress(street, postal_code, city, **others)
 
 
 def _find_problem(reader: Reader, order: Order, wanted: _Wanted) -> Output | None:
@@ -153,7 +186,8 @@ def _request(reader: Reader, order: Order, wanted: _Wanted, key: str) -> Output:
         # In answer to one mail a model that contradicts itself asks once.
         if known.mail_id in reader.mail_ids or (known.is_open and known.wish == wanted.wish):
             return requested_output(known)
-        if known.is_open:  # the customer has changed their mind
+        # The customer has changed their mind.
+        if known.is_open and not known.may_be_done:
             _replace(connection, known, reader.mail_ids[-1])
     return _decide(reader, order, wanted, key)
 
@@ -202,7 +236,24 @@ def _record(
     why: tuple[str, ...],
 ) -> Output:
     values = {"wish": wanted.wish, "reason": wanted.reason.value, "policy_reasons": why}
+    values |= _by_source(reader, order, wanted)
     return request(reader, order, wanted.kind, key, items=items_of(order, lines), **values)
+
+
+def _by_source(reader: Reader, order: Order, wanted: _Wanted) -> dict[str, Any]:
+    """Return what lets the shop's system change the address; nothing if a person has to. A second change of
+    an order is for a person, who sees what became of the first."""
+    live, address = services.current(), wanted.address
+    policy, is_task = live.policy, dict[str, Any]()
+    if wanted.kind is not RemedyKind.CHANGE_ADDRESS or address is None or wanted.wish is None:
+        return is_task
+    if live.order_source is None or not policy.remedies.changes_addresses or policy.drafts_refunds:
+        return is_task
+    known = remedies.list_of_order(reader.connection, order.order_id)
+    is_second = any(each.kind is wanted.kind for each in known)
+    if is_second or not has_all(address, wanted.wish, _list_texts(reader)):
+        return is_task
+    return {"status": RemedyStatus.ASKED, "address": asdict(address), "asked_at": live.now()}
 
 
 def items_of(order: Order, lines: Sequence[RefundLine]) -> tuple[RemedyItem, ...]:
@@ -267,4 +318,7 @@ TOOL = Tool(
     " order that is not shipped. Call it once per order and kind, with all items together.",
     request_change,
     is_offered=lambda policy: bool(policy.remedies.offered - {RemedyKind.CANCEL}),
+    arguments_for=lambda policy: (
+        RequestChangeBySource if policy.remedies.changes_addresses else RequestChange
+    ),
 )

@@ -1,0 +1,149 @@
+"""Has the shop's system change the delivery addresses that customers asked for, where the policy says so.
+
+The same address twice is harmless, so it is asked again after a crash. The order is looked up before, and has
+to be unsent. What the system does not do, or not surely, becomes a task for the team.
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import replace
+from datetime import timedelta
+
+import sqlalchemy as sa
+
+from mailagent import remedies as ending
+from mailagent import services
+from mailagent.domain.orders.freshness import Freshness
+from mailagent.domain.orders.source import (
+    AddressChanged,
+    AddressOutcome,
+    NotSupported,
+    SourceProblem,
+    TooLate,
+    Unsure,
+)
+from mailagent.domain.refunds.order import OrderProblem, OrderStatus
+from mailagent.domain.remedies.address import NewAddress
+from mailagent.domain.remedies.labels import REMEDY_KINDS
+from mailagent.domain.remedies.remedy import Remedy, RemedyKind, RemedyStatus
+from mailagent.store import audit
+from mailagent.store.refunds import orders, remedies
+from mailagent.workflows.steps import order_source
+from mailagent.workflows.steps.maintenance.rows import process_each
+from mailagent.workflows.steps.notices import tell_team
+
+logger = logging.getLogger(__name__)
+
+AT_ONCE = 5  # a sweep must end within its minute
+# A person may still stop the parcel by then.
+GIVEN_TO_PEOPLE_AFTER = timedelta(minutes=30)
+
+
+def see_to() -> int:
+    """Ask for the addresses that wait, the oldest first. Return how many changes came to an end."""
+    with services.current().database.snapshot() as connection:
+        asked = remedies.list_asked(connection, RemedyKind.CHANGE_ADDRESS, AT_ONCE)
+    return process_each(asked, str, _see_to)
+
+
+def _see_to(remedy_id: str) -> int:
+    live = services.current()
+    with live.database.snapshot() as connection:
+        remedy = remedies.find(connection, remedy_id)
+    if remedy is None or remedy.status is not RemedyStatus.ASKED:
+        return 0
+    try:
+        outcome = _change(remedy)
+    except (SourceProblem, OrderProblem) as problem:
+        logger.warning("order %s keeps its address for now: %s", remedy.order_id, problem)
+        if live.now() - remedy.requested_at < GIVEN_TO_PEOPLE_AFTER:
+            return 0
+        outcome = Unsure(f"the shop's system gave no answer: {problem}")
+    with live.database.transaction() as connection:
+        locked = remedies.lock(connection, remedy_id)
+        if locked is not None and locked.status is RemedyStatus.ASKED:
+            _record(connection, locked, outcome)
+    return 1
+
+
+def _change(remedy: Remedy) -> AddressOutcome:
+    """Look the order up, and have its address changed if nothing speaks against it. Raises SourceProblem or
+    OrderProblem without a usable answer."""
+    live, parts = services.current(), remedy.address
+    if live.order_source is None or parts is None:
+        return NotSupported("orders are imported")
+    found = order_source.refresh(remedy.order_id)
+    if found is Freshness.AWAY:
+        raise SourceProblem("the order cannot be looked up")
+    if found is not Freshness.FRESH:
+        return Unsure(f"the order's record there is {found.value}")
+    with live.database.transaction() as connection:
+        refused = _find_obstacle(connection, remedy)
+    if refused is not None:
+        return refused
+    wanted = NewAddress(**parts)
+    return order_source.ask(lambda source: source.change_address(remedy.order_id, wanted))
+
+
+def _find_obstacle(connection: sa.Connection, remedy: Remedy) -> TooLate | Unsure | None:
+    """Return why the order's address cannot be changed any more, by its rows under lock."""
+    order = orders.lock_of_conversation(connection, remedy.order_id, remedy.conversation_id)
+    if order is None:
+        return Unsure("the order is another customer's now")
+    if order.status is not OrderStatus.PENDING:
+        return TooLate(f"the order is {order.status.value}")
+    is_replaced = _find_later(connection, remedy) is not None
+    return TooLate("the customer asked for something else since") if is_replaced else None
+
+
+def _find_later(connection: sa.Connection, remedy: Remedy) -> Remedy | None:
+    """Return what the customer asked for instead since: another address, or to cancel the whole order."""
+    for each in remedies.list_of_order(connection, remedy.order_id):
+        is_instead = each.kind is remedy.kind or (each.kind is RemedyKind.CANCEL and not each.items)
+        if is_instead and each.requested_at > remedy.requested_at:
+            return each
+    return None
+
+
+def _record(connection: sa.Connection, remedy: Remedy, outcome: AddressOutcome) -> None:
+    source = services.current().order_source
+    actor = source.name if source else audit.CLOCK
+    later = _find_later(connection, remedy)
+    if isinstance(outcome, AddressChanged):
+        ending.end(connection, remedy, RemedyStatus.DONE, actor)
+    elif later is not None:  # what it asks for counts, whatever became of this one
+        task = _make_task(connection, remedy)
+        ending.close(
+            connection, task, RemedyStatus.WITHDRAWN, audit.CUSTOMER, mail_id=later.mail_id
+        )
+    elif isinstance(outcome, TooLate):
+        ending.end(connection, remedy, RemedyStatus.NOT_POSSIBLE, actor)
+    elif isinstance(outcome, NotSupported):
+        task = _make_task(connection, remedies.note(connection, remedy, address=None))
+        _tell_team(
+            connection,
+            task,
+            f"The shop's system does not change it: {outcome.why}.",
+            "Please change it before the order is shipped, and say so: then the customer hears it.",
+        )
+    else:
+        _tell_team(
+            connection,
+            _make_task(connection, remedy),
+            f"The shop's system was asked, but it is not sure what it did: {outcome.why}.",
+            "Please see where the order goes, put it right, and say so: then the customer hears it.",
+        )
+
+
+def _make_task(connection: sa.Connection, remedy: Remedy) -> Remedy:
+    live = services.current()
+    remedies.move(connection, remedy, RemedyStatus.TASK)
+    due_at = live.now() + timedelta(days=live.policy.remedies.task_days)
+    return remedies.note(connection, replace(remedy, status=RemedyStatus.TASK), due_at=due_at)
+
+
+def _tell_team(connection: sa.Connection, remedy: Remedy, *lines: str) -> None:
+    title = f"{REMEDY_KINDS[remedy.kind].capitalize()}, order {remedy.order_id}"
+    page = f"What is wanted: {services.current().shop.public_url}/ops/tasks"
+    tell_team(connection, f"task:{remedy.remedy_id}", title, [*lines, page])
