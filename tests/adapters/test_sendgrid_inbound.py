@@ -480,6 +480,28 @@ def test_who_sends_it_now_is_proven_by_spf_however_old_it_is() -> None:
     assert parse_letter(Date="Fri, 20 Nov 2020 10:00:00 +0000").identity is Identity.SPF
 
 
+FORWARDED = [
+    *("X-Forwarded-To", "X-Forwarded-For", "Delivered-To", "X-Original-To"),
+    *("Resent-From", "Resent-Sender", "Resent-To", "List-ID"),
+]
+
+
+@pytest.mark.parametrize("trace", FORWARDED)
+def test_spf_proves_nobody_whose_mail_was_forwarded(trace: str) -> None:
+    """The forwarder's server may pass for the author's domain, with the author's envelope even."""
+    trace_on_top = f"{trace}: old@example.com\n".encode()
+    signed = parse(raw_request(trace_on_top + letter()))
+    assert (signed.identity, signed.identity_unsigned) == (Identity.DKIM, Identity.NONE)
+    bare = letter(DKIM_Signature="")
+    head, _, text = (trace_on_top + bare).partition(b"\n\n")
+    for body in (
+        raw_request(trace_on_top + bare, dkim="none"),
+        parsed_request(headers=head + b"\n", text=text, dkim="none"),
+    ):
+        assert parse(body).identity is Identity.NONE
+    assert parse(raw_request(bare, dkim="none")).identity is Identity.SPF
+
+
 @pytest.mark.parametrize(
     ("date", "identity"),
     [

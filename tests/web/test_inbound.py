@@ -99,6 +99,16 @@ def test_a_signed_mail_sent_again_by_a_stranger_proves_nothing(shop: Harness) ->
     assert ["known_message_id" in row.flags for row in rows] == [False, True, True]
 
 
+def test_a_forwarder_proves_nobody_who_has_a_mailbox_at_the_same_provider(shop: Harness) -> None:
+    """Gmail rewrites the envelope of what it forwards, so that SPF passes for each address at Gmail."""
+    forged = REPLAYED.format(date=format_datetime(shop.live.now()), content_type="text/plain")
+    forwarder = "oldshop+caf_=support=shop.example@example.com"
+    shop.post_inbound(raw_request(forged, dkim="none", envelope_from=forwarder))
+    (mail,) = shop.rows("SELECT * FROM inbound_mails")
+    assert (mail.identity, mail.status) == ("none", "unanswered")
+    assert mail.conversation_id is not None
+
+
 def test_a_mail_that_came_broken_off_is_proven_when_it_comes_whole(shop: Harness) -> None:
     mail = REPLAYED.format(date=format_datetime(shop.live.now()), content_type="text/plain")
     whole = raw_request(mail)

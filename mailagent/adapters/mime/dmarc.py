@@ -32,6 +32,12 @@ from mailagent.domain.mail.message import Identity
 # signature sound.
 SINGLE_FIELDS = ("sender", "date", "subject", "reply-to", "to", "cc", "message-id")
 
+# Mail servers add these to what they forward. A sender cannot take them out again.
+_FORWARDED = (
+    *("x-forwarded-to", "x-forwarded-for", "delivered-to", "x-original-to"),
+    *("resent-from", "resent-sender", "resent-to", "list-id"),
+)
+
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
@@ -98,21 +104,27 @@ def judge_author(
         return Judgement(Identity.NONE, Identity.NONE, named)
     # An old mail of the customer's, signed and sent again by a stranger, is signed all the same. Where
     # it was meant to go, and when it was written, is part of what was signed. SPF is about who sends
-    # it now. The provider names the domains that passed, not the signatures: so we must see all there are
+    # it now, or forwards it. The provider names the domains that passed, not the signatures: so we must see all there are
     # of the author's domain, and each must be in order.
     proven = bool(own) and not any(doubts.values()) and evidence.header_flaw is None
-    identity = _decide(authors, evidence, evidence.dkim if proven else "")
-    unsigned = _decide(authors, evidence, "")
+    spf = "" if _is_forwarded(headers) else evidence.spf
+    identity = _decide(authors, evidence, spf, evidence.dkim if proven else "")
+    unsigned = _decide(authors, evidence, spf, "")
     signed_id = all(covers_message_id(one, mail) for one in own)
     by_signature = identity is Identity.DKIM and not unsigned.proven
     return Judgement(identity, unsigned, named, by_signature and not signed_id)
 
 
-def _decide(authors: Sequence[Mailbox], evidence: Evidence, dkim: str) -> Identity:
+def _is_forwarded(headers: Headers) -> bool:
+    """Return whether a mail was in another mailbox or list before: then SPF is about that one's server."""
+    return any(name in headers for name in _FORWARDED)
+
+
+def _decide(authors: Sequence[Mailbox], evidence: Evidence, spf: str, dkim: str) -> Identity:
     return decide_identity(
         [mailbox.address for mailbox in authors],
         evidence.envelope_from,
-        evidence.spf,
+        spf,
         dkim,
         organisational_domain,
     )

@@ -22,6 +22,8 @@ _LOCAL_PART = re.compile(r'[^\s@<>()\[\]\\,;:"\x00-\x20\x7f-\xa0\u2028\u2029\ud8
 _DKIM_ENTRY = re.compile(r"@([a-z0-9._-]{1,253})\s*:\s*([a-z]{1,20})")
 _DKIM_GROUP = re.compile(r"\{([^{}]*)\}")
 _DKIM_FIELD_MAX_LENGTH = 4_000
+# BATV: a server signs the return path of its own mail (draft-levine-smtp-batv).
+_BATV_TAG = re.compile(r"prvs=[^=@]{1,20}=")
 # IDNA 2003 turns these into other letters; IDNA 2008, which registries use, keeps them apart.
 _IDNA_DEVIATIONS = re.compile("[ß\u03c2\u200c\u200d]")
 
@@ -37,9 +39,11 @@ def decide_identity(
 
     `from_addresses` are all addresses of all From fields: more than one proves nothing. `spf` is
     about `envelope_from`, `dkim_field` names the domains that signed; neither says anything of From
-    by itself. What signatures cover is judged in `domain.dkim`. `organisational_domain` gives the
-    registrable domain, or None for a public suffix. RFC 7489 section 3.1. What cannot be read counts
-    as not passed.
+    by itself. What signatures cover is judged below. `organisational_domain` gives the registrable
+    domain, or None for a public suffix. RFC 7489 section 3.1. What cannot be read counts as not passed.
+
+    For SPF the local part must be the author's, too: a forwarder puts an address of its own domain into
+    the envelope, so that SPF passes for everybody with a mailbox there.
     """
     if len(from_addresses) != 1:
         return Identity.NONE
@@ -52,9 +56,16 @@ def decide_identity(
 
     if any(result == "pass" and aligned(domain) for domain, result in parse_dkim(dkim_field)):
         return Identity.DKIM
-    if spf.strip().lower() == "pass" and aligned(address_domain(envelope_from or "")):
+    sender = envelope_from or ""
+    is_same = _local_part(sender) == _local_part(from_addresses[0])
+    if spf.strip().lower() == "pass" and is_same and aligned(address_domain(sender)):
         return Identity.SPF
     return Identity.NONE
+
+
+def _local_part(address: str) -> str:
+    local = _ascii_lower(address.strip().rpartition("@")[0])
+    return _BATV_TAG.sub("", local, count=1) if local.startswith("prvs=") else local
 
 
 def is_aligned(
