@@ -27,6 +27,7 @@ from mailagent.domain.refunds.policy import (
     Declined,
     KeepOffers,
     ManagerReason,
+    NeedsManager,
     Policy,
     return_by,
 )
@@ -121,8 +122,11 @@ def accept(
     None, and let the offer lapse, if nothing can be refunded for it any more."""
     asked = _as_refund(connection, offer, order)
     if asked is not None:
-        facts, decision = proposal.consider(connection, asked, offer.conversation_id)
-        if offer.offered_by != audit.POLICY and _is_promised(connection, offer, decision):
+        by_manager = offer.offered_by != audit.POLICY
+        # A manager's offer is a promise, and nobody sends the goods back.
+        despite = ABOUT_GOODS if by_manager else frozenset()
+        facts, decision = proposal.consider(connection, asked, offer.conversation_id, despite)
+        if by_manager and _is_known(connection, offer, decision):
             decision = Approved()
             proposed = replace(proposed, decided_by=offer.offered_by)
         if not isinstance(decision, Declined):
@@ -146,12 +150,10 @@ def expire(connection: sa.Connection, offer: Offer) -> bool:
     return True
 
 
-def _is_promised(connection: sa.Connection, offer: Offer, decision: Decision) -> bool:
-    """Return whether a manager's offer is paid without asking again: what the policy says against it is what
-    they knew, or about goods that nobody sends back."""
-    if isinstance(decision, Declined):
-        return decision.reason in ABOUT_GOODS
-    if isinstance(decision, Approved) or decision.four_eyes:
+def _is_known(connection: sa.Connection, offer: Offer, decision: Decision) -> bool:
+    """Return whether a manager's offer is paid without asking again: they knew what the policy says against
+    it, and no second person has to see it."""
+    if not isinstance(decision, NeedsManager) or decision.four_eyes:
         return isinstance(decision, Approved)
     before = refunds.find(connection, offer.instead_of or "")
     known = {*(before.policy_reasons if before else ()), ManagerReason.REFUSED_BEFORE.value}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass
 from datetime import timedelta
 from typing import Any
@@ -12,7 +12,13 @@ import sqlalchemy as sa
 from mailagent import services
 from mailagent.domain.operations.run_about import RunAbout
 from mailagent.domain.refunds.order import Order, OrderStatus
-from mailagent.domain.refunds.policy import Approved, Decision, Declined, NeedsManager
+from mailagent.domain.refunds.policy import (
+    Approved,
+    Decision,
+    Declined,
+    DeclineReason,
+    NeedsManager,
+)
 from mailagent.domain.refunds.policy_rules import RefundFacts, decide, list_exceeded
 from mailagent.domain.refunds.refund import Refund, RefundStatus
 from mailagent.domain.remedies.remedy import Remedy, RemedyItem, RemedyKind, RemedyStatus
@@ -51,14 +57,18 @@ class Proposal:
 
 
 def consider(
-    connection: sa.Connection, asked: Asked, conversation_id: str
+    connection: sa.Connection,
+    asked: Asked,
+    conversation_id: str,
+    despite: Collection[DeclineReason] = (),
 ) -> tuple[RefundFacts, Decision]:
-    """Return what the policy decides, and the facts that it used. Records nothing."""
+    """Return what the policy decides, and the facts that it used. Records nothing. Reasons in `despite`
+    decline nothing."""
     live = services.current()
     lock_caps(connection, asked.order)
     mails = raw_mail.list_with_files(connection, conversation_id, MAILS_WITH_PHOTOS_MAX)
     facts = gather_facts(connection, asked, count_photos(mails))
-    return facts, decide(facts, live.policy, live.now())
+    return facts, decide(facts, live.policy, live.now(), despite)
 
 
 def decline(

@@ -6,13 +6,15 @@ from collections.abc import Iterator
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from mailagent import services
 from mailagent.domain.money import Money
 from mailagent.domain.refunds.offer import Offer, OfferStatus
-from mailagent.store.refunds import offers
+from mailagent.domain.remedies.remedy import Remedy, RemedyItem, RemedyKind, RemedyStatus
+from mailagent.store.refunds import offers, remedies
 from mailagent.workflows.tools import registry
 from tests.cast import ADA, DESK_WISH, MONA, big_order
 from tests.harness import Harness, open_shop, pass_time, running
@@ -168,6 +170,75 @@ def test_news_since_the_offer_ask_the_manager_again(offering_shop: Harness) -> N
     shop.write(YES, in_reply_to=shop.mails_to(ADA)[-1].message_id)
     shop.wait_for_mails(MONA, 2)
     assert [refund.status for refund in shop.refunds()] == ["rejected", "awaiting_approval"]
+
+
+def let_the_window_pass(shop: Harness, **changes: Any) -> None:
+    """Have the return window of the order be over, while the offer is open."""
+    shop.live = replace(
+        shop.live, policy=replace(shop.live.policy, return_window_days=1, **changes)
+    )
+    services.bind(shop.live)
+
+
+def accept(shop: Harness) -> None:
+    shop.write(YES, in_reply_to=shop.mails_to(ADA)[-1].message_id)
+
+
+def test_an_offer_is_kept_after_the_return_window(offering_shop: Harness) -> None:
+    shop = offering_shop
+    offer(shop)
+    let_the_window_pass(shop)
+    accept(shop)
+    paid = shop.wait_for_refund("paid")
+    assert (paid.amount.minor, paid.decided_by) == (449_70, MONA)
+    assert len(shop.mails_to(MONA)) == 1
+
+
+def test_after_the_return_window_an_offer_needs_the_second_person_too(
+    offering_shop: Harness,
+) -> None:
+    shop = offering_shop
+    offer(shop)
+    let_the_window_pass(shop, four_eyes_above={"USD": 400_00})
+    accept(shop)
+    shop.wait_for_mails(MONA, 2)
+    asked = shop.refunds()[-1]
+    assert (asked.status, asked.four_eyes) == ("awaiting_approval", True)
+
+
+def test_after_the_return_window_an_offer_is_not_paid_beside_a_replacement(
+    offering_shop: Harness,
+) -> None:
+    shop = offering_shop
+    offer(shop)
+    send_again(shop)
+    let_the_window_pass(shop)
+    accept(shop)
+    shop.wait_for_mails(MONA, 2)
+    asked = shop.refunds()[-1]
+    assert asked.status == "awaiting_approval"
+    assert "same_item_refunded_before" in asked.policy_reasons
+    assert not shop.rows("SELECT 1 FROM ledger_entries")
+
+
+def send_again(shop: Harness) -> None:
+    """Have a person send the desk once more."""
+    asked = shop.refunds()[0]
+    replacement = Remedy(
+        remedy_id="remedy_1",
+        kind=RemedyKind.REPLACEMENT,
+        status=RemedyStatus.DONE,
+        order_id=asked.order_id,
+        conversation_id=asked.conversation_id,
+        mail_id=asked.mail_id,
+        items=(RemedyItem("D1", "Desk", 1),),
+        requested_at=shop.live.now(),
+        due_at=shop.live.now(),
+        decided_by=MONA,
+        decided_at=shop.live.now(),
+    )
+    with shop.live.database.transaction() as connection:
+        remedies.record(connection, replacement, "replacement")
 
 
 def test_an_offer_stands_although_the_policy_has_none_any_more(offering_shop: Harness) -> None:

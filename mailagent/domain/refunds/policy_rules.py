@@ -6,7 +6,7 @@ the decision.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
@@ -53,10 +53,16 @@ class Weighed:
     exceeded: Exceeded | None = field(default=None, compare=False)
 
 
-def decide(facts: RefundFacts, policy: Policy, now: datetime) -> Decision:
+def decide(
+    facts: RefundFacts,
+    policy: Policy,
+    now: datetime,
+    despite: Collection[DeclineReason] = (),
+) -> Decision:
     """Decide on a proposed refund: declined by the first rule that declines, else a manager decides if any
-    rule says so, else approved."""
-    outcomes = [each.outcome for each in weigh(facts, policy, now) if each.applies]
+    rule says so, else approved. Reasons in `despite` decline nothing."""
+    weighed = weigh(facts, policy, now)
+    outcomes = [each.outcome for each in weighed if each.applies and each.outcome not in despite]
     for outcome in outcomes:
         if isinstance(outcome, DeclineReason):
             ended_at = None
