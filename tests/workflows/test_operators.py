@@ -369,6 +369,7 @@ def test_a_failure_is_dealt_with_when_a_person_has_answered_the_customer(shop: H
         assert "answered by a person" in page
         assert "Mistake in mailagent" in page  # the evidence stays
     assert "A person has answered the customer since" in page
+    assert "Fix the cause first" not in page
     later_ms = int(shop.live.now().timestamp() * 1000) + 60_000  # it was replayed, and failed again
     change_run(shop, run_id, f"completed_at = {later_ms}, updated_at = {later_ms}")
     assert "answered by a person" not in olga.get(list_of_failed).text

@@ -15,7 +15,7 @@ from mailagent.store.privacy import erasure
 from mailagent.store.privacy.erasure import ErasureRefusedError
 from mailagent.store.refunds import orders
 from mailagent.web import erasing
-from mailagent.web.console.labels import money, state_label
+from mailagent.web.console.labels import LINE_STATES, money, state_label
 from mailagent.web.console.page import found, go_to, mask_code, not_found, page
 from mailagent.web.guard import current_person, needs
 
@@ -52,6 +52,7 @@ def show(email: str) -> Response:
         money=money,
         mask_code=mask_code,
         state_label=state_label,
+        conversation_states=LINE_STATES,
         since=since,
         suppression=suppression,
     )

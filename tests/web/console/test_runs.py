@@ -69,6 +69,7 @@ def listed(client: FlaskClient, query: str) -> set[str]:
         ("/ops/report", "from=2020-01-01&to=2020-01-09"),
         ("/ops/conversations", "owner=mine"),
         ("/ops?waiting=people", "owner=mine"),
+        ("/ops/search", "q=kettle&from=2026-01-01"),
     ],
 )
 def test_filters_are_folded_until_one_is_set(olga: FlaskClient, path: str, filtered: str) -> None:

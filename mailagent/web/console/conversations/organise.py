@@ -164,8 +164,7 @@ def write_note(conversation_id: str) -> Response:
 
 def _refused(conversation_id: str, why: str, **typed: str) -> Response:
     """Return the page again, with why nothing was changed, and with what was typed."""
-    flash(why)
-    return show_page(conversation_id, 422, **typed)
+    return show_page(conversation_id, why, **typed)
 
 
 def _record(

@@ -39,9 +39,9 @@ def show(conversation_id: str) -> Response:
 
 
 def show_page(
-    conversation_id: str, status: int = 200, typed_note: str = "", typed_tag: str = ""
+    conversation_id: str, refused: str = "", typed_note: str = "", typed_tag: str = ""
 ) -> Response:
-    """Return the page of a conversation, with what was typed in a form that was refused."""
+    """Return the page of a conversation; `refused`: why a form changed nothing, with what was typed in it."""
     before = parse_cursor(request.args.get("before"))
     with services.current().database.snapshot() as connection:
         conversation = found(conversations.find(connection, conversation_id), "conversation")
@@ -61,7 +61,8 @@ def show_page(
     )
     return page(
         "ops/conversation.html",
-        status,
+        422 if refused else 200,
+        refused=refused,
         typed_note=typed_note,
         typed_tag=typed_tag,
         waiting=waiting,
