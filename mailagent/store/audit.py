@@ -177,7 +177,9 @@ def details_of_mails(
 def count_of(connection: sa.Connection, subject: str, action: Action | None = None) -> int:
     """Return how many acts on a row are on record, all or those of a kind."""
     query = sa.select(sa.func.count()).where(_audit.c.subject == subject)
-    return connection.scalar(query if action is None else query.where(_audit.c.action == action)) or 0
+    return (
+        connection.scalar(query if action is None else query.where(_audit.c.action == action)) or 0
+    )
 
 
 def count_each(connection: sa.Connection, subjects: Sequence[str]) -> Counter[str]:

@@ -383,7 +383,9 @@ def test_mail_that_waits_for_the_agent_keeps_the_failure_open(shop: Harness) -> 
     press(shop.log_in(TESS), thread, "answer", text="It comes today.", once=new_id("once"))
     assert count_failed(shop) == 0
     with shop.live.database.transaction() as connection:  # they had not seen all of it
-        connection.exec_driver_sql("UPDATE inbound_mails SET status = 'unanswered', answered_by = NULL")
+        connection.exec_driver_sql(
+            "UPDATE inbound_mails SET status = 'unanswered', answered_by = NULL"
+        )
     assert count_failed(shop) == 1
 
 

@@ -47,13 +47,11 @@ def may_be(connection: sa.Connection, subject: str) -> bool:
 
 
 def is_open(connection: sa.Connection, failed: sa.Subquery) -> sa.ColumnElement[bool]:
-    """Whether a failed run still needs a person. `failed`: run_id, subject and failed_ms of failed runs. One that
-    fails again after a person has dealt with it is open again."""
+    """Whether a failed run still needs a person. `failed`: run_id, subject and failed_ms of failed runs. One
+    that fails again after a person has dealt with it is open again."""
     runs, dismissal = failed.c, _dismissals.alias("dismissal").c
     dismissed_ms = _milliseconds(connection, dismissal.at)
-    dismissed = sa.exists().where(
-        dismissal.subject == runs.run_id, dismissed_ms >= runs.failed_ms
-    )
+    dismissed = sa.exists().where(dismissal.subject == runs.run_id, dismissed_ms >= runs.failed_ms)
     answered_ms = _milliseconds(connection, assignments.answered_at(runs.subject))
     return ~dismissed & (sa.func.coalesce(answered_ms, 0) < runs.failed_ms)
 

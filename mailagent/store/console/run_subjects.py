@@ -62,7 +62,9 @@ def list_subjects(connection: sa.Connection, subjects: Collection[str]) -> dict[
     found: dict[str, Subject] = {}
     if ids := [each for each in subjects if each.startswith("conversation_")]:
         answered_at = assignments.answered_at(thread.conversation_id)
-        query = sa.select(thread.conversation_id, thread.customer_email, thread.subject, answered_at)
+        query = sa.select(
+            thread.conversation_id, thread.customer_email, thread.subject, answered_at
+        )
         for row_id, email, title, at in connection.execute(
             query.where(thread.conversation_id.in_(ids))
         ):

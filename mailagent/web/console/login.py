@@ -36,7 +36,7 @@ LONGEST_ADDRESS = 254  # RFC 5321 section 4.5.3.1.3
 @blueprint.get("/ops/login")
 @open_to_all
 def ask() -> Response:
-    """Show the form that asks for a link; without the database the page of its outage, because no login works."""
+    """Show the form that asks for a link; while the database is away, the page that says so."""
     with services.current().database.snapshot() as connection:
         connection.execute(sa.select(1))
     return page("ops/login.html", next_path=safe_path(request.args.get("next")))

@@ -39,8 +39,8 @@ REPLAYED_TOGETHER: Final = "runs replayed together"
 @blueprint.get("/ops/replays")
 @needs(Permission.RUNS)
 def show() -> Response:
-    """Show for which reasons runs failed; with `reason`, the plan of replaying those. It starts nothing. The plan
-    of a single run is a page of its own."""
+    """Show for which reasons runs failed; with `reason`, the plan of replaying those, which for a single run is
+    a page of its own. It starts nothing."""
     failed = _failed_runs()
     if key := typed("reason"):
         alike = [run for run in failed if reason_key(run) == key]

@@ -27,7 +27,13 @@ def test_all_of_a_customer_is_on_one_page_and_nothing_of_others(shop: Harness) -
         page = shop.log_in(TESS).get(address).text
         assert "<script>" not in page
         words = plain(page)
-        for shown in ("Kettle &lt;script&gt;", "W1001", "$49.99", "Customer since", "with the agent"):
+        for shown in (
+            "Kettle &lt;script&gt;",
+            "W1001",
+            "$49.99",
+            "Customer since",
+            "with the agent",
+        ):
             assert shown in words
         assert "W3001" not in words
         assert "Grace" not in words

@@ -179,7 +179,9 @@ def test_a_run_that_failed_again_says_how_often_it_was_replayed(
             press(olga, run_id, "rewind")
             wait_for_run(shop, REFUND, "ERROR")
             wait_for_quiet(shop)
-        assert f"Replayed here before: {number}. It has failed again." in olga.get(path(run_id)).text
+        assert (
+            f"Replayed here before: {number}. It has failed again." in olga.get(path(run_id)).text
+        )
 
 
 def test_a_key_that_was_missing_is_named_everywhere(shop: Harness, olga: FlaskClient) -> None:
