@@ -43,9 +43,7 @@ def main() -> None:
 @suites
 @click.option("--model", help=f"A model, or {PREFIX} and one of {', '.join(SCRIPTS)}.")
 @click.option("--times", default=4, show_default=True, help="How often each task is played.")
-@click.option(
-    "--max-cost", type=float, help="Begin no sample once the agent's calls came to so many USD."
-)
+@click.option("--max-cost", type=float, help="Begin no sample once so many USD are spent.")
 @click.option("--customer", help="The model that plays customers and attackers; else scripts do.")
 @click.option("--tau2", "tau2_file", type=Path, help="Play a tasks file in tau2's format, too.")
 @click.option("--out", type=Path, help="The folder of the results.")
@@ -66,7 +64,10 @@ def run(  # noqa: PLR0913, PLR0917 - an argument for each option
     tasks = _load(names, tau2_file)
     agent = _agent(model or os.environ.get("OPENAI_MODEL") or MODEL, max_cost)
     folder = out or Path("evals") / f"{datetime.now(UTC):%Y%m%d-%H%M%S}-{_word(agent.model)}"
-    folder.mkdir(parents=True)
+    try:
+        folder.mkdir(parents=True)
+    except FileExistsError:
+        raise click.ClickException(f"{folder} exists; name another folder") from None
     ask = find_player(customer) if customer else None
     with pool(processes, folder / "worlds.log") as worlds:
         running = Run(worlds, agent, folder, max_cost, ask, _tell)

@@ -13,6 +13,7 @@ from typing import Any
 from mailagent.evals.customer import Ask
 from mailagent.evals.episode import Agent
 from mailagent.evals.figures import Result
+from mailagent.evals.players import Player
 from mailagent.evals.pool import Pool
 from mailagent.evals.record import Record
 from mailagent.evals.score import Sample, score
@@ -38,6 +39,7 @@ class Run:
     skipped: int = 0
     halted_by: str = ""
     refused: set[str] = field(default_factory=set)
+    _dearest_usd: float = 0.0
     _lock: threading.Lock = field(default_factory=threading.Lock)
     _expected: dict[str, tuple[str, ...] | None] = field(default_factory=dict)
 
@@ -72,13 +74,20 @@ class Run:
         result = Result(task.id, task.suite, trial, score(Sample(task, record, expected)))
         with self._lock:
             self.halted_by = self.halted_by or (record.error if record.ends_run else "")
-            self.spent_usd += result.scores["cost_usd"]
+            self._count_cost(result)
             self._write(result, record, expected)
         self.tell(result, record)
         return result
 
+    def _count_cost(self, result: Result) -> None:
+        """Add what a sample cost. One that broke has no rows that tell: count it as the dearest so far."""
+        cost = result.scores["cost_usd"]
+        self._dearest_usd = max(cost, self._dearest_usd)
+        self.spent_usd += cost if cost or not result.scores["broken"] else self._dearest_usd
+
     def _is_spent(self) -> bool:
-        return self.max_cost_usd is not None and self.spent_usd >= self.max_cost_usd
+        others = self.ask.spent_usd if isinstance(self.ask, Player) else 0.0
+        return self.max_cost_usd is not None and self.spent_usd + others >= self.max_cost_usd
 
     def expected_of(self, task: Task) -> tuple[str, ...]:
         """Return the state that must be: what the task says, or what its calls lead to

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,7 @@ from mailagent.demo.scripted_model import Say
 from mailagent.evals.__main__ import main
 from mailagent.evals.episode import Agent
 from mailagent.evals.figures import LOWER_IS_BETTER
+from mailagent.evals.players import find_player
 from mailagent.evals.pool import Pool
 from mailagent.evals.runs import RESULTS, Run, read_lines
 from mailagent.evals.task import read_file
@@ -57,6 +59,7 @@ def test_a_check_names_the_tasks_that_lead_elsewhere(tmp_path: Path) -> None:
         (["run", "--model", "scripted:clever"], "scripted:clever is no script"),
         (["run", "--suite", "hostages"], "hostages is no suite"),
         (["run", "--model", "gpt-x"], "OPENAI_API_KEY is not set"),
+        (["run", "--model", "scripted:lazy", "--out", "tests"], "tests exists"),
     ],
 )
 def test_what_is_wrong_is_told_before_anything_is_played(
@@ -123,6 +126,28 @@ def test_a_key_that_is_refused_later_ends_the_run_with_the_cause(
     assert ran.exit_code == 1
     assert "5 samples were not played: " in ran.output
     assert "OPENAI_API_KEY" in ran.output.splitlines()[-1]
+
+
+def test_the_customers_model_and_samples_that_broke_cost_money_too(
+    monkeypatch: pytest.MonkeyPatch, worlds: Pool, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "k")
+    monkeypatch.setenv("EVALS_PRICES", "1,1,999999")
+    agent = Agent("scripted:lazy", {"OPENAI_PRICES": "1,1,1"})
+    task = next(iter(read_file(MEASURE))).model_copy(update={"card": "A kettle is broken."})
+    with served(Refusing(answers=1)) as server:
+        monkeypatch.setenv("EVALS_BASE_URL", f"{server.url}/v1")
+        player = find_player("m")
+        run = Run(worlds, agent, tmp_path, ask=player)
+        first, second = run.play_all([task], times=2, threads=1)
+    assert player.spent_usd > 0.5
+    assert [first.scores["broken"], second.scores["broken"]] == [1.0, 1.0]
+    run._count_cost(replace(first, scores={"cost_usd": 0.5, "broken": 0.0}))
+    before = run.spent_usd
+    run._count_cost(second)
+    assert run.spent_usd == before + 0.5
+    run.max_cost_usd = player.spent_usd
+    assert run.play(task, 3) is None
 
 
 # --- compare ----------------------------------------------------------------------------------------
