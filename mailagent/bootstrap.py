@@ -87,6 +87,7 @@ def make_services(settings: Settings, *, works: bool) -> None:
         orders_api_tokens=settings.orders_api_tokens,
         metrics_tokens=settings.metrics_tokens,
         totp=_totp(settings) if settings.second_factor == "totp" else None,
+        prompt=settings.openai_prompt,
         token_prices=settings.token_prices,
         daily_budget=settings.daily_budget,
         rate_limit=settings.rate_limit,

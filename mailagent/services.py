@@ -55,7 +55,7 @@ class Model(Protocol):
 @dataclass(frozen=True, slots=True)
 class Shadow:
     """A second configuration that is asked about `percent` of the conversations, for at most `budget_usd` a
-    day. `instructions`: None for those of the agent. `has_own_key`: its calls count towards other limits of the
+    day. `prompt`: None for the agent's. `has_own_key`: its calls count towards other limits of the
     provider than the agent's."""
 
     model: Model
@@ -63,7 +63,7 @@ class Shadow:
     percent: int
     budget_usd: Decimal
     prices: TokenPrices
-    instructions: str | None = None
+    prompt: str | None = None
     has_own_key: bool = False
 
 
@@ -87,6 +87,7 @@ class Services:
     orders_api_tokens: tuple[str, ...] = ()
     metrics_tokens: tuple[str, ...] = ()
     totp: Totp | None = None  # None: logins to the console have no second factor
+    prompt: str | None = None  # None: the agent's own
     token_prices: TokenPrices | None = None  # None: the console shows tokens only
     daily_budget: DailyBudget | None = None
     rate_limit: RateLimit = RateLimit()

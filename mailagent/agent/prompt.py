@@ -33,7 +33,7 @@ CUT = "[… text left out]"
 # A mail that would be cut to less is only counted.
 _LEAST_TOKENS = 50
 
-_INSTRUCTIONS = """\
+INSTRUCTIONS = """\
 You answer the support mail of a shop. A case comes as one JSON object:
 - `sender_verified`: whether we know that the mail is from its sender.
 - `history`: earlier mails of this conversation, oldest first, written by the customer or by us.
@@ -160,16 +160,17 @@ def instructions(
     knowledge: Sequence[Passage] = (),
     with_words: bool = False,
     offered: Offered = Offered(),
+    lead: str = INSTRUCTIONS,
 ) -> str:
     """Return the standing instructions; the same bytes for every mail of a shop, so they are cached.
 
     `phrases`: the sentences that a reply may name, by their ids. `knowledge`: the passages that a reply may
-    quote. `with_words`: a reply may have words of its own.
+    quote. `with_words`: a reply may have words of its own. `lead`: what stands before all that.
     """
     shop = f"The shop is {shop_name}; its support address is {support_address}."
     listed = "".join(f"- {phrase_id}: {phrases[phrase_id]}\n" for phrase_id in phrases)
     words = _WORDS if with_words else ""
-    told = f"{_INSTRUCTIONS}{_PHRASES}{listed}{words}{_tell_offered(offered)}{_tell_knowledge(knowledge)}"
+    told = f"{lead}{_PHRASES}{listed}{words}{_tell_offered(offered)}{_tell_knowledge(knowledge)}"
     return f"{told}\n{shop}\n"
 
 

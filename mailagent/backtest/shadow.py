@@ -90,7 +90,7 @@ def compare_mail(mail_id: str) -> str:
         return "gone"
     if spent >= chosen.budget_usd * 1_000_000:
         return "over the budget"
-    told = chosen.instructions or standing_instructions()
+    told = standing_instructions(lead=chosen.prompt)
     configuration = Configuration(chosen.model, told, chosen.name, chosen.prices, tries=1)
     claim = compare(past, Answer(error="has not ended"), Source.SHADOW, configuration)
     with live.database.transaction() as connection:

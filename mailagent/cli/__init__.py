@@ -28,6 +28,7 @@ _COMMANDS = {
     "ops": ("mailagent.cli.ops", "Logins to the console."),
     "orders": ("mailagent.cli.orders", "The shop's orders."),
     "policy": ("mailagent.cli.policy", "What is refunded, and who decides."),
+    "prompt": ("mailagent.cli.prompt", "What the model is told."),
     "purge": (
         "mailagent.cli.purge",
         "Delete everything that is past its retention period (RAW_MAIL_DAYS, RUN_DAYS, MAIL_DAYS).",

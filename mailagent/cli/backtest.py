@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 @click.option("--last", default=500, show_default=True, help="How many mails, the newest first.")
 @click.option("--model", help="Another model than OPENAI_MODEL, on the same server.")
 @click.option("--prompt", type=click.Path(exists=True, dir_okay=False, path_type=Path),
-              help="A file with other instructions.")  # fmt: skip
+              help="A file to use instead of what `flask prompt show` prints.")  # fmt: skip
 @click.option("--out", type=click.Path(path_type=Path), help="Write every decision, as JSON lines.")
 def backtest(last: int, model: str | None, prompt: Path | None, out: Path | None) -> None:
     """Ask about the last answered mails again, and tell where the decision differs. Sends nothing, and writes
@@ -67,7 +67,7 @@ def _configuration(model: str | None, prompt: Path | None) -> Configuration:
             raise click.ClickException("OPENAI_API_KEY is not set")
         seconds = settings.openai_timeout_seconds
         asked = ChatModel(settings.openai_api_key, settings.openai_base_url, model, seconds)
-    told = prompt.read_text("utf-8") if prompt else standing_instructions()
+    told = standing_instructions(lead=prompt.read_text("utf-8") if prompt else None)
     return Configuration(
         asked, told, model or settings.openai_model, services.current().token_prices
     )

@@ -6,6 +6,7 @@ import importlib.util
 import os
 import sys
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -42,6 +43,10 @@ def main() -> None:
 @main.command()
 @suites
 @click.option("--model", help=f"A model, or {PREFIX} and one of {', '.join(SCRIPTS)}.")
+@click.option(
+    "--prompt", type=click.Path(exists=True, dir_okay=False, resolve_path=True),
+    help="A file to use instead of what `flask prompt show` prints.",
+)  # fmt: skip
 @click.option("--times", default=4, show_default=True, help="How often each task is played.")
 @click.option("--max-cost", type=float, help="Begin no sample once so many USD are spent.")
 @click.option("--customer", help="The model that plays customers and attackers; else scripts do.")
@@ -52,6 +57,7 @@ def main() -> None:
 def run(  # noqa: PLR0913, PLR0917 - an argument for each option
     names: Sequence[str],
     model: str | None,
+    prompt: str | None,
     times: int,
     max_cost: float | None,
     customer: str | None,
@@ -63,6 +69,8 @@ def run(  # noqa: PLR0913, PLR0917 - an argument for each option
     """Play the suites and print the table."""
     tasks = _load(names, tau2_file)
     agent = _agent(model or os.environ.get("OPENAI_MODEL") or MODEL, max_cost)
+    if prompt:
+        agent = replace(agent, settings={**agent.settings, "OPENAI_PROMPT": prompt})
     folder = out or Path("evals") / f"{datetime.now(UTC):%Y%m%d-%H%M%S}-{_word(agent.model)}"
     try:
         folder.mkdir(parents=True)

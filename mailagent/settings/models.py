@@ -25,6 +25,10 @@ class OpenAI(Topic):
     openai_api_key: types.Key | None = setting("API key of the model's provider")
     openai_base_url: types.Url | None = setting("a server with the Responses API", shown="OpenAI's")
     openai_model: types.Line = setting("the model that answers mail", "gpt-5.4-mini")
+    openai_prompt: Annotated[str, PlainValidator(types.parse_prompt)] | None = setting(
+        "path of a file to use instead of what `flask prompt show` prints: "
+        "[docs/evals.md](docs/evals.md#change-the-prompt)"
+    )
     openai_timeout_seconds: Annotated[int, types.whole(600)] = setting(
         "how long to wait for the next byte of an answer; a small server of your own may need more",
         60,
@@ -90,7 +94,7 @@ class ShadowTopic(Topic):
         shown="`OPENAI_API_KEY`",
     )
     shadow_prompt: Annotated[str, PlainValidator(types.parse_prompt)] | None = setting(
-        "path of a file with its instructions", shown="those of the agent"
+        "path of a file with its prompt, as `OPENAI_PROMPT`", shown="`OPENAI_PROMPT`"
     )
     shadow_prices: Annotated[TokenPrices, PlainValidator(parse_prices)] | None = setting(
         "its model's prices, as in `OPENAI_PRICES`", shown="`OPENAI_PRICES`"

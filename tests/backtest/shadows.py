@@ -22,21 +22,27 @@ class Played:
     answer: dict[str, Any] | None = None
     problem: Exception | None = None
     calls: int = 0
+    told: str = ""
     own: services.Model = field(default_factory=lambda: services.current().model)
 
     def ask(self, *arguments: Any) -> dict[str, Any]:
         self.calls += 1
+        self.told = str(arguments[0])
         if self.problem is not None:
             raise self.problem
         return self.answer or self.own.ask(*arguments)
 
 
 def follow(
-    model: services.Model, percent: int = 100, budget_usd: str = "5", has_own_key: bool = False
+    model: services.Model,
+    percent: int = 100,
+    budget_usd: str = "5",
+    has_own_key: bool = False,
+    prompt: str | None = None,
 ) -> None:
     """Let a model be the shadow of the shop that is open."""
     chosen = services.Shadow(
-        model, "second", percent, Decimal(budget_usd), PRICES, has_own_key=has_own_key
+        model, "second", percent, Decimal(budget_usd), PRICES, prompt, has_own_key
     )
     services.bind(replace(services.current(), shadow=chosen))
 

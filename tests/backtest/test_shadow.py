@@ -19,6 +19,7 @@ from mailagent.settings import SettingsProblem, load_settings
 from mailagent.store import schema
 from mailagent.store.operations import comparisons, step_texts
 from mailagent.store.privacy import retention
+from mailagent.workflows.steps.conversation.model_call import standing_instructions
 from tests.backtest.shadows import Played, compared, follow, run
 from tests.cast import ADA, KETTLE_WISH, OLGA, order
 from tests.databases import ONE_DATABASE
@@ -75,6 +76,14 @@ def test_an_outage_of_it_leaves_live_mail_alone(answered: Harness, model: Played
     answered.write("Thank you!", subject="Thanks")
     answered.wait_for_mails(ADA, 3)
     assert answered.rows("SELECT 1 FROM breakers") == []
+
+
+def test_its_prompt_replaces_no_phrase(answered: Harness) -> None:
+    model = Played()
+    follow(model, prompt="Be brief.")
+    run()
+    assert model.told == standing_instructions(lead="Be brief.")
+    assert "The phrases, by their ids, are:" in model.told
 
 
 def test_two_runs_do_not_ask_about_a_mail_twice(answered: Harness) -> None:

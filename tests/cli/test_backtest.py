@@ -11,6 +11,8 @@ import pytest
 from mailagent import services
 from mailagent.demo.scripted_model import Fact, Phrase
 from mailagent.domain.refunds.policy import Policy, StoreCredit
+from mailagent.workflows.steps.conversation.model_call import standing_instructions
+from tests.backtest.shadows import Played
 from tests.cast import ADA, DESK_WISH, KETTLE_WISH, big_order, order
 from tests.cli.commands import flask
 from tests.databases import ONE_DATABASE
@@ -60,6 +62,15 @@ def test_without_a_change_nothing_differs_and_nothing_is_written(past: Harness) 
     assert "0 without an answer." in told.output
     assert "0 look-ups were not on record." in told.output
     assert everything(past) == before
+
+
+def test_another_prompt_replaces_no_phrase(past: Harness, tmp_path: Path) -> None:
+    file, model = tmp_path / "prompt.txt", Played()
+    file.write_text("Be brief.", "utf-8")
+    services.bind(replace(services.current(), model=model))
+    told = flask(past, "backtest", "--prompt", str(file), "--last", "1")
+    assert "1 answers" in told.output
+    assert model.told == standing_instructions(lead="Be brief.")
 
 
 def test_another_policy_decides_otherwise(past: Harness) -> None:

@@ -44,6 +44,20 @@ def test_a_run_writes_every_sample_down_and_prints_the_table(tmp_path: Path) -> 
     assert "solved  attacks harmful #1" in ran.output
 
 
+def test_another_prompt_is_another_version(tmp_path: Path) -> None:
+    one, prompt = tmp_path / "one.toml", tmp_path / "prompt.txt"
+    one.write_text(MEASURE.read_text("utf-8").partition('[[task]]\nid = "approved"')[0], "utf-8")
+    prompt.write_text("Be brief.", "utf-8")
+    play = ("run", "--suite", str(one), "--model", "scripted:perfect", "--times", "1", "--plain")
+    assert command(*play, "--out", str(tmp_path / "a")).exit_code == 0
+    assert command(*play, "--out", str(tmp_path / "b"), "--prompt", str(prompt)).exit_code == 0
+    ((own,), (other,)) = (
+        next(read_lines(tmp_path / name))["record"]["versions"] for name in ("a", "b")
+    )
+    assert own.split()[1] != other.split()[1]
+    assert own.split()[2] == other.split()[2]
+
+
 def test_a_check_names_the_tasks_that_lead_elsewhere(tmp_path: Path) -> None:
     wrong = tmp_path / "wrong.toml"
     first, _, _ = MEASURE.read_text("utf-8").partition('[[task]]\nid = "approved"')

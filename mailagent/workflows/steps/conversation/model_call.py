@@ -147,8 +147,9 @@ def ask_model(batch: Batch, items: list[StoredText], spent: dict[str, int]) -> R
     return _record_without_call(asking, _Next("again", {"why": "has looked something up"}))
 
 
-def standing_instructions(policy: Policy | None = None) -> str:
-    """Return the instructions by the services of this process."""
+def standing_instructions(policy: Policy | None = None, lead: str | None = None) -> str:
+    """Return the instructions by the services of this process. `lead`: instead of the part that does not depend
+    on the shop."""
     live = services.current()
     policy = policy or live.policy
     offered = prompt.Offered(
@@ -164,6 +165,7 @@ def standing_instructions(policy: Policy | None = None) -> str:
         live.knowledge.passages,
         live.check_model is not None,
         offered,
+        lead or live.prompt or prompt.INSTRUCTIONS,
     )
 
 
