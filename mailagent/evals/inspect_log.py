@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import os
 from collections.abc import Sequence
 from typing import Any
@@ -27,7 +28,6 @@ from mailagent.evals.record import Record
 from mailagent.evals.runs import Run
 from mailagent.evals.score import SCORES
 from mailagent.evals.task import Task
-
 _METRICS = {name: [mean(), stderr()] for name in SCORES}
 _MESSAGES = {
     "system": ChatMessageSystem,
@@ -58,7 +58,8 @@ def play_all(running: Run, tasks: Sequence[Task], times: int, threads: int) -> l
         display="none" if os.environ.get("CI") else "plain",
         fail_on_error=False,
     )
-    return results
+    places = {task.id: place for place, task in enumerate(tasks)}
+    return sorted(results, key=lambda each: (each.trial, places[each.task_id]))
 
 
 @solver  # type: ignore[untyped-decorator]  # Inspect AI need not be installed
@@ -98,7 +99,9 @@ def _ask_of(loop: asyncio.AbstractEventLoop) -> Ask:
 @scorer(metrics=_METRICS)  # type: ignore[untyped-decorator]
 def _read() -> Any:
     async def read(state: TaskState, _target: object) -> Score:
-        scores = state.metadata.get("scores") or dict.fromkeys(SCORES, float("nan"))
-        return Score(value=scores, explanation=state.output.completion)
+        if "scores" not in state.metadata:
+            # Inspect AI's word for a sample without a score.
+            return Score(value=math.nan, explanation="was not played")
+        return Score(value=state.metadata["scores"], explanation=state.output.completion)
 
     return read
