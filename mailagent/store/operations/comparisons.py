@@ -162,6 +162,18 @@ def _list(
     ]
 
 
+def list_sent_instead(connection: sa.Connection, mail_ids: Collection[str]) -> dict[str, str]:
+    """Return what people sent instead of the agent's draft, by the mail that it answered."""
+    drafts, inbound, sent = schema.drafts, schema.inbound_mails, schema.outbound_mails
+    query = (
+        sa.select(inbound.c.mail_id, sent.c.text)
+        .join(drafts, drafts.c.draft_id == inbound.c.draft_id)
+        .join(sent, sent.c.outbound_id == drafts.c.outbound_id)
+        .where(drafts.c.state == "edited", inbound.c.mail_id.in_(mail_ids))
+    )
+    return {row.mail_id: row.text for row in connection.execute(query)}
+
+
 def _side(plain: dict[str, Sequence[str]]) -> Side:
     return Side(tuple(plain["acts"]), tuple(plain["parts"]))
 

@@ -85,6 +85,8 @@ def show_comparisons() -> Response:
     with live.database.snapshot() as connection:
         sums = comparisons.sum_up(connection, source, since)
         different = comparisons.list_different(connection, source, since, DIFFERENCES_SHOWN)
+        mail_ids = [each.mail_id for each in different if each.draft]
+        sent = comparisons.list_sent_instead(connection, mail_ids)
     count = sums.counts.total()
     return page(
         "ops/comparisons.html",
@@ -94,18 +96,20 @@ def show_comparisons() -> Response:
         by_people=sums.by_people,
         cost=_tell_cost(sums.cost_micro_usd),
         models=", ".join(sums.models),
-        differences=[_describe(each) for each in different],
+        differences=[_describe(each, sent.get(each.mail_id)) for each in different],
         more=count - sums.counts[Differs.NOTHING.value] - len(different),
         days=MODEL_DAYS,
     )
 
 
-def _describe(found: Comparison) -> dict[str, object]:
+def _describe(found: Comparison, sent: str | None) -> dict[str, object]:
+    """Return a row of the page. `sent`: what a person sent instead of the draft."""
     return {
         "conversation_id": found.conversation_id,
         "at": found.at,
         "draft": DRAFT_STATES.get(found.draft) if found.draft else None,
         "sides": [_describe_side(found.past), _describe_side(found.now)],
+        "sent": sent,
         "error": found.error,
         "cost": _tell_cost(found.cost_micro_usd),
         "seconds": f"{found.milliseconds / 1000:.1f}",

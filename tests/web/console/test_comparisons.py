@@ -2,46 +2,26 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import timedelta
 
 import pytest
 
-from mailagent import services
-from mailagent.store.operations import comparisons
-from mailagent.store.operations.comparisons import Comparison, Differs, Side, Source
+from mailagent.store.operations.comparisons import Comparison, Differs, Source
 from mailagent.web.console import agent
 from tests.cast import OLGA, TESS
 from tests.databases import ONE_DATABASE
 from tests.harness import Harness
+from tests.web.console.comparisons import record_comparison
 from tests.workflows.proposals import write
 
 PATH = "/ops/comparisons"
-PAID = Side(("propose_refund W1001 K1:all -> approved",), ("sorry_damaged", "refund/W1001"))
 
 
 def record(shop: Harness, differs: Differs, **changes: object) -> Comparison:
-    """Record that a model that hands over was asked about a mail."""
+    """Record that a model that hands over was asked about a new mail."""
     batch = write(shop, subject=f"Wish {differs} {len(changes)}")
-    made = Comparison(
-        source=Source.BACKTEST,
-        mail_id=batch["mail_ids"][-1],
-        conversation_id=batch["conversation_id"],
-        at=services.current().now(),
-        model="small",
-        differs=differs,
-        draft=None,
-        past=PAID,
-        now=Side(("hand_over",)),
-        error="",
-        tokens=1_000,
-        cost_micro_usd=30_000,
-        milliseconds=1_500,
-    )
-    made = replace(made, **changes)  # type: ignore[arg-type]
-    with shop.live.database.transaction() as connection:
-        comparisons.record(connection, made)
-    return made
+    about = {"mail_id": batch["mail_ids"][-1], "conversation_id": batch["conversation_id"]}
+    return record_comparison(shop, differs=differs, **about, **changes)
 
 
 def test_what_differs_most_is_first_and_what_is_alike_is_counted(shop: Harness) -> None:

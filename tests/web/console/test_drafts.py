@@ -24,6 +24,7 @@ from tests.databases import ONE_DATABASE
 from tests.harness import Harness, open_shop, post_form
 from tests.tool_calls import WHICH_ORDER
 from tests.tool_use import use
+from tests.web.console.comparisons import record_comparison
 from tests.web.console.drafts import SPENT, age, door, mail_statuses
 from tests.workflows.moves import person_move, reply_move
 
@@ -129,6 +130,24 @@ def test_what_somebody_changed_is_what_the_customer_reads(drafting: Harness) -> 
     assert ANSWER not in mail.text
     assert mail.auto_submitted == "no"
     assert (latest(drafting).state, latest(drafting).text) == ("edited", ANSWER)
+
+
+@pytest.mark.parametrize(("action", "shown"), [("edit", 1), ("discard", 0)])
+def test_what_somebody_sent_instead_is_beside_its_comparison(
+    drafting: Harness, action: str, shown: int
+) -> None:
+    waiting = draft(drafting)
+    press(drafting, waiting.draft_id, action, text="We look for it <b>today</b>.")
+    (mail,) = drafting.rows("SELECT mail_id, conversation_id FROM inbound_mails")
+    record_comparison(
+        drafting,
+        mail_id=mail.mail_id,
+        conversation_id=mail.conversation_id,
+        draft=latest(drafting).state,
+    )
+    page = drafting.log_in(OLGA).get("/ops/comparisons").text
+    assert page.count("We look for it &lt;b&gt;today") == shown
+    assert page.count("<summary>Sent with changes") == shown
 
 
 def test_my_version_without_a_change_counts_as_sent_as_it_is(drafting: Harness) -> None:
