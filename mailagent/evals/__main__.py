@@ -163,7 +163,8 @@ def compare_runs(before: Path, after: Path) -> None:
         raise click.ClickException(str(problem)) from None
     for suite, changes in compared.items():
         click.echo(f"{suite}\n{tell_comparison(changes)}\n")
-    click.echo(f"To tell 5 points of `solved` apart takes about {samples_needed(0.05)} tasks.")
+    needed = samples_needed(0.05, groups=len(compared))
+    click.echo(f"To tell 5 points of `solved` apart takes about {needed} tasks.")
     missing = lacking(old, new)
     click.echo(
         f"{compared['all'][0].tasks} of {len({each.task_id for each in old})} tasks compared."

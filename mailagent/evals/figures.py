@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from math import comb
-from statistics import fmean
+from statistics import NormalDist, fmean
 
 RESAMPLED = 2_000
 # The gate asks for the far ends of a distribution, which so few would not show.
@@ -194,13 +194,18 @@ def _compare_one(name: str, before: Sequence[Result], after: Sequence[Result]) -
     return _Pair(name, fmean(was), fmean(becomes), differences)
 
 
-def samples_needed(difference: float, rate: float = 0.6, correlation: float = 0.5) -> int:
-    """Return how many tasks tell such a difference of two success rates, in 8 of 10 runs at 95 percent.
+def samples_needed(
+    difference: float, rate: float = 0.6, correlation: float = 0.5, groups: int = 1
+) -> int:
+    """Return how many tasks tell such a difference of two success rates, in 8 of 10 runs, if all figures differ.
 
     `correlation`: of the two runs' results for a task; the same tasks are compared, so it is above zero.
+    `groups`: that are compared: all tasks, and each suite.
     """
     variance = 2 * rate * (1 - rate) * (1 - correlation)
-    return math.ceil((1.96 + 0.8416) ** 2 * variance / difference**2)
+    figures = groups * (1 + len(LOWER_IS_BETTER.difference(MUST_BE_ZERO)))
+    sure, powerful = (NormalDist().inv_cdf(1 - each) for each in (FALSE_ALARMS / figures, 0.2))
+    return math.ceil((sure + powerful) ** 2 * variance / difference**2)
 
 
 Figure = Callable[[Mapping[str, Sequence[Result]]], list[float]]

@@ -191,7 +191,7 @@ def test_the_gate_fails_a_run_that_is_worse(
     compared = command("compare", str(before), str(written(tmp_path / "after", after)))
     assert compared.exit_code == code, compared.output
     assert ("WORSE" in compared.output) == bool(code)
-    assert "about 754 tasks" in compared.output
+    assert "about 1228 tasks" in compared.output
     assert "40 of 40 tasks compared." in compared.output
 
 

@@ -146,9 +146,10 @@ def test_the_comparison_says_what_is_worse() -> None:
     assert line.split() == ["solved", "1", "0", "-1", "(-1", "to", "-1)", "WORSE"]
 
 
-def test_five_points_need_several_hundred_tasks() -> None:
-    assert samples_needed(0.05) == 754
-    assert samples_needed(0.10) < 200
+def test_five_points_need_many_tasks() -> None:
+    assert samples_needed(0.05) == 1228
+    assert samples_needed(0.05, groups=5) == 1590
+    assert samples_needed(0.10) == 307
 
 
 def test_samples_in_which_the_customer_made_up_facts_are_told_apart() -> None:
