@@ -47,8 +47,7 @@ def finish(
         note,
         is_manager=person.casefold() in managers,
         is_theirs=person_of(person) == person_of(owner),
-        refund_waits=find_waiting(remedy, refunds.list_of_order(connection, remedy.order_id))
-        is not None,
+        refund_waits=find_waiting(connection, remedy) is not None,
     )
     if not check_outcome(remedy, outcome):
         return False
@@ -62,12 +61,14 @@ def finish(
     return True
 
 
-def find_waiting(remedy: Remedy, of_order: Sequence[Refund]) -> Refund | None:
-    """Return the refund of the order that awaits approval for items which a remedy sends again. Until then, a
+def find_waiting(connection: sa.Connection, remedy: Remedy) -> Refund | None:
+    """Return the refund of the order that awaits approval for units which a remedy sends again. Until then, a
     person must not send them."""
-    for refund in of_order:
+    if remedy.kind not in SENT_AGAIN:
+        return None
+    for refund in refunds.list_of_order(connection, remedy.order_id):
         waits = refund.status is RefundStatus.AWAITING_APPROVAL
-        if waits and remedy.kind in SENT_AGAIN and remedy.touches(remedy.kind, refund.item_ids):
+        if waits and remedy in remedies.list_replaced(connection, refund):
             return refund
     return None
 

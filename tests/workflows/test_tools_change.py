@@ -15,8 +15,9 @@ from mailagent.domain.refunds.policy import Policy, Remedies
 from mailagent.domain.refunds.refund import RefundStatus
 from mailagent.domain.remedies.remedy import RemedyKind
 from mailagent.mailers.fact import sentence
-from mailagent.remedies import finish, supersede
+from mailagent.remedies import find_waiting, finish, supersede
 from mailagent.store.privacy import erasure, retention
+from mailagent.store.refunds import remedies
 from mailagent.workflows.steps.conversation.batch import Batch, batch_reader
 from mailagent.workflows.tools.request_change import request_change
 from mailagent.workflows.tools.withdraw_refund import withdraw_refund
@@ -24,7 +25,8 @@ from tests.cast import ADA, GRACE, OLGA, TESS, big_order, order
 from tests.databases import ONE_DATABASE
 from tests.harness import Harness
 from tests.tool_use import use
-from tests.workflows.camera import answer, later_batch
+from tests.workflows.camera import answer, end, later_batch
+from tests.workflows.paying import pay
 from tests.workflows.proposals import propose, write
 
 ADDRESS = "12 New Road\nSpringfield 12345"
@@ -307,6 +309,35 @@ def test_both_in_one_mail_stay_both(shop: Harness, batch: Batch) -> None:
     change(batch)
     assert propose(batch, "W1001")["outcome"] == "needs_manager"
     assert tasks(shop) == [("exchange", "task")]
+
+
+@pytest.mark.parametrize(
+    ("sent", "money", "in_one_mail", "left"),
+    [(1, 1, True, "task"), (2, 1, True, "withdrawn"), (1, 1, False, "withdrawn")],
+    ids=["other units", "same unit", "later mail"],
+)
+def test_goods_for_one_unit_and_money_for_another(
+    shop: Harness, sent: int, money: int, in_one_mail: bool, left: str
+) -> None:
+    mugs = {"item_id": "M1", "name": "Mug", "quantity": 2, "unit_price": "20.00"}
+    paid = {"payment_id": "p", "method": "card", "amount": "40.00"}
+    shop.stock(order(items=[mugs], payments=[paid]))
+    batch = write(shop, text="One mug broke, send another. The other one I give back.")
+    change(batch, "replacement", wish=None, items=[{"item_id": "M1", "quantity": sent}])
+    batch = batch if in_one_mail else later_batch(shop, batch)
+    assert propose(batch, "W1001", ("M1", money))["outcome"] == "needs_manager"
+    (row,) = shop.rows("SELECT remedy_id FROM remedies")
+    with shop.live.database.transaction() as connection:
+        remedy = remedies.lock(connection, row.remedy_id)
+        assert remedy is not None
+        assert (find_waiting(connection, remedy) is None) is (left == "task")
+        supersede(connection, shop.refunds()[0])
+    assert tasks(shop) == [("replacement", left)]
+    if left == "task":  # one is sent, and the money for the other one is paid
+        end(shop, RefundStatus.APPROVED)
+        with shop.live.database.transaction() as connection:
+            assert finish(connection, row.remedy_id, TESS, True, None)
+        assert pay(shop.refunds()[0].refund_id)["status"] == "paid"
 
 
 @ONE_DATABASE

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import asdict, replace
 from datetime import datetime
@@ -9,7 +10,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from mailagent.domain.refunds.refund import Refund, RefundStatus
+from mailagent.domain.refunds.refund import Refund, RefundStatus, taken_units
 from mailagent.domain.remedies.remedy import (
     OPEN,
     SENT_AGAIN,
@@ -23,11 +24,12 @@ from mailagent.domain.remedies.remedy import (
 from mailagent.store import audit, schema
 from mailagent.store.database import Row, columns_of, from_row, is_constant
 from mailagent.store.pagination import Count, Cursor, Part, Source, Window, moment_of, read_part
+from mailagent.store.refunds import refunds
 
 FIGURE = "tasks"  # of the inbox
 COUNTED_MAX = 1_000
 
-_remedies = schema.remedies
+_remedies, _lines = schema.remedies, schema.order_lines
 _IS_TASK = is_constant(_remedies.c.status, RemedyStatus.TASK.value)
 
 
@@ -109,15 +111,15 @@ def holds_up(refund_id: sa.ColumnElement[str]) -> sa.ColumnElement[bool]:
 def has_moved_on(refund_id: sa.ColumnElement[str]) -> sa.ColumnElement[bool]:
     """Whether a refund is decided, or the first of two managers has approved it; but not one that is approved
     while something has to be done before it is paid."""
-    refunds = schema.refunds.c
-    waits = refunds.status == RefundStatus.AWAITING_APPROVAL.value
+    own = schema.refunds.c
+    waits = own.status == RefundStatus.AWAITING_APPROVAL.value
     approvals, decisions = schema.approvals, schema.decisions
     decided = sa.exists().where(
-        approvals.c.refund_id == refunds.refund_id,
+        approvals.c.refund_id == own.refund_id,
         decisions.c.approval_id == approvals.c.approval_id,
     )
-    moved_on = sa.or_(sa.and_(waits, decided), sa.and_(~waits, ~holds_up(refunds.refund_id)))
-    return sa.exists().where(refunds.refund_id == refund_id, moved_on)
+    moved_on = sa.or_(sa.and_(waits, decided), sa.and_(~waits, ~holds_up(own.refund_id)))
+    return sa.exists().where(own.refund_id == refund_id, moved_on)
 
 
 def is_sent_again(connection: sa.Connection, order_id: str, item_ids: Collection[str]) -> bool:
@@ -130,14 +132,30 @@ def is_sent_again(connection: sa.Connection, order_id: str, item_ids: Collection
 
 
 def list_replaced(connection: sa.Connection, refund: Refund) -> Sequence[Remedy]:
-    """Return the exchanges and replacements of a refund's items that its mail or an older one asked for."""
-    return [
-        each
-        for each in list_of_order(connection, refund.order_id)
-        if each.kind in SENT_AGAIN
-        and (each.mail_id == refund.mail_id or each.requested_at <= refund.requested_at)
-        and each.touches(each.kind, refund.item_ids)
-    ]
+    """Return the exchanges and replacements of a refund's items that its mail or an older one asked for. A mail
+    that asks for both means different units, if the order has so many; a later one means money instead."""
+    known = [each for each in list_of_order(connection, refund.order_id) if each.kind in SENT_AGAIN]
+    found = [each for each in known if each.touches(each.kind, refund.item_ids)]
+    left = _count_left(connection, refund.order_id, known) if found else Counter[str]()
+
+    def is_same(remedy: Remedy) -> bool:
+        if remedy.mail_id != refund.mail_id:
+            return remedy.requested_at <= refund.requested_at
+        return any(left[item.item_id] < 0 for item in remedy.items)
+
+    return [each for each in found if is_same(each)]
+
+
+def _count_left(connection: sa.Connection, order_id: str, sent: Sequence[Remedy]) -> Counter[str]:
+    """Return how many units of each item are neither refunded nor sent again; below 0, some are both."""
+    left, taken = Counter[str](), taken_units(refunds.list_of_order(connection, order_id))
+    lines = sa.select(_lines).where(_lines.c.order_id == order_id)
+    for line in connection.execute(lines):
+        left[line.item_id] += line.quantity - taken[line.line_no]
+    for remedy in sent:
+        if remedy.status in STANDING:
+            left.subtract({item.item_id: item.quantity for item in remedy.items})
+    return left
 
 
 def is_sent_since(connection: sa.Connection, refund: Refund) -> bool:

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
+import sqlalchemy as sa
 from flask import Blueprint, Response, abort, request
 
 from mailagent import services
 from mailagent.domain.operations.access import Permission
 from mailagent.domain.refunds.labels import MANAGER_REASONS, REFUND_REASONS
 from mailagent.domain.refunds.policy import ManagerReason
-from mailagent.domain.refunds.refund import Refund, RefundReason
+from mailagent.domain.refunds.refund import RefundReason
 from mailagent.domain.remedies.labels import REMEDY_KINDS, REMEDY_STATES
 from mailagent.domain.remedies.remedy import OPEN, Remedy, RemedyStatus, TaskProblem
 from mailagent.remedies import find_waiting, finish
-from mailagent.store.refunds import refunds, remedies
+from mailagent.store.refunds import remedies
 from mailagent.web.console.page import go_to, page, pages_beside, read_window, redact, typed
 from mailagent.web.guard import current_person, needs
 from mailagent.web.language import translate
@@ -40,9 +40,7 @@ def _page(problem: str = "") -> Response:
     live = services.current()
     with live.database.snapshot() as connection:
         part = remedies.read(connection, statuses, read_window(newest_first=not is_open))
-        order_ids = {each.order_id for each in part.rows if each.is_open}
-        of_orders = refunds.list_of_orders(connection, sorted(order_ids))
-        tasks = [_shown(each, of_orders) for each in part.rows]
+        tasks = [_shown(connection, each) for each in part.rows]
     return page(
         "ops/tasks.html",
         422 if problem else 200,
@@ -54,9 +52,8 @@ def _page(problem: str = "") -> Response:
     )
 
 
-def _shown(remedy: Remedy, of_orders: Sequence[Refund]) -> dict[str, Any]:
+def _shown(connection: sa.Connection, remedy: Remedy) -> dict[str, Any]:
     """Return a task with its labels, and the refund that is decided first."""
-    of_order = [each for each in of_orders if each.order_id == remedy.order_id]
     why = [translate(MANAGER_REASONS[ManagerReason(each)]) for each in remedy.policy_reasons]
     return {
         "remedy": remedy,
@@ -65,7 +62,7 @@ def _shown(remedy: Remedy, of_orders: Sequence[Refund]) -> dict[str, Any]:
         "reason": translate(REFUND_REASONS[RefundReason(remedy.reason)]) if remedy.reason else "",
         "wish": redact(remedy.wish or ""),
         "needs_manager": why,
-        "waiting": find_waiting(remedy, of_order) if remedy.is_open else None,
+        "waiting": find_waiting(connection, remedy) if remedy.is_open else None,
         "may_do": remedy.status is not RemedyStatus.ASKED
         and (not why or current_person().is_manager),
     }

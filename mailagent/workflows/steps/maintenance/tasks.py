@@ -14,7 +14,7 @@ from mailagent.domain.remedies.remedy import Remedy, RemedyStatus
 from mailagent.domain.text import tell_moment
 from mailagent.store import audit
 from mailagent.store.mail import conversations
-from mailagent.store.refunds import refunds, remedies
+from mailagent.store.refunds import remedies
 from mailagent.workflows.steps.maintenance.rows import process_each
 from mailagent.workflows.steps.notices import hand_to_team, tell_team
 
@@ -38,7 +38,7 @@ def _expire(remedy_id: str) -> int:
         remedy = remedies.lock(connection, remedy_id)
         if remedy is None or not remedy.is_open:
             return 0
-        if ending.find_waiting(remedy, refunds.list_of_order(connection, remedy.order_id)):
+        if ending.find_waiting(connection, remedy):
             # People may not do it yet, and what they wait for has a date of its own.
             remedies.note(connection, remedy, due_at=ending.next_due_at())
             return 1
