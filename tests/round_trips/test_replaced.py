@@ -9,9 +9,11 @@ import pytest
 import sqlalchemy as sa
 
 from mailagent import services
+from mailagent.demo.fakes.mailboxes import SentMail
+from mailagent.domain.refunds.policy import Policy
 from mailagent.domain.remedies.remedy import TaskProblem
 from mailagent.remedies import finish
-from tests.cast import ADA, KETTLE_WISH, MONA, TESS, big_order, order
+from tests.cast import ADA, DESK_WISH, KETTLE_WISH, MAX, MONA, TESS, big_order, order
 from tests.harness import Harness, post_form, wait_until
 from tests.round_trips.approvals import decide, link_in
 from tests.round_trips.replays import wait_for_quiet
@@ -100,6 +102,40 @@ def test_an_approved_refund_withdraws_the_exchange_once(busy_shop: Harness) -> N
     assert len(busy_shop.rows("SELECT 1 FROM audit WHERE action = 'request withdrawn'")) == 1
     assert books(busy_shop) == [49_99]
     assert tick(busy_shop) == 422
+
+
+def test_only_the_second_of_two_approvals_withdraws_the_replacement(busy_shop: Harness) -> None:
+    policy = Policy(four_eyes_above={"USD": 1_000_00})
+    services.bind(replace(busy_shop.live, policy=policy))
+    busy_shop.stock(big_order())
+    busy_shop.write("Please send a replacement for the desk of W2001, it is damaged.")
+    busy_shop.wait_for_mails(ADA)
+    path = f"{PATH}/{task_of(busy_shop)[0]}"
+    busy_shop.write(DESK_WISH)
+    busy_shop.wait_for_mails(ADA, 2)
+
+    def asked(manager: str) -> SentMail:
+        """Return the newest request to a manager. Managers get the team's notices, too."""
+        wait_until(lambda: bool(requests(manager)), 30, "a request")
+        return requests(manager)[-1]
+
+    def requests(manager: str) -> list[SentMail]:
+        return [each for each in busy_shop.mails_to(manager) if "/approvals/" in each.text]
+
+    says = "the exchange or replacement that waits for its items is withdrawn"
+    decide(busy_shop, link_in(asked(MONA).text), "approve")
+    second = asked(MAX)
+    assert says in second.text
+    assert (task_of(busy_shop)[1], books(busy_shop)) == ("task", [])
+    # A manager may do it, but not while the second approval is awaited.
+    assert post_form(busy_shop.log_in(MONA), path, "/ops", done="yes").status_code == 422
+    decide(busy_shop, link_in(second.text), "approve")
+    busy_shop.wait_for_refund("paid")
+    wait_for_quiet(busy_shop)
+    assert (task_of(busy_shop)[1], books(busy_shop)) == ("withdrawn", [1_499_00])
+    assert post_form(busy_shop.log_in(MONA), path, "/ops", done="yes").status_code == 422
+    texts = [mail.text for mail in busy_shop.mails_to(ADA)]
+    assert sum("your request is withdrawn" in text for text in texts) == 1
 
 
 def test_nothing_is_sent_while_a_refund_waits(busy_shop: Harness) -> None:
