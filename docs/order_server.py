@@ -1,7 +1,5 @@
-"""An order server for ORDER_SOURCE=http, as an example: put your database in place of ORDERS.
-
-ORDER_SOURCE_TOKEN=… python docs/order_server.py 8090 orders.jsonl
-"""
+"""An order server for ORDER_SOURCE=http, as an example: put your database in place of ORDERS."""
+# ORDER_SOURCE_TOKEN=… python docs/order_server.py 8090 orders.jsonl
 
 import hmac
 import json
@@ -9,64 +7,54 @@ import os
 import sys
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from urllib.parse import parse_qs, unquote, urlsplit
+from urllib.parse import parse_qsl, unquote, urlsplit
 
-PAGE_SIZE = 50
-LINES = Path(sys.argv[2]).read_text("utf-8").splitlines()
-ORDERS = {order["order_id"]: order for order in map(json.loads, LINES)}
+RECORDS = map(json.loads, Path(sys.argv[2]).read_text("utf-8").splitlines())
+ORDERS = {order["order_id"]: order for order in RECORDS}
 CANCELLED = {}  # what was answered, by idempotency key: keep it for some days
 
 
 class Handler(BaseHTTPRequestHandler):
-    def answer_request(self):
-        self.body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
-        status, value = self.route() if self.is_allowed() else (401, None)
+    def answer(self):
+        body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+        expected = f"Bearer {os.environ['ORDER_SOURCE_TOKEN']}"
+        is_allowed = hmac.compare_digest(self.headers.get("Authorization", ""), expected)
+        status, value = self.route(body) if is_allowed else (401, None)
         data = json.dumps(value).encode()
         self.send_response(status)
-        self.send_header("Content-Type", "application/json")
         self.send_header("Content-Length", str(len(data)))
         self.end_headers()
         self.wfile.write(data)
 
-    do_GET = do_POST = answer_request  # noqa: N815 - the names that the standard library calls
+    do_GET = do_POST = answer  # noqa: N815 - the names that the standard library calls
 
-    def is_allowed(self):
-        expected = f"Bearer {os.environ['ORDER_SOURCE_TOKEN']}"
-        return hmac.compare_digest(self.headers.get("Authorization", ""), expected)
-
-    def route(self):
+    def route(self, body):
         url = urlsplit(self.path)
         match self.command, *map(unquote, url.path.split("/")[1:]):
             case "GET", "orders":
-                return find_orders(
-                    **{name: value[0] for name, value in parse_qs(url.query).items()}
-                )
+                return find_orders(**dict(parse_qsl(url.query)))
             case "GET", "orders", order_id if order_id in ORDERS:
                 return 200, ORDERS[order_id]
-            case "GET", "orders", _:
-                return 404, {"error": "order_not_found"}
             case "POST", "orders", order_id, "cancel" if order_id in ORDERS:
-                if json.loads(self.body)["items"]:
+                if json.loads(body)["items"]:
                     return 501, {"reason": "this server cancels whole orders only"}
                 return cancel(ORDERS[order_id], self.headers["Idempotency-Key"])
-        return 404, None
+        return 404, {"error": "order_not_found"}
 
 
 def find_orders(email, cursor="0"):
     theirs = [order for order in ORDERS.values() if order["customer"]["email"] == email]
     theirs.sort(key=lambda order: order["placed_at"], reverse=True)
-    begin, end = int(cursor), int(cursor) + PAGE_SIZE
-    return 200, {"orders": theirs[begin:end], "next": str(end) if end < len(theirs) else None}
+    end = int(cursor) + 50
+    return 200, {"orders": theirs[end - 50 : end], "next": str(end) if theirs[end:] else None}
 
 
 def cancel(order, key):
+    if key not in CANCELLED and order["status"] != "pending":
+        return 409, {"reason": order["status"]}
     if key not in CANCELLED:
-        if order["status"] != "pending":
-            return 409, {"reason": order["status"]}
         order["status"] = "cancelled"
-        CANCELLED[key] = dict(order)
-    return 200, CANCELLED[key]
+    return 200, CANCELLED.setdefault(key, dict(order))
 
 
-if __name__ == "__main__":
-    ThreadingHTTPServer(("127.0.0.1", int(sys.argv[1])), Handler).serve_forever()
+ThreadingHTTPServer(("127.0.0.1", int(sys.argv[1])), Handler).serve_forever()
