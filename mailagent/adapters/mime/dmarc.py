@@ -104,8 +104,8 @@ def judge_author(
         return Judgement(Identity.NONE, Identity.NONE, named)
     # An old mail of the customer's, signed and sent again by a stranger, is signed all the same. Where
     # it was meant to go, and when it was written, is part of what was signed. SPF is about who sends
-    # it now, or forwards it. The provider names the domains that passed, not the signatures: so we must see all there are
-    # of the author's domain, and each must be in order.
+    # it now, or forwards it. The provider names the domains that passed, not the signatures: so we must
+    # see all there are of the author's domain, and each must be in order.
     proven = bool(own) and not any(doubts.values()) and evidence.header_flaw is None
     spf = "" if _is_forwarded(headers) else evidence.spf
     identity = _decide(authors, evidence, spf, evidence.dkim if proven else "")
