@@ -9,7 +9,13 @@ import sqlalchemy as sa
 
 from mailagent import services
 from mailagent.domain.mail.conversation import Conversation
-from mailagent.domain.mail.message import InboundMail, Purpose, confirm_code
+from mailagent.domain.mail.message import (
+    InboundMail,
+    Purpose,
+    confirm_code,
+    first_words,
+    named_to_confirm,
+)
 from mailagent.domain.mail.outgoing_file import OutgoingFile
 from mailagent.domain.money import Money
 from mailagent.domain.refunds.credit import credit_of, share_credit
@@ -44,7 +50,6 @@ def write_reply(
 ) -> str:
     """Write the agent's answer. An unproven sender proves the mailbox by replying to the confirmation
     address. `by_person`: a person has read and sent the answer, perhaps with files."""
-    connection, conversation = reader.connection, reader.conversation
     confirm = not reader.proven
     order_ids = () if confirm else letter.order_ids
     content = MailContent(
@@ -53,7 +58,7 @@ def write_reply(
         {
             "customer_name": reader.customer_name(),
             "text": letter.text,
-            "confirm_code": confirm_code(conversation.confirm_token) if confirm else None,
+            **_confirmation(reader, mails),
             "goodwill": reader.goodwill_given,
             "helped": _vote_links(mails) if reader.proven else None,
         },
@@ -66,8 +71,25 @@ def write_reply(
     )
     now = services.current().now()
     for order_id in letter.credit_orders:
-        audit.record(connection, now, audit.AGENT, audit.CREDIT_OFFERED, order_id)
+        audit.record(reader.connection, now, audit.AGENT, audit.CREDIT_OFFERED, order_id)
     return write_to_customer(reader, content, mails[-1], confirm, language=letter.language)
+
+
+def _confirmation(reader: Reader, mails: Sequence[InboundMail]) -> dict[str, Any]:
+    """Return the code that a sender who is not proven is asked for, and the mails that it proves."""
+    if reader.proven:
+        return {"confirm_code": None, "confirm_mails": ()}
+    thread = reader.conversation
+    earlier = inbound.list_unproven(
+        reader.connection, thread.conversation_id, thread.customer_email
+    )
+    return {
+        "confirm_code": confirm_code(thread.confirm_token, mails[-1].mail_id),
+        "confirm_mails": [
+            {"at": each.received_at, "words": first_words(each.new_text)}
+            for each in named_to_confirm((*earlier, *mails))
+        ],
+    }
 
 
 def _vote_links(mails: Sequence[InboundMail]) -> dict[str, str] | None:

@@ -20,7 +20,7 @@ from mailagent.domain.mail.message import (
     answer_headers,
     confirm_code,
     find_token,
-    holds_confirm_code,
+    holds_code,
     left_out,
 )
 from mailagent.domain.mail.webhook import age_seconds, is_fresh
@@ -128,14 +128,14 @@ def test_tokens_are_found_in_our_own_recipients_only(
     ],
 )
 def test_the_code_of_a_confirmation_is_found_as_people_copy_it(written: str, holds: bool) -> None:
-    code = confirm_code(TOKEN)
+    code = confirm_code(TOKEN, "mail_1")
     wide = code.translate({ord("0") + digit: ord("０") + digit for digit in range(10)})
     text = written.format(code=code, head=code[:3], rest=code[3:], wide=wide)
-    assert holds_confirm_code(text, TOKEN) == holds
+    assert holds_code(text, code) == holds
 
 
-def test_every_token_has_a_code_of_six_digits() -> None:
-    codes = {confirm_code(f"{TOKEN}{number}") for number in range(500)}
+def test_every_confirm_mail_has_a_code_of_six_digits() -> None:
+    codes = {confirm_code(TOKEN, f"mail_{number}") for number in range(500)}
     assert {len(code) for code in codes} == {6}
     assert len(codes) > 490
 

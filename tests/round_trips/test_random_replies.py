@@ -147,7 +147,12 @@ def rows_of(shop: Harness, customer: str) -> Rows:
         deadlines = connection.scalars(sa.select(schema.approvals.c.expires_at)).all()
         codes = connection.execute(sa.select(schema.goodwill_codes)).all()
         paid = connection.scalars(sa.select(schema.refund_payments.c.reference)).all()
-        tokens = connection.scalars(sa.select(schema.conversations.c.confirm_token)).all()
+        mails = connection.execute(
+            sa.select(schema.conversations.c.confirm_token, schema.inbound_mails.c.mail_id).join(
+                schema.inbound_mails,
+                schema.inbound_mails.c.conversation_id == schema.conversations.c.conversation_id,
+            )
+        ).all()
     ids = {each.order_id for each in owned}
     codes = [each for each in codes if each.order_id in ids]
     return Rows(
@@ -155,7 +160,11 @@ def rows_of(shop: Harness, customer: str) -> Rows:
         tuple(each for each in shop.refunds() if each.order_id in ids),
         frozenset([*deadlines, *(each.expires_at for each in codes)]),
         frozenset(
-            [*filter(None, paid), *map(confirm_code, tokens), *(each.code for each in codes)]
+            [
+                *filter(None, paid),
+                *(confirm_code(*each) for each in mails),
+                *(each.code for each in codes),
+            ]
             + [f"{each.percent}{sign}" for each in codes for sign in ("%", " %", "\u00a0%")]
         ),
     )

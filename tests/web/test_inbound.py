@@ -17,7 +17,6 @@ from mailagent import services
 from mailagent.adapters.sendgrid.signature import SIGNATURE_HEADER, TIMESTAMP_HEADER
 from mailagent.demo.fakes.webhooks import BOUNDARY, CONTENT_TYPE, build_body
 from mailagent.domain.mail.conversation import Limits
-from mailagent.domain.mail.message import confirm_code
 from mailagent.store.console import sessions
 from mailagent.web.webhooks import approval_reply
 from tests.adapters.parse_requests import letter as plain_letter
@@ -372,29 +371,6 @@ def test_a_stranger_who_quotes_a_message_id_gets_a_thread_of_their_own(shop: Har
     first = shop.write("Hello", subject="first")
     shop.write("Me too", subject="second", from_address=GRACE, in_reply_to=first.message_id)
     assert conversation_of(shop, "second") != conversation_of(shop, "first")
-
-
-def test_answering_the_confirmation_proves_the_mailbox(shop: Harness) -> None:
-    shop.write("Where is my order?", subject="first", aligned=False)
-    to = reply_address(shop, "confirm+")
-    code = confirm_code(to.partition("@")[0].removeprefix("confirm+"))
-    shop.write(f"Yes, it is me. {code}", subject="second", aligned=False, to=to)
-    assert [row.identity for row in shop.rows("SELECT identity FROM inbound_mails")] == [
-        "mailbox"
-    ] * 2
-
-
-@pytest.mark.parametrize("words", ["Yes, it is me", "000000", "I am away until Monday."])
-def test_an_answer_without_the_code_proves_nothing(shop: Harness, words: str) -> None:
-    shop.write("Where is my order?", aligned=False)
-    shop.write(words, aligned=False, to=reply_address(shop, "confirm+"))
-    assert [row.identity for row in shop.rows("SELECT identity FROM inbound_mails")] == ["none"] * 2
-
-
-def test_the_ordinary_token_proves_nothing(shop: Harness) -> None:
-    shop.write("Where is my order?", aligned=False)
-    shop.write("Yes, it is me", aligned=False, to=reply_address(shop))
-    assert [row.identity for row in shop.rows("SELECT identity FROM inbound_mails")] == ["none"] * 2
 
 
 def test_a_machine_gets_no_answer_and_the_reason_is_kept(shop: Harness) -> None:

@@ -13,7 +13,6 @@ import sqlalchemy as sa
 from mailagent.demo.scripted_model import Fact, Phrase
 from mailagent.domain.mail.conversation import HandOverReason
 from mailagent.domain.mail.draft import Topic
-from mailagent.domain.mail.message import confirm_code
 from mailagent.domain.refunds.goodwill import GoodwillCode
 from mailagent.store import audit
 from mailagent.store.mail import arrivals, conversations
@@ -23,7 +22,7 @@ from mailagent.workflows.steps.conversation.batch import Batch, take_batch
 from mailagent.workflows.steps.conversation.reply import find_topics, write_reply
 from mailagent.workflows.tools.withdraw_refund import withdraw_refund
 from tests.cast import ADA, GRACE, OLGA, big_order, order
-from tests.harness import Harness
+from tests.harness import Harness, code_in
 from tests.tool_use import use
 from tests.workflows import proposals
 from tests.workflows.moves import case_of, reply_move
@@ -111,15 +110,17 @@ def test_a_reply_to_a_sender_who_is_proven_meanwhile_is_the_one_that_the_model_m
     shop: Harness,
 ) -> None:
     thread = write(shop, aligned=False)
+    first = take(thread)
+    assert write_reply(first, reply_move(first, Fact("not_verified")), SPENT)["kind"] == "written"
+    (asked,) = shop.rows("SELECT * FROM outbound_mails")
+    shop.write("And my pot?", to=asked.reply_to, aligned=False)
     batch = take(thread)
-    (door,) = shop.rows("SELECT confirm_token FROM conversations")
-    code = confirm_code(door.confirm_token)
-    shop.write(f"It is me: {code}", to=f"confirm+{door.confirm_token}@shop.example", aligned=False)
+    shop.write(f"It is me: {code_in(asked)}", to=asked.reply_to, aligned=False)
     written = write_reply(batch, reply_move(batch, Fact("not_verified")), SPENT)
     assert written["kind"] == "written"
-    (mail,) = shop.rows("SELECT text FROM outbound_mails")
+    _asked, mail = shop.rows("SELECT * FROM outbound_mails ORDER BY outbound_id")
     assert "we cannot tell for certain" in mail.text
-    assert code in mail.text
+    assert code_in(mail) != code_in(asked)
 
 
 def quoting_a_discount(shop: Harness) -> tuple[Batch, str]:

@@ -65,8 +65,7 @@ _PLAIN_RECEIPT: dict[str, Any] = {
 
 
 def facts_of(words: str | None = None) -> dict[str, dict[str, Any]]:
-    """Return the facts of every mail, with all optional ones. `words`, if given, replace everything that a
-    stranger may have written."""
+    """Return the facts of every mail, also optional ones. `words` replace what strangers may write."""
 
     def say(sample: str) -> str:
         return sample if words is None else words
@@ -80,6 +79,7 @@ def facts_of(words: str | None = None) -> dict[str, dict[str, Any]]:
         | {
             "text": say(_ANSWER),
             "confirm_code": "482716",
+            "confirm_mails": [{"at": NOON, "words": say("My kettle")}],
             "goodwill": _GOODWILL,
             "helped": VOTE_LINKS,
         },

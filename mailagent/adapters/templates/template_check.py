@@ -21,9 +21,7 @@ from mailagent.adapters.templates.mail_samples import (
     list_fragments,
     list_samples,
 )
-from mailagent.domain.mail.message import confirm_code, holds_confirm_code
-
-_CONFIRM = "abcdefghij234567abcd"
+from mailagent.domain.mail.message import holds_code
 
 
 def find_problems(own_folder: Path) -> list[str]:
@@ -140,11 +138,12 @@ def _problems_of_reply(templates: Templates, language: str) -> list[str]:
 
 def _problems_of_code(templates: Templates, language: str) -> list[str]:
     """Return a problem if a quotation of our request for the code could be taken for the customer's answer."""
-    facts = facts_of()["reply"] | {"confirm_code": confirm_code(_CONFIRM)}
+    facts = facts_of()["reply"]
+    code = facts["confirm_code"]
     asked = templates.render("reply", facts, language).text
-    if confirm_code(_CONFIRM) not in asked:
+    if code not in asked:
         return [f"{language}/_confirm_address.txt: does not show confirm_code"]
-    if holds_confirm_code(asked, _CONFIRM):
+    if holds_code(asked, code):
         return [
             f"{language}/_confirm_address.txt: ask for the code in the words that are known, such as "
             '"answer this mail with the code", so that a quotation is not taken for an answer'

@@ -242,6 +242,9 @@ _ASKED = re.compile(
     r"[\W_]{1,9}[0-9]{6}(?![0-9])",
     re.IGNORECASE,
 )
+# Each answer to an unproven mail names those before it, too. More than these few are no honest thread.
+_NAMED_MAX = 5
+_PLAIN_WORD = re.compile(r"(?<!\S)[^\W\d_]{1,20}(?:['’-][^\W\d_]{1,20})?(?=[,.;:!?]*(?!\S))")
 _TOKEN_ADDRESS = re.compile(
     r"(case|confirm|team|approval|test)\+([a-z2-7]{16,32})@(.+)", re.IGNORECASE
 )
@@ -291,22 +294,50 @@ def left_out(body: str, new_text: str) -> str:
     return "\n".join(rest).strip()
 
 
-def confirm_code(token: str) -> str:
-    """Return the six digits that the reader of a mail with this confirm token is asked to send back.
+def confirm_code(token: str, mail_id: str) -> str:
+    """Return the six digits that a confirm mail asks its reader to send back: it has this confirm token, and
+    `mail_id` is the newest mail that it answers.
 
     An automatic answer, or a plain "that was not me", goes to the same address without them.
     """
-    return f"{int.from_bytes(hashlib.sha256(f'confirm {token}'.encode()).digest()[:8]) % 10**6:06}"
+    digest = hashlib.sha256(f"confirm {token} {mail_id}".encode()).digest()
+    return f"{int.from_bytes(digest[:8]) % 10**6:06}"
 
 
-def holds_confirm_code(text: str, token: str) -> bool:
-    """Return whether somebody wrote the code of a confirm token, in groups or not.
+def holds_code(text: str, code: str) -> bool:
+    """Return whether somebody wrote the code of a confirm mail, in groups or not.
 
     Where it stands in our own question it was not written but quoted, as ticket systems do.
     """
     plain = _ASKED.sub(" ", unicodedata.normalize("NFKC", text))
-    written = (re.sub(r"\D", "", found) for found in _CODE.findall(plain))
-    return confirm_code(token) in written
+    return code in (re.sub(r"\D", "", found) for found in _CODE.findall(plain))
+
+
+def find_confirmed(
+    unproven: Sequence[InboundMail], text: str, token: str
+) -> tuple[InboundMail, ...]:
+    """Return the mails that a text with the code of a confirm mail proves; none without a code.
+
+    `unproven` are the answered mails of a thread that may be confirmed.
+    """
+    for outbound_id in {mail.answered_by: None for mail in unproven}:
+        told = [mail for mail in unproven if (mail.answered_by or "") <= (outbound_id or "")]
+        if holds_code(text, confirm_code(token, told[-1].mail_id)):
+            return named_to_confirm(told)
+    return ()
+
+
+def named_to_confirm(unproven: Sequence[InboundMail]) -> tuple[InboundMail, ...]:
+    """Return the mails that a confirm mail names. Its code proves these."""
+    return tuple(unproven[-_NAMED_MAX:])
+
+
+def first_words(text: str) -> str:
+    """Return how a mail begins, for the owner of the address that it claims to come from.
+
+    Only words of letters: a stranger must not have us mail a link, an address or a number to somebody.
+    """
+    return " ".join(_PLAIN_WORD.findall(text[:500])[:8])[:60].strip()
 
 
 def find_token(envelope_to: tuple[str, ...], reply_domain: str) -> AddressedToken | None:

@@ -238,17 +238,26 @@ def _update(connection: sa.Connection, mail_id: str, **values: Any) -> None:
     connection.execute(_mails.update().where(_mails.c.mail_id == mail_id).values(**values))
 
 
-def prove_mailbox(connection: sa.Connection, conversation_id: str, address: str) -> None:
-    """Record that mail from `address` in this thread comes from the holder of that mailbox."""
-    connection.execute(
-        _mails.update()
-        .where(
-            _mails.c.conversation_id == conversation_id,
-            _mails.c.from_address == address,
-            _mails.c.identity == Identity.NONE.value,
-        )
-        .values(identity=Identity.MAILBOX.value)
+def list_unproven(
+    connection: sa.Connection, conversation_id: str, address: str
+) -> tuple[InboundMail, ...]:
+    """Return the mails of `address` in this thread that we answered although they are not proven to be
+    theirs, in the order of our answers."""
+    mails = _list(
+        connection,
+        _mails.c.conversation_id == conversation_id,
+        _mails.c.from_address == address,
+        _mails.c.identity == Identity.NONE.value,
+        _mails.c.kind == MailKind.CUSTOMER.value,
+        _mails.c.answered_by.is_not(None),
     )
+    return tuple(sorted(mails, key=lambda mail: mail.answered_by or ""))
+
+
+def prove_mailbox(connection: sa.Connection, mail_ids: Sequence[str]) -> None:
+    """Record that these mails come from the holder of the mailbox that they claim to come from."""
+    unproven = _mails.c.mail_id.in_(mail_ids) & (_mails.c.identity == Identity.NONE.value)
+    connection.execute(_mails.update().where(unproven).values(identity=Identity.MAILBOX.value))
 
 
 def put_off(

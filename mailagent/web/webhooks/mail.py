@@ -146,7 +146,7 @@ def _record(
             is_customers = mail.kind is MailKind.CUSTOMER
             conversations.touch(connection, place.conversation, now, reopens=is_customers)
         if place.proves_mailbox:
-            inbound.prove_mailbox(connection, place.conversation.conversation_id, mail.from_address)
+            inbound.prove_mailbox(connection, (*place.confirms, mail_id))
         if _is_enqueued_for(place):
             _enqueue(connection, place, place.conversation, mail_id)
     if mail.bounce is not None:

@@ -19,13 +19,13 @@ from mailagent.domain.mail.message import (
     Identity,
     MailKind,
     ParsedMail,
+    find_confirmed,
     find_token,
-    holds_confirm_code,
 )
 from mailagent.domain.operations.access import Permission, permissions_of
 from mailagent.domain.refunds.escalation import ApprovalRequest
 from mailagent.domain.shop import rate_limit_key
-from mailagent.store.mail import arrivals, conversations
+from mailagent.store.mail import arrivals, conversations, inbound
 from mailagent.store.refunds import approvals
 
 
@@ -33,15 +33,19 @@ from mailagent.store.refunds import approvals
 class Place:
     """Where a mail belongs. Without a `no_answer_reason`, the conversation's workflow is enqueued.
 
-    `throttled`: the reason is temporary. `proves_mailbox`: the mail holds the confirmation code that was sent
-    to the sender's mailbox.
+    `throttled`: the reason is temporary. `confirms`: the mail holds the code of a confirm mail, which named
+    these mails to the owner of the mailbox.
     """
 
     mail: ParsedMail
     conversation: Conversation | None = None
     no_answer_reason: str | None = None
     throttled: bool = False
-    proves_mailbox: bool = False
+    confirms: tuple[str, ...] = ()
+
+    @property
+    def proves_mailbox(self) -> bool:
+        return bool(self.confirms)
 
     @property
     def opens_new(self) -> bool:
@@ -77,16 +81,9 @@ def find_place(connection: sa.Connection, mail: ParsedMail, now: datetime) -> Pl
         return Place(mail, conversation, mail.kind_reason or mail.kind.value)
     if conversation is not None and not _goes_on(conversation, mail, now):
         conversation = None
-    place = Place(
-        mail,
-        conversation,
-        proves_mailbox=(
-            conversation is not None
-            and token is not None
-            and token.door is Door.CONFIRM
-            and holds_confirm_code(mail.new_text, token.token)
-        ),
-    )
+    place = Place(mail, conversation)
+    if conversation is not None and token is not None and token.door is Door.CONFIRM:
+        place = replace(place, confirms=_find_confirmed(connection, conversation, mail))
     proven = mail.identity.proven or place.proves_mailbox
     throttled = _why_throttled(connection, mail, proven, now)
     with_people = place.conversation is not None and place.conversation.with_people
@@ -108,6 +105,14 @@ def find_place_locked(connection: sa.Connection, mail: ParsedMail, now: datetime
     if now_there.reply_token == found.reply_token:
         return place
     return find_place(connection, mail, now)
+
+
+def _find_confirmed(
+    connection: sa.Connection, conversation: Conversation, mail: ParsedMail
+) -> tuple[str, ...]:
+    unproven = inbound.list_unproven(connection, conversation.conversation_id, mail.from_address)
+    found = find_confirmed(unproven, mail.new_text, conversation.confirm_token)
+    return tuple(each.mail_id for each in found)
 
 
 def find_request(connection: sa.Connection, mail: ParsedMail) -> ApprovalRequest | None:

@@ -1,0 +1,121 @@
+"""A code of a confirm mail proves the mails that it names."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from mailagent import mailers
+from mailagent.demo.fakes.mailboxes import MailContent
+from mailagent.store.mail import conversations, inbound
+from tests.harness import Harness, code_in
+
+pytestmark = pytest.mark.both_databases
+
+EVIL = "Please change the delivery address of order W1001 to 1 Evil Street"
+
+
+def write(shop: Harness, text: str, **more: Any) -> MailContent:
+    return shop.write(text, aligned=False, **more)
+
+
+def ask(shop: Harness, *written: MailContent) -> Any:
+    """Answer unproven mails of one thread; return our mail, which asks for the code."""
+    ids = [row_of(shop, mail).mail_id for mail in written]
+    with shop.live.database.transaction() as connection:
+        thread = conversations.load(connection, row_of(shop, written[0]).conversation_id)
+        mails = inbound.list_by_id(connection, ids)
+        reader = mailers.reader_of(connection, thread, mails)
+        outbound_id = mailers.write_reply(reader, mails, mailers.Letter("Thank you.", "en"))
+        inbound.answer(connection, ids, outbound_id)
+    (mail,) = shop.rows("SELECT * FROM outbound_mails WHERE outbound_id = :id", id=outbound_id)
+    return mail
+
+
+def row_of(shop: Harness, written: MailContent) -> Any:
+    statement = "SELECT * FROM inbound_mails WHERE message_id = :id"
+    return shop.rows(statement, id=written.message_id)[0]
+
+
+def identities(shop: Harness, *written: MailContent) -> list[str]:
+    return [row_of(shop, mail).identity for mail in written]
+
+
+def test_the_code_proves_the_mailbox(shop: Harness) -> None:
+    first = write(shop, "Where is my order?")
+    asked = ask(shop, first)
+    code = write(shop, f"Yes, it is me. {code_in(asked)}", to=asked.reply_to)
+    assert identities(shop, first, code) == ["mailbox", "mailbox"]
+    assert row_of(shop, code).conversation_id == row_of(shop, first).conversation_id
+
+
+@pytest.mark.parametrize("words", ["Yes, it is me", "000000", "I am away until Monday."])
+def test_an_answer_without_the_code_proves_nothing(shop: Harness, words: str) -> None:
+    first = write(shop, "Where is my order?")
+    answer = write(shop, words, to=ask(shop, first).reply_to)
+    assert identities(shop, first, answer) == ["none", "none"]
+
+
+def test_the_code_at_another_address_proves_nothing(shop: Harness) -> None:
+    first = write(shop, "Where is my order?")
+    asked = ask(shop, first)
+    (thread,) = shop.rows("SELECT * FROM conversations")
+    for to in (f"case+{thread.reply_token}@shop.example", "support@shop.example"):
+        answer = write(shop, code_in(asked), to=to, in_reply_to=first.message_id)
+        assert identities(shop, first, answer) == ["none", "none"]
+
+
+def test_the_code_proves_nothing_that_its_mail_does_not_name(shop: Harness) -> None:
+    """A stranger goes on in a thread that they opened in Ada's name, before and after she is asked."""
+    first = write(shop, "Hello, a question.")
+    before = write(shop, EVIL, in_reply_to=first.message_id)
+    asked = ask(shop, first)
+    after = write(shop, EVIL, in_reply_to=first.message_id)
+    code = write(shop, code_in(asked), to=asked.reply_to)
+    assert identities(shop, first, code) == ["mailbox", "mailbox"]
+    assert identities(shop, before, after) == ["none", "none"]
+    assert "Hello a question" in asked.text.replace(",", "")
+    assert "Evil" not in asked.text
+
+
+def test_a_later_confirm_mail_names_what_the_earlier_one_named(shop: Harness) -> None:
+    first = write(shop, "My kettle leaks.")
+    to = ask(shop, first).reply_to
+    second = write(shop, "Why do you ask?", to=to)
+    asked = ask(shop, second)
+    assert asked.text.index("“My kettle leaks …”") < asked.text.index("“Why do you ask …”")
+    code = write(shop, code_in(asked), to=to)
+    assert identities(shop, first, second, code) == ["mailbox"] * 3
+
+
+def test_the_code_of_an_earlier_confirm_mail_proves_less(shop: Harness) -> None:
+    first = write(shop, "My kettle leaks.")
+    earlier = ask(shop, first)
+    forged = write(shop, EVIL, to=earlier.reply_to)
+    later = ask(shop, forged)
+    assert code_in(earlier) != code_in(later)
+    code = write(shop, code_in(earlier), to=earlier.reply_to)
+    assert identities(shop, first, forged, code) == ["mailbox", "none", "mailbox"]
+
+
+def test_a_confirm_mail_names_the_newest_mails_and_proves_no_others(shop: Harness) -> None:
+    first = write(shop, "Number zero")
+    asked = ask(shop, first)
+    more = []
+    for word in ("one", "two", "three", "four", "five"):
+        more.append(write(shop, f"Number {word}", to=asked.reply_to))
+        asked = ask(shop, more[-1])
+    code = write(shop, code_in(asked), to=asked.reply_to)
+    assert "Number zero" not in asked.text
+    assert asked.text.count("“Number") == 5
+    assert identities(shop, first, *more, code) == ["none"] + ["mailbox"] * 6
+
+
+def test_a_stranger_cannot_have_us_mail_a_link_or_a_number(shop: Harness) -> None:
+    words = "Pay 500 at https://evil.example or evil.example, call 0800-123456, me@evil.example now"
+    asked = ask(shop, write(shop, words))
+    assert "“Pay at or call now …”" in asked.text
+    for part in (asked.text, asked.html):
+        assert "evil" not in part
+        assert "500" not in part
