@@ -1,7 +1,8 @@
-"""A code of a confirm mail proves the mails that it names."""
+"""A code of a confirm mail proves the mails that it names, and proves once."""
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -9,7 +10,8 @@ import pytest
 from mailagent import mailers
 from mailagent.demo.fakes.mailboxes import MailContent
 from mailagent.store.mail import conversations, inbound
-from tests.harness import Harness, code_in
+from tests.cast import ADA
+from tests.harness import Harness, code_in, pass_time
 
 pytestmark = pytest.mark.both_databases
 
@@ -119,3 +121,56 @@ def test_a_stranger_cannot_have_us_mail_a_link_or_a_number(shop: Harness) -> Non
     for part in (asked.text, asked.html):
         assert "evil" not in part
         assert "500" not in part
+
+
+# --- used up --------------------------------------------------------------------------------------
+
+
+def test_the_code_proves_once(shop: Harness) -> None:
+    """Somebody who saw the confirm mail writes in Ada's name, with its code, to its address."""
+    first = write(shop, "Where is my order?")
+    asked = ask(shop, first)
+    write(shop, code_in(asked), to=asked.reply_to)
+    again = write(shop, f"{code_in(asked)} {EVIL}", to=asked.reply_to)
+    assert identities(shop, again) == ["none"]
+    pass_time(shop, days=25)
+    later = write(
+        shop, f"{code_in(asked)} {EVIL}", to=asked.reply_to, sent_at=shop.live.now().isoformat()
+    )
+    assert identities(shop, later) == ["none"]
+
+
+def test_a_customer_who_writes_to_the_used_address_is_asked_anew(shop: Harness) -> None:
+    first = write(shop, "Where is my order?")
+    asked = ask(shop, first)
+    write(shop, code_in(asked), to=asked.reply_to)
+    more = write(shop, "And my pot?", to=asked.reply_to, in_reply_to=first.message_id)
+    row = row_of(shop, more)
+    assert (row.status, row.identity) == ("unanswered", "none")
+    assert row.conversation_id == row_of(shop, first).conversation_id
+    anew = ask(shop, more)
+    assert (anew.to_address, code_in(anew) != code_in(asked)) == (ADA, True)
+    code = write(shop, code_in(anew), to=anew.reply_to)
+    assert identities(shop, more, code) == ["mailbox", "mailbox"]
+
+
+def test_the_used_address_takes_no_code(shop: Harness) -> None:
+    """Who saw the first confirm mail knows its address, and may try many codes."""
+    first = write(shop, "Where is my order?")
+    asked = ask(shop, first)
+    write(shop, code_in(asked), to=asked.reply_to)
+    forged = write(shop, EVIL, to=asked.reply_to, in_reply_to=first.message_id)
+    anew = ask(shop, forged)
+    guess = write(shop, code_in(anew), to=asked.reply_to, in_reply_to=first.message_id)
+    assert identities(shop, forged, guess) == ["none", "none"]
+
+
+def test_of_two_mails_with_the_code_at_once_one_is_proven(shop: Harness) -> None:
+    asked = ask(shop, write(shop, "Where is my order?"))
+    with ThreadPoolExecutor(2) as threads:
+        both = list(
+            threads.map(
+                lambda n: write(shop, f"{code_in(asked)} number {n}", to=asked.reply_to), range(2)
+            )
+        )
+    assert sorted(identities(shop, *both)) == ["mailbox", "none"]

@@ -138,6 +138,11 @@ def record_language(connection: sa.Connection, conversation_id: str, language: s
     _update(connection, conversation_id, language=language)
 
 
+def renew_confirm_token(connection: sa.Connection, conversation_id: str) -> None:
+    """Let the addresses and codes of all confirm mails of this conversation prove nothing any more."""
+    _update(connection, conversation_id, confirm_token=new_token())
+
+
 def hand_over(
     connection: sa.Connection,
     conversation_id: str,

@@ -147,6 +147,7 @@ def _record(
             conversations.touch(connection, place.conversation, now, reopens=is_customers)
         if place.proves_mailbox:
             inbound.prove_mailbox(connection, (*place.confirms, mail_id))
+            conversations.renew_confirm_token(connection, place.conversation.conversation_id)
         if _is_enqueued_for(place):
             _enqueue(connection, place, place.conversation, mail_id)
     if mail.bounce is not None:

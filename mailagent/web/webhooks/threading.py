@@ -15,6 +15,7 @@ from mailagent import services
 from mailagent.adapters.mime.dmarc import registered_domain
 from mailagent.domain.mail.conversation import DAY, HOUR, Conversation
 from mailagent.domain.mail.message import (
+    AddressedToken,
     Door,
     Identity,
     MailKind,
@@ -82,7 +83,9 @@ def find_place(connection: sa.Connection, mail: ParsedMail, now: datetime) -> Pl
     if conversation is not None and not _goes_on(conversation, mail, now):
         conversation = None
     place = Place(mail, conversation)
-    if conversation is not None and token is not None and token.door is Door.CONFIRM:
+    if conversation is not None and token == AddressedToken(
+        Door.CONFIRM, conversation.confirm_token
+    ):
         place = replace(place, confirms=_find_confirmed(connection, conversation, mail))
     proven = mail.identity.proven or place.proves_mailbox
     throttled = _why_throttled(connection, mail, proven, now)
@@ -95,16 +98,20 @@ def find_place(connection: sa.Connection, mail: ParsedMail, now: datetime) -> Pl
 def find_place_locked(connection: sa.Connection, mail: ParsedMail, now: datetime) -> Place:
     """Return where a mail belongs, and lock its conversation until the commit.
 
-    Searches again if the customer was erased before the lock.
+    Searches again if the customer was erased, or another mail with the code came, before the lock.
     """
     place = find_place(connection, mail, now)
     found = place.conversation
     if found is None:
         return place
     now_there = conversations.lock(connection, found.conversation_id)
-    if now_there.reply_token == found.reply_token:
+    if _tokens_of(now_there) == _tokens_of(found):
         return place
     return find_place(connection, mail, now)
+
+
+def _tokens_of(conversation: Conversation) -> tuple[str, str]:
+    return conversation.reply_token, conversation.confirm_token
 
 
 def _find_confirmed(
