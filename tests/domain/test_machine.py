@@ -231,6 +231,54 @@ PEOPLE: list[dict[str, Any]] = [
 ]
 
 
+OUR_GROUP = {
+    "h_list_id": "Help <help.shop.example>",
+    "h_precedence": "list",
+    "h_mailing_list": "list help@shop.example; contact help+owners@shop.example",
+    "h_list_post": "<mailto:help@shop.example>",
+    "h_x_beenthere": "help@shop.example",
+    "envelope_from": "help+bncBC1@shop.example",
+}
+REWRITTEN = {"from_address": "help@shop.example", "h_x_original_from": f"Ada <{ADA}>"}
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {},
+        {"h_list_id": "<help.lists.shop.example>"},
+        {"h_list_id": "<reply.shop.example>"},
+        {"h_list_id": "help.shop.example <HELP.shop.example> "},
+    ],
+)
+def test_a_customer_who_writes_to_a_list_of_ours_is_a_customer(changes: dict[str, Any]) -> None:
+    assert kind(**OUR_GROUP | changes) is MailKind.CUSTOMER
+
+
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [
+        ({"h_list_id": "<help.evilshop.example>"}, MailKind.LIST),
+        ({"h_list_id": "<help.shop.example.evil.example>"}, MailKind.LIST),
+        ({"h_list_id": "<shop.example.googlegroups.com>"}, MailKind.LIST),
+        ({"h_list_id": "help.shop.example"}, MailKind.LIST),
+        ({"h_list_id": ""}, MailKind.LIST),
+        ({"from_address": "news@shop.example"}, MailKind.LIST),
+        ({"from_address": "news@mail.shop.example"}, MailKind.LIST),
+        ({"h_precedence": "bulk"}, MailKind.LIST),
+        ({"h_auto_submitted": "auto-replied"}, MailKind.AUTO_REPLY),
+        ({"from_address": "no-reply@example.com"}, MailKind.NO_REPLY),
+        ({"from_address": SUPPORT}, MailKind.OWN),
+        (REWRITTEN, MailKind.LIST),
+        (REWRITTEN | {"from_address": SUPPORT}, MailKind.LIST),
+    ],
+)
+def test_what_else_comes_by_a_list_is_not_answered(
+    changes: dict[str, Any], expected: MailKind
+) -> None:
+    assert kind(**OUR_GROUP | changes) is expected
+
+
 @pytest.mark.parametrize("signs", PEOPLE)
 def test_people_are_not_taken_for_machines(signs: dict[str, Any]) -> None:
     assert kind(**signs) is MailKind.CUSTOMER

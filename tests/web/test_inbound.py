@@ -22,7 +22,7 @@ from mailagent.web.webhooks import approval_reply
 from tests.adapters.parse_requests import letter as plain_letter
 from tests.adapters.parse_requests import raw_request
 from tests.cast import ADA, GRACE, MALLORY, SUPPORT, TESS
-from tests.harness import Harness, letter
+from tests.harness import Harness, letter, pass_time
 from tests.workflows.trouble import is_sqlite
 
 pytestmark = pytest.mark.both_databases
@@ -380,6 +380,42 @@ def test_a_machine_gets_no_answer_and_the_reason_is_kept(shop: Harness) -> None:
     assert (mail.kind, mail.status) == ("auto_reply", "no_answer")
     assert mail.no_answer_reason
     assert counts(shop)[2:] == (0, 0)
+
+
+GROUP = "List-ID: <help.shop.example>\nPrecedence: list\nMailing-list: list help@shop.example\n"
+
+
+@pytest.mark.parametrize(("dkim", "identity"), [("pass", "dkim"), ("fail", "none")])
+def test_a_customer_who_writes_to_our_google_group_is_answered(
+    shop: Harness, dkim: str, identity: str
+) -> None:
+    mail = REPLAYED.format(date=format_datetime(shop.live.now()), content_type="text/plain")
+    sender = "help+bncBC1@shop.example"
+    body = raw_request(GROUP + mail, dkim=f"{{@example.com : {dkim}}}", envelope_from=sender)
+    shop.post_inbound(body)
+    (row,) = shop.rows("SELECT * FROM inbound_mails")
+    assert (row.kind, row.identity, row.status) == ("customer", identity, "unanswered")
+    assert counts(shop)[2:] == (1, 1)
+
+
+def test_the_team_hears_once_a_day_of_a_list_that_hides_who_writes(shop: Harness) -> None:
+    noon = shop.live.now().replace(hour=12)
+    shop.live = replace(shop.live, now=lambda: noon)
+    for hours, told in ((0, 1), (1, 1), (25, 2)):
+        pass_time(shop, hours=hours)
+        shop.post_inbound(
+            raw_request(
+                f"X-Original-From: Ada <{ADA}>\nFrom: 'Ada' via Help <{SUPPORT}>\nTo: {SUPPORT}\n"
+                f"Message-ID: <{hours}@shop.example>\n{GROUP}\nMy kettle is broken.\n"
+            )
+        )
+        notices = shop.rows("SELECT * FROM outbound_mails")
+        assert [row.to_address for row in notices] == [TESS] * told
+    assert "passes mail on to us with its own address" in notices[0].text
+    rows = shop.rows("SELECT * FROM inbound_mails")
+    assert {(row.kind, row.status, row.conversation_id) for row in rows} == {
+        ("list", "no_answer", None)
+    }
 
 
 def test_our_own_mail_coming_back_is_no_customer(shop: Harness) -> None:

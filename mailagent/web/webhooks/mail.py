@@ -15,10 +15,11 @@ from functools import cache
 import sqlalchemy as sa
 from flask import Blueprint, Response, request
 
-from mailagent import services
+from mailagent import mailers, services
 from mailagent.adapters.mail_providers import MailProvider
 from mailagent.adapters.mime.dmarc import registered_domain
 from mailagent.adapters.mime.reply_text import new_text
+from mailagent.domain.mail.auto_response import REWRITTEN_BY_LIST
 from mailagent.domain.mail.conversation import Conversation
 from mailagent.domain.mail.language import find_language
 from mailagent.domain.mail.message import MailKind, ParsedMail, find_token, shows_nothing
@@ -38,6 +39,13 @@ from mailagent.web.webhooks.deliveries import record_bounce, record_events
 from mailagent.web.webhooks.signature import SignatureDoor
 
 logger = logging.getLogger(__name__)
+
+_OF_LIST = (
+    "A mailing list of yours, such as a Google Group, passes mail on to us with its own address in From. "
+    "So the agent cannot answer it.",
+    "To read this mail and answer it yourself: flask mails list --kind list.",
+    "Let mail to your support address reach us without the list: docs/configure.md, step 6.",
+)
 
 
 def make_blueprint(provider: MailProvider) -> Blueprint:
@@ -152,8 +160,21 @@ def _record(
             _enqueue(connection, place, place.conversation, mail_id)
     if mail.bounce is not None:
         record_bounce(connection, mail, mail.bounce, now)
+    if mail.kind_reason == REWRITTEN_BY_LIST:
+        _tell_of_list(connection, now)
     approval_reply.receive(connection, mail, mail_id, now)
     return mail_id
+
+
+def _tell_of_list(connection: sa.Connection, now: datetime) -> None:
+    """Tell the team, once a day, of customers whom we cannot answer, because we do not know their address."""
+    live = services.current()
+    key = f"rewritten-by-list:{now:%Y-%m-%d}"
+    if outbound.is_recorded(connection, f"{key}:{live.shop.team_emails[0]}"):
+        return
+    notice = mailers.Notice(key, "Customers who write to your mailing list get no answer", _OF_LIST)
+    written = mailers.write_notice(connection, notice, live.shop.team_emails)
+    live.workflow_client.queue.enqueue_deliveries(connection, written)
 
 
 def _is_enqueued_for(place: threading.Place) -> bool:
