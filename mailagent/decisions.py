@@ -12,9 +12,10 @@ from mailagent.domain.money import Money
 from mailagent.domain.refunds.offer import Offer, OfferStatus, part_of, units_of, worth_of
 from mailagent.domain.refunds.policy import KeepOffers
 from mailagent.domain.refunds.refund import Refund, RefundStatus
+from mailagent.proposals.returns import await_goods
 from mailagent.store import audit
 from mailagent.store.ids import new_id
-from mailagent.store.refunds import offers, policies, refunds
+from mailagent.store.refunds import offers, orders, policies, refunds
 from mailagent.store.refunds.approvals import RecordedDecision, Standing
 
 
@@ -52,7 +53,9 @@ def _conclude(connection: sa.Connection, refund: Refund, decision: RecordedDecis
         approved_for=decision.approved_for,
     )
     if decision.approves:
-        remedies.supersede(connection, refunds.load(connection, refund.refund_id))
+        approved = refunds.load(connection, refund.refund_id)
+        await_goods(connection, approved, orders.load(connection, refund.order_id))
+        remedies.supersede(connection, approved)
     else:
         remedies.resume(connection, refund)
     if decision.offer_percent is not None:

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass
-from datetime import timedelta
 from typing import Any
 
 import sqlalchemy as sa
 
 from mailagent import services
 from mailagent.domain.operations.run_about import RunAbout
-from mailagent.domain.refunds.order import Order, OrderStatus
+from mailagent.domain.refunds.order import Order
 from mailagent.domain.refunds.policy import (
     Approved,
     Decision,
@@ -21,7 +20,6 @@ from mailagent.domain.refunds.policy import (
 )
 from mailagent.domain.refunds.policy_rules import RefundFacts, decide, list_exceeded
 from mailagent.domain.refunds.refund import Refund, RefundStatus
-from mailagent.domain.remedies.remedy import Remedy, RemedyItem, RemedyKind, RemedyStatus
 from mailagent.proposals.facts import (
     MAILS_WITH_PHOTOS_MAX,
     Asked,
@@ -30,10 +28,11 @@ from mailagent.proposals.facts import (
     lock_caps,
     plain_facts,
 )
+from mailagent.proposals.returns import await_goods
 from mailagent.store import audit
 from mailagent.store.ids import new_id
 from mailagent.store.mail import raw_mail
-from mailagent.store.refunds import approvals, policies, refunds, remedies
+from mailagent.store.refunds import approvals, policies, refunds
 
 _ACTIONS: Mapping[RefundStatus, audit.Action] = {
     RefundStatus.AWAITING_APPROVAL: "refund awaiting_approval",
@@ -109,36 +108,9 @@ def record(
     if exceeded := list_exceeded(facts, live.policy, live.now()):
         known["exceeded"] = {name: asdict(each) for name, each in exceeded.items()}
     _record_refund(connection, refund, asked.order, proposal.key, known)
-    if proposal.accepts is None:  # the customer keeps what they accepted part of the price for
-        _await_goods(connection, refund, asked)
+    if not asked.cancels:  # then the cancellation comes first
+        await_goods(connection, refund, asked.order)
     return refund
-
-
-def _await_goods(connection: sa.Connection, refund: Refund, asked: Asked) -> None:
-    """Let a refund wait for the goods, if the policy wants them back first and they were shipped."""
-    live = services.current()
-    rules = live.policy.return_first
-    is_shipped = asked.order.status in (OrderStatus.SHIPPED, OrderStatus.DELIVERED)
-    if rules is None or asked.reason not in rules.reasons or not is_shipped:
-        return
-    names = {line.line_no: (line.item_id, line.name) for line in asked.order.lines}
-    remedy = Remedy(
-        remedy_id=new_id("remedy"),
-        kind=RemedyKind.RETURN,
-        status=RemedyStatus.AWAITING_GOODS,
-        order_id=refund.order_id,
-        conversation_id=refund.conversation_id,
-        mail_id=refund.mail_id,
-        items=tuple(RemedyItem(*names[line.line_no], line.quantity) for line in refund.lines),
-        requested_at=live.now(),
-        due_at=live.now() + timedelta(days=rules.days),  # later, if a manager has to decide
-        reason=refund.reason.value,
-        policy_version=refund.policy_version,
-        refund_id=refund.refund_id,
-    )
-    remedies.record(connection, remedy, f"return:{refund.refund_id}")
-    details = {"kind": remedy.kind.value, "order_id": remedy.order_id, "mail_id": remedy.mail_id}
-    audit.record(connection, live.now(), audit.POLICY, "request made", remedy.remedy_id, details)
 
 
 def _refund(
@@ -171,6 +143,7 @@ def _refund(
         proposed_by=proposal.proposed_by,
         despite_cancel=asked.cancels,
         credit_bonus=proposal.credit_bonus,
+        keeps_items=proposal.accepts is not None,
     )
 
 

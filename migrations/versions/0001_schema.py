@@ -617,6 +617,7 @@ sa.Table(
     sa.Column("wake_ups", sa.Integer, nullable=False, server_default="0"),
     sa.Column("receipt_id", sa.Text),
     sa.Column("credit_bonus", sa.Integer),
+    sa.Column("keeps_items", sa.Boolean, nullable=False, server_default=sa.false()),
     sa.CheckConstraint(
         "status IN ('awaiting_approval', 'approved', 'paid', 'rejected', 'expired', 'withdrawn', 'failed')",
         name="status",

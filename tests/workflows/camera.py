@@ -74,12 +74,17 @@ def end(shop: Harness, status: RefundStatus) -> Refund:
 
 def reject(shop: Harness) -> None:
     """Have the manager say no to the newest refund, on the page."""
+    click(shop, "reject")
+    assert shop.refunds()[-1].status is RefundStatus.REJECTED
+
+
+def click(shop: Harness, decision: str, **form: str) -> None:
+    """Have the manager decide on the newest refund, on the page."""
     refund = shop.refunds()[-1]
     with shop.live.database.snapshot() as connection:
         approval = approvals.find_of_refund(connection, refund.refund_id)
     assert approval is not None
-    decide(shop, shop.live.links.sign_approval(approval.approval_id, MONA), "reject")
-    assert shop.refunds()[-1].status is RefundStatus.REJECTED
+    decide(shop, shop.live.links.sign_approval(approval.approval_id, MONA), decision, **form)
 
 
 def page_of(shop: Harness) -> str:

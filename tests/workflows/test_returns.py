@@ -24,7 +24,7 @@ from tests.databases import ONE_DATABASE
 from tests.harness import Harness, open_shop, pass_time
 from tests.programs.money.bank import Bank
 from tests.tool_use import use
-from tests.workflows.camera import later_batch, page_of, reject
+from tests.workflows.camera import click, later_batch, page_of, reject
 from tests.workflows.paying import look, pay, tell
 from tests.workflows.proposals import propose, write
 
@@ -205,6 +205,57 @@ def test_a_manager_decides_before_the_customer_sends_anything(shop: Harness, bat
     assert look(refund_id(shop))["status"] == "rejected"
     tell(refund_id(shop))
     assert states(shop) == [("rejected", "not_possible")]
+
+
+SENT = {"shipment_id": "S1", "status": "in_transit"}
+
+
+@ONE_DATABASE
+@pytest.mark.parametrize(
+    ("meanwhile", "state"),
+    [
+        ({"status": "shipped"}, "awaiting_goods"),
+        ({"shipments": [SENT]}, "awaiting_goods"),
+        ({"shipments": [SENT | {"items": [{"item_id": "K1", "quantity": 1}]}]}, "awaiting_goods"),
+        ({"shipments": [SENT | {"status": "label_created"}]}, ""),
+        ({"shipments": [SENT | {"status": "returned"}]}, ""),
+        ({}, ""),
+    ],
+    ids=["order", "parcel", "its parcel", "label only", "came back", "nothing"],
+)
+def test_goods_that_leave_while_a_manager_thinks_come_back_first(
+    shop: Harness, batch: Batch, meanwhile: dict[str, Any], state: str
+) -> None:
+    pending = {"status": "pending", "delivered_at": None}
+    shop.stock(order(**pending))
+    ask(batch)
+    assert states(shop) == [("awaiting_approval", "")]
+    shop.stock(order(**(pending | meanwhile)))
+    click(shop, "approve")
+    assert states(shop) == [("approved", state)]
+    assert pay(refund_id(shop))["status"] == ("approved" if state else "paid")
+    assert len(mails(shop)) == bool(state)
+
+
+@ONE_DATABASE
+@pytest.mark.parametrize(("item_id", "state"), [("M1", "awaiting_goods"), ("K1", "")])
+def test_of_an_order_that_is_sent_in_parts_only_what_has_left_comes_back(
+    shop: Harness, batch: Batch, item_id: str, state: str
+) -> None:
+    sent = SENT | {"items": [{"item_id": "M1", "quantity": 3}]}
+    kettle = {"item_id": "K1", "name": "Kettle", "quantity": 1, "unit_price": "49.99"}
+    shop.stock(
+        order(
+            "W3",
+            status="pending",
+            delivered_at=None,
+            items=[MUGS, kettle],
+            shipments=[sent],
+            payments=[PAID | {"amount": "79.99"}],
+        )
+    )
+    propose(batch, "W3", (item_id, None), reason="changed_mind")
+    assert states(shop) == [("awaiting_approval", state)]
 
 
 @ONE_DATABASE

@@ -19,6 +19,7 @@ from tests.cast import ADA, GRACE, TESS, order
 from tests.databases import ONE_DATABASE
 from tests.harness import Harness
 from tests.tool_use import use
+from tests.workflows.camera import click
 from tests.workflows.paying import pay
 from tests.workflows.proposals import propose, write
 
@@ -92,6 +93,20 @@ def test_items_that_are_kept_need_not_come_back(generous: Harness) -> None:
     services.bind(replace(generous.live, policy=Policy(keep_offers=OFFERS, return_first=first)))
     propose(write(generous), "W1001")
     accept(answer(generous))
+    assert generous.rows("SELECT 1 FROM remedies") == []
+    assert pay(generous.refunds()[0].refund_id)["status"] == "paid"
+
+
+def test_items_that_are_kept_need_not_come_back_after_a_managers_approval_either(
+    generous: Harness,
+) -> None:
+    first = ReturnFirst(frozenset({RefundReason.DAMAGED}), "Send it to 1 Shop Street.")
+    propose(write(generous), "W1001")
+    rules = Policy({"USD": 1}, keep_offers=OFFERS, return_first=first)
+    services.bind(replace(generous.live, policy=rules))
+    accept(answer(generous))
+    assert generous.refunds()[0].status == "awaiting_approval"
+    click(generous, "approve")
     assert generous.rows("SELECT 1 FROM remedies") == []
     assert pay(generous.refunds()[0].refund_id)["status"] == "paid"
 

@@ -40,6 +40,11 @@ class Shipment:
         return self.status is ShipmentStatus.DELIVERED
 
     @property
+    def has_left(self) -> bool:
+        """Whether the carrier has it, or the customer."""
+        return self.status in _ON_THE_WAY or self.is_delivered
+
+    @property
     def due_since(self) -> datetime | None:
         """Return since when something should have happened: since it last moved, or the day it was expected if
         that is later. None for a parcel that is not on its way, or whose times are unknown."""

@@ -111,6 +111,8 @@ class Refund:
     receipt_id: str | None = None
     # The bonus in percent, if the customer chose store credit; None for money.
     credit_bonus: int | None = None
+    # Whether the customer keeps the items, and accepted part of their price.
+    keeps_items: bool = False
     # What was refunded of a refund that failed in part; None for nothing.
     part_paid: Money | None = None
     # What was refunded and then came back to the shop; None for nothing.

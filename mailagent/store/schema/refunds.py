@@ -54,6 +54,8 @@ refunds = table(
     sa.Column("receipt_id", sa.Text),
     # The bonus in percent, if the customer chose store credit; NULL for money.
     sa.Column("credit_bonus", sa.Integer),
+    # Whether the customer keeps the items, and accepted part of their price.
+    sa.Column("keeps_items", sa.Boolean, nullable=False, server_default=sa.false()),
     one_of("status", RefundStatus),
     check("amount", "amount_minor > 0"),
     check("shipping", "shipping_minor >= 0"),
