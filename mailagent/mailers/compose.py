@@ -28,6 +28,7 @@ from mailagent.domain.mail.message import (
 from mailagent.domain.mail.outgoing_file import OutgoingFile
 from mailagent.domain.money import Money
 from mailagent.mailers.facts import Reader
+from mailagent.store import audit
 from mailagent.store.ids import new_id
 from mailagent.store.mail import conversations, outbound
 
@@ -98,7 +99,20 @@ def write_to_customer(
         conversations.record_answered(
             reader.connection, conversation.conversation_id, content.purpose
         )
-    return queue_mail(reader.connection, replace(addressed, written_from=pack(reader, addressed)))
+    packed = replace(addressed, written_from=pack(reader, addressed))
+    outbound_id = queue_mail(reader.connection, packed)
+    _note_offers(reader, content.order_ids, outbound_id)
+    return outbound_id
+
+
+def _note_offers(reader: Reader, order_ids: Sequence[str], outbound_id: str) -> None:
+    """Record which open offers the record in a mail tells: the customer can accept no other."""
+    now = services.current().now()
+    for offer in reader.open_offers(order_ids):
+        details = {"outbound_id": outbound_id}
+        audit.record(
+            reader.connection, now, offer.offered_by, audit.OFFER_TOLD, offer.offer_id, details
+        )
 
 
 def write_record(reader: Reader, order_ids: Sequence[str], language: str | None) -> str | None:

@@ -180,10 +180,18 @@ class Reader:
 
     def offer(self, order: Order) -> Values | None:
         """Return the newest offer of part of the price."""
+        newest = self._newest_offer(order)
+        return values_of_offer(newest, order) if newest else None
+
+    def open_offers(self, order_ids: Sequence[str]) -> list[Offer]:
+        """Return the offers that the record of these orders tells."""
+        newest = map(self._newest_offer, self._of_record(order_ids))
+        return [each for each in newest if each and each.is_open(services.current().now())]
+
+    def _newest_offer(self, order: Order) -> Offer | None:
         if order.order_id not in self._offers:
             self._offers[order.order_id] = offers.list_of_order(self.connection, order.order_id)
-        found = self._offers[order.order_id]
-        return values_of_offer(found[-1], order) if found else None
+        return next(reversed(self._offers[order.order_id]), None)
 
     def return_period(self, order: Order) -> Values | None:
         """Return until when the items of an order can be returned; None before the delivery, and if all were a
@@ -313,9 +321,6 @@ class Reader:
 
     def record(self, order_ids: Sequence[str]) -> list[Values]:
         """Return what is on record of these orders, and of one for which these mails brought a discount."""
-        given = self.goodwill_given
-        named = [*order_ids, given.order_id] if order_ids and given else order_ids
-        found = filter(None, map(self.find_order, dict.fromkeys(named)))
         return [
             {
                 "order_id": each.order_id,
@@ -323,11 +328,17 @@ class Reader:
                 "discount": self._unused_code(each),
                 **self.refunds(each),
             }
-            for each in found
+            for each in self._of_record(order_ids)
         ]
 
+    def _of_record(self, order_ids: Sequence[str]) -> list[Order]:
+        given = self.goodwill_given
+        named = [*order_ids, given.order_id] if order_ids and given else order_ids
+        return [each for each in map(self.find_order, dict.fromkeys(named)) if each]
+
     def orders_of_mails(self) -> list[str]:
-        """Return the orders of the refunds that these mails asked for or withdrew, and those that they name."""
+        """Return the orders of the refunds that these mails asked for or withdrew, those of the offers made for
+        them, and those that they name."""
         known = [each.refund_id for each in self._refunds]
         withdrawn = audit.details_of_mails(self.connection, known, audit.WITHDRAWN, self.mail_ids)
         asked = [
@@ -335,7 +346,9 @@ class Reader:
             for each in self._refunds
             if each.mail_id in self.mail_ids or each.refund_id in withdrawn
         ]
-        return [*asked, *self._orders_named()]
+        address = self.conversation.customer_email
+        offered = offers.list_orders_of_mails(self.connection, address, self.mail_ids)
+        return [*asked, *offered, *self._orders_named()]
 
     def _orders_named(self) -> list[str]:
         if not self.proven:

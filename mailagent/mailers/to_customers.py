@@ -69,10 +69,11 @@ def write_reply(
         order_ids=order_ids,
         composition=letter.composition,
     )
-    now = services.current().now()
+    outbound_id = write_to_customer(reader, content, mails[-1], confirm, language=letter.language)
+    now, details = services.current().now(), {"outbound_id": outbound_id}
     for order_id in letter.credit_orders:
-        audit.record(reader.connection, now, audit.AGENT, audit.CREDIT_OFFERED, order_id)
-    return write_to_customer(reader, content, mails[-1], confirm, language=letter.language)
+        audit.record(reader.connection, now, audit.AGENT, audit.CREDIT_OFFERED, order_id, details)
+    return outbound_id
 
 
 def _confirmation(reader: Reader, mails: Sequence[InboundMail]) -> dict[str, Any]:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import datetime
-
 import sqlalchemy as sa
 
 from mailagent import services
@@ -11,12 +9,6 @@ from mailagent.domain.refunds.credit import credit_of
 from mailagent.domain.refunds.refund import Refund
 from mailagent.store import audit
 from mailagent.store.refunds import credits, refunds
-
-
-def is_offered_before(connection: sa.Connection, order_id: str, moment: datetime) -> bool:
-    """Return whether the customer had been offered store credit for an order when they wrote, at a moment."""
-    offered_at = audit.latest_at(connection, order_id, audit.CREDIT_OFFERED)
-    return offered_at is not None and offered_at < moment
 
 
 def choose(connection: sa.Connection, refund: Refund, wants_credit: bool, mail_id: str) -> Refund:

@@ -79,6 +79,7 @@ Action = Literal[
     "offer declined",
     "offer expired",
     "offer lapsed",
+    "offer told",
     "operators told",
     "part of the price offered",
     "payment charged back",
@@ -128,6 +129,7 @@ WITHDRAWN: Final = "refund withdrawn"
 REQUEST_WITHDRAWN: Final = "request withdrawn"
 DECLINED: Final = "refund declined"
 CREDIT_OFFERED: Final = "store credit offered"
+OFFER_TOLD: Final = "offer told"
 CLOSED: Final = "breaker closed"
 TAKEN_BACK: Final = "decision taken back"  # the triggers look for it
 
@@ -172,6 +174,16 @@ def details_of_mails(
     )
     rows = connection.execute(query.order_by(_audit.c.audit_id))
     return {row.subject: row.details for row in rows if row.details.get("mail_id") in mail_ids}
+
+
+def list_details(
+    connection: sa.Connection, subject: str, action: Action
+) -> Sequence[dict[str, Any]]:
+    """Return the details of each time that `action` was done to a row, oldest first."""
+    query = sa.select(_audit.c.details).where(
+        _audit.c.subject == subject, _audit.c.action == action
+    )
+    return connection.scalars(query.order_by(_audit.c.audit_id)).all()
 
 
 def count_of(connection: sa.Connection, subject: str, action: Action | None = None) -> int:

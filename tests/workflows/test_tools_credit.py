@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from mailagent import services
+from mailagent.domain.mail.message import OutboundStatus
 from mailagent.domain.refunds.policy import Policy, ReturnFirst, StoreCredit
 from mailagent.domain.refunds.refund import RefundReason, RefundStatus
 from mailagent.store import audit
@@ -19,6 +20,7 @@ from mailagent.workflows.tools.propose_refund import propose_refund
 from tests.cast import big_order, order
 from tests.databases import ONE_DATABASE
 from tests.harness import Harness
+from tests.told import record_told
 from tests.tool_use import use
 from tests.workflows.paying import pay
 from tests.workflows.proposals import write
@@ -40,8 +42,7 @@ def crediting(shop: Harness) -> Harness:
 def offered(shop: Harness, order_id: str = "W2001") -> None:
     """The customer has read that they may choose store credit."""
     with shop.live.database.transaction() as connection:
-        at = services.current().now() - timedelta(hours=1)
-        audit.record(connection, at, audit.AGENT, audit.CREDIT_OFFERED, order_id)
+        record_told(connection, audit.CREDIT_OFFERED, order_id)
 
 
 def ask(
@@ -79,8 +80,23 @@ def test_an_offer_after_the_mail_is_no_choice(crediting: Harness) -> None:
     batch = answer(crediting)
     with crediting.live.database.transaction() as connection:
         later = services.current().now() + timedelta(hours=1)
-        audit.record(connection, later, audit.AGENT, audit.CREDIT_OFFERED, "W2001")
+        record_told(connection, audit.CREDIT_OFFERED, "W2001", later)
     assert ask(batch, "store_credit")["error"] == "store_credit_not_offered"
+
+
+def test_an_offer_in_a_mail_that_was_not_sent_is_no_choice(crediting: Harness) -> None:
+    with crediting.live.database.transaction() as connection:
+        for status in set(OutboundStatus) - {OutboundStatus.SENT}:
+            record_told(connection, audit.CREDIT_OFFERED, "W2001", status=status)
+    assert ask(answer(crediting), "store_credit")["error"] == "store_credit_not_offered"
+
+
+@pytest.mark.both_databases
+def test_who_answers_the_offer_has_read_it(crediting: Harness) -> None:
+    with crediting.live.database.transaction() as connection:
+        read = record_told(connection, audit.CREDIT_OFFERED, "W2001", status=OutboundStatus.UNKNOWN)
+    batch = write(crediting, text="Store credit, please.", in_reply_to=read)
+    assert ask(batch, "store_credit")["outcome"] == "needs_manager"
 
 
 @pytest.mark.both_databases

@@ -9,20 +9,27 @@ from typing import Any
 
 import pytest
 
-from mailagent import services
+from mailagent import mailers, services
+from mailagent.demo.scripted_model import Fact
 from mailagent.domain.refunds.policy import KeepOffers, Policy, ReturnFirst
 from mailagent.domain.refunds.refund import RefundReason, RefundStatus
-from mailagent.workflows.steps.conversation.batch import Batch
+from mailagent.mailers.letter import letter_by_person
+from mailagent.workflows.steps.conversation.batch import Batch, batch_reader
+from mailagent.workflows.steps.conversation.reply import write_reply
+from mailagent.workflows.steps.delivery.send import send_mail
 from mailagent.workflows.steps.maintenance.housekeeping import expire_offers
 from mailagent.workflows.tools.accept_offer import accept_offer
 from tests.cast import ADA, GRACE, TESS, order
 from tests.databases import ONE_DATABASE
 from tests.harness import Harness
 from tests.tool_use import use
+from tests.web.console.drafts import SPENT
 from tests.workflows.camera import click
+from tests.workflows.moves import reply_move
 from tests.workflows.paying import pay
 from tests.workflows.proposals import propose, write
 
+OFFER = Fact("offer/W1001")
 OFFERS = KeepOffers({RefundReason.DAMAGED: 30}, {"kitchen": 40})
 MUGS = {"item_id": "M1", "name": "Mug", "quantity": 3, "unit_price": "10.00"}
 PAID = {"payment_id": "p", "method": "card", "amount": "30.00"}
@@ -34,6 +41,21 @@ def generous(shop: Harness) -> Harness:
     rules = Policy(keep_offers=OFFERS)
     services.bind(replace(shop.live, policy=rules))
     return shop
+
+
+def make_offer(shop: Harness, order_id: str = "W1001", **changes: Any) -> None:
+    """Have the customer ask for a refund, and get a mail with an offer."""
+    asked = write(shop, **changes)
+    assert propose(asked, order_id)["outcome"] == "offered"
+    answered(asked, order_id)
+
+
+def answered(batch: Batch, order_id: str = "W1001") -> None:
+    """Send the answer that tells the offer."""
+    (outbound_id,) = write_reply(batch, reply_move(batch, Fact(f"offer/{order_id}")), SPENT)[
+        "outbound_ids"
+    ]
+    assert send_mail(outbound_id) == "sent"
 
 
 def accept(batch: Batch, order_id: str = "W1001") -> dict[str, Any]:
@@ -70,6 +92,7 @@ def test_part_of_the_price_is_offered_first_and_paid_when_it_is_accepted(generou
     )
     assert propose(first, "W1001") == told  # replayed
     assert not generous.refunds()
+    answered(first)
     yes = answer(generous)
     accepted = accept(yes)
     assert accepted["outcome"] == "accepted"
@@ -85,13 +108,17 @@ def test_part_of_the_price_is_offered_first_and_paid_when_it_is_accepted(generou
     (row,) = offered(generous)
     assert (row.status, row.refund_id) == ("accepted", refund.refund_id)
     acts = generous.rows("SELECT action FROM audit WHERE action LIKE '%offer%' ORDER BY audit_id")
-    assert [each.action for each in acts] == ["part of the price offered", "offer accepted"]
+    assert [each.action for each in acts] == [
+        "part of the price offered",
+        "offer told",
+        "offer accepted",
+    ]
 
 
 def test_items_that_are_kept_need_not_come_back(generous: Harness) -> None:
     first = ReturnFirst(frozenset({RefundReason.DAMAGED}), "Send it to 1 Shop Street.")
     services.bind(replace(generous.live, policy=Policy(keep_offers=OFFERS, return_first=first)))
-    propose(write(generous), "W1001")
+    make_offer(generous)
     accept(answer(generous))
     assert generous.rows("SELECT 1 FROM remedies") == []
     assert pay(generous.refunds()[0].refund_id)["status"] == "paid"
@@ -101,7 +128,7 @@ def test_items_that_are_kept_need_not_come_back_after_a_managers_approval_either
     generous: Harness,
 ) -> None:
     first = ReturnFirst(frozenset({RefundReason.DAMAGED}), "Send it to 1 Shop Street.")
-    propose(write(generous), "W1001")
+    make_offer(generous)
     rules = Policy({"USD": 1}, keep_offers=OFFERS, return_first=first)
     services.bind(replace(generous.live, policy=rules))
     accept(answer(generous))
@@ -112,7 +139,7 @@ def test_items_that_are_kept_need_not_come_back_after_a_managers_approval_either
 
 
 def test_many_answers_at_once_refund_once(generous: Harness) -> None:
-    propose(write(generous), "W1001")
+    make_offer(generous)
     answers = [answer(generous) for _ in range(4)]
     with ThreadPoolExecutor(4) as pool:
         outcomes = {each["outcome"] for each in pool.map(accept, answers)}
@@ -145,6 +172,40 @@ def test_a_second_mail_before_the_answer_accepts_nothing(generous: Harness) -> N
     assert accept(both)["error"] == "not_answered"
 
 
+def test_no_other_thread_accepts_what_no_mail_has_told(generous: Harness) -> None:
+    first = write(generous)
+    propose(first, "W1001")
+    for text in ("Hello? Did you get my mail?", "Yes!"):
+        assert accept(answer(generous, text))["error"] == "not_answered"
+    (outbound_id,) = write_reply(first, reply_move(first, OFFER), SPENT)["outbound_ids"]
+    assert accept(answer(generous))["error"] == "not_answered"  # written, not sent
+    early = answer(generous)
+    assert send_mail(outbound_id) == "sent"
+    assert accept(early)["error"] == "not_answered"
+    assert not generous.refunds()
+    assert accept(answer(generous))["outcome"] == "accepted"
+
+
+@ONE_DATABASE
+def test_any_mail_that_tells_the_offer_makes_it_one_to_accept(generous: Harness) -> None:
+    propose(write(generous), "W1001")  # its answer is a draft that no person sends
+    answered(answer(generous, "What about my kettle?"))
+    assert accept(answer(generous))["outcome"] == "accepted"
+
+
+@ONE_DATABASE
+def test_a_draft_that_a_person_words_anew_has_the_offer_on_record(generous: Harness) -> None:
+    first = write(generous)
+    propose(first, "W1001")
+    with generous.live.database.transaction() as connection:
+        reader = batch_reader(connection, first)
+        letter = letter_by_person(reader, "Keep it, and we give you something back.")
+        outbound_id = mailers.write_reply(reader, reader.mails, letter, by_person=True)
+    assert send_mail(outbound_id) == "sent"
+    assert "Our offer: $14.99 back" in generous.mails_to(ADA)[-1].text
+    assert accept(answer(generous))["outcome"] == "accepted"
+
+
 def first_message_id(shop: Harness) -> str:
     return str(shop.rows("SELECT message_id FROM inbound_mails ORDER BY received_at")[0].message_id)
 
@@ -154,7 +215,9 @@ def test_a_yes_can_mean_one_offer_only(generous: Harness) -> None:
     generous.stock(
         order("W2", items=[MUGS, MUGS | {"item_id": "M2"}], payments=[PAID | {"amount": "60.00"}])
     )
-    assert propose(write(generous), "W2", ("M1", None))["outcome"] == "offered"
+    asked = write(generous)
+    assert propose(asked, "W2", ("M1", None))["outcome"] == "offered"
+    answered(asked, "W2")
     told = propose(answer(generous, "The other mugs are broken, too."), "W2", ("M2", None))
     assert told["outcome"] == "approved"
     accept(answer(generous), "W2")
@@ -165,13 +228,13 @@ def test_a_yes_can_mean_one_offer_only(generous: Harness) -> None:
 
 @pytest.mark.both_databases
 def test_the_housekeeping_closes_offers_past_their_date(generous: Harness) -> None:
-    propose(write(generous), "W1001")
+    make_offer(generous)
     later(generous, days=6)
     assert expire_offers() == 0
     later(generous, days=1)
     assert (expire_offers(), expire_offers()) == (1, 0)
     assert [row.status for row in offered(generous)] == ["expired"]
-    acts = generous.rows("SELECT actor, action FROM audit WHERE action LIKE 'offer%'")
+    acts = generous.rows("SELECT actor, action FROM audit WHERE action LIKE 'offer expired'")
     assert [(row.actor, row.action) for row in acts] == [("clock", "offer expired")]
     told = accept(answer(generous))
     assert (told["outcome"], told["facts"]) == ("closed", ["offer/W1001"])
@@ -179,7 +242,7 @@ def test_the_housekeeping_closes_offers_past_their_date(generous: Harness) -> No
 
 @pytest.mark.parametrize(("days", "outcome"), [(6, "accepted"), (7, "closed")])
 def test_an_offer_ends_by_its_date(generous: Harness, days: int, outcome: str) -> None:
-    propose(write(generous), "W1001")
+    make_offer(generous)
     yes = answer(generous)
     later(generous, days=days)
     assert accept(yes)["outcome"] == outcome
@@ -190,7 +253,7 @@ def test_an_offer_ends_by_its_date(generous: Harness, days: int, outcome: str) -
 def test_an_offer_ends_with_the_return_period(generous: Harness) -> None:
     rules = Policy(keep_offers=OFFERS, return_window_days=12)
     services.bind(replace(generous.live, policy=rules))
-    propose(write(generous), "W1001")
+    make_offer(generous)
     (row,) = offered(generous)
     delivered_at = order().delivered_at
     assert delivered_at is not None
@@ -214,7 +277,7 @@ def test_an_offer_ends_with_the_return_period(generous: Harness) -> None:
 def test_an_order_that_changed_meanwhile_pays_no_more_than_it_may(
     generous: Harness, change: dict[str, Any], status: RefundStatus | None, amount: int
 ) -> None:
-    propose(write(generous), "W1001")
+    make_offer(generous)
     generous.stock(order(**change))
     accept(answer(generous))
     found = [(each.status, each.amount.minor) for each in generous.refunds()]
@@ -223,7 +286,9 @@ def test_an_order_that_changed_meanwhile_pays_no_more_than_it_may(
 
 def test_units_that_were_refunded_meanwhile_end_the_offer(generous: Harness) -> None:
     generous.stock(order("W2", items=[MUGS], payments=[PAID]))
-    propose(write(generous, subject="mugs"), "W2", ("M1", 2))
+    asked = write(generous, subject="mugs")
+    propose(asked, "W2", ("M1", 2))
+    answered(asked, "W2")
     changed = propose(answer(generous), "W2", ("M1", 3), reason="changed_mind")
     assert changed["outcome"] == "approved"
     assert accept(answer(generous), "W2")["outcome"] == "closed"
@@ -259,7 +324,7 @@ def test_what_the_policy_would_not_pay_at_once_is_not_offered(generous: Harness)
 
 @ONE_DATABASE
 def test_an_offer_is_not_told_to_others(generous: Harness) -> None:
-    propose(write(generous), "W1001")
+    make_offer(generous)
     told = accept(write(generous, GRACE, subject="Mine"))
     assert told == accept(write(generous, GRACE, subject="Again"), "W9999") | {
         "facts": ["no_order/W1001"]
@@ -295,6 +360,7 @@ def test_the_console_shows_an_offer_and_what_it_became(generous: Harness) -> Non
     page = generous.log_in(TESS).get(f"/ops/conversations/{asked['conversation_id']}").text
     assert "Offered $14.99 (30 %) if they keep the items" in page
     assert "part of the price offered" in page.lower()
+    answered(asked)
     accept(answer(generous))
     (refund,) = generous.refunds()
     client = generous.log_in(TESS)

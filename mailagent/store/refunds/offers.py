@@ -29,6 +29,19 @@ def list_of_order(connection: sa.Connection, order_id: str) -> tuple[Offer, ...]
     return _list(connection, query.order_by(_offers.c.offered_at, _offers.c.offer_id))
 
 
+def list_orders_of_mails(
+    connection: sa.Connection, address: str, mail_ids: Sequence[str]
+) -> Sequence[str]:
+    """Return the orders of a customer of which part of the price was offered in answer to these mails."""
+    orders = schema.orders
+    query = (
+        sa.select(_offers.c.order_id)
+        .join(orders, orders.c.order_id == _offers.c.order_id)
+        .where(orders.c.customer_email == address, _offers.c.mail_id.in_(mail_ids))
+    )
+    return connection.scalars(query.distinct().order_by(_offers.c.order_id)).all()
+
+
 def lock(connection: sa.Connection, offer_id: str) -> Offer | None:
     """Lock the order of an offer; return the offer."""
     own, orders = _offers.c.offer_id == offer_id, schema.orders

@@ -6,10 +6,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from mailagent import services
-from mailagent.domain.refunds.offer import Offer
 from mailagent.mailers import Reader
 from mailagent.proposals import offers as proposals
 from mailagent.proposals.proposal import Proposal
+from mailagent.store import audit
+from mailagent.store.mail import told
 from mailagent.store.refunds import offers, orders
 from mailagent.workflows.steps.conversation.batch import is_waiting
 from mailagent.workflows.tools.tool import (
@@ -27,8 +28,9 @@ class AcceptOffer(Arguments):
 
 
 def accept_offer(reader: Reader, arguments: Mapping[str, Any]) -> Output:
-    """Accept the newest offer of an order, under the order's lock. The answer is read from the row, so the same
-    call again, or a second answer, is answered alike and refunds nothing more."""
+    """Accept the newest offer of an order, under the order's lock, if the customer wrote after a mail that told
+    it: a model cannot accept it in their stead. The answer is read from the row, so the same call again, or a
+    second answer, is answered alike and refunds nothing more."""
     connection, order_id = reader.connection, arguments["order_id"]
     order = orders.lock_of_conversation(connection, order_id, reader.conversation_id)
     if order is None:
@@ -43,20 +45,12 @@ def accept_offer(reader: Reader, arguments: Mapping[str, Any]) -> Output:
         return case_closed_output()
     if not offer.is_open(services.current().now()):
         return closed_output(order.order_id)
-    if not _is_answered(reader, offer):
+    if not told.is_answered(connection, audit.OFFER_TOLD, offer.offer_id, reader.mails):
         return not_answered_output(order.order_id)
     key = f"offer:{offer.offer_id}"
     proposed = Proposal(reader.conversation_id, reader.mail_ids[-1], key)
     refund = proposals.accept(connection, offer, order, proposed)
     return accepted_output(order.order_id) if refund else closed_output(order.order_id)
-
-
-def _is_answered(reader: Reader, offer: Offer) -> bool:
-    """Return whether the customer wrote after the offer was made, and has had the answer that told it: a model
-    cannot accept it in their stead."""
-    if offer.mail_id in reader.mail_ids:  # that answer is still to be written, or to be sent
-        return False
-    return any(mail.received_at > offer.offered_at for mail in reader.mails)
 
 
 def accepted_output(order_id: str) -> Output:

@@ -31,6 +31,7 @@ from mailagent.proposals.facts import Asked, shipping_of
 from mailagent.proposals.offers import offer_instead
 from mailagent.proposals.proposal import Proposal
 from mailagent.store import audit
+from mailagent.store.mail import told
 from mailagent.store.refunds import offers, orders, refunds
 from mailagent.workflows.steps.conversation.batch import is_waiting
 from mailagent.workflows.tools.tool import (
@@ -137,10 +138,9 @@ def _propose(reader: Reader, arguments: Mapping[str, Any]) -> Output:
 
 
 def _may_choose_credit(reader: Reader, order_id: str) -> bool:
-    """Return whether the customer wrote after they were offered store credit: a model cannot choose it in their
-    stead."""
-    newest = max(mail.received_at for mail in reader.mails)
-    return store_credit.is_offered_before(reader.connection, order_id, newest)
+    """Return whether the customer wrote after a mail that offered store credit: a model cannot choose it in
+    their stead."""
+    return told.is_answered(reader.connection, audit.CREDIT_OFFERED, order_id, reader.mails)
 
 
 def _bonus(pay_as: str | None) -> int | None:

@@ -88,7 +88,9 @@ def _accepted(shop: SweptShop) -> None:
 
 def _as_store_credit(shop: SweptShop) -> None:
     shop.write(DESK_WISH)
-    shop.write("I take the store credit, please.", to=shop.wait_for_mails(ADA)[-1].reply_to)
+    told = shop.wait_for_mails(ADA)[-1]
+    # It refers to the mail, as mail programs do: the crash may have left us unsure whether that arrived.
+    shop.write("I take the store credit, please.", to=told.reply_to, in_reply_to=told.message_id)
     chosen = "SELECT 1 FROM refunds WHERE credit_bonus IS NOT NULL"
     shop.wait(lambda: bool(shop.rows(chosen)), "the choice of store credit")
     people.decide(shop, MONA, "approve")
@@ -102,7 +104,8 @@ def _as_store_credit(shop: SweptShop) -> None:
 def _offered_instead(shop: SweptShop) -> None:
     shop.write(DESK_WISH)
     people.decide(shop, MONA, "offer", offer_percent="30")
-    shop.write("Yes, please.", to=shop.wait_for_mails(ADA, 2)[-1].reply_to)
+    told = shop.wait_for_mails(ADA, 2)[-1]
+    shop.write("Yes, please.", to=told.reply_to, in_reply_to=told.message_id)
 
 
 STORIES = (

@@ -58,6 +58,7 @@ from tests.harness import Harness
 from tests.programs.money import books, wishes
 from tests.programs.money.bank import MOODS, Bank, Entry
 from tests.programs.money.purchases import ITEMS, purchases
+from tests.told import record_told
 from tests.tool_calls import WITH_CREDIT, parse
 
 LIMITS = {"USD": 150_00, "JPY": 15_000}
@@ -165,8 +166,7 @@ class MoneyMachine(RuleBasedStateMachine):
         order = self.bank.open_order(bought_order)
         self.harness.stock(order)
         with self.live.database.transaction() as connection:  # before any mail of theirs
-            before = self.clock - DAY
-            audit.record(connection, before, audit.AGENT, audit.CREDIT_OFFERED, order_id)
+            record_told(connection, audit.CREDIT_OFFERED, order_id, self.clock - DAY)
         self.orders[order_id] = order
 
     def _write_more(self, draw: Draw) -> None:
@@ -278,10 +278,13 @@ class MoneyMachine(RuleBasedStateMachine):
 
     def _accept_offer(self, draw: Draw) -> None:
         """The customer says yes in a new mail to an offer that may stand no more."""
-        rows = self.harness.rows("SELECT order_id FROM offers ORDER BY offer_id")
-        known = [row.order_id for row in rows if row.order_id in self.orders]
+        rows = self.harness.rows("SELECT offer_id, order_id FROM offers ORDER BY offer_id")
+        known = [row for row in rows if row.order_id in self.orders]
         if known and self.mails < 12:
-            order = self.orders[draw(st.sampled_from(known))]
+            row = draw(st.sampled_from(known))
+            order = self.orders[row.order_id]
+            with self.live.database.transaction() as connection:
+                record_told(connection, audit.OFFER_TOLD, row.offer_id, self.clock)
             self.clock += timedelta(seconds=1)
             self.write("ada" if order.customer_email == self.ada else "bob")
             wish = json.dumps({"order_id": order.order_id})
