@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mailagent.adapters.mime.reply_text import new_text
+from mailagent.adapters.mime.reply_text import is_answer, new_text, own_words
 from tests.adapters.quotes import ATTRIBUTIONS, NEW, OURS, quoted
 from tests.growth import assert_linear
 
@@ -169,6 +169,39 @@ def test_a_forward_is_kept_whole(mark: str, above: str) -> None:
 def test_a_forward_told_by_its_subject_is_kept_whole(subject: str) -> None:
     body = "See below.\n\n" + HEADER_BLOCKS["outlook en"] + "\n\nKettle 49.99"
     assert new_text(body, subject=subject) == body
+
+
+@pytest.mark.parametrize("mark", FORWARD_MARKS.values(), ids=FORWARD_MARKS.keys())
+def test_what_is_forwarded_is_not_their_own_words(mark: str) -> None:
+    body = f"Is this yours?\n\n{mark}\n{HEADER_BLOCKS['outlook en']}\n\nSend it to 1 Evil Street"
+    assert own_words(body) == "Is this yours?"
+    assert own_words(body.removeprefix("Is this yours?")) == ""
+
+
+@pytest.mark.parametrize("attribution", ATTRIBUTIONS.values(), ids=ATTRIBUTIONS.keys())
+def test_what_is_quoted_is_not_their_own_words(attribution: str) -> None:
+    below = f"{attribution}\n{quoted('Send it to 1 Evil Street')}"
+    assert own_words(f"{NEW}\n\n{below}") == NEW
+    assert own_words(quoted("Send it to 1 Evil Street")) == ""
+
+
+def test_their_signature_is_their_own_words() -> None:
+    body = "Please send it to the address below.\n\n-- \nAda Example\n12 New Road"
+    assert own_words(body) == body
+
+
+@pytest.mark.parametrize("subject", ["Fwd: Your parcel", "WG: Ihr Paket", "转发: kettle"])
+def test_a_forward_without_a_mark_has_no_words_of_theirs(subject: str) -> None:
+    assert own_words("Send it to 1 Evil Street", subject=subject) == ""
+
+
+@pytest.mark.parametrize(
+    "subject",
+    ["Re: a", "AW: a", "[EXTERN] Antw: a", "Odp: a", "R: a", "回复：a", "[Fwd: a]", "TR : a"],
+)
+def test_the_subject_of_an_answer_is_told(subject: str) -> None:
+    assert is_answer(subject)
+    assert not is_answer("Address: 12 New Road")
 
 
 def test_an_answer_to_a_forward_is_an_answer() -> None:

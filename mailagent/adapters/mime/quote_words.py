@@ -122,6 +122,10 @@ FORWARD_PREFIXES = """
     пересл пер
 """.split()
 
+REPLY_PREFIXES = """
+    re ref aw antw antwort sv vá odp rif r rép res ynt atb bls отв 回复 回覆 答复 答覆 返信 답장
+""".split()
+
 # "Sent from my iPhone" without the device, and the names without the verb.
 SENT_FROM = _phrases(
     """

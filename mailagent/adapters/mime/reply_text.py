@@ -19,7 +19,7 @@ from mailagent.adapters.mime.quote_marks import (
     plain_line,
     split_line,
 )
-from mailagent.adapters.mime.quote_words import FORWARD_PREFIXES
+from mailagent.adapters.mime.quote_words import FORWARD_PREFIXES, REPLY_PREFIXES
 from mailagent.adapters.mime.signature_lines import without_signature
 
 LINE_MAX_LENGTH = 2_000  # longer lines are text, whatever they look like
@@ -30,9 +30,14 @@ QUOTE_WIDTH = 70  # the least at which programs break the lines that they quote
 WRAPPED_MAX_LENGTH = 80
 SENTENCE_ENDS = (".", "?", "!", ":", "…", "。", "？", "！")
 
-_FORWARD_SUBJECT = re.compile(
-    r"\s*[\[(]?(?:" + "|".join(re.escape(word) for word in FORWARD_PREFIXES) + r")\s?[:：]", re.I
-)
+
+def _subject_with(words: Iterable[str]) -> re.Pattern[str]:
+    return re.compile(rf"\s*[\[(]?(?:{'|'.join(map(re.escape, words))})\s?[:：]", re.I)
+
+
+_FORWARD_SUBJECT = _subject_with(FORWARD_PREFIXES)
+_ANSWER_SUBJECT = _subject_with((*REPLY_PREFIXES, *FORWARD_PREFIXES))
+_SUBJECT_TAGS = re.compile(r"\A(?:\s*\[[^\[\]]{1,30}\])+")
 _QUOTE_PREFIX = re.compile(r"(?:\s{0,8}[>\uff1e])+\s?")
 # "** urgent **" with other signs: no program writes a quote sign at the end of a line.
 _SHOUTED = re.compile(r">{2}.*<{2}\Z")
@@ -47,18 +52,42 @@ def new_text(body: str, our_texts: Sequence[str] = (), subject: str = "") -> str
     whole = body.strip()
     if not whole or _FORWARD_SUBJECT.match(subject) or whole.count("\n") > MAIL_MAX_LINES:
         return whole
-    lines = whole.splitlines()
-    searched = [part for line in lines[:MARKS_MAX_LINES] for part in split_line(line)]
-    lines = searched + lines[MARKS_MAX_LINES:]
-    stretches = _written(lines, our_lines(lines, our_texts))
-    if stretches is None:
+    lines = _split(whole)
+    stretches, is_forward = _written(lines, our_lines(lines, our_texts))
+    if is_forward:
         return whole
     kept = [line for stretch in stretches for line in without_signature(stretch)]
     return "\n".join(kept).strip() or whole
 
 
-def _written(lines: Sequence[str], ours: Sequence[bool]) -> list[list[str]] | None:
-    """Return the lines that are not quoted, in stretches between quotes, or None for a forward."""
+def is_answer(subject: str) -> bool:
+    """Return whether a subject is that of an answer or a forward: then others may have written it."""
+    return any(map(_ANSWER_SUBJECT.match, (subject, _SUBJECT_TAGS.sub("", subject))))
+
+
+def own_words(body: str, our_texts: Sequence[str] = (), subject: str = "") -> str:
+    """Return what the author of a mail wrote into it, with their signature: nothing that they quote or forward,
+    also if nothing is left. A forward that marks nothing in its text has no words of theirs."""
+    whole = body.strip()
+    if whole.count("\n") > MAIL_MAX_LINES:
+        return ""
+    lines = _split(whole)
+    stretches, _ = _written(lines, our_lines(lines, our_texts))
+    kept = [line for stretch in stretches for line in stretch]
+    if len(kept) == len(lines) and _FORWARD_SUBJECT.match(subject):
+        return ""
+    return "\n".join(kept).strip()
+
+
+def _split(whole: str) -> list[str]:
+    lines = whole.splitlines()
+    searched = [part for line in lines[:MARKS_MAX_LINES] for part in split_line(line)]
+    return searched + lines[MARKS_MAX_LINES:]
+
+
+def _written(lines: Sequence[str], ours: Sequence[bool]) -> tuple[list[list[str]], bool]:
+    """Return the lines that are not quoted, in stretches between quotes, and whether it is a forward: then the
+    lines above what is forwarded."""
     plain = [plain_line(line[:LINE_MAX_LENGTH]) for line in lines]
     quoted = [_is_quoted(line) for line in lines]
     kept: list[list[str]] = [[]]
@@ -68,7 +97,7 @@ def _written(lines: Sequence[str], ours: Sequence[bool]) -> list[list[str]] | No
         if quoted[at]:
             bare = plain_line(_QUOTE_PREFIX.sub("", lines[at][:LINE_MAX_LENGTH], count=1))
             if at_top and is_forwarded_line(bare):
-                return None
+                return kept, True
             if is_reply_above(bare):
                 break
             at += 1
@@ -80,7 +109,7 @@ def _written(lines: Sequence[str], ours: Sequence[bool]) -> list[list[str]] | No
             at += 1
             continue
         elif found.mark is Mark.FORWARDED:
-            return None
+            return kept, True
         else:
             following = next_text(plain, found.end)
             # If the quote is marked line by line, or known to be ours, new text may follow it.
@@ -93,7 +122,7 @@ def _written(lines: Sequence[str], ours: Sequence[bool]) -> list[list[str]] | No
             left -= 1
         if kept[-1]:
             kept.append([])
-    return kept
+    return kept, False
 
 
 def _is_quoted(line: str) -> bool:

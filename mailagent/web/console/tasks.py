@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import sqlalchemy as sa
@@ -11,12 +12,21 @@ from mailagent import services
 from mailagent.domain.operations.access import Permission
 from mailagent.domain.refunds.labels import MANAGER_REASONS, REFUND_REASONS
 from mailagent.domain.refunds.policy import ManagerReason
-from mailagent.domain.refunds.refund import RefundReason
+from mailagent.domain.refunds.refund import Refund, RefundReason, RefundStatus
 from mailagent.domain.remedies.labels import REMEDY_KINDS, REMEDY_STATES
 from mailagent.domain.remedies.remedy import OPEN, Remedy, RemedyStatus, TaskProblem
 from mailagent.remedies import find_waiting, finish
-from mailagent.store.refunds import remedies
-from mailagent.web.console.page import go_to, page, pages_beside, read_window, redact, typed
+from mailagent.store.mail import inbound
+from mailagent.store.refunds import refunds, remedies
+from mailagent.web.console.page import (
+    go_to,
+    page,
+    pages_beside,
+    read_window,
+    redact,
+    redact_line,
+    typed,
+)
 from mailagent.web.guard import current_person, needs
 from mailagent.web.language import translate
 
@@ -40,7 +50,7 @@ def _page(problem: str = "") -> Response:
     live = services.current()
     with live.database.snapshot() as connection:
         part = remedies.read(connection, statuses, read_window(newest_first=not is_open))
-        tasks = [_shown(connection, each) for each in part.rows]
+        tasks = _list_shown(connection, part.rows)
     return page(
         "ops/tasks.html",
         422 if problem else 200,
@@ -52,8 +62,19 @@ def _page(problem: str = "") -> Response:
     )
 
 
-def _shown(connection: sa.Connection, remedy: Remedy) -> dict[str, Any]:
-    """Return a task with its labels, and the refund that is decided first."""
+def _list_shown(connection: sa.Connection, shown: Sequence[Remedy]) -> list[dict[str, Any]]:
+    """Return the tasks of a page with the mails that asked for them, and the refunds that are decided first."""
+    asked = inbound.list_by_id(connection, [each.mail_id for each in shown])
+    mails = {each.mail_id: f"{each.subject}\n\n{each.new_text}" for each in asked}
+    of_orders = refunds.list_of_orders(connection, sorted({each.order_id for each in shown}))
+    waits = {each.order_id for each in of_orders if each.status is RefundStatus.AWAITING_APPROVAL}
+    held_up = [each for each in shown if each.is_open and each.order_id in waits]
+    first = {each.remedy_id: find_waiting(connection, each) for each in held_up}
+    return [_shown(each, mails, first.get(each.remedy_id)) for each in shown]
+
+
+def _shown(remedy: Remedy, mails: Mapping[str, str], waiting: Refund | None) -> dict[str, Any]:
+    """Return a task with its labels."""
     why = [translate(MANAGER_REASONS[ManagerReason(each)]) for each in remedy.policy_reasons]
     return {
         "remedy": remedy,
@@ -61,8 +82,10 @@ def _shown(connection: sa.Connection, remedy: Remedy) -> dict[str, Any]:
         "state": translate(REMEDY_STATES[remedy.status]),
         "reason": translate(REFUND_REASONS[RefundReason(remedy.reason)]) if remedy.reason else "",
         "wish": redact(remedy.wish or ""),
+        # A wish is a piece of it: "do not send it to 1 New Road" has an address, too.
+        "mail": redact_line(mails.get(remedy.mail_id, "")).strip(),
         "needs_manager": why,
-        "waiting": find_waiting(connection, remedy) if remedy.is_open else None,
+        "waiting": waiting,
         "may_do": remedy.status is not RemedyStatus.ASKED
         and (not why or current_person().is_manager),
     }

@@ -15,6 +15,8 @@ from pydantic import BaseModel, ConfigDict, Field, Strict
 
 from mailagent import remedies as ending
 from mailagent import services
+from mailagent.adapters.mime.reply_text import is_answer, own_words
+from mailagent.domain.mail.message import InboundMail, shows_nothing
 from mailagent.domain.money import Money
 from mailagent.domain.refunds.order import Order, OrderStatus
 from mailagent.domain.refunds.policy import Declined, DeclineReason, NeedsManager
@@ -41,7 +43,7 @@ from mailagent.proposals.facts import Asked
 from mailagent.proposals.proposal import Proposal
 from mailagent.store import audit
 from mailagent.store.ids import new_id
-from mailagent.store.mail import inbound
+from mailagent.store.mail import inbound, outbound
 from mailagent.store.refunds import orders, policies, refunds, remedies
 from mailagent.workflows.steps.conversation.batch import is_waiting
 from mailagent.workflows.steps.notices import tell_team
@@ -65,6 +67,10 @@ from mailagent.workflows.tools.tool import (
 
 WISH_MAX_LENGTH = 500
 MAILS_SEARCHED = 20
+NOT_THEIR_WORDS = (
+    "wish: copy it word for word from what the customer wrote, not from what they quote or forward; if it"
+    " stands only there, ask them to write it"
+)
 
 
 class RequestChange(Arguments):
@@ -158,7 +164,7 @@ def _find_problem(reader: Reader, order: Order, wanted: _Wanted) -> Output | Non
     if wanted.kind is not RemedyKind.CHANGE_ADDRESS and not wanted.items:
         return bad_arguments_output("items: name those that it is about")
     if wanted.wish is not None and not quotes(wanted.wish, _list_texts(reader)):
-        return bad_arguments_output("wish: copy it word for word from the customer's mail")
+        return bad_arguments_output(NOT_THEIR_WORDS)
     try:
         price_lines(order, wanted.items, ())
     except ItemsProblem as problem:
@@ -168,14 +174,23 @@ def _find_problem(reader: Reader, order: Order, wanted: _Wanted) -> Output | Non
 
 def _list_texts(reader: Reader) -> list[str]:
     """Return what the customer provably wrote in this conversation."""
+    connection, address = reader.connection, reader.conversation.customer_email
     mails = inbound.list_latest(
-        reader.connection, reader.conversation_id, MAILS_SEARCHED, also=reader.mail_ids
+        connection, reader.conversation_id, MAILS_SEARCHED, also=reader.mail_ids
     )
+    ours = outbound.list_texts_to(connection, address)
     return [
-        f"{mail.subject}\n{mail.body}"
+        _own_words(mail, ours)
         for mail in mails
         if mail.identity.proven or mail.mail_id in reader.mail_ids
     ]
+
+
+def _own_words(mail: InboundMail, our_texts: Sequence[str]) -> str:
+    """Return the words that are the customer's: not what they quote or forward, or the subject of an answer."""
+    written = "" if shows_nothing(mail.body) else own_words(mail.body, our_texts, mail.subject)
+    is_theirs = not (mail.references or is_answer(mail.subject))
+    return f"{mail.subject if is_theirs else ''}\n{written}"
 
 
 def _request(reader: Reader, order: Order, wanted: _Wanted, key: str) -> Output:
