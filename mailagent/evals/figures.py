@@ -197,7 +197,7 @@ def _compare_one(name: str, before: Sequence[Result], after: Sequence[Result]) -
 def samples_needed(
     difference: float, rate: float = 0.6, correlation: float = 0.5, groups: int = 1
 ) -> int:
-    """Return how many tasks tell such a difference of two success rates, in 8 of 10 runs, if all figures differ.
+    """Return how many tasks tell such a difference of two success rates in 8 of 10 runs, if all figures differ.
 
     `correlation`: of the two runs' results for a task; the same tasks are compared, so it is above zero.
     `groups`: that are compared: all tasks, and each suite.

@@ -28,6 +28,7 @@ from mailagent.evals.record import Record
 from mailagent.evals.runs import Run
 from mailagent.evals.score import SCORES
 from mailagent.evals.task import Task
+
 _METRICS = {name: [mean(), stderr()] for name in SCORES}
 _MESSAGES = {
     "system": ChatMessageSystem,

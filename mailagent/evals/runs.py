@@ -73,7 +73,8 @@ class Run:
         note(record)
         result = Result(task.id, task.suite, trial, score(Sample(task, record, expected)))
         with self._lock:
-            self.halted_by = self.halted_by or (record.error if record.ends_run else "")
+            if record.ends_run:
+                self.halted_by = record.error
             self._count_cost(result)
             self._write(result, record, expected)
         self.tell(result, record)

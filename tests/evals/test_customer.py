@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from mailagent.evals.customer import (
@@ -66,7 +68,7 @@ def test_a_model_sees_its_card_its_own_mails_and_the_answers() -> None:
 
 
 def test_a_models_mail_arrives_as_the_tasks_mail_of_that_number() -> None:
-    turns = [
+    turns: list[dict[str, Any]] = [
         {"mail": "My kettle is broken"},
         {"mail": "Here", "files": ["kettle.jpg"], "sender": "a@example.net", "proven": False,
          "new_thread": True},

@@ -226,7 +226,7 @@ SENT = {"shipment_id": "S1", "status": "in_transit"}
 def test_goods_that_leave_while_a_manager_thinks_come_back_first(
     shop: Harness, batch: Batch, meanwhile: dict[str, Any], state: str
 ) -> None:
-    pending = {"status": "pending", "delivered_at": None}
+    pending: dict[str, Any] = {"status": "pending", "delivered_at": None}
     shop.stock(order(**pending))
     ask(batch)
     assert states(shop) == [("awaiting_approval", "")]

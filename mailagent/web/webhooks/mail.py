@@ -114,14 +114,7 @@ def _store_mail(provider: MailProvider, content_type: str, body: bytes) -> str:
 def _record(
     connection: sa.Connection, mail: ParsedMail, known: Known, raw: RawMail, now: datetime
 ) -> str | None:
-    # Remove secrets first: the stored texts of our own mails, which this mail may quote, have none either.
-    # Then a code in quoted text does not count as an answer.
-    mail = _without_our_words(connection, _without_keys(mail, _login_secrets(connection, now)))
-    if known.message_id:
-        # A replay of the customer's own mail, changed where the signature does not cover it.
-        mail = mail.without_signatures("known_message_id")
-    elif known.signed_date:
-        mail = mail.without_signatures("known_date")  # a replay under another Message-ID
+    mail = _without_replays(_without_secrets(connection, mail, now), known)
     place = threading.find_place_locked(connection, mail, now)
     opens_new = place.opens_new
     if opens_new:
@@ -164,6 +157,20 @@ def _record(
         _tell_of_list(connection, now)
     approval_reply.receive(connection, mail, mail_id, now)
     return mail_id
+
+
+def _without_secrets(connection: sa.Connection, mail: ParsedMail, now: datetime) -> ParsedMail:
+    """Return a mail without keys of logins, and without our own words: the stored texts of our mails, which it
+    may quote, have no keys either. A code in quoted text does not count as an answer then."""
+    return _without_our_words(connection, _without_keys(mail, _login_secrets(connection, now)))
+
+
+def _without_replays(mail: ParsedMail, known: Known) -> ParsedMail:
+    """Return a mail whose signatures count for nothing if it is an old one that is sent again."""
+    if known.message_id:
+        # The customer's own mail, changed where the signature does not cover it.
+        return mail.without_signatures("known_message_id")
+    return mail.without_signatures("known_date") if known.signed_date else mail
 
 
 def _tell_of_list(connection: sa.Connection, now: datetime) -> None:

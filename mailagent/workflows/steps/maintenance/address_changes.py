@@ -120,7 +120,9 @@ def _record(connection: sa.Connection, remedy: Remedy, outcome: AddressOutcome) 
     elif isinstance(outcome, TooLate):
         ending.end(connection, remedy, RemedyStatus.NOT_POSSIBLE, actor)
     elif isinstance(outcome, NotSupported):
-        task = _make_task(connection, remedies.note(connection, remedy, address=None, asked_at=None))
+        task = _make_task(
+            connection, remedies.note(connection, remedy, address=None, asked_at=None)
+        )
         _tell_team(
             connection,
             task,
