@@ -84,7 +84,7 @@ RUNS = _gauge("runs", "workflow status", "runs that have not ended")
 FAILED = _gauge(
     "failed_runs",
     "workflow",
-    "runs that failed and that no person has dealt with: dismissed them, or answered the customer",
+    "runs that failed and that no person has dealt with",
 )
 WORKERS = _gauge("workers_alive", "", "worker processes that were seen within their lease")
 
