@@ -67,7 +67,7 @@ class Reader:
     mail_ids: Sequence[str]
     proven: bool
     _known: dict[str, tuple[Order, int] | None] = field(default_factory=dict)
-    _offers: dict[str, Sequence[Offer]] = field(default_factory=dict)
+    _offers: dict[str, tuple[Offer, Values] | None] = field(default_factory=dict)
 
     @property
     def conversation_id(self) -> str:
@@ -180,18 +180,20 @@ class Reader:
 
     def offer(self, order: Order) -> Values | None:
         """Return the newest offer of part of the price."""
-        newest = self._newest_offer(order)
-        return values_of_offer(newest, order) if newest else None
+        found = self._find_offer(order)
+        return found[1] if found else None
 
     def open_offers(self, order_ids: Sequence[str]) -> list[Offer]:
         """Return the offers that the record of these orders tells."""
-        newest = map(self._newest_offer, self._of_record(order_ids))
-        return [each for each in newest if each and each.is_open(services.current().now())]
+        found = filter(None, map(self._find_offer, self._of_record(order_ids)))
+        return [offer for offer, values in found if values["is_open"]]
 
-    def _newest_offer(self, order: Order) -> Offer | None:
+    def _find_offer(self, order: Order) -> tuple[Offer, Values] | None:
         if order.order_id not in self._offers:
-            self._offers[order.order_id] = offers.list_of_order(self.connection, order.order_id)
-        return next(reversed(self._offers[order.order_id]), None)
+            made = offers.list_of_order(self.connection, order.order_id)
+            found = (made[-1], values_of_offer(self.connection, made[-1], order)) if made else None
+            self._offers[order.order_id] = found
+        return self._offers[order.order_id]
 
     def return_period(self, order: Order) -> Values | None:
         """Return until when the items of an order can be returned; None before the delivery, and if all were a

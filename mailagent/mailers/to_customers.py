@@ -132,7 +132,8 @@ def write_offer(connection: sa.Connection, refund: Refund, offer: Offer) -> str:
     """Tell the customer what a manager offers instead of a refund."""
     order = orders.load(connection, refund.order_id)
     conversation = conversations.load(connection, refund.conversation_id)
-    told = Fact("offer", {"order_id": order.order_id, **values_of_offer(offer, order)})
+    offered = values_of_offer(connection, offer, order)
+    told = Fact("offer", {"order_id": order.order_id, **offered})
     locale = services.current().shop.locale_for(conversation.language)
     values = {
         "order_id": order.order_id,

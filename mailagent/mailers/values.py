@@ -12,12 +12,12 @@ import sqlalchemy as sa
 from mailagent import services
 from mailagent.domain.orders.shipment import Shipment, ShipmentStatus, is_tracking_link
 from mailagent.domain.refunds.credit import with_bonus
-from mailagent.domain.refunds.offer import Offer
+from mailagent.domain.refunds.offer import Offer, is_left
 from mailagent.domain.refunds.order import Order
 from mailagent.domain.refunds.policy import return_by
 from mailagent.domain.refunds.refund import Refund
 from mailagent.domain.remedies.remedy import Remedy, RemedyStatus
-from mailagent.store.refunds import credits, remedies, settlements
+from mailagent.store.refunds import credits, orders, refunds, remedies, settlements
 
 PARCELS_LISTED = 10
 ORDER_NUMBER_MAX_LENGTH = 40
@@ -70,11 +70,15 @@ def list_return_periods(order: Order) -> list[Values]:
     ]
 
 
-def values_of_offer(offer: Offer, order: Order) -> Values:
-    """Return what a customer is told of an offer of part of the price."""
+def values_of_offer(connection: sa.Connection, offer: Offer, order: Order) -> Values:
+    """Return what a customer is told of an offer of part of the price. It is open while it can be paid as it
+    says: the rest of the order may have been refunded since."""
+    earlier = refunds.list_of_order(connection, order.order_id)
+    remaining = order.left_after(orders.taken_minor(connection, order.order_id))
+    is_open = offer.is_open(services.current().now())
     names = {line.item_id: line.name for line in order.lines}
     return {
-        "is_open": offer.is_open(services.current().now()),
+        "is_open": is_open and is_left(offer, order, earlier, remaining),
         "accepted": offer.refund_id is not None,
         "percent": offer.percent,
         "amount": offer.amount,

@@ -14,6 +14,7 @@ from mailagent.domain.money import Money
 from mailagent.domain.refunds.offer import (
     Offer,
     OfferStatus,
+    lines_of,
     part_of,
     share_out,
     units_of,
@@ -31,7 +32,7 @@ from mailagent.domain.refunds.policy import (
     Policy,
     return_by,
 )
-from mailagent.domain.refunds.refund import ItemsProblem, Refund, price_lines
+from mailagent.domain.refunds.refund import Refund
 from mailagent.proposals import proposal
 from mailagent.proposals.facts import Asked
 from mailagent.proposals.proposal import Proposal
@@ -162,15 +163,8 @@ def _is_known(connection: sa.Connection, offer: Offer, decision: Decision) -> bo
 
 def _as_refund(connection: sa.Connection, offer: Offer, order: Order) -> Asked | None:
     earlier = refunds.list_of_order(connection, order.order_id)
-    try:
-        lines = price_lines(order, offer.wanted, earlier)
-        shared = share_out(lines, offer.amount)
-    except (ItemsProblem, ValueError):  # the order has changed
-        return None
-    units = sum(line.quantity for line in lines if not line.is_rest)
-    if units != sum(quantity for _, quantity in offer.items):
-        return None
-    return Asked(order, shared, _nothing(offer), offer.reason, earlier)
+    lines = lines_of(offer, order, earlier)
+    return None if lines is None else Asked(order, lines, _nothing(offer), offer.reason, earlier)
 
 
 def _nothing(offer: Offer) -> Money:

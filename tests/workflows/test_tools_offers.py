@@ -19,6 +19,7 @@ from mailagent.workflows.steps.conversation.reply import write_reply
 from mailagent.workflows.steps.delivery.send import send_mail
 from mailagent.workflows.steps.maintenance.housekeeping import expire_offers
 from mailagent.workflows.tools.accept_offer import accept_offer
+from mailagent.workflows.tools.look_at_order import look_at_order
 from tests.cast import ADA, GRACE, TESS, order
 from tests.databases import ONE_DATABASE
 from tests.harness import Harness
@@ -282,6 +283,48 @@ def test_an_order_that_changed_meanwhile_pays_no_more_than_it_may(
     accept(answer(generous))
     found = [(each.status, each.amount.minor) for each in generous.refunds()]
     assert found == ([(status, amount)] if status else [])
+
+
+BOUGHT = {"payment_id": "pay_W1001", "method": "card", "amount": "49.99"}
+
+
+@ONE_DATABASE
+@pytest.mark.parametrize(
+    ("change", "is_open"),
+    [
+        ({"payments": [BOUGHT | {"refunded": "49.99"}]}, False),
+        ({"payments": [BOUGHT | {"refunded": "35.01"}]}, False),
+        ({"payments": [BOUGHT | {"refunded": "35.00"}]}, True),
+        ({"payments": [BOUGHT | {"charged_back_at": "2026-11-10T09:00:00Z"}]}, False),
+        ({"status": "cancelled"}, False),
+        ({"items": [MUGS | {"unit_price": "16.66"}]}, False),
+    ],
+    ids=[
+        "refunded",
+        "a cent is missing",
+        "enough is left",
+        "charged back",
+        "cancelled",
+        "other items",
+    ],
+)
+def test_no_mail_promises_what_the_order_has_not_left(
+    generous: Harness, change: dict[str, Any], is_open: bool
+) -> None:
+    make_offer(generous)
+    generous.stock(order(**change))
+    asked = answer(generous, "What about W1001 now?")
+    (outbound_id,) = write_reply(asked, reply_move(asked, OFFER), SPENT)["outbound_ids"]
+    (row,) = generous.rows(
+        "SELECT text FROM outbound_mails WHERE outbound_id = :id", id=outbound_id
+    )
+    assert ("Then we refund $14.99" in row.text, "Our offer: $14.99" in row.text) == (
+        is_open,
+        is_open,
+    )
+    assert ("$14.99 for order W1001 does not stand any more" in row.text) is not is_open
+    looked = use(look_at_order, answer(generous), {"order_id": "W1001"})
+    assert ("offer/W1001" in looked["facts"]) is is_open
 
 
 def test_units_that_were_refunded_meanwhile_end_the_offer(generous: Harness) -> None:

@@ -9,8 +9,16 @@ from datetime import datetime
 from enum import StrEnum
 
 from mailagent.domain.money import Money
+from mailagent.domain.refunds.order import Order, OrderStatus
 from mailagent.domain.refunds.policy import Policy
-from mailagent.domain.refunds.refund import Refund, RefundLine, RefundReason, WantedItem
+from mailagent.domain.refunds.refund import (
+    ItemsProblem,
+    Refund,
+    RefundLine,
+    RefundReason,
+    WantedItem,
+    price_lines,
+)
 
 
 class OfferStatus(StrEnum):
@@ -94,3 +102,26 @@ def share_out(lines: Sequence[RefundLine], amount: Money) -> tuple[RefundLine, .
         shared.append(replace(line, amount=Money(minor, amount.currency)))
         before = upto
     return tuple(shared)
+
+
+def lines_of(
+    offer: Offer, order: Order, earlier: Sequence[Refund]
+) -> tuple[RefundLine, ...] | None:
+    """Return the lines of the refund that an offer would become; None if its units are not left any more, or
+    have another price. `earlier`: all refunds of the order."""
+    try:
+        lines = price_lines(order, offer.wanted, earlier)
+        shared = share_out(lines, offer.amount)
+    except (ItemsProblem, ValueError):  # the order has changed
+        return None
+    units = sum(line.quantity for line in lines if not line.is_rest)
+    return shared if units == sum(quantity for _, quantity in offer.items) else None
+
+
+def is_left(offer: Offer, order: Order, earlier: Sequence[Refund], remaining: Money) -> bool:
+    """Return whether the order has left what an offer promises. `remaining`: what was paid for it and neither
+    given nor taken back. A manager may have made the offer for a cancelled order."""
+    cancelled = order.status is OrderStatus.CANCELLED and offer.instead_of is None
+    if cancelled or order.charged_back.minor or remaining < offer.amount:
+        return False
+    return lines_of(offer, order, earlier) is not None
