@@ -31,6 +31,7 @@ from mailagent.mailers.values import (
     bare,
     goods_by,
     has_number,
+    is_granted_since,
     list_parcels,
     list_return_periods,
     may_be_order_number,
@@ -59,8 +60,8 @@ MAILS_SEARCHED = 50
 
 @dataclass(frozen=True)
 class Reader:
-    """Reads the facts of one customer within one transaction, each row once. `proven`: the mails that are
-    answered are proven to be theirs; without that no fact about an order can be read."""
+    """Reads the facts of one customer in one transaction, each row once. `proven`: the mails are proven to be
+    theirs; without that no fact about an order can be read."""
 
     connection: sa.Connection
     conversation: Conversation
@@ -245,17 +246,19 @@ class Reader:
 
     def declined(self, order: Order) -> Values | None:
         """Return why the policy declined a refund in answer to these mails."""
-        named, mail_ids = [order.order_id], self.mail_ids
-        declined = audit.details_of_mails(self.connection, named, audit.DECLINED, mail_ids)
-        found = declined.get(order.order_id, {})
-        values = {"reason": found.get("reason"), "asked_for": found.get("asked_for")}
-        return values if values["reason"] else None
+        connection, order_id, mail_ids = self.connection, order.order_id, self.mail_ids
+        declined = audit.details_of_mails(connection, [order_id], audit.DECLINED, mail_ids)
+        found, offer = declined.get(order_id), self._find_offer(order)
+        made = [*self.refunds_of(order), *(offer or ())[:1]]
+        at = audit.latest_at(connection, order_id, audit.DECLINED)
+        if found is None or at is None or is_granted_since(at, found, made, mail_ids):
+            return None
+        return {"reason": found["reason"], "asked_for": found.get("asked_for")}
 
     def not_withdrawn(self, order: Order) -> Values | None:
         """Return the newest refund of an order that can be withdrawn no more; None if another one can."""
         settled = (RefundStatus.APPROVED, RefundStatus.PAID)
-        known = self.refunds_of(order)
-        statuses = [each.status.value for each in known if each.status in settled]
+        statuses = [each.status.value for each in self.refunds_of(order) if each.status in settled]
         return {"status": statuses[-1]} if statuses and not self._waits(order) else None
 
     def nothing_waits(self, order: Order) -> Values | None:
@@ -306,14 +309,11 @@ class Reader:
             }
             for order in found
         ]
-        if services.current().order_source and not listed and not self._are_listed:
+        here = self.connection, self.conversation_id, self._mails_came_at
+        if services.current().order_source and not listed and not lookups.are_listed(*here):
             return None
         values = {"orders": listed, "more": total - len(found), "as_of": self.list_as_of(found)}
         return Fact("my_orders", values)
-
-    @property
-    def _are_listed(self) -> bool:
-        return lookups.are_listed(self.connection, self.conversation_id, self._mails_came_at)
 
     def not_verified(self) -> Fact | None:
         return None if self.proven else Fact("not_verified", {})

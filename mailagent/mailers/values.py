@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -85,6 +85,25 @@ def values_of_offer(connection: sa.Connection, offer: Offer, order: Order) -> Va
         "expires_at": offer.expires_at,
         "items": [f"{quantity} × {names.get(item, item)}" for item, quantity in offer.items],
     }
+
+
+def is_granted_since(
+    moment: datetime,
+    declined: Mapping[str, Any],
+    made: Iterable[Refund | Offer],
+    mail_ids: Sequence[str],
+) -> bool:
+    """Return whether these mails brought a refund or an offer after the policy had declined one of the same
+    items, at a moment. `made`: those of the order."""
+    items = [line["item_id"] for line in declined.get("facts", {}).get("lines", ())]
+    for each in (each for each in made if each.mail_id in mail_ids):
+        if isinstance(each, Offer):
+            made_at, is_same = each.offered_at, each.is_for(items)
+        else:
+            made_at, is_same = each.requested_at, not set(items).isdisjoint(each.item_ids)
+        if is_same and made_at > moment:
+            return True
+    return False
 
 
 def values_of_credit(connection: sa.Connection, known: Iterable[Refund]) -> Values | None:

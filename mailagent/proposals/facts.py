@@ -30,7 +30,7 @@ DAY = timedelta(days=1)
 @dataclass(frozen=True, slots=True)
 class Asked:
     """The refund that is asked for: units of an order, their worth, and the share of the shipping costs.
-    `cancels`: they are cancelled first."""
+    `cancels`: they are cancelled first. `declined_otherwise`: see `is_declined_otherwise`."""
 
     order: Order
     lines: tuple[RefundLine, ...]
@@ -38,6 +38,7 @@ class Asked:
     reason: RefundReason
     earlier: Sequence[Refund]
     cancels: bool = False
+    declined_otherwise: bool = False
 
     @property
     def item_ids(self) -> tuple[str, ...]:
@@ -57,6 +58,18 @@ def shipping_of(order: Order, lines: Sequence[RefundLine], earlier: Sequence[Ref
     if not services.current().policy.refund_shipping:
         return Money(0, order.currency)
     return price_shipping(order, lines, earlier)
+
+
+def is_declined_otherwise(connection: sa.Connection, asked: Asked, mail_ids: Sequence[str]) -> bool:
+    """Return whether the policy has declined some of these items in answer to these mails for another reason: a
+    model that gives one reason after the other would find one without a photo."""
+    return any(
+        declined.get("mail_id") in mail_ids
+        and declined["facts"]["reason"] != asked.reason.value
+        and any(line["item_id"] in asked.item_ids for line in declined["facts"]["lines"])
+        for declined in audit.list_details(connection, asked.order.order_id, audit.DECLINED)
+        if "facts" in declined
+    )
 
 
 def lock_caps(connection: sa.Connection, order: Order) -> None:
@@ -85,7 +98,7 @@ def gather_facts(connection: sa.Connection, asked: Asked, photos: int) -> Refund
         methods=tuple(dict.fromkeys(payment.method for payment in order.payments)),
         photos=photos,
         charged_back=order.charged_back,
-        refused_before=overlaps_refused(order, asked.lines, earlier),
+        refused_before=overlaps_refused(order, asked.lines, earlier) or asked.declined_otherwise,
         shared_payments=orders.list_shared_payments(connection, order),
         granted_unasked=Granted(sum(1 for minor in unasked if minor > 0), sum(unasked)),
         of_customer=_of_customer(connection, order),

@@ -6,6 +6,7 @@ Amounts and permissions come from rows, never from the model.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from enum import StrEnum
 from typing import Annotated, Any
 
@@ -27,7 +28,7 @@ from mailagent.domain.refunds.refund import (
 )
 from mailagent.mailers import Reader
 from mailagent.proposals import proposal, store_credit
-from mailagent.proposals.facts import Asked, shipping_of
+from mailagent.proposals.facts import Asked, is_declined_otherwise, shipping_of
 from mailagent.proposals.offers import offer_instead
 from mailagent.proposals.proposal import Proposal
 from mailagent.store import audit
@@ -198,6 +199,8 @@ def _decide(
 ) -> Output:
     """Have the policy decide, and record its decision."""
     connection, order = reader.connection, asked.order
+    otherwise = is_declined_otherwise(connection, asked, reader.mail_ids)
+    asked = replace(asked, declined_otherwise=otherwise)
     facts, decision = proposal.consider(connection, asked, reader.conversation_id)
     if isinstance(decision, Declined):
         proposal.decline(connection, proposed, asked, facts, decision)

@@ -7,7 +7,7 @@ possible; then the customer gets a mail. If the policy says so, the shop's syste
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Annotated, Any, Literal
 
 import sqlalchemy as sa
@@ -39,7 +39,7 @@ from mailagent.domain.remedies.remedy import (
 from mailagent.domain.text import tell_moment
 from mailagent.mailers import Reader
 from mailagent.proposals import proposal
-from mailagent.proposals.facts import Asked
+from mailagent.proposals.facts import Asked, is_declined_otherwise
 from mailagent.proposals.proposal import Proposal
 from mailagent.store import audit
 from mailagent.store.ids import new_id
@@ -221,6 +221,8 @@ def _decide(reader: Reader, order: Order, wanted: _Wanted, key: str) -> Output:
     earlier = refunds.list_of_order(connection, order.order_id)
     lines = tuple(line for line in price_lines(order, wanted.items, earlier) if not line.is_rest)
     asked = Asked(order, lines, Money(0, order.currency), wanted.reason, earlier)
+    otherwise = is_declined_otherwise(connection, asked, reader.mail_ids)
+    asked = replace(asked, declined_otherwise=otherwise)
     facts, decision = proposal.consider(connection, asked, reader.conversation_id)
     if isinstance(decision, Declined):
         proposed = Proposal(reader.conversation_id, reader.mail_ids[-1], key)
