@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 from collections.abc import Iterable, Iterator, Sequence
 
-# A cell that begins with one of these is a formula to a spreadsheet program (OWASP, CSV injection).
-_FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")
+# A cell that begins with one of these is a formula to a spreadsheet program (OWASP, CSV injection). Where its
+# list separator is not the comma, such as in Germany, a cell also begins behind a semicolon, and a row behind a
+# line break: our quotes do not stand at the beginning of what it takes for a cell.
+_FORMULA = re.compile(
+    r"\A(?=[\t\r\n])|(?:\A|(?<=[;\t\r\n]))(?=[^\S\r\n]*[=+\-@\uff1d\uff0b\uff0d\uff20])"
+)
 
 
 def plain_cell(text: str) -> str:
-    """Return a cell that spreadsheet programs do not take for a formula: with a quote in front."""
-    return f"'{text}" if text.startswith(_FORMULA) else text
+    """Return a cell of which spreadsheet programs take no part for a formula: with a quote in front."""
+    return _FORMULA.sub("'", text)
 
 
 def write_csv(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:

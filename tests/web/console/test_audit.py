@@ -118,6 +118,30 @@ def test_a_cell_is_no_formula(sign: str) -> None:
     assert plain_cell(f"1{sign}1") == f"1{sign}1"
 
 
+@pytest.mark.parametrize(
+    ("text", "plain"),
+    [
+        ('x;=HYPERLINK("http://evil.example")', 'x;\'=HYPERLINK("http://evil.example")'),
+        ("x\t@SUM(1)", "x\t'@SUM(1)"),
+        ("x\n+1", "x\n'+1"),
+        ("x\r\n-1", "x\r\n'-1"),
+        ("x; =1", "x;' =1"),
+        (" =1", "' =1"),
+        (";;=1;=2", ";;'=1;'=2"),
+        *((f"{sign}1", f"'{sign}1") for sign in "\uff1d\uff0b\uff0d\uff20"),
+        ("x;\uff1d1", "x;'\uff1d1"),
+        ("Ada; Grace", "Ada; Grace"),
+        ("ada@example.com;grace@example.org", "ada@example.com;grace@example.org"),
+        ("W-1001; 2 + 2 = 4", "W-1001; 2 + 2 = 4"),
+        ("x\n\ny", "x\n\ny"),
+        ("", ""),
+    ],
+)
+def test_no_part_of_a_cell_is_a_formula_where_semicolons_separate(text: str, plain: str) -> None:
+    assert plain_cell(text) == plain
+    assert plain_cell(plain) == plain  # a file that came back is not changed again
+
+
 def test_the_trail_is_paged_by_links(shop: Harness) -> None:
     with shop.live.database.transaction() as connection:
         for number in range(110):
