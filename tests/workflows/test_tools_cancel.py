@@ -58,6 +58,9 @@ def cancel(batch: Batch, *items: tuple[str, int | None], order_id: str = "W1001"
     return use(cancel_order, batch, {"order_id": order_id, "items": wanted})
 
 
+SENT = {"shipment_id": "S1", "status": "in_transit"}
+
+
 @pytest.fixture
 def batch(shop: Harness) -> Batch:
     shop.stock(pending())
@@ -156,9 +159,10 @@ def test_what_is_shipped_is_not_refunded_and_the_customer_hears_so(
         NotSupported("501"),
         Cancelled(pending()),  # it says so, and the order goes on
         Cancelled(replace(pending(), order_id="W9", status=OrderStatus.CANCELLED)),
+        Cancelled(replace(pending(shipments=[SENT]), status=OrderStatus.CANCELLED)),
         None,  # orders are imported
     ],
-    ids=["not supported", "not cancelled", "another order", "imported"],
+    ids=["not supported", "not cancelled", "another order", "its parcel has left", "imported"],
 )
 def test_what_the_system_cannot_do_is_a_task(
     shop: Harness, batch: Batch, answer_of_source: CancelOutcome | None

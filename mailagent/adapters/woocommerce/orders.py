@@ -167,9 +167,17 @@ def _moment(text: str) -> datetime:
     return parse_instant(text, UTC)
 
 
+def has_parcels(fields: Fields) -> bool:
+    """Return whether parcels of an order are on record, whatever its status."""
+    return bool(_tracked(fields["meta_data"]))
+
+
 def _parcels(found: Sequence[Fields]) -> list[Shipment]:
-    items: Sequence[Any] = next((each["value"] for each in found if each["key"] == _PARCELS), [])
-    return [_parcel(each) for each in items if isinstance(each, Mapping)]
+    return [_parcel(each) for each in _tracked(found) if isinstance(each, Mapping)]
+
+
+def _tracked(found: Sequence[Fields]) -> Sequence[Any]:
+    return next((each["value"] for each in found if each["key"] == _PARCELS), [])
 
 
 def _parcel(item: Fields) -> Shipment:

@@ -8,7 +8,7 @@ from typing import Any
 
 from mailagent.adapters.platforms.calls import CallProblem
 from mailagent.adapters.woocommerce.client import WooCommerceClient
-from mailagent.adapters.woocommerce.orders import NAME, TITLE, UNSENT, read_order
+from mailagent.adapters.woocommerce.orders import NAME, TITLE, UNSENT, has_parcels, read_order
 from mailagent.domain.mail.authentication import normalise_address
 from mailagent.domain.orders.source import (
     AddressOutcome,
@@ -71,6 +71,8 @@ class WooCommerceSource:
         if fields["status"] != "cancelled":
             if fields["status"] not in UNSENT:
                 return TooLate(f"its status is {fields['status']}")
+            if has_parcels(fields):  # the status says so only once all of it is sent
+                return NotSupported("a parcel of it is on record, so it may be on its way")
             try:
                 fields = self._client.change_order(fields["id"], status="cancelled")
             except CallProblem as problem:

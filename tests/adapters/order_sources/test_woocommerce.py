@@ -195,6 +195,16 @@ def test_an_order_is_cancelled_only_if_nothing_was_sent(
     assert shop.numbered("1001")["status"] == status
 
 
+def test_an_order_with_a_parcel_is_left_to_people(shop: PlayedWooCommerce) -> None:
+    shop.stock(order("1001", status="pending", delivered_at=None))
+    parcel = {"tracking_number": "D17", "date_shipped": "1762000000", "tracking_id": "abc"}
+    fields = shop.numbered("1001")
+    fields["meta_data"] = [{"id": 1, "key": "_wc_shipment_tracking_items", "value": [parcel]}]
+    assert load(shop).status is OrderStatus.PENDING
+    assert isinstance(shop.make().cancel_order(CancelRequest("k", "1001")), NotSupported)
+    assert fields["status"] == "processing"
+
+
 def test_a_cancelled_order_keeps_its_payment(shop: PlayedWooCommerce) -> None:
     shop.stock(order("1001", status="pending", delivered_at=None))
     done = shop.make().cancel_order(CancelRequest("k", "1001"))

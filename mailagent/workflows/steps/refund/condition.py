@@ -187,7 +187,8 @@ def _find_difference(connection: sa.Connection, remedy: Remedy, order: Order) ->
     if order.order_id != remedy.order_id or is_whole is not is_cancelled:
         return f"order {order.order_id} is {order.status}"
     if is_whole:
-        return None
+        sent = [each.shipment_id for each in order.shipments if each.has_left]
+        return f"parcel {sent[0]} has left" if sent else None
     others = Counter[str]()
     for refund in refunds.list_of_order(connection, remedy.order_id):
         if refund.refund_id != remedy.refund_id and refund.status in HOLDING:
