@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -182,6 +182,7 @@ def _plain_parcel(parcel: Shipment) -> dict[str, Any]:
         "shipment_id": parcel.shipment_id,
         "status": parcel.status.value,
         "due_since": due_since.isoformat() if due_since else None,
+        "is_tracked": parcel.last_event_at is not None,
     }
 
 
@@ -216,12 +217,11 @@ def read_facts(plain: Mapping[str, Any]) -> RefundFacts:
 
 def _read_parcel(plain: Mapping[str, Any]) -> Shipment:
     """Return a parcel that is due since the same time."""
-    due_since = plain["due_since"]
-    return Shipment(
-        plain["shipment_id"],
-        ShipmentStatus(plain["status"]),
-        last_event_at=datetime.fromisoformat(due_since) if due_since else None,
-    )
+    due_since = datetime.fromisoformat(plain["due_since"]) if plain["due_since"] else None
+    found = Shipment(plain["shipment_id"], ShipmentStatus(plain["status"]))
+    if plain.get("is_tracked", True):
+        return replace(found, last_event_at=due_since)
+    return replace(found, shipped_at=due_since)
 
 
 def _granted(plain: Mapping[str, Any] | None) -> Granted | None:

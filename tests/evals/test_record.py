@@ -30,6 +30,7 @@ from tests.evals.conftest import Played
         {"currency": "JPY", "photos": 2, "refused_before": True},
         {"cancels": True, "order_status": OrderStatus.PENDING},
         {"packed": Packed((Shipment("S1", ShipmentStatus.IN_TRANSIT, last_event_at=NOW),), True)},
+        {"packed": Packed((Shipment("S1", ShipmentStatus.IN_TRANSIT, shipped_at=NOW),), True)},
         {"packed": Packed((Shipment("S1", ShipmentStatus.DELIVERED),))},
     ],
 )

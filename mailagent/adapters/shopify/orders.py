@@ -189,7 +189,8 @@ def _parcels(fulfilments: Sequence[Fields], lines: Sequence[Fields]) -> list[Shi
         shipped_at = None if status is ShipmentStatus.LABEL_CREATED else parse_instant(sent)
         delivered_at = _instant(each["deliveredAt"])
         events = [parse_instant(x["happenedAt"]) for x in each["events"]["nodes"]]
-        moments = [each for each in (shipped_at, delivered_at, *events) if each]
+        # Not `createdAt`: of a carrier that Shopify does not track there is no event.
+        moments = [each for each in (_instant(each["inTransitAt"]), delivered_at, *events) if each]
         found.append(
             Shipment(
                 shipment_id=each["id"].rpartition("/")[2],

@@ -191,6 +191,5 @@ def _parcel(item: Fields) -> Shipment:
         carrier=item.get("tracking_provider") or item.get("custom_tracking_provider") or None,
         tracking_number=number,
         tracking_url=item.get("custom_tracking_link") or None,
-        shipped_at=at,
-        last_event_at=at,
+        shipped_at=at,  # the extension knows no events of the carrier
     )

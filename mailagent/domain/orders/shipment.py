@@ -67,6 +67,11 @@ class Packed:
     whole: bool = False
 
     @property
+    def is_tracked(self) -> bool:
+        """Whether the carrier has told of each of them. Of others no one would say that they were delivered."""
+        return all(each.last_event_at for each in self.parcels)
+
+    @property
     def due_since(self) -> datetime | None:
         """Return `due_since` of the parcel that moved last, if all are on their way and hold all units."""
         times = [each.due_since for each in self.parcels]

@@ -188,6 +188,8 @@ def _arrival(facts: RefundFacts, policy: Policy, now: datetime) -> Iterator[Weig
 
 
 def _is_lost(facts: RefundFacts, policy: Policy, now: datetime) -> bool:
+    if facts.order_status is OrderStatus.DELIVERED or not facts.packed.is_tracked:
+        return False
     days, due_since = policy.late_parcels.refund_after_days, facts.packed.due_since
     return days is not None and due_since is not None and now >= due_since + timedelta(days=days)
 

@@ -104,6 +104,16 @@ def test_a_parcel_has_its_way(shop: PlayedShopify) -> None:
     assert [item_id for item_id, _ in parcel.items] == [x.item_id for x in order("#1001").lines]
 
 
+def test_a_parcel_that_its_carrier_tells_nothing_of_has_no_event(shop: PlayedShopify) -> None:
+    shop.stock(order("#1001", status="shipped", delivered_at=None))
+    (fulfilment,) = shop.named("#1001")["fulfillments"].all
+    fulfilment["events"].all.clear()
+    fulfilment |= {"displayStatus": "FULFILLED", "inTransitAt": None}
+    (parcel,) = load(shop).shipments
+    assert (parcel.status, parcel.last_event_at) == (ShipmentStatus.IN_TRANSIT, None)
+    assert parcel.shipped_at is not None
+
+
 @pytest.mark.parametrize(
     ("told", "status"),
     [
