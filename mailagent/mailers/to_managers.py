@@ -23,6 +23,7 @@ from mailagent.domain.refunds.escalation import MOST_REMINDERS, ApprovalRequest,
 from mailagent.domain.refunds.labels import REFUND_REASONS, REFUND_STATES, tell_reasons
 from mailagent.domain.refunds.offer import allows_offer
 from mailagent.domain.refunds.refund import Refund, RefundStatus
+from mailagent.domain.remedies.labels import tell_done
 from mailagent.domain.text import tell_moment
 from mailagent.mailers import approval_routing
 from mailagent.mailers.approval_routing import Routing, load_routing
@@ -126,7 +127,8 @@ def _values(
     review: reviews.Review, routing: Routing, request: ApprovalRequest, reminder: int
 ) -> dict[str, Any]:
     refund, order, first = review.refund, review.order, routing.first
-    due = routing.due
+    due, done = routing.due, tell_done(review.condition)
+    why = tell_reasons(refund.policy_reasons, review.exceeded, order.currency)
     return {
         "order_id": order.order_id,
         "customer_name": order.customer_name,
@@ -141,7 +143,7 @@ def _values(
         "shipping": refund.shipping,
         "short": refund.short,
         "reason": REFUND_REASONS[refund.reason],
-        "policy_reasons": tell_reasons(refund.policy_reasons, review.exceeded, order.currency),
+        "policy_reasons": [*why, done] if done else why,
         "withdraws": review.withdraws,
         "delivered_at": order.delivered_at,
         "order_status": order.status.value,

@@ -60,6 +60,7 @@ TABLES: tuple[Any, ...] = (
     refund_labels.MANAGER_REASONS,
     refund_labels.REFUND_STATES,
     (remedy_labels.REMEDY_KINDS, remedy_labels.REMEDY_STATES),
+    remedy_labels.DONE_BEFORE_APPROVAL,
     (review_facts.STATE_SENTENCES, review_facts.CONDITIONS),
     (attachments.NOT_KEPT, attachments.TOO_LARGE, attachments.OURS, attachments.MAIL),
     [each.value for each in conversation.HandOverReason],

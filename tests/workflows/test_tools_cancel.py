@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -27,11 +28,11 @@ from mailagent.workflows.steps.maintenance import tasks
 from mailagent.workflows.tools.cancel_order import cancel_order
 from mailagent.workflows.tools.request_change import request_change
 from mailagent.workflows.tools.withdraw_refund import withdraw_refund
-from tests.cast import GRACE, TESS, big_order, order
+from tests.cast import GRACE, MONA, TESS, big_order, order
 from tests.databases import ONE_DATABASE
-from tests.harness import Harness, pass_time
+from tests.harness import Harness, open_shop, pass_time
 from tests.tool_use import use
-from tests.workflows.camera import STRAPS, answer, camera_order, later_batch, page_of, reject
+from tests.workflows.camera import STRAPS, answer, camera_order, click, later_batch, page_of, reject
 from tests.workflows.cancelling import with_source
 from tests.workflows.paying import look, pay, tell
 from tests.workflows.proposals import propose, write
@@ -280,6 +281,59 @@ def test_a_cancellation_whose_refund_is_refused_is_left_to_people(
         told = use(withdraw_refund, later_batch(shop, batch), {"order_id": "W2001"})
         assert (told["outcome"], told["facts"][0]) == ("too_late", "remedy/W2001")
         assert shop.rows("SELECT status FROM remedies")[0].status == "task"
+
+
+@ONE_DATABASE
+@pytest.mark.parametrize("how", ["reject", "expire"])
+def test_a_cancelled_order_whose_refund_is_refused_is_a_case_for_the_team(
+    shop: Harness, how: str
+) -> None:
+    dear = big_order(**PENDING)
+    shop.stock(dear)
+    with_source(shop, Cancelled(replace(dear, status=OrderStatus.CANCELLED)))
+    cancel(write(shop, text="Please cancel W2001."), order_id="W2001")
+    look(refund_id(shop))
+    known = "Its items are cancelled already. Without this refund, the team gets the case."
+    (asked,) = shop.rows("SELECT text FROM outbound_mails WHERE to_address = :m", m=MONA)
+    assert known in asked.text
+    assert known in page_of(shop)
+    if how == "reject":
+        reject(shop)
+    else:
+        pass_time(shop, days=8)
+        assert look(refund_id(shop))["status"] == "expired"
+    for _ in range(2):  # a replay changes nothing
+        tell(refund_id(shop))
+    (case,) = shop.rows("SELECT text FROM outbound_mails WHERE to_address = :t", t=TESS)
+    assert "its items are cancelled or back, and no refund was approved" in case.text
+    (conversation,) = shop.rows("SELECT handed_over_at FROM conversations")
+    assert conversation.handed_over_at is not None
+    assert known not in page_of(shop)
+
+
+@ONE_DATABASE
+@pytest.mark.parametrize("how", ["reject", "expire"])
+def test_nothing_is_cancelled_any_more_after_a_refusal(
+    tmp_path: Path, database_url: str, how: str
+) -> None:
+    with open_shop(tmp_path, database_url, {"APPROVAL_UNDO_SECONDS": "300"}) as shop:
+        dear = big_order(**PENDING)
+        shop.stock(dear)
+        done = Cancelled(replace(dear, status=OrderStatus.CANCELLED))
+        source = with_source(shop, SourceProblem("away"), done)
+        cancel(write(shop, text="Please cancel W2001."), order_id="W2001")
+        look(refund_id(shop))
+        if how == "reject":
+            click(shop, "reject")
+            assert look(refund_id(shop))["status"] == "awaiting_approval"  # it can be taken back
+            pass_time(shop, minutes=6)
+        else:
+            pass_time(shop, days=8)
+        assert look(refund_id(shop))["status"] == ("rejected" if how == "reject" else "expired")
+        tell(refund_id(shop))
+        assert len(source.asked) == 1
+        (row,) = shop.rows("SELECT status FROM remedies")
+        assert row.status == "task"
 
 
 @ONE_DATABASE

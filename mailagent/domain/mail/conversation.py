@@ -34,6 +34,7 @@ class HandOverReason(StrEnum):
     PROVIDER_DOWN = "the model could not be reached for too long"
     PAYMENT_FAILED = "a refund could not be paid"
     PAYMENT_RETURNED = "a refund that had been paid came back"
+    DONE_UNPAID = "its items are cancelled or back, and no refund was approved"
     TASK_OVERDUE = "a task was not done in time"
     REFUND_STUCK = "a refund cannot be brought to its end"
     LEFT_UNANSWERED = "a mail stayed unanswered for too long"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from mailagent.domain.remedies.remedy import RemedyKind, RemedyStatus
+from mailagent.domain.remedies.remedy import Remedy, RemedyKind, RemedyStatus
 
 REMEDY_KINDS: Mapping[RemedyKind, str] = {
     RemedyKind.EXCHANGE: "exchange",
@@ -22,3 +22,15 @@ REMEDY_STATES: Mapping[RemedyStatus, str] = {
     RemedyStatus.WITHDRAWN: "withdrawn by the customer",
     RemedyStatus.EXPIRED: "not done in time",
 }
+
+# What a manager reads who has yet to decide on the refund of a remedy that is done.
+DONE_BEFORE_APPROVAL: Mapping[RemedyKind, str] = {
+    RemedyKind.CANCEL: "Its items are cancelled already. Without this refund, the team gets the case.",
+    RemedyKind.RETURN: "The goods are back already. Without this refund, the team gets the case.",
+}
+
+
+def tell_done(remedy: Remedy | None) -> str:
+    """Return what a manager is told of what is done already; empty for nothing."""
+    is_done = remedy is not None and remedy.status is RemedyStatus.DONE
+    return DONE_BEFORE_APPROVAL.get(remedy.kind, "") if remedy and is_done else ""

@@ -15,6 +15,7 @@ from mailagent.domain.refunds.labels import REFUND_REASONS, REFUND_STATES, tell_
 from mailagent.domain.refunds.offer import allows_offer
 from mailagent.domain.refunds.order import Order, OrderStatus
 from mailagent.domain.refunds.refund import HOLDING, Refund, RefundStatus
+from mailagent.domain.remedies.labels import tell_done
 from mailagent.domain.remedies.remedy import RemedyKind
 from mailagent.mailers.approval_routing import load_routing
 from mailagent.store.refunds import reviews
@@ -90,8 +91,11 @@ def describe(review: Review, standing: Standing | None, manager_email: str) -> V
 
 
 def _condition(review: Review) -> str:
-    """Return what a refund waits for that is not decided against; empty for nothing."""
+    """Return what a refund waits for that is not decided against, or what is done before a manager decides;
+    empty for nothing."""
     waits_for, is_held = review.condition, review.refund.status in HOLDING
+    if review.refund.status is RefundStatus.AWAITING_APPROVAL and tell_done(waits_for):
+        return translate(tell_done(waits_for))
     if waits_for is None or not waits_for.is_open or not is_held:
         return ""
     return translate(CONDITIONS[waits_for.kind])

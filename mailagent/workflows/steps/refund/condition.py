@@ -14,6 +14,7 @@ import sqlalchemy as sa
 
 from mailagent import mailers, services
 from mailagent import remedies as ending
+from mailagent.domain.mail.conversation import HandOverReason
 from mailagent.domain.orders.source import (
     Cancelled,
     CancelOutcome,
@@ -28,10 +29,11 @@ from mailagent.domain.refunds.refund import HOLDING, Refund, RefundStatus
 from mailagent.domain.remedies.remedy import Remedy, RemedyItem, RemedyKind, RemedyStatus
 from mailagent.mailers import Notice, write_notice
 from mailagent.store import audit
-from mailagent.store.mail import outbound
+from mailagent.store.mail import conversations, outbound
 from mailagent.store.orders import versions
 from mailagent.store.refunds import order_import, orders, refunds, remedies
 from mailagent.workflows.steps import order_source
+from mailagent.workflows.steps.notices import hand_to_team
 
 logger = logging.getLogger(__name__)
 
@@ -231,9 +233,14 @@ def list_restocks(connection: sa.Connection, refund: Refund) -> tuple[tuple[str,
 
 def give_up_refused(connection: sa.Connection, refund: Refund) -> None:
     """End the remedy of a refund that was not approved. A return ends at once: the customer was not asked to
-    send anything yet. A cancellation may be under way, so it becomes a task for the team."""
+    send anything yet. A cancellation may be under way, so it becomes a task for the team. If it is done, the
+    customer has neither the goods nor the money: the team gets the case."""
     remedy = remedies.find_of_refund(connection, refund.refund_id)
-    if remedy is None or not remedy.is_open:
+    if remedy is None:
+        return
+    if remedy.status is RemedyStatus.DONE:
+        _hand_over(connection, remedy)
+    if not remedy.is_open:
         return
     if remedy.status is RemedyStatus.AWAITING_GOODS:
         ending.close(connection, remedy, RemedyStatus.NOT_POSSIBLE, audit.CLOCK)
@@ -247,6 +254,14 @@ def give_up_refused(connection: sa.Connection, refund: Refund) -> None:
         "No refund was approved for it, and it may be cancelled already.",
         "Please see what is so, agree on it with the customer, and say so.",
     )
+
+
+def _hand_over(connection: sa.Connection, remedy: Remedy) -> None:
+    """Give the conversation to the team, once: they may have given it back since."""
+    conversation = conversations.lock(connection, remedy.conversation_id)
+    key = f"refused:{remedy.remedy_id}"
+    if not outbound.list_by_subject(connection, conversation.conversation_id, key):
+        hand_to_team(connection, conversation, HandOverReason.DONE_UNPAID, key)
 
 
 def _give_to_people(connection: sa.Connection, remedy: Remedy, *lines: str) -> None:

@@ -62,7 +62,7 @@ def _look(refund_id: str) -> State:
     live = services.current()
     _refresh_order(refund_id)
     # The shop may ship the items while a manager decides, so they are cancelled now.
-    pause = meet(refund_id)
+    pause = None if _is_refused(refund_id) else meet(refund_id)
     with live.database.transaction() as connection:
         # The order is locked first, as everywhere: an expired refund changes what its order has left.
         orders.lock_row_of_refund(connection, refund_id)
@@ -83,6 +83,18 @@ def _look(refund_id: str) -> State:
         audit.record(connection, now, audit.CLOCK, "refund expired", refund_id)
         mailers.write_expired(connection, refund, standing.first)
     return state_of(RefundStatus.EXPIRED)
+
+
+def _is_refused(refund_id: str) -> bool:
+    """Return whether a manager has rejected a refund, also if they may take that back, or none did in time.
+    Nothing more is cancelled for it then."""
+    live = services.current()
+    with live.database.snapshot() as connection:
+        refund = refunds.load(connection, refund_id)
+        standing = approvals.load_standing_of_refund(connection, refund_id)
+    final = standing.final(refund.four_eyes)
+    is_late = standing.last is None and live.now() >= standing.approval.expires_at
+    return is_late or (final is not None and not final.approves)
 
 
 def _refresh_order(refund_id: str) -> None:
