@@ -28,7 +28,14 @@ from hypothesis.stateful import (
 from mailagent import payment_events, services
 from mailagent.domain.mail.conversation import DAY, Limits
 from mailagent.domain.refunds.order import Order, OrderStatus
-from mailagent.domain.refunds.policy import Goodwill, KeepOffers, Policy, ReturnFirst, StoreCredit
+from mailagent.domain.refunds.policy import (
+    Goodwill,
+    KeepOffers,
+    LateParcels,
+    Policy,
+    ReturnFirst,
+    StoreCredit,
+)
 from mailagent.domain.refunds.refund import Refund, RefundReason, RefundStatus
 from mailagent.domain.remedies.remedy import Remedy
 from mailagent.domain.text import NeedsOperatorError
@@ -57,13 +64,14 @@ from tests.cast import MAX, MONA
 from tests.harness import Harness
 from tests.programs.money import books, wishes
 from tests.programs.money.bank import MOODS, Bank, Entry
-from tests.programs.money.purchases import ITEMS, purchases
+from tests.programs.money.purchases import ITEMS, parcel, purchases
 from tests.told import record_told
 from tests.tool_calls import WITH_CREDIT, parse
 
 LIMITS = {"USD": 150_00, "JPY": 15_000}
 FOUR_EYES = {"USD": 250_00, "JPY": 25_000}
 MIND = frozenset({RefundReason.CHANGED_MIND})
+LATE = LateParcels(ask_after_days=5, refund_after_days=7)
 START = datetime(2026, 11, 20, 12, 0, tzinfo=UTC)
 
 # The steps themselves, without a run around them.
@@ -128,6 +136,7 @@ class MoneyMachine(RuleBasedStateMachine):
             keep_offers=KeepOffers({RefundReason.DAMAGED: 30}),
             return_first=ReturnFirst(MIND, "Send it back.", restock_reasons=MIND),
             store_credit=StoreCredit(10),
+            late_parcels=LATE,
         )
         self.before = self.harness.live
         self.harness.live = replace(
@@ -204,10 +213,14 @@ class MoneyMachine(RuleBasedStateMachine):
 
     def _change_order(self, draw: Draw) -> None:
         order_id = draw(st.sampled_from(sorted(self.orders)))
-        change = draw(st.sampled_from(["delivered", "delivered", "charged back", "cancelled"]))
+        changes = ["delivered", "delivered", "charged back", "cancelled", "parcel moved"]
+        change = draw(st.sampled_from(changes))
         with self.live.database.transaction() as connection:
             order = orders.load(connection, order_id)
-            if change != "charged back":
+            if change == "parcel moved":
+                sent = order.status is OrderStatus.SHIPPED
+                order = replace(order, shipments=(parcel(self.clock),) if sent else ())
+            elif change != "charged back":
                 order = replace(order, status=OrderStatus(change))
             else:
                 first, *rest = order.payments
@@ -260,11 +273,26 @@ class MoneyMachine(RuleBasedStateMachine):
             quantity = draw(st.sampled_from([None, None, 1, 2]))
             ids = sorted({line.item_id for line in order.lines})
             items = draw(wishes.items_of(ids, quantity))
-            reason = draw(st.sampled_from(["not_as_described"] * 2 + ["changed_mind", "damaged"]))
+            reasons = ["not_as_described"] * 2 + ["changed_mind", "damaged", "not_delivered"]
+            reason = draw(st.sampled_from(reasons))
             pay_as = draw(st.sampled_from(["money", "store_credit"]))
             wish = {"order_id": order.order_id, "items": items, "reason": reason, "pay_as": pay_as}
             self.seen[f"asked for {pay_as}"] += 1
+            before = {each.refund_id for each in self.with_status(*RefundStatus)}
             self.call(thread, "propose_refund", json.dumps(wish), again=False)
+            new = [x for x in self.with_status(RefundStatus.APPROVED) if x.refund_id not in before]
+            self.check_lost(new)
+
+    def check_lost(self, approved: list[Refund]) -> None:
+        """What was approved unasked because it never came has not moved for as long as the policy says."""
+        for refund in approved:
+            if refund.reason is RefundReason.NOT_DELIVERED:
+                with self.live.database.snapshot() as connection:
+                    order = orders.load(connection, refund.order_id)
+                days = timedelta(days=LATE.refund_after_days or 0)
+                due = [each.due_since for each in order.shipments]
+                assert all(since and self.clock - since >= days for since in due)
+                self.seen["refunds of lost parcels"] += len(due)
 
     def _cancel(self, draw: Draw) -> None:
         thread = draw(st.sampled_from([each for each in self.threads if each.proven]))

@@ -8,6 +8,7 @@ from typing import Any
 from hypothesis import strategies as st
 
 from mailagent.domain.money import Money
+from mailagent.domain.orders.shipment import Shipment, ShipmentStatus
 from mailagent.domain.refunds.order import OrderLine, OrderStatus, Payment
 
 ITEMS = ("A", "B", "C")
@@ -26,18 +27,26 @@ def purchases(draw: st.DrawFn) -> dict[str, Any]:
     discount = draw(st.sampled_from([0, 0, 0, goods // 10, goods // 10, goods]))
     shipping, tax = draw(st.sampled_from([0, 0, 4_95])), draw(st.sampled_from([0, 0, goods // 7]))
     total = goods - discount + shipping + tax
+    status = draw(st.sampled_from(STATUSES))
+    sent = status is OrderStatus.SHIPPED
     return {
         "customer_name": "",
         "currency": currency,
         "placed_at": PLACED,
         "delivered_at": PLACED + timedelta(days=2),
-        "status": draw(st.sampled_from(STATUSES)),
+        "status": status,
+        "shipments": (parcel(PLACED + timedelta(days=2)),) if sent else (),
         "lines": lines,
         "payments": draw(_payments(total, currency)),
         "discount_minor": discount,
         "shipping_minor": shipping,
         "tax_minor": tax,
     }
+
+
+def parcel(moved_at: datetime) -> Shipment:
+    """Return the parcel with all of an order, which last moved then."""
+    return Shipment("S1", ShipmentStatus.IN_TRANSIT, last_event_at=moved_at)
 
 
 @st.composite
