@@ -141,7 +141,12 @@ def test_a_regions_own_words_are_preferred_to_its_languages(tmp_path: Path) -> N
         ("de/receipt.txt", "{{ amount.minor / 0 }}", "receipt.txt, line 1: division by zero"),
         ("de/_signature.txt", "{{ ''.__class__ }}", "_signature.txt, line 1: access to attribute"),
         ("de/_confirm_address.txt", "Antworten Sie!", "does not show confirm_code"),
-        ("de/_confirm_address.txt", "Code: {{ confirm_code }}", "is not taken for an answer"),
+        ("de/_confirm_address.txt", "Code: {{ confirm_code }}", "does not show confirm_mails"),
+        (
+            "de/_confirm_address.txt",
+            "Code: {{ confirm_code }}{% for mail in confirm_mails %} {{ mail.words }}{% endfor %}",
+            "is not taken for an answer",
+        ),
         ("de/recipt.txt", "Betrag", "recipt.txt is no part of a mail"),
         ("de/receipt.md", "Betrag", "receipt.md is no part of a mail"),
         ("receipt.txt", "Betrag", "receipt.txt is no part of a mail"),

@@ -143,6 +143,10 @@ def _problems_of_code(templates: Templates, language: str) -> list[str]:
     asked = templates.render("reply", facts, language).text
     if code not in asked:
         return [f"{language}/_confirm_address.txt: does not show confirm_code"]
+    if facts["confirm_mails"][0]["words"] not in asked:
+        return [
+            f"{language}/_confirm_address.txt: does not show confirm_mails, which the code proves"
+        ]
     if holds_code(asked, code):
         return [
             f"{language}/_confirm_address.txt: ask for the code in the words that are known, such as "
