@@ -39,6 +39,7 @@ from mailagent.mailers.values import (
     values_of_credit,
     values_of_offer,
     values_of_remedy,
+    values_of_state,
 )
 from mailagent.store import audit
 from mailagent.store.mail import inbound
@@ -118,9 +119,8 @@ class Reader:
         bodies = [f"{mail.subject}\n{mail.body}" for mail in self._thread]
         if number in map(bare, owned) or not has_number(bodies, number):
             return None
-        if services.current().order_source and not lookups.is_absent(
-            self.connection, self.conversation_id, subject, self._mails_came_at
-        ):
+        here = self.connection, self.conversation_id, subject, self._mails_came_at
+        if services.current().order_source and not lookups.is_absent(*here):
             return None
         named = subject if subject.replace("-", "").isalnum() else None
         return Fact("no_order", {"order_id": named})
@@ -142,12 +142,7 @@ class Reader:
 
     def state(self, order: Order) -> Values:
         """Return where an order stands."""
-        return {
-            "status": order.status.value,
-            "placed_at": order.placed_at,
-            "delivered_at": order.delivered_at,
-            "as_of": self.as_of(order),
-        }
+        return {**values_of_state(order), "as_of": self.as_of(order)}
 
     def items(self, order: Order) -> Values:
         return {"items": order.lines, "paid": order.paid, "as_of": self.as_of(order)}
@@ -204,8 +199,7 @@ class Reader:
 
     def refunds(self, order: Order) -> Values:
         """Return the state of each refund of an order, oldest first, and what was paid back elsewhere."""
-        found = self.find_order_and_elsewhere(order.order_id)
-        elsewhere = found[1] if found else 0
+        _, elsewhere = self.find_order_and_elsewhere(order.order_id) or (order, 0)
         declined_at = audit.latest_at(self.connection, order.order_id, audit.DECLINED)
         return {
             "refunds": [self._refund(each, order) for each in self.refunds_of(order)],

@@ -13,7 +13,7 @@ from mailagent import services
 from mailagent.domain.orders.shipment import Shipment, ShipmentStatus, is_tracking_link
 from mailagent.domain.refunds.credit import with_bonus
 from mailagent.domain.refunds.offer import Offer, is_left
-from mailagent.domain.refunds.order import Order
+from mailagent.domain.refunds.order import Order, OrderStatus
 from mailagent.domain.refunds.policy import return_by
 from mailagent.domain.refunds.refund import Refund
 from mailagent.domain.remedies.remedy import Remedy, RemedyStatus
@@ -23,6 +23,17 @@ PARCELS_LISTED = 10
 ORDER_NUMBER_MAX_LENGTH = 40
 
 Values = dict[str, Any]
+
+
+def values_of_state(order: Order) -> Values:
+    """Return where an order stands. `in_part`: it counts as pending, but a carrier has a parcel of it."""
+    has_parcel = any(each.is_handed_over for each in order.shipments)
+    return {
+        "status": order.status.value,
+        "placed_at": order.placed_at,
+        "delivered_at": order.delivered_at,
+        "in_part": order.status is OrderStatus.PENDING and has_parcel,
+    }
 
 
 def list_parcels(order: Order) -> list[Values]:

@@ -43,6 +43,7 @@ OF_ORDER = {
     "Order %(order_id)s of %(day)s was cancelled.": "cancelled",
     "Order %(order_id)s was delivered on %(day)s.": "delivered",
     "Order %(order_id)s of %(day)s has been shipped.": "shipped",
+    "A part of order %(order_id)s of %(day)s has been shipped.": "pending",
     "Order %(order_id)s of %(day)s has not been shipped yet.": "pending",
 }
 # What may be the state of a refund in its record.

@@ -234,11 +234,11 @@ def _list_facts() -> Iterator[dict[str, Any]]:
     order = {"order_id": "W1001"}
     fresh, old = {"as_of": None}, {"as_of": NOON}
     for status in ("pending", "shipped", "delivered", "cancelled"):
-        state = {"kind": "order", "status": status, "placed_at": NOON}
+        state = {"kind": "order", "status": status, "placed_at": NOON, "in_part": False}
         yield order | state | fresh | {"delivered_at": NOON if status == "delivered" else None}
+    yield order | state | fresh | {"status": "pending", "in_part": True, "delivered_at": None}
     items = {"kind": "items", "items": [{"name": "Kettle", "quantity": 2}], "paid": _USD}
-    yield order | items | fresh
-    yield order | items | old
+    yield from (order | items | fresh, order | items | old)
     for parcels, untold in ([_PARCELS[:1], 0], [_PARCELS, 1], [_PARCELS[-1:], 0]):
         yield order | {"kind": "parcels", "parcels": parcels, "more": untold} | fresh
     for change in ({}, {"is_open": False}, {"is_open": False, "accepted": True}):

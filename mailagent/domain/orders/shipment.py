@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
@@ -43,6 +43,11 @@ class Shipment:
     def has_left(self) -> bool:
         """Whether the carrier has it, or the customer."""
         return self.status in _ON_THE_WAY or self.is_delivered
+
+    @property
+    def is_handed_over(self) -> bool:
+        """Return whether a carrier has the parcel, or has had it."""
+        return self.status is not ShipmentStatus.LABEL_CREATED
 
     @property
     def due_since(self) -> datetime | None:
@@ -89,6 +94,18 @@ def find_parcels(shipments: Iterable[Shipment], units: Mapping[str, int]) -> Pac
         packed[item_id] += quantity
     whole = any(not each.items for each in found)
     return Packed(tuple(found), whole or all(packed[item] >= units[item] for item in units))
+
+
+def left_to_ship(shipments: Sequence[Shipment], bought: Mapping[str, int]) -> dict[str, int]:
+    """Return how many units of each item no carrier has yet, by item id; none if a parcel that one has does not
+    tell its items. `bought`: the units of the order."""
+    handed_over = [each for each in shipments if each.is_handed_over]
+    if any(not each.items for each in handed_over):
+        return dict.fromkeys(bought, 0)
+    left = Counter(bought)
+    for item_id, quantity in (pair for each in handed_over for pair in each.items):
+        left[item_id] -= quantity
+    return {item_id: max(0, left[item_id]) for item_id in bought}
 
 
 def is_tracking_link(text: str) -> bool:

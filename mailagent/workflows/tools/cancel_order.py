@@ -13,6 +13,7 @@ from pydantic import Field
 
 from mailagent import remedies as ending
 from mailagent import services
+from mailagent.domain.orders.shipment import left_to_ship
 from mailagent.domain.refunds.order import Order, OrderStatus
 from mailagent.domain.refunds.policy import Declined
 from mailagent.domain.refunds.refund import ItemsProblem, RefundReason, WantedItem, price_lines
@@ -99,6 +100,11 @@ def _decide(reader: Reader, order: Order, wanted: tuple[WantedItem, ...], key: s
     earlier = refunds.list_of_order(connection, order.order_id)
     item_ids = dict.fromkeys(line.item_id for line in order.lines)
     lines = price_lines(order, wanted or [WantedItem(each) for each in item_ids], earlier)
+    left = left_to_ship(order.shipments, order.units)
+    if not any(left.values()):
+        return _too_late(reader, order)
+    if any(each.quantity > left[each.item_id] for each in items_of(order, lines)):
+        return shipped_in_part_output(order.order_id, left)
     items = items_of(order, lines) if wanted else ()
     # Of a source the order may be asked; without one, or without money in it, a person cancels.
     live = services.current()
@@ -119,6 +125,18 @@ def _decide(reader: Reader, order: Order, wanted: tuple[WantedItem, ...], key: s
     if not wanted:
         ending.withdraw_all(connection, order.order_id, reader.mail_ids)
     return output | {"facts": [*output["facts"], f"refund/{order.order_id}"]}
+
+
+def shipped_in_part_output(order_id: str, left: Mapping[str, int]) -> Output:
+    """Return the answer when a carrier has some of what is to be cancelled. `left`: how many of each item none
+    has."""
+    return {
+        "error": "shipped_in_part",
+        "facts": [f"order/{order_id}", f"parcels/{order_id}"],
+        "not_shipped": {item_id: quantity for item_id, quantity in left.items() if quantity},
+        "say": "Nothing was cancelled: a part of it has been shipped. Name these facts. If they want the rest"
+        " cancelled, call this tool with what is under not_shipped.",
+    }
 
 
 TOOL = Tool(

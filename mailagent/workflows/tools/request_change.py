@@ -18,6 +18,7 @@ from mailagent import services
 from mailagent.adapters.mime.reply_text import is_answer, own_words
 from mailagent.domain.mail.message import InboundMail, shows_nothing
 from mailagent.domain.money import Money
+from mailagent.domain.orders.shipment import left_to_ship
 from mailagent.domain.refunds.order import Order, OrderStatus
 from mailagent.domain.refunds.policy import Declined, DeclineReason, NeedsManager
 from mailagent.domain.refunds.refund import (
@@ -214,7 +215,8 @@ def _replace(connection: sa.Connection, known: Remedy, mail_id: str) -> None:
 def _decide(reader: Reader, order: Order, wanted: _Wanted, key: str) -> Output:
     """Have the policy decide, and record the task."""
     if wanted.kind is RemedyKind.CHANGE_ADDRESS:
-        if order.status is not OrderStatus.PENDING:
+        left = left_to_ship(order.shipments, order.units)
+        if order.status is not OrderStatus.PENDING or not any(left.values()):
             return decline_as_late(reader, order, wanted.kind)
         return _record(reader, order, wanted, key, (), ())
     connection = reader.connection
