@@ -32,6 +32,7 @@ from mailagent.mailers.values import (
     goods_by,
     has_number,
     is_granted_since,
+    is_part_of,
     list_parcels,
     list_return_periods,
     may_be_order_number,
@@ -117,13 +118,18 @@ class Reader:
         address, number = self.conversation.customer_email, bare(subject)
         owned = orders.list_names(self.connection, address, ORDERS_COMPARED)  # items' names, too
         bodies = [f"{mail.subject}\n{mail.body}" for mail in self._thread]
-        if number in map(bare, owned) or not has_number(bodies, number):
+        is_known = number in map(bare, owned) or self.numbers_with(subject)
+        if is_known or not has_number(bodies, number):
             return None
         here = self.connection, self.conversation_id, subject, self._mails_came_at
         if services.current().order_source and not lookups.is_absent(*here):
             return None
         named = subject if subject.replace("-", "").isalnum() else None
         return Fact("no_order", {"order_id": named})
+
+    def numbers_with(self, part: str) -> list[str]:
+        """Return the numbers of the customer's orders that this is a part of, the newest first."""
+        return [each for each in self._owned if is_part_of(part, each)]
 
     @cached_property
     def _thread(self) -> Sequence[InboundMail]:

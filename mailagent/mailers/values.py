@@ -158,6 +158,19 @@ def may_be_order_number(text: str) -> bool:
     return is_word and any(map(str.isdigit, text))
 
 
+def is_part_of(part: str, number: str) -> bool:
+    """Return whether a text is an order number without its prefix, its suffix or its leading zeros: "10023" of
+    "SO-10023", but not of "100234"."""
+    wanted, pieces = _pieces(part), _pieces(number)
+    starts = range(len(pieces) - len(wanted) + 1) if wanted else ()
+    return any(pieces[at : at + len(wanted)] == wanted for at in starts)
+
+
+def _pieces(number: str) -> list[str]:
+    found = re.findall(r"\d+|[^\W\d_]+", number.casefold())
+    return [each.lstrip("0") or "0" for each in found]
+
+
 def bare(number: str) -> str:
     return re.sub(r"[\W_]+", "", number).casefold()
 

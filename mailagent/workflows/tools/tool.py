@@ -60,6 +60,9 @@ class Arguments(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
 
+NO_SUCH_ORDER = "no_such_order"
+NUMBERS_MAX = 5
+
 Run = Callable[[Reader, Mapping[str, Any]], Output]
 
 
@@ -92,7 +95,13 @@ class Tool:
         that ends the agent's work."""
         if self.run is None:
             raise KeyError(f"{self.name} ends the agent's work and is not run")
-        return self.run(reader, arguments) if reader.proven else not_verified_output()
+        if not reader.proven:
+            return not_verified_output()
+        output = self.run(reader, arguments)
+        if output.get("error") == NO_SUCH_ORDER:
+            numbers = reader.numbers_with(str(arguments["order_id"]))
+            return part_of_number_output(numbers) if numbers else output
+        return output
 
 
 @cache
@@ -203,9 +212,19 @@ def case_closed_output() -> Output:
 def no_such_order_output(order_id: str) -> Output:
     """Return the answer for an order that does not exist or is somebody else's: the same bytes."""
     return {
-        "error": "no_such_order",
+        "error": NO_SUCH_ORDER,
         "facts": [f"no_order/{order_id}"],
         "say": "This customer has no such order. Name the fact, and say nothing else about that order.",
+    }
+
+
+def part_of_number_output(numbers: Sequence[str]) -> Output:
+    """Return the answer to a part of the numbers of the customer's own orders."""
+    return {
+        "error": "not_the_whole_number",
+        "order_ids": list(numbers[:NUMBERS_MAX]),
+        "say": "This is a part of the number of these orders of theirs. Call the tool again with the whole"
+        " number if it is clear which one is meant; else ask for the whole number.",
     }
 
 
