@@ -198,9 +198,9 @@ class Reader:
         return self._offers[order.order_id]
 
     def return_period(self, order: Order) -> Values | None:
-        """Return until when the items of an order can be returned; None before the delivery, and if all were a
-        final sale."""
-        periods = list_return_periods(order)
+        """Return until when the items of an order can be returned; None before the delivery, and if none can be
+        returned."""
+        periods = list_return_periods(self.connection, order)
         return {"periods": periods, "as_of": self.as_of(order)} if periods else None
 
     def refunds(self, order: Order) -> Values:

@@ -10,12 +10,13 @@ from typing import Any
 import sqlalchemy as sa
 
 from mailagent import services
+from mailagent.domain.money import Money
 from mailagent.domain.orders.shipment import Shipment, ShipmentStatus, is_tracking_link
 from mailagent.domain.refunds.credit import with_bonus
 from mailagent.domain.refunds.offer import Offer, is_left
 from mailagent.domain.refunds.order import Order, OrderStatus
 from mailagent.domain.refunds.policy import return_by
-from mailagent.domain.refunds.refund import Refund
+from mailagent.domain.refunds.refund import Refund, taken_units
 from mailagent.domain.remedies.remedy import Remedy, RemedyStatus
 from mailagent.store.refunds import credits, orders, refunds, remedies, settlements
 
@@ -60,14 +61,19 @@ def _parcel(shipment: Shipment, names: Mapping[str, str]) -> Values:
     }
 
 
-def list_return_periods(order: Order) -> list[Values]:
-    """Return until when items can be returned, earliest first; none before the delivery. `items` is empty
-    where a period is that of all."""
+def list_return_periods(connection: sa.Connection, order: Order) -> list[Values]:
+    """Return until when items can be returned, earliest first; none before delivery, of a cancelled order, and
+    after all was given back. `items` is empty where a period is that of all."""
     live, names = services.current(), dict[datetime, list[str]]()
-    if order.delivered_at is None:
+    earlier, remaining = _left(connection, order)
+    gone = order.status is OrderStatus.CANCELLED or (order.paid.minor and not remaining.minor)
+    if order.delivered_at is None or gone:
         return []
+    taken = taken_units(earlier)
     for line in order.lines:
         if line.final_sale or live.policy.is_final(line.item_id, line.category):
+            continue
+        if taken[line.line_no] >= line.quantity:
             continue
         ends_at = return_by(order.delivered_at, live.policy, [line.category])
         names.setdefault(ends_at, []).append(line.name)
@@ -84,8 +90,7 @@ def list_return_periods(order: Order) -> list[Values]:
 def values_of_offer(connection: sa.Connection, offer: Offer, order: Order) -> Values:
     """Return what a customer is told of an offer of part of the price. It is open while it can be paid as it
     says: the rest of the order may have been refunded since."""
-    earlier = refunds.list_of_order(connection, order.order_id)
-    remaining = order.left_after(orders.taken_minor(connection, order.order_id))
+    earlier, remaining = _left(connection, order)
     is_open = offer.is_open(services.current().now())
     names = {line.item_id: line.name for line in order.lines}
     return {
@@ -96,6 +101,12 @@ def values_of_offer(connection: sa.Connection, offer: Offer, order: Order) -> Va
         "expires_at": offer.expires_at,
         "items": [f"{quantity} × {names.get(item, item)}" for item, quantity in offer.items],
     }
+
+
+def _left(connection: sa.Connection, order: Order) -> tuple[Sequence[Refund], Money]:
+    """Return all refunds of an order, and what is left of what was paid for it."""
+    remaining = order.left_after(orders.taken_minor(connection, order.order_id))
+    return refunds.list_of_order(connection, order.order_id), remaining
 
 
 def is_granted_since(

@@ -48,6 +48,8 @@ def look_at_order(reader: Reader, arguments: Mapping[str, Any]) -> Output:
     policy = services.current().policy
     told = order_output(order, reader.refunds_of(order), policy, elsewhere)
     told |= as_of_output(reader.as_of(order))
+    if reader.return_period(order) is None:
+        told["facts"].remove(f"return_period/{order.order_id}")
     offer = reader.offer(order)
     if offer and offer["is_open"]:
         told["facts"].append(f"offer/{order.order_id}")

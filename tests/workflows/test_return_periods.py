@@ -1,0 +1,75 @@
+"""Until when items can be returned: told of what can be returned only."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from mailagent.mailers.fact import sentence
+from mailagent.workflows.steps.conversation.batch import Batch, batch_reader
+from mailagent.workflows.tools.look_at_order import look_at_order
+from tests.cast import order
+from tests.databases import ONE_DATABASE
+from tests.harness import Harness
+from tests.tool_use import use
+from tests.workflows.proposals import propose, write
+
+pytestmark = ONE_DATABASE
+
+ITEMS = [
+    {"item_id": "K1", "name": "Kettle", "quantity": 1, "unit_price": "29.99"},
+    {"item_id": "M1", "name": "Mug", "quantity": 2, "unit_price": "10.00"},
+]
+PAID = {"payment_id": "p", "method": "card", "amount": "49.99"}
+
+
+def told(shop: Harness, batch: Batch) -> str | None:
+    with shop.live.database.transaction() as connection:
+        fact = batch_reader(connection, batch).find("return_period/W1001")
+    looked = use(look_at_order, batch, {"order_id": "W1001"})
+    assert ("return_period/W1001" in looked["facts"]) is (fact is not None)
+    return sentence(fact) if fact else None
+
+
+@pytest.mark.parametrize(
+    ("change", "is_told"),
+    [
+        ({}, True),
+        ({"status": "cancelled"}, False),
+        ({"payments": [PAID | {"refunded": "49.99"}]}, False),
+        ({"payments": [PAID | {"refunded": "49.98"}]}, True),
+        ({"payments": [PAID | {"charged_back_at": "2026-11-10T09:00:00Z"}]}, False),
+        ({"payments": []}, True),  # paid in another way
+        ({"status": "shipped", "delivered_at": None}, False),
+    ],
+    ids=[
+        "delivered",
+        "cancelled",
+        "refunded",
+        "a cent is left",
+        "charged back",
+        "unpaid",
+        "on its way",
+    ],
+)
+def test_a_period_is_told_while_something_can_come_back(
+    shop: Harness, change: dict[str, Any], is_told: bool
+) -> None:
+    shop.stock(order(items=ITEMS, **change))
+    assert (told(shop, write(shop)) is not None) is is_told
+
+
+def test_what_is_refunded_already_has_no_period(shop: Harness) -> None:
+    shop.stock(order(items=ITEMS))
+    batch = write(shop)
+    assert propose(batch, "W1001")["outcome"] == "approved"
+    assert (told(shop, batch) or "").startswith("Mug: You can return items of order W1001 until")
+    one = write(shop, subject="One mug")
+    propose(one, "W1001", ("M1", 1))
+    assert (told(shop, one) or "").startswith("Mug: ")  # the other one
+    rest = write(shop, subject="The other mug")
+    propose(rest, "W1001", ("M1", None))
+    assert [each.status.value for each in shop.refunds()].count("approved") >= 2
+    held = sum(line.quantity for each in shop.refunds() for line in each.lines)
+    assert (held, told(shop, rest)) == (3, None)
