@@ -19,13 +19,15 @@ from mailagent.domain.refunds.settlement import (
 )
 from mailagent.payment_events import follow_refund
 from mailagent.store import audit
-from mailagent.store.refunds import settlements
+from mailagent.store.refunds import settlements, stops
 
 
 def settle(connection: sa.Connection, outcome: Outcome, person: str) -> bool:
     """Record what a person says of a settlement; return whether it is news. Raises SettlementProblem."""
     known = settlements.lock(connection, outcome.idempotency_key)
-    if not check_outcome(known, outcome) or known is None:
+    refund_ids = [known.refund_id] if known else []
+    stop = next(iter(stops.find_stops(connection, refund_ids).values()), None)
+    if not check_outcome(known, outcome, stop) or known is None:
         return False
     now = services.current().now()
     settlements.record(connection, outcome, person, now)
@@ -36,7 +38,11 @@ def settle(connection: sa.Connection, outcome: Outcome, person: str) -> bool:
         person,
         "payment settled" if settled else "payment failed",
         known.refund_id,
-        {"amount": str(known.amount), "reference": outcome.bank_reference, "why": outcome.reason},
+        {
+            "amount": str(known.amount),
+            "reference": outcome.bank_reference,
+            "why": outcome.reason or stop,
+        },
     )
     told = replace(known, state=outcome.state, reason=outcome.reason).as_refund(LEDGER.name)
     again = f"{outcome.state.value}-{known.idempotency_key.partition('_')[2]}"

@@ -18,17 +18,19 @@ from mailagent.domain.text import is_one_line
 
 COLUMNS = (
     "settlement", "order_id", "customer", "payment_id", "method", "amount", "currency", "recorded_at",
-    "pay_by", "outcome", "reference", "reason",
+    "pay_by", "do_not_pay", "outcome", "reference", "reason",
 )  # fmt: skip
 _OUTCOMES = {each.value: each for each in SettlementState if each is not SettlementState.OPEN}
+_PAID_BEFORE = "paid_before"
 
 
-def write_settlements(settlements: Iterable[Settlement]) -> str:
-    """Return the file of what waits to be paid, for people to fill in."""
-    return write_csv(COLUMNS, map(_row, settlements))
+def write_settlements(settlements: Iterable[Settlement], stops: Mapping[str, str]) -> str:
+    """Return the file of what waits to be paid, for people to fill in. `stops`: why some must not be paid any
+    more, by their refunds."""
+    return write_csv(COLUMNS, (_row(each, stops.get(each.refund_id, "")) for each in settlements))
 
 
-def _row(each: Settlement) -> Sequence[str]:
+def _row(each: Settlement, stop: str) -> Sequence[str]:
     return (
         each.idempotency_key,
         each.order_id,
@@ -39,6 +41,7 @@ def _row(each: Settlement) -> Sequence[str]:
         each.to_give.currency,
         f"{each.recorded_at:%Y-%m-%d}",
         f"{each.due_at:%Y-%m-%d}",
+        stop,
         *("", "", ""),
     )
 
@@ -80,16 +83,22 @@ def _outcome(cells: Mapping[str, str]) -> Outcome | None:
     said = cells["outcome"].lower()
     if not said:
         return None
-    if said not in _OUTCOMES:
-        raise ValueError(f"“{cells['outcome']}” is no outcome; write settled or failed")
+    paid_before = said == _PAID_BEFORE
+    state = SettlementState.SETTLED if paid_before else _OUTCOMES.get(said)
+    if state is None:
+        raise ValueError(
+            f"“{cells['outcome']}” is no outcome; write settled or failed, or {_PAID_BEFORE} for what must not"
+            " be paid any more and is"
+        )
     if not cells["settlement"]:
         raise ValueError("the settlement is missing; take its id from the exported list")
     return Outcome(
         _text(cells, "settlement") or "",
-        _OUTCOMES[said],
+        state,
         _text(cells, "reference"),
         _text(cells, "reason"),
         _amount(cells),
+        paid_before,
     )
 
 

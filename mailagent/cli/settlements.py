@@ -17,6 +17,7 @@ from mailagent.domain.refunds.settlement import (
     SettlementState,
 )
 from mailagent.store.refunds import settlements as store
+from mailagent.store.refunds import stops
 
 settlements = Commands("settlements", help="Refunds in the ledger that the shop is to pay.")
 
@@ -26,8 +27,10 @@ settlements = Commands("settlements", help="Refunds in the ledger that the shop 
 def list_settlements(as_json: bool) -> None:
     """List what waits to be paid, oldest first."""
     with services.current().database.snapshot() as connection:
-        records = [_record(each) for each in store.list_open(connection)]
-    shown = "settlement order_id customer_name payment_id amount currency due_at"
+        found = store.list_open(connection)
+        stopped = stops.find_stops(connection, (each.refund_id for each in found))
+    records = [_record(each) | {"do_not_pay": stopped.get(each.refund_id)} for each in found]
+    shown = "settlement order_id customer_name payment_id amount currency due_at do_not_pay"
     print_records(records, shown, "Nothing waits to be paid.", as_json=as_json)
 
 
@@ -49,7 +52,8 @@ def export(file: TextIO) -> None:
 
     with services.current().database.snapshot() as connection:
         found = store.list_open(connection)
-    file.write(write_settlements(found))
+        stopped = stops.find_stops(connection, (each.refund_id for each in found))
+    file.write(write_settlements(found, stopped))
 
 
 @settlements.command("import")
@@ -76,9 +80,11 @@ def import_outcomes(file: BinaryIO) -> None:
 @click.option(
     "--reference", help="The bank's reference, or the code of store credit, for the receipt."
 )
-def settle_one(settlement: str, reference: str | None) -> None:
+@click.option("--paid-before", is_flag=True, help="Although it must not be paid any more, it is.")
+def settle_one(settlement: str, reference: str | None, paid_before: bool) -> None:
     """Say that a settlement was paid; the customer gets the receipt."""
-    _tell(Outcome(settlement, SettlementState.SETTLED, bank_reference=reference))
+    settled = SettlementState.SETTLED
+    _tell(Outcome(settlement, settled, bank_reference=reference, paid_before=paid_before))
 
 
 @settlements.command("fail")

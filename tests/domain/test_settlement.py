@@ -105,7 +105,10 @@ def test_a_settlement_is_a_refund_at_the_gateway() -> None:
 
 
 def test_a_file_is_filled_in_and_read_back() -> None:
-    text = write_settlements([KNOWN, replace(KNOWN, idempotency_key="refund_2")])
+    text = write_settlements(
+        [KNOWN, replace(KNOWN, refund_id="refund_2", idempotency_key="refund_2")],
+        {"refund_2": "it was cancelled"},
+    )
     head, first, second = text.splitlines()
     assert "'=Ada" in first  # no formula
     assert read_outcomes(text.encode()) == []

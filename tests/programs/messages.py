@@ -21,6 +21,7 @@ from mailagent.domain.remedies import labels as remedy_labels
 from mailagent.engine import run
 from mailagent.store import audit
 from mailagent.store.privacy import erasure_scope
+from mailagent.store.refunds import stops
 from mailagent.web import errors
 from mailagent.web.approvals import attachments, review_facts
 from mailagent.web.console import inbox, labels, refunds, runs
@@ -61,6 +62,7 @@ TABLES: tuple[Any, ...] = (
     refund_labels.REFUND_STATES,
     (remedy_labels.REMEDY_KINDS, remedy_labels.REMEDY_STATES),
     remedy_labels.DONE_BEFORE_APPROVAL,
+    stops.STOPS,
     (review_facts.STATE_SENTENCES, review_facts.CONDITIONS),
     (attachments.NOT_KEPT, attachments.TOO_LARGE, attachments.OURS, attachments.MAIL),
     [each.value for each in conversation.HandOverReason],

@@ -93,13 +93,15 @@ class Settlement:
 @dataclass(frozen=True, slots=True)
 class Outcome:
     """What people say of a settlement: settled, with the bank's reference if they know it or the code of store
-    credit, or failed, for a reason. `amount`: of how much, if they say so."""
+    credit, or failed, for a reason. `amount`: of how much, if they say so. `paid_before`: they have paid it
+    already, although it must not be paid any more."""
 
     idempotency_key: str
     state: SettlementState
     bank_reference: str | None = None
     reason: str | None = None
     amount: Money | None = None
+    paid_before: bool = False
 
 
 class SettlementProblem(ValueError):
@@ -114,8 +116,9 @@ class SettlementFileProblem(ValueError):
         super().__init__("; ".join(self.lines))
 
 
-def check_outcome(known: Settlement | None, outcome: Outcome) -> bool:
-    """Return whether an outcome is news. Raises SettlementProblem if it cannot be.
+def check_outcome(known: Settlement | None, outcome: Outcome, stop: str | None = None) -> bool:
+    """Return whether an outcome is news. Raises SettlementProblem if it cannot be. `stop`: why it must not be
+    paid any more.
 
     What was settled may fail later, when the money comes back. What failed is left to people, so it is over.
     """
@@ -137,5 +140,11 @@ def check_outcome(known: Settlement | None, outcome: Outcome) -> bool:
     if known.state is SettlementState.FAILED and outcome.state is SettlementState.SETTLED:
         raise SettlementProblem(
             "it has failed before, and the refund was given to people; tell the team that it is paid"
+        )
+    is_paid = outcome.state is SettlementState.SETTLED and known.state is SettlementState.OPEN
+    if stop and is_paid and not outcome.paid_before:
+        raise SettlementProblem(
+            f"{stop}; do not pay it: say that it could not be paid, with this reason. If you have paid it"
+            " already, say that it was paid before"
         )
     return known.state is not outcome.state

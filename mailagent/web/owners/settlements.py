@@ -14,7 +14,7 @@ from mailagent.domain.refunds.settlement import (
     SettlementState,
 )
 from mailagent.settling import settle, settle_all
-from mailagent.store.refunds import settlements
+from mailagent.store.refunds import settlements, stops
 from mailagent.web.console.labels import money
 from mailagent.web.console.page import go_to, page, pages_beside, read_window, typed
 from mailagent.web.guard import current_person, needs
@@ -41,11 +41,13 @@ def _page(problems: list[str] | None = None) -> Response:
     with live.database.snapshot() as connection:
         part = settlements.read(connection, state, read_window(newest_first=not is_open))
         sums = settlements.sum_open(connection) if is_open else ()
+        stopped = stops.find_stops(connection, [x.refund_id for x in part.rows if is_open])
     return page(
         "ops/settlements.html",
         422 if problems else 200,
         settlements=part.rows,
         state=state.value,
+        stops={refund_id: _(why) for refund_id, why in stopped.items()},
         sums=[
             (row.number, money(int(row.minor), row.currency), bool(row.is_credit)) for row in sums
         ],
@@ -64,7 +66,13 @@ def decide(settlement: str) -> Response:
     """Record that a payment was made, or could not be, as the pressed button says."""
     state = SettlementState.FAILED if "fail" in request.form else SettlementState.SETTLED
     reference, reason = (typed(name, request.form) or None for name in ("reference", "reason"))
-    outcome = Outcome(settlement, state, reference, reason if "fail" in request.form else None)
+    outcome = Outcome(
+        settlement,
+        state,
+        reference,
+        reason if "fail" in request.form else None,
+        paid_before="paid_before" in request.form,
+    )
     try:
         with services.current().database.transaction() as connection:
             settle(connection, outcome, current_person().email)
@@ -80,7 +88,8 @@ def export() -> Response:
     live = services.current()
     with live.database.snapshot() as connection:
         found = settlements.list_open(connection)
-    return csv_response(write_settlements(found), f"settlements-{live.now():%Y-%m-%d}.csv")
+        stopped = stops.find_stops(connection, (each.refund_id for each in found))
+    return csv_response(write_settlements(found, stopped), f"settlements-{live.now():%Y-%m-%d}.csv")
 
 
 def csv_response(text: str, name: str) -> Response:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from mailagent import services
-from mailagent.store.refunds import settlements
+from mailagent.store.refunds import settlements, stops
 from mailagent.workflows.steps.notices import tell_operators
 from mailagent.workflows.steps.recording import step
 
@@ -18,6 +18,7 @@ def tell_overdue_settlements() -> int:
     with live.database.transaction() as connection:
         due = settlements.take_overdue(connection, live.now(), SETTLEMENTS_AT_ONCE)
         if due:
+            stopped = stops.find_stops(connection, (each.refund_id for each in due))
             many = f"{len(due)} refunds are" if len(due) > 1 else "A refund is"
             lines = [
                 "They are approved and in the ledger, and nothing says that they were paid. Pay them, and tick "
@@ -25,6 +26,7 @@ def tell_overdue_settlements() -> int:
                 *(
                     f"{each.to_give}{' of store credit' if each.credit else ''} for order"
                     f" {each.order_id}, due {each.due_at:%Y-%m-%d}"
+                    f"{_unless(stopped.get(each.refund_id))}"
                     for each in due[:NAMED]
                 ),
             ]
@@ -34,3 +36,7 @@ def tell_overdue_settlements() -> int:
             key = f"settlements:{due[0].idempotency_key}"
             tell_operators(connection, f"{many} not paid in time", lines, key, button)
     return len(due)
+
+
+def _unless(stop: str | None) -> str:
+    return f"; do not pay it: {stop}" if stop else ""

@@ -21,8 +21,7 @@ from mailagent.domain.operations.retry import (
     PENDING_NEEDS_OPERATOR_AFTER,
     backoff_seconds,
 )
-from mailagent.domain.operations.run_about import hash_customer
-from mailagent.domain.refunds.order import Order, OrderStatus
+from mailagent.domain.refunds.order import Order
 from mailagent.domain.refunds.payment import (
     NotDone,
     OutcomeUnknown,
@@ -38,7 +37,6 @@ from mailagent.domain.refunds.refund import Refund, RefundStatus, split_over_pay
 from mailagent.domain.text import NeedsOperatorError, tell_error
 from mailagent.store import audit
 from mailagent.store.database import Row
-from mailagent.store.mail import conversations
 from mailagent.store.operations import circuit_breakers
 from mailagent.store.refunds import (
     external_refunds,
@@ -46,7 +44,7 @@ from mailagent.store.refunds import (
     orders,
     refund_payments,
     refunds,
-    remedies,
+    stops,
 )
 from mailagent.workflows.steps.circuit_breaker import Permit, find_permit, note_outcome
 from mailagent.workflows.steps.maintenance.incidents import open_incident
@@ -58,14 +56,7 @@ from mailagent.workflows.steps.refund.order_check import STOPS, check_before_pay
 
 declare_marks("pay_refund", "intended", "asked")
 
-_CANCELLED = "the order was cancelled after the refund was approved and before it was paid"
-_NEW_CUSTOMER = "the order's customer has another address than when the refund was asked for"
-_CHARGED_BACK = "the customer's bank took the payment back (chargeback) before the refund was paid"
-_SENT_AGAIN = "its items were sent again after it was asked for"
-_ELSEWHERE = "something was refunded elsewhere since it was asked for, and too little is left"
-_OUR_STOPS = frozenset(
-    {_CANCELLED, _NEW_CUSTOMER, _CHARGED_BACK, _SENT_AGAIN, _ELSEWHERE, *STOPS.values()}
-)
+_OUR_STOPS = frozenset({*stops.STOPS, *STOPS.values()})
 
 
 @async_step
@@ -115,8 +106,8 @@ def _intend(refund_id: str, stop: str | None) -> list[Intent] | None:
         order = gateway_events.apply_earlier_events(connection, order, live.now())
         rows = refund_payments.list_payments(connection, refund_id)
         asked_before = may_have_been_asked(bool(rows), refund.requested_at, live.now())
-        asked_by = conversations.load(connection, refund.conversation_id).customer_email
-        stopped = stop or _stopped(connection, order, refund, asked_by)
+        looked_up = live.order_source is not None
+        stopped = stop or stops.find_stop(connection, order, refund, knows_all=looked_up)
         if not rows:
             written = stopped or _write_intents(connection, refund, order)
             if isinstance(written, str):
@@ -136,25 +127,6 @@ def _intend(refund_id: str, stop: str | None) -> list[Intent] | None:
             for request in requests
             if request.idempotency_key in asked
         ]
-
-
-def _stopped(connection: sa.Connection, order: Order, refund: Refund, asked_by: str) -> str | None:
-    """Return why nothing more of a refund is paid, or None. A shop that cancels an order may have refunded it
-    itself; an order with a new address may belong to another customer than the one who asked."""
-    if order.status is OrderStatus.CANCELLED and not refund.despite_cancel:
-        return _CANCELLED
-    known = (refund.approved_for, hash_customer(asked_by))
-    if hash_customer(order.customer_email) not in known:
-        return _NEW_CUSTOMER
-    if order.charged_back.minor:
-        return _CHARGED_BACK
-    if remedies.is_sent_since(connection, refund):
-        return _SENT_AGAIN
-    # Otherwise a gateway knows by itself what is left of its payments.
-    looked_up = services.current().order_source is not None
-    if looked_up and orders.taken_minor(connection, order.order_id) > order.paid.minor:
-        return _ELSEWHERE
-    return None
 
 
 def _write_intents(connection: sa.Connection, refund: Refund, order: Order) -> list[Row] | str:

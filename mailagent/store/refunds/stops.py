@@ -1,0 +1,88 @@
+"""Why nothing more of an approved refund is paid, by what became of its order since."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import sqlalchemy as sa
+
+from mailagent.domain.operations.run_about import hash_customer
+from mailagent.domain.refunds.order import Order, OrderStatus
+from mailagent.domain.refunds.refund import Refund
+from mailagent.domain.remedies.remedy import RemedyStatus
+from mailagent.store import schema
+from mailagent.store.database import is_constant
+from mailagent.store.mail import conversations
+from mailagent.store.refunds import orders, refunds, remedies
+from mailagent.store.refunds.external_refunds import sum_elsewhere
+
+CANCELLED = "the order was cancelled after the refund was approved and before it was paid"
+NEW_CUSTOMER = "the order's customer has another address than when the refund was asked for"
+CHARGED_BACK = "the customer's bank took the payment back (chargeback) before the refund was paid"
+SENT_AGAIN = "its items were sent again after it was asked for"
+ELSEWHERE = "something was refunded elsewhere since it was asked for, and too little is left"
+# So many are looked for by their ids, more among all.
+FEW = 500
+STOPS = (CANCELLED, NEW_CUSTOMER, CHARGED_BACK, SENT_AGAIN, ELSEWHERE)
+
+
+def find_stop(
+    connection: sa.Connection, order: Order, refund: Refund, *, knows_all: bool
+) -> str | None:
+    """Return why nothing more of a refund is paid, or None. A shop that cancels an order may have refunded it
+    itself; an order with a new address may belong to another customer than the one who asked. `knows_all`:
+    our rows say what is left of the payments; otherwise their gateway does."""
+    if order.status is OrderStatus.CANCELLED and not refund.despite_cancel:
+        return CANCELLED
+    asked_by = conversations.load(connection, refund.conversation_id).customer_email
+    if hash_customer(order.customer_email) not in (refund.approved_for, hash_customer(asked_by)):
+        return NEW_CUSTOMER
+    if order.charged_back.minor:
+        return CHARGED_BACK
+    if remedies.is_sent_since(connection, refund):
+        return SENT_AGAIN
+    if knows_all and orders.taken_minor(connection, order.order_id) > order.paid.minor:
+        return ELSEWHERE
+    return None
+
+
+def find_stops(connection: sa.Connection, refund_ids: Iterable[str]) -> dict[str, str]:
+    """Return, by their ids, the refunds in the ledger that must not be paid any more, and why."""
+    found, wanted = {}, set(refund_ids)
+    few = len(wanted) <= FEW
+    query = _DOUBTFUL.where(_refunds.refund_id.in_(wanted)) if few else _DOUBTFUL
+    for refund_id in connection.scalars(query) if wanted else ():
+        if refund_id in wanted:
+            refund = refunds.load(connection, refund_id)
+            order = orders.load(connection, refund.order_id)
+            stop = find_stop(connection, order, refund, knows_all=True)
+            if stop is not None:
+                found[refund_id] = stop
+    return found
+
+
+_rows, _refunds, _orders = schema.ledger_settlements.c, schema.refunds.c, schema.orders.c
+_payments, _remedies = schema.order_payments.c, schema.remedies.c
+# One query tells for most that nothing has changed.
+_DOUBTFUL = (
+    sa.select(_refunds.refund_id)
+    .join(schema.ledger_settlements, _rows.refund_id == _refunds.refund_id)
+    .join(schema.orders, _orders.order_id == _refunds.order_id)
+    .join(schema.conversations, schema.conversations.c.conversation_id == _refunds.conversation_id)
+    .where(
+        is_constant(_rows.state, "open"),
+        sa.or_(
+            _orders.status == OrderStatus.CANCELLED.value,
+            _orders.customer_email != schema.conversations.c.customer_email,
+            _orders.held_minor + sum_elsewhere(_orders.order_id) > _orders.paid_minor,
+            sa.exists().where(
+                _payments.order_id == _orders.order_id, _payments.charged_back_at.is_not(None)
+            ),
+            sa.exists().where(
+                _remedies.order_id == _orders.order_id,
+                _remedies.status == RemedyStatus.DONE.value,
+            ),
+        ),
+    )
+    .distinct()
+)

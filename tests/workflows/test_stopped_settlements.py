@@ -1,0 +1,116 @@
+"""What the ledger recorded is not paid any more if its order was cancelled, charged back or refunded since."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mailagent.adapters.settlement_file import read_outcomes, write_settlements
+from mailagent.domain.refunds.settlement import Outcome, SettlementProblem, SettlementState
+from mailagent.settling import settle, settle_all
+from mailagent.store.refunds import order_import, settlements, stops
+from mailagent.workflows.steps.maintenance.settlements import tell_overdue_settlements
+from tests.cast import OLGA, order
+from tests.harness import Harness, open_shop, pass_time, post_form
+from tests.workflows.paying import pay
+from tests.workflows.proposals import propose, write
+
+pytestmark = pytest.mark.both_databases
+
+PATH = "/ops/settlements"
+PAYMENT: dict[str, Any] = {"payment_id": "pay_W1001", "method": "card", "amount": "49.99"}
+GONE = {"status": "cancelled", "payments": [PAYMENT | {"refunded": "49.99"}]}
+CHANGES: dict[str, tuple[dict[str, Any], str]] = {
+    "cancelled": (GONE, "the order was cancelled"),
+    "charged back": (
+        {"payments": [PAYMENT | {"charged_back_at": "2026-11-26T09:00:00Z"}]},
+        "(chargeback)",
+    ),
+    "refunded elsewhere": ({"payments": [PAYMENT | {"refunded": "49.99"}]}, "elsewhere"),
+    "of another customer": ({"customer": {"email": "x@shop.example"}}, "another address"),
+}
+
+
+@pytest.fixture
+def shop(tmp_path: Path, database_url: str) -> Iterator[Harness]:
+    """A shop that has Ada's refund in its ledger, to be paid."""
+    with open_shop(tmp_path, database_url, {"MAILAGENT_SETTLES": ""}) as shop:
+        shop.stock(order(payments=[PAYMENT]), order("W3"))
+        for order_id in ("W1001", "W3"):
+            propose(write(shop, subject=order_id), order_id)
+            assert pay(shop.refunds()[-1].refund_id)["status"] == "approved"
+        yield shop
+
+
+def change(shop: Harness, **changes: Any) -> None:
+    with shop.live.database.transaction() as connection:
+        known = order_import.without_known_refunds(connection, order(**changes))
+        order_import.save(connection, known, shop.live.now())
+
+
+def key(shop: Harness) -> str:
+    return shop.refunds()[0].refund_id
+
+
+def say(shop: Harness, state: SettlementState, **values: Any) -> bool:
+    with shop.live.database.transaction() as connection:
+        return settle(connection, Outcome(key(shop), state, **values), OLGA)
+
+
+@pytest.mark.parametrize("how", CHANGES)
+def test_what_must_not_be_paid_any_more_says_so_and_is_not_ticked_off(
+    shop: Harness, how: str
+) -> None:
+    changes, why = CHANGES[how]
+    change(shop, **({"payments": [PAYMENT]} | changes))
+    client = shop.log_in(OLGA)
+    page = client.get(PATH).text.replace("&#39;", "'")
+    assert page.count("do not pay") == 1
+    assert why in page
+    refused = post_form(client, f"{PATH}/{key(shop)}", PATH, settle="yes")
+    assert (refused.status_code, "say that it was paid before" in refused.text) == (422, True)
+    assert pay(key(shop))["status"] == "approved"
+    pass_time(shop, days=8)
+    tell_overdue_settlements()
+    (told,) = shop.rows("SELECT text FROM outbound_mails WHERE subject LIKE '%not paid in time%'")
+    assert told.text.count("do not pay it: ") == 1
+    assert say(shop, SettlementState.FAILED, reason=why)
+    assert pay(key(shop))["status"] == "failed"
+
+
+def test_what_was_paid_before_is_on_record_with_the_reason(shop: Harness) -> None:
+    change(shop, **GONE)
+    client = shop.log_in(OLGA)
+    post_form(client, f"{PATH}/{key(shop)}", PATH, settle="yes", paid_before="yes")
+    assert pay(key(shop))["status"] == "paid"
+    (act,) = shop.rows("SELECT details FROM audit WHERE action = 'payment settled'")
+    assert "the order was cancelled" in str(act.details)
+
+
+def test_a_file_says_so_too(shop: Harness) -> None:
+    change(shop, **GONE)
+    with shop.live.database.snapshot() as connection:
+        found = settlements.list_open(connection)
+        stopped = stops.find_stops(connection, [each.refund_id for each in found])
+    assert list(stopped) == [key(shop)]
+    text = write_settlements(found, stopped)
+    assert text.count("the order was cancelled") == 1
+    with (
+        pytest.raises(SettlementProblem, match="paid before"),
+        shop.live.database.transaction() as connection,
+    ):
+        settle(connection, Outcome(key(shop), SettlementState.SETTLED), OLGA)
+    filled = text.replace("it was paid,,,", "it was paid,paid_before,,")
+    with shop.live.database.transaction() as connection:
+        assert settle_all(connection, read_outcomes(filled.encode()), OLGA) == 1
+    assert pay(key(shop))["status"] == "paid"
+
+
+def test_what_may_be_paid_is_ticked_off_as_before(shop: Harness) -> None:
+    change(shop, payments=[PAYMENT])
+    assert "do not pay" not in shop.log_in(OLGA).get(PATH).text
+    assert say(shop, SettlementState.SETTLED)
+    assert pay(key(shop))["status"] == "paid"
