@@ -209,6 +209,8 @@ def test_the_carriage_goes_back_with_the_last_unit_and_once() -> None:
     assert price_shipping(bought, [last], [earlier(two)]) == usd(5_00)
     whole = replace(earlier(two, last), shipping_minor=5_00)
     assert price_shipping(bought, [last], [whole]) == usd(0)
+    kept = replace(earlier(replace(two, amount=usd(6_00))), keeps_items=True)
+    assert price_shipping(bought, [last], [kept]) == usd(0)
 
 
 ALLOWED = {

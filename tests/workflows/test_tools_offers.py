@@ -139,6 +139,17 @@ def test_items_that_are_kept_need_not_come_back_after_a_managers_approval_either
     assert pay(generous.refunds()[0].refund_id)["status"] == "paid"
 
 
+def test_the_shipping_is_not_refunded_while_the_customer_keeps_an_item(generous: Harness) -> None:
+    mug = {"item_id": "M1", "name": "Mug", "quantity": 1, "unit_price": "5.00"}
+    kettle = {"item_id": "K1", "name": "Kettle", "quantity": 1, "unit_price": "100.00"}
+    paid = {"payment_id": "p", "method": "card", "amount": "155.00"}
+    generous.stock(order(items=[mug, kettle], shipping="50.00", payments=[paid]))
+    propose(write(generous), "W1001", ("M1", None))
+    accept(answer(generous))
+    propose(answer(generous), "W1001", ("K1", None), reason="changed_mind")
+    assert [each.amount.minor for each in generous.refunds()] == [1_50, 100_00]
+
+
 def test_many_answers_at_once_refund_once(generous: Harness) -> None:
     make_offer(generous)
     answers = [answer(generous) for _ in range(4)]

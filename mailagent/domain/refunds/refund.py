@@ -305,10 +305,10 @@ def taken_units(earlier: Iterable[Refund]) -> Counter[int]:
 
 def price_shipping(order: Order, lines: Iterable[RefundLine], earlier: Iterable[Refund]) -> Money:
     """Return how much of the shipping is refunded with `lines`: all that is left of it if no unit of the
-    order is left, else nothing (Directive 2011/83/EU, article 13: a customer who withdraws from the whole
-    contract gets the delivery back too)."""
+    order is left, nor kept for part of its price, else nothing (Directive 2011/83/EU, article 13: a customer
+    who withdraws from the whole contract gets the delivery back too)."""
     past = tuple(earlier)
-    taken = taken_units(past)
+    taken = taken_units(each for each in past if not each.keeps_items)
     units = [line for line in lines if not line.is_rest]
     for line in units:
         taken[line.line_no] += line.quantity
