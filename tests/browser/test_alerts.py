@@ -110,7 +110,7 @@ WHY: dict[Trouble, str] = {
 }
 
 
-# As docs/operate.md says it.
+# docs/operate.md says: five or six.
 CLICKS: dict[Trouble, int] = {
     refusing_gateway: 5,
     revoked_key: 6,
