@@ -94,14 +94,20 @@ def test_a_label_stops_no_cancellation(shop: Harness) -> None:
     assert cancel(stock(shop, parcel("label_created", KETTLE, MUGS)))["outcome"] == "task"
 
 
-@pytest.mark.parametrize("items", [(), (KETTLE, MUGS)])
-def test_where_nothing_is_left_it_is_too_late(
-    shop: Harness, items: tuple[dict[str, Any], ...]
-) -> None:
-    batch = stock(shop, parcel("in_transit", *items))  # without items it may hold all
+def test_where_nothing_is_left_it_is_too_late(shop: Harness) -> None:
+    batch = stock(shop, parcel("in_transit", KETTLE, MUGS))
     assert cancel(batch)["reason"] == "too_late"
     assert change_address(batch)["reason"] == "too_late"
     assert not shop.rows("SELECT 1 FROM remedies")
+
+
+def test_people_see_to_a_parcel_that_does_not_tell_its_items(shop: Harness) -> None:
+    batch = stock(shop, parcel("in_transit"))
+    said = cancel(batch)
+    assert (said["error"], said["not_shipped"]) == ("shipped_in_part", {})
+    assert "call hand_over" in said["say"]
+    assert not shop.refunds()
+    assert change_address(batch)["outcome"] == "task"
 
 
 def test_people_change_the_address_of_the_rest(shop: Harness) -> None:

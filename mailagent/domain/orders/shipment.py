@@ -96,12 +96,12 @@ def find_parcels(shipments: Iterable[Shipment], units: Mapping[str, int]) -> Pac
     return Packed(tuple(found), whole or all(packed[item] >= units[item] for item in units))
 
 
-def left_to_ship(shipments: Sequence[Shipment], bought: Mapping[str, int]) -> dict[str, int]:
-    """Return how many units of each item no carrier has yet, by item id; none if a parcel that one has does not
+def left_to_ship(shipments: Sequence[Shipment], bought: Mapping[str, int]) -> dict[str, int] | None:
+    """Return how many units of each item no carrier has yet, by item id; None if a parcel that one has does not
     tell its items. `bought`: the units of the order."""
     handed_over = [each for each in shipments if each.is_handed_over]
     if any(not each.items for each in handed_over):
-        return dict.fromkeys(bought, 0)
+        return None
     left = Counter(bought)
     for item_id, quantity in (pair for each in handed_over for pair in each.items):
         left[item_id] -= quantity

@@ -101,10 +101,10 @@ def _decide(reader: Reader, order: Order, wanted: tuple[WantedItem, ...], key: s
     item_ids = dict.fromkeys(line.item_id for line in order.lines)
     lines = price_lines(order, wanted or [WantedItem(each) for each in item_ids], earlier)
     left = left_to_ship(order.shipments, order.units)
-    if not any(left.values()):
+    if left is not None and not any(left.values()):
         return _too_late(reader, order)
-    if any(each.quantity > left[each.item_id] for each in items_of(order, lines)):
-        return shipped_in_part_output(order.order_id, left)
+    if left is None or any(each.quantity > left[each.item_id] for each in items_of(order, lines)):
+        return shipped_in_part_output(order.order_id, left or {})
     items = items_of(order, lines) if wanted else ()
     # Of a source the order may be asked; without one, or without money in it, a person cancels.
     live = services.current()
@@ -129,13 +129,15 @@ def _decide(reader: Reader, order: Order, wanted: tuple[WantedItem, ...], key: s
 
 def shipped_in_part_output(order_id: str, left: Mapping[str, int]) -> Output:
     """Return the answer when a carrier has some of what is to be cancelled. `left`: how many of each item none
-    has."""
+    has; empty if the shop does not know."""
+    rest = {item_id: quantity for item_id, quantity in left.items() if quantity}
+    how = "call this tool with what is under not_shipped" if rest else "call hand_over"
     return {
         "error": "shipped_in_part",
         "facts": [f"order/{order_id}", f"parcels/{order_id}"],
-        "not_shipped": {item_id: quantity for item_id, quantity in left.items() if quantity},
+        "not_shipped": rest,
         "say": "Nothing was cancelled: a part of it has been shipped. Name these facts. If they want the rest"
-        " cancelled, call this tool with what is under not_shipped.",
+        f" cancelled, {how}.",
     }
 
 

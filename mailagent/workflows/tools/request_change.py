@@ -216,7 +216,8 @@ def _decide(reader: Reader, order: Order, wanted: _Wanted, key: str) -> Output:
     """Have the policy decide, and record the task."""
     if wanted.kind is RemedyKind.CHANGE_ADDRESS:
         left = left_to_ship(order.shipments, order.units)
-        if order.status is not OrderStatus.PENDING or not any(left.values()):
+        is_sent = left is not None and not any(left.values())
+        if order.status is not OrderStatus.PENDING or is_sent:
             return decline_as_late(reader, order, wanted.kind)
         return _record(reader, order, wanted, key, (), ())
     connection = reader.connection
