@@ -2,20 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from mailagent import services
 from mailagent.adapters.settlement_file import read_outcomes, write_settlements
+from mailagent.domain.refunds.payment import (
+    GatewayRefund,
+    PaymentGateway,
+    PaymentOutcome,
+    RefundRequest,
+)
 from mailagent.domain.refunds.settlement import Outcome, SettlementProblem, SettlementState
 from mailagent.settling import settle, settle_all
 from mailagent.store.refunds import order_import, settlements, stops
 from mailagent.workflows.steps.maintenance.settlements import tell_overdue_settlements
 from tests.cast import OLGA, order
 from tests.harness import Harness, open_shop, pass_time, post_form
-from tests.workflows.paying import pay
+from tests.workflows.paying import pay, tell
 from tests.workflows.proposals import propose, write
 
 pytestmark = pytest.mark.both_databases
@@ -107,6 +116,41 @@ def test_a_file_says_so_too(shop: Harness) -> None:
     with shop.live.database.transaction() as connection:
         assert settle_all(connection, read_outcomes(filled.encode()), OLGA) == 1
     assert pay(key(shop))["status"] == "paid"
+
+
+def test_what_could_not_be_paid_after_all_is_never_told_as_refunded(shop: Harness) -> None:
+    """A person says "paid", and then "could not be paid", between the run's look and its record."""
+    say(shop, SettlementState.SETTLED)
+    failed = partial(say, shop, SettlementState.FAILED, reason="wrong account")
+    services.bind(replace(services.current(), gateway=Late(shop.live.gateway, failed)))
+    assert pay(key(shop))["status"] == "failed"
+    tell(key(shop))
+    texts = [each.text for each in shop.rows("SELECT text FROM outbound_mails")]
+    assert not [each for each in texts if "We have refunded" in each]
+    assert any("wrong account" in each for each in texts)
+
+
+@dataclass
+class Late:
+    """The ledger, of which something is said just after each look."""
+
+    ledger: PaymentGateway
+    then: Callable[[], object]
+    name: str = "ledger"
+
+    def is_remote(self, request: RefundRequest) -> bool:
+        return self.ledger.is_remote(request)
+
+    def refund(self, request: RefundRequest) -> PaymentOutcome:
+        return self.ledger.refund(request)
+
+    def look_up(self, request: RefundRequest) -> PaymentOutcome:
+        found = self.ledger.look_up(request)
+        self.then()
+        return found
+
+    def list_refunds(self, payment_id: str) -> Sequence[GatewayRefund]:
+        return self.ledger.list_refunds(payment_id)
 
 
 def test_what_may_be_paid_is_ticked_off_as_before(shop: Harness) -> None:

@@ -34,6 +34,7 @@ from mailagent.domain.refunds.payment import (
     may_have_been_asked,
 )
 from mailagent.domain.refunds.refund import Refund, RefundStatus, split_over_payments
+from mailagent.domain.refunds.settlement import SettlementState
 from mailagent.domain.text import NeedsOperatorError, tell_error
 from mailagent.store import audit
 from mailagent.store.database import Row
@@ -44,6 +45,7 @@ from mailagent.store.refunds import (
     orders,
     refund_payments,
     refunds,
+    settlements,
     stops,
 )
 from mailagent.workflows.steps.circuit_breaker import Permit, find_permit, note_outcome
@@ -156,11 +158,23 @@ def _record_outcome(
             note_outcome(connection, permit, failure_of(outcome))
         orders.lock_row(connection, request.order_id)
         refund = refunds.lock(connection, request.refund_id)
-        _record_answer(connection, request, outcome)
+        _record_answer(connection, request, _look_again(connection, request, outcome))
         rows = refund_payments.list_payments(connection, request.refund_id)
         if any(row.state == "asked" for row in rows):
             return None
         return _conclude(connection, refund, rows)
+
+
+def _look_again(
+    connection: sa.Connection, request: RefundRequest, outcome: PaymentOutcome
+) -> PaymentOutcome:
+    """Return an answer, unless people have said since, before the order was locked, that the ledger's entry
+    could not be paid after all."""
+    if services.current().gateway.is_remote(request) or not isinstance(outcome, Refunded):
+        return outcome
+    found = settlements.find(connection, request.idempotency_key)
+    is_failed = found is not None and found.state is SettlementState.FAILED
+    return Refused(found.reason or "") if found and is_failed else outcome
 
 
 def _record_answer(
