@@ -35,6 +35,15 @@ _CODE = re.compile(r"[A-Z]{3}")
 _AMOUNT = re.compile(r"[0-9]{1,12}(\.[0-9]{1,3})?")
 
 
+# Cards give back no less at once, in minor units (https://docs.stripe.com/currencies).
+_STEPS = {**dict.fromkeys("BHD JOD KWD OMR TND".split(), 10), "MGA": 100}
+
+
+def round_down(minor: int, currency: str) -> int:
+    """Return an amount in minor units, rounded down to what can be given back to a card."""
+    return minor // _STEPS.get(currency, 1) * _STEPS.get(currency, 1)
+
+
 def exponent(currency: str) -> int:
     """Return how many decimals amounts of `currency` (ISO 4217 code) have."""
     return _EXPONENTS.get(currency, 2)
@@ -54,6 +63,14 @@ class Money:
     def __sub__(self, other: Money) -> Money:
         self._require_same_currency(other)
         return Money(self.minor - other.minor, self.currency)
+
+    def part(self, number: int, of: int) -> Money:
+        """Return so many parts `of` it, rounded down: to what cards can give back, if all of it is."""
+        minor, is_even = (
+            self.minor * number // of,
+            self.minor == round_down(self.minor, self.currency),
+        )
+        return Money(round_down(minor, self.currency) if is_even else minor, self.currency)
 
     def _require_same_currency(self, other: Money) -> None:
         if self.currency != other.currency:

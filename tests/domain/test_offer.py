@@ -15,6 +15,11 @@ def lines_of(*worth: int) -> list[RefundLine]:
     return [RefundLine(number, 1, Money(each, "USD")) for number, each in enumerate(worth, start=1)]
 
 
+def test_a_part_is_what_a_card_can_get_back() -> None:
+    assert part_of(Money(1_230, "KWD"), 33) == Money(400, "KWD")
+    assert part_of(Money(1_234, "KWD"), 50) == Money(617, "KWD")  # not paid by card
+
+
 @pytest.mark.parametrize(
     ("minor", "percent", "part"), [(100, 30, 30), (49_99, 30, 14_99), (3, 33, 0), (1, 99, 0)]
 )

@@ -198,6 +198,12 @@ def test_a_payment_that_the_bank_took_back_gives_nothing() -> None:
         split_over_payments(bought, usd(25_00), {})
 
 
+def test_fewer_units_come_to_what_a_card_can_get_back() -> None:
+    dinar = Money(1_000, "KWD")
+    three = replace(earlier(RefundLine(1, 3, dinar)), amount=dinar, item_ids=("M1",))
+    assert three.covering({1: 2}).amount == Money(660, "KWD")
+
+
 def test_the_carriage_goes_back_with_the_last_unit_and_once() -> None:
     bought = order(
         items=[MUGS],

@@ -86,7 +86,7 @@ def worth_of(lines: Sequence[RefundLine], currency: str) -> Money:
 
 def part_of(amount: Money, percent: int) -> Money:
     """Return so many percent of an amount, rounded down."""
-    return Money(amount.minor * percent // 100, amount.currency)
+    return amount.part(percent, 100)
 
 
 def share_out(lines: Sequence[RefundLine], amount: Money) -> tuple[RefundLine, ...]:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, tzinfo
 from enum import StrEnum
 
-from mailagent.domain.money import Money
+from mailagent.domain.money import Money, round_down
 from mailagent.domain.orders.shipment import Shipment
 
 
@@ -95,6 +95,13 @@ class Order:
         return Money(
             sum(each.amount.minor for each in self.payments if each.charged_back_at), self.currency
         )
+
+    def share(self, minor: int, parts: int) -> int:
+        """Return an amount in minor units divided by `parts`, rounded down to what cards can give back, if
+        such amounts were paid."""
+        paid = [payment.amount.minor for payment in self.payments]
+        is_even = all(round_down(each, self.currency) == each for each in paid)
+        return round_down(minor // parts, self.currency) if is_even else minor // parts
 
     def left_after(self, taken_minor: int) -> Money:
         """Return what the payments have left after so much (in minor units) was or will be given back, and less

@@ -208,8 +208,7 @@ class Refund:
 
 def _units(line: RefundLine, quantity: int) -> RefundLine:
     """Return the line for fewer units; each is worth the same, rounded down."""
-    minor = line.amount.minor * quantity // line.quantity
-    return replace(line, quantity=quantity, amount=Money(minor, line.amount.currency))
+    return replace(line, quantity=quantity, amount=line.amount.part(quantity, line.quantity))
 
 
 @dataclass(frozen=True, slots=True)
@@ -324,7 +323,7 @@ def _goods_and_shipping(order: Order) -> tuple[int, int]:
     goods = sum(line.net_minor for line in order.lines) - order.discount_minor
     total = goods + order.shipping_minor
     paid = min(order.paid.minor, total + order.tax_minor)
-    shipping = order.shipping_minor * paid // total if total else 0
+    shipping = order.share(order.shipping_minor * paid, total) if total else 0
     return paid - shipping if total else 0, shipping
 
 
@@ -338,15 +337,16 @@ def _line_worth(order: Order, line: OrderLine, units: int) -> int:
     paid, total = _goods_and_shipping(order)[0], sum(each.net_minor for each in order.lines)
     if not total:
         return 0
-    upto = (before * line.quantity + line.net_minor * units) * paid // (total * line.quantity)
-    return upto - before * paid // total
+    reached = before * line.quantity + line.net_minor * units
+    upto = order.share(reached * paid, total * line.quantity)
+    return upto - order.share(before * paid, total)
 
 
 def _most_for(order: Order, line: OrderLine, units: int) -> int:
     """Return the most that `units` of a line may be worth, in minor units. Each unit is rounded up: after
     rejected refunds in between, those left may all be the dearer ones."""
     paid, total = _goods_and_shipping(order)[0], sum(each.net_minor for each in order.lines)
-    return -(-line.net_minor * paid // (total * line.quantity)) * units if total else 0
+    return -order.share(-line.net_minor * paid, total * line.quantity) * units if total else 0
 
 
 def split_over_payments(
