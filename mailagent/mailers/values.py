@@ -153,9 +153,11 @@ def has_number(texts: Iterable[str], number: str) -> bool:
 
 def values_of_remedy(remedy: Remedy) -> Values:
     """Return what a customer is told of a remedy."""
-    rules, awaited = services.current().policy.return_first, RemedyStatus.AWAITING_GOODS
+    rules = services.current().policy.return_first
+    # A return that was asked for stands, also if the policy has none any more.
+    instructions = rules.instructions if rules else remedy.instructions
     return {
-        "instructions": rules.instructions if rules and remedy.status is awaited else None,
+        "instructions": instructions if remedy.status is RemedyStatus.AWAITING_GOODS else None,
         "kind": remedy.kind.value,
         "status": remedy.status.value,
         "items": remedy.items,

@@ -41,6 +41,7 @@ def await_goods(connection: sa.Connection, refund: Refund, order: Order) -> None
         reason=refund.reason.value,
         policy_version=refund.policy_version,
         refund_id=refund.refund_id,
+        instructions=rules.instructions,
     )
     remedies.record(connection, remedy, f"return:{refund.refund_id}")
     details = {"kind": remedy.kind.value, "order_id": remedy.order_id, "mail_id": remedy.mail_id}

@@ -815,6 +815,7 @@ sa.Table(
     sa.Column("requested_at", instant, nullable=False),
     sa.Column("due_at", instant, nullable=False),
     sa.Column("asked_at", instant),
+    sa.Column("instructions", sa.Text),
     sa.Column("reminded_at", instant),
     sa.Column("decided_by", sa.Text),
     sa.Column("decided_at", instant),

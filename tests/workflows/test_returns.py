@@ -259,6 +259,19 @@ def test_of_an_order_that_is_sent_in_parts_only_what_has_left_comes_back(
 
 
 @ONE_DATABASE
+def test_a_return_stands_although_the_policy_has_none_any_more(shop: Harness, batch: Batch) -> None:
+    propose(batch, "W2001", ("D1", None), reason="changed_mind")
+    look(refund_id(shop))
+    services.bind(replace(services.current(), policy=Policy()))
+    pass_time(shop, days=5)
+    click(shop, "approve")
+    assert pay(refund_id(shop))["status"] == "approved"
+    assert "Send it to 1 Shop Street." in mails(shop)[0]
+    (row,) = shop.rows("SELECT due_at FROM remedies")
+    assert day(row.due_at) - services.current().now().toordinal() == 14
+
+
+@ONE_DATABASE
 def test_never_mind_keeps_the_goods(shop: Harness, batch: Batch) -> None:
     ask(batch)
     pay(refund_id(shop))

@@ -265,6 +265,8 @@ remedies = table(
     sa.Column("requested_at", UtcDateTime, nullable=False),
     sa.Column("due_at", UtcDateTime, nullable=False),
     sa.Column("asked_at", UtcDateTime),
+    # How to send goods back, if the policy does not say so any more.
+    sa.Column("instructions", sa.Text),
     sa.Column("reminded_at", UtcDateTime),
     sa.Column("decided_by", sa.Text),
     sa.Column("decided_at", UtcDateTime),

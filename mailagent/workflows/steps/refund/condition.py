@@ -98,10 +98,11 @@ def _ask_for_goods(connection: sa.Connection, remedy: Remedy) -> Remedy:
     """Ask for the units that were approved, which may be fewer than were asked for."""
     live = services.current()
     rules, items = live.policy.return_first, remedy.items
+    # Without rules they have the days that the policy gave.
+    time = timedelta(days=rules.days) if rules else remedy.due_at - remedy.requested_at
     if remedy.refund_id is not None:
         items = _approved(refunds.load(connection, remedy.refund_id), items)
-    due_at = live.now() + timedelta(days=rules.days) if rules else remedy.due_at
-    remedy = remedies.note(connection, remedy, due_at=due_at, items=items)
+    remedy = remedies.note(connection, remedy, due_at=live.now() + time, items=items)
     _tell(connection, remedy, remedies.asked_key(remedy))
     return remedy
 
