@@ -81,9 +81,9 @@ class Remedy:
     """What a customer asked for on an order. `wish`: their own words, such as the new address. `reason` is that
     of a refund. `policy_reasons`: why a manager has to do it; empty if any person of the team may.
     `refund_id`: the refund that is paid only after it is done. `asked_at`: since when the shop's own system may
-    have done it; None if it was not to. `instructions`: how to send goods back, as the policy said when it asked
-    for them. `note`: what a person wrote to the customer about the outcome. `address`: the parts of a new address
-    that the shop's system is asked to set, or may have set."""
+    have done it; None if it was not to. `instructions`: how to send goods back, as the policy said when it
+    asked for them. `note`: what a person wrote to the customer about the outcome. `address`: the parts of a new
+    address that the shop's system is asked to set, or may have set."""
 
     remedy_id: str
     kind: RemedyKind
