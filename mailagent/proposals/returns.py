@@ -7,7 +7,7 @@ from datetime import timedelta
 import sqlalchemy as sa
 
 from mailagent import services
-from mailagent.domain.orders.shipment import find_parcels
+from mailagent.domain.orders.shipment import left_to_ship
 from mailagent.domain.refunds.offer import units_of
 from mailagent.domain.refunds.order import Order, OrderStatus
 from mailagent.domain.refunds.refund import Refund
@@ -49,8 +49,11 @@ def await_goods(connection: sa.Connection, refund: Refund, order: Order) -> None
 
 
 def _have_left(refund: Refund, order: Order) -> bool:
-    """Return whether the goods may have left the shop. An order is pending until all of it was sent."""
+    """Return whether all its goods may have left the shop. An order is pending until all of it was sent; a
+    customer cannot send back what is still there."""
     if order.status is not OrderStatus.PENDING:
         return order.status is not OrderStatus.CANCELLED
-    units = dict(units_of(refund.item_ids, refund.lines))
-    return any(each.has_left for each in find_parcels(order.shipments, units).parcels)
+    sent = [each for each in order.shipments if each.has_left]
+    left = left_to_ship(sent, order.units)
+    units = units_of(refund.item_ids, refund.lines)
+    return bool(sent) and (left is None or not any(left[item_id] for item_id, _ in units))

@@ -208,3 +208,13 @@ def test_the_model_gives_parts_only_where_the_policy_wants_them() -> None:
     for others in (Remedies(), Remedies(without, change_address_by_source=True)):
         offered = schema_of(TOOL.for_policy(Policy(remedies=others)))
         assert "address" not in offered["parameters"]["properties"]
+
+
+def test_a_change_that_is_asked_for_is_no_cancellation_under_way(
+    shop: Harness, batch: Batch
+) -> None:
+    with_source(shop, Unsure("no answer"))
+    change(batch)
+    told = use(withdraw_refund, later_batch(shop, batch), {"order_id": "W1001"})
+    assert (told["outcome"], told["facts"]) == ("too_late", ["remedy/W1001"])
+    assert "cancellation" not in told["say"]

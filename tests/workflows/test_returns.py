@@ -238,11 +238,13 @@ def test_goods_that_leave_while_a_manager_thinks_come_back_first(
 
 
 @ONE_DATABASE
-@pytest.mark.parametrize(("item_id", "state"), [("M1", "awaiting_goods"), ("K1", "")])
+@pytest.mark.parametrize(
+    ("item_id", "units", "state"), [("M1", 3, "awaiting_goods"), ("M1", 2, ""), ("K1", 3, "")]
+)
 def test_of_an_order_that_is_sent_in_parts_only_what_has_left_comes_back(
-    shop: Harness, batch: Batch, item_id: str, state: str
+    shop: Harness, batch: Batch, item_id: str, units: int, state: str
 ) -> None:
-    sent = SENT | {"items": [{"item_id": "M1", "quantity": 3}]}
+    sent = SENT | {"items": [{"item_id": "M1", "quantity": units}]}
     kettle = {"item_id": "K1", "name": "Kettle", "quantity": 1, "unit_price": "49.99"}
     shop.stock(
         order(

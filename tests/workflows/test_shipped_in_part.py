@@ -112,3 +112,12 @@ def test_people_see_to_a_parcel_that_does_not_tell_its_items(shop: Harness) -> N
 
 def test_people_change_the_address_of_the_rest(shop: Harness) -> None:
     assert change_address(stock(shop, parcel("delivered", KETTLE)))["outcome"] == "task"
+
+
+def test_an_item_on_two_lines_is_counted_over_both(shop: Harness) -> None:
+    line = {"item_id": "K1", "name": "Kettle", "quantity": 1, "unit_price": "29.99"}
+    sent = {"shipment_id": "S1", "status": "in_transit", "items": [KETTLE]}
+    shop.stock(order(status="pending", delivered_at=None, items=[line, line], shipments=[sent]))
+    cancel(write(shop, text="Cancel W1001"))
+    assert shop.refunds() == ()
+    assert shop.rows("SELECT 1 FROM remedies") == []

@@ -382,6 +382,20 @@ def test_goods_for_one_unit_and_money_for_another(
 
 
 @ONE_DATABASE
+def test_units_of_an_item_on_two_lines_are_counted_over_both(shop: Harness) -> None:
+    lines = [{"item_id": "K1", "name": "Kettle", "quantity": 1, "unit_price": "24.99"}] * 2
+    shop.stock(order(items=lines))
+    batch = write(shop, text="Replace both kettles of W1001, and refund one.")
+    change(batch, "replacement", wish=None, items=[{"item_id": "K1", "quantity": None}])
+    propose(batch, "W1001", ("K1", 1))
+    (row,) = shop.rows("SELECT remedy_id FROM remedies")
+    with shop.live.database.transaction() as connection:
+        remedy = remedies.lock(connection, row.remedy_id)
+        assert remedy is not None
+        assert find_waiting(connection, remedy) is not None
+
+
+@ONE_DATABASE
 def test_hostile_words_of_a_task_stay_words(shop: Harness) -> None:
     name, wish = "<b>Kettle</b>", "a red one <script>alert(1)</script>"
     kettle = {"item_id": "K1", "name": name, "quantity": 1, "unit_price": "49.99"}

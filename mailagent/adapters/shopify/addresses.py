@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from mailagent.adapters.shopify import queries
-from mailagent.adapters.shopify.orders import TITLE, UNSENT
+from mailagent.adapters.shopify.orders import TITLE
 from mailagent.domain.orders.source import (
     AddressChanged,
     AddressOutcome,
@@ -52,7 +52,7 @@ def _why_not(order: Fields | None) -> TooLate | NotSupported | None:
     if not order or not order["shippingAddress"]:
         return NotSupported(f"{TITLE} shows no delivery address of it")
     status = order["displayFulfillmentStatus"]
-    if order["cancelledAt"] or status not in UNSENT:
+    if order["cancelledAt"] or status == "FULFILLED":
         return TooLate("it is cancelled" if order["cancelledAt"] else f"its fulfilment is {status}")
     if status != _UNTOUCHED:
         return NotSupported(f"its fulfilment is {status}")

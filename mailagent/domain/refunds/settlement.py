@@ -144,7 +144,7 @@ def check_outcome(known: Settlement | None, outcome: Outcome, stop: str | None =
     is_paid = outcome.state is SettlementState.SETTLED and known.state is SettlementState.OPEN
     if stop and is_paid and not outcome.paid_before:
         raise SettlementProblem(
-            f"{stop}; do not pay it: say that it could not be paid, with this reason. If you have paid it"
-            " already, say that it was paid before"
+            f"{stop}. If you have paid it already, say that it was paid before; else do not pay it, and say"
+            " that it could not be paid, with this reason"
         )
     return known.state is not outcome.state

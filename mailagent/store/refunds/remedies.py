@@ -154,7 +154,8 @@ def _count_left(connection: sa.Connection, order_id: str, sent: Sequence[Remedy]
         left[line.item_id] += line.quantity - taken[line.line_no]
     for remedy in sent:
         if remedy.status in STANDING:
-            left.subtract({item.item_id: item.quantity for item in remedy.items})
+            for item in remedy.items:  # an item may stand there twice, as on the order
+                left[item.item_id] -= item.quantity
     return left
 
 

@@ -9,6 +9,7 @@ import sqlalchemy as sa
 from mailagent.domain.operations.run_about import hash_customer
 from mailagent.domain.refunds.order import Order, OrderStatus
 from mailagent.domain.refunds.refund import Refund
+from mailagent.domain.remedies.remedy import SENT_AGAIN as SENT_AGAIN_KINDS
 from mailagent.domain.remedies.remedy import RemedyStatus
 from mailagent.store import schema
 from mailagent.store.database import is_constant
@@ -81,6 +82,7 @@ _DOUBTFUL = (
             sa.exists().where(
                 _remedies.order_id == _orders.order_id,
                 _remedies.status == RemedyStatus.DONE.value,
+                _remedies.kind.in_([each.value for each in SENT_AGAIN_KINDS]),
             ),
         ),
     )

@@ -6,6 +6,7 @@ can, else by a person.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
@@ -103,7 +104,10 @@ def _decide(reader: Reader, order: Order, wanted: tuple[WantedItem, ...], key: s
     left = left_to_ship(order.shipments, order.units)
     if left is not None and not any(left.values()):
         return _too_late(reader, order)
-    if left is None or any(each.quantity > left[each.item_id] for each in items_of(order, lines)):
+    units = Counter[str]()
+    for each in items_of(order, lines):
+        units[each.item_id] += each.quantity
+    if left is None or any(count > left[item_id] for item_id, count in units.items()):
         return shipped_in_part_output(order.order_id, left or {})
     items = items_of(order, lines) if wanted else ()
     # Of a source the order may be asked; without one, or without money in it, a person cancels.

@@ -10,6 +10,7 @@ import sqlalchemy as sa
 from mailagent import remedies as ending
 from mailagent import services
 from mailagent.domain.refunds.refund import Refund, RefundStatus
+from mailagent.domain.remedies.remedy import RemedyKind
 from mailagent.mailers import Reader
 from mailagent.store import audit
 from mailagent.store.refunds import orders, refund_payments, refunds, remedies
@@ -94,15 +95,16 @@ def _output(connection: sa.Connection, mail_ids: Sequence[str], order_id: str) -
         told = [f"remedy/{order_id}", *(output["facts"] if gone else ())]
         return output | {"facts": told, "requests": requests}
     waits = any(refund.status is RefundStatus.AWAITING_APPROVAL for refund in known)
-    if waits or _is_cancelling(connection, order_id):
+    under_way = {
+        each.kind for each in remedies.list_of_order(connection, order_id) if each.may_be_done
+    }
+    if waits or RemedyKind.CANCEL in under_way:
         return cancelling_output(order_id)
     if last and all(refund.requested_at <= last for refund in settled):
         return withdrawn_output(order_id, gone, settled)
-    return too_late_output(order_id, settled) if settled else nothing_waits_output(order_id)
-
-
-def _is_cancelling(connection: sa.Connection, order_id: str) -> bool:
-    return any(each.may_be_done for each in remedies.list_of_order(connection, order_id))
+    if settled:
+        return too_late_output(order_id, settled)
+    return changing_output(order_id) if under_way else nothing_waits_output(order_id)
 
 
 def _requests_withdrawn(
@@ -136,6 +138,17 @@ def cancelling_output(order_id: str) -> Output:
         "facts": [f"remedy/{order_id}", f"refund/{order_id}"],
         "order_id": order_id,
         "say": "The cancellation is under way, so nothing was withdrawn: name both facts.",
+    }
+
+
+def changing_output(order_id: str) -> Output:
+    """Return the answer when only a change of address is under way."""
+    return {
+        "outcome": "too_late",
+        "facts": [f"remedy/{order_id}"],
+        "order_id": order_id,
+        "say": "The shop's system is asked for the new address already, so it was not withdrawn: name "
+        "the fact. If they want another address, request it anew.",
     }
 
 

@@ -489,7 +489,7 @@ def test_what_is_left_to_guess_of_an_address_is_for_people(
     ("changes", "outcome"),
     [
         ({"displayFulfillmentStatus": "FULFILLED"}, TooLate),
-        ({"displayFulfillmentStatus": "PARTIALLY_FULFILLED"}, TooLate),
+        ({"displayFulfillmentStatus": "PARTIALLY_FULFILLED"}, NotSupported),
         ({"displayFulfillmentStatus": "OPEN"}, NotSupported),
         ({"cancelledAt": "2026-11-02T09:00:00Z"}, TooLate),
         ({"taxesIncluded": False}, NotSupported),  # Shopify would compute them anew

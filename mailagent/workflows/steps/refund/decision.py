@@ -93,7 +93,7 @@ def _is_refused(refund_id: str) -> bool:
         refund = refunds.load(connection, refund_id)
         standing = approvals.load_standing_of_refund(connection, refund_id)
     final = standing.final(refund.four_eyes)
-    is_late = standing.last is None and live.now() >= standing.approval.expires_at
+    is_late = final is None and live.now() >= standing.approval.expires_at
     return is_late or (final is not None and not final.approves)
 
 
