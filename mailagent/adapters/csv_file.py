@@ -16,7 +16,7 @@ _FORMULA = re.compile(
 
 
 def plain_cell(text: str) -> str:
-    """Return a cell of which spreadsheet programs take no part for a formula: with a quote in front."""
+    """Return a cell with a quote in front of what spreadsheet programs would take for a formula."""
     return _FORMULA.sub("'", text)
 
 

@@ -65,8 +65,8 @@ def pass_of(tasks: Mapping[str, Sequence[Result]], k: int) -> list[float]:
 
 
 def mean_of(tasks: Mapping[str, Sequence[Result]], name: str) -> list[float]:
-    """Return the mean of a score for each task."""
-    return [fmean(each.scores[name] for each in trials) for trials in tasks.values()]
+    """Return the mean of a score for each task; a score that an older run does not have is 0."""
+    return [fmean(each.scores.get(name, 0.0) for each in trials) for trials in tasks.values()]
 
 
 def interval(
@@ -136,7 +136,9 @@ def compare_suites(before: Sequence[Result], after: Sequence[Result]) -> dict[st
     groups = {"all": _pairs(before, after)}
     suites = list(dict.fromkeys(each.suite for each in before))
     for suite in suites if len(suites) > 1 else ():
-        with suppress(ValueError):  # no task in common: `lacking` names them, or nobody was honest
+        with suppress(
+            ValueError
+        ):  # no task in common: `lacking` names them, or no sample was honest
             groups[suite] = _pairs(
                 *([r for r in run if r.suite == suite] for run in (before, after))
             )

@@ -110,9 +110,7 @@ def _note_offers(reader: Reader, order_ids: Sequence[str], outbound_id: str) -> 
     now = services.current().now()
     for offer in reader.open_offers(order_ids):
         details = {"outbound_id": outbound_id}
-        audit.record(
-            reader.connection, now, offer.offered_by, audit.OFFER_TOLD, offer.offer_id, details
-        )
+        audit.record(reader.connection, now, audit.AGENT, audit.OFFER_TOLD, offer.offer_id, details)
 
 
 def write_record(reader: Reader, order_ids: Sequence[str], language: str | None) -> str | None:

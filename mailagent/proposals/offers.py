@@ -124,7 +124,7 @@ def accept(
     asked = _as_refund(connection, offer, order)
     if asked is not None:
         by_manager = offer.offered_by != audit.POLICY
-        # A manager's offer is a promise, and nobody sends the goods back.
+        # A manager's offer is a promise, and the customer keeps the goods.
         despite = ABOUT_GOODS if by_manager else frozenset()
         facts, decision = proposal.consider(connection, asked, offer.conversation_id, despite)
         if by_manager and _is_known(connection, offer, decision):

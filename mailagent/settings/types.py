@@ -94,9 +94,14 @@ def parse_budget(text: str) -> Decimal | Literal["none"]:
 def parse_prompt(text: str) -> str:
     """Return the instructions in a file. Raises ValueError."""
     try:
-        return Path(text).read_text("utf-8")
+        prompt = Path(text).read_text("utf-8")
     except (OSError, UnicodeDecodeError) as problem:
         raise ValueError(f"{text} cannot be read: {problem}") from None
+    if not prompt.strip():
+        raise ValueError(
+            f"{text} is empty; write the instructions into it, or leave the setting out"
+        )
+    return prompt
 
 
 def parse_gateway(text: str) -> str:

@@ -174,3 +174,14 @@ def test_of_two_mails_with_the_code_at_once_one_is_proven(shop: Harness) -> None
             )
         )
     assert sorted(identities(shop, *both)) == ["mailbox", "none"]
+
+
+def test_who_sends_back_both_codes_is_asked_anew_and_not_throttled(shop: Harness) -> None:
+    first = write(shop, "My kettle leaks.")
+    earlier = ask(shop, first)
+    second = write(shop, "It has a hole.", to=earlier.reply_to)
+    later = ask(shop, second)
+    for asked in (earlier, later):
+        code = write(shop, code_in(asked), to=asked.reply_to, in_reply_to=first.message_id)
+    assert identities(shop, first, second, code) == ["mailbox", "none", "none"]
+    assert row_of(shop, code).status == "unanswered"

@@ -144,7 +144,9 @@ def test_the_shipping_is_not_refunded_while_the_customer_keeps_an_item(generous:
     kettle = {"item_id": "K1", "name": "Kettle", "quantity": 1, "unit_price": "100.00"}
     paid = {"payment_id": "p", "method": "card", "amount": "155.00"}
     generous.stock(order(items=[mug, kettle], shipping="50.00", payments=[paid]))
-    propose(write(generous), "W1001", ("M1", None))
+    asked = write(generous)
+    propose(asked, "W1001", ("M1", None))
+    answered(asked)
     accept(answer(generous))
     propose(answer(generous), "W1001", ("K1", None), reason="changed_mind")
     assert [each.amount.minor for each in generous.refunds()] == [1_50, 100_00]

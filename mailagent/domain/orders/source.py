@@ -111,5 +111,5 @@ class OrderSource(Protocol):
         """Cancel an order or some of its items. Raises OrderProblem if it is done, but its record is wrong."""
 
     def change_address(self, order_id: str, wanted: NewAddress) -> AddressOutcome:
-        """Change the delivery address of an order of which nothing was sent, and read it back; what it costs
+        """Change the delivery address of an order that is still whole in the shop, and read it back; its price
         may not change by it. The same address twice changes nothing."""

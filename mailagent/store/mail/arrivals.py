@@ -66,9 +66,9 @@ UNCONFIRMED = "its sender has not confirmed the address for a mail of the last 2
 
 
 def is_unconfirmed(address: str | sa.ColumnElement[str], since: datetime) -> sa.Exists:
-    """Return the condition that an unproven mail of an address was let in since a time. Its answer asks to
-    confirm the address, and the answer to that proves the mail."""
-    asked = _mails.alias("asked")
+    """Return the condition that an unproven mail of an address was let in since a time, and that no later mail
+    of its conversation was proven. Its answer asks to confirm the address, and the answer to that proves."""
+    asked, later = _mails.alias("asked"), _mails.alias("later")
     return sa.exists(
         sa.select(asked.c.mail_id).where(
             asked.c.from_address == address,
@@ -76,6 +76,12 @@ def is_unconfirmed(address: str | sa.ColumnElement[str], since: datetime) -> sa.
             asked.c.identity == Identity.NONE.value,
             asked.c.kind == MailKind.CUSTOMER.value,
             asked.c.status.in_((MailStatus.UNANSWERED.value, MailStatus.ANSWERED.value)),
+            ~sa.exists().where(
+                later.c.conversation_id == asked.c.conversation_id,
+                later.c.from_address == asked.c.from_address,
+                later.c.received_at > asked.c.received_at,
+                later.c.identity != Identity.NONE.value,
+            ),
         )
     )
 

@@ -137,7 +137,7 @@ def test_what_somebody_sent_instead_is_beside_its_comparison(
     drafting: Harness, action: str, shown: int
 ) -> None:
     waiting = draft(drafting)
-    press(drafting, waiting.draft_id, action, text="We look for it <b>today</b>.")
+    press(drafting, waiting.draft_id, action, text="We look for it <b>today</b>. K7MX-4PQR-9TWZ")
     (mail,) = drafting.rows("SELECT mail_id, conversation_id FROM inbound_mails")
     record_comparison(
         drafting,
@@ -148,6 +148,7 @@ def test_what_somebody_sent_instead_is_beside_its_comparison(
     page = drafting.log_in(OLGA).get("/ops/comparisons").text
     assert page.count("We look for it &lt;b&gt;today") == shown
     assert page.count("<summary>Sent with changes") == shown
+    assert "K7MX" not in page
 
 
 def test_my_version_without_a_change_counts_as_sent_as_it_is(drafting: Harness) -> None:
