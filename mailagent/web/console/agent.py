@@ -14,7 +14,7 @@ from mailagent.store.console import knowledge
 from mailagent.store.operations import comparisons, model_calls
 from mailagent.store.operations.comparisons import Comparison, Differs, Side, Source
 from mailagent.web.console.labels import DRAFT_STATES
-from mailagent.web.console.page import page, redact
+from mailagent.web.console.page import page, redact_line
 from mailagent.web.console.timeline_view import of_use
 from mailagent.web.guard import needs
 
@@ -109,7 +109,7 @@ def _describe(found: Comparison, sent: str | None) -> dict[str, object]:
         "at": found.at,
         "draft": DRAFT_STATES.get(found.draft) if found.draft else None,
         "sides": [_describe_side(found.past), _describe_side(found.now)],
-        "sent": redact(sent) if sent else None,
+        "sent": redact_line(sent) if sent else None,
         "error": found.error,
         "cost": _tell_cost(found.cost_micro_usd),
         "seconds": f"{found.milliseconds / 1000:.1f}",
