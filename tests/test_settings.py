@@ -15,6 +15,7 @@ from mailagent.bootstrap import open_model
 from mailagent.demo.fakes.openai import OpenAIServer
 from mailagent.demo.fakes.webhooks import WebhookKey
 from mailagent.settings import SETTINGS, SettingsProblem, find_misspelt, load_settings
+from mailagent.settings.types import parse_prompt
 from mailagent.telemetry import log_lines
 
 
@@ -582,3 +583,10 @@ def test_an_owner_says_how_long_a_slow_model_may_take() -> None:
     finally:
         server.stop()
     assert (outcome["kind"], "within 1 s" in outcome["why"]) == ("retry", True)
+
+
+def test_an_empty_prompt_is_refused(tmp_path: Path) -> None:
+    prompt = tmp_path / "prompt.txt"
+    prompt.write_text(" \n")
+    with pytest.raises(ValueError, match="is empty"):
+        parse_prompt(str(prompt))

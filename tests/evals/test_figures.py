@@ -15,6 +15,7 @@ from mailagent.evals.figures import (
     compare,
     compare_suites,
     interval,
+    mean_of,
     pass_k,
     samples_needed,
 )
@@ -160,3 +161,7 @@ def test_samples_in_which_the_customer_made_up_facts_are_told_apart() -> None:
     assert "pass^1 %                    66.7 (" in told
     assert "pass^1 %, nothing invented  100.0 (" in told
     assert "nothing invented" not in tell_run(results[:2])
+
+
+def test_a_score_that_an_older_run_does_not_have_is_zero() -> None:
+    assert mean_of({"a": [Result("a", "tasks", 1, {"solved": 1.0})]}, "broken") == [0.0]

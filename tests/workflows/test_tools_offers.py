@@ -14,6 +14,7 @@ from mailagent.demo.scripted_model import Fact
 from mailagent.domain.refunds.policy import KeepOffers, Policy, ReturnFirst
 from mailagent.domain.refunds.refund import RefundReason, RefundStatus
 from mailagent.mailers.letter import letter_by_person
+from mailagent.store import audit
 from mailagent.workflows.steps.conversation.batch import Batch, batch_reader
 from mailagent.workflows.steps.conversation.reply import write_reply
 from mailagent.workflows.steps.delivery.send import send_mail
@@ -108,12 +109,15 @@ def test_part_of_the_price_is_offered_first_and_paid_when_it_is_accepted(generou
     assert refund.reason is RefundReason.DAMAGED
     (row,) = offered(generous)
     assert (row.status, row.refund_id) == ("accepted", refund.refund_id)
-    acts = generous.rows("SELECT action FROM audit WHERE action LIKE '%offer%' ORDER BY audit_id")
+    acts = generous.rows(
+        "SELECT action, actor FROM audit WHERE action LIKE '%offer%' ORDER BY audit_id"
+    )
     assert [each.action for each in acts] == [
         "part of the price offered",
         "offer told",
         "offer accepted",
     ]
+    assert acts[1].actor == audit.AGENT
 
 
 def test_items_that_are_kept_need_not_come_back(generous: Harness) -> None:
