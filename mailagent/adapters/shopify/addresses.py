@@ -1,7 +1,7 @@
 """The delivery address of a Shopify order: changed, then read back.
 
-`orderUpdate` also takes the address of an order that was sent, and since API version 2026-10 it computes the
-taxes of an order anew that was not:
+`orderUpdate` also takes the address of a sent order. Since API version 2026-10 it computes taxes again for an
+unsent one:
 https://shopify.dev/changelog/updating-an-orders-shipping-address-returns-accurate-financial-data
 So it is asked only where prices include their tax, within a country and province.
 """
@@ -23,7 +23,7 @@ from mailagent.domain.orders.source import (
 from mailagent.domain.remedies.address import NewAddress, PostalAddress, move_to
 
 Fields = Mapping[str, Any]
-# Of other orders that were not sent, somebody may be packing the parcel.
+# In any other state the shop may be packing the parcel already.
 _UNTOUCHED = "UNFULFILLED"
 # What `orderUpdate` overwrites with nothing if it is left out.
 _KEPT = ("firstName", "lastName", "provinceCode", "phone")

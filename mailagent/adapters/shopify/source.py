@@ -150,7 +150,7 @@ class ShopifySource:
         return NotSupported(f"{TITLE}: {words}")
 
     def change_address(self, order_id: str, wanted: NewAddress) -> AddressOutcome:
-        """Change where an order goes, if nobody has begun to send it and its price stays."""
+        """Change where an order goes, if the shop has not begun to send it and its price stays."""
         gid = self._find_id(order_id)
         if gid is None:
             return NotSupported(f"{TITLE} has no order {order_id}")

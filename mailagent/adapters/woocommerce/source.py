@@ -80,9 +80,11 @@ class WooCommerceSource:
         return Cancelled(self._read(fields))
 
     def change_address(self, _order_id: str, _wanted: NewAddress) -> AddressOutcome:
-        """Leave it to people. REST v3 computes all totals of an order anew when its address is written, by the
-        taxes of that day; what was paid for it is read from its total."""
-        return NotSupported(f"{TITLE} would compute its totals anew; change it on the order's page")
+        """Leave it to people. When REST v3 writes an address, it computes all totals again by the taxes of that
+        day; we read what was paid from the total."""
+        return NotSupported(
+            f"{TITLE} would compute its totals again; change it on the order's page"
+        )
 
     def _find(self, order_id: str) -> Fields | None:
         number = order_id.removeprefix("#")

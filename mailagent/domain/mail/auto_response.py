@@ -227,8 +227,8 @@ def _has_list_precedence(signs: Signs) -> bool:
 
 
 def _is_passed_on(signs: Signs) -> bool:
-    """Whether a list of ours, such as a Google Group as support address, passed on what somebody wrote to
-    it. What our own people write to a list, such as a newsletter, is no customer's."""
+    """Whether a list of ours, such as a Google Group as support address, passed on a mail. What
+    our own people write to a list, such as a newsletter, is no customer's mail."""
     return _is_of_our_list(signs) and not _is_ours(signs, signs.from_address.rpartition("@")[2])
 
 
