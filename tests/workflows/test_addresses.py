@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import socket
+from contextlib import closing
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from mailagent import services
+from mailagent.adapters.shopify.client import ShopifyClient
+from mailagent.adapters.shopify.source import ShopifySource
 from mailagent.domain.orders.source import (
     AddressChanged,
     AddressOutcome,
@@ -16,6 +20,7 @@ from mailagent.domain.orders.source import (
     TooLate,
     Unsure,
 )
+from mailagent.domain.refunds.order import Order
 from mailagent.domain.refunds.policy import Policy, Remedies
 from mailagent.domain.remedies.address import NewAddress
 from mailagent.domain.remedies.remedy import RemedyKind
@@ -33,7 +38,7 @@ from tests.databases import ONE_DATABASE
 from tests.harness import Harness, pass_time
 from tests.tool_use import use
 from tests.workflows.camera import later_batch
-from tests.workflows.cancelling import PlayedSource, with_source
+from tests.workflows.cancelling import PlayedSource, stored, with_source
 from tests.workflows.proposals import write
 
 WISH = "12 New Road, 10117 Berlin"
@@ -134,10 +139,67 @@ def test_a_system_that_stays_silent_is_given_to_people_in_half_an_hour(
     pass_time(shop, hours=0.51)
     assert see_to() == 1
     assert states(shop) == ["task"]
+    assert "was asked, but it is not sure what it did: away" in told_team(shop)
+    later = later_batch(shop, batch)
+    assert use(withdraw_refund, later, {"order_id": "W1001"})["outcome"] == "too_late"
     (row,) = shop.rows("SELECT remedy_id FROM remedies")
     with shop.live.database.transaction() as connection:
         assert finish(connection, row.remedy_id, TESS, True, None)
     assert "is changed" in mails(shop)
+
+
+def test_a_system_that_was_never_reached_is_not_said_to_have_been_asked(
+    shop: Harness, batch: Batch, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("no_proxy", "*")
+    with_source(shop)
+    with closing(socket.socket()) as refusing:
+        refusing.bind(("127.0.0.1", 0))
+        url = f"http://127.0.0.1:{refusing.getsockname()[1]}"
+        source = ShopifySource(ShopifyClient(url, "token"))
+        services.bind(replace(services.current(), order_source=source))
+        change(batch)
+        # Nothing was sent yet, but the next look may send it.
+        early = use(withdraw_refund, later_batch(shop, batch), {"order_id": "W1001"})
+        assert (see_to(), early["outcome"]) == (0, "too_late")
+        pass_time(shop, hours=0.51)
+        assert (see_to(), states(shop)) == (1, ["task"])
+    assert "The shop's system was not asked" in told_team(shop)
+    assert "was asked, but" not in told_team(shop)
+    told = use(withdraw_refund, later_batch(shop, batch), {"order_id": "W1001"})
+    assert (told["outcome"], states(shop)) == ("withdrawn", ["withdrawn"])
+
+
+def test_one_lost_answer_is_remembered_when_it_is_not_reached_later(
+    shop: Harness, batch: Batch
+) -> None:
+    source = with_source(shop, SourceProblem("no whole answer"))
+    change(batch)
+    assert see_to() == 0
+    source.orders = _away
+    pass_time(shop, hours=0.51)
+    assert (see_to(), states(shop)) == (1, ["task"])
+    assert "was asked, but it is not sure what it did" in told_team(shop)
+    told = use(withdraw_refund, later_batch(shop, batch), {"order_id": "W1001"})
+    assert told["outcome"] == "too_late"
+
+
+def _away(_order_id: str) -> Order | None:
+    raise SourceProblem("away")
+
+
+def test_nothing_is_asked_for_that_ended_during_the_look_up(shop: Harness, batch: Batch) -> None:
+    source = with_source(shop)
+    change(batch)
+
+    def ends(order_id: str) -> Order | None:
+        with shop.live.database.transaction() as connection:
+            connection.exec_driver_sql("UPDATE remedies SET status = 'task'")
+        return stored(shop, order_id)
+
+    source.orders = ends
+    see_to()
+    assert (source.addresses, states(shop)) == ([], ["task"])
 
 
 def test_an_order_that_was_sent_since_is_not_asked_for(shop: Harness, batch: Batch) -> None:

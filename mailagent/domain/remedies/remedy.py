@@ -113,8 +113,8 @@ class Remedy:
 
     @property
     def may_be_done(self) -> bool:
-        """Whether it is open, and the shop's own system may have done it, whatever it answered."""
-        return self.is_open and self.asked_at is not None
+        """Whether the shop's own system is to do it, or may have done it, whatever it answered."""
+        return self.status is RemedyStatus.ASKED or (self.is_open and self.asked_at is not None)
 
     @property
     def needs_manager(self) -> bool:

@@ -273,7 +273,7 @@ def _by_source(reader: Reader, order: Order, wanted: _Wanted) -> dict[str, Any]:
     is_second = any(each.kind is wanted.kind for each in known)
     if is_second or not has_all(address, wanted.wish, _list_texts(reader)):
         return is_task
-    return {"status": RemedyStatus.ASKED, "address": asdict(address), "asked_at": live.now()}
+    return {"status": RemedyStatus.ASKED, "address": asdict(address)}
 
 
 def items_of(order: Order, lines: Sequence[RefundLine]) -> tuple[RemedyItem, ...]:

@@ -1,7 +1,8 @@
 """Has the shop's system change the delivery addresses that customers asked for, where the policy says so.
 
 The same address twice is harmless, so it is asked again after a crash. The order is looked up before, and has
-to be unsent. What the system does not do, or not surely, becomes a task for the team.
+to be unsent. What the system does not do, or not surely, becomes a task for the team. So does what it was
+never asked, because it was away.
 """
 
 from __future__ import annotations
@@ -38,6 +39,9 @@ logger = logging.getLogger(__name__)
 AT_ONCE = 5  # a sweep must end within its minute
 # A person may still stop the parcel by then.
 GIVEN_TO_PEOPLE_AFTER = timedelta(minutes=30)
+_PLEASE_CHANGE = (
+    "Please change it before the order is shipped, and say so: then the customer hears it."
+)
 
 
 def see_to() -> int:
@@ -59,7 +63,7 @@ def _see_to(remedy_id: str) -> int:
         logger.warning("order %s keeps its address for now: %s", remedy.order_id, problem)
         if live.now() - remedy.requested_at < GIVEN_TO_PEOPLE_AFTER:
             return 0
-        outcome = Unsure(f"the shop's system gave no answer: {problem}")
+        outcome = Unsure(str(problem))
     with live.database.transaction() as connection:
         locked = remedies.lock(connection, remedy_id)
         if locked is not None and locked.status is RemedyStatus.ASKED:
@@ -80,6 +84,8 @@ def _change(remedy: Remedy) -> AddressOutcome:
         return Unsure(f"the order's record there is {found.value}")
     with live.database.transaction() as connection:
         refused = _find_obstacle(connection, remedy)
+        if refused is None:  # from here on it may be done, even if this process dies
+            remedies.note(connection, remedy, asked_at=remedy.asked_at or live.now())
     if refused is not None:
         return refused
     wanted = NewAddress(**parts)
@@ -91,6 +97,9 @@ def _find_obstacle(connection: sa.Connection, remedy: Remedy) -> TooLate | Unsur
     order = orders.lock_of_conversation(connection, remedy.order_id, remedy.conversation_id)
     if order is None:
         return Unsure("the order is another customer's now")
+    current = remedies.find(connection, remedy.remedy_id)
+    if current is None or current.status is not RemedyStatus.ASKED:
+        return Unsure("another sweep has dealt with it")
     if order.status is not OrderStatus.PENDING:
         return TooLate(f"the order is {order.status.value}")
     is_replaced = _find_later(connection, remedy) is not None
@@ -127,7 +136,12 @@ def _record(connection: sa.Connection, remedy: Remedy, outcome: AddressOutcome) 
             connection,
             task,
             f"The shop's system does not change it: {outcome.why}.",
-            "Please change it before the order is shipped, and say so: then the customer hears it.",
+            _PLEASE_CHANGE,
+        )
+    elif remedy.asked_at is None:
+        task = _make_task(connection, remedies.note(connection, remedy, address=None))
+        _tell_team(
+            connection, task, f"The shop's system was not asked: {outcome.why}.", _PLEASE_CHANGE
         )
     else:
         _tell_team(
