@@ -39,9 +39,10 @@ _AMOUNT = re.compile(r"[0-9]{1,12}(\.[0-9]{1,3})?")
 _STEPS = {**dict.fromkeys("BHD JOD KWD OMR TND".split(), 10), "MGA": 100}
 
 
-def round_down(minor: int, currency: str) -> int:
-    """Return an amount in minor units, rounded down to what can be given back to a card."""
-    return minor // _STEPS.get(currency, 1) * _STEPS.get(currency, 1)
+def round_down(minor: int, currency: str, *paid: int) -> int:
+    """Return an amount in minor units, rounded down to what can be given back to a card, if all `paid` is."""
+    step = _STEPS.get(currency, 1)
+    return minor if any(each % step for each in paid) else minor // step * step
 
 
 def exponent(currency: str) -> int:
@@ -66,11 +67,8 @@ class Money:
 
     def part(self, number: int, of: int) -> Money:
         """Return so many parts `of` it, rounded down: to what cards can give back, if all of it is."""
-        minor, is_even = (
-            self.minor * number // of,
-            self.minor == round_down(self.minor, self.currency),
-        )
-        return Money(round_down(minor, self.currency) if is_even else minor, self.currency)
+        minor = self.minor * number // of
+        return Money(round_down(minor, self.currency, self.minor), self.currency)
 
     def _require_same_currency(self, other: Money) -> None:
         if self.currency != other.currency:

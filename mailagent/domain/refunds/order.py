@@ -99,9 +99,8 @@ class Order:
     def share(self, minor: int, parts: int) -> int:
         """Return an amount in minor units divided by `parts`, rounded down to what cards can give back, if
         such amounts were paid."""
-        paid = [payment.amount.minor for payment in self.payments]
-        is_even = all(round_down(each, self.currency) == each for each in paid)
-        return round_down(minor // parts, self.currency) if is_even else minor // parts
+        paid = (payment.amount.minor for payment in self.payments)
+        return round_down(minor // parts, self.currency, *paid)
 
     def left_after(self, taken_minor: int) -> Money:
         """Return what the payments have left after so much (in minor units) was or will be given back, and less
