@@ -132,6 +132,7 @@ def is_loop(times: Iterable[datetime], most_per_hour: int) -> bool:
 
 TAGS_MAX = 10
 TAG_LENGTH_MAX = 40
+NOTE_LENGTH_MAX = 5_000  # characters
 
 
 def parse_tag(typed: str) -> str | None:

@@ -9,7 +9,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from mailagent import services
-from mailagent.domain.mail.conversation import Conversation
+from mailagent.domain.mail.conversation import NOTE_LENGTH_MAX, Conversation
 from mailagent.domain.operations.access import Permission, permissions_of
 from mailagent.domain.refunds.offer import Offer, OfferStatus
 from mailagent.domain.refunds.order import Order
@@ -49,6 +49,7 @@ def read(
         "tags": tags.get(conversation_id, []),
         "assignees": list_assignees(),
         "snoozes": SNOOZES,
+        "note_length_max": NOTE_LENGTH_MAX,
         "is_snoozed": conversation.is_snoozed(services.current().now()),
         "latest": timeline_view.of_entries([latest], {}, codes)[0] if latest else None,
         "orders": [_order(connection, order, known) for order in found],

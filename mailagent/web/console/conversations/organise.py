@@ -10,6 +10,7 @@ from flask import Blueprint, Response, flash, request
 
 from mailagent import services
 from mailagent.domain.mail.conversation import (
+    NOTE_LENGTH_MAX,
     TAG_LENGTH_MAX,
     TAGS_MAX,
     Conversation,
@@ -33,8 +34,6 @@ from mailagent.web.language import _, translate
 blueprint = Blueprint("ops_organise", __name__)
 
 TWICE_WITHIN = timedelta(minutes=1)  # a second click on the same
-NOTE_LENGTH_MAX = 10_000
-NOTE_FIELD_MAX = NOTE_LENGTH_MAX // 2  # what the form's field takes
 READ_FIRST = "Something has happened in this conversation since you opened the page. Read it first."
 
 
@@ -147,7 +146,7 @@ def write_note(conversation_id: str) -> Response:
         too_long = _(
             "The note was not saved: it is %(length)s characters long, and %(most)s are the most. Shorten it.",
             length=len(text),
-            most=NOTE_FIELD_MAX,
+            most=NOTE_LENGTH_MAX,
         )
         return _refused(conversation_id, too_long, typed_note=text)
     if not text:
