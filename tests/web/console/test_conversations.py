@@ -8,6 +8,7 @@ from dataclasses import replace
 from datetime import timedelta
 
 import pytest
+from markupsafe import Markup
 
 from mailagent import services
 from mailagent.domain.operations.model_cost import parse_prices
@@ -16,7 +17,7 @@ from mailagent.store.ids import new_id
 from mailagent.web.console.labels import action_label, detail_label, detail_labels
 from mailagent.web.console.page import redact
 from tests.cast import ADA, DESK_WISH, GRACE, MONA, OLGA, TESS, big_order, order
-from tests.harness import Harness
+from tests.harness import Harness, pass_time
 from tests.round_trips.approvals import decide, link_in
 from tests.round_trips.replays import wait_for_quiet
 from tests.web.console.pages import SCRIPT, plain, read_pages
@@ -175,6 +176,31 @@ def test_a_file_of_another_conversation_is_not_there(shop: Harness) -> None:
         (theirs, "mail%00", "0"),
     ):
         assert status(*foreign) == 404, foreign
+
+
+@pytest.mark.parametrize(
+    ("passed", "language", "told"),
+    [
+        ({"minutes": 5.5}, "en", "5 min ago"),
+        ({"hours": 5.5}, "en", "5 h ago"),
+        ({"hours": 5.5}, "de", "vor 5 Std."),
+        ({"days": 5.5}, "de", "vor 5 Tagen"),
+        ({"days": 5.5}, "pl", "5 dni temu"),
+    ],
+)
+def test_a_page_says_how_long_ago_the_last_mail_came(
+    shop: Harness, passed: dict[str, float], language: str, told: str
+) -> None:
+    shop.write("Where is my parcel?")
+    path = f"/ops/conversations/{thread_of(shop)}"
+    tess = shop.log_in(TESS)
+    with shop.live.database.transaction() as connection:
+        stays = "UPDATE sessions SET expires_at = '2100-01-01 00:00:00'"  # logged in
+        connection.exec_driver_sql(stays)
+    pass_time(shop, **passed)
+    for page in (path, "/ops/conversations?state=open", "/ops/search?q=parcel"):
+        shown = tess.get(page, headers={"Accept-Language": language}).text
+        assert told in Markup(shown).striptags(), page
 
 
 def test_what_is_not_there_is_not_found(shop: Harness) -> None:
