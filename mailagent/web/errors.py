@@ -61,6 +61,12 @@ DATABASE_AWAY = ErrorText(
     "Wait a minute, then load the page again. If you had pressed a button, look then whether it was recorded. "
     "If you run the server: see whether PostgreSQL is up, and what `flask check` says of DATABASE_URL.",
 )
+# The same for customers and managers, who followed a link in a mail.
+AWAY = ErrorText(
+    TEXTS[503].title,
+    "What was recorded is kept, and what waits goes on by itself.",
+    "Wait a minute, then load the page again. If you had pressed a button, look then whether it was recorded.",
+)
 _PROGRAMS = ("/api/", "/webhooks/", "/metrics", "/healthz", "/readyz", "/demo/state")
 
 
@@ -87,8 +93,10 @@ def answer_error(error: HTTPException) -> Response:
 
 def _render(error: HTTPException, status: int, is_database_away: bool) -> str:
     text, answered_at = TEXTS.get(status), None
-    if is_database_away:
+    if is_database_away and _is_console():
         text, answered_at = DATABASE_AWAY, services.current().database.answered_at
+    elif is_database_away:
+        text = AWAY
     text = text or ErrorText(
         error.name, "Nothing was changed.", "Go back, load the page again, and try again."
     )
@@ -99,6 +107,10 @@ def _render(error: HTTPException, status: int, is_database_away: bool) -> str:
         at=write_moment(datetime.now(UTC)),
         answered_at=write_moment(answered_at) if answered_at else None,
     )
+
+
+def _is_console() -> bool:
+    return request.path == "/ops" or request.path.startswith("/ops/")
 
 
 def _is_browser() -> bool:

@@ -10,7 +10,7 @@ from flask import abort
 from flask.testing import FlaskClient
 
 from mailagent.web.guard import open_to_all
-from tests.cast import OLGA
+from tests.cast import MONA, OLGA
 from tests.harness import Harness, open_shop
 from tests.programs.soak.server import own_server
 from tests.web.page_source import PageSource
@@ -98,6 +98,8 @@ def test_a_stopped_database_is_told_on_every_page_until_it_is_back(tmp_path: Pat
     with own_server() as server, open_shop(tmp_path, server.url) as shop:
         shop.app.config["PROPAGATE_EXCEPTIONS"] = False
         client = shop.log_in(OLGA)
+        links = shop.live.links
+        mailed = [links.sign_approval("apr_1", MONA), *links.sign_votes("out_1").values()]
         server.stop("fast")
         for path in ("/ops", "/ops/login", "/ops/runs"):
             page = client.get(path, headers=BROWSER)
@@ -111,6 +113,11 @@ def test_a_stopped_database_is_told_on_every_page_until_it_is_back(tmp_path: Pat
         assert "503" in client.get("/ops").text
         stranger = shop.app.test_client()
         assert stranger.get("/ops/login", headers=BROWSER).status_code == 503
+        for path in mailed:
+            page = stranger.get(path, headers=BROWSER)
+            assert page.status_code == 503, path
+            assert "What was recorded is kept, and what waits goes on by itself." in page.text
+            assert not re.search("database|PostgreSQL|flask|DATABASE_URL", page.text, re.I), path
         german = client.get("/ops", headers={**BROWSER, "Accept-Language": "de"}).text
         assert "Die Datenbank antwortet nicht" in german
         server.start()
