@@ -51,7 +51,7 @@ TABLES: tuple[Any, ...] = (
     [words for words, _ in labels.LINE_STATES.values()],
     [words for words, _ in labels.STOPPED_RUN_OF_MAIL.values()],
     [words for words, _ in labels.PAYMENT_STATES.values()],
-    labels.REFUSALS,
+    (labels.REFUSALS, labels.GATEWAY_CODES),
     labels.ACTIONS,
     (labels.DETAILS, labels.SHOP_ONLY),
     run.FAILURES,

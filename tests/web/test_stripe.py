@@ -5,12 +5,14 @@ from __future__ import annotations
 
 import inspect
 import json
+import re
 import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
 import sqlalchemy as sa
+from markupsafe import Markup
 
 from mailagent.demo.fakes.http_server import Answer
 from mailagent.domain.operations.retry import PAYMENT_NEEDS_OPERATOR_AFTER
@@ -281,12 +283,47 @@ def test_a_word_that_it_was_settled_does_not_make_a_refund_paid(
     assert pay(refund_id)["status"] == "approved"  # the gateway itself does not say so
 
 
-def came_back(shop: Harness, stripe: StripeServer) -> str:
+def came_back(shop: Harness, stripe: StripeServer, why: str = "lost_or_stolen_card") -> str:
     refund_id = paid(shop)
     tell(refund_id)
-    stripe.refunds[0].update(status="failed", failure_reason="lost_or_stolen_card")
+    stripe.refunds[0].update(status="failed", failure_reason=why)
     say(shop, "refund.failed", shown(stripe.refunds[0]), "evt_1")
     return refund_id
+
+
+@pytest.mark.parametrize(
+    ("code", "told"),
+    [
+        ("lost_or_stolen_card", "die Karte wurde als verloren oder gestohlen gemeldet"),
+        ("declined", "die Bank des Kunden hat die Erstattung abgelehnt"),
+        ("bank_on_the_moon", None),
+    ],
+)
+def test_the_page_says_why_in_its_language_beside_the_code_of_the_gateway(
+    shop: Harness, stripe: StripeServer, code: str, told: str | None
+) -> None:
+    refund_id = came_back(shop, stripe, code)
+    german = {"Accept-Language": "de"}
+    page = shop.log_in(TESS).get(f"/ops/refunds/{refund_id}", headers=german).text
+    problem = Markup(re.findall(r'<p class="problem">(.*?)</p>', page, re.S)[0]).striptags()
+    meaning, _, words = problem.partition("Wortlaut des Gateways: ")
+    assert meaning.strip() == (f"{told} ({code})." if told else "")
+    assert words.endswith(f"came back ({code})")
+    payment = Markup(page.partition('<h2 id="payments">')[2].partition("</table>")[0]).striptags()
+    assert (f"{told} ({code})." in payment) == bool(told)
+    assert code in payment
+
+
+def test_what_we_stopped_ourselves_is_told_without_words_of_the_gateway(
+    shop: Harness, stripe: StripeServer
+) -> None:
+    refund_id = approved(shop)
+    shop.stock(order(status="cancelled", payments=[CARD]))
+    assert pay(refund_id)["status"] == "failed"
+    german = {"Accept-Language": "de"}
+    page = shop.log_in(TESS).get(f"/ops/refunds/{refund_id}", headers=german).text
+    assert "die Bestellung wurde storniert, nachdem die Erstattung genehmigt" in page
+    assert "Wortlaut des Gateways" not in page
 
 
 def test_a_paid_refund_that_fails_later_frees_the_money_and_is_told_once(

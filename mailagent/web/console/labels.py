@@ -108,6 +108,23 @@ PAYMENT_STATES: Mapping[str, Badge] = {
     "refused": ("refused by the gateway", "bad"),
 }
 
+# Why a gateway did not refund: Stripe's codes of a refund that failed (`failure_reason`), and of a request that
+# was refused (https://docs.stripe.com/error-codes).
+GATEWAY_CODES: Mapping[str, str] = {
+    "lost_or_stolen_card": "the card was reported lost or stolen",
+    "expired_or_canceled_card": "the card has expired or was cancelled",
+    "declined": "the customer's bank declined the refund",
+    "charge_for_pending_refund_disputed": "the customer disputes the payment at their bank",
+    "insufficient_funds": "the shop's balance at the gateway is too low",
+    "merchant_request": "the shop stopped it at the gateway",
+    "charge_already_refunded": "the payment was refunded already",
+    "charge_disputed": "the customer disputes the payment at their bank",
+    "charge_not_refundable": "the payment can no longer be refunded",
+    "refund_disputed_payment": "the customer disputes the payment at their bank",
+    "balance_insufficient": "the shop's balance at the gateway is too low",
+}
+_GATEWAY_CODE = re.compile(r"(?<!\w)[a-z_]+(?=[:;)]|$)")
+
 REFUSALS: Mapping[Refusal, str] = {
     Refusal.UNKNOWN: "There is no such run, or its history has been deleted.",
     Refusal.AT_WORK: "This run is still active and goes on by itself. To replay it, stop it first.",
@@ -189,6 +206,12 @@ def detail_labels(details: Mapping[str, Any]) -> list[tuple[str, str]]:
         and value != ""
         and not _ID.fullmatch(str(value))
     ]
+
+
+def gateway_codes(words: str) -> list[tuple[str, str]]:
+    """Return the known codes in what a gateway said, each once, with what it means in the page's language."""
+    found = dict.fromkeys(_GATEWAY_CODE.findall(words))
+    return [(code, translate(GATEWAY_CODES[code])) for code in found if code in GATEWAY_CODES]
 
 
 def money(minor: int, currency: str) -> str:

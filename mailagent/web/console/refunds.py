@@ -28,7 +28,7 @@ from mailagent.store.refunds.approvals import Standing
 from mailagent.store.refunds.reviews import Review
 from mailagent.web.approvals import decision, review_facts
 from mailagent.web.console import timeline_view
-from mailagent.web.console.labels import PAYMENT_STATES, STATES, detail_label, money
+from mailagent.web.console.labels import PAYMENT_STATES, STATES, detail_label, gateway_codes, money
 from mailagent.web.console.page import found, go_to, page, redact
 from mailagent.web.guard import current_person, needs
 from mailagent.web.language import _, translate, write_day
@@ -59,6 +59,7 @@ def show(refund_id: str) -> Response:
         state=STATES[refund.status],
         waits=refund.status is RefundStatus.AWAITING_APPROVAL,
         decides=may_decide(standing, review),
+        failure_codes=gateway_codes(refund.failure or ""),
         undo_until=decision.undo_until(refund, standing) if standing else None,
         runs=runs.list_runs(subject=refund_id) if person.may(Permission.RUNS) else (),
         review=shown | review_facts.describe_changes(review),
@@ -96,6 +97,7 @@ def _payment(row: Row, currency: str) -> dict[str, Any]:
         **row._asdict(),
         "amount": money(row.amount_minor, currency),
         "badge": state,
+        "codes": gateway_codes(row.problem or ""),
         "at": row.returned_at or row.done_at or row.intended_at,
     }
 
