@@ -64,13 +64,20 @@ def finish(
 def find_waiting(connection: sa.Connection, remedy: Remedy) -> Refund | None:
     """Return the refund of the order that awaits approval for units which a remedy sends again. Until then, a
     person must not send them."""
-    if remedy.kind not in SENT_AGAIN:
-        return None
-    for refund in refunds.list_of_order(connection, remedy.order_id):
-        waits = refund.status is RefundStatus.AWAITING_APPROVAL
-        if waits and remedy in remedies.list_replaced(connection, refund):
-            return refund
-    return None
+    return find_all_waiting(connection, [remedy]).get(remedy.remedy_id)
+
+
+def find_all_waiting(connection: sa.Connection, tasks: Sequence[Remedy]) -> dict[str, Refund]:
+    """Return what `find_waiting` does, by the id of each task that such a refund holds up."""
+    order_ids = {each.order_id for each in tasks if each.kind in SENT_AGAIN}
+    known = refunds.list_of_orders(connection, sorted(order_ids)) if order_ids else ()
+    waiting = [each for each in known if each.status is RefundStatus.AWAITING_APPROVAL]
+    replaced = remedies.list_replaced_by(connection, waiting) if waiting else {}
+    found: dict[str, Refund] = {}
+    for refund in waiting:
+        for each in replaced[refund.refund_id]:
+            found.setdefault(each.remedy_id, refund)
+    return found
 
 
 def end(

@@ -406,3 +406,36 @@ def test_hostile_words_of_a_task_stay_words(shop: Harness) -> None:
     assert name not in page
     assert "&lt;script&gt;alert(1)" in page
     assert "&lt;b&gt;Kettle" in page
+
+
+def test_the_page_asks_as_much_for_many_tasks_held_up_by_a_refund_as_for_one(shop: Harness) -> None:
+    orders = [order(f"W100{number}", payments=[paid_for(number)]) for number in range(1, 6)]
+    shop.stock(*orders)
+    tess, said = shop.log_in(TESS), list[str]()
+
+    def keep(_connection: object, _cursor: object, statement: str, *_more: object) -> None:
+        said.append(statement)
+
+    def ask_for(order_id: str) -> None:
+        letter = LETTER.replace("W1001", order_id)
+        batch = write(shop, subject=f"Kettle of {order_id}", text=letter)
+        change(batch, order_id=order_id)
+        assert propose(batch, order_id)["outcome"] == "needs_manager"
+
+    def statements() -> int:
+        said.clear()
+        page = tess.get("/ops/tasks").text
+        assert page.count("Send nothing yet:") == len(tasks(shop))
+        return len(said)
+
+    sa.event.listen(shop.live.database.engine, "before_cursor_execute", keep)
+    ask_for("W1001")
+    one = statements()
+    for each in orders[1:]:
+        ask_for(each.order_id)
+    assert len(tasks(shop)) == len(orders)
+    assert statements() == one
+
+
+def paid_for(number: int) -> dict[str, str]:
+    return {"payment_id": f"pay_{number}", "method": "card", "amount": "49.99"}

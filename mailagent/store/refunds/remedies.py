@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, replace
 from datetime import datetime
 from typing import Any
@@ -134,28 +134,52 @@ def is_sent_again(connection: sa.Connection, order_id: str, item_ids: Collection
 def list_replaced(connection: sa.Connection, refund: Refund) -> Sequence[Remedy]:
     """Return the exchanges and replacements of a refund's items that its mail or an older one asked for. A mail
     that asks for both means different units, if the order has so many; a later one means money instead."""
-    known = [each for each in list_of_order(connection, refund.order_id) if each.kind in SENT_AGAIN]
-    found = [each for each in known if each.touches(each.kind, refund.item_ids)]
-    left = _count_left(connection, refund.order_id, known) if found else Counter[str]()
+    return list_replaced_by(connection, [refund])[refund.refund_id]
 
-    def is_same(remedy: Remedy) -> bool:
+
+def list_replaced_by(
+    connection: sa.Connection, asked: Sequence[Refund]
+) -> Mapping[str, Sequence[Remedy]]:
+    """Return what `list_replaced` does, for each of these refunds by its id."""
+    known = _list(connection, _remedies.c.order_id.in_({each.order_id for each in asked}))
+    sent = [each for each in known if each.kind in SENT_AGAIN]
+    found = {
+        refund.refund_id: [each for each in sent if _touches(each, refund)] for refund in asked
+    }
+    order_ids = {each.order_id for touched in found.values() for each in touched}
+    left = _count_left(connection, order_ids, sent) if order_ids else Counter[tuple[str, str]]()
+
+    def is_same(remedy: Remedy, refund: Refund) -> bool:
         if remedy.mail_id != refund.mail_id:
             return remedy.requested_at <= refund.requested_at
-        return any(left[item.item_id] < 0 for item in remedy.items)
+        return any(left[remedy.order_id, item.item_id] < 0 for item in remedy.items)
 
-    return [each for each in found if is_same(each)]
+    return {
+        each.refund_id: [remedy for remedy in found[each.refund_id] if is_same(remedy, each)]
+        for each in asked
+    }
 
 
-def _count_left(connection: sa.Connection, order_id: str, sent: Sequence[Remedy]) -> Counter[str]:
-    """Return how many units of each item are neither refunded nor sent again; below 0, some are both."""
-    left, taken = Counter[str](), taken_units(refunds.list_of_order(connection, order_id))
-    lines = sa.select(_lines).where(_lines.c.order_id == order_id)
-    for line in connection.execute(lines):
-        left[line.item_id] += line.quantity - taken[line.line_no]
+def _touches(remedy: Remedy, refund: Refund) -> bool:
+    return remedy.order_id == refund.order_id and remedy.touches(remedy.kind, refund.item_ids)
+
+
+def _count_left(
+    connection: sa.Connection, order_ids: Collection[str], sent: Sequence[Remedy]
+) -> Counter[tuple[str, str]]:
+    """Return how many units of each item, by order and item, are neither refunded nor sent again; below 0, some
+    are both."""
+    left, known = Counter[tuple[str, str]](), refunds.list_of_orders(connection, list(order_ids))
+    taken = {
+        order_id: taken_units(each for each in known if each.order_id == order_id)
+        for order_id in order_ids
+    }
+    for line in connection.execute(sa.select(_lines).where(_lines.c.order_id.in_(order_ids))):
+        left[line.order_id, line.item_id] += line.quantity - taken[line.order_id][line.line_no]
     for remedy in sent:
         if remedy.status in STANDING:
             for item in remedy.items:  # an item may stand there twice, as on the order
-                left[item.item_id] -= item.quantity
+                left[remedy.order_id, item.item_id] -= item.quantity
     return left
 
 

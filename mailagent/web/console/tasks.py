@@ -12,12 +12,12 @@ from mailagent import services
 from mailagent.domain.operations.access import Permission
 from mailagent.domain.refunds.labels import MANAGER_REASONS, REFUND_REASONS
 from mailagent.domain.refunds.policy import ManagerReason
-from mailagent.domain.refunds.refund import Refund, RefundReason, RefundStatus
+from mailagent.domain.refunds.refund import Refund, RefundReason
 from mailagent.domain.remedies.labels import REMEDY_KINDS, REMEDY_STATES
 from mailagent.domain.remedies.remedy import OPEN, Remedy, RemedyStatus, TaskProblem
-from mailagent.remedies import find_waiting, finish
+from mailagent.remedies import find_all_waiting, finish
 from mailagent.store.mail import inbound
-from mailagent.store.refunds import refunds, remedies
+from mailagent.store.refunds import remedies
 from mailagent.web.console.page import (
     go_to,
     page,
@@ -66,10 +66,7 @@ def _list_shown(connection: sa.Connection, shown: Sequence[Remedy]) -> list[dict
     """Return the tasks of a page with the mails that asked for them, and the refunds that are decided first."""
     asked = inbound.list_by_id(connection, [each.mail_id for each in shown])
     mails = {each.mail_id: f"{each.subject}\n\n{each.new_text}" for each in asked}
-    of_orders = refunds.list_of_orders(connection, sorted({each.order_id for each in shown}))
-    waits = {each.order_id for each in of_orders if each.status is RefundStatus.AWAITING_APPROVAL}
-    held_up = [each for each in shown if each.is_open and each.order_id in waits]
-    first = {each.remedy_id: find_waiting(connection, each) for each in held_up}
+    first = find_all_waiting(connection, [each for each in shown if each.is_open])
     return [_shown(each, mails, first.get(each.remedy_id)) for each in shown]
 
 
