@@ -86,7 +86,9 @@ def names_credit(text: str) -> bool:
 
 def pick_change(text: str) -> str:
     """Return whether the customer wants the same item once more, or another one for it."""
-    is_same = re.search(r"replace|ersatz", text.lower()) is not None
+    is_same = (
+        re.search(r"replace|ersatz|\bsend (me )?(a new|another one)\b", text.lower()) is not None
+    )
     return "replacement" if is_same else "exchange"
 
 

@@ -145,6 +145,17 @@ LETTERS = [
         "Please change the address of W1001 to:\nAda\n 12  New Road\n\nThanks",
         "change_address 'Ada\\n12 New Road'",
     ),
+    # what else people write
+    ("Please send me a new kettle, the one in W1001 broke. No refund.", "replacement all kettle"),
+    ("The mug of W1001 broke. Can you send another one?", "replacement 1 mug"),
+    ("If I don't like the headphones from w1001, can I send them back?", SHOWN),
+    ("Would I get my money back if the kettle of W1001 broke next year?", SHOWN),
+    ("Return 2 of 3 mugs from W1001", "refund 2 mug"),
+    ("Please refund my order of the lamp, W1001", ASKED),
+    ("Please stop order w1001, I don't want it any more.", CANCEL),
+    ("I'll see you in court. Refund W1001 now!", LEGAL),
+    ("Can you send me a receipt with VAT for W1001?", INVOICE),
+    ("thx, got the money", "welcome"),
     # thanks
     ("Thank you very much!", "welcome"),
     ("Thanks for the quick refund!", "welcome"),
