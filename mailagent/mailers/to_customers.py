@@ -77,19 +77,22 @@ def write_reply(
 
 
 def _confirmation(reader: Reader, mails: Sequence[InboundMail]) -> dict[str, Any]:
-    """Return the code that a sender who is not proven is asked for, and the mails that it proves."""
+    """Return the code that a sender who is not proven is asked for, the mails that it proves, and the code
+    that proves the last of several: an earlier one may be forged."""
     if reader.proven:
-        return {"confirm_code": None, "confirm_mails": ()}
+        return {"confirm_code": None, "confirm_mails": (), "confirm_last_code": None}
     thread = reader.conversation
     earlier = inbound.list_unproven(
         reader.connection, thread.conversation_id, thread.customer_email
     )
+    named = named_to_confirm((*earlier, *mails))
+    token, last = thread.confirm_token, mails[-1].mail_id
     return {
-        "confirm_code": confirm_code(thread.confirm_token, mails[-1].mail_id),
+        "confirm_code": confirm_code(token, last),
         "confirm_mails": [
-            {"at": each.received_at, "words": first_words(each.new_text)}
-            for each in named_to_confirm((*earlier, *mails))
+            {"at": each.received_at, "words": first_words(each.new_text)} for each in named
         ],
+        "confirm_last_code": confirm_code(token, last, last_only=True) if named[1:] else None,
     }
 
 

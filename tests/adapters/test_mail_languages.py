@@ -167,10 +167,13 @@ def test_every_word_that_we_have_for_a_method_has_a_name() -> None:
     assert set(re.findall(r'^    "(\w+)": ', text, re.MULTILINE)) >= OUR_WORDS
 
 
+@pytest.mark.parametrize("name", ["confirm_code", "confirm_last_code"])
 @pytest.mark.parametrize("language", LANGUAGES)
-def test_the_question_for_the_code_is_no_answer_to_it_in_any_language(language: str) -> None:
+def test_the_question_for_the_code_is_no_answer_to_it_in_any_language(
+    language: str, name: str
+) -> None:
     facts = facts_of()["reply"]
-    code = facts["confirm_code"]
+    code = facts[name]
     asked = OURS.render("reply", facts, language).text
     quoted = "\n".join(f"> {line}" for line in asked.splitlines())
     assert code in asked

@@ -147,6 +147,12 @@ def test_a_regions_own_words_are_preferred_to_its_languages(tmp_path: Path) -> N
             "Code: {{ confirm_code }}{% for mail in confirm_mails %} {{ mail.words }}{% endfor %}",
             "is not taken for an answer",
         ),
+        (
+            "de/_confirm_address.txt",
+            "Die Mail mit dem Code {{ confirm_code }}{% for mail in confirm_mails %} {{ mail.words }}"
+            "{% endfor %} Nur die letzte: {{ confirm_last_code }}",
+            "is not taken for an answer",
+        ),
         ("de/recipt.txt", "Betrag", "recipt.txt is no part of a mail"),
         ("de/receipt.md", "Betrag", "receipt.md is no part of a mail"),
         ("receipt.txt", "Betrag", "receipt.txt is no part of a mail"),

@@ -162,7 +162,7 @@ def rows_of(shop: Harness, customer: str) -> Rows:
         frozenset(
             [
                 *filter(None, paid),
-                *(confirm_code(*each) for each in mails),
+                *(confirm_code(*each, last_only) for each in mails for last_only in (False, True)),
                 *(each.code for each in codes),
             ]
             + [f"{each.percent}{sign}" for each in codes for sign in ("%", " %", "\u00a0%")]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -38,6 +39,14 @@ def ask(shop: Harness, *written: MailContent) -> Any:
 def row_of(shop: Harness, written: MailContent) -> Any:
     statement = "SELECT * FROM inbound_mails WHERE message_id = :id"
     return shop.rows(statement, id=written.message_id)[0]
+
+
+def last_code_in(mail: Any) -> str:
+    """Return the code that proves only the last mail that a confirm mail names."""
+    found = re.search(r"only the last message is yours, [a-z ]+([0-9]{6});", mail.text)
+    assert found is not None, mail.text
+    assert found[0] in mail.html
+    return found[1]
 
 
 def identities(shop: Harness, *written: MailContent) -> list[str]:
@@ -99,6 +108,31 @@ def test_the_code_of_an_earlier_confirm_mail_proves_less(shop: Harness) -> None:
     assert code_in(earlier) != code_in(later)
     code = write(shop, code_in(earlier), to=earlier.reply_to)
     assert identities(shop, first, forged, code) == ["mailbox", "none", "mailbox"]
+
+
+def test_a_customer_can_confirm_their_last_mail_without_a_forged_one(shop: Harness) -> None:
+    forged = write(shop, EVIL)
+    asked = ask(shop, forged)
+    own = write(shop, "I did not write that. Where is my pot?", to=asked.reply_to)
+    asked = ask(shop, own)
+    code = write(shop, f"It is me: {last_code_in(asked)}", to=asked.reply_to)
+    assert identities(shop, forged, own, code) == ["none", "mailbox", "mailbox"]
+    more = write(shop, "And my pan?", to=asked.reply_to, in_reply_to=own.message_id)
+    asked = ask(shop, more)
+    code = write(shop, last_code_in(asked), to=asked.reply_to)
+    assert identities(shop, forged, more, code) == ["none", "mailbox", "mailbox"]
+
+
+def test_a_quotation_of_both_codes_proves_nothing(shop: Harness) -> None:
+    to = ask(shop, write(shop, EVIL)).reply_to
+    own = write(shop, "That was not me.", to=to)
+    quoted = write(shop, f"Ticket 17 was opened: {ask(shop, own).text}", to=to)
+    assert identities(shop, own, quoted) == ["none", "none"]
+
+
+def test_one_mail_is_asked_for_by_one_code(shop: Harness) -> None:
+    asked = ask(shop, write(shop, "Where is my order?"))
+    assert "only the last" not in asked.text + asked.html
 
 
 def test_a_confirm_mail_names_the_newest_mails_and_proves_no_others(shop: Harness) -> None:

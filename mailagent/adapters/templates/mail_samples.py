@@ -79,7 +79,8 @@ def facts_of(words: str | None = None) -> dict[str, dict[str, Any]]:
         | {
             "text": say(_ANSWER),
             "confirm_code": "482716",
-            "confirm_mails": [{"at": NOON, "words": say("My kettle")}],
+            "confirm_mails": [{"at": NOON, "words": say(each)} for each in ("My kettle", "Why?")],
+            "confirm_last_code": "305918",
             "goodwill": _GOODWILL,
             "helped": VOTE_LINKS,
         },
@@ -94,8 +95,7 @@ def facts_of(words: str | None = None) -> dict[str, dict[str, Any]]:
         "refund_expired": refund | name | {"requested_at": NOON - timedelta(days=7)},
         "refund_failed": refund | name | {"part_paid": _PART, "payments": _payments(say)[-1:]},
         "refund_returned": refund | name | {"returned": _PART, "reference": say("re_3Qx81Kd02")},
-        "handed_over": thread | name | {"goodwill": _GOODWILL},
-        "neutral_reply": thread | name | {"goodwill": _GOODWILL},
+        **dict.fromkeys(("handed_over", "neutral_reply"), thread | name | {"goodwill": _GOODWILL}),
         "remedy": thread
         | name
         | {"order_id": "W1001", "text": say(_REMEDY), "note": say("The red one is sold out.")},

@@ -147,7 +147,7 @@ def _problems_of_code(templates: Templates, language: str) -> list[str]:
         return [
             f"{language}/_confirm_address.txt: does not show confirm_mails, which the code proves"
         ]
-    if holds_code(asked, code):
+    if holds_code(asked, code) or holds_code(asked, facts["confirm_last_code"]):
         return [
             f"{language}/_confirm_address.txt: ask for the code in the words that are known, such as "
             '"answer this mail with the code", so that a quotation is not taken for an answer'

@@ -294,13 +294,14 @@ def left_out(body: str, new_text: str) -> str:
     return "\n".join(rest).strip()
 
 
-def confirm_code(token: str, mail_id: str) -> str:
+def confirm_code(token: str, mail_id: str, last_only: bool = False) -> str:
     """Return the six digits that a confirm mail asks its reader to send back: it has this confirm token, and
-    `mail_id` is the newest mail that it answers.
+    `mail_id` is the newest mail that it answers. `last_only`: those that prove that mail and no other.
 
     An automatic answer, or a plain "that was not me", goes to the same address without them.
     """
-    digest = hashlib.sha256(f"confirm {token} {mail_id}".encode()).digest()
+    which = "last " if last_only else ""
+    digest = hashlib.sha256(f"confirm {which}{token} {mail_id}".encode()).digest()
     return f"{int.from_bytes(digest[:8]) % 10**6:06}"
 
 
@@ -322,8 +323,11 @@ def find_confirmed(
     """
     for outbound_id in {mail.answered_by: None for mail in unproven}:
         told = [mail for mail in unproven if (mail.answered_by or "") <= (outbound_id or "")]
-        if holds_code(text, confirm_code(token, told[-1].mail_id)):
+        last = told[-1]
+        if holds_code(text, confirm_code(token, last.mail_id)):
             return named_to_confirm(told)
+        if holds_code(text, confirm_code(token, last.mail_id, last_only=True)):
+            return (last,)
     return ()
 
 
