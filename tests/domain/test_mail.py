@@ -20,6 +20,7 @@ from mailagent.domain.mail.message import (
     answer_headers,
     confirm_code,
     find_token,
+    first_words,
     holds_code,
     left_out,
 )
@@ -132,6 +133,29 @@ def test_the_code_of_a_confirmation_is_found_as_people_copy_it(written: str, hol
     wide = code.translate({ord("0") + digit: ord("０") + digit for digit in range(10)})
     text = written.format(code=code, head=code[:3], rest=code[3:], wide=wide)
     assert holds_code(text, code) == holds
+
+
+@pytest.mark.parametrize(
+    ("written", "shown"),
+    [
+        ("My kettle\nleaks.", "My kettle leaks."),
+        ("Do n0t refund W1001, please", "Do … refund … please"),
+        ("4 5 6 My kettle leaks 7 8", "… My kettle leaks …"),
+        (
+            "one two three four five six " * 3,
+            "one two three four five six one two three four five six …",
+        ),
+        ("a b c d e f g h i j k l m", "a b c d e f g h i j k l m"),
+        ("a b c d e f g h i j k l m n", "a b c d e f g h i j k l …"),
+        ("https://evil.example evil.example me@evil.example 0800", ""),
+        ("Grüße, ça va? Łódź – it’s Jean-Luc!", "Grüße, ça va? Łódź … it’s Jean-Luc!"),
+        ("", ""),
+    ],
+)
+def test_the_first_words_of_a_mail_are_its_own_and_say_where_some_are_left_out(
+    written: str, shown: str
+) -> None:
+    assert first_words(written) == shown
 
 
 def test_every_confirm_mail_has_a_code_of_six_digits() -> None:

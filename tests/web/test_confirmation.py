@@ -86,7 +86,7 @@ def test_the_code_proves_nothing_that_its_mail_does_not_name(shop: Harness) -> N
     code = write(shop, code_in(asked), to=asked.reply_to)
     assert identities(shop, first, code) == ["mailbox", "mailbox"]
     assert identities(shop, before, after) == ["none", "none"]
-    assert "Hello a question" in asked.text.replace(",", "")
+    assert "“Hello, a question.”" in asked.text
     assert "Evil" not in asked.text
 
 
@@ -95,7 +95,7 @@ def test_a_later_confirm_mail_names_what_the_earlier_one_named(shop: Harness) ->
     to = ask(shop, first).reply_to
     second = write(shop, "Why do you ask?", to=to)
     asked = ask(shop, second)
-    assert asked.text.index("“My kettle leaks …”") < asked.text.index("“Why do you ask …”")
+    assert asked.text.index("“My kettle leaks.”") < asked.text.index("“Why do you ask?”")
     code = write(shop, code_in(asked), to=to)
     assert identities(shop, first, second, code) == ["mailbox"] * 3
 
@@ -151,7 +151,7 @@ def test_a_confirm_mail_names_the_newest_mails_and_proves_no_others(shop: Harnes
 def test_a_stranger_cannot_have_us_mail_a_link_or_a_number(shop: Harness) -> None:
     words = "Pay 500 at https://evil.example or evil.example, call 0800-123456, me@evil.example now"
     asked = ask(shop, write(shop, words))
-    assert "“Pay at or call now …”" in asked.text
+    assert "“Pay … at … or … call … now”" in asked.text
     for part in (asked.text, asked.html):
         assert "evil" not in part
         assert "500" not in part

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+import textwrap
 import unicodedata
 from collections import Counter
 from collections.abc import Sequence
@@ -244,7 +245,8 @@ _ASKED = re.compile(
 )
 # Each answer to an unproven mail names those before it, too. More than these few are no honest thread.
 _NAMED_MAX = 5
-_PLAIN_WORD = re.compile(r"(?<!\S)[^\W\d_]{1,20}(?:['’-][^\W\d_]{1,20})?(?=[,.;:!?]*(?!\S))")
+_PLAIN_WORD = re.compile(r"[^\W\d_]{1,20}(?:['’-][^\W\d_]{1,20})?[,.;:!?]{0,3}")
+_LEFT_OUT = "…"
 _TOKEN_ADDRESS = re.compile(
     r"(case|confirm|team|approval|test)\+([a-z2-7]{16,32})@(.+)", re.IGNORECASE
 )
@@ -337,11 +339,16 @@ def named_to_confirm(unproven: Sequence[InboundMail]) -> tuple[InboundMail, ...]
 
 
 def first_words(text: str) -> str:
-    """Return how a mail begins, for the owner of the address that it claims to come from.
+    """Return how a mail begins, for the owner of the address that it claims to come from; empty if no word
+    of it can be shown. An ellipsis stands where something is left out.
 
     Only words of letters: a stranger must not have us mail a link, an address or a number to somebody.
     """
-    return " ".join(_PLAIN_WORD.findall(text[:500])[:8])[:60].strip()
+    words = [word if _PLAIN_WORD.fullmatch(word) else _LEFT_OUT for word in text.split(maxsplit=12)]
+    end = f" {_LEFT_OUT}"
+    short = textwrap.shorten(" ".join(words), 60, placeholder=end, break_on_hyphens=False)
+    shown = re.sub(f"{_LEFT_OUT}(?:{end})+", _LEFT_OUT, short)
+    return "" if shown == _LEFT_OUT else shown
 
 
 def find_token(envelope_to: tuple[str, ...], reply_domain: str) -> AddressedToken | None:
