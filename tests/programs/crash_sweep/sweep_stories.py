@@ -16,6 +16,7 @@ from dbos import DBOSClient, DBOSPortableJSONSerializer
 from mailagent import engine
 from mailagent.demo.fakes.http_server import Answer
 from mailagent.demo.fakes.mailboxes import CustomerMailState
+from mailagent.demo.scripted_model import Call, CustomerRequest, ToolResult, Turn
 from mailagent.domain.operations.provider import OPENAI
 from mailagent.store import schema
 from mailagent.store.console import sessions
@@ -241,6 +242,36 @@ def _housekeeping_deletes_them(shop: SweptShop) -> None:
     )
 
 
+NEW_ADDRESS = {"street": "12 New Road", "zip": "10117", "city": "Berlin"}
+WISH = "12 New Road, 10117 Berlin"
+
+
+def _names_the_parts(
+    _request: CustomerRequest, results: list[ToolResult], _corrected: bool
+) -> Turn | None:
+    """Give the parts of the new address, which the demo's model does not."""
+    if [each.name for each in results] != ["look_at_order"]:
+        return None
+    nothing = dict.fromkeys(("name", "extra", "province", "country"))
+    asked = {"order_id": "W1008", "kind": "change_address", "items": [], "reason": "other"}
+    return Call("request_change", asked | {"wish": WISH, "address": nothing | NEW_ADDRESS})
+
+
+def _address_is_changed_by_shopify(shop: SweptShop) -> None:
+    assert shop.shopify is not None
+    changed: list[dict[str, Any]] = []
+    shop.shopify.after_update = changed.append
+    sweeps = ScheduledRuns(shop, engine.SWEEP)
+    shop.write(f"Please change the delivery address of my order W1008 to:\n{WISH}")
+    shop.wait(lambda: sweeps.enqueue() and _has(shop, ADA, 2), "the address to be changed")
+    sweeps.close()
+    (order,) = changed
+    address = order["shippingAddress"]
+    found = address["address1"], address["zip"], address["city"]
+    assert found == tuple(NEW_ADDRESS.values()), f"it goes to {found}"
+    assert [row.status for row in shop.rows("SELECT status FROM remedies")] == ["done"]
+
+
 STORIES = (
     Story(
         "left lying", _the_sweep_sees_to_everything,
@@ -257,6 +288,14 @@ STORIES = (
         SWEEP | steps(
             "take_batch ask_model put_off write_reply send_mail"
         ),
+    ),
+    Story(
+        "address changed by Shopify", _address_is_changed_by_shopify, {ADA: 2},
+        SWEEP | steps(
+            "take_batch look_up_orders ask_model request_change write_reply send_mail look_at_delivery"
+        ),
+        policy="remedies = { change_address_by_source = true }", shopify=True,
+        script=_names_the_parts,
     ),
     Story(
         "what is old goes", _housekeeping_deletes_them, {ADA: 1},
