@@ -7,11 +7,14 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from mailagent.demo.fakes.http_server import Answer
 from mailagent.demo.fakes.mailboxes import SentMail
+from mailagent.demo.fakes.openai import answer_to
+from mailagent.demo.scripted_model import Call
 from mailagent.store import schema
 from tests.cast import MONA, TESS, big_order, order
 from tests.harness import Harness, post_form, wait_until
-from tests.programs.replay_sweep.rest import list_busy
+from tests.programs.replay_sweep.rest import list_busy, wake_again
 from tests.round_trips.approvals import decide, link_in
 
 PATIENCE_SECONDS = 40.0
@@ -59,6 +62,25 @@ def writes(text: str) -> Act:
         harness.write(text.format(order=customer.order_id), from_address=customer.email)
 
     return act
+
+
+def model_names_the_parts(wish: str, **parts: str) -> Act:
+    """Have the model ask for the new address by its parts, which the demo's model does not name."""
+
+    def act(harness: Harness, customer: Customer) -> None:
+        nothing = dict.fromkeys(("name", "street", "extra", "zip", "city", "province", "country"))
+        asked: dict[str, Any] = {"kind": "change_address", "items": [], "reason": "other"}
+        asked |= {"wish": wish, "order_id": customer.order_id, "address": nothing | parts}
+        call = Call("request_change", asked)
+        answer = answer_to({"model": "scripted"}, call, customer.email.encode())
+        harness.faults.openai.append(lambda: Answer(200, answer))
+
+    return act
+
+
+def sweep_comes(_harness: Harness, _customer: Customer) -> None:
+    """Have the sweep ask for the changes of addresses, as it does each minute."""
+    wake_again()
 
 
 def answers(text: str) -> Act:

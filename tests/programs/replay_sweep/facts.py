@@ -55,6 +55,7 @@ def read_facts(harness: Harness) -> Facts:
     for order in harness.shopify.orders.values() if harness.shopify else ():
         moved = [str(made["id"]) for made in _moved(harness, order["name"])]
         facts[order["email"]].append(("moved", *moved))
+        facts[order["email"]].append(("goes to", str(order["shippingAddress"])))
     sent = _times_sent(harness)
     for mail in _mails(harness):
         times = sent.pop(mail.outbound_id, 0)

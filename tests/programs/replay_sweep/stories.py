@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from mailagent import services
-from mailagent.domain.refunds.policy import KeepOffers, LateParcels, Policy, ReturnFirst
+from mailagent.domain.refunds.policy import KeepOffers, LateParcels, Policy, Remedies, ReturnFirst
 from mailagent.domain.refunds.refund import RefundReason
 from tests.harness import Harness
 from tests.programs.replay_sweep.acts import (
@@ -24,10 +24,12 @@ from tests.programs.replay_sweep.acts import (
     has_draft,
     is_asked,
     manager_says,
+    model_names_the_parts,
     no_breaker_opens,
     one_by_one,
     refund_is,
     run_fails,
+    sweep_comes,
     team_says,
     team_sends_draft,
     writes,
@@ -47,6 +49,7 @@ QUESTION = "Which orders of mine do you have? I forgot the number."
 EXCHANGE = "Can I exchange the kettle of {order} for another colour?"
 REPLACEMENT = "Please send a replacement for the kettle of {order}, it is damaged."
 ADDRESS = "Please change the delivery address of {order} to:\n12 Canary Road, Springfield 12345"
+NEW_ADDRESS = "12 New Road, 10117 Berlin"
 NEVER_CAME = "The kettle of order {order} never arrived. I want my money back."
 CANCEL = "Please cancel my order {order}."
 CANCEL_LAMP = "Please cancel the lamp of order {order}."
@@ -180,6 +183,17 @@ STORIES = (
     Story(
         "other address", Kind.FINISHED, End(None, 2),
         (writes(ADDRESS), gets_mails(1), team_says("done"), gets_mails(2)), order=PENDING,
+    ),
+    Story(
+        "address changed by Shopify", Kind.FINISHED, End(None, 2),
+        (
+            one_by_one(
+                model_names_the_parts(NEW_ADDRESS, street="12 New Road", zip="10117", city="Berlin"),
+                writes(f"Please change the delivery address of {{order}} to:\n{NEW_ADDRESS}"),
+                gets_mails(1), sweep_comes, gets_mails(2),
+            ),
+        ),
+        order=PENDING, policy=Policy(remedies=Remedies(change_address_by_source=True)), shopify=True,
     ),
     Story(
         "late parcel", Kind.FINISHED, End("paid", 2), (writes(NEVER_CAME), gets_mails(2)), order=LATE,
