@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from datetime import timedelta
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
+import sqlalchemy as sa
 
 from mailagent import services
 from mailagent.adapters.order_files.record import render_order
@@ -22,9 +24,10 @@ from mailagent.domain.refunds.payment import (
     RefundRequest,
 )
 from mailagent.domain.refunds.settlement import Outcome, SettlementProblem, SettlementState
+from mailagent.domain.remedies.remedy import Remedy, RemedyKind, RemedyStatus
 from mailagent.settling import settle, settle_all
 from mailagent.store.orders import versions
-from mailagent.store.refunds import order_import, settlements, stops
+from mailagent.store.refunds import order_import, remedies, settlements, stops
 from mailagent.workflows.steps.conversation.batch import Batch
 from mailagent.workflows.steps.maintenance.settlements import tell_overdue_settlements
 from mailagent.workflows.tools.cancel_order import cancel_order
@@ -228,3 +231,30 @@ def test_an_order_that_the_shop_cancels_after_an_item_of_it_stops_the_older_refu
     with shop.live.database.transaction() as connection:
         order_import.save(connection, unsent(MUGS, status="cancelled"), shop.live.now())
     assert stopped(shop) == {mugs(shop): stops.CANCELLED}
+
+
+@pytest.mark.parametrize(
+    ("kind", "queries"), [(RemedyKind.RETURN, "one"), (RemedyKind.REPLACEMENT, "more")]
+)
+def test_only_what_was_sent_again_is_read_settlement_by_settlement(
+    shop: Harness, kind: RemedyKind, queries: str
+) -> None:
+    (refund, other), now = shop.refunds(), shop.live.now()
+    done = Remedy(
+        *("remedy_1", kind, RemedyStatus.DONE, refund.order_id, refund.conversation_id),
+        *(other.mail_id, (), refund.requested_at, now + timedelta(days=3)),
+        decided_by=OLGA,
+        decided_at=now,
+    )
+    with shop.live.database.transaction() as connection:
+        remedies.record(connection, done, "key")
+    asked: list[str] = []
+
+    def note(_connection: object, _cursor: object, statement: str, *_more: object) -> None:
+        asked.extend([statement] if statement.startswith("SELECT") else [])
+
+    with shop.live.database.snapshot() as connection:
+        sa.event.listen(connection, "before_cursor_execute", note)
+        found = stops.find_stops(connection, [each.refund_id for each in shop.refunds()])
+    assert (len(asked) == 1) is (queries == "one"), asked
+    assert list(found) == ([] if kind is RemedyKind.RETURN else [refund.refund_id])

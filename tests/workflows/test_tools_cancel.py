@@ -19,6 +19,7 @@ from mailagent.domain.orders.source import (
     TooLate,
 )
 from mailagent.domain.refunds.order import Order, OrderStatus
+from mailagent.domain.refunds.policy import Policy
 from mailagent.domain.remedies.remedy import TaskProblem
 from mailagent.mailers.fact import sentence
 from mailagent.remedies import finish
@@ -312,7 +313,7 @@ def test_a_cancelled_order_whose_refund_is_refused_is_a_case_for_the_team(
 
 
 @ONE_DATABASE
-@pytest.mark.parametrize("how", ["reject", "expire"])
+@pytest.mark.parametrize("how", ["reject", "expire", "expire after one of two approvals"])
 def test_nothing_is_cancelled_any_more_after_a_refusal(
     tmp_path: Path, database_url: str, how: str
 ) -> None:
@@ -321,6 +322,9 @@ def test_nothing_is_cancelled_any_more_after_a_refusal(
         shop.stock(dear)
         done = Cancelled(replace(dear, status=OrderStatus.CANCELLED))
         source = with_source(shop, SourceProblem("away"), done)
+        if "two" in how:
+            policy = Policy(four_eyes_above={"USD": 1_000_00})
+            services.bind(replace(services.current(), policy=policy))
         cancel(write(shop, text="Please cancel W2001."), order_id="W2001")
         look(refund_id(shop))
         if how == "reject":
@@ -328,6 +332,8 @@ def test_nothing_is_cancelled_any_more_after_a_refusal(
             assert look(refund_id(shop))["status"] == "awaiting_approval"  # it can be taken back
             pass_time(shop, minutes=6)
         else:
+            if "two" in how:
+                click(shop, "approve")
             pass_time(shop, days=8)
         assert look(refund_id(shop))["status"] == ("rejected" if how == "reject" else "expired")
         tell(refund_id(shop))
