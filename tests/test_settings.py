@@ -526,6 +526,8 @@ def test_a_setting_that_is_wrong_by_itself_hides_no_other_problem(
         ("OPENAI_APIKEY", "OPENAI_API_KEY"),
         ("DATABASE_URI", "DATABASE_URL"),
         ("MAILAGENT_ROLES", "MAILAGENT_ROLE"),
+        ("MAILAGENT_ENVIRONMENT", "MAILAGENT_ENV"),
+        ("OPENAI_MODEL_OF_THE_SHOP", "OPENAI_MODEL"),
         ("SUPPORT_ADRESS", "SUPPORT_ADDRESS"),
         ("MANAGER_EMAILS", None),
         ("MAILAGENT_DEMO", None),

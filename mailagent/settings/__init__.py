@@ -160,10 +160,13 @@ def find_misspelt(names: Iterable[str]) -> dict[str, str]:
     """Return the variables that are no setting but look like one, each with the setting that it looks like."""
     known = [setting.name for setting in SETTINGS]
     hidden = {str(field.alias) for field in Settings.model_fields.values()}
+
+    def meant_by(name: str) -> list[str]:
+        near = difflib.get_close_matches(name, known, 1, cutoff=0.82)
+        return near or [each for each in known if name.startswith(each)]
+
     return {
-        name: meant[0]
-        for name in sorted(set(names) - hidden)
-        if (meant := difflib.get_close_matches(name.upper(), known, 1, cutoff=0.82))
+        name: meant[0] for name in sorted(set(names) - hidden) if (meant := meant_by(name.upper()))
     }
 
 
