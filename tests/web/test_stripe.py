@@ -294,8 +294,8 @@ def came_back(shop: Harness, stripe: StripeServer, why: str = "lost_or_stolen_ca
 @pytest.mark.parametrize(
     ("code", "told"),
     [
-        ("lost_or_stolen_card", "die Karte wurde als verloren oder gestohlen gemeldet"),
-        ("declined", "die Bank des Kunden hat die Erstattung abgelehnt"),
+        ("lost_or_stolen_card", "Die Karte wurde als verloren oder gestohlen gemeldet"),
+        ("declined", "Die Bank des Kunden hat die Erstattung abgelehnt"),
         ("bank_on_the_moon", None),
     ],
 )
