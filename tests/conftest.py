@@ -15,14 +15,13 @@ from pathlib import Path
 
 import hypothesis
 import pytest
-from jinja2 import FileSystemBytecodeCache
 
 from mailagent.store.database import Database, open_database
-from mailagent.web.middleware import App
 from tests import second_try
 from tests.databases import make_sqlite_template, postgres_copy, postgres_server, postgres_template
 from tests.harness import Harness, open_shop, running
 from tests.sample import keep_one_way
+from tests.shared_work import share
 
 # A slow machine is no reason to call a property false.
 hypothesis.settings.register_profile("mailagent", deadline=None)
@@ -83,10 +82,10 @@ def pytest_collection_finish() -> None:
 
 
 @pytest.fixture(scope="session", autouse=True)
-def _compiled_templates(tmp_path_factory: pytest.TempPathFactory) -> None:
-    """Keep compiled page templates: each test has an app of its own, which would compile them again."""
-    folder = tmp_path_factory.mktemp("templates")
-    App.jinja_options = {"bytecode_cache": FileSystemBytecodeCache(str(folder))}
+def _shared_work(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        share(patch, str(tmp_path_factory.mktemp("templates")))
+        yield
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
