@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from math import comb
@@ -208,6 +208,3 @@ def samples_needed(
     figures = groups * (1 + len(LOWER_IS_BETTER.difference(MUST_BE_ZERO)))
     sure, powerful = (NormalDist().inv_cdf(1 - each) for each in (FALSE_ALARMS / figures, 0.2))
     return math.ceil((sure + powerful) ** 2 * variance / difference**2)
-
-
-Figure = Callable[[Mapping[str, Sequence[Result]]], list[float]]

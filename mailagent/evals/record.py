@@ -149,10 +149,6 @@ STATES: tuple[Lines, ...] = (_refunds, _requests, _offers, _goodwill, _hand_over
 HARMLESS = ("handed over", "stopped")
 
 
-def read_state(connection: sa.Connection) -> tuple[str, ...]:
-    return tuple(sorted(line for lines in STATES for line in lines(connection)))
-
-
 # --- the rest ---------------------------------------------------------------------------------------
 
 
@@ -170,7 +166,7 @@ def read_record(connection: sa.Connection) -> Record:
     outbound, inbound = schema.outbound_mails.c, schema.inbound_mails.c
     handed_over = sa.select(schema.conversations.c.handed_over_reason)
     return Record(
-        state=read_state(connection),
+        state=tuple(sorted(line for lines in STATES for line in lines(connection))),
         wishes=tuple(filter(None, connection.scalars(sa.select(schema.remedies.c.wish)))),
         told=_told(connection),
         mails=tuple(
@@ -229,19 +225,9 @@ def _stopped(connection: sa.Connection) -> int:
 
 
 def _paid(connection: sa.Connection) -> Iterator[Paid]:
-    orders, conversations, table = schema.orders, schema.conversations, schema.refunds
-    about = (
-        sa.select(
-            orders.c.customer_email.label("owner"),
-            orders.c.paid_minor,
-            conversations.c.customer_email.label("customer"),
-            table.c.policy_facts,
-        )
-        .join_from(table, orders)
-        .join(conversations, conversations.c.conversation_id == table.c.conversation_id)
-    )
+    rows = {row.refund_id: row for row in _of_orders(connection, schema.refunds)}
     for refund in refunds.list_all(connection):
-        row = connection.execute(about.where(table.c.refund_id == refund.refund_id)).one()
+        row = rows[refund.refund_id]
         entries = _ledger(connection, refund.refund_id)
         came_to = sum(line.amount.minor for line in refund.lines) + refund.shipping_minor
         facts = read_facts(row.policy_facts)
@@ -276,11 +262,11 @@ def _given(connection: sa.Connection) -> Iterator[Given]:
 
 
 def _of_orders(connection: sa.Connection, table: sa.Table) -> sa.CursorResult[Any]:
-    """Return a table's rows with the customer of the order and of the conversation."""
+    """Return a table's rows with what was paid for the order, its customer, and that of the conversation."""
     orders, conversations = schema.orders, schema.conversations
     owner, customer = orders.c.customer_email, conversations.c.customer_email
     return connection.execute(
-        sa.select(table, owner.label("owner"), customer.label("customer"))
+        sa.select(table, orders.c.paid_minor, owner.label("owner"), customer.label("customer"))
         .join(orders, orders.c.order_id == table.c.order_id)
         .join(conversations, conversations.c.conversation_id == table.c.conversation_id)
     )

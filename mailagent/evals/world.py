@@ -13,7 +13,7 @@ import socket
 import threading
 import time
 import tomllib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
@@ -46,8 +46,6 @@ from mailagent.workflows import launch
 START = datetime(2026, 11, 20, 12, 0, tzinfo=UTC)
 SUPPORT, MANAGERS, TEAM = "support@shop.example", ("mona@shop.example",), "tess@shop.example"
 QUIET_SECONDS = 0.05
-
-
 RUNS_READ_EVERY_SECONDS = 1.0
 
 
@@ -290,7 +288,12 @@ def open_world(
         app = create_app(environ)
         stack.callback(_close)
         began = time.monotonic()
-        _bind_clock(lambda: START + timedelta(seconds=time.monotonic() - began))
+        services.bind(
+            replace(
+                services.current(),
+                now=lambda: START + timedelta(seconds=time.monotonic() - began),
+            )
+        )
         _stock(json.dumps(task.orders).encode())
         server = make_server(
             "127.0.0.1", 0, app, True, request_handler=_Quiet, fd=listening.fileno()
@@ -353,10 +356,6 @@ def _knowledge(folder: Path, task: Task) -> Path:
     for name, text in task.passages.items():
         (written / f"{name}.md").write_text(text, "utf-8")
     return written
-
-
-def _bind_clock(now: Callable[[], datetime]) -> None:
-    services.bind(replace(services.current(), now=now))
 
 
 def _stock(orders: bytes) -> None:

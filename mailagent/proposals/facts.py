@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
@@ -15,7 +15,7 @@ from mailagent.domain.mail.message import Attachment, Identity, is_photo
 from mailagent.domain.money import Money, read_money
 from mailagent.domain.orders.shipment import Packed, Shipment, ShipmentStatus, find_parcels
 from mailagent.domain.refunds.duplicates import find_holding, overlaps_refused
-from mailagent.domain.refunds.order import Order, OrderStatus
+from mailagent.domain.refunds.order import Order, OrderLine, OrderStatus
 from mailagent.domain.refunds.policy_rules import Granted, LineFacts, RefundFacts
 from mailagent.domain.refunds.refund import Refund, RefundLine, RefundReason, price_shipping
 from mailagent.store import audit
@@ -41,10 +41,15 @@ class Asked:
     declined_otherwise: bool = False
 
     @property
+    def order_lines(self) -> list[OrderLine]:
+        """The line of the order for each line."""
+        by_number = {line.line_no: line for line in self.order.lines}
+        return [by_number[line.line_no] for line in self.lines]
+
+    @property
     def item_ids(self) -> tuple[str, ...]:
         """The item of each line."""
-        by_number = {line.line_no: line.item_id for line in self.order.lines}
-        return tuple(by_number[line.line_no] for line in self.lines)
+        return tuple(line.item_id for line in self.order_lines)
 
     @property
     def worth(self) -> Money:
@@ -94,7 +99,9 @@ def gather_facts(connection: sa.Connection, asked: Asked, photos: int) -> Refund
         order_status=order.status,
         delivered_at=order.delivered_at,
         reason=asked.reason,
-        lines=_line_facts(order, asked.lines),
+        lines=tuple(
+            LineFacts(each.item_id, each.category, each.final_sale) for each in asked.order_lines
+        ),
         methods=tuple(dict.fromkeys(payment.method for payment in order.payments)),
         photos=photos,
         charged_back=order.charged_back,
@@ -117,12 +124,6 @@ def _packed(asked: Asked) -> Packed:
     for item_id, line in zip(asked.item_ids, asked.lines, strict=True):
         units[item_id] += line.quantity
     return find_parcels(asked.order.shipments, units)
-
-
-def _line_facts(order: Order, lines: Iterable[RefundLine]) -> tuple[LineFacts, ...]:
-    by_number = {line.line_no: line for line in order.lines}
-    chosen = [by_number[line.line_no] for line in lines]
-    return tuple(LineFacts(each.item_id, each.category, each.final_sale) for each in chosen)
 
 
 def _of_customer(connection: sa.Connection, order: Order) -> Granted | None:

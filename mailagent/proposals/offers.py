@@ -82,9 +82,8 @@ def offer_instead(connection: sa.Connection, proposed: Proposal, asked: Asked) -
 
 def _offer(connection: sa.Connection, proposed: Proposal, asked: Asked) -> Offer | None:
     live, order = services.current(), asked.order
-    by_number = {line.line_no: line for line in order.lines}
-    chosen = [by_number[line.line_no] for line in asked.lines]
-    rules, categories = live.policy.keep_offers, [line.category for line in chosen]
+    rules = live.policy.keep_offers
+    categories = [line.category for line in asked.order_lines]
     percent = rules.percent_for(asked.reason, categories) if rules else None
     if rules is None or percent is None or any(line.is_rest for line in asked.lines):
         return None

@@ -13,6 +13,7 @@ from typing import Annotated, Any
 from pydantic import Field, Strict
 
 from mailagent import services
+from mailagent.domain.refunds.credit import credit_of
 from mailagent.domain.refunds.duplicates import find_covering, find_holding
 from mailagent.domain.refunds.offer import Offer
 from mailagent.domain.refunds.order import Order
@@ -27,13 +28,13 @@ from mailagent.domain.refunds.refund import (
     price_lines,
 )
 from mailagent.mailers import Reader
-from mailagent.proposals import proposal, store_credit
+from mailagent.proposals import proposal
 from mailagent.proposals.facts import Asked, is_declined_otherwise, shipping_of
 from mailagent.proposals.offers import offer_instead
 from mailagent.proposals.proposal import Proposal
 from mailagent.store import audit
 from mailagent.store.mail import told
-from mailagent.store.refunds import offers, orders, refunds
+from mailagent.store.refunds import credits, offers, orders, refunds
 from mailagent.workflows.steps.conversation.batch import is_waiting
 from mailagent.workflows.tools.tool import (
     Arguments,
@@ -150,11 +151,20 @@ def _bonus(pay_as: str | None) -> int | None:
 
 
 def _as_chosen(reader: Reader, refund: Refund, pay_as: str | None) -> Refund:
-    """Return a refund that was asked for before, in what the customer chooses now."""
-    if pay_as is None:
+    """Return a refund that was asked for before, in what the customer chooses now. It stays as it is if its
+    gateway was asked already, or the policy has no store credit."""
+    live, connection = services.current(), reader.connection
+    same = pay_as is None or (refund.credit_bonus is not None) == (pay_as == PayAs.STORE_CREDIT)
+    if same or live.policy.store_credit is None or not credits.can_change(connection, refund):
         return refund
-    wants_credit = pay_as == PayAs.STORE_CREDIT
-    return store_credit.choose(reader.connection, refund, wants_credit, reader.mail_ids[-1])
+    bonus = _bonus(pay_as)
+    credits.choose(connection, refund, bonus)
+    changed = refunds.load(connection, refund.refund_id)
+    amount = credit_of(changed) or changed.amount
+    details = {"amount": str(amount), "mail_id": reader.mail_ids[-1]}
+    chosen: audit.Action = "money chosen" if bonus is None else "store credit chosen"
+    audit.record(connection, live.now(), audit.CUSTOMER, chosen, refund.refund_id, details)
+    return changed
 
 
 def _repeated_output(
