@@ -173,8 +173,8 @@ def test_an_unverified_sender_is_asked_to_answer(asked: bool) -> None:
     mail = render("reply", confirm_code="482716" if asked else None)
     assert ("so that we know it is you" in mail.text) is asked
     assert ("so that we know it is you" in mail.html) is asked
-    assert ("- 21 November 2026, 12:00 UTC: “My kettle …”\n" in mail.text) is asked
-    assert ("21 November 2026, 12:00 UTC: <bdi>My kettle</bdi> …</p>" in mail.html) is asked
+    assert ("- 21 November 2026, 12:00 UTC: “My kettle”\n" in mail.text) is asked
+    assert ("21 November 2026, 12:00 UTC: “<bdi>My kettle</bdi>”</p>" in mail.html) is asked
 
 
 def test_a_receipt_says_what_was_paid_and_when_to_expect_it() -> None:
