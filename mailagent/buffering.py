@@ -251,7 +251,6 @@ class BufferingWorker(ThreadWorker):  # type: ignore[misc]  # the package ships 
         return None
 
     def _dispatch(self, conn: Any) -> None:
-        """Give a request to a thread."""
         self._unwatch(conn)
         super().enqueue_req(conn)
 

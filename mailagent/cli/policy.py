@@ -89,7 +89,6 @@ def _item(text: str, on_order: Sequence[str]) -> WantedItem:
 def _explain(
     connection: sa.Connection, order: Order, wanted: Sequence[WantedItem], reason: str, photos: int
 ) -> dict[str, Any]:
-    """Return the decision with all that it rests on."""
     live, now = services.current(), services.current().now()
     earlier = refunds.list_of_order(connection, order.order_id)
     lines = price_lines(order, wanted, earlier)
@@ -152,7 +151,6 @@ def _words(reason: DeclineReason | ManagerReason) -> str:
 
 
 def _how(order: Order, facts: RefundFacts) -> list[str]:
-    """Say how the amount was computed."""
     parts = (
         ("lines", sum(line.net_minor for line in order.lines)),
         ("discount", order.discount_minor),

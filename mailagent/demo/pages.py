@@ -48,7 +48,6 @@ _STARTED_AT = time.time()
 
 @blueprint.record
 def _redirect_root(state: BlueprintSetupState) -> None:
-    """Redirect the app's root to the demo."""
     state.app.add_url_rule("/", "demo_root", open_to_all(lambda: redirect("/demo/")))
 
 

@@ -109,7 +109,6 @@ def _serve_page(folder: Path, port: int) -> None:
 def _running(
     folder: Path, port: int, model_seconds: float, dead_seconds: float, undo_seconds: int = 0
 ) -> Iterator[tuple[Providers, Supervisor]]:
-    """Run providers and app until the end of the block."""
     providers = Providers(folder, port, os.environ, model_seconds)
     environment = providers.environment() | {"APPROVAL_UNDO_SECONDS": str(undo_seconds)}
     supervisor = Supervisor(folder, port, environment, click.echo, dead_seconds)

@@ -142,7 +142,6 @@ class Story:
         self._fact("once: 480.00 USD", paid.ledger_minor == (48000,))
 
     def _tells(self, words: str) -> SentMail | None:
-        """Return a mail to a customer with these words."""
         sent = (mail for who in (_ADA, _GRACE) for mail in self._sent(who))
         return next((mail for mail in sent if words in mail.text), None)
 
@@ -261,7 +260,6 @@ class Story:
             return connection.execute(query, values).fetchall()
 
     def _process(self) -> int:
-        """Return the process number of the app, as the app says it."""
         state = self._browser.get(f"{self._providers.app_url}/demo/state").json()
         return int(state["process"]["pid"])
 

@@ -62,7 +62,6 @@ class SystemTables:
         return runs.attributes.op("->>")(sa.literal_column("'subject'"))  # type: ignore[no-any-return]
 
     def _is_about(self, wanted: Sequence[Mapping[str, str]]) -> sa.ColumnElement[bool]:
-        """Whether a run has one of these attributes."""
         runs = self._runs.c
         if self._is_sqlite:
             pairs = [pair for each in wanted for pair in each.items()]

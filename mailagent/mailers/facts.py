@@ -133,7 +133,6 @@ class Reader:
 
     @cached_property
     def _thread(self) -> Sequence[InboundMail]:
-        """The newest mails of the customer in this thread."""
         return inbound.list_latest(
             self.connection, self.conversation_id, MAILS_SEARCHED, also=self.mail_ids
         )
@@ -277,7 +276,6 @@ class Reader:
         return goodwill.list_of_customer(self.connection, self.conversation.customer_email)
 
     def _unused_code(self, order: Order) -> GoodwillCode | None:
-        """Return the discount given for an order if it can still be used."""
         now = services.current().now()
         of_order = (each for each in self._codes if each.order_id == order.order_id)
         return next((each for each in of_order if each.is_good(now)), None)

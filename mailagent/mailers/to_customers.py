@@ -240,7 +240,6 @@ def write_refund_returned(connection: sa.Connection, refund: Refund) -> str:
 
 
 def _payments(connection: sa.Connection, refund: Refund, order: Order) -> list[dict[str, Any]]:
-    """Return the payments that were refunded, with amount and expected arrival."""
     policy = services.current().policy
     methods = {payment.payment_id: payment.method for payment in order.payments}
     banks = settlements.list_bank_references(connection, refund.refund_id)

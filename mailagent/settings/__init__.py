@@ -171,7 +171,6 @@ def find_misspelt(names: Iterable[str]) -> dict[str, str]:
 
 
 def _names(problem: str, settings: set[str]) -> bool:
-    """Whether a problem names one of these settings."""
     return not settings.isdisjoint(re.findall(r"[A-Z_]{4,}", problem))
 
 

@@ -103,7 +103,6 @@ def _span(
     parent: Context | None = None,
     links: list[Any] | None = None,
 ) -> Iterator[None]:
-    """Make a span of a `kind` of SpanKind, if tracing is on."""
     if not _started:
         yield
         return

@@ -263,7 +263,6 @@ CONVERSATION = _Words(
 
 
 def _find_by_words(connection: sa.Connection, rows: _Words, words: str) -> sa.ColumnElement[bool]:
-    """Return the condition that a row has these words."""
     if connection.dialect.name != "postgresql":
         return _is_among_newest(rows, words)
     if _share(connection, rows, words) >= _COMMON_SHARE:

@@ -159,7 +159,6 @@ def end(connection: sa.Connection, secret: str, now: datetime) -> None:
 
 
 def _end_all_of(connection: sa.Connection, email: str, now: datetime) -> int:
-    """End every session of an address; return how many there were."""
     theirs = _sessions.c.email == email
     ended = _sessions.update().where(theirs, *_is_live(now)).values(ended_at=now)
     return connection.execute(ended).rowcount

@@ -104,7 +104,6 @@ def read_page(
 
 
 def _sources(conversation_id: str) -> list[_Source]:
-    """Return where the entries of a conversation come from."""
     calls, codes, drafts = schema.model_calls, schema.goodwill_codes, schema.drafts
     notes = schema.conversation_notes
     own = [

@@ -175,7 +175,6 @@ def _show(
 
 
 def _lines(review: Review) -> dict[str, Any]:
-    """Return the lines of the form as they were typed, and what they come to."""
     typed_units = decision.typed_quantities(review.refund)
     try:
         chosen = decision.parse_quantities(review.refund)

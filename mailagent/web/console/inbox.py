@@ -115,7 +115,6 @@ BESIDE = {
 
 
 def _order_for(person: Person) -> list[Waiting]:
-    """Return the lists in the order for this person's roles."""
     first = [each for role, lists in _FIRST.items() if role in person.roles for each in lists]
     return [*first, *(each for each in Waiting if each not in first)]
 
@@ -188,7 +187,6 @@ def _section(
 
 
 def _count_only(name: str, connection: sa.Connection, now: datetime) -> Section:
-    """Return the number of a list that has a page of its own."""
     beside = BESIDE[name]
     number, overdue = beside.count(connection, now)
     return Section(name, beside.title, "", beside.path, number, (), overdue=overdue)

@@ -83,7 +83,6 @@ def run_state(run: Run, about: Subject | None) -> Badge:
 
 
 def _with_subject(entry: Entry, subject: Subject | None) -> Entry:
-    """Return the entry of a run with the row that the run is about."""
     what = translate(FAILED_WORKFLOWS.get(entry.what, entry.what))
     if subject is None:
         return replace(entry, what=what)

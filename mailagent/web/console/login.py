@@ -126,7 +126,6 @@ def _begin(
 
 
 def _go_on(cookie: str, path: str) -> AnyResponse:
-    """Set the cookie of a new session, and redirect."""
     session.clear()
     session.permanent = True
     session[SESSION_KEY] = cookie

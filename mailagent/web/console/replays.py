@@ -105,7 +105,6 @@ def _parse_minute(text: str) -> datetime | None:
 
 
 def _plan(connection: sa.Connection, runs: Sequence[Run]) -> dict[str, Any]:
-    """Return what replaying these runs does: as a whole, and to the row of each."""
     known = run_subjects.list_subjects(connection, {run.subject for run in runs})
     acts = audit.count_each(connection, [run.run_id for run in runs])
     rows = run_subjects.look(connection, {run.subject for run in runs})
@@ -123,7 +122,6 @@ def _plan(connection: sa.Connection, runs: Sequence[Run]) -> dict[str, Any]:
 
 
 def _total(amounts: Sequence[Money]) -> str:
-    """Return the sum of amounts, by currency."""
     sums: Counter[str] = Counter()
     for amount in amounts:
         sums[amount.currency] += amount.minor

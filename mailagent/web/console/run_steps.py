@@ -103,7 +103,6 @@ def _entry(
 
 
 def _outcome(answer: Any) -> str:
-    """Return the result of a tool in a word or two."""
     output = answer if isinstance(answer, dict) else {}
     return str(output.get("error") or output.get("outcome") or "done").replace("_", " ")
 

@@ -125,7 +125,6 @@ def show(run_id: str) -> Response:
 
 
 def _find(run_id: str) -> Run:
-    """Return a run with its steps; abort if there is no run with this id."""
     return found(services.current().workflow_client.runs.find_run(run_id, with_steps=True), "run")
 
 

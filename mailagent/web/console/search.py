@@ -87,7 +87,6 @@ def show() -> Response:
 
 
 def _find_path(connection: sa.Connection, query: str) -> str | None:
-    """Return the path of the row or run with this id, or None."""
     place = search.find_place(connection, query)
     if place is not None:
         kind, row_id = place

@@ -71,7 +71,6 @@ def _list_shown(connection: sa.Connection, shown: Sequence[Remedy]) -> list[dict
 
 
 def _shown(remedy: Remedy, mails: Mapping[str, str], waiting: Refund | None) -> dict[str, Any]:
-    """Return a task with its labels."""
     why = [translate(MANAGER_REASONS[ManagerReason(each)]) for each in remedy.policy_reasons]
     return {
         "remedy": remedy,

@@ -125,7 +125,6 @@ def propose(conversation_id: str, order_id: str) -> Response:
 
 
 def _managers(conversation: Conversation, order: Order) -> tuple[str, ...]:
-    """Return the managers who may decide on a refund that this person asks for."""
     besides = (order.customer_email, conversation.customer_email, current_person().email)
     return list_candidates(services.current().shop.manager_emails, besides)
 

@@ -354,7 +354,6 @@ def _record_without_call(asking: _Asking, following: _Next) -> RecordedMove:
 
 
 def _record(connection: sa.Connection, asking: _Asking, following: _Next) -> RecordedMove:
-    """Return a move as the step records it, and store its text."""
     move = RecordedMove(kind=following.kind, items=[], spent=asking.spent.plain())
     move.update(following.plain)  # type: ignore[typeddict-item]  # the keys of RecordedMove that may be recorded
     items = [*asking.items, *following.items]

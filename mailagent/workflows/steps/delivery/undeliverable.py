@@ -78,7 +78,6 @@ def act_on_lost(
 
 
 def _refunds_of(connection: sa.Connection, mail: OutboundMail) -> str:
-    """Return the refunds that a mail is about, for people to read."""
     if mail.refund_id is None:
         return "-"
     sharing: list[str] = []

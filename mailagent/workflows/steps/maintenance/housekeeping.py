@@ -88,7 +88,6 @@ def delete_histories(clock: Clock, back: timedelta | None = None) -> int:
 
 
 def _place_of(moment: datetime) -> OldRun:
-    """Return the place before all runs that were created at a time or later."""
     return OldRun("", "", "", round(moment.timestamp() * 1000))
 
 

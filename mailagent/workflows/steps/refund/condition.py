@@ -181,7 +181,6 @@ def _asked(remedy: Remedy) -> Counter[str]:
 
 
 def _is_whole(remedy: Remedy, before: Counter[str]) -> bool:
-    """Return whether a remedy cancels all that is left of its order."""
     return not remedy.items or (bool(before) and not before - _asked(remedy))
 
 

@@ -293,7 +293,6 @@ def _wait_or_give_up(refund_id: str, outcome: Pending | NotDone | OutcomeUnknown
 
 
 def _conclude_again(refund_id: str) -> State:
-    """Conclude a refund whose payments are all settled."""
     with services.current().database.transaction() as connection:
         orders.lock_row_of_refund(connection, refund_id)
         refund = refunds.lock(connection, refund_id)
@@ -332,7 +331,6 @@ def _conclude(connection: sa.Connection, refund: Refund, rows: Sequence[Row]) ->
 
 
 def _gateways_of(refund: Refund, rows: Sequence[Row]) -> str:
-    """Return the names of the gateways that have these payments."""
     gateway = services.current().gateway
     has_it = {True: gateway.name, False: LEDGER.name}
     requests = refund_payments.list_requests(refund, rows)
