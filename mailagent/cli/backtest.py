@@ -17,7 +17,7 @@ from mailagent.backtest.asking import Answer, Configuration, ask
 from mailagent.backtest.past import Decided, Past, list_past
 from mailagent.backtest.report import compare, sum_up
 from mailagent.store.operations import comparisons
-from mailagent.store.operations.comparisons import Comparison, Differs, Source
+from mailagent.store.operations.comparisons import Differs, Source
 from mailagent.workflows.steps.conversation.model_call import standing_instructions
 
 if TYPE_CHECKING:
@@ -52,7 +52,8 @@ def backtest(last: int, model: str | None, prompt: Path | None, out: Path | None
         if found[-1].differs is not Differs.NOTHING:
             click.echo("\n".join(_tell(past, answer)))
     if out:
-        out.write_text("".join(f"{json.dumps(_plain(each))}\n" for each in found), "utf-8")
+        plain = ({**asdict(each), "at": each.at.isoformat()} for each in found)
+        out.write_text("".join(f"{json.dumps(each)}\n" for each in plain), "utf-8")
     click.echo("\n".join(sum_up(found)))
     click.echo(f"{beyond} look-ups were not on record.")
 
@@ -81,7 +82,3 @@ def _tell(past: Past, answer: Answer) -> Iterator[str]:
 
 def _words(decided: Decided) -> str:
     return "; ".join([*decided.acts, *decided.facts]) or "only phrases"
-
-
-def _plain(found: Comparison) -> dict[str, object]:
-    return {**asdict(found), "at": found.at.isoformat()}

@@ -128,7 +128,8 @@ def _with_units_we_refunded(connection: sa.Connection, stored: Order, order: Ord
     if not orders.held_minor(connection, order.order_id):
         return order
     before, after = _units(stored), _units(order)
-    if before == after or after - before or _costs_more(order, stored):
+    costs_more = any(getattr(order, name) > getattr(stored, name) for name in _COSTS)
+    if before == after or after - before or costs_more:
         return order
     gives_more = _elsewhere(order) > _elsewhere(stored)
     states = (RefundStatus.PAID,) if gives_more else HOLDING
@@ -148,10 +149,6 @@ def _units(order: Order) -> Counter[object]:
     for line in order.lines:
         found[line.item_id, line.unit_price] += line.quantity
     return found
-
-
-def _costs_more(order: Order, stored: Order) -> bool:
-    return any(getattr(order, name) > getattr(stored, name) for name in _COSTS)
 
 
 def _elsewhere(order: Order) -> int:

@@ -124,7 +124,7 @@ def record(connection: sa.Connection, outcome: Outcome, person: str, now: dateti
 def read(connection: sa.Connection, state: SettlementState, window: Window) -> Part[Settlement]:
     """Return one page of the settlements in a state: open ones by when they were recorded, others by when
     they were decided."""
-    at = _at(state)
+    at = "recorded_at" if state is SettlementState.OPEN else "decided_at"
     source = Source(
         _QUERY.where(is_constant(_rows.c.state, state.value)),
         _rows.c[at],
@@ -134,10 +134,6 @@ def read(connection: sa.Connection, state: SettlementState, window: Window) -> P
     return read_part(
         connection, [source], window, lambda each: Cursor(getattr(each, at), each.idempotency_key)
     )
-
-
-def _at(state: SettlementState) -> str:
-    return "recorded_at" if state is SettlementState.OPEN else "decided_at"
 
 
 def list_open(connection: sa.Connection) -> Sequence[Settlement]:

@@ -26,22 +26,8 @@ from mailagent.web.console.conversations import (
     saved_replies,
 )
 
-BLUEPRINTS: tuple[Blueprint, ...] = (
-    login.blueprint,
-    inbox.blueprint,
-    lists.blueprint,
-    pages.blueprint,
-    acts.blueprint,
-    organise.blueprint,
-    saved_replies.blueprint,
-    refunding.blueprint,
-    search.blueprint,
-    refunds.blueprint,
-    customers.blueprint,
-    drafts.blueprint,
-    tasks.blueprint,
-    agent.blueprint,
-    runs.blueprint,
-    replays.blueprint,
-    audit.blueprint,
+_PAGES = (
+    *(login, inbox, lists, pages, acts, organise, saved_replies, refunding),
+    *(search, refunds, customers, drafts, tasks, agent, runs, replays, audit),
 )
+BLUEPRINTS: tuple[Blueprint, ...] = tuple(each.blueprint for each in _PAGES)

@@ -81,14 +81,12 @@ def delete_histories(clock: Clock, back: timedelta | None = None) -> int:
     live = services.current()
     now, kept = live.now(), live.retention
     scheduled, ended = kept.scheduled_runs_before(now), kept.runs_before(now)
-    since = None if back is None else _place_of(scheduled - back)
+    since = None
+    if back is not None:
+        since = OldRun("", "", "", round((scheduled - back).timestamp() * 1000))
     deleted = _delete_all(True, scheduled, clock, since) + _delete_all(False, ended, clock)
     repeat(lambda connection: retention.purge_step_texts(connection, ended, ROWS_AT_ONCE), clock)
     return deleted
-
-
-def _place_of(moment: datetime) -> OldRun:
-    return OldRun("", "", "", round(moment.timestamp() * 1000))
 
 
 def _delete_all(
