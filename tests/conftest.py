@@ -40,6 +40,9 @@ DATABASE_OF_FOLDER = {
     "workflows": "postgresql",
 }
 
+# Their tests take longest, so they come first: otherwise all processes but one wait for the last of them.
+LONGEST_FIRST = ("money", "browser", "evals", "migrations", "round_trips", "workflows", "demo")
+
 # A shell ignores SIGINT for what it starts in the background, and children inherit that. The tests send SIGINT.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -73,6 +76,16 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         kept = keep_one_way(items)
         config.hook.pytest_deselected(items=[item for item in items if item not in kept])
         items[:] = [item for item in items if item in kept]
+    items.sort(key=_turn_of)
+
+
+def _folder_of(test: pytest.Item) -> str:
+    return test.path.relative_to(Path(__file__).parent).parts[0]
+
+
+def _turn_of(test: pytest.Item) -> int:
+    folder = _folder_of(test)
+    return LONGEST_FIRST.index(folder) if folder in LONGEST_FIRST else len(LONGEST_FIRST)
 
 
 def pytest_collection_finish() -> None:
@@ -100,7 +113,7 @@ def _databases_of(test: pytest.Item) -> Sequence[str]:
     """Return the kinds of database that a test runs on."""
     if test.config.getoption("whole") or test.get_closest_marker("both_databases"):
         return DATABASES
-    folder = test.path.relative_to(Path(__file__).parent).parts[0]
+    folder = _folder_of(test)
     return [DATABASE_OF_FOLDER[folder]] if folder in DATABASE_OF_FOLDER else DATABASES
 
 
