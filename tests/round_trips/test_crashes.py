@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+import mailagent.backtest.shadow  # noqa: F401 - declares its steps
 from mailagent.workflows.steps.recording import CRASH_POINTS
 from tests.harness import open_shop
 from tests.programs.crash_sweep.point import Point, declared_points, try_point
