@@ -13,10 +13,7 @@ import pytest
 import sqlalchemy as sa
 
 from mailagent import services
-from mailagent.adapters.order_files.record import render_order
 from mailagent.adapters.settlement_file import read_outcomes, write_settlements
-from mailagent.domain.orders.source import Cancelled
-from mailagent.domain.refunds.order import Order
 from mailagent.domain.refunds.payment import (
     GatewayRefund,
     PaymentGateway,
@@ -26,16 +23,10 @@ from mailagent.domain.refunds.payment import (
 from mailagent.domain.refunds.settlement import Outcome, SettlementProblem, SettlementState
 from mailagent.domain.remedies.remedy import Remedy, RemedyKind, RemedyStatus
 from mailagent.settling import settle, settle_all
-from mailagent.store.orders import versions
 from mailagent.store.refunds import order_import, remedies, settlements, stops
-from mailagent.workflows.steps.conversation.batch import Batch
 from mailagent.workflows.steps.maintenance.settlements import tell_overdue_settlements
-from mailagent.workflows.tools.cancel_order import cancel_order
 from tests.cast import OLGA, order
 from tests.harness import Harness, open_shop, pass_time, post_form
-from tests.tool_use import use
-from tests.workflows.camera import click, later_batch
-from tests.workflows.cancelling import with_source
 from tests.workflows.paying import pay, tell
 from tests.workflows.proposals import propose, write
 
@@ -170,67 +161,6 @@ def test_what_may_be_paid_is_ticked_off_as_before(shop: Harness) -> None:
     assert "do not pay" not in shop.log_in(OLGA).get(PATH).text
     assert say(shop, SettlementState.SETTLED)
     assert pay(key(shop))["status"] == "paid"
-
-
-MUGS = {"item_id": "M1", "name": "Mug", "quantity": 2, "unit_price": "10.00"}
-
-
-def unsent(*items: dict[str, Any], **changes: Any) -> Order:
-    kettle = {"item_id": "K1", "name": "Kettle", "quantity": 1, "unit_price": "49.99"}
-    paid = {"payment_id": "pay_W5", "method": "card", "amount": "69.99"}
-    values: dict[str, Any] = {"status": "pending", "delivered_at": None, "payments": [paid]}
-    return order("W5", items=[kettle, *items], **(values | changes))
-
-
-def approve_mugs(shop: Harness) -> Batch:
-    """Have a manager approve a refund of the mugs, and the ledger record it; return the thread's mail."""
-    told = versions.Told(unsent(MUGS), render_order(unsent(MUGS)))
-    with shop.live.database.transaction() as connection:
-        versions.keep(connection, [told], "the shop", shop.live.now(), lambda _request: False)
-    batch = write(shop, subject="W5")
-    propose(batch, "W5", ("M1", None))
-    click(shop, "approve")
-    assert pay(mugs(shop))["status"] == "approved"
-    return later_batch(shop, batch)
-
-
-def mugs(shop: Harness) -> str:
-    return shop.refunds()[2].refund_id
-
-
-def stopped(shop: Harness) -> dict[str, str]:
-    with shop.live.database.snapshot() as connection:
-        return stops.find_stops(connection, [each.refund_id for each in shop.refunds()])
-
-
-def test_a_customer_who_cancels_the_rest_still_gets_the_older_refund(shop: Harness) -> None:
-    batch = approve_mugs(shop)
-    with_source(shop, Cancelled(unsent(MUGS, status="cancelled")))
-    use(cancel_order, batch, {"order_id": "W5", "items": []})
-    refund_ids = [each.refund_id for each in shop.refunds()[2:]]
-    assert [pay(each)["status"] for each in reversed(refund_ids)] == ["approved", "approved"]
-    assert shop.rows("SELECT status FROM orders WHERE order_id = 'W5'")[0].status == "cancelled"
-    assert stopped(shop) == {}
-    with shop.live.database.transaction() as connection:
-        for each in refund_ids:
-            assert settle(connection, Outcome(each, SettlementState.SETTLED), OLGA)
-    assert [pay(each)["status"] for each in refund_ids] == ["paid", "paid"]
-    assert [str(each.amount) for each in shop.refunds()[2:]] == ["20.00 USD", "49.99 USD"]
-
-
-def test_an_order_that_the_shop_cancels_after_an_item_of_it_stops_the_older_refund(
-    shop: Harness,
-) -> None:
-    batch = approve_mugs(shop)
-    kettle_is_gone = replace(unsent(MUGS), lines=unsent(MUGS).lines[1:])
-    with_source(shop, Cancelled(kettle_is_gone))
-    use(cancel_order, batch, {"order_id": "W5", "items": [{"item_id": "K1", "quantity": 1}]})
-    assert pay(shop.refunds()[3].refund_id)["status"] == "approved"
-    assert shop.rows("SELECT status FROM remedies")[0].status == "done"
-    assert stopped(shop) == {}
-    with shop.live.database.transaction() as connection:
-        order_import.save(connection, unsent(MUGS, status="cancelled"), shop.live.now())
-    assert stopped(shop) == {mugs(shop): stops.CANCELLED}
 
 
 @pytest.mark.parametrize(

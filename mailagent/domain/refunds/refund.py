@@ -100,7 +100,7 @@ class Refund:
     short_minor: int = 0
     # Whether a second manager must approve it after the first.
     four_eyes: bool = False
-    # Whether it is paid if the order is cancelled: a manager knew, or the customer cancels through us.
+    # Whether the manager approved it knowing that the order was cancelled.
     despite_cancel: bool = False
     # Hash of the order's customer, if another one asked and the manager approved knowing that.
     approved_for: str | None = None

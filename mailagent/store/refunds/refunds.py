@@ -243,13 +243,6 @@ def move(connection: sa.Connection, refund: Refund, status: RefundStatus, **valu
     connection.execute(update.values(status=status.value, **values))
 
 
-def pay_despite_cancel(connection: sa.Connection, order_id: str) -> None:
-    """Have the approved refunds of a locked order paid although it is cancelled."""
-    is_approved = _refunds.c.status == RefundStatus.APPROVED.value
-    update = _refunds.update().where(_refunds.c.order_id == order_id, is_approved)
-    connection.execute(update.values(despite_cancel=True))
-
-
 def lower(
     connection: sa.Connection, refund: Refund, amount: Money, quantities: Mapping[int, int]
 ) -> None:

@@ -151,9 +151,6 @@ def _record(connection: sa.Connection, remedy_id: str, outcome: CancelOutcome) -
             wrong = _find_difference(connection, remedy, order)
             if wrong is None:
                 _keep(connection, order)
-                if order.status is OrderStatus.CANCELLED:
-                    # By us, and no money was moved: what was approved before is still owed.
-                    refunds.pay_despite_cancel(connection, order.order_id)
                 ending.end(connection, remedy, RemedyStatus.DONE, actor)
                 return
             _give_to_people(
