@@ -398,40 +398,6 @@ def test_a_customer_who_writes_to_our_google_group_is_answered(
     assert counts(shop)[2:] == (1, 1)
 
 
-NEWS_ID = "List-ID: Tea Times <news.teatimes.example>\n"
-WAY_OUT = "List-Unsubscribe: <mailto:off+help=shop.example@teatimes.example>\n"
-OWN_WAY_OUT = (
-    "List-Unsubscribe: <mailto:googlegroups-manage+17+unsubscribe@googlegroups.com>,\n"
-    " <https://groups.google.com/a/shop.example/group/help/subscribe>\n"
-)
-
-
-@pytest.mark.parametrize(
-    ("headers", "kind"),
-    [
-        (GROUP + NEWS_ID, "list"),
-        (NEWS_ID + GROUP, "list"),
-        (GROUP + "List-ID: 4711.news\n", "list"),
-        (GROUP + WAY_OUT, "list"),
-        (GROUP + OWN_WAY_OUT + WAY_OUT, "list"),
-        (GROUP + "List-Unsubscribe: <https://teatimes.example/?who=help@shop.example>\n", "list"),
-        (GROUP + "Precedence: bulk\n", "list"),
-        ("Precedence: bulk\n" + GROUP, "list"),
-        (GROUP + OWN_WAY_OUT, "customer"),
-        (GROUP + "List-Unsubscribe: <mailto:help-leave@lists.shop.example>\n", "customer"),
-        (GROUP + "List-ID: <all.shop.example>\n" + OWN_WAY_OUT * 2, "customer"),
-    ],
-)
-def test_a_newsletter_to_our_google_group_is_not_answered(
-    shop: Harness, headers: str, kind: str
-) -> None:
-    mail = REPLAYED.format(date=format_datetime(shop.live.now()), content_type="text/plain")
-    sender = "help+bncBC1@shop.example"
-    shop.post_inbound(raw_request(headers + mail, envelope_from=sender))
-    (row,) = shop.rows("SELECT * FROM inbound_mails")
-    assert (row.kind, row.status == "unanswered") == (kind, kind == "customer")
-
-
 def test_the_team_hears_once_a_day_of_a_list_that_hides_who_writes(shop: Harness) -> None:
     noon = shop.live.now().replace(hour=12)
     shop.live = replace(shop.live, now=lambda: noon)

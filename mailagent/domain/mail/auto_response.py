@@ -41,11 +41,8 @@ class Signs:
 
     def header(self, name: str) -> str:
         """Return the first value of a header, trimmed and lower-case; empty if there is none."""
-        return next(iter(self.values(name)), "")
-
-    def values(self, name: str) -> list[str]:
-        """Return the values of a header, trimmed and lower-case: each list that passes on a mail adds one."""
-        return [value.strip().lower() for value in self.headers.get(name, ())]
+        values = self.headers.get(name, ())
+        return values[0].strip().lower() if values else ""
 
     @property
     def local_part(self) -> str:
@@ -214,9 +211,6 @@ _AUTOREPLY_HEADERS = (
 )
 # RFC 2919: the list's domain with a label for the list before it, such as <help.shop.example>.
 _LIST_ID = re.compile(r"<([a-z0-9._-]{1,253})>\s*\Z")
-# RFC 2369. A Google Group puts Google's hosts there.
-_UNSUBSCRIBE_HOST = re.compile(r"<\s*(?:mailto:[^@<>?]{1,200}@|https?://)([a-z0-9.-]{1,253})")
-_GOOGLE_GROUPS = frozenset({"googlegroups.com", "groups.google.com"})
 _LIST_HEADERS = (
     *("list-id", "list-post", "list-unsubscribe", "list-help", "list-subscribe", "list-owner"),
     *("mailing-list", "x-mailing-list", "x-beenthere", "x-list-id", "x-mlserver", "x-ml-name"),
@@ -228,31 +222,14 @@ def _has_list_header(signs: Signs) -> bool:
 
 
 def _has_list_precedence(signs: Signs) -> bool:
-    precedences = signs.values("precedence")
-    return not {"bulk", "junk"}.isdisjoint(precedences) or (
-        "list" in precedences and not _is_passed_on(signs)
-    )
+    precedence = signs.header("precedence")
+    return precedence in {"bulk", "junk"} or (precedence == "list" and not _is_passed_on(signs))
 
 
 def _is_passed_on(signs: Signs) -> bool:
     """Whether a list of ours, such as a Google Group as support address, passed on a mail. What
     our own people write to a list, such as a newsletter, is no customer's mail."""
-    return (
-        _is_of_our_list(signs)
-        and not _is_ours(signs, signs.from_address.rpartition("@")[2])
-        and not _is_newsletter(signs)
-    )
-
-
-def _is_newsletter(signs: Signs) -> bool:
-    """Whether another list wrote to ours: its headers stand beside those of our list."""
-    if not all(_is_our_list(signs, value) for value in signs.values("list-id")):
-        return True
-    ways_out = (_UNSUBSCRIBE_HOST.findall(each) for each in signs.values("list-unsubscribe"))
-    return any(
-        hosts and not any(host in _GOOGLE_GROUPS or _is_ours(signs, host) for host in hosts)
-        for hosts in ways_out
-    )
+    return _is_of_our_list(signs) and not _is_ours(signs, signs.from_address.rpartition("@")[2])
 
 
 def _is_rewritten(signs: Signs) -> bool:
@@ -262,11 +239,7 @@ def _is_rewritten(signs: Signs) -> bool:
 
 
 def _is_of_our_list(signs: Signs) -> bool:
-    return any(_is_our_list(signs, value) for value in signs.values("list-id"))
-
-
-def _is_our_list(signs: Signs, list_id: str) -> bool:
-    match = _LIST_ID.search(list_id)
+    match = _LIST_ID.search(signs.header("list-id"))
     return match is not None and _is_ours(signs, match[1])
 
 
