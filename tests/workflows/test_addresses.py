@@ -188,6 +188,21 @@ def _away(_order_id: str) -> Order | None:
     raise SourceProblem("away")
 
 
+@pytest.mark.parametrize("later", ["shipped", "not supported"])
+def test_a_lost_answer_is_for_people_whatever_is_said_later(
+    shop: Harness, batch: Batch, later: str
+) -> None:
+    with_source(shop, SourceProblem("no whole answer"), NotSupported("the order is being packed"))
+    change(batch)
+    assert see_to() == 0
+    if later == "shipped":
+        shop.stock(order(**(PENDING | {"status": "shipped"})))
+    assert see_to() == 1
+    assert states(shop) == ["task"]
+    assert "it is not sure what it did" in told_team(shop)
+    assert mails(shop) == ""
+
+
 def test_nothing_is_asked_for_that_ended_during_the_look_up(shop: Harness, batch: Batch) -> None:
     source = with_source(shop)
     change(batch)

@@ -163,6 +163,14 @@ def test_what_may_be_paid_is_ticked_off_as_before(shop: Harness) -> None:
     assert pay(key(shop))["status"] == "paid"
 
 
+def test_the_shops_own_words_are_no_codes_of_a_gateway(shop: Harness) -> None:
+    assert say(shop, SettlementState.FAILED, reason="Wrong bank data: our bank declined")
+    assert pay(key(shop))["status"] == "failed"
+    page = shop.log_in(OLGA).get(f"/ops/refunds/{key(shop)}").text
+    assert "our bank declined" in page
+    assert "<code>declined</code>" not in page
+
+
 @pytest.mark.parametrize(
     ("kind", "queries"), [(RemedyKind.RETURN, "one"), (RemedyKind.REPLACEMENT, "more")]
 )

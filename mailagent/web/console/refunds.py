@@ -11,8 +11,9 @@ from flask import Blueprint, Response, abort, url_for
 
 from mailagent import services
 from mailagent.domain.operations.access import Permission
+from mailagent.domain.operations.provider import LEDGER
 from mailagent.domain.refunds.order import OrderStatus
-from mailagent.domain.refunds.refund import RefundStatus
+from mailagent.domain.refunds.refund import Refund, RefundStatus
 from mailagent.mailers.approval_routing import is_one_of
 from mailagent.store.console import timeline
 from mailagent.store.database import Row
@@ -59,7 +60,7 @@ def show(refund_id: str) -> Response:
         state=STATES[refund.status],
         waits=refund.status is RefundStatus.AWAITING_APPROVAL,
         decides=may_decide(standing, review),
-        failure_codes=gateway_codes(refund.failure or ""),
+        failure_codes=_codes(refund, refund.failure),
         undo_until=decision.undo_until(refund, standing) if standing else None,
         runs=runs.list_runs(subject=refund_id) if person.may(Permission.RUNS) else (),
         review=shown | review_facts.describe_changes(review),
@@ -82,22 +83,27 @@ def _facts(connection: sa.Connection, review: Review, codes: Sequence[str]) -> d
     return {
         "policy_facts": list(describe_facts(policy_facts)),
         "steps": timeline_view.of_entries(steps, {}, codes),
-        "payments": [_payment(row, refund.amount.currency) for row in payments],
+        "payments": [_payment(row, refund) for row in payments],
         "gateway_events": reported[-EVENTS_SHOWN_MAX:],
         "mails": timeline_view.of_entries(mails, events, codes),
         "acts": timeline_view.of_entries(audit, {}, codes),
     }
 
 
-def _payment(row: Row, currency: str) -> dict[str, Any]:
+def _codes(refund: Refund, why: str | None) -> list[tuple[str, str]]:
+    # In the ledger, people of the shop say why in their own words.
+    return gateway_codes(why or "") if refund.gateway != LEDGER.name else []
+
+
+def _payment(row: Row, refund: Refund) -> dict[str, Any]:
     state = (_("came back to the shop"), "bad") if row.returned_at else PAYMENT_STATES[row.state]
     if refund_payments.pending_reference(row):
         state = (_("recorded, not settled yet"), "waiting")
     return {
         **row._asdict(),
-        "amount": money(row.amount_minor, currency),
+        "amount": money(row.amount_minor, refund.amount.currency),
         "badge": state,
-        "codes": gateway_codes(row.problem or ""),
+        "codes": _codes(refund, row.problem),
         "at": row.returned_at or row.done_at or row.intended_at,
     }
 

@@ -64,6 +64,8 @@ def _see_to(remedy_id: str) -> int:
         if live.now() - remedy.requested_at < GIVEN_TO_PEOPLE_AFTER:
             return 0
         outcome = Unsure(str(problem))
+    if remedy.asked_at is not None and not isinstance(outcome, AddressChanged):
+        outcome = Unsure(outcome.why)  # an earlier request may have done it: its answer was lost
     with live.database.transaction() as connection:
         locked = remedies.lock(connection, remedy_id)
         if locked is not None and locked.status is RemedyStatus.ASKED:
