@@ -146,7 +146,7 @@ def test_the_code_of_a_confirmation_is_found_as_people_copy_it(written: str, hol
             "one two three four five six one two three four five six …",
         ),
         ("a b c d e f g h i j k l m", "a b c d e f g h i j k l m"),
-        ("a b c d e f g h i j k l m n", "a b c d e f g h i j k l …"),
+        ("1) 2) 3) 4) 5) 6) 7) 8) 9) 10) 11) 12) Please refund it", "… Please refund it"),
         ("https://evil.example evil.example me@evil.example 0800", ""),
         ("Grüße, ça va? Łódź – it’s Jean-Luc!", "Grüße, ça va? Łódź … it’s Jean-Luc!"),
         ("", ""),

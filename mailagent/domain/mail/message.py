@@ -344,11 +344,14 @@ def first_words(text: str) -> str:
 
     Only words of letters: a stranger must not have us mail a link, an address or a number to somebody.
     """
-    words = [word if _PLAIN_WORD.fullmatch(word) else _LEFT_OUT for word in text.split(maxsplit=12)]
+    words = " ".join(
+        word if _PLAIN_WORD.fullmatch(word) else _LEFT_OUT for word in text[:500].split()
+    )
     end = f" {_LEFT_OUT}"
-    short = textwrap.shorten(" ".join(words), 60, placeholder=end, break_on_hyphens=False)
-    shown = re.sub(f"{_LEFT_OUT}(?:{end})+", _LEFT_OUT, short)
-    return "" if shown == _LEFT_OUT else shown
+    # However many words are left out, they must not hide the others.
+    words = re.sub(f"{_LEFT_OUT}(?:{end})+", _LEFT_OUT, words)
+    short = textwrap.shorten(words, 60, placeholder=end, break_on_hyphens=False)
+    return "" if words == _LEFT_OUT else short.replace(2 * end, end)
 
 
 def find_token(envelope_to: tuple[str, ...], reply_domain: str) -> AddressedToken | None:
