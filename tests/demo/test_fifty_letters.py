@@ -151,6 +151,13 @@ LETTERS = [
     ("If I don't like the headphones from w1001, can I send them back?", SHOWN),
     ("Would I get my money back if the kettle of W1001 broke next year?", SHOWN),
     ("Return 2 of 3 mugs from W1001", "refund 2 mug"),
+    ("Please send me a new invoice for W1001", INVOICE),
+    ("Please do not send me a new kettle, refund the kettle of W1001", "refund all kettle"),
+    ("You did not stop the order in time. Refund the kettle of W1001.", "refund all kettle"),
+    (
+        "I want my money back for the kettle of W1001. If I send it back, who pays?",
+        "refund all kettle",
+    ),
     ("Please refund my order of the lamp, W1001", ASKED),
     ("Please stop order w1001, I don't want it any more.", CANCEL),
     ("I'll see you in court. Refund W1001 now!", LEGAL),
