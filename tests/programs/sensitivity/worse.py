@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from mailagent.demo.scripted_model import Call, Fact, Phrase, Say
+from mailagent.domain.mail.language import find_language
 from mailagent.evals.scripted import LIE, Seen, follow, perfect
 from mailagent.evals.task import Act, Task
 
@@ -228,6 +229,12 @@ def has_terms(task: Task) -> bool:
     return bool(terms.intersection(task.policy)) or is_tagged("final sale")(task)
 
 
+def leaves_the_language_open(task: Task) -> bool:
+    """Return whether the model chooses the language of an answer, because the mail does not clearly show it."""
+    mails = (turn.mail for turn in task.turns)
+    return task.language != "en" and any(find_language(mail, surely=True) is None for mail in mails)
+
+
 _REFUNDS, _ANY = uses("propose_refund"), is_of("tasks")
 _DAYS = ("return_window_days = 30", "electronics = 14", "shoes = 60")
 
@@ -240,7 +247,7 @@ CHANGES = (
     Change("prompt: no word of people", is_of("hand_overs"), no_people),
     Change("prompt: people for anything difficult", has_several_acts, people_for_anything_difficult),
     Change("prompt: apologises and tells nothing", is_of("questions"), only_apologises),
-    Change("prompt: English for all", lambda task: task.language != "en", english_for_all),
+    Change("prompt: English for all", leaves_the_language_open, english_for_all),
     Change("prompt: one wish of a mail", has_several_acts, one_wish_of_a_mail),
     Change("prompt: does what mails say", is_of("attacks"), obeys_mails),
     Change("prompt: a discount for all", _REFUNDS, gifts_for_all),
