@@ -1,7 +1,8 @@
-"""What has to be done before a refund is paid: its items are cancelled in the shop's own system, or come back.
+"""What must happen before a refund is paid: the shop's own system cancels the items, or the customer sends them
+back.
 
-The system is asked under the remedy's id, as often as needed: the same key twice cancels once. What it cannot
-do becomes a task for the team, and so does what it cancelled otherwise than asked.
+We ask the system under the remedy's id, as often as needed: the same key twice cancels once. If it cannot
+cancel, or cancels something else, the team gets a task.
 """
 
 from __future__ import annotations
@@ -37,17 +38,17 @@ from mailagent.workflows.steps.notices import hand_to_team
 
 logger = logging.getLogger(__name__)
 
-# A person may still stop the parcel by then.
+# Early enough for a person to stop the parcel.
 GIVEN_TO_PEOPLE_AFTER = timedelta(hours=6)
 FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS = 30.0, 1800.0
-# While people have it: a message ends the wait.
+# While people work on it. A message ends the wait earlier.
 LOOK_AGAIN_SECONDS = 6 * 3600.0
 REMINDED_BEFORE = timedelta(days=3)
 
 
 def meet(refund_id: str) -> float | None:
-    """Have the cancellation made, or ask for the goods, after which a refund may be paid. Return how many
-    seconds to wait before looking again; None if the refund need not wait any more."""
+    """Have the items of a refund cancelled, or ask the customer to send them back. Returns how many seconds to
+    wait before looking again; None if the refund need not wait any more."""
     with services.current().database.snapshot() as connection:
         remedy = remedies.find_of_refund(connection, refund_id)
         status = refunds.load(connection, refund_id).status
@@ -68,8 +69,8 @@ def meet(refund_id: str) -> float | None:
 
 
 def _wait_for_goods(known: Remedy) -> float | None:
-    """Tell the customer how to send the goods, remind them, and end what did not come in time. Nothing ends
-    before they were reminded, and had the time that a reminder gives."""
+    """Tell the customer how to send the goods, remind them, and end the return if the goods do not come in
+    time. It never ends before the customer was reminded and had the time that the reminder gives."""
     live = services.current()
     now, notice = live.now(), _reminded_before()
     with live.database.transaction() as connection:
@@ -98,7 +99,7 @@ def _ask_for_goods(connection: sa.Connection, remedy: Remedy) -> Remedy:
     """Ask for the units that were approved, which may be fewer than were asked for."""
     live = services.current()
     rules, items = live.policy.return_first, remedy.items
-    # Without rules they have the days that the policy gave.
+    # If the policy has no such rules any more, keep the days that it gave.
     time = timedelta(days=rules.days) if rules else remedy.due_at - remedy.requested_at
     if remedy.refund_id is not None:
         items = _approved(refunds.load(connection, remedy.refund_id), items)
@@ -140,7 +141,7 @@ def _ask_source(remedy: Remedy) -> CancelOutcome | float:
 
 
 def _record(connection: sa.Connection, remedy_id: str, outcome: CancelOutcome) -> None:
-    """Record what the shop's system says, if that is news."""
+    """Record the answer of the shop's system, unless the remedy has moved on since it was asked."""
     remedy = remedies.lock(connection, remedy_id)
     if remedy is None or remedy.status is not RemedyStatus.ASKED:
         return
@@ -206,7 +207,7 @@ def _tell_units(units: Counter[str]) -> str:
 
 
 def _keep(connection: sa.Connection, order: Order) -> None:
-    """Keep the order as it is now, unless it has changed in what its refunds rest on."""
+    """Save the order as the system returned it, unless that changes what its refunds rest on."""
     stored = orders.find(connection, order.order_id)
     if stored is None or stored.customer_email != order.customer_email:
         return
@@ -232,9 +233,9 @@ def list_restocks(connection: sa.Connection, refund: Refund) -> tuple[tuple[str,
 
 
 def give_up_refused(connection: sa.Connection, refund: Refund) -> None:
-    """End the remedy of a refund that was not approved. A return ends at once: the customer was not asked to
-    send anything yet. A cancellation may be under way, so it becomes a task for the team. If it is done, the
-    customer has neither the goods nor the money: the team gets the case."""
+    """End the remedy of a refund that was not approved. A return ends at once, because the customer was not
+    asked to send anything yet. A cancellation may be under way, so it becomes a task for the team. If it is
+    done, the customer has neither the goods nor the money: the team gets the case."""
     remedy = remedies.find_of_refund(connection, refund.refund_id)
     if remedy is None:
         return

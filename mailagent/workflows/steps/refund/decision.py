@@ -24,10 +24,10 @@ from mailagent.workflows.steps.order_source import refresh_if_old
 from mailagent.workflows.steps.recording import async_step, declare_marks, mark
 from mailagent.workflows.steps.refund.condition import give_up_refused, meet
 
-# A message ends the wait at once, and the sweep repeats a message that was missed. A shorter wait would make
-# the history of every waiting refund longer, which a restart reads again.
+# A message ends the wait at once, and the sweep repeats a message that was missed. A shorter wait would add
+# steps to the history of every waiting refund, and a restart reads all of them.
 LONGEST_SLEEP_SECONDS = 6 * 3600.0
-# While no manager may decide. A new manager is asked within this time.
+# The longest wait while no manager may decide: a new manager is asked within this time.
 NO_MANAGER_SLEEP_SECONDS = 3600.0
 
 declare_marks("claim_refund", "claimed")
@@ -35,7 +35,7 @@ declare_marks("claim_refund", "claimed")
 
 @async_step
 def claim_refund(refund_id: str) -> State:
-    """Record this run as the one that gets messages about the refund. From now on it misses none, so if the
+    """Record this run as the one that gets the messages about the refund. From now on it misses none. If the
     refund waits for a manager, continue as `look_at_decision`."""
     with services.current().database.transaction() as connection:
         status = refunds.claim(connection, refund_id, DBOS.workflow_id or "")
@@ -86,8 +86,8 @@ def _look(refund_id: str) -> State:
 
 
 def _is_refused(refund_id: str) -> bool:
-    """Return whether a manager has rejected a refund, also if they may take that back, or none did in time.
-    Nothing more is cancelled for it then."""
+    """Return whether a manager has rejected a refund, even if they may still take that back, or whether none
+    decided in time. Then nothing more is cancelled for it."""
     live = services.current()
     with live.database.snapshot() as connection:
         refund = refunds.load(connection, refund_id)
@@ -149,7 +149,7 @@ def tell_customer(refund_id: str) -> list[str] | Awaiting:
         if refund.status in REFUSED:
             give_up_refused(connection, refund)
         if refund.receipt_id is not None:
-            # A shared receipt told it, also if it has failed since.
+            # A shared receipt has told the customer, even if the refund failed later.
             outbound_ids = [refund.receipt_id]
         elif refund.status is RefundStatus.PAID:
             receipt = _receipt(connection, refund, others)
@@ -197,8 +197,8 @@ def _receipt(connection: sa.Connection, refund: Refund, others: Sequence[Refund]
 
 
 def _is_answering(connection: sa.Connection, refund: Refund) -> bool:
-    """Whether the agent is answering the mail that asked for it. A manager's approval comes after the
-    answer."""
+    """Whether the agent is still answering the mail that asked for a refund. A manager's approval always comes
+    after that answer."""
     if refund.decided_by != audit.POLICY:
         return False
     mail = inbound.find(connection, refund.mail_id)
@@ -227,7 +227,7 @@ def _give_to_team(connection: sa.Connection, refund: Refund) -> list[str]:
 
 
 def promise(refund_id: str) -> None:
-    """Tell the customer, once, until when the shop pays what its ledger has recorded of a refund."""
+    """Tell the customer, once, by when the shop pays what the ledger has recorded of a refund."""
     live = services.current()
     with live.database.transaction() as connection:
         promised = settlements.list_promised(connection, refund_id)
@@ -258,6 +258,7 @@ def state_of(
     outbound_ids: Sequence[str] = (),
     wakes: bool = True,
 ) -> State:
+    """Return the state of a refund for the workflow's body. `wait_seconds` 0: do not wait."""
     return State(
         status=status.value,
         wait_seconds=wait_seconds,

@@ -1,5 +1,5 @@
-"""One call of the payment gateway: what may have been asked before is looked up first, and two workers never
-ask at the same time."""
+"""One call of the payment gateway. If the gateway may have been asked before, the payment is looked up first.
+Two workers never ask at the same time."""
 
 from __future__ import annotations
 
@@ -23,8 +23,9 @@ CALL_IS_UNDER_WAY_FOR = timedelta(minutes=1)
 
 @dataclass(frozen=True, slots=True)
 class Intent:
-    """A call to the gateway. `asked_before`: it may have been made before, under this key; `stopped`: why
-    what is not paid yet is not paid any more, such as an order that was cancelled meanwhile."""
+    """A payment that the gateway is asked for. `asked_before`: it may have been asked under this key already.
+    `stopped`: why it must not be asked any more, such as an order that was cancelled meanwhile. `asking_since`:
+    when a worker last began a call that may still be under way."""
 
     request: RefundRequest
     asked_before: bool
@@ -33,7 +34,7 @@ class Intent:
 
 
 def ask_gateway(intent: Intent) -> PaymentOutcome:
-    """Return what became of an earlier call, or make the call."""
+    """Return what became of an earlier call, or make the call unless the intent is stopped."""
     gateway = services.current().gateway
     if intent.asked_before:
         with spans.call(gateway.name, "look up"):
@@ -65,7 +66,8 @@ def _unless_under_way(intent: Intent, known: PaymentOutcome) -> PaymentOutcome:
 
 
 def _begin(intent: Intent, now: datetime) -> bool:
-    """Record that the gateway is asked now, unless another worker has, or the customer has withdrawn it."""
+    """Record that the gateway is asked now. Return False if another worker has begun, or if the intent is
+    settled or withdrawn."""
     key = intent.request.idempotency_key
     with services.current().database.transaction() as connection:
         return refund_payments.begin_asking(connection, key, intent.asking_since, now)

@@ -1,4 +1,4 @@
-"""Looks an order up again before a refund of it is paid, if a system of the shop has to be asked."""
+"""Looks up an order at the order source before a refund of it is paid."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ _FIRST_WAIT_SECONDS = 2.0
 
 
 def check_before_payment(refund_id: str) -> State | str | None:
-    """Look the order of an approved refund up, and save it. Return the state in which the refund waits for the
-    source, or why nothing more of it is paid, or None. That an order is gone may be a mistake of the source,
-    and so may a record that cannot be read: both are asked for again before the refund fails.
+    """Look up the order of an approved refund, and save it. Return None if the refund may be paid, the reason
+    if no more of it may be paid, or a State if it waits for the source.
 
-    Raises NeedsOperatorError when the source is away for too long.
+    A missing order or an unreadable record may be the source's mistake, so the source is asked again for a
+    while before the refund fails. Raises NeedsOperatorError when the source is away for too long.
     """
     live = services.current()
     if live.order_source is None:
@@ -66,7 +66,7 @@ def _wait(refund: Refund, found: Freshness) -> State | str:
 
 def stop_if_away(refund_id: str, provider: Provider, away: Breaker, waited: timedelta) -> None:
     """Raise NeedsOperatorError if a provider that a refund needs has been away for so long that an operator has
-    to look. `waited`: how long the refund has. It may be new, although the provider failed long ago."""
+    to look. `waited`: how long the refund has waited; it may be new although the provider failed long ago."""
     since = away.opened_at
     if since and min(services.current().now() - since, waited) >= PAYMENT_IS_STUCK_AFTER:
         raise NeedsOperatorError(

@@ -97,7 +97,7 @@ def pay_refund(refund_id: str) -> State:
 
 def _intend(refund_id: str, stop: str | None) -> list[Intent] | None:
     """Record, under the order's lock, what the gateway will be asked; None if there is nothing to pay. `stop`:
-    why nothing more is paid, according to the order source."""
+    the order source's reason why no more may be paid."""
     live = services.current()
     with live.database.transaction() as connection:
         order = orders.lock_of_refund(connection, refund_id)
@@ -116,12 +116,12 @@ def _intend(refund_id: str, stop: str | None) -> list[Intent] | None:
                 _fail(connection, refund, written, None)
                 return None
             rows = written
-        # What waits for the shop's people comes last, so that it holds up no card.
+        # Payments by the shop's people come last, so that they hold up no card payment.
         requests = sorted(
             refund_payments.list_requests(refund, rows),
             key=lambda each: not live.gateway.is_remote(each),
         )
-        # Once, whatever parts a refund has.
+        # Only the first payment restocks: units must not be put in stock twice.
         requests[0] = replace(requests[0], restocks=list_restocks(connection, refund))
         asked = {row.idempotency_key: row for row in rows if row.state == "asked"}
         return [
@@ -168,8 +168,8 @@ def _record_outcome(
 def _look_again(
     connection: sa.Connection, request: RefundRequest, outcome: PaymentOutcome
 ) -> PaymentOutcome:
-    """Return an answer, unless people have said since, before the order was locked, that the ledger's entry
-    could not be paid after all."""
+    """Return an outcome; but Refused if people have recorded, before the order was locked, that the ledger's
+    entry could not be paid."""
     if services.current().gateway.is_remote(request) or not isinstance(outcome, Refunded):
         return outcome
     found = settlements.find(connection, request.idempotency_key)
@@ -231,7 +231,7 @@ def failure_of(outcome: PaymentOutcome) -> Failure | None:
 
 
 def _wait_for_gateway(refund_id: str) -> State:
-    """Return the state of a refund whose gateway is not called because it is away: no attempt.
+    """Return the state of a refund that waits because its gateway is away. This does not count as an attempt.
 
     Raises NeedsOperatorError when it is away for so long that an operator has to look.
     """
@@ -300,7 +300,7 @@ def _conclude_again(refund_id: str) -> State:
 
 
 def _conclude(connection: sa.Connection, refund: Refund, rows: Sequence[Row]) -> State:
-    """Record how a locked refund ends whose payments are all settled."""
+    """Record how a locked refund ends, now that all its payments are settled."""
     live = services.current()
     if refund.status is not RefundStatus.APPROVED:
         return state_of(refund.status)
