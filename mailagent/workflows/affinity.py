@@ -53,7 +53,7 @@ def _current_processor() -> int:
 
 
 def _bind(processors: Set[int]) -> None:
-    """Let all threads of this process run on these processors; a new thread inherits them."""
+    """Bind all threads of this process to these processors. A thread that starts later inherits them."""
     for task in _TASKS.iterdir():
         with contextlib.suppress(ProcessLookupError):  # the thread has ended
             os.sched_setaffinity(int(task.name), processors)

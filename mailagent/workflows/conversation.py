@@ -1,6 +1,7 @@
-"""The `conversation` workflow: answers unanswered mail of a conversation with one mail, then ends.
+"""The `conversation` workflow: answers the unanswered mail of one conversation with one mail, then ends.
 
-Mail of another kind, or of a sender who is proven when the first is not, is left to the next run.
+All mail of a run is of one kind (`MailKind`), and its senders are all proven or all unproven. The next run
+takes the rest.
 
 Its queue runs one workflow per customer at a time.
 """
@@ -46,8 +47,8 @@ def conversation(conversation_id: str) -> str:
 
 
 def _answer(batch: Batch) -> tuple[list[str], str]:
-    """Ask the model and run its tools until a reply agrees with the rows, or a person takes over. Returns the
-    mails to send, and what was done."""
+    """Ask the model and run its tools until its reply can be sent, a person takes over, or the mail has to
+    wait. Returns the ids of the mails to send, and what was done."""
     if batch.get("looks_up") and look_up_orders(batch)["outcome"] == "later":
         put_off(batch)
         return [], "put off"

@@ -1,6 +1,7 @@
-"""The `delivery` workflow: sends one mail that could not be sent at once, or finds out what became of it.
+"""The `delivery` workflow: sends one mail, or finds out what became of it.
 
-Other workflows send their mail in a step, and enqueue this one only if that fails.
+The runs that answer mail and pay refunds send their own mail in a step, and enqueue this workflow only if that
+fails. All other mail, such as notices and answers from the console, is sent by this workflow.
 """
 
 from __future__ import annotations
@@ -13,7 +14,8 @@ from mailagent.workflows.steps.delivery.send import look_at_delivery, send_mail_
 
 @DBOS.workflow(name=engine.DELIVERY, max_recovery_attempts=500)
 async def delivery(outbound_id: str) -> str:
-    """Send one outbound mail, with pauses. Returns its final state."""
+    """Send one outbound mail, and try again after pauses until its outcome is known. Returns its final
+    state."""
     while True:
         outlook = await look_at_delivery(outbound_id)
         match outlook["kind"]:

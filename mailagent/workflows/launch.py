@@ -32,8 +32,8 @@ logger = logging.getLogger(__name__)
 WORKFLOWS = (conversation, delivery, maintenance, refund)
 
 SQLITE_POLL_SECONDS = 0.2
-# How often a worker polls each queue; nearly all that an idle worker does. A customer waits for an answer; a
-# delivery run sends what could not be sent at once.
+# An idle worker does nearly nothing but poll. Conversations are polled most often, because a customer waits for
+# the answer. Deliveries can wait: most answers are sent without one.
 QUEUE_POLL_SECONDS = {
     engine.CONVERSATIONS: 0.2,
     engine.REFUNDS: 0.5,
@@ -55,8 +55,13 @@ _SCHEDULES = {
 
 @dataclass(frozen=True, slots=True)
 class EngineConfig:
-    """How the engine runs here. `worker_id` must be the same after a restart: a process recovers only the runs
-    that it began under its own name. `shadow`: the workflow of that name and its schedule, if it is on."""
+    """How the workflow engine runs in this process.
+
+    `worker_id`: None for one of `claim_worker_id`. Keep it the same across restarts: at launch DBOS recovers
+    the runs of its own worker id, but the runs of another id wait until that worker's lease ends.
+    `conversation_concurrency`: how many conversations this process answers at once. `beat_file`: see
+    `Heartbeat.start`. `shadow`: the scheduled workflow of that name and its cron expression; None if it is off.
+    """
 
     database_url: str
     worker_id: str | None
@@ -70,7 +75,7 @@ class EngineConfig:
 
 @dataclass(frozen=True, slots=True)
 class _Launched:
-    """`system`: our engine for DBOS's tables; None on SQLite, where DBOS opens its own."""
+    """`system`: our SQLAlchemy engine for DBOS's tables; None on SQLite, where DBOS opens its own."""
 
     dbos: DBOS
     system: sa.Engine | None
@@ -81,8 +86,8 @@ _held_locks: list[IO[str]] = []
 
 
 def _runs_here() -> frozenset[str] | None:
-    """Return the runs that DBOS executes in this process, including those that wait. None while it starts or
-    stops, or while a run may wait for a thread."""
+    """Return the ids of the runs that DBOS executes in this process, including those that wait. None while it
+    starts or stops, or while a run may be waiting for a thread."""
     for each in _launched:
         executor = each.dbos._executor_field
         if executor is not None and executor._work_queue.empty():
@@ -94,7 +99,8 @@ _heartbeat = Heartbeat(_runs_here)
 
 
 def launch(config: EngineConfig) -> None:
-    """Start running workflows. The schema must be migrated already."""
+    """Start running workflows. The schema must be migrated already. Raises RuntimeError if there is no free
+    worker number."""
     sqlite = sa.make_url(config.database_url).drivername == "sqlite"
     system = None if sqlite else _open_system(config.database_url)
     worker_id = config.worker_id or claim_worker_id(config.database_url)
@@ -184,8 +190,8 @@ def _register_queues(conversation_concurrency: int) -> None:
 
 
 def stop(drain_seconds: float = 0, hurry: Callable[[], bool] = lambda: False) -> bool:
-    """Stop running workflows: let running steps end within `drain_seconds`, or until `hurry` returns true;
-    then sign the worker out, and enqueue every run that has not ended for the other workers.
+    """Stop running workflows. Let running steps end within `drain_seconds`, or until `hurry` returns true. Then
+    sign the worker out, and enqueue its unfinished runs for the other workers.
 
     Returns whether all steps have ended; a step that has not may keep its thread.
     """
@@ -214,9 +220,10 @@ def _close(ending: list[_Launched]) -> None:
 
 
 def claim_worker_id(database_url: str) -> str:
-    """Return the host name and the lowest number that no other process here has for this database.
+    """Return `HOST-NUMBER`, with the lowest number that no other process on this machine has for this database.
 
-    The operating system releases the number when the process dies, so a restart gets it again.
+    The operating system releases the number when the process dies, so a restart gets it again. Raises
+    RuntimeError if no number is free.
     """
     database = hashlib.sha256(database_url.encode()).hexdigest()[:12]
     for number in range(1, 1000):

@@ -1,4 +1,5 @@
-"""Scheduled workflows: the sweep, which enqueues waiting rows again; housekeeping; and previews of photos."""
+"""Scheduled workflows: the sweep, which enqueues runs for rows that wait without one; housekeeping; and
+previews of photos."""
 
 from __future__ import annotations
 

@@ -44,8 +44,8 @@ class Heartbeat:
         self._unattended = Unattended(runs_here)
 
     def start(self, worker_id: str, beat_file: Path | None = None) -> None:
-        """Sign in. Call this before the worker takes its first run: others take over the runs of a worker that
-        has no lease.
+        """Sign this worker in, and start the thread. Call this before the worker takes its first run: others
+        take over the runs of a worker that has no lease.
 
         `beat_file` is touched at every beat, even if the database is away: it shows that the process lives.
         """
@@ -80,7 +80,7 @@ class Heartbeat:
             self._touch()
 
     def _attempt(self, problem: str, task: Callable[[], object]) -> bool:
-        """Do a task and return whether it was done. If the database fails: the next beat tries again."""
+        """Do a task and return whether it was done. If the database fails, the next beat tries again."""
         try:
             task()
         except sa.exc.SQLAlchemyError:
@@ -132,7 +132,7 @@ def enqueue_late_sweep() -> bool:
 
 
 def update_counters() -> None:
-    """Count the rows that were added since the last time."""
+    """Bring the counters of `/metrics` up to date: count the rows that were added since the last call."""
     live = services.current()
     for source in metric_figures.SOURCES:
         with live.database.transaction() as connection:
@@ -156,20 +156,20 @@ def take_over() -> int:
 
 
 class Unattended:
-    """Finds runs that this worker has taken and does not execute, for example because the database's answer was
-    lost. Enqueues a run again only when two checks in a row find it."""
+    """Finds runs that this worker has taken but does not execute, for example because the database's answer was
+    lost. It enqueues a run again only when two checks in a row find it."""
 
     def __init__(self, runs_here: RunsHere) -> None:
         self._runs_here = runs_here
         self._seen: frozenset[str] = frozenset()
 
     def forget(self) -> None:
-        """Start anew: the next check is a first one."""
+        """Forget what the last check found."""
         self._seen = frozenset()
 
     def look(self, worker_id: str) -> int:
-        """Enqueue again what was unattended at the last check, too. Returns how many runs, without those of the
-        schedule. Raises SQLAlchemyError if the database fails."""
+        """Check this worker's runs, and enqueue again those that the last check found, too. Returns how many,
+        not counting scheduled runs. Raises SQLAlchemyError if the database fails."""
         seen_before, self._seen = self._seen, frozenset()
         live = services.current()
         tables = live.workflow_client.tables

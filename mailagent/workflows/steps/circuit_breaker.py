@@ -1,4 +1,4 @@
-"""Permits to call a provider, and the outcomes of calls, by the circuit breaker of each provider."""
+"""The circuit breakers of the providers: permits to call a provider, and how the calls ended."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from mailagent.store.operations import circuit_breakers, metric_figures
 
 @dataclass(frozen=True, slots=True)
 class Permit:
-    """A permit to call a provider once. `probing`: all others wait for the outcome of this call.
-    `failed_lately`: a success has to be recorded."""
+    """A permit to call a provider once. `probing`: this call is the probe, and no other call gets a permit
+    until it has ended. `failed_lately`: the breaker has counted failures, so a success has to be recorded."""
 
     provider: Provider
     probing: bool = False
@@ -24,7 +24,8 @@ class Permit:
 
 
 def find_permit(connection: sa.Connection, provider: Provider) -> Permit | None:
-    """Return a permit to call a provider, or None while its breaker is open."""
+    """Return a permit to call a provider, or None while its breaker is open. If a probe is due, this claims it:
+    call `note_outcome` after the call, or `free_permit` without one."""
     now = services.current().now()
     found = circuit_breakers.find(connection, provider)
     match breaker_state(found, now):
@@ -42,7 +43,8 @@ def free_permit(connection: sa.Connection, permit: Permit) -> None:
 
 
 def note_outcome(connection: sa.Connection, permit: Permit, failure: Failure | None) -> bool:
-    """Record whether a provider has answered (None) or failed. Return whether its breaker is open now."""
+    """Record how a call ended. `failure`: None if the provider answered, even with a refusal. Returns whether
+    its breaker is open now."""
     now = services.current().now()
     if failure is None:
         if permit.failed_lately:

@@ -21,7 +21,7 @@ def tell_operators(
     button: tuple[str, str] | None = None,
 ) -> None:
     """Mail a notice to the operators, or to the team if there are none; once for each `key`. `button`: its
-    words, and the page that it opens."""
+    text, and the URL that it opens."""
     live = services.current()
     notice = mailers.Notice(f"operators:{key}", title, lines, button)
     addresses = live.shop.ops_emails or live.shop.team_emails
@@ -51,8 +51,8 @@ def tell_of_row(row_id: str, error: str) -> None:
 def hand_to_team(
     connection: sa.Connection, conversation: Conversation, why: HandOverReason, key: str | None
 ) -> None:
-    """Give a conversation to the team, and mail it to them as a case, once for each `key`; with no key, one
-    notice tells them of several conversations."""
+    """Hand a conversation over to the team, and mail them the case, once for each `key`. With `key` None this
+    writes no mail: the caller tells them of several conversations in one notice."""
     live, conversation_id = services.current(), conversation.conversation_id
     conversations.hand_over(connection, conversation_id, why.value, live.now())
     audit.record(connection, live.now(), audit.CLOCK, "conversation handed over", conversation_id)

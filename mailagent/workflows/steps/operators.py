@@ -24,10 +24,11 @@ from mailagent.workflows.steps.recording import step
 # Earlier failures are in `flask runs list` only.
 LOOK_BACK = timedelta(days=3)
 RUNS_IN_ONE_MAIL = 20
-# Of runs that the model's provider refuses at the same moment, one opens the incident.
+# Several runs may be refused before one of them opens the incident. This long before it they still belong to
+# it.
 SAME_INCIDENT = timedelta(hours=1)
 RUNS_AT_ONCE = 500
-# What happens while a scheduled workflow fails.
+# What goes wrong while a scheduled workflow fails.
 _WITHOUT = {
     engine.SWEEP: "Rows that wait may not be enqueued",
     engine.HOUSEKEEPING: "Old data is not deleted",

@@ -1,4 +1,5 @@
-"""Asks the order source behind its circuit breaker, and saves what it says. Called within steps only."""
+"""Calls the order source through its circuit breaker, and saves what it returns. Call this within steps
+only."""
 
 from __future__ import annotations
 
@@ -30,8 +31,11 @@ T = TypeVar("T")
 
 
 def ask(call: Callable[[OrderSource], T]) -> T:
-    """Return what the source answers. Raises SourceProblem if it does not, if our adapter cannot deal with its
-    answer, or while its breaker is open, and OrderProblem for a wrong record."""
+    """Call the order source, and return its answer.
+
+    Raises SourceProblem if it does not answer, if the adapter cannot read the answer, or while the circuit
+    breaker is open; OrderProblem if an order's record is wrong; RuntimeError if the shop imports its orders.
+    """
     live = services.current()
     source, provider = live.order_source, live.providers.orders
     if source is None or provider is None:
@@ -51,7 +55,7 @@ def ask(call: Callable[[OrderSource], T]) -> T:
         _note(permit, None)
         raise
     except Exception as problem:  # noqa: BLE001 - after any error the probe is over
-        # Not its words: they may hold a customer's data.
+        # Leave out the error's text: it may quote a customer's data.
         told = f"the answer of {provider.title} cannot be read ({type(problem).__name__})"
         place = traceback.extract_tb(problem.__traceback__)[-1]
         logger.error("%s: correct the adapter, %s:%s", told, place.filename, place.lineno)
@@ -75,14 +79,15 @@ def _note(permit: Permit, failure: Failure | None) -> None:
 
 
 def save(found: Sequence[Order], note: Callable[[sa.Connection, Kept], None] | None = None) -> Kept:
-    """Save orders as the source gave them; `note` records more in the same transaction. Operators hear once of
-    each that cannot be saved, and the incident is over when all can."""
+    """Save orders as the source returned them. `note` records more in the same transaction. Returns the saved
+    versions, and why the other orders could not be saved. The first of those opens an incident, unless it is
+    open; it ends when none is left."""
     from mailagent.adapters.order_files.record import render_order  # loads pydantic
 
     live = services.current()
     told = [Told(order, render_order(order)) for order in found]
     name = live.order_source.name if live.order_source else ""
-    now = live.now()  # not later, after an outage of the database
+    now = live.now()  # read before an outage of the database, not after it
 
     def record() -> tuple[Kept, list[str]]:
         with live.database.transaction() as connection:
@@ -105,7 +110,7 @@ def save(found: Sequence[Order], note: Callable[[sa.Connection, Kept], None] | N
 
 
 def _end_incident(connection: sa.Connection) -> None:
-    """Close the incident of wrong records if none has come since that was not put right."""
+    """Close the incident of wrong records, unless an order that was noted since it opened is still wrong."""
     known = incidents.find_open(connection, IncidentKind.ORDER_RECORDS)
     if known is not None and not problems.has_any(connection, known.since):
         now = services.current().now()
@@ -113,15 +118,16 @@ def _end_incident(connection: sa.Connection) -> None:
 
 
 def report(told: Sequence[str]) -> None:
-    """Tell operators what is wrong with the source's records, at most once a day."""
+    """Open the incident of wrong records with the first of these lines, and mail it to the operators, unless
+    the incident is open. The other lines are not told."""
     if told:
         with services.current().database.transaction() as connection:
             open_incident(connection, IncidentKind.ORDER_RECORDS, told[0])
 
 
 def refresh(order_id: str) -> Freshness:
-    """Look a stored order up again and save it. If that fails, record why, and tell the operators if the source
-    answered wrongly."""
+    """Look up a stored order at the source, save it, and return what that showed. If it fails, record why. If
+    the source's answer was wrong, tell the operators."""
     try:
         order = ask(lambda source: source.load_order(order_id))
     except SourceProblem:
@@ -149,7 +155,8 @@ def _note_problem(order_id: str, found: Freshness, why: str | None = None) -> Fr
 
 
 def refresh_if_old(order_id: str) -> None:
-    """Look an order up for people, if orders are not imported. Without the source it stays as it is."""
+    """Look up an order again if the stored one is too old for people to decide on. If the source does not
+    answer, the stored order stays. Does nothing in a shop that imports its orders."""
     live = services.current()
     if live.order_source is None:
         return

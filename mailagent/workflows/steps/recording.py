@@ -1,7 +1,7 @@
 """The step decorator: records an effect and retries it after transient database errors. Also counts the running
 steps, so that a worker can drain, and names the crash points of the tests.
 
-A step may be retried from its start, so before it does something outside it must record that in a row.
+DBOS may run a step again from its start. So a step must record in a row what it is about to do outside.
 """
 
 from __future__ import annotations
@@ -44,13 +44,14 @@ _watchers: list[Watcher] = []
 
 def watch(watcher: Watcher) -> Callable[[], None]:
     """Call `watcher(step name, point)` at every point of every step from now on. Returns a function that ends
-    it."""
+    this."""
     _watchers.append(watcher)
     return lambda: _watchers.remove(watcher)
 
 
 def mark(name: str, point: str) -> None:
-    """Tell the watchers that a step has come to a point; other points than AROUND are declared first."""
+    """Tell the watchers that a step has reached a point. Points other than AROUND must be declared with
+    `declare_marks`."""
     for watcher in _watchers:
         watcher(name, point)
 
@@ -61,8 +62,8 @@ def declare_marks(name: str, *points: str) -> None:
 
 
 class StepFailedError(Exception):
-    """A step failed because of a bug. DBOS records only this text: the kind of error, where, and the first line
-    of the error's text, masked because it may quote a customer. The log has the rest."""
+    """A step failed because of a bug. DBOS records only this text: the error's type, the module and line, and
+    the first line of the error's text, masked because it may quote a customer. The log has the rest."""
 
     def __init__(self, problem: Exception) -> None:
         said = f": {tell_error(str(problem))}" if str(problem).strip() else ""
@@ -117,9 +118,9 @@ def _options(name: str) -> StepOptions:
 
 
 def retry_outages(effect: Callable[[], R]) -> R:
-    """Do something with the database inside a step, and retry it as long as a step is retried.
+    """Do something with the database inside a step, and retry it as often as a step is retried.
 
-    For what follows an answer from outside: if the whole step were retried, it would ask again.
+    Use it for what follows an answer from outside: if the whole step were retried, it would ask again.
     """
     pause_seconds = FIRST_PAUSE_SECONDS
     for _ in range(MOST_TRIES - 1):
@@ -137,7 +138,7 @@ def retry_outages(effect: Callable[[], R]) -> R:
 
 
 def step(effect: Callable[P, R]) -> Callable[P, R]:
-    """Make an effect a recorded step for workflow bodies that block their thread.
+    """Make an effect a recorded step for synchronous workflow bodies.
 
     Outside a run, as in tests, it just does the effect.
     """
@@ -175,14 +176,14 @@ def async_step(effect: Callable[P, R]) -> Callable[P, Awaitable[R]]:
 
 
 class Left(asyncio.CancelledError):
-    """This process begins no more steps; the run goes on elsewhere.
+    """This process begins no more steps; another worker continues the run.
 
-    It is no Exception, so DBOS records nothing and the run stays as it is.
+    It is a BaseException and not an Exception, so DBOS records nothing and the run stays as it is.
     """
 
 
 class AtWork:
-    """Counts the steps of runs that have begun and are not recorded."""
+    """Counts the steps that this process has begun and not recorded yet."""
 
     def __init__(self) -> None:
         self._changed = threading.Condition()
@@ -213,7 +214,7 @@ class AtWork:
         return self._leaving
 
     def open(self) -> None:
-        """Let steps begin."""
+        """Let steps begin, and start to count at 0."""
         with self._changed:
             self._leaving, self._steps = False, 0
 
@@ -223,8 +224,8 @@ class AtWork:
             self._leaving = True
 
     def wait_until_done(self, seconds: float, hurry: Callable[[], bool]) -> bool:
-        """Wait for running steps to end, at most so long and until `hurry` returns true. Returns whether they
-        have ended."""
+        """Wait until the running steps have ended, for at most `seconds`, or until `hurry` returns true.
+        Returns whether they have ended."""
         deadline = time.monotonic() + seconds
         with self._changed:
             while self._steps > 0 and time.monotonic() < deadline and not hurry():

@@ -1,5 +1,5 @@
-"""The steps that send our mail. The row says "sending" before the provider is called, and the outcome after
-it."""
+"""The steps that send our mail. The mail's row says "sending" before the provider is called; the outcome is
+recorded after it."""
 
 from __future__ import annotations
 
@@ -101,8 +101,8 @@ def _leave_as_it_is(connection: sa.Connection, outbound_id: str) -> str:
 
 
 def take_up(most: int) -> int:
-    """Wake mails that were put off while the provider was away: `most` if it is back, one to probe it, none
-    while the breaker is open. Returns how many."""
+    """Wake the delivery runs of mails that were put off while the provider was away: `most` if it is back, one
+    to probe it, none while the breaker is open. Returns how many."""
     live = services.current()
     with live.database.transaction() as connection:
         how = breaker_state(circuit_breakers.find(connection, live.providers.mail), live.now())
@@ -213,8 +213,8 @@ class Outlook(TypedDict):
 
 
 def _look_at_delivery(outbound_id: str) -> Outlook:
-    """Find out what became of a mail that was not sent at once, settle it if that is known, and say what is
-    next."""
+    """Find out what became of a mail that was not sent at once, settle it if that is known, and return what to
+    do next."""
     live = services.current()
     trace = _find_trace(outbound_id)
     with live.database.transaction() as connection:
@@ -256,8 +256,8 @@ def _state_of(connection: sa.Connection, row: Row, trace: Trace = Trace.NOT_ASKE
 
 
 def _find_trace(outbound_id: str) -> Trace:
-    """Search the provider's records for a mail whose outcome is unknown. A miss counts only if they have a
-    later mail: they may be late, or the search may not work as we think."""
+    """Search the provider's records for a mail whose outcome is unknown. That it is missing counts only if the
+    records have a mail that was sent later: they may be late, or the search may not work."""
     live = services.current()
     with live.database.snapshot() as connection:
         row = outbound.row_of(connection, outbound_id)
@@ -277,7 +277,7 @@ def _wait(status: str, seconds: float) -> Outlook:
 
 
 def _is_open(connection: sa.Connection) -> bool:
-    # True between two probes, too.
+    # Unlike `_is_away`, true also when a probe is due.
     found = circuit_breakers.find(connection, services.current().providers.mail)
     return found is not None and found.until_at is not None
 

@@ -1,4 +1,4 @@
-"""What happens when a mail of ours did not reach its reader: another manager is asked, or people are told."""
+"""What happens when a mail of ours did not reach its reader: the next manager is asked, or people are told."""
 
 from __future__ import annotations
 
@@ -26,7 +26,8 @@ _FATES = {
 def settle_as_lost(
     connection: sa.Connection, row: Row, status: OutboundStatus, action: audit.Action, why: str
 ) -> OutboundMail:
-    """Settle a locked mail of ours that is not sent any more, and act on that. Return the mail."""
+    """Settle a locked outbound mail that is not sent any more as `status`, and act on it as `act_on_lost` does.
+    Returns the mail."""
     now, outbound_id = services.current().now(), row.outbound_id
     outbound.settle(connection, outbound_id, status, now)
     audit.record(connection, now, audit.CLOCK, action, outbound_id, {"status": status.value})
