@@ -27,9 +27,10 @@ from mailagent.workflows.steps.recording import step
 class Batch(TypedDict):
     """The mails that one run works on together. Either all of their senders are proven or none.
 
-    `task`: `answer` them, `pass_on` to people, `forward` the team's words, or `stop` a loop. `taken_at` (ISO
-    8601): the model is not shown mail that came or was written later. `looks_up`: the customer's orders
-    are in a system of the shop, which has to be asked."""
+    `verified`: whether they are. `task`: `answer` them, `pass_on` to people, `forward` the team's words, or
+    `stop` a loop. `taken_at` (ISO 8601): the model is not shown mail that came or was written later.
+    `looks_up`: the order source has to be asked for the customer's orders.
+    """
 
     conversation_id: str
     mail_ids: list[str]
@@ -41,7 +42,11 @@ class Batch(TypedDict):
 
 @step
 def take_batch(conversation_id: str) -> Batch | None:
-    """Return the unanswered mail of a conversation and what to do with it; None if there is none."""
+    """Return the unanswered mail of a conversation and what to do with it; None if there is none.
+
+    Also takes back drafts that answer this mail, records the customer's language, and gives a conversation that
+    the loop guard stopped back to the agent.
+    """
     live = services.current()
     taken_at = live.now()
     with live.database.transaction() as connection:
@@ -152,7 +157,7 @@ def _people_answer(connection: sa.Connection, conversation: Conversation) -> boo
 def batch_reader(
     connection: sa.Connection, batch: Batch, conversation: Conversation | None = None
 ) -> Reader:
-    """Return the reader of the facts that the customer who wrote a batch may be told."""
+    """Return a reader of the facts that the batch's customer may be told. `conversation`: loaded if None."""
     known = conversation or conversations.load(connection, batch["conversation_id"])
     return Reader(connection, known, batch["mail_ids"], batch["verified"])
 

@@ -1,5 +1,5 @@
-"""What the model is told of a batch: the rows as they were when the run took the batch. So each call of the
-model begins with the same text, which the provider has in its cache."""
+"""What the model is told of a batch: the rows as they were when the run took the batch. So every call begins
+with the same text, and the provider's prompt cache is used."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Case:
 
 
 def read_case(connection: sa.Connection, batch: Batch) -> Case:
-    """Read the case of a batch."""
+    """Return what the model reads first: earlier mail of the conversation, and the mails of the batch."""
     conversation = conversations.load(connection, batch["conversation_id"])
     taken_at = batch.get("taken_at")
     until = datetime.fromisoformat(taken_at) if taken_at else END_OF_TIME

@@ -87,9 +87,9 @@ class RecordedMove(TypedDict):
 
 @dataclass(frozen=True, slots=True)
 class _Next:
-    """A move that is not recorded yet. `plain` stands in the step's record, `text` in a row. `items`: what the
-    model is told about its answer. `held_up_by` goes into the run's attributes. `operator_error`: the step
-    fails with it instead."""
+    """A move that is not recorded yet. DBOS records `plain`; a row keeps `text`. `items`: what the model is
+    told about its answer. `held_up_by` goes into the run's attributes. `operator_error`: if set, the step fails
+    with this text."""
 
     kind: Kind
     plain: Mapping[str, Any] = field(default_factory=dict)
@@ -125,8 +125,8 @@ class _Asking:
 def ask_model(batch: Batch, items: list[StoredText], spent: dict[str, int]) -> RecordedMove:
     """Ask the model what to do next. If it looks something up, do so and ask once more.
 
-    Raises NeedsOperatorError when no mail can be answered. It is recorded as this step's error, so that a
-    replay begins with asking again.
+    Raises NeedsOperatorError when the provider refuses every call until an operator acts. DBOS records it as
+    this step's error, so a replay begins with asking again.
     """
     policy = services.current().policy
     asking = _Asking(batch, items, loop.Spent(**spent), bool(items or spent), policy)
@@ -148,8 +148,8 @@ def ask_model(batch: Batch, items: list[StoredText], spent: dict[str, int]) -> R
 
 
 def standing_instructions(policy: Policy | None = None, lead: str | None = None) -> str:
-    """Return the instructions by the services of this process. `lead`: instead of the part that does not depend
-    on the shop."""
+    """Return the model's instructions for this shop. `policy`: None for the current one. `lead`: replaces the
+    part that is the same for every shop."""
     live = services.current()
     policy = policy or live.policy
     offered = prompt.Offered(

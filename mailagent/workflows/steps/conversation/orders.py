@@ -1,5 +1,5 @@
-"""Looks up the orders of the customer who wrote, if the shop's orders are in a system of its own: all at the
-start of a run, and a single one before a tool uses it."""
+"""Looks up the orders of the customer who wrote at the order source, if the shop has one: all at the start of a
+run, and a single one before a tool uses it."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ from mailagent.workflows.tools.tool import OrderUse
 
 
 class LookedUp(TypedDict):
-    """What the look-up at the start of a run gave. `outcome`: `found`; `away`: the source does not answer, so
-    the run uses the stored orders; `later`: the mail waits, as it did before. `versions`: the version of each
-    order that was found, by its number."""
+    """The result of the look-up at the start of a run. `outcome`: `found`; `away`: the source does not answer,
+    so the run uses the stored orders; `later`: it does not answer again, so the mail waits. `versions`: the
+    version of each order that was found, by its number."""
 
     outcome: str
     versions: dict[str, int]
@@ -128,7 +128,8 @@ def look_up_for(
     use: OrderUse, batch: Batch, conversation: Conversation, arguments: Mapping[str, Any]
 ) -> Freshness:
     """Look up the order, or the list of orders, that a tool is about to use, unless the rows are fresh enough.
-    After AWAY, GONE, UNUSABLE and REFUSED the tool must not run. It may always show a stored order."""
+    After AWAY, GONE, UNUSABLE or REFUSED the tool must not run. A tool that only shows an order gets FRESH if
+    the order is stored."""
     if services.current().order_source is None or not batch["verified"] or use is OrderUse.NONE:
         return Freshness.FRESH
     if use is OrderUse.LIST:
@@ -182,7 +183,8 @@ def _settle(
     *,
     was_known: bool,
 ) -> Freshness:
-    """Record it if the customer has no such order. A tool that only shows an order may show the stored one."""
+    """Return what the look-up showed. If the customer has no such order, record that. A tool that only shows an
+    order may show the stored one."""
     if found is Freshness.FRESH or found is Freshness.ABSENT:
         return _record_if_absent(conversation, order_id, services.current().now())
     return Freshness.FRESH if was_known and use is OrderUse.LOOK else found

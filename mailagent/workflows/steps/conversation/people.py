@@ -87,7 +87,7 @@ def forward_team_replies(batch: Batch) -> list[str]:
 def _act_on_team_command(
     connection: sa.Connection, conversation: Conversation, mail: InboundMail
 ) -> tuple[audit.Action, list[str]]:
-    """Do what a team member's mail means. Return the action for the audit trail, and the mails that were
+    """Do what a team member's mail asks for. Return the action for the audit log, and the ids of the mails
     written."""
     conversation_id = conversation.conversation_id
     written = outbound.list_of_conversation(connection, conversation_id)
@@ -118,9 +118,10 @@ def _act_on_team_command(
 
 @step
 def pass_on_to_people(batch: Batch) -> list[str]:
-    """Mail the team what the customer wrote in a conversation that people answer. Returns the mails to send.
+    """Mail the team what the customer wrote in a conversation that people answer. Returns the ids of the mails
+    to send.
 
-    If people have given it back since, the mail waits for the agent, whose run is enqueued.
+    If people have given it back since, the mail waits for the agent: a run for it is enqueued already.
     """
     key = f"passed_on:{batch['mail_ids'][-1]}"
     with services.current().database.transaction() as connection:

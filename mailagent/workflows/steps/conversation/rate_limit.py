@@ -21,7 +21,7 @@ from mailagent.domain.operations.provider import OPENAI
 from mailagent.domain.operations.rate_limit import LONGEST_WAIT_SECONDS, TURN_SECONDS
 from mailagent.store.operations import rate_limits
 
-# A sleep ends by the machine's clock, a turn begins by the database's.
+# A sleep uses the machine's clock, a turn the database's; they may differ by this much.
 CLOSE_ENOUGH_SECONDS = 0.05
 
 _MILLISECOND = timedelta(milliseconds=1)
@@ -30,8 +30,8 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """A reservation for one call. `wait_seconds`: 0 if it may be made now; `at_ms`: the reserved time, in
-    milliseconds since 1970, to be passed in again after the wait."""
+    """A reservation for one call. `wait_seconds`: 0 if it may be made now. `at_ms`: the reserved time, in
+    milliseconds since 1970; pass it to `take_turn` again after the wait."""
 
     wait_seconds: float = 0.0
     at_ms: int = 0
@@ -69,8 +69,8 @@ def is_above_the_limit(instructions: str, items: Sequence[Mapping[str, Any]]) ->
 
 
 def note_wish(connection: sa.Connection, outcome: Mapping[str, Any]) -> None:
-    """Hold all workers' calls for the pause that a provider asks for when its limits are used up. Longer pauses
-    are the circuit breaker's."""
+    """Hold all workers' calls for the pause that the provider asks for when its limits are used up. Longer
+    pauses are left to the circuit breaker."""
     live, wish = services.current(), outcome.get("after_seconds")
     if outcome.get("limited") and wish and live.rate_limit.is_limited:
         seconds = min(wish, LONGEST_WAIT_AT_WORK_SECONDS)
@@ -93,7 +93,7 @@ def _standing_tokens(instructions: str) -> int:
 
 
 def cost_of_today() -> Decimal | None:
-    """Return what the model has cost today, at most a few seconds old; None without a budget."""
+    """Return what the model has cost today in US dollars, at most a few seconds old; None without a budget."""
     live = services.current()
     if live.daily_budget is None:
         return None
@@ -102,7 +102,7 @@ def cost_of_today() -> Decimal | None:
 
 
 def why_stopped() -> str | None:
-    """Return why the agent begins no mail, for people; None if it does."""
+    """Return why the agent begins no more mail today, as a text for people; None if it may."""
     budget, cost = services.current().daily_budget, cost_of_today()
     if budget is None or cost is None or not budget.is_spent(cost):
         return None
@@ -110,7 +110,7 @@ def why_stopped() -> str | None:
 
 
 def why_alarmed() -> str | None:
-    """Return, for people, that the budget is nearly spent; None if it is not."""
+    """Return, as a text for people, how much of today's budget is spent if that is nearly all; else None."""
     budget, cost = services.current().daily_budget, cost_of_today()
     if budget is None or cost is None or not budget.is_near(cost):
         return None

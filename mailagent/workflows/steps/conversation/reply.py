@@ -1,4 +1,4 @@
-"""The agent's reply: its facts are read from the rows. In draft mode a person sends it."""
+"""The agent's reply: facts are read from the rows. In draft mode a person sends it."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Written(TypedDict):
 
 @step
 def write_reply(batch: Batch, move: RecordedMove, spent: dict[str, int]) -> Written:
-    """Write the model's reply as a mail, or as a draft, if its facts are on record.
+    """Write the model's reply as a mail, or as a draft, if it names only facts that are on record.
 
     Raises NeedsOperatorError when the text of the move was deleted.
     """
@@ -45,7 +45,7 @@ def write_reply(batch: Batch, move: RecordedMove, spent: dict[str, int]) -> Writ
     answer = _read_and_check(batch, move)
     with live.database.transaction() as connection:
         conversation = conversations.lock(connection, batch["conversation_id"])
-        # As the model saw them: the sender may have been proven since the batch was taken.
+        # Proven or not as in the batch, as the model saw it: the sender may have been proven since.
         reader = batch_reader(connection, batch, conversation)
         mails = reader.mails
         written = Written(kind="written", outbound_ids=[], items=[], spent=spent)
@@ -70,7 +70,8 @@ def write_reply(batch: Batch, move: RecordedMove, spent: dict[str, int]) -> Writ
 
 
 def _read_and_check(batch: Batch, move: RecordedMove) -> Composition | CompositionProblem:
-    """Return the model's answer, with the words that passed both checks."""
+    """Return the model's answer with only those words that passed both checks, or the problem if it cannot be
+    parsed."""
     with services.current().database.snapshot() as connection:
         text = str(read_text(connection, move)["text"])
     try:
@@ -104,7 +105,7 @@ def _write_draft_if_wanted(
 
 
 def answers_of(mails: Sequence[InboundMail]) -> list[str]:
-    """Return the mails of ours that answer these. A step that died may have written them without sending
+    """Return the ids of our mails that answer these. A step that died may have written them without sending
     them."""
     return list(dict.fromkeys(mail.answered_by for mail in mails if mail.answered_by))
 

@@ -60,7 +60,7 @@ _FORMAT: dict[str, Any] = {
 
 def find_checked_words(batch: Batch, composition: Composition) -> list[str]:
     """Return the words that may be sent: those in which the lists find nothing, if the second reader says that
-    they state nothing. None without a second reader, or if it gives no verdict."""
+    they state nothing. No words without a second reader, or if it gives no verdict."""
     live = services.current()
     if live.check_model is None or not composition.words:
         return []
@@ -84,7 +84,7 @@ def find_checked_words(batch: Batch, composition: Composition) -> list[str]:
 
     def record() -> None:
         with live.database.transaction() as connection:
-            # At the main model's prices, which the cheaper one stays below: the day's budget holds.
+            # Counted at the main model's prices. The second reader is cheaper, so the daily budget holds.
             model_calls.record(connection, *about, outcome, live.now(), live.token_prices)
 
     retry_outages(record)  # asking again would be paid for again

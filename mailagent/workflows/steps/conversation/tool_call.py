@@ -40,8 +40,8 @@ def call_tool(batch: Batch, move: RecordedMove) -> list[StoredText] | None:
 
 @cache
 def tool_step(name: str) -> Callable[..., dict[str, Any]]:
-    """Return the step of a tool: one transaction, for what the tool changes and for what it answers. An order
-    that it decides on is looked up before."""
+    """Return the step of a tool. It looks up the order that the tool decides on; then one transaction records
+    what the tool changes and what it answers."""
     order_use = registry.order_use(name)
 
     def use(batch: Batch, move: RecordedMove, waits: int = 0) -> dict[str, Any]:
