@@ -1,8 +1,8 @@
-"""Has the shop's system change the delivery addresses that customers asked for, where the policy says so.
+"""Asks the shop's system to change delivery addresses, where the policy says so.
 
-The same address twice is harmless, so it is asked again after a crash. The order is looked up before, and has
-to be unsent. What the system does not do, or not surely, becomes a task for the team. So does what it was
-never asked, because it was away.
+Each order is looked up first: it must not be shipped. After a crash we ask again, because the same address
+twice is harmless. If the system refuses, does not say what it did, or does not answer in time, the team gets a
+task.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from mailagent.workflows.steps.notices import tell_team
 logger = logging.getLogger(__name__)
 
 AT_ONCE = 5  # a sweep must end within its minute
-# A person may still stop the parcel by then.
+# Early enough for a person to stop the parcel.
 GIVEN_TO_PEOPLE_AFTER = timedelta(minutes=30)
 _PLEASE_CHANGE = (
     "Please change it before the order is shipped, and say so: then the customer hears it."
@@ -45,7 +45,8 @@ _PLEASE_CHANGE = (
 
 
 def see_to() -> int:
-    """Ask for the addresses that wait, the oldest first. Return how many changes came to an end."""
+    """Ask the shop's system for the address changes that wait, the oldest first. Returns how many are settled:
+    made, refused, or a task for the team."""
     with services.current().database.snapshot() as connection:
         asked = remedies.list_asked(connection, RemedyKind.CHANGE_ADDRESS, AT_ONCE)
     return process_each(asked, str, _see_to)
@@ -74,8 +75,8 @@ def _see_to(remedy_id: str) -> int:
 
 
 def _change(remedy: Remedy) -> AddressOutcome:
-    """Look the order up, and have its address changed if nothing speaks against it. Raises SourceProblem or
-    OrderProblem without a usable answer."""
+    """Look up the order, and ask for its new address unless something stands in the way. Raises SourceProblem
+    or OrderProblem if there is no usable answer."""
     live, parts = services.current(), remedy.address
     if live.order_source is None or parts is None:
         return NotSupported("orders are imported")
@@ -95,7 +96,7 @@ def _change(remedy: Remedy) -> AddressOutcome:
 
 
 def _find_obstacle(connection: sa.Connection, remedy: Remedy) -> TooLate | Unsure | None:
-    """Return why the order's address cannot be changed any more, by its rows under lock."""
+    """Lock the order, and return why its address cannot be changed any more; None if it can."""
     order = orders.lock_of_conversation(connection, remedy.order_id, remedy.conversation_id)
     if order is None:
         return Unsure("the order is another customer's now")
@@ -123,7 +124,7 @@ def _record(connection: sa.Connection, remedy: Remedy, outcome: AddressOutcome) 
     later = _find_later(connection, remedy)
     if isinstance(outcome, AddressChanged):
         ending.end(connection, remedy, RemedyStatus.DONE, actor)
-    elif later is not None:  # what it asks for counts, whatever became of this one
+    elif later is not None:  # the later request counts, whatever became of this one
         task = _make_task(connection, remedy)
         ending.close(
             connection, task, RemedyStatus.WITHDRAWN, audit.CUSTOMER, mail_id=later.mail_id

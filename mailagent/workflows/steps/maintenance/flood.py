@@ -1,6 +1,6 @@
-"""Mail that was throttled: let in slowly, and given to people when its time is up.
+"""Throttled mail: enqueues it slowly, and gives it to people when it has waited too long.
 
-What is throttled, and why, is decided where mail comes in.
+`web/webhooks` decides which mail is throttled, and why.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from mailagent.workflows.steps.notices import hand_to_team, tell_team
 from mailagent.workflows.steps.recording import step
 
 THROTTLED_SECONDS = 3600
-# With more cases than these in an hour, one notice with counts helps the team more.
+# With more cases than this in an hour, the team gets one notice with counts instead.
 CASES_PER_HOUR = 20
 SENDERS_NAMED = 20
 LOOPS_AT_ONCE = 500
@@ -34,8 +34,8 @@ KEPT_UNANSWERED = (
 
 @step
 def release_throttled_mail() -> int:
-    """Give people what the loop guard stopped and what waited too long, and let the oldest of the rest in.
-    Returns how many mails were let in."""
+    """Give people the mail that the loop guard stopped and the mail that waited too long, and enqueue the
+    oldest of the rest. Returns how many mails were enqueued."""
     live = services.current()
     with live.database.snapshot() as connection:
         in_loop = throttled.list_conversations_in_loop(connection, LOOPS_AT_ONCE)
@@ -54,10 +54,10 @@ def _tell_of_loop(conversation_id: str) -> int:
 
 
 def let_in() -> int:
-    """Enqueue mail that was throttled an hour ago: the oldest mail of each sender, and each minute as many as
-    the budget of an hour allows for a minute."""
+    """Enqueue mail that was throttled at least an hour ago: the oldest of each sender, and in all at most a
+    sixtieth of `mails_per_hour`, because the sweep runs every minute. Returns how many."""
     live = services.current()
-    # What waits for a confirmation goes to people unless it is confirmed, so nothing older waits.
+    # Older unconfirmed mail has gone to people, so there is no need to look further back.
     asked_since = live.now() - DAY - timedelta(seconds=live.waits.unanswered_seconds)
     before = live.now() - timedelta(seconds=THROTTLED_SECONDS)
     most = max(1, live.limits.mails_per_hour // 60)
@@ -90,7 +90,8 @@ def give_overdue_to_people() -> None:
 
 
 def are_few(cases: Sequence[object]) -> bool:
-    """Return whether the team can get these as cases, with those of the last hour."""
+    """Return whether these cases, with those of the last hour, are few enough for one mail to the team about
+    each."""
     live = services.current()
     with live.database.snapshot() as connection:
         member = live.shop.team_emails[0]
@@ -116,7 +117,8 @@ def _give_to_people(conversation_id: str) -> int:
 
 
 def _sum_up() -> None:
-    """Tell the team in one notice an hour. What is overdue after it waits for the next."""
+    """Tell the team of the overdue mail in one notice, at most once an hour. What becomes overdue later waits
+    for the next notice."""
     live = services.current()
     key, waited = f"flood:{live.now():%Y-%m-%dT%H}", live.waits.unanswered_seconds
     with live.database.transaction() as connection:

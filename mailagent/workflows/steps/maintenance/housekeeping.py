@@ -1,7 +1,7 @@
 """Steps of the housekeeping: delete what is old enough, in small transactions.
 
-An interrupted step leaves whole batches done, and the next one continues; several at once take different rows.
-`docs/retention.md` says what is deleted when.
+An interrupted step leaves whole batches done, and the next one continues. Several workers at once delete
+different rows. `docs/retention.md` says what is deleted when.
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ LOOKS_AT_ALL_IN_HOUR = 3  # UTC
 
 @dataclass(frozen=True, slots=True)
 class Clock:
-    """How long a purge may go on; `seconds` None: until nothing is left. In a run, it is also over when the
-    worker shuts down."""
+    """The time that a purge may take: `seconds` from now, or None for as long as it needs. In a run, it is also
+    over when the worker shuts down."""
 
     seconds: float | None
     began: float = field(default_factory=time.monotonic)
@@ -61,8 +61,8 @@ def purge_histories() -> int:
 
 @step
 def purge_content() -> int:
-    """Remove the content of old conversations, if the shop wants that; return of how many, and of how many
-    mails outside of any conversation."""
+    """Remove the content of old conversations, if the shop wants that. Returns how many conversations, and
+    mails outside of conversations, in one number."""
     return take_out_text(Clock(STEP_SECONDS), LOOKS_BACK)
 
 
@@ -133,8 +133,8 @@ def count_histories() -> int:
 
 
 def take_out_text(clock: Clock, back: timedelta | None = None) -> int:
-    """Remove content that is old enough, until the clock is over; return of how many conversations, and of
-    how many mails outside of any. `back`: how far back to look, None for everything."""
+    """Remove content that is old enough, until the clock is over. `back`: how far back to look, None for
+    everything. Returns how many conversations, and mails outside of conversations, in one number."""
     live = services.current()
     now = live.now()
     before = live.retention.text_before(now)

@@ -1,6 +1,6 @@
 """Opens and closes incidents. Operators are told once, however many mails an incident holds up.
 
-If the mail provider refuses us, the notice waits with all other mail: the log, `flask check` and the console
+If the mail provider refuses us, the notice waits like all other mail: the log, `flask check` and the console
 show the incident at once.
 """
 
@@ -23,12 +23,13 @@ from mailagent.workflows.steps.notices import tell_operators
 
 logger = logging.getLogger(__name__)
 
-# The incident of loops closes when no loop guard has tripped for so long.
+# The incident of loops closes when the loop guard has stopped no conversation for this long.
 QUIET_AFTER = timedelta(hours=1)
-# Rows that wait for a provider probe it every few minutes. If none has for so long, nothing waits, and that the
-# provider is away is no news any more.
+# Rows that wait for a provider probe it every few minutes. If it was not probed for this long, nothing waits
+# for it, and its circuit breaker is closed.
 UNUSED_AFTER = timedelta(hours=1)
-# Nothing shows that a wrong record was put right. If it was not, operators hear of it once a day.
+# The incident of wrong records closes after this time, even if some are still wrong: the next look-up that
+# finds one opens it again.
 RECORDS_TOLD_FOR = timedelta(days=1)
 # Runs that met these incidents are replayed by a person.
 _FAILS_RUNS = frozenset({IncidentKind.OPENAI, IncidentKind.GATEWAY})

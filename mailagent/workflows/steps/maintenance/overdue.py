@@ -1,4 +1,4 @@
-"""Gives mail that was not answered in time to people, and reminds them of drafts. Many at once are one
+"""Gives mail that was not answered in time to people, and reminds them of drafts. Many at once become one
 notice."""
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ LOOKS_BACK = timedelta(days=30)
 
 @dataclass(frozen=True, slots=True)
 class Deadlines:
-    """When mail has waited too long. `budget_back_at`: the times when there was a budget for the model again
-    after one was spent, oldest first; `has_budget`: whether there is one now."""
+    """When mail has waited too long. `budget_back_at`: the times when the model had a budget again after it was
+    spent, oldest first. `has_budget`: whether it has one now."""
 
     now: datetime
     longest: timedelta
@@ -39,8 +39,9 @@ class Deadlines:
     def are_over(self, row: Row) -> bool:
         """Return whether a mail of `inbound.list_waiting` goes to people.
 
-        Mail that was put off does not while the budget is spent; its time begins when there is a budget
-        again. This happens once: if the next budget does not last either, the mail goes to people."""
+        While the budget is spent, mail that was put off does not; its time begins again when there is a budget.
+        This happens once: if the next budget does not last either, the mail goes to people.
+        """
         since = _waits_since(row)
         if row.put_off:
             back_at = next((at for at in self.budget_back_at if at > since), None)
@@ -51,6 +52,7 @@ class Deadlines:
 
 
 def find_deadlines() -> Deadlines:
+    """Read when mail has waited too long, at this moment."""
     live = services.current()
     now, incident = live.now(), IncidentKind.BUDGET_SPENT
     with live.database.snapshot() as connection:

@@ -1,4 +1,4 @@
-"""Counts the days for the report, and mails the owners the report of each week."""
+"""Counts each day's figures for the report, and mails the owners the report of each week."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from mailagent.store.operations import daily_figures
 from mailagent.workflows.steps.maintenance.housekeeping import LOOKS_AT_ALL_IN_HOUR, Clock
 from mailagent.workflows.steps.recording import step
 
-# Mail may be answered, and a refund paid, weeks after it came. Once a day these days are counted again; in the
-# other hours, the two newest.
+# Mail may be answered, and a refund paid, weeks after it came. So this many days are counted again once a day;
+# in the other hours only the two newest.
 DAYS_AGAIN = 35
 DAYS_BACK = 366
 COUNT_SECONDS = 300.0

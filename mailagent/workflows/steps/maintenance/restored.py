@@ -1,5 +1,5 @@
-"""Mail in a database that was restored from a backup. What waits there may have gone out, or been answered,
-since the backup was made; sent again it would be a second answer. So people are told of it instead.
+"""Mail in a database that was restored from a backup. What waits there may have been sent or answered since the
+backup was made. A second answer must not go out, so people are told of it instead.
 
 All of it may be interrupted and run again: each row is settled in the transaction that tells people of it.
 """

@@ -1,7 +1,7 @@
 """Steps of the sweep: recover runs, enqueue unanswered mail, delete raw mail.
 
-A conversation's run that failed or was cancelled is left to operators until the mail's time is up, unless it
-failed because the database was unavailable for too long.
+If a conversation's run failed or was cancelled, its mail is left to operators until its time is up, unless the
+run failed because the database was unavailable for too long.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ def enqueue_mail() -> int:
 
 
 def _is_given_up(row: Row) -> bool:
-    # Mail that waits for the model's provider is not given up for it.
+    # Wake-ups of mail that was put off do not count: it waits for a provider.
     return bool(row.wake_ups - row.put_off >= MOST_WAKE_UPS)
 
 
@@ -101,10 +101,11 @@ def _enqueue(row: Row) -> int:
 
 
 def list_to_bring_back() -> list[Row]:
-    """Return the mails to enqueue that were put off because the model could not be asked.
+    """Return the mails to enqueue that were put off because the model or the order source could not be asked.
 
-    While the provider is well: as many as its limits allow, by turns of the customers. To probe it: one of
-    those that were put off least often. Mail whose run is active or has failed is left out."""
+    If both work: as many as the rate limit allows, taking turns between customers. To probe a provider: one of
+    those that were put off least often. Mail whose run is active or has failed is left out.
+    """
     most, by_turns = _most_to_bring_back()
     due: list[Row] = []
     seen = 0
@@ -121,7 +122,7 @@ def list_to_bring_back() -> list[Row]:
 
 
 def _most_to_bring_back() -> tuple[int, bool]:
-    """Return how many mails may be enqueued, and whether by turns of the customers."""
+    """Return how many mails may be enqueued, and whether customers take turns."""
     live = services.current()
     if why_stopped() is not None:
         return 0, True

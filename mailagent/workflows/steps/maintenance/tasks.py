@@ -23,9 +23,12 @@ NAMED = 20
 
 
 def see_to() -> int:
-    """Remind the team, once, of tasks that have waited for half of their time; end those past their date;
-    those that may be done the team gets again, and those that a refund holds up get a later date. Return how
-    many."""
+    """Remind the team, once, of tasks that have waited for half of their time, and deal with those past their
+    date. Returns how many.
+
+    A task past its date ends. But the team gets it again if the shop's system may have done it, and it gets a
+    later date if a refund holds it up.
+    """
     live = services.current()
     with live.database.snapshot() as connection:
         overdue = remedies.list_overdue(connection, live.now(), TASKS_AT_ONCE)

@@ -1,5 +1,5 @@
-"""Refunds and mail of ours that wait without an active run: enqueued again with growing pauses, and in the
-end given to people. `domain.operations.retry.decide_care` decides what is due."""
+"""Refunds and mail of ours that wait without an active run: the sweep enqueues them again with growing pauses,
+and in the end gives them to people. `domain.operations.retry.decide_care` decides what is due."""
 
 from __future__ import annotations
 
@@ -48,8 +48,8 @@ def _quiet_for(run: Run | None) -> timedelta:
 
 @step
 def enqueue_refunds() -> int:
-    """Enqueue refunds that are not decided, not paid or not told of and that have no active run; wake runs that
-    missed a message. Returns how many."""
+    """Enqueue refunds without an active run that are not decided, not paid, or whose customer was not told the
+    outcome. Wake runs that missed a message. Returns how many."""
     live = services.current()
     before = live.now() - timedelta(seconds=live.waits.sweep_after_seconds)
     since = live.now() - live.waits.approval_expiry - UNTOLD_SINCE
