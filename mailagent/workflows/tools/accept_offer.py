@@ -29,8 +29,8 @@ class AcceptOffer(Arguments):
 
 def accept_offer(reader: Reader, arguments: Mapping[str, Any]) -> Output:
     """Accept the newest offer of an order, under the order's lock, if the customer wrote after a mail that told
-    it: a model cannot accept it in their stead. The answer is read from the row, so the same call again, or a
-    second answer, is answered alike and refunds nothing more."""
+    it: a model cannot accept it in their stead. The output comes from the row, so the same call again, or a
+    second answer, gets the same output and refunds nothing more."""
     connection, order_id = reader.connection, arguments["order_id"]
     order = orders.lock_of_conversation(connection, order_id, reader.conversation_id)
     if order is None:

@@ -1,7 +1,7 @@
 """The tool that cancels an order, or items of one, before it is shipped.
 
-The refund is proposed at once, as any other, and is paid after the cancellation: by the shop's own system if it
-can, else by a person.
+The refund is proposed at once, like any other. It is paid after the cancellation, which the shop's own system
+makes if it can, else a person.
 """
 
 from __future__ import annotations
@@ -110,7 +110,7 @@ def _decide(reader: Reader, order: Order, wanted: tuple[WantedItem, ...], key: s
     if left is None or any(count > left[item_id] for item_id, count in units.items()):
         return shipped_in_part_output(order.order_id, left or {})
     items = items_of(order, lines) if wanted else ()
-    # Of a source the order may be asked; without one, or without money in it, a person cancels.
+    # An order source is asked to cancel. Without a source, or if nothing was paid, a person cancels.
     live = services.current()
     asked_at = live.now() if live.order_source is not None else None
     status = RemedyStatus.ASKED if asked_at else RemedyStatus.TASK
@@ -132,8 +132,8 @@ def _decide(reader: Reader, order: Order, wanted: tuple[WantedItem, ...], key: s
 
 
 def shipped_in_part_output(order_id: str, left: Mapping[str, int]) -> Output:
-    """Return the answer when a carrier has some of what is to be cancelled. `left`: how many of each item none
-    has; empty if the shop does not know."""
+    """Return the answer when some of the items are already shipped. `left`: how many units of each item are
+    not; empty if the shop does not know."""
     rest = {item_id: quantity for item_id, quantity in left.items() if quantity}
     how = "call this tool with what is under not_shipped" if rest else "call hand_over"
     return {

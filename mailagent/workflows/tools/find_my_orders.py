@@ -25,7 +25,8 @@ class FindMyOrders(Arguments):
 
 
 def find_my_orders(reader: Reader, _arguments: Mapping[str, Any]) -> Output:
-    """Look up the orders of the customer who wrote, if it is proven who that is."""
+    """Return the newest orders of the customer who wrote. `Tool.answer` has checked that the sender is
+    proven."""
     address = reader.conversation.customer_email
     found, total = orders.list_of_customer(reader.connection, address, ORDERS_SHOWN)
     return orders_output(found, total) | as_of_output(reader.list_as_of(found))

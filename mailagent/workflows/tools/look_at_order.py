@@ -40,7 +40,7 @@ class LookAtOrder(Arguments):
 
 
 def look_at_order(reader: Reader, arguments: Mapping[str, Any]) -> Output:
-    """Look up one order. Another customer's gives the same words as one that does not exist."""
+    """Return one order. Another customer's order gives the same output as one that does not exist."""
     found = reader.find_order_and_elsewhere(arguments["order_id"])
     if found is None:
         return no_such_order_output(arguments["order_id"])
@@ -63,8 +63,8 @@ def look_at_order(reader: Reader, arguments: Mapping[str, Any]) -> Output:
 def order_output(
     order: Order, refunds: Sequence[Refund], policy: Policy, elsewhere_minor: int = 0
 ) -> Output:
-    """Return what look_at_order answers. `refunds` are all refunds of the order, in any state;
-    `elsewhere_minor` was given back without us."""
+    """Return what look_at_order answers. `refunds`: all refunds of the order, in any state. `elsewhere_minor`:
+    what was refunded without us, in minor units."""
     held = sum(refund.held.minor for refund in refunds) + elsewhere_minor
     delivered_at = order.delivered_at
     return {
@@ -105,7 +105,8 @@ def _parcel(shipment: Shipment) -> Output:
 
 
 def _items(order: Order, refunds: Sequence[Refund], policy: Policy) -> list[Output]:
-    """One entry per item: an item that stands on two lines is asked for once, by its id."""
+    """Return one entry per item. An item on two lines of the order is one entry, because it is asked for by its
+    id."""
     taken = taken_units(refunds)
     grouped: dict[str, list[OrderLine]] = {}
     for line in order.lines:
@@ -126,7 +127,7 @@ def _items(order: Order, refunds: Sequence[Refund], policy: Policy) -> list[Outp
 
 
 def _terms(order: Order, lines: Sequence[OrderLine], policy: Policy) -> Output:
-    """What of the policy is different for an item than for the rest of the order."""
+    """Return the terms of the policy that are different for an item than for the rest of the order."""
     terms: Output = {}
     categories = [line.category for line in lines]
     if order.delivered_at and policy.window_days(categories) != policy.window_days():
@@ -139,8 +140,8 @@ def _terms(order: Order, lines: Sequence[OrderLine], policy: Policy) -> Output:
 def _order_amounts(
     order: Order, refunds: Sequence[Refund], policy: Policy, elsewhere_minor: int
 ) -> Output:
-    """Return what belongs to the order as a whole, and what all that is left of it would give back: never more
-    than its payments have left."""
+    """Return the amounts of the order as a whole, and what a refund of all that is left would give back, which
+    is at most what its payments have left."""
     parts = {
         "discount": order.discount_minor,
         "shipping": order.shipping_minor,
@@ -157,14 +158,15 @@ def _order_amounts(
 def _item_amounts(
     order: Order, lines: Sequence[OrderLine], refunds: Sequence[Refund], refundable: int
 ) -> Output:
-    """Return what an item's units that are left would give back, and one of several."""
+    """Return what a refund of the remaining units of an item would give back, and of one unit if there are
+    several."""
     item_id = lines[0].item_id
     told = {}
     discount = sum(line.discount_minor for line in lines)
     if discount:
         told["discount"] = str(Money(discount, order.currency))
     worth = worth_of_item(order, item_id, None, refunds)
-    if refundable or worth.minor:  # of units that were refunded, a manager may have approved less
+    if refundable or worth.minor:  # a manager may have approved less for refunded units
         told["refundable_amount"] = str(worth)
     if refundable > 1:
         told["refundable_amount_of_one"] = str(worth_of_item(order, item_id, 1, refunds))

@@ -1,4 +1,4 @@
-"""A discount that the agent gives: capped by the policy, once per order, with a code of its own.
+"""The tool that gives a discount: capped by the policy, once per order, with a code of its own.
 
 The model never sees the code; the mail that answers the customer has it from the row.
 """
@@ -43,8 +43,8 @@ class OfferGoodwill(Arguments):
 def offer_goodwill(reader: Reader, arguments: Mapping[str, Any]) -> Output:
     """Give the customer a discount for one of their orders, if the policy gives any.
 
-    The lock on the order lets each order have one; the same call again is answered from the same row. The
-    lock on the conversation keeps another process from writing the answer without the code.
+    The order's lock makes sure that an order gets only one; the same call again is answered from the same row.
+    The conversation's lock keeps another process from writing the answer without the code.
     """
     rules = services.current().policy.goodwill
     if rules is None:  # taken out of the policy since the model was told of the tool

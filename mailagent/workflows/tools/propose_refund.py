@@ -102,9 +102,9 @@ class ProposeRefundAs(ProposeRefund):
 
 
 def propose_refund(reader: Reader, arguments: Mapping[str, Any]) -> Output:
-    """Decide on what the model proposes, under the order's lock, and record what was decided.
+    """Price what the model proposes, have the policy decide, and record the decision, under the order's lock.
 
-    The amount is computed, the policy decides, and the refund's run is woken in the same transaction.
+    The same transaction enqueues the refund's run. Returns what the model reads.
     """
     output = _propose(reader, arguments)
     order = reader.find_order(arguments["order_id"]) if "outcome" in output else None
@@ -151,8 +151,8 @@ def _bonus(pay_as: str | None) -> int | None:
 
 
 def _as_chosen(reader: Reader, refund: Refund, pay_as: str | None) -> Refund:
-    """Return a refund that was asked for before, in what the customer chooses now. It stays as it is if its
-    gateway was asked already, or the policy has no store credit."""
+    """Change a refund that was asked for before to money or store credit, as the customer chooses now, and
+    return it. It stays as it is if its gateway was asked already, or the policy has no store credit."""
     live, connection = services.current(), reader.connection
     same = pay_as is None or (refund.credit_bonus is not None) == (pay_as == PayAs.STORE_CREDIT)
     if same or live.policy.store_credit is None or not credits.can_change(connection, refund):
@@ -267,7 +267,7 @@ def _add_earlier(
     wanted: Sequence[WantedItem],
     earlier: Sequence[Refund],
 ) -> Output:
-    """Return what is told of `refund`, with what earlier ones hold of the items that are wanted."""
+    """Return the output about `refund`, with what earlier refunds hold of the items that are wanted."""
     covering = find_covering(order, wanted, refund, earlier)
     same_items = find_holding([want.item_id for want in wanted], earlier)
     others = [each for each in same_items if each not in (*covering, refund)]

@@ -21,7 +21,7 @@ from mailagent.workflows.tools import (
 )
 from mailagent.workflows.tools.tool import OrderUse, Output, Tool, schema_of
 
-# In the order in which the model reads them; the prompt cache needs it to stay.
+# The model reads them in this order. Keep it: the provider's prompt cache depends on it.
 _tools: dict[str, Tool] = {}
 
 
@@ -33,7 +33,7 @@ def register(tool: Tool) -> None:
 
 
 def reads_only(name: str) -> bool:
-    """Say whether a tool changes nothing. Raises KeyError if there is none of that name."""
+    """Return whether a tool changes nothing. Raises KeyError if there is none of that name."""
     return _tools[name].reads_only
 
 
@@ -58,9 +58,11 @@ def schemas(policy: Policy) -> list[dict[str, Any]]:
 
 
 def run(name: str, reader: Reader, arguments: Mapping[str, Any]) -> Output:
-    """Run a tool. Raises KeyError if there is none of that name that can be run.
+    """Run a tool, and return what the model reads. Raises KeyError if there is no tool of that name that can be
+    run.
 
-    Of a fact that the output names, the model is shown the sentence that the customer will read, in English.
+    For each fact that the output names, the model is shown the sentence that the customer will read, in
+    English.
     """
     output = _tools[name].answer(reader, arguments)
     if "facts" not in output:

@@ -188,7 +188,8 @@ def _list_texts(reader: Reader) -> list[str]:
 
 
 def _own_words(mail: InboundMail, our_texts: Sequence[str]) -> str:
-    """Return the words that are the customer's: not what they quote or forward, or the subject of an answer."""
+    """Return the words that are the customer's own: without what they quote or forward, and without the subject
+    of an answer."""
     written = "" if shows_nothing(mail.body) else own_words(mail.body, our_texts, mail.subject)
     is_theirs = not (mail.references or is_answer(mail.subject))
     return f"{mail.subject if is_theirs else ''}\n{written}"
@@ -199,7 +200,7 @@ def _request(reader: Reader, order: Order, wanted: _Wanted, key: str) -> Output:
     for known in reversed(remedies.list_of_order(connection, order.order_id)):
         if not known.touches(wanted.kind, item_ids):
             continue
-        # In answer to one mail a model that contradicts itself asks once.
+        # One mail makes one request, even if the model contradicts itself.
         if known.mail_id in reader.mail_ids or (known.is_open and known.wish == wanted.wish):
             return requested_output(known)
         # The customer has changed their mind.
@@ -261,8 +262,8 @@ def _record(
 
 
 def _by_source(reader: Reader, order: Order, wanted: _Wanted) -> dict[str, Any]:
-    """Return what lets the shop's system change the address; nothing if a person has to. A second change of
-    an order is for a person, who sees what became of the first."""
+    """Return the fields with which the shop's system is asked to change the address; none if a person has to. A
+    second change of an order is for a person, who sees what became of the first."""
     live, address = services.current(), wanted.address
     policy, is_task = live.policy, dict[str, Any]()
     if wanted.kind is not RemedyKind.CHANGE_ADDRESS or address is None or wanted.wish is None:
@@ -283,7 +284,8 @@ def items_of(order: Order, lines: Sequence[RefundLine]) -> tuple[RemedyItem, ...
 
 
 def request(reader: Reader, order: Order, kind: RemedyKind, key: str, **values: Any) -> Output:
-    """Record a remedy, by default a task that the team is told of."""
+    """Record a remedy and return what the model reads. `values`: fields of the remedy; without them it is a
+    task that the team is told of."""
     live, connection = services.current(), reader.connection
     standard: dict[str, Any] = {
         "remedy_id": new_id("remedy"),

@@ -31,7 +31,7 @@ Output = dict[str, Any]
 
 
 class OrderUse(Enum):
-    """What a tool does with orders. If they are in a system of the shop, it is asked before."""
+    """What a tool does with orders. If the shop has an order source, it is asked before the tool runs."""
 
     NONE = "no order is used"
     LIST = "the customer's orders are listed"
@@ -71,9 +71,9 @@ class Tool:
     """A function that the model may call.
 
     `run` takes a reader of the customer whose mail is answered, with the transaction to work in, and the
-    arguments as plain data. It returns what the model reads. It is None for a tool that ends the agent's
-    work. `reads_only`: it changes nothing, so it needs no step of its own. `is_offered` says by the shop's
-    policy whether the model may call it, and `arguments_for` what it takes there.
+    arguments as plain data. It returns what the model reads. It is None for a tool that ends the agent's work.
+    `reads_only`: it changes nothing, so it needs no step of its own. `is_offered`: whether the model may call
+    it under a shop's policy. `arguments_for`: the arguments that it takes under that policy.
     """
 
     name: str
@@ -219,7 +219,8 @@ def no_such_order_output(order_id: str) -> Output:
 
 
 def part_of_number_output(numbers: Sequence[str]) -> Output:
-    """Return the answer to a part of the numbers of the customer's own orders."""
+    """Return the answer when the model gave only a part of an order's number: `numbers` are the orders of the
+    customer that it may mean."""
     return {
         "error": "not_the_whole_number",
         "order_ids": list(numbers[:NUMBERS_MAX]),
@@ -262,7 +263,8 @@ def unknown_tool_output(names: Sequence[str] = ()) -> Output:
 
 
 def as_of_output(as_of: datetime | None) -> Output:
-    """Return what to add to an answer about orders that were last looked up then; nothing for fresh ones."""
+    """Return what to add to an output about orders: the time of the last look-up, or nothing if `as_of` is None
+    because they are fresh."""
     return {"as_of": as_of.isoformat(timespec="minutes")} if as_of else {}
 
 

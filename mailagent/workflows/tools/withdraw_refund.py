@@ -34,10 +34,10 @@ class WithdrawRefund(Arguments):
 
 
 def withdraw_refund(reader: Reader, arguments: Mapping[str, Any]) -> Output:
-    """Withdraw the refunds and tasks of one order that wait, also those asked for in another thread.
+    """Withdraw the refunds and tasks of one order that wait, including those asked for in another conversation.
 
-    What is paid, or may be, is not touched. The answer is read from the rows, so the same call again is
-    answered alike.
+    What is paid, or may be, is not touched. The output comes from the rows, so the same call again gets the
+    same output.
     """
     connection, order_id = reader.connection, arguments["order_id"]
     order = orders.lock_of_conversation(connection, order_id, reader.conversation_id)
@@ -47,7 +47,7 @@ def withdraw_refund(reader: Reader, arguments: Mapping[str, Any]) -> Output:
         return case_closed_output()
     ending.withdraw(connection, order.order_id, reader.mail_ids[-1])
     for refund in refunds.list_of_order(connection, order.order_id):
-        # A refund of what is cancelled or sent back stays: that may be done.
+        # A refund that follows a cancellation or a return stays: that may be done already.
         if remedies.find_of_refund(connection, refund.refund_id) is None:
             _withdraw(connection, refund.refund_id, reader.mail_ids[-1])
     return _output(connection, reader.mail_ids, order.order_id)
@@ -132,7 +132,8 @@ def withdrawn_output(order_id: str, gone: Sequence[Refund], others: Sequence[Ref
 
 
 def cancelling_output(order_id: str) -> Output:
-    """Return the answer when a refund waits whose items are cancelled, or are about to be."""
+    """Return the answer when nothing is withdrawn, because the items of a waiting refund are cancelled or are
+    about to be."""
     return {
         "outcome": "too_late",
         "facts": [f"remedy/{order_id}", f"refund/{order_id}"],
