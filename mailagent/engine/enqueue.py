@@ -30,7 +30,7 @@ _CARRIER = "dbos.otelContext"
 
 def partition_of(conversation_id: str, about: RunAbout, proven: bool) -> str:
     """Return the partition of a conversation's run: its customer's, so that a thousand mails of one customer
-    hold up no other. Mail that may be forged has a partition of its own."""
+    hold up no other customer. Mail that may be forged has a partition of its own."""
     if about.customer_email is None:
         return conversation_id
     customer = hash_customer(about.customer_email)
@@ -40,8 +40,9 @@ def partition_of(conversation_id: str, about: RunAbout, proven: bool) -> str:
 class Queue:
     """Enqueues workflows and wakes them.
 
-    `about` in these methods: the attributes that operators find a run by. None costs one query. `again` gives
-    a repeat an id of its own.
+    Arguments of several methods: `about` has the attributes by which operators find the run; None reads them
+    with one query. `again` makes the id of a further run for the same row; enqueueing the same id twice makes
+    one run.
     """
 
     def __init__(
@@ -78,7 +79,8 @@ class Queue:
         again: int | str = 0,
         about: RunAbout | None = None,
     ) -> str:
-        """Wake the run of a refund, or its active fork; enqueue one if there is none. Returns the run's id.
+        """Wake the run of a refund, or its active fork; enqueue one if none is active. Returns the run's id.
+        `run_id`: the run to wake; None always enqueues.
 
         The message goes to the first run and to all its forks: a fork without it would wait for hours.
         """
@@ -116,7 +118,8 @@ class Queue:
         self._dbos.enqueue_in_transaction(connection, options, due, None)
 
     def wake_overdue(self, connection: sa.Connection, run_id: str, key: str) -> None:
-        """Wake a run whose worker's clock is slow; once for each `key`."""
+        """Wake a run that waits although its date has passed, because its worker's clock is slow; once for each
+        `key`."""
         self._wake(connection, run_id, idempotency_key=key)
 
     def wake_again(
@@ -138,7 +141,7 @@ class Queue:
                 self._wake(connection, run_id)
 
     def is_answering(self, connection: sa.Connection, conversation_id: str) -> bool:
-        """Return whether a run is answering a conversation's mail."""
+        """Return whether a run has begun to answer a conversation's mail and not ended."""
         return bool(self._tables.list_pending(connection, CONVERSATION, [conversation_id]))
 
     def describe_hold_up(self, run_id: str, held_up_by: str) -> None:

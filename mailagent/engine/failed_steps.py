@@ -1,5 +1,5 @@
-"""At which steps runs failed, read from DBOS's table of steps: its client reads the steps of one run at a time,
-with all that they returned."""
+"""Finds the steps at which runs failed, in DBOS's table of steps. DBOS's client reads the steps of one run at a
+time, with everything that they returned."""
 
 from __future__ import annotations
 

@@ -1,5 +1,7 @@
-"""An index on DBOS's table of runs: what succeeded, by the row that it is about. Without it, whether a later
-run replaces a failed one is looked up in all runs. Only PostgreSQL: a shop on SQLite is small.
+"""An index on DBOS's table of runs: the successful runs, by the row that they are about. Without it, PostgreSQL
+would read all runs to find whether a later one replaces a failed one.
+
+SQLite has no such index: a shop on SQLite is small.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""Triggers on DBOS's table of runs: they keep a run in its own queue, and a conversation in the partition of
-its customer, also if another tool enqueues it.
+"""Triggers on DBOS's table of runs. They keep each run in its own queue, and a conversation in the partition of
+its customer, even if another tool enqueues it.
 
 `dbos workflow fork` and `resume`, the DBOS console and a plain `DBOSClient` put a run into DBOS's internal
 queue, and a fork or rewind into no partition. There it would run beside another run of the same customer

@@ -34,14 +34,15 @@ class Reason:
 
 
 def reason_key(run: Run) -> str:
-    """Return what is equal for runs that failed for one reason: a short hash, for addresses of pages."""
+    """Return a short hash that is the same for all runs that failed for one reason. It stands in URLs of
+    pages."""
     step = run.failed_step.name if run.failed_step else ""
     alike = "\n".join((run.workflow, run.status, step, _VARIES.sub("#", run.why)))
     return hashlib.sha256(alike.encode()).hexdigest()[:12]
 
 
 def sort_by_reason(runs: Iterable[Run]) -> list[Reason]:
-    """Return the reasons why these runs failed, that of most runs first."""
+    """Return the reasons why these runs failed, the one with most runs first."""
     found: dict[str, list[Run]] = {}
     for run in sorted(runs, key=lambda each: each.updated_at):
         found.setdefault(reason_key(run), []).append(run)

@@ -74,8 +74,8 @@ class Replays:
     def fork_run(
         self, run_id: str, from_step: int | None = None, number: int | None = None
     ) -> tuple[Run, str]:
-        """Start a new run with a copy of what a finished one recorded before `from_step`, and leave that one as
-        it is. Returns the finished run and the id of the fork.
+        """Start a new run with a copy of what a finished run recorded before `from_step`. The finished run
+        stays as it is. Returns it, and the id of the fork.
 
         `number`: the number of the new fork (1, 2, …) as the person saw it; if that fork exists, the call is
         refused. Raises ReplayRefused as `replay_run` does.
@@ -132,7 +132,8 @@ class Replays:
         return run, start
 
     def cancel_run(self, run_id: str) -> Run:
-        """Cancel an active run; its rows stay as they are. Raises ReplayRefused."""
+        """Cancel an active run; its rows stay as they are. Raises ReplayRefused if there is no such run or it
+        has ended."""
         run = self._runs.find_run(run_id)
         if run is None:
             raise ReplayRefused(Refusal.UNKNOWN, no_such_run(run_id))

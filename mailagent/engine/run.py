@@ -38,7 +38,7 @@ class FailedStep:
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """One run of a workflow, as DBOS recorded it. `attributes`: what it can be found by."""
+    """One run of a workflow, as DBOS recorded it. `attributes`: texts by which operators find it."""
 
     run_id: str
     workflow: str
@@ -53,7 +53,7 @@ class Run:
     error: str | None = None
     steps: tuple[RecordedStep, ...] = ()
     attributes: Mapping[str, str] = field(default_factory=dict)
-    was_forked_from: bool = False
+    was_forked_from: bool = False  # it has forks
     attempts: int = 0  # how many workers have begun it since it was enqueued or replayed
     failed_step: FailedStep | None = None
     error_kind: str | None = None  # the name of the error's class
@@ -70,7 +70,7 @@ class Run:
 
     @property
     def why(self) -> str:
-        """In words for operators, why it failed; masked."""
+        """Why it failed, in words for operators; masked."""
         if self.outlasted:
             return OUTLASTED
         return tell_error(self.error)
@@ -108,7 +108,7 @@ class RunFilter:
 
 
 def position_of(run: Run) -> str:
-    """Return where a run stands in a list, so that the next page begins behind it."""
+    """Return the position of a run in a list; the next page begins after it."""
     return f"{round(run.created_at.timestamp() * 1000)}.{run.run_id}"
 
 
@@ -142,7 +142,7 @@ def first_step_to_repeat(run: Run) -> int:
     return 1
 
 
-# What pages translate; an error itself stays as it was recorded.
+# Pages translate these messages; the text of an error stays as it was recorded.
 OUTLASTED = "the database was unavailable for minutes"
 _GIVEN_UP = "its worker crashed or was stopped %(attempts)s times"
 _AT_STEP = "step %(number)s, %(step)s: %(why)s"
@@ -150,8 +150,8 @@ FAILURES = (OUTLASTED, _GIVEN_UP, _AT_STEP)
 
 
 def tell_failure(run: Run, _: Fill = fill) -> str:
-    """Return in one line why a run failed: the step and the error, masked. `_` fills a message with its
-    facts."""
+    """Return in one line why a run failed: the step and the error, masked. `_` puts facts into a message, and
+    may translate it."""
     if run.status == GIVEN_UP:
         return _(_GIVEN_UP, attempts=run.attempts)
     why = _(OUTLASTED) if run.outlasted else run.why
@@ -168,8 +168,9 @@ def no_such_run(run_id: str) -> str:
 
 
 def subject_of(run: Run) -> str:
-    """Return what operators are told of once: the row that a run and our forks of it are about, or the day of a
-    scheduled run. A fork that was made elsewhere counts on its own."""
+    """Return the key under which operators are told of a failed run only once. A run and our forks of it share
+    a key, and so do the runs of a scheduled workflow on one day. A fork that was made by another tool has its
+    own."""
     if run.workflow in SCHEDULED:
         return f"{run.workflow}-{run.created_at:%Y-%m-%d}"
     if not run.run_id.startswith(f"{run.workflow}-"):
@@ -179,6 +180,7 @@ def subject_of(run: Run) -> str:
 
 def read_run(status: WorkflowStatus, steps: tuple[RecordedStep, ...] = ()) -> Run:
     # DBOS leaves an input that it cannot read as text. One such run must not hide the others.
+    """Return a run from DBOS's record of it."""
     arguments = status.input["args"] if isinstance(status.input, dict) else ("",)
     # DBOS adds attributes of its own, such as a trace, which are not text.
     attributes = {
@@ -204,7 +206,7 @@ def read_run(status: WorkflowStatus, steps: tuple[RecordedStep, ...] = ()) -> Ru
     )
 
 
-# Their text says what happened by itself.
+# The text of these errors needs no type before it.
 _TOLD_BY_US = ("NeedsOperatorError", "StepFailedError")
 
 

@@ -61,8 +61,8 @@ class Runs:
         return {run.run_id: run for run in self._with_failed_steps([*map(read_run, found)])}
 
     def find_latest(self, run_ids: Sequence[str]) -> dict[str, Run]:
-        """Return, by the id of each run that exists, the run that counts for its row: of the run and all its
-        forks the active one, else the one that ended last."""
+        """Return, by the id of each of these runs that exists, the run that counts for its row. Of the run and
+        all its forks that is the active one, else the one that ended last."""
         known = self.find_runs(run_ids)
         latest = {run_id: known[run_id] for run_id in run_ids if run_id in known}
         forked = [run_id for run_id, run in known.items() if run.was_forked_from]
@@ -85,7 +85,8 @@ class Runs:
     def list_runs(
         self, status: str | None = None, subject: str | None = None, limit: int = 50
     ) -> list[Run]:
-        """Return the latest runs, newest first: all, those of a DBOS status, or those about one thing."""
+        """Return the latest runs, newest first. `status`: only those of a DBOS status. `subject`: only those
+        about an id or a customer's address."""
         statuses = () if status is None else (status,)
         return self.list_page(RunFilter(statuses=statuses, about=subject), limit)
 

@@ -1,7 +1,7 @@
 """DBOS's system tables: only this module and `failed_steps` read them, and only this one writes them.
 
-Everything else uses DBOS's client. The client cannot do what stands here: act in our transaction, act for many
-runs at once, look at all workers but some, search attributes on SQLite, and list page by page.
+Everything else uses DBOS's client, which cannot do what stands here: work in our transaction, change many runs
+at once, find the runs of all workers but some, search attributes on SQLite, and list page by page.
 """
 
 from __future__ import annotations
@@ -98,8 +98,8 @@ class SystemTables:
         has_moved_on: Callable[[sa.ColumnElement[str]], sa.ColumnElement[bool]],
         before: datetime,
     ) -> list[str]:
-        """Return the runs that began before a time, got no message, and whose refund has changed since, as
-        `has_moved_on` says of the column of its id."""
+        """Return the runs that began before a time, got no message, and whose refund has changed since.
+        `has_moved_on` takes the column of the refund's id, and returns the condition that it has changed."""
         runs, messages = self._runs.c, self._messages.c
         was_woken = sa.exists().where(
             messages.destination_uuid == runs.workflow_uuid,
@@ -129,9 +129,9 @@ class SystemTables:
     def take_over_orphans(
         self, connection: sa.Connection, alive: sa.Select[str], may: sa.ColumnElement[bool]
     ) -> int:
-        """Enqueue again, if `may` holds, the runs of all workers that are not among those `alive`.
+        """Enqueue again, if the condition `may` holds, the runs of workers that the query `alive` leaves out.
 
-        Returns how many runs that were, without those of the schedule.
+        Returns how many runs that were, not counting scheduled runs.
         """
         executor = sa.func.coalesce(self._runs.c.executor_id, "")
         return self._enqueue_again(connection, sa.and_(executor.not_in(alive), may))
@@ -144,7 +144,7 @@ class SystemTables:
     def find_started(
         self, connection: sa.Connection, worker_id: str, ago: timedelta
     ) -> frozenset[str]:
-        """Return the runs that a worker started longer `ago` than that and that have not ended."""
+        """Return the runs that a worker started at least `ago` before now and that have not ended."""
         runs = self._runs.c
         query = sa.select(runs.workflow_uuid).where(
             runs.status == "PENDING", runs.name.in_(_OURS), self._was_started(worker_id, ago)
@@ -154,8 +154,8 @@ class SystemTables:
     def enqueue_unattended(
         self, connection: sa.Connection, worker_id: str, run_ids: Iterable[str], ago: timedelta
     ) -> int:
-        """Enqueue again those of the runs that `find_started` still finds. Returns how many, without those of
-        the schedule."""
+        """Enqueue again those of the runs that `find_started` still finds. Returns how many, without scheduled
+        ones."""
         whose = sa.and_(
             self._runs.c.workflow_uuid.in_(list(run_ids)), self._was_started(worker_id, ago)
         )
@@ -222,8 +222,8 @@ class SystemTables:
     ) -> list[OldRun]:
         """Return runs whose history may be deleted, oldest first, from behind `after`.
 
-        `scheduled`: runs that the schedule began before a time and that did not fail. A worker lost those that
-        have not ended; later ones did their work. Otherwise: all other runs that ended before a time.
+        `scheduled`: scheduled runs that were created before a time and did not fail. Unfinished ones, too:
+        later runs did their work. Otherwise: all other runs that ended before that time.
         """
         runs = self._runs.c
         unneeded = sa.and_(runs.name.in_(SCHEDULED), runs.status.not_in(sorted(FAILED)))
