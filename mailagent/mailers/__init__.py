@@ -1,6 +1,7 @@
-"""Our mails, from rows and templates to rows: each is written in the transaction of what it tells.
+"""Writes our mails: from rows and templates to rows of outbound mail, in the transaction that records what a
+mail tells.
 
-A floor of its own, because pages and workflows both write mail and must not know each other.
+Pages and workflows both write mail and must not import each other, so this package stands below both.
 """
 
 from mailagent.mailers.approval_routing import is_waited_for

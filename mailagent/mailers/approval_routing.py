@@ -1,4 +1,4 @@
-"""Which manager decides on a refund that waits: asked, reminded, skipped. Lock the refund first."""
+"""Which managers are asked, reminded or skipped while a refund waits for a decision. Lock the refund first."""
 
 from __future__ import annotations
 
@@ -28,8 +28,9 @@ from mailagent.store.refunds.approvals import Approval, Note, RecordedDecision, 
 class Routing:
     """Who may decide, who was asked, and who is absent, at `now`.
 
-    `first` is the first of two approvals, if we ask for the second. `owners` are the addresses of the order
-    and of the request. `requests` and `notes` are oldest first.
+    `first` is the first of two approvals, if we ask for the second. `owners`: the addresses of the order and of
+    the request; a manager must not decide on their own. `candidates`: the managers who may decide. `requests`
+    and `notes` are oldest first. `away`: the managers who are absent.
     """
 
     approval: Approval
@@ -122,7 +123,7 @@ def record_request(
 
 
 def skip(connection: sa.Connection, refund: Refund, manager: str, why: Skip) -> Routing:
-    """Record that we no longer wait for a manager; return the routing then."""
+    """Record that we no longer wait for a manager, and why. Return the routing after that."""
     routing, now = load_routing(connection, refund), services.current().now()
     for request in routing.requests:
         if request.manager_email == manager and request.stands:

@@ -37,9 +37,10 @@ from mailagent.store.mail import conversations, outbound
 class MailContent:
     """A mail of ours before it is rendered. A mail with the same `dedup_key` is written once.
 
-    `language` is the reader's, None if unknown; the shop's own people read English. `by_person`: a person
-    wrote the mail, or pressed a button to send it. `sources`: the passages that it quotes. `order_ids`: those
-    whose record it ends with. `composition`: what its text was written from. `written_from`: as on its row.
+    `language` is the reader's, None if unknown; the shop's own people read English. `by_person`: a person wrote
+    the mail, or pressed a button to send it. `sources`: the passages of the shop's knowledge that it quotes.
+    `order_ids`: the orders whose record stands at its end. `composition`: the model's reply that it was written
+    from. `written_from`: what `pack` returns, to write it again if it is sent late.
     """
 
     purpose: Purpose
@@ -67,10 +68,10 @@ def write_to_customer(
     confirm: bool = False,
     language: str | None = None,
 ) -> str:
-    """Record a mail to the customer of a conversation, in the thread of `mail`.
+    """Record a mail to the customer of a conversation, in the thread of `mail`. Returns its id.
 
-    `confirm`: an answer proves the mailbox. `language`: that of the mail, if it is known. To a sender who is
-    not proven the subject is ours: theirs may be of somebody who uses us to write to a third person.
+    `confirm`: an answer to the mail proves the mailbox. `language`: that of the mail, if it is known. If the
+    sender is not proven, the subject is ours: a stranger may use us to write their words to a third person.
     """
     conversation = reader.conversation
     proven = mail is None or mail.identity.proven
@@ -114,7 +115,7 @@ def _note_offers(reader: Reader, order_ids: Sequence[str], outbound_id: str) -> 
 
 
 def write_record(reader: Reader, order_ids: Sequence[str], language: str | None) -> str | None:
-    """Return what is on record of these orders of the customer, as it stands at the end of a mail; None for no
+    """Return the record of these orders of the customer, the text at the end of a mail; None if there is no
     order."""
     orders = reader.record(order_ids)
     if not orders:
@@ -126,7 +127,7 @@ def write_record(reader: Reader, order_ids: Sequence[str], language: str | None)
 
 
 def pack(reader: Reader, content: MailContent) -> str:
-    """Return what a mail to a customer is written from, as JSON."""
+    """Return what a mail to a customer is written from, as JSON, so that it can be written again."""
     parts = {
         "template": content.template,
         "values": content.values,
@@ -161,6 +162,7 @@ def unpack(written_from: str) -> dict[str, Any]:
 
 
 def render(content: MailContent) -> RenderedMail:
+    """Return a mail's subject, text and HTML, in its reader's language. Raises jinja2's TemplateError."""
     live = services.current()
     locale = live.shop.locale_for(content.language)
     return live.templates.render(content.template, content.values, locale)
@@ -169,7 +171,9 @@ def render(content: MailContent) -> RenderedMail:
 def queue_mail(
     connection: sa.Connection, content: MailContent, rendered: RenderedMail | None = None
 ) -> str:
-    """Record a mail to be sent; return its id. Pass `rendered` if you have rendered the content."""
+    """Record a mail to be sent, and return its id: that of the first mail, if there is one with its
+    `dedup_key`. This enqueues no run: the caller sends the mail, or enqueues a delivery. Pass `rendered` if you
+    have rendered the content."""
     live = services.current()
     rendered = rendered or render(content)
     outbound_id = new_id("outbound")
@@ -223,8 +227,8 @@ def write_notice(
     conversation_id: str | None = None,
     refund_id: str | None = None,
 ) -> list[str]:
-    """Write a notice to each address. A manager's reply to one with a `refund_id` is taken for a reply to the
-    approval request."""
+    """Write a notice to each address, and return the ids of the mails; the caller enqueues their deliveries. A
+    manager's reply to one with a `refund_id` is taken for a reply to the approval request."""
     return [
         queue_mail(
             connection,

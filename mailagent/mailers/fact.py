@@ -30,7 +30,8 @@ class Fact:
 
 
 def quote(passage_id: str) -> Fact | None:
-    """Return a passage that the shop has written, as it stands there."""
+    """Return a passage of the shop's knowledge, word for word, as a fact; None if there is none with this
+    id."""
     passage = services.current().knowledge.by_id.get(passage_id)
     if passage is None:
         return None
@@ -39,5 +40,5 @@ def quote(passage_id: str) -> Fact | None:
 
 
 def sentence(fact: Fact, locale: str = "en") -> str:
-    """Return the sentence of a fact."""
+    """Return the text of a fact in the language of a locale, as its template has it."""
     return services.current().templates.fragment("_fact.txt", {"fact": fact.plain()}, locale)

@@ -1,6 +1,6 @@
 """Reads the facts of a customer from the rows when a mail is written, and again if it is sent late.
 
-Whether a tool showed an id does not matter: it is read for this customer only, and true.
+A model may name an id that no tool showed: the fact is read for this customer only, so it is true.
 """
 
 from __future__ import annotations
@@ -109,10 +109,8 @@ class Reader:
         return self._known[order_id]
 
     def _no_order(self, subject: str) -> Fact | None:
-        """Return the fact that a number is none of the customer's orders.
-
-        It has to stand in their mails: another would deny the order that they ask about, or bring in a number
-        of the model's own, such as a telephone's."""
+        """Return the fact that a number is none of the customer's orders. It must stand in their mails:
+        otherwise the model could deny the order that they ask about, or name a number of its own."""
         if not may_be_order_number(subject) or self.find_order(subject):
             return None
         address, number = self.conversation.customer_email, bare(subject)
@@ -153,13 +151,14 @@ class Reader:
         return {"items": order.lines, "paid": order.paid, "as_of": self.as_of(order)}
 
     def as_of(self, order: Order) -> datetime | None:
-        """Return of when we know an order so, if its system was not asked lately; None if it is fresh."""
+        """Return when an order was last looked up at its source; None if it is fresh, or orders are
+        imported."""
         live = services.current()
         return None if live.order_source is None else told_as_of(order, live.now())
 
     def list_as_of(self, listed: Sequence[Order]) -> datetime | None:
-        """Return the same of the list of the customer's orders. That one of them was looked up since does not
-        make the others, or the list, newer."""
+        """Return the same for the list of the customer's orders. A later look-up of one of them does not make
+        the others, or the list, newer."""
         live = services.current()
         if live.order_source is None:
             return None
@@ -185,7 +184,7 @@ class Reader:
         return found[1] if found else None
 
     def open_offers(self, order_ids: Sequence[str]) -> list[Offer]:
-        """Return the offers that the record of these orders tells."""
+        """Return the open offers that the record of these orders tells."""
         found = filter(None, map(self._find_offer, self._of_record(order_ids)))
         return [offer for offer, values in found if values["is_open"]]
 
@@ -197,7 +196,7 @@ class Reader:
         return self._offers[order.order_id]
 
     def return_period(self, order: Order) -> Values | None:
-        """Return until when the items of an order can be returned; None before the delivery, and if none can be
+        """Return by when the items of an order can be returned; None before the delivery, and if none can be
         returned."""
         periods = list_return_periods(self.connection, order)
         return {"periods": periods, "as_of": self.as_of(order)} if periods else None
@@ -255,7 +254,7 @@ class Reader:
         return {"reason": found["reason"], "asked_for": found.get("asked_for")}
 
     def not_withdrawn(self, order: Order) -> Values | None:
-        """Return the newest refund of an order that can be withdrawn no more; None if another one can."""
+        """Return the newest refund of an order that can no longer be withdrawn; None if another one can."""
         settled = (RefundStatus.APPROVED, RefundStatus.PAID)
         statuses = [each.status.value for each in self.refunds_of(order) if each.status in settled]
         return {"status": statuses[-1]} if statuses and not self._waits(order) else None

@@ -1,4 +1,4 @@
-"""A reply as it will be sent: the phrases and facts that the model named, facts read from the rows."""
+"""A reply as it will be sent: the phrases and facts that the model named, with the facts read from the rows."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ from mailagent.mailers.facts import Reader
 
 @dataclass(frozen=True, slots=True)
 class Letter:
-    """`text`: what stands between greeting and closing. `order_ids`: the orders that it speaks of.
-    `sources`: the passages that it quotes. `problems`: why it cannot be sent, a sentence each, for the model.
-    `composition`: what it was written from, as JSON. `credit_orders`: the orders of which store credit is
-    offered."""
+    """A reply as text. `text`: what stands between greeting and closing. `order_ids`: the orders that it speaks
+    of. `sources`: the passages that it quotes. `problems`: why it cannot be sent, a sentence each, for the
+    model. `composition`: what it was written from, as JSON. `credit_orders`: the orders for which it offers
+    store credit."""
 
     text: str
     language: str
@@ -39,13 +39,14 @@ class Letter:
 def reader_of(
     connection: sa.Connection, conversation: Conversation, mails: Sequence[InboundMail]
 ) -> Reader:
-    """Return the reader of what a mail that answers these mails may say."""
+    """Return a reader of the facts that a mail in answer to these mails may tell."""
     mail_ids = [mail.mail_id for mail in mails]
     return Reader(connection, conversation, mail_ids, are_proven(mails))
 
 
 def letter_by_person(reader: Reader, text: str) -> Letter:
-    """Return a text that a person sends; it speaks of the orders whose refunds the mails asked for."""
+    """Return the letter of a text that a person sends. It speaks of the orders whose refunds the mails asked
+    for."""
     language = find_language(text) or reader.conversation.language or "en"
     return Letter(text, language, tuple(dict.fromkeys(reader.orders_of_mails())))
 
@@ -53,8 +54,8 @@ def letter_by_person(reader: Reader, text: str) -> Letter:
 def find_harmless_words(
     reader: Reader, mails: Sequence[InboundMail], composition: Composition
 ) -> list[str]:
-    """Return the words in which the lists find nothing; none to a sender who is not proven, and none in a mail
-    without an order's record, which would contradict them."""
+    """Return the words in which the lists find nothing. No words to a sender who is not proven, and none in a
+    mail without an order's record, because no record would contradict them."""
     facts = (reader.find(part.fact) for part in composition.parts if isinstance(part, FactName))
     if not reader.proven or not (
         reader.orders_of_mails() or any(fact and fact.order_id for fact in facts)
@@ -62,14 +63,14 @@ def find_harmless_words(
         return []
     language, written = composition.language, reader.conversation.language
     called = (name for mail in mails for name in mail.from_name.split())
-    # A sender who is called "paid" may not have it said.
+    # A sender may be called "paid": such a name stays forbidden.
     names = {each for each in called if not find_statements(f"{each}?", language, (), written)}
     check = (language, reader.names() | names, written)
     return [words for words in composition.words if not find_statements(words, *check)]
 
 
 def write_letter(reader: Reader, composition: Composition) -> Letter:
-    """Write the phrases and facts of a composition, and its words, which somebody must have checked.
+    """Write the phrases and facts of a composition, and its words, which the caller must have checked.
 
     To a sender who is not proven only facts are sent: our mail must not carry what a stranger had us say.
     """

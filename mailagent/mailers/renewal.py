@@ -1,4 +1,5 @@
-"""Writes a mail to a customer again that waited before it was sent, with its facts and record of now."""
+"""Writes a mail to a customer again if it waited before it is sent, so that its facts and record are
+current."""
 
 from __future__ import annotations
 
@@ -43,7 +44,7 @@ def renew_if_late(connection: sa.Connection, mail: OutboundMail) -> OutboundMail
         KeyError,
         TypeError,
         ValueError,
-    ):  # those of another release, or the shop's
+    ):  # values of another release, or a template of the shop's
         logger.exception("mail %s is sent as it was written", mail.outbound_id)
         return mail
     if renewed.text != mail.text:
@@ -65,7 +66,7 @@ def _renew(
     locale = live.shop.locale_for(known["language"])
     if known["composition"]:
         letter = write_letter(reader, parse(known["composition"]))
-        # Facts that the rows do not bear any more are left out.
+        # Facts that are no longer on record are left out.
         values["text"] = letter.text or sentence(Fact("not_verified", {}), locale)
         sources = letter.sources
     values["record"] = write_record(reader, known["order_ids"], known["language"])

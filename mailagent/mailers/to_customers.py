@@ -108,7 +108,8 @@ def write_handed_over(
     mails: Sequence[InboundMail],
     untrue: bool,
 ) -> str:
-    """Tell the customer that a person takes over; `untrue`: in place of an answer that we do not send."""
+    """Tell the customer that a person takes over. `untrue`: the mail replaces an answer that did not pass the
+    checks."""
     reader = reader_of(connection, conversation, mails)
     content = MailContent(
         Purpose.REPLY,
@@ -149,7 +150,7 @@ def write_offer(connection: sa.Connection, refund: Refund, offer: Offer) -> str:
 
 
 def write_promise(connection: sa.Connection, refund: Refund, promised: Sequence[Settlement]) -> str:
-    """Tell the customer, once for a refund, until when the shop pays what its ledger recorded."""
+    """Tell the customer, once for a refund, by when the shop pays what its ledger has recorded."""
     due_at = max(each.due_at for each in promised)
     minor = sum(each.amount.minor for each in promised)
     values = {
@@ -163,7 +164,7 @@ def write_promise(connection: sa.Connection, refund: Refund, promised: Sequence[
 
 
 def write_receipt(connection: sa.Connection, refund: Refund, others: Sequence[Refund]) -> str:
-    """Write the receipt of a paid refund and of `others` that the same mail led to. Lock them all first."""
+    """Write one receipt for a paid refund and for `others` that the same mail led to. Lock them all first."""
     if not others:
         return write_refund_outcome(connection, refund, "receipt")
     told = sorted((refund, *others), key=lambda each: each.refund_id)
@@ -260,8 +261,8 @@ def _payments(connection: sa.Connection, refund: Refund, order: Order) -> list[d
 
 
 def _note(connection: sa.Connection, refund: Refund) -> str | None:
-    """Return the managers' notes for the customer: of two approvals both, of a rejection only the last, which
-    the first manager's note could contradict. Leave out notes for the shop only."""
+    """Return the managers' notes for the customer: after two approvals both; after a rejection only the last,
+    because the first manager's note could contradict it. Notes for the shop only are left out."""
     if refund.decided_by == audit.POLICY:
         return None  # it never had an approval
     made = approvals.list_decisions(connection, refund.refund_id)

@@ -41,8 +41,9 @@ _KEYS = {Question.APPROVE: "approval_request", Question.COUNTERSIGN: "countersig
 def ask_managers(
     connection: sa.Connection, refund: Refund, standing: approvals.Standing | None = None
 ) -> Routing:
-    """Ask and remind the managers who are due. Return the routing before that; send the mails that
-    `list_unsent_requests` returns. `standing` is the refund's, if you have read it since locking the refund.
+    """Ask and remind the managers who are due. Return the routing as it was before; the caller sends the mails
+    that `list_unsent_requests` returns. `standing` is the refund's, if you have read it since locking the
+    refund.
 
     Raises LookupError if there is no manager for the second approval.
     """
@@ -82,7 +83,7 @@ def _remind(
 
 
 def list_unsent_requests(connection: sa.Connection, refund_id: str) -> list[str]:
-    """Return the requests and reminders about a refund that are not sent yet, also those of a step that
+    """Return the requests and reminders about a refund that are not sent yet, including those of a step that
     crashed before it returned them."""
     return outbound.list_queued_of_refund(connection, refund_id, Purpose.APPROVAL_REQUEST)
 
@@ -186,9 +187,10 @@ def _earlier(refund: Refund) -> dict[str, Any]:
 def ask_next_manager(
     connection: sa.Connection, refund_id: str, manager: str, why: Skip
 ) -> str | None:
-    """Skip a manager who gets no mail or is absent, for a while; return the request to the next one.
+    """Skip a manager who gets no mail or is absent, for the time of `waits.manager_absence`. Return the id of
+    the request to the next one.
 
-    Return None if there is no other manager to ask. Never ask the manager who gave the first approval.
+    Return None if there is no other manager to ask. The manager who gave the first approval is never asked.
     """
     live = services.current()
     if manager not in live.shop.manager_emails:
@@ -330,7 +332,8 @@ def _report_once(
 
 
 def _list_helpers(managers: Collection[str]) -> tuple[str, ...]:
-    """Return whom to tell if managers do not read: the team, else the operators, without the managers."""
+    """Return whom to tell if managers do not read their mail: the team, else the operators, without the
+    managers."""
     shop = services.current().shop
     for circle in (shop.team_emails, shop.ops_emails):
         others = tuple(address for address in circle if address not in managers)

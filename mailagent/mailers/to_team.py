@@ -30,7 +30,8 @@ def write_to_team(
     dedup_key: str,
     readers: Sequence[str] | None = None,
 ) -> list[str]:
-    """Hand a conversation over to the support team, or to `readers` of the team, with its mails and refunds."""
+    """Write a case, a conversation with its mails and refunds, to each member of the support team, or to
+    `readers` only. Returns the ids of the mails. The conversation's status stays: the caller hands it over."""
     live = services.current()
     latest = inbound.list_latest(connection, conversation.conversation_id, MAILS_SHOWN)
     reply_to = token_address(Door.TEAM, conversation.team_token, live.shop.reply_domain)
@@ -113,7 +114,7 @@ def _thread(
 
 
 def write_login_link(connection: sa.Connection, email: str, url: str, lives: timedelta) -> str:
-    """Write a login link that works for `lives`."""
+    """Write a mail with a login link that works for `lives`, and return its id."""
     content = MailContent(
         Purpose.LOGIN,
         "login_link",

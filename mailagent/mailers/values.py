@@ -27,7 +27,7 @@ Values = dict[str, Any]
 
 
 def values_of_state(order: Order) -> Values:
-    """Return where an order stands. `in_part`: it counts as pending, but a carrier has a parcel of it."""
+    """Return the state of an order. `in_part`: it counts as pending, but a carrier has a parcel of it."""
     has_parcel = any(each.is_handed_over for each in order.shipments)
     return {
         "status": order.status.value,
@@ -62,8 +62,8 @@ def _parcel(shipment: Shipment, names: Mapping[str, str]) -> Values:
 
 
 def list_return_periods(connection: sa.Connection, order: Order) -> list[Values]:
-    """Return until when items can be returned, earliest first; none before delivery, of a cancelled order, and
-    after all was given back. `items` is empty where a period is that of all."""
+    """Return by when items can be returned, earliest first. No period before delivery, for a cancelled order,
+    or after all was given back. `items` is empty if a period is that of all items."""
     live, names = services.current(), dict[datetime, list[str]]()
     earlier, remaining = _left(connection, order)
     gone = order.status is OrderStatus.CANCELLED or (order.paid.minor and not remaining.minor)
@@ -88,8 +88,8 @@ def list_return_periods(connection: sa.Connection, order: Order) -> list[Values]
 
 
 def values_of_offer(connection: sa.Connection, offer: Offer, order: Order) -> Values:
-    """Return what a customer is told of an offer of part of the price. It is open while it can be paid as it
-    says: the rest of the order may have been refunded since."""
+    """Return what a customer is told of an offer of part of the price. It is open while the shop can still pay
+    it in full: the rest of the order may have been refunded since."""
     earlier, remaining = _left(connection, order)
     is_open = offer.is_open(services.current().now())
     names = {line.item_id: line.name for line in order.lines}
@@ -129,8 +129,8 @@ def is_granted_since(
 
 
 def values_of_credit(connection: sa.Connection, known: Iterable[Refund]) -> Values | None:
-    """Return what a customer may choose instead of money: for the newest refund of `known` that waits, if one
-    does. None if the shop has no store credit."""
+    """Return what a customer may choose instead of money, with the amounts of the newest refund of `known` that
+    waits, if one does. None if the shop has no store credit."""
     rules = services.current().policy.store_credit
     if rules is None:
         return None
@@ -143,7 +143,8 @@ def values_of_credit(connection: sa.Connection, known: Iterable[Refund]) -> Valu
 
 
 def has_number(texts: Iterable[str], number: str) -> bool:
-    """Return whether a number with a digit stands in texts, however it is spaced."""
+    """Return whether a number stands in one of the texts, with any spaces or signs between its characters. A
+    number without a digit is never found."""
     if not any(map(str.isdigit, number)):
         return False
     spaced = r"[\W_]*".join(number)
@@ -154,7 +155,7 @@ def has_number(texts: Iterable[str], number: str) -> bool:
 def values_of_remedy(remedy: Remedy) -> Values:
     """Return what a customer is told of a remedy."""
     rules = services.current().policy.return_first
-    # A return that was asked for stands, also if the policy has none any more.
+    # A return goes on, even if the policy has no returns any more.
     instructions = rules.instructions if rules else remedy.instructions
     return {
         "instructions": instructions if remedy.status is RemedyStatus.AWAITING_GOODS else None,
@@ -185,18 +186,20 @@ def _pieces(number: str) -> list[str]:
 
 
 def bare(number: str) -> str:
+    """Return an order's number without signs and spaces, in lower case, to compare it."""
     return re.sub(r"[\W_]+", "", number).casefold()
 
 
 def pay_by(connection: sa.Connection, refund_id: str) -> datetime | None:
-    """Return until when the shop pays a refund, as it has promised; None if it is late."""
+    """Return by when the shop has promised to pay a refund; None without a promise, or if that time has
+    passed."""
     waiting = settlements.list_promised(connection, refund_id)
     due_at = max((each.due_at for each in waiting), default=None)
     return due_at if due_at and due_at >= services.current().now() else None
 
 
 def goods_by(connection: sa.Connection, refund_id: str) -> datetime | None:
-    """Return until when the goods must be back before a refund is paid; None if it does not wait for them."""
+    """Return by when the goods must be back, so that a refund is paid; None if it does not wait for them."""
     tied = remedies.find_of_refund(connection, refund_id)
     awaited = tied is not None and tied.status is RemedyStatus.AWAITING_GOODS
     return tied.due_at if tied and awaited else None
