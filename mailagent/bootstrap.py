@@ -36,7 +36,8 @@ if TYPE_CHECKING:
 
 
 class NotConfigured:
-    """Takes the place of the model or the mail sender if its key is not set. Every call returns the reason."""
+    """Takes the place of the model or the mail sender if its key is not set, or if this process runs no
+    workflows. Every call returns the reason."""
 
     def __init__(self, setting: str) -> None:
         self._why = f"{setting} is not set"
@@ -142,7 +143,7 @@ def _model(settings: Settings) -> services.Model:
 
 
 def open_model(settings: Settings, key: str, name: str) -> services.Model:
-    """Return a model on the server of the settings."""
+    """Return the model `name` at the server of the settings, called with an API key."""
     from mailagent.adapters.openai.client import ChatModel
 
     return ChatModel(key, settings.openai_base_url, name, settings.openai_timeout_seconds)
@@ -195,7 +196,7 @@ def plan_crash(app: Flask, settings: Settings) -> None:
 
 
 def prepare_command(app: Flask, command: str) -> None:
-    """Make what a command needs. Exits with 1 and every problem if the settings are wrong."""
+    """Make the services that a command needs. Exits with 1 and every problem if the settings are wrong."""
     if command in ("demo", "setup"):
         return  # the demo's app is another process, with settings of its own; `setup` asks for them
     try:

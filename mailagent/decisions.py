@@ -1,5 +1,8 @@
-"""What managers' decisions do to a refund, once they can be taken back no more. Lock the order and the refund
-first. The page and the refund's workflow both come here: the one after a click, the other after the wait."""
+"""Applies managers' decisions to a refund once they can no longer be taken back. Lock the order and the refund
+first.
+
+Both the approval page and the refund's workflow come here: the page after a click, the workflow after the wait.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +23,7 @@ from mailagent.store.refunds.approvals import RecordedDecision, Standing
 
 
 def settle(connection: sa.Connection, refund: Refund, standing: Standing) -> Refund:
-    """Give each decision its effect, unless it can still be taken back; return the refund then. Again, this
+    """Apply each decision that can no longer be taken back, and return the refund as it is then. A second call
     changes nothing."""
     now = services.current().now()
     if refund.status is not RefundStatus.AWAITING_APPROVAL:
@@ -65,7 +68,7 @@ def _conclude(connection: sa.Connection, refund: Refund, decision: RecordedDecis
 def _offer(
     connection: sa.Connection, refund: Refund, decision: RecordedDecision, percent: int
 ) -> None:
-    """Offer part of the price of what a manager does not refund, to be accepted by an answer."""
+    """Offer part of the price of what a manager does not refund. The customer accepts it by an answer."""
     live = services.current()
     rules, now = live.policy.keep_offers or KeepOffers({}), live.now()
     offer = Offer(

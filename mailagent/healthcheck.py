@@ -1,8 +1,8 @@
 """The health check of a container: `python -m mailagent.healthcheck`. Exits with 1 and a message on a problem.
 
-With `--ready` a worker that still waits for its database is a problem, too. The database itself is not
-checked, because a restart does not help when it is away; use `/readyz`. This module imports nothing of the
-app, because the check runs every few seconds.
+With `--ready`, a worker that still waits for its database is a problem, too. The database itself is not
+checked, because a restart does not help when it is away; use `/readyz`. This module imports nothing of the app,
+because the check runs every few seconds.
 """
 
 from __future__ import annotations

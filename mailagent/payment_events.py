@@ -1,7 +1,7 @@
-"""What follows from an event of the payment gateway: rows, and a wake-up.
+"""What follows from an event of the payment gateway: rows, and a message that wakes the refund's run.
 
-An event never marks a refund as paid: the refund's own run asks the gateway. Events come in any order, and
-more than once.
+An event never marks a refund as paid: the refund's own run asks the gateway. Events come in any order, and more
+than once.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ from mailagent.store.refunds.gateway_events import KNOWN, NO_PAYMENT
 def follow_refund(
     connection: sa.Connection, told: GatewayRefund, again: str, is_now: bool = False
 ) -> str:
-    """Record what the gateway says of a refund, ours or not; return what came of it, in words.
+    """Record what the gateway says of a refund, ours or not; return the outcome as a text for people.
 
-    `again` tells a run apart that is queued because of this. `is_now` says that the gateway's books were
-    read: a word of an event may be older than what we know.
+    `again`: makes the id of a run that is enqueued because of this, such as the event's id. `is_now`: the
+    gateway was asked just now; an event may be older than what we know.
     """
     live = services.current()
     row = gateway_events.find_intent(connection, told)
@@ -44,7 +44,8 @@ def follow_refund(
     row = refund_payments.find_payment(connection, row.idempotency_key) or row
     failed = told.state is RefundState.FAILED
     if row.returned_at and is_now and not failed:
-        # It did not come back. The customer and the team were told otherwise, so the refund stays failed.
+        # The money did not come back. The customer and the team were told that it did, so the refund stays
+        # failed.
         return gateway_events.apply(connection, told, live.now())
     news = failed and refund_payments.mark_returned(
         connection, row.idempotency_key, live.now(), told.why
@@ -62,9 +63,10 @@ def follow_refund(
 
 
 def _recall(connection: sa.Connection, refund: Refund, told: GatewayRefund, again: str) -> str:
-    """See to a refund that was paid in a time which is lost here. Its own run records it: it looks up its
-    key, or asks under it once more, which moves nothing."""
-    # The order first, as everywhere: a run that is about to pay reads what was told of it under that lock.
+    """Handle a refund that the gateway has paid and whose payment is missing here, because a backup was
+    restored. Its own run records it: it looks up its key, or asks under it once more, which moves no money."""
+    # Lock the order first, as everywhere: a run that is about to pay reads the gateway's events under that
+    # lock.
     orders.lock_row(connection, refund.order_id)
     if refund.status is RefundStatus.APPROVED:
         _enqueue(connection, refund, again)
@@ -76,7 +78,7 @@ def _recall(connection: sa.Connection, refund: Refund, told: GatewayRefund, agai
 
 
 def _take_back(connection: sa.Connection, refund: Refund, told: GatewayRefund, again: str) -> str:
-    """Record that money of a refund came back; its run tells the customer and the team."""
+    """Record that money of a refund came back to the shop; the refund's run tells the customer and the team."""
     live = services.current()
     details = {"reference": told.reference, "amount": str(told.amount), "why": told.why}
     audit.record(connection, live.now(), told.gateway, "refund returned", refund.refund_id, details)
@@ -88,8 +90,8 @@ def _take_back(connection: sa.Connection, refund: Refund, told: GatewayRefund, a
 
 
 def _enqueue(connection: sa.Connection, refund: Refund, again: str) -> None:
-    """Make the refund's run look at its rows. A run that is already writing the outcome does not look again,
-    so later news gets a run of its own."""
+    """Wake the refund's run, so that it reads its rows. Once the refund is past paying, a new run is enqueued:
+    the old one may already be writing the outcome, and does not read them again."""
     client = services.current().workflow_client
     looks_after = None
     if refund.status is RefundStatus.APPROVED:
@@ -102,9 +104,10 @@ def _enqueue(connection: sa.Connection, refund: Refund, again: str) -> None:
 
 
 def follow_dispute(connection: sa.Connection, told: Dispute) -> str:
-    """Record whether a payment is charged back, by all that was told of it; its event must be stored.
+    """Record whether the payments of a dispute are charged back, by all its events that are stored. Store this
+    event first.
 
-    Returns what came of it, in words.
+    Returns the outcome as a text for people.
     """
     if told.charged_back is None:
         return "an inquiry: no money was taken"
@@ -114,7 +117,7 @@ def follow_dispute(connection: sa.Connection, told: Dispute) -> str:
         return f"{NO_PAYMENT}: {', '.join(told.payment_ids) or 'none is named'}"
     for row in found:
         orders.lock_row(connection, row.order_id)
-    # Under the locks: of two words that come at once, the second sees the first.
+    # Read under the locks: of two events at the same moment, the second sees the first.
     since = gateway_events.charged_back_since(connection, told.payment_ids)
     changed = []
     for row in found:

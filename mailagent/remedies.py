@@ -1,5 +1,8 @@
 """What follows when a task ends: people have done it or cannot, it is too late, or the customer does not want
-it any more. The row, the audit log and the customer's mail are one transaction."""
+it any more. The row, the audit log and the customer's mail are one transaction.
+
+Modules of `workflows` import this one as `ending`, beside the rows of `store.refunds.remedies`.
+"""
 
 from __future__ import annotations
 
@@ -35,8 +38,9 @@ _ACTIONS: Mapping[RemedyStatus, audit.Action] = {
 def finish(
     connection: sa.Connection, remedy_id: str, person: str, is_done: bool, note: str | None
 ) -> bool:
-    """Record what a person says of a task, and tell the customer; return whether it is news. Raises
-    TaskProblem."""
+    """Record that a person has done a task, or cannot do it, and tell the customer. `person`: their address.
+    `note`: for the customer; needed if the task is not possible. Returns False if it is recorded already.
+    Raises TaskProblem if it may not be recorded; its text says why."""
     remedy = remedies.lock(connection, remedy_id)
     if remedy is None:
         raise TaskProblem("there is no such task; look at the list")
@@ -62,13 +66,13 @@ def finish(
 
 
 def find_waiting(connection: sa.Connection, remedy: Remedy) -> Refund | None:
-    """Return the refund of the order that awaits approval for units which a remedy sends again. Until then, a
+    """Return the refund that awaits approval for units which a remedy sends again. Until it is decided, a
     person must not send them."""
     return find_all_waiting(connection, [remedy]).get(remedy.remedy_id)
 
 
 def find_all_waiting(connection: sa.Connection, tasks: Sequence[Remedy]) -> dict[str, Refund]:
-    """Return what `find_waiting` does, by the id of each task that such a refund holds up."""
+    """Return the refunds that hold up these tasks as `find_waiting` says, by the task's id."""
     order_ids = {each.order_id for each in tasks if each.kind in SENT_AGAIN}
     known = refunds.list_of_orders(connection, sorted(order_ids)) if order_ids else ()
     waiting = [each for each in known if each.status is RefundStatus.AWAITING_APPROVAL]
@@ -88,7 +92,7 @@ def end(
     note: str | None = None,
     **details: str,
 ) -> None:
-    """End a locked task, and tell the customer. `details` go into the audit log."""
+    """End a locked task, and tell the customer. `actor`: who ended it. `details` go into the audit log."""
     close(connection, remedy, status, actor, note, **details)
     if remedy.kind is RemedyKind.RETURN and status is RemedyStatus.DONE and not note:
         return  # the receipt of its refund tells it
@@ -99,8 +103,8 @@ def end(
 
 
 def receive(connection: sa.Connection, row_id: str, actor: str) -> bool:
-    """Record that the goods of a return are back, by its id or its refund's; return whether that is news.
-    Raises TaskProblem, and LookupError if there is no such return."""
+    """Record that the goods of a return are back. `row_id`: the id of the return, or of its refund. Returns
+    False if it is recorded already. Raises TaskProblem, and LookupError if there is no such return."""
     found = remedies.find(connection, row_id) or remedies.find_of_refund(connection, row_id)
     remedy = remedies.lock(connection, found.remedy_id) if found else None
     if remedy is None or remedy.kind is not RemedyKind.RETURN:
@@ -114,7 +118,7 @@ def receive(connection: sa.Connection, row_id: str, actor: str) -> bool:
 
 def withdraw(connection: sa.Connection, order_id: str, mail_id: str) -> list[Remedy]:
     """Withdraw the tasks of a locked order that the customer does not want any more, and return them. The reply
-    to their mail tells it. What may be done already goes on."""
+    to their mail tells it. A task that the shop's system may have done already goes on."""
     known = remedies.list_of_order(connection, order_id)
     found = [each for each in known if each.is_open and not each.may_be_done]
     for remedy in found:
@@ -123,7 +127,8 @@ def withdraw(connection: sa.Connection, order_id: str, mail_id: str) -> list[Rem
 
 
 def withdraw_all(connection: sa.Connection, order_id: str, mail_ids: Sequence[str]) -> None:
-    """Withdraw the tasks of a locked order that older mails than these asked for: it is cancelled instead."""
+    """Withdraw the tasks of a locked order that older mails than these asked for, because the order is
+    cancelled instead."""
     for each in remedies.list_of_order(connection, order_id):
         is_other = each.status is RemedyStatus.TASK and each.kind is not RemedyKind.CANCEL
         if is_other and each.mail_id not in mail_ids:
@@ -140,8 +145,8 @@ def supersede(connection: sa.Connection, refund: Refund) -> None:
 
 
 def resume(connection: sa.Connection, refund: Refund) -> None:
-    """Give people time again for the exchanges and replacements that a refund held up which was not approved.
-    Lock the order first."""
+    """Give people more time for the exchanges and replacements that a refund held up, because it was not
+    approved. Lock the order first."""
     for each in remedies.list_of_order(connection, refund.order_id):
         is_sent = each.kind in SENT_AGAIN and each.touches(each.kind, refund.item_ids)
         if is_sent and each.status is RemedyStatus.TASK:
@@ -149,7 +154,7 @@ def resume(connection: sa.Connection, refund: Refund) -> None:
 
 
 def next_due_at() -> datetime:
-    """Return until when people do a task that they are given now."""
+    """Return when a task is due that people are given now."""
     live = services.current()
     return live.now() + timedelta(days=live.policy.remedies.task_days)
 
@@ -162,7 +167,8 @@ def close(
     note: str | None = None,
     **details: str,
 ) -> None:
-    """Record the end of a locked task, and tell no one."""
+    """Record the end of a locked task without a mail to the customer. Wakes the refund that waits for it, or
+    withdraws that refund."""
     now = services.current().now()
     remedies.move(connection, remedy, status, decided_by=actor, decided_at=now, note=note)
     told = {"kind": remedy.kind.value, "order_id": remedy.order_id, **details}
@@ -186,7 +192,8 @@ def _follow(connection: sa.Connection, refund_id: str, status: RemedyStatus, act
 
 
 def wake(connection: sa.Connection, refund: Refund, again: str) -> None:
-    """Have the refund's run look at its rows now."""
+    """Wake a refund's run, so that it reads its rows now; enqueue one if none is active. `again`: makes the id
+    of the new run."""
     asked_by = refund.run_id or run_id_of(REFUND, refund.refund_id)
     queue = services.current().workflow_client.queue
     run_id = queue.enqueue_refund(connection, refund.refund_id, asked_by, again)

@@ -1,6 +1,7 @@
 """The objects that pages and workflow steps use: database, workflow client, model, mail sender, gateway, clock.
 
-`app` binds them once. This is the only global, because DBOS's workflows and steps are module-level functions.
+`bootstrap` makes and binds them once. They are the only global, because DBOS's workflows and steps are
+module-level functions.
 """
 
 from __future__ import annotations
@@ -49,14 +50,14 @@ class Model(Protocol):
         customer_hash: str,
         text: dict[str, Any] | None = None,
     ) -> dict[str, Any]:
-        """Return the model's answer, or the error, as plain data."""
+        """Return the model's answer, or what to do instead, as plain data: see `ChatModel.ask`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Shadow:
     """A second configuration that is asked about `percent` of the conversations, for at most `budget_usd` a
-    day. `prompt`: None for the agent's. `has_own_key`: its calls count towards other limits of the
-    provider than the agent's."""
+    day. `prompt`: None for the agent's. `has_own_key`: it has an API key of its own, so its calls do not use up
+    the agent's limits at the provider."""
 
     model: Model
     name: str
@@ -69,6 +70,8 @@ class Shadow:
 
 @dataclass(frozen=True)
 class Services:
+    """The services of this process. `now`: the one clock of all processes on this database."""
+
     database: Database
     workflow_client: WorkflowClient
     shop: Shop
@@ -95,8 +98,8 @@ class Services:
     webhook_hours: int = USUAL_HOURS
     draft_replies: DraftReplies = DraftReplies.NONE
     knowledge: Knowledge = Knowledge()
-    check_model: Model | None = None  # None: nobody reads the words of a reply a second time
-    shadow: Shadow | None = None  # None: nobody else is asked about the mail
+    check_model: Model | None = None  # None: no second model reads the words of a reply
+    shadow: Shadow | None = None  # None: no second configuration is asked about mail
     retention: Retention = Retention()
     budget: Budget = field(default_factory=Budget)
     limits: Limits = field(default_factory=Limits)

@@ -124,7 +124,7 @@ def post_worker_init(worker: Any) -> None:
         affinity.start()
         launch(engine_of(settings))
         _drains.append(Drain())
-    # What is there now stays: without this, a full collection stops a request for a tenth of a second.
+    # The objects of the start live for ever. Without this, a full collection of them stops a request for 0.1 s.
     gc.freeze()
 
 

@@ -1,5 +1,5 @@
-"""What follows when people say that they have paid what the ledger recorded, or could not: rows, and a wake-up
-of the refund's run. The run then reads the ledger, and tells the customer."""
+"""What follows when people say that they have paid an entry of the ledger, or could not: rows, and a message
+that wakes the refund's run. The run then reads the ledger, and tells the customer."""
 
 from __future__ import annotations
 
@@ -23,7 +23,8 @@ from mailagent.store.refunds import settlements, stops
 
 
 def settle(connection: sa.Connection, outcome: Outcome, person: str) -> bool:
-    """Record what a person says of a settlement; return whether it is news. Raises SettlementProblem."""
+    """Record what a person, named by their address, says of an entry of the ledger. Returns False if it is
+    recorded already. Raises SettlementProblem if it may not be recorded."""
     known = settlements.lock(connection, outcome.idempotency_key)
     refund_ids = [known.refund_id] if known else []
     stop = next(iter(stops.find_stops(connection, refund_ids).values()), None)
@@ -53,7 +54,8 @@ def settle(connection: sa.Connection, outcome: Outcome, person: str) -> bool:
 def settle_all(
     connection: sa.Connection, outcomes: Sequence[tuple[int, Outcome]], person: str
 ) -> int:
-    """Record what a file says, by its lines; return how much of it is news.
+    """Record what a file says of entries of the ledger. `outcomes`: with the line number of each. Returns how
+    many are new.
 
     Raises SettlementFileProblem with every line that cannot be recorded; then nothing may be committed.
     """
