@@ -1,4 +1,4 @@
-"""Reads an amount as a person types it: "100,50", "$500", "1.499,00 €", "CHF 1'250.-"."""
+"""Parses an amount as a person types it: "100,50", "$500", "1.499,00 €", "CHF 1'250.-"."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import re
 from mailagent.domain.money import Money, exponent, parse_money
 from mailagent.domain.text import Fill, fill
 
-# Signs that stand for an amount's currency. A sign that is not here is refused, not guessed.
+# The currencies that each sign may stand for. Any other sign is refused; we never guess a currency.
 _SIGNS = {
     "$": frozenset(
         "USD AUD BBD BMD BND BSD BZD CAD FJD GYD HKD JMD KYD LRD NAD NZD SBD SGD SRD TTD TWD XCD".split()
@@ -33,7 +33,7 @@ _SIGNS = {
     "c$": frozenset(("CAD",)),
     "r$": frozenset(("BRL",)),
 }
-# Between thousands people also write blanks (ISO 80000-1) and, in Switzerland, apostrophes.
+# People also separate thousands by blanks (ISO 80000-1) and, in Switzerland, by apostrophes.
 _BLANKS = re.compile(r"[\s\u00a0\u2009\u202f'’]")
 # "500,-" and "500.": no decimals.
 _NO_DECIMALS = re.compile(r"(?<=[0-9])[.,][-–—−]{0,2}(?=$|[^0-9.,])")
@@ -42,10 +42,11 @@ _GROUPED = re.compile(r"[0-9]{1,3}([.,])[0-9]{3}(?:\1[0-9]{3})*")
 
 
 def parse_typed_amount(text: str, currency: str, _: Fill = fill) -> Money:
-    """Return the amount of `currency` that a person has typed, with or without its sign or code.
+    """Return the amount that a person typed, with or without the sign or code of `currency` (ISO 4217).
 
-    A comma or a point before the currency's decimals begins them; before three digits it separates thousands.
-    Raises ValueError, with a sentence for that person, for all else.
+    The last comma or point begins the decimals if as many digits follow as the currency has, or fewer; before
+    three digits it separates thousands. `_` translates the messages. Raises ValueError for all else; its text
+    tells the person what to write instead.
     """
     found = _FIELD.fullmatch(_NO_DECIMALS.sub("", _BLANKS.sub("", text)))
     if not found:
@@ -76,8 +77,8 @@ def _check_currency(sign: str, currency: str, _: Fill) -> None:
 
 
 def _plain_decimal(number: str, decimals: int) -> str | None:
-    """Return the number with a point before its decimals and nothing between thousands; None if the marks do
-    not tell which is which."""
+    """Return the number with a point before its decimals and nothing between thousands; None if it can be read
+    in two ways, such as 1,499 dinars, or has too many digits."""
     whole, mark, end = _at_last_mark(number)
     if not mark:
         return number if len(number) <= 12 else None

@@ -1,4 +1,4 @@
-"""What the shop has written down for its customers: passages that a reply may quote. Pure."""
+"""The shop's knowledge: passages that the shop wrote for its customers, and that a reply may quote. Pure."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ PASSAGE_MAX_LENGTH = 1_500
 @dataclass(frozen=True, slots=True)
 class Passage:
     """The text under one heading. `passage_id`: the file and the heading, such as `returns/how-to-return`.
-    `problems`: what of it a mail cannot show, and what to do."""
+    `problems`: sentences about content that a mail cannot show, such as a table, and what to do."""
 
     passage_id: str
     title: str
@@ -23,7 +23,7 @@ class Passage:
 
     @property
     def version(self) -> str:
-        """A hash of the text, to see whether the passage has changed since it was quoted."""
+        """A hash of the text. It shows whether the passage has changed since a reply quoted it."""
         return hashlib.sha256(self.text.encode()).hexdigest()[:12]
 
     @property
@@ -40,8 +40,8 @@ class Knowledge:
         object.__setattr__(self, "by_id", {each.passage_id: each for each in self.passages})
 
     def list_problems(self) -> list[str]:
-        """Return what a shop should mend: headings that stand twice, passages that are too long for a mail, and
-        what a mail cannot show."""
+        """Return a sentence for each problem that the shop should mend: a heading that two passages share, a
+        passage that is too long for a mail, or content that a mail cannot show."""
         by_title: dict[str, list[str]] = {}
         for each in self.passages:
             by_title.setdefault(each.title.casefold(), []).append(each.passage_id)
@@ -66,8 +66,9 @@ class Knowledge:
 
 
 def slug(title: str) -> str:
-    """Return a title as a part of an id."""
+    """Return a title as part of a passage id: lower case, no accents, hyphens between words. A title without
+    letters and digits gives "text"."""
     plain = unicodedata.normalize("NFKD", title.casefold().replace("ß", "ss"))
     kept = "".join(each for each in plain if not unicodedata.combining(each))
-    composed = unicodedata.normalize("NFC", kept)  # as a model writes it
+    composed = unicodedata.normalize("NFC", kept)  # the model writes ids in NFC
     return re.sub(r"[\W_]+", "-", composed).strip("-") or "text"

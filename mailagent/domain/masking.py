@@ -1,4 +1,4 @@
-"""Masks in the text of an error what must not be stored or shown, kind by kind. All else stays readable."""
+"""Masks personal data and secrets in the text of an error, which we store and show. The rest stays readable."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from collections.abc import Callable
 from mailagent.domain.mail.redaction import mask_card_numbers, without_keys
 from mailagent.domain.refunds.goodwill import hide_code_shapes
 
-# What a quotation has that is a person's text. A key, a column or a value has fewer words.
+# A quotation of this many words is a person's text. A key, a column name or a value has fewer.
 WORDS_OF_TEXT = 3
-# An unclosed quotation goes on to the end of the line. An apostrophe stands behind a letter.
+# An unclosed quotation extends to the end of the line. A ' behind a letter is an apostrophe.
 _QUOTED = re.compile(
     r"(?<!\w)'(?P<single>.*?)(?:'(?!\w)|$)|\"(?P<double>[^\"]*)(?:\"|$)|(?<==)\((?P<row>[^)]*)(?:\)|$)"
 )
@@ -30,7 +30,7 @@ _NAMED_KEY = re.compile(
 )
 _LONG_WORD = re.compile(r"[A-Za-z0-9_-]{32,}")
 _HEX = re.compile(r"[0-9a-f]+", re.IGNORECASE)
-# It begins at the beginning of a word: to look for it from each letter takes quadratic time.
+# An address is searched only from the beginning of a word: from each letter, it would take quadratic time.
 _BEFORE = r"\s<>\"'(),;:=/"
 _ADDRESS = re.compile(
     rf"(?:\"[^\"]*\"|(?<![^{_BEFORE}])(?:[^{_BEFORE}@%]|%(?!40))++)(?:@|%40)[^\s<>\"'(),;:/]+"
@@ -46,7 +46,7 @@ def mask(line: str) -> str:
 
 
 def mask_address(email: str) -> str:
-    """Return an address that only people who know it can recognise."""
+    """Return an address by its first letter and host, such as `a…@shop.example`, for people who know it."""
     name, _, host = email.rpartition("@")
     return f"{name[:1]}…@{host}" if name else "[address]"
 
@@ -77,7 +77,7 @@ _KINDS: tuple[Callable[[str], str], ...] = (
     lambda line: _KEY.sub("[key]", line),
     lambda line: _NAMED_KEY.sub(r"\g<name>[key]", line),
     lambda line: _LONG_WORD.sub(_mask_long_word, line),
-    # Behind a login that is masked there is a host.
+    # What follows "[login]@" is the host of a link, not of a mail address.
     lambda line: _ADDRESS.sub(
         lambda found: found[0] if "[login]@" in found[0] else "[address]", line
     ),

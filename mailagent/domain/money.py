@@ -23,7 +23,7 @@ _EXPONENTS = {
     **dict.fromkeys("BHD IQD JOD KWD LYD OMR TND".split(), 3),
 }
 
-# What English writes before an amount, if it is not the code and a space (Unicode CLDR).
+# The signs before amounts in English (Unicode CLDR). Other currencies have their code and a space.
 _SIGNS = {
     "AUD": "A$", "BRL": "R$", "CAD": "CA$", "CNY": "CN¥", "EUR": "€", "GBP": "£", "HKD": "HK$", "ILS": "₪",
     "INR": "₹", "JPY": "¥", "KRW": "₩", "MXN": "MX$", "NZD": "NZ$", "PHP": "₱", "TWD": "NT$", "USD": "$",
@@ -35,12 +35,15 @@ _CODE = re.compile(r"[A-Z]{3}")
 _AMOUNT = re.compile(r"[0-9]{1,12}(\.[0-9]{1,3})?")
 
 
-# Cards give back no less at once, in minor units (https://docs.stripe.com/currencies).
+# The smallest amount that a card can pay or give back, in minor units (https://docs.stripe.com/currencies).
 _STEPS = {**dict.fromkeys("BHD JOD KWD OMR TND".split(), 10), "MGA": 100}
 
 
 def round_down(minor: int, currency: str, *paid: int) -> int:
-    """Return an amount in minor units, rounded down to what can be given back to a card, if all `paid` is."""
+    """Return an amount in minor units, rounded down to an amount that a card can give back.
+
+    It is not rounded if one of the `paid` amounts has a finer unit: then the customer did not pay by card.
+    """
     step = _STEPS.get(currency, 1)
     return minor if any(each % step for each in paid) else minor // step * step
 
@@ -66,7 +69,7 @@ class Money:
         return Money(self.minor - other.minor, self.currency)
 
     def part(self, number: int, of: int) -> Money:
-        """Return so many parts `of` it, rounded down: to what cards can give back, if all of it is."""
+        """Return `number`/`of` of the amount, rounded down as `round_down` does."""
         minor = self.minor * number // of
         return Money(round_down(minor, self.currency, self.minor), self.currency)
 
@@ -101,16 +104,16 @@ def parse_currency(text: object) -> str:
 
 
 def read_money(text: str) -> Money:
-    """Return the amount that `str` wrote, such as "49.99 EUR". Raises ValueError."""
+    """Return the amount in a text that `str(money)` made, such as "49.99 EUR". Raises ValueError."""
     amount, _, currency = text.partition(" ")
     return parse_money(amount, currency)
 
 
 def parse_money(text: object, currency: str) -> Money:
-    """Return the decimal string `text` as an amount of `currency`, exactly.
+    """Return the decimal string `text`, such as "49.99", as an amount of `currency`.
 
-    Raises ValueError for anything but digits with at most the currency's number of decimals;
-    floats are refused, they cannot hold cents.
+    Raises ValueError for anything but digits with at most the currency's number of decimals, and for a float,
+    which cannot hold cents exactly.
     """
     if not isinstance(text, str) or not _AMOUNT.fullmatch(text):
         raise ValueError(f'{text!r} is not an amount; write it as a decimal string like "49.99"')

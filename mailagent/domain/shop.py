@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 
 from mailagent.domain.mail.authentication import ascii_domain
 
-# Domains of one provider that lead to the same mailbox.
+# Domains under which a provider delivers to the same mailbox.
 _SAME_DOMAIN = {
     "googlemail.com": "gmail.com",
     "me.com": "icloud.com",
@@ -17,15 +17,15 @@ _SAME_DOMAIN = {
     "protonmail.com": "proton.me",
 }
 # Characters that a provider ignores before the @: https://support.google.com/mail/answer/7436150 and
-# https://proton.me/support/creating-aliases. Elsewhere a dot makes another mailbox.
+# https://proton.me/support/creating-aliases. With other providers, a dot makes another mailbox.
 _IGNORED = {"gmail.com": ".", "proton.me": "._-"}
 
 
 def person_of(address: str) -> str:
-    """Return one spelling for all addresses that lead to the same mailbox.
+    """Return the same text for all addresses that lead to one mailbox, so as to compare people.
 
-    Remove capitals, a tag behind a plus (RFC 5233) and what the provider ignores; write the domain as DNS
-    compares it (RFC 5890).
+    It has no capitals, no tag behind a plus (RFC 5233), no characters that the provider ignores, and the domain
+    in A-label form (RFC 5890). Do not send mail to it.
     """
     local, _, domain = address.strip().casefold().rpartition("@")
     host = ascii_domain(domain) or domain
@@ -35,8 +35,8 @@ def person_of(address: str) -> str:
     return f"{kept or local}@{host}"
 
 
-# Domains on which strangers have mailboxes. Exact names: anyone can own another `live.*`, and would get a
-# budget for each mailbox.
+# Free-mail domains, where anyone can have a mailbox. Exact names only: anyone can own another `live.*`, and
+# would get a limit of its own for each mailbox.
 _NATIONAL = {
     "yahoo": "at be ca ch co.id co.in co.jp co.kr co.nz co.th co.uk co.za com com.ar com.au com.br com.co"
     " com.hk com.mx com.my com.ph com.sg com.tr com.tw com.vn cz de dk es fi fr gr hu ie in it nl no pl pt"
@@ -59,7 +59,8 @@ _FREE_MAIL = frozenset(
 
 
 def rate_limit_key(address: str, registered_domain: Callable[[str], str | None]) -> str:
-    """Return whose budget a mail counts against: a free-mail mailbox, else the registered domain.
+    """Return the mailbox or domain whose limit a mail counts against: a mailbox at a free-mail provider, else
+    the registered domain.
 
     `registered_domain` returns the domain below a registry's suffix, or None for such a suffix.
     """
@@ -70,9 +71,10 @@ def rate_limit_key(address: str, registered_domain: Callable[[str], str | None])
 
 @dataclass(frozen=True, slots=True)
 class ShopAddresses:
-    """The shop's own addresses, by which its mail coming back is known, and mail meant for it.
+    """The shop's own addresses. By them we recognise our own mail that comes back, and mail that is meant for
+    us.
 
-    `other_addresses` are further ones that customers write to and that are forwarded to us.
+    `other_addresses`: further addresses that customers write to, and that the shop forwards to us.
     """
 
     support_address: str
@@ -81,14 +83,15 @@ class ShopAddresses:
 
     @property
     def customer_addresses(self) -> tuple[str, ...]:
-        """Addresses that customers write to; one stands for all of its domain."""
+        """The addresses that customers write to. `any@` stands for every address of the reply domain."""
         return (self.support_address, f"any@{self.reply_domain}", *self.other_addresses)
 
 
 @dataclass(frozen=True, slots=True)
 class Shop:
-    """`manager_emails` are in order of escalation; `public_url` is the base of mailed links.
-    `default_language` is a locale such as `de` or `de_CH`, for customers whose language is unknown."""
+    """A shop. `manager_emails` are in order of escalation. `public_url`: the base of links in mails.
+    `ops_emails` are the operators, `report_emails` the owners. `default_language`: a locale such as `de` or
+    `de_CH`, for customers whose language is unknown. `asks_if_helped`: answers ask for a vote."""
 
     support_address: str
     reply_domain: str
@@ -102,19 +105,19 @@ class Shop:
 
     @property
     def name(self) -> str:
-        """The shop's mail domain, which stands for its name."""
+        """The shop's mail domain. We use it as the shop's name."""
         return self.support_address.rpartition("@")[2]
 
     def locale_for(self, language: str | None) -> str:
-        """Return the locale for a reader of `language`, None if unknown. For the shop's own language, it is
-        the shop's own locale, with its formats of amounts and dates."""
+        """Return the locale for a reader of `language` (None: unknown). A reader of the shop's own language
+        gets the shop's locale, with its formats of amounts and dates."""
         default = self.default_language.replace("-", "_")
         return default if language in (None, default.partition("_")[0]) else language or default
 
     @property
     def circles(self) -> tuple[tuple[str, ...], ...]:
-        """The shop's own people, each once, in the order of escalation: the team, the managers, the
-        operators. We write to the next circle if we reach no one of the circle before."""
+        """The team, the managers and the operators, without empty groups; each person only in the first. If our
+        mail reaches nobody in one group, we write to the next. Owners are in none."""
         seen: set[str] = set()
         circles = []
         for addresses in (self.team_emails, self.manager_emails, self.ops_emails):
@@ -124,14 +127,16 @@ class Shop:
 
     @property
     def people(self) -> tuple[str, ...]:
-        """All of the shop's own people. Bounces and complaints do not suppress mail to them."""
+        """The addresses of all the shop's people, owners included. Bounces and complaints do not suppress mail
+        to them."""
         known = [address for circle in self.circles for address in circle]
         return tuple(dict.fromkeys([*known, *self.report_emails]))
 
 
 @dataclass(frozen=True, slots=True)
 class Waits:
-    """Time-outs, and how long raw mail is kept."""
+    """Time-outs, and how long raw mail is kept. docs/reference.md explains the settings of the same names.
+    `sweep_after_seconds`: how long a row waits before the sweep enqueues a run for it."""
 
     approval_expiry_seconds: int = 7 * 24 * 3600
     approval_reminder_seconds: int = 24 * 3600
@@ -173,32 +178,33 @@ class Waits:
 # --- retention ------------------------------------------------------------------------------------
 
 
-# Scheduled runs, at least one a minute: long enough to investigate a weekend.
+# Histories of scheduled runs, at least one a minute. Two days are enough to look into a weekend.
 SCHEDULED_RUN_DAYS = 2
-# Login links and sessions after they have expired, login attempts after they were made.
+# Login links and sessions, after they have expired; login attempts, after they were made.
 LOGIN_DAYS = 7
 # Workers without a heartbeat, and past absences of managers.
 PRESENCE_DAYS = 7
-# More than a year of model costs, to compare a month with the same month of the year before.
+# Model calls: more than a year, to compare the costs of a month with the same month of the year before.
 MODEL_CALL_DAYS = 400
 
 
 @dataclass(frozen=True, slots=True)
 class Retention:
-    """What a shop may set. `run_days`: how long to keep histories of ended runs; `mail_days`: how long to keep
-    the text of quiet conversations, None for ever."""
+    """The retention periods that a shop may set. `run_days`: how long to keep the histories of runs that have
+    ended. `mail_days`: how long to keep the texts of conversations without new mail; None: for ever."""
 
     run_days: int = 30
     mail_days: int | None = None
 
     def runs_before(self, now: datetime) -> datetime:
-        """Return before when a run must have ended for its history to be deleted."""
+        """Return the time before which a run must have ended for its history to be deleted."""
         return now - timedelta(days=self.run_days)
 
     def scheduled_runs_before(self, now: datetime) -> datetime:
-        """Return before when a scheduled run must have begun for its history to be deleted."""
+        """Return the time before which a scheduled run must have begun for its history to be deleted."""
         return now - timedelta(days=min(SCHEDULED_RUN_DAYS, self.run_days))
 
     def text_before(self, now: datetime) -> datetime | None:
-        """Return since when a conversation must be quiet for its text to be deleted; None to keep it."""
+        """Return the time since which a conversation must have had no mail for its texts to be deleted; None to
+        keep them."""
         return None if self.mail_days is None else now - timedelta(days=self.mail_days)

@@ -1,5 +1,5 @@
-"""Text that people typed: allowed characters, search queries, and errors cut to one line; and messages for
-people, which pages translate."""
+"""Texts that people type or read: allowed characters, names, search queries, messages with facts, and errors
+in one line."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from datetime import date, datetime
 from mailagent.domain.masking import mask
 from mailagent.domain.money import Money
 
-# PostgreSQL refuses NUL, every database refuses a lone surrogate, and terminals obey the rest.
+# PostgreSQL refuses NUL, every database refuses a lone surrogate, and terminals act on the others.
 _CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")
 _CONTROLS_AND_BREAKS = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
 
 
 def without_controls(text: str) -> str:
-    """Return `text` without control characters and lone surrogates; lines end in a line feed."""
+    """Return `text` without control characters (tabs stay) and lone surrogates; lines end in a line feed."""
     return _CONTROLS.sub("", text.replace("\r\n", "\n").replace("\r", "\n"))
 
 
@@ -37,12 +37,14 @@ def tell_moment(moment: datetime) -> str:
     return f"{tell_day(moment)}, {moment:%H:%M} UTC"
 
 
-# Returns a message with facts in place of its placeholders, such as `%(amount)s`.
+# A function such as `fill`, which may also translate the message. Callers name the parameter `_`, as gettext
+# does.
 Fill = Callable[..., str]
 
 
 def fill(message: str, **facts: object) -> str:
-    """Return an English message with its facts, as people of the shop read them."""
+    """Return an English message with its `facts` in place of placeholders such as `%(amount)s`. Money, times
+    and whole numbers get the form in which people of the shop read them."""
     return message % {name: _tell(fact) for name, fact in facts.items()}
 
 
@@ -58,12 +60,12 @@ def _tell(fact: object) -> object:
 
 
 NAME_MAX_LENGTH = 60
-# What may stand between the letters of a name. A mail program makes a link of a dot within a word.
+# Allowed between the letters of a name. A dot within a word is not, because mail programs make links of it.
 _NAME_MARKS = " .,-'’"
 
 
 def name_to_greet(name: str) -> str | None:
-    """Return a person's name for a greeting; None if it may be anything else, such as a link or a sentence."""
+    """Return a person's name for a greeting; None if the text may be something else, such as a link."""
     name = name.strip()
     is_plain = all(unicodedata.category(each)[0] in "LM" or each in _NAME_MARKS for each in name)
     if not name or len(name) > NAME_MAX_LENGTH or not is_plain or re.search(r"\.\S", name):
@@ -74,14 +76,15 @@ def name_to_greet(name: str) -> str | None:
 # --- search words ---------------------------------------------------------------------------------
 
 
-# A phrase without its second quote extends to the end.
+# A phrase without its second quotation mark extends to the end of the query.
 _TOKEN = re.compile(r'(?P<minus>(?:-\s*)*)(?:"(?P<phrase>[^"]*)"?|(?P<word>[^\s"]+))')
 _EDGES = re.compile(r"^\W+|\W+$")
 
 
 @dataclass(frozen=True, slots=True)
 class Term:
-    """A word, or a phrase with one space between its words; `wanted` or excluded."""
+    """A word, or a phrase with one space between its words. `wanted`: False for a term behind a minus, which
+    must not match."""
 
     text: str
     wanted: bool = True
@@ -114,8 +117,8 @@ def parse_search(typed: str) -> Alternatives:
 
 
 def write_search(typed: str) -> str:
-    """Return the query for `websearch_to_tsquery`, without what that refuses, such as 40 minus signs in a row;
-    empty if there are no words."""
+    """Return the query in a form that PostgreSQL's `websearch_to_tsquery` accepts, which refuses 40 minus signs
+    in a row, for example; empty if there are no words."""
     return " or ".join(
         " ".join(f'{"" if term.wanted else "-"}"{term.text}"' for term in terms)
         for terms in parse_search(typed)
@@ -133,12 +136,12 @@ class NeedsOperatorError(RuntimeError):
     it, so write only ids, kinds and reasons."""
 
 
-# The end of a longer line is neither masked nor shown.
+# A line is cut here before it is masked, because masking long lines is slow.
 _LONGEST_MASKED = 2_000
 
 
 def tell_error(text: str | None) -> str:
-    """Return the first line of an error, with addresses, keys, card numbers and quoted sentences masked."""
+    """Return the first line of an error, at most LONGEST characters, masked by `masking.mask`."""
     lines = (text or "").strip().splitlines() or ["no reason is on record"]
     told = mask(lines[0][:_LONGEST_MASKED])
     return told if len(told) <= LONGEST else told[: LONGEST - 1] + "…"

@@ -37,10 +37,11 @@ def decide_identity(
 ) -> Identity:
     """Decide whether the From address was proven, DMARC-like with relaxed alignment.
 
-    `from_addresses` are all addresses of all From fields: more than one proves nothing. `spf` is
-    about `envelope_from`, `dkim_field` names the domains that signed; neither says anything of From
-    by itself. What signatures cover is judged below. `organisational_domain` gives the registrable
-    domain, or None for a public suffix. RFC 7489 section 3.1. What cannot be read counts as not passed.
+    `from_addresses` are all addresses of all From fields: more than one proves nothing. `spf` is the result
+    for `envelope_from`; `dkim_field` is SendGrid's list of the domains that signed. Neither proves From
+    without alignment (RFC 7489 section 3.1). `covers_what_is_used` checks which fields a signature covers.
+    `organisational_domain` returns the registrable domain, or None for a public suffix. A value that we
+    cannot read counts as not passed.
 
     For SPF the local part must be the author's, too: a forwarder puts an address of its own domain into
     the envelope, so that SPF passes for everybody with a mailbox there.
@@ -71,7 +72,8 @@ def _local_part(address: str) -> str:
 def is_aligned(
     author: str, domain: str, organisational_domain: Callable[[str], str | None]
 ) -> bool:
-    """Return whether a domain that signed or sent may vouch for the domain of From, relaxed alignment."""
+    """Return whether `domain`, which signed or sent the mail, is aligned with `author`, the domain of From:
+    the same organisational domain is enough (relaxed alignment, RFC 7489 section 3.1)."""
     if author == domain:
         return True
     organisation = organisational_domain(author)
@@ -81,7 +83,7 @@ def is_aligned(
 def parse_dkim(field: str) -> tuple[tuple[str, str], ...]:
     """Return the (domain, result) pairs of SendGrid's `dkim` field.
 
-    One word that does not fit empties the whole list: a half-understood field proves nothing.
+    Return no pair at all if one entry does not fit: a half-understood field proves nothing.
     """
     text = field.strip().lower()
     if len(text) > _DKIM_FIELD_MAX_LENGTH or _DKIM_GROUP.sub("", text).strip(", \t\r\n"):
@@ -105,7 +107,7 @@ def ascii_domain(domain: str) -> str | None:
     return _ascii_domain(domain) if len(domain) <= 253 else None
 
 
-# Of each mail the same few names are asked again and again, and most mails come from a few providers.
+# One mail asks for the same few names many times, and most mails come from a few providers.
 @lru_cache(maxsize=1_000)
 def _ascii_domain(domain: str) -> str | None:
     labels = re.split("[.\u3002\uff0e\uff61]", domain.removesuffix("."))
@@ -129,7 +131,7 @@ def _ascii_label(label: str) -> str:
 
 
 def normalise_address(address: str) -> str | None:
-    """Return an address as it is compared and stored, or None if it is none.
+    """Return an address in the form that we compare and store, or None if the text is no address.
 
     The local part is lower-cased in ASCII only: Unicode rules would turn the Kelvin sign into `k`
     and so one person's address into another's.
@@ -157,12 +159,12 @@ def _ascii_lower(text: str) -> str:
 # --- dkim -----------------------------------------------------------------------------------------
 
 
-# Mail servers give up after five days (RFC 5321 section 4.5.4.1), and SendGrid may post a mail again
-# for some of them. Only a mail that is sent again arrives later.
+# Mail servers give up after five days (RFC 5321 section 4.5.4.1), and SendGrid may retry its webhook for some
+# days more. A mail that arrives later was replayed.
 NEW_MAIL_DAYS = 7
 CLOCK_ERROR = timedelta(days=1)  # wrong clocks, and a Date without its zone
 
-# How old a mail may be whose signature does not say to whom it was written.
+# How old a mail may be if its signature does not cover the recipient.
 JUST_WRITTEN_MINUTES = 60
 _SERVER_CLOCK_ERROR = timedelta(minutes=5)
 
@@ -198,11 +200,11 @@ class Signature:
 
 @dataclass(frozen=True, slots=True)
 class SignedMail:
-    """What signatures are held against. `counts`: how many fields of each name the mail has.
+    """The facts of a mail that its signatures must cover. `counts`: how many header fields of each name it has.
 
-    `naming_us`: which of `to` and `cc` name the address that it was delivered to, or us. `begins`: it
-    was delivered to no reply address, and refers to no mail of ours. `multipart`: its text does not
-    depend on a Content-Transfer-Encoding in the header.
+    `naming_us`: which of `to` and `cc` name the address that it was delivered to, or one of ours. `begins`: it
+    begins a conversation; it was not sent to a reply address and refers to no mail of ours. `multipart`: its
+    text does not depend on a Content-Transfer-Encoding in the header.
     """
 
     counts: Mapping[str, int]
@@ -214,9 +216,10 @@ class SignedMail:
 
 
 def parse_signature(value: str) -> Signature | None:
-    """Return the signature of a DKIM-Signature field on one line, or None if it is none (section 3.2).
+    """Return the signature in the value of a DKIM-Signature field, unfolded; None if it is not valid (RFC 6376
+    section 3.2).
 
-    One odd character, or a tag that stands twice, makes it none: a verifier may read something else.
+    An odd character or a repeated tag makes it invalid, because a verifier may read it in another way.
     """
     tags = _parse_tags(value)
     if tags is None or tags["v"] != "1":
@@ -261,10 +264,11 @@ def _time(seconds: str | None) -> datetime | None:
 
 
 def covers_what_is_used(signature: Signature, mail: SignedMail) -> bool:
-    """Return whether a signature covers all that is shown of a mail or used, or what stands in for it.
+    """Return whether a signature covers everything of the mail that we show or use.
 
-    What it leaves out, anybody can change in an old mail. docs/decisions/0008 says what stands in for
-    a recipient that is not signed. A Message-ID may be left out: see `covers_message_id`.
+    Anyone can change in an old mail what its signature does not cover. If the signature covers no recipient,
+    the mail must meet the other conditions of docs/decisions/0008. It need not cover the Message-ID: see
+    `covers_message_id`.
     """
 
     def covers(*names: str) -> bool:
@@ -288,14 +292,14 @@ def covers_what_is_used(signature: Signature, mail: SignedMail) -> bool:
 
 
 def covers_message_id(signature: Signature, mail: SignedMail) -> bool:
-    """Return whether a signature covers the Message-ID. If not, a mail is told from another by its author
-    and Date, which are signed."""
+    """Return whether a signature covers the Message-ID. If not, we recognise a repeated mail by its author and
+    Date, which are signed."""
     return signature.covers("message-id", mail.counts.get("message-id", 0))
 
 
 def is_of_now(signatures: Sequence[Signature], mail: SignedMail) -> bool:
-    """Return whether a mail, by its Date and by the times in its signatures, was written just now or
-    took no more days to arrive than servers retry."""
+    """Return whether a mail is new, by its Date and by the times in its signatures: it took at most
+    NEW_MAIL_DAYS to arrive. An older one was replayed."""
     oldest = mail.received_at - timedelta(days=NEW_MAIL_DAYS)
     return (
         mail.sent_at is not None
@@ -306,7 +310,8 @@ def is_of_now(signatures: Sequence[Signature], mail: SignedMail) -> bool:
 
 
 def is_new(sent_at: datetime, received_at: datetime) -> bool:
-    """Return whether a Date is near enough to the time of reception for a mail just written."""
+    """Return whether a Date is at most NEW_MAIL_DAYS before the time of reception, and at most CLOCK_ERROR
+    after it."""
     return -timedelta(days=NEW_MAIL_DAYS) <= sent_at - received_at <= CLOCK_ERROR
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from mailagent.domain.mail.message import Door, MailKind
 
-READ_RECEIPT = "read receipt"  # says that somebody is there
+READ_RECEIPT = "read receipt"
 NULL_RETURN_PATH = "null return path"
 REWRITTEN_BY_LIST = "a list of ours put its own address into From"
 CALENDAR_REPLY = "text/calendar; method=reply"  # among `Signs.part_types`
@@ -20,13 +20,13 @@ CALENDAR_REPLY = "text/calendar; method=reply"  # among `Signs.part_types`
 
 @dataclass(frozen=True, slots=True)
 class Signs:
-    """What a mail shows of its author.
+    """The facts of a mail by which `classify` decides who wrote it.
 
     `headers` have lower-case names. `envelope_from` is empty for the null return path and None if
-    unknown. `from_name` is the display name, or all of a From field without an address.
-    `part_types` are the media types of the mail's own parts, and `CALENDAR_REPLY`. `own_addresses` are
-    ours to send from, `reply_domain` is where our reply addresses live. `tells_failure`: the text has
-    the code or the words by which mail systems say that a mail did not arrive.
+    unknown. `from_name` is the display name, or the whole From field if that has no address.
+    `part_types` are the media types of the mail's own parts, and perhaps `CALENDAR_REPLY`. We send from
+    `own_addresses`; our reply addresses are in `reply_domain`. `tells_failure`: the text has the status
+    code or the words by which mail systems report that a mail did not arrive.
     """
 
     headers: Mapping[str, Sequence[str]]
@@ -62,7 +62,7 @@ _REPORT_TYPE = re.compile(r"report-type\s*=\s*\"?\s*([a-z-]{1,40})")
 _DAEMON_LOCAL_PART = re.compile(
     r"(?:mailer|mail)[-_.]?daemon\b.*|mdaemon|mail[-_.]?delivery\b.*|microsoftexchange[0-9a-f]{6,}"
 )
-# A person may sit behind it.
+# A person may write from it, so that a rule needs a second sign.
 _POSTMASTER_LOCAL_PART = re.compile(r"po+st[-_.]?master")
 _DAEMON_NAME = re.compile(
     r"mailer[- ]daemon|mail delivery (?:sub)?system|(?:internet )?mail delivery\Z|delivery subsystem"
@@ -115,11 +115,12 @@ _OUT_IN_NOTES = re.compile(
 _AUTO_REPLY_SUBJECT = re.compile(
     rf"[\[(]?(?:{_AUTOMATIC_REPLY}|{_NOTICE_OF_ABSENCE})(?:[\])].*|\s{{0,3}}[:：].*|\s{{1,3}}[-–—]\s.*|\s{{0,3}})\Z"
 )
-# Some put "Re:" before it; then no header names the mail that is answered, as a person's would.
+# Some programs put "Re:" before it, but have no In-Reply-To or References. A person's answer has one of them.
 _ANSWERED_AUTO_REPLY_SUBJECT = re.compile(
     rf"(?:re|aw|sv|antw)\s?: ?(?:{_AUTOMATIC_REPLY}|{_NOTICE_OF_ABSENCE}|out of (?:the )?office)\s{{0,3}}[:：]"
 )
-# Words that customers use, too ("out of office: leave it with the neighbour"): only of an answer to a mail.
+# Customers use these words, too ("out of office: leave it with the neighbour"). They count only in an answer
+# to a mail.
 _LIKELY_SUBJECT = re.compile(
     r"(?:automatic response|out of (?:the )?office|absen[ct]e?(?: du bureau)?"
     r"|abwesenheit|afwezigheid|afwezig|niet aanwezig"
@@ -133,15 +134,14 @@ _NO_REPLY_LOCAL_PART = re.compile(
     r"|(?:.*[-_.])?(?:no[-_.]?responder|nao[-_.]?responda|non[-_.]?rispondere)(?:[-_.].*)?"
     r"|auto[-_.]?(?:confirm|reply|mailer|responder)"
 )
-# Somebody's surname or a kiosk's mailbox, unless a program's return path stands beside it.
+# These may also be a surname or a kiosk's mailbox. They count only beside a return path of a program.
 _ROLE_LOCAL_PART = re.compile(r"(?:.*[-_.])?notifications?|mailer|bounces?|owner-.+")
 
 
 def classify(signs: Signs) -> tuple[MailKind, str | None]:
-    """Decide what sort of mail this is; with the rule that said so, or None for a customer's.
+    """Return the kind of a mail and the first rule of `_RULES` that fits; CUSTOMER and None if none does.
 
-    The first rule that fits counts. X-Auto-Response-Suppress is no rule: Outlook sets it on mail
-    that people wrote.
+    No rule looks at X-Auto-Response-Suppress, because Outlook sets it on mail that people wrote.
     """
     for kind, reason, fits in _RULES:
         if fits(signs):
@@ -176,7 +176,7 @@ def _is_report(signs: Signs) -> bool:
 
 
 def _has_delivery_status(signs: Signs) -> bool:
-    # Outside a report it is a file: a customer sends the bounce that they got.
+    # Outside a report it is an attachment: customers forward bounces that they got.
     return signs.report_type == "delivery-status" or (
         _is_report(signs) and not _STATUS_TYPES.isdisjoint(signs.part_types)
     )
@@ -227,8 +227,8 @@ def _has_list_precedence(signs: Signs) -> bool:
 
 
 def _is_passed_on(signs: Signs) -> bool:
-    """Whether a list of ours, such as a Google Group as support address, passed on a mail. What
-    our own people write to a list, such as a newsletter, is no customer's mail."""
+    """Whether a list of ours, such as a Google Group that is the support address, passed on a mail of somebody
+    else. Mail that our own people write to the list, such as a newsletter, does not count."""
     return _is_of_our_list(signs) and not _is_ours(signs, signs.from_address.rpartition("@")[2])
 
 

@@ -1,5 +1,5 @@
-"""A conversation: one customer's thread, who looks after it, how much an answer may cost, and when the
-loop guard stops automatic answers."""
+"""A conversation: one customer's thread, its owner and status, what an answer may cost, and when the loop guard
+stops automatic answers."""
 
 from __future__ import annotations
 
@@ -56,13 +56,13 @@ class Conversation:
     last_mail_at: datetime | None = None
     handed_over_reason: str | None = None
     handed_over_at: datetime | None = None
-    language: str | None = None  # in which the customer writes, such as `de`, once that is known
+    language: str | None = None  # the customer's, such as `de`; None while unknown
     owner_email: str | None = (
         None  # the person of the shop who answers it; None while it has no owner
     )
-    customer_name: str = ""  # as their mail said it
+    customer_name: str = ""  # from the From field of their mail
     progress: Progress = Progress.OPEN
-    snoozed_until: datetime | None = None  # until then it is in no list of work
+    snoozed_until: datetime | None = None  # until then the lists of work leave it out
 
     def is_snoozed(self, now: datetime) -> bool:
         return self.snoozed_until is not None and now < self.snoozed_until
@@ -78,8 +78,9 @@ class Conversation:
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """What answering one batch of mail may cost. `tool_calls` are all that the model makes, also those
-    that are not done; it works through an order in two or three."""
+    """What answering one batch of mail may cost. `tool_calls` counts every call that the model asks for, also
+    refused ones; one order takes two or three. `tokens` are input and output together. After
+    `unusable_replies` replies that cannot be sent, a person takes over."""
 
     model_turns: int = 12
     tool_calls: int = 10
@@ -90,11 +91,12 @@ class Budget:
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """How much mail is worked on, against unforeseen loops and floods.
+    """Limits on the mail that we answer, against loops and floods.
 
-    `answers_per_hour` and `answers_to_sender_per_hour` trip the loop guard; above the mail limits, mail
-    is throttled. Mail that is proven to be the sender's is counted apart from mail that is not, so that
-    a stranger who writes in a customer's name uses up nothing of the customer's.
+    More than `answers_per_hour` in a conversation, or `answers_to_sender_per_hour`, trip the loop guard. Above
+    the limits of mails, mail is throttled. Mail of proven and of unproven senders is counted apart, so that a
+    stranger who writes in a customer's name does not use up the customer's limit. After `old_thread_days`
+    without mail, the customer's next mail begins a new conversation.
     """
 
     answers_per_hour: int = 6
@@ -104,7 +106,8 @@ class Limits:
     old_thread_days: int = 60
 
     def mails_of_key_per_hour(self, key: str) -> int:
-        """Return how many mails an hour are let in of a `rate_limit_key`: of a mailbox or a domain."""
+        """Return how many mails an hour we answer for a `rate_limit_key`, which is a mailbox or a domain. The
+        mails above that are throttled."""
         of_sender = self.mails_of_sender_per_hour
         return of_sender if "@" in key else max(of_sender, self.mails_per_hour // 10)
 
@@ -115,11 +118,11 @@ LOOP_WINDOW = DAY
 
 
 def is_loop(times: Iterable[datetime], most_per_hour: int) -> bool:
-    """Decide whether automatic answers stop: some hour of the last day had as many as an hour may have.
+    """Decide whether the loop guard stops automatic answers: some hour of the last day had `most_per_hour`.
 
-    `times` are those of the last `LOOP_WINDOW`: of every automatic answer, and of every mail that
-    the loop guard left without one. It resets by itself after a day in which no hour was above the
-    limit; a machine that goes on writing keeps it tripped.
+    `times`: within the last `LOOP_WINDOW`, when we sent each automatic answer, and when each mail came that the
+    loop guard left unanswered. So the loop guard resets after a day with no such hour, and a machine that goes
+    on writing keeps it tripped.
     """
     ordered = sorted(times)
     return any(
@@ -136,8 +139,8 @@ NOTE_LENGTH_MAX = 5_000  # characters
 
 
 def parse_tag(typed: str) -> str | None:
-    """Return a tag in small letters; None for one that is empty, too long, or not letters, digits, spaces
-    and dashes."""
+    """Return a tag in lower case; None if it is empty, longer than TAG_LENGTH_MAX, or has other characters than
+    letters, digits, spaces and hyphens."""
     tag = " ".join(typed.lower().split())
     is_plain = all(each.isalnum() or each in " -" for each in tag)
     return tag if 0 < len(tag) <= TAG_LENGTH_MAX and is_plain else None

@@ -1,6 +1,6 @@
 """What became of a mail that we sent: the outcome of the API call, delivery events and bounces.
 
-The vendor's own words belong in the adapters.
+"The vendor" is the mail provider. The words of its API belong in the adapters.
 """
 
 from __future__ import annotations
@@ -12,16 +12,16 @@ from enum import Enum, StrEnum
 
 @dataclass(frozen=True, slots=True)
 class Accepted:
-    """The vendor took the mail. It is not delivered yet: events tell what becomes of it.
+    """The vendor took the mail. It is not delivered yet: later events say whether it was.
 
-    `provider_id` is the vendor's name for it, None when the answer carried none.
+    `provider_id` is the vendor's id of it; None if the response had none.
     """
 
     provider_id: str | None
 
 
 class Blame(Enum):
-    """What a refusal is about, as far as the vendor says."""
+    """What caused a refusal, as far as the vendor says."""
 
     MAIL = "this mail, for certain"
     FIELD = "a field of this mail, which the vendor names"
@@ -31,7 +31,7 @@ class Blame(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """The vendor has answered that it does not take the mail: certainly not sent."""
+    """The vendor answered that it does not take the mail. It was certainly not sent."""
 
     why: str
     blame: Blame
@@ -47,13 +47,13 @@ class NotSent:
 
 @dataclass(frozen=True, slots=True)
 class OutcomeUnknown:
-    """The answer was lost. Sending again could write to the customer twice: look it up first."""
+    """The vendor's response was lost. To send again could write to the customer twice: look it up first."""
 
     why: str
 
 
 class Trace(Enum):
-    """What the vendor's own records say of a mail whose answer was lost."""
+    """What a search of the vendor's records found about a mail whose outcome is unknown."""
 
     FOUND = "the vendor has it"
     NONE = "the vendor does not have it, though it has others"
@@ -64,7 +64,7 @@ SendOutcome = Accepted | Refused | NotSent | OutcomeUnknown
 
 
 class DeliveryKind(StrEnum):
-    """What a delivery event says. Opens and clicks are not tracked and not listed."""
+    """The kinds of delivery events. We do not track opens and clicks."""
 
     PROCESSED = "processed"
     DEFERRED = "deferred"
@@ -75,7 +75,7 @@ class DeliveryKind(StrEnum):
 
     @property
     def not_reached(self) -> bool:
-        """Whether the recipient did not get the mail, or does not want ours: a person must see it."""
+        """Whether the recipient did not get the mail, or reported it as spam: a person must see it."""
         return self in (DeliveryKind.BOUNCE, DeliveryKind.DROPPED, DeliveryKind.SPAMREPORT)
 
 
@@ -100,10 +100,9 @@ class DeliveryEvent:
 class FailedRecipient:
     """One recipient of a delivery status notification (RFC 3464 section 2.3).
 
-    `address` is normalised, or empty if the report names none; `original` is the one that the sender
-    had written, where the report tells it, too. `action` is the report's word
-    (failed, delayed, delivered, relayed, expanded), or empty. `status` is an enhanced code such as
-    5.1.1 (RFC 3463), or empty.
+    `address` is normalised, or empty if the report names none; `original` is the address that the sender
+    wrote, or empty (Original-Recipient). `action` is failed, delayed, delivered, relayed, expanded, or empty.
+    `status` is an enhanced status code such as 5.1.1 (RFC 3463), or empty.
     """
 
     address: str
@@ -113,21 +112,22 @@ class FailedRecipient:
 
     @property
     def permanent(self) -> bool:
-        """Whether mailing this address again is of no use."""
+        """Whether a later mail to this address will fail, too."""
         return self.status.startswith("5") and self.action in {"", "failed"}
 
 
 @dataclass(frozen=True, slots=True)
 class Bounce:
-    """A bounce. `returned_message_id` is the bare Message-ID of the mail that came back, if told."""
+    """A bounce. `returned_message_id` is the Message-ID, without angle brackets, of the mail that came back;
+    None if the bounce does not say."""
 
     recipients: tuple[FailedRecipient, ...] = ()
     returned_message_id: str | None = None
 
     def of(self, address: str) -> tuple[FailedRecipient, ...] | None:
-        """Return what it says of an address; None if it speaks of others only.
+        """Return the recipients that have this address; None if the bounce names only others.
 
-        A bounce without recipients is about the recipient of the returned mail.
+        A bounce that names no address is about the recipient of the returned mail, so it returns all.
         """
         named = [one for one in self.recipients if one.address or one.original]
         if not named:

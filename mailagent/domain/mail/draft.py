@@ -1,4 +1,4 @@
-"""Drafts: answers of the agent that wait for somebody's click, in a shop's first weeks."""
+"""Drafts: answers of the agent that wait until a person sends, edits or discards them."""
 
 from __future__ import annotations
 
@@ -11,36 +11,36 @@ LONGEST_ANSWER = 10_000  # characters
 
 
 class DraftReplies(StrEnum):
-    """Which answers of the agent wait for a click (`DRAFT_REPLIES`)."""
+    """Which answers of the agent become drafts (the setting `DRAFT_REPLIES`)."""
 
     NONE = "none"
     ALL = "all"
-    REFUNDS = "refunds"  # given while money was spoken of
+    REFUNDS = "refunds"  # answers with a topic of `MONEY`
 
 
 class DraftRefunds(StrEnum):
-    """Which refunds wait that the policy would pay without asking (`DRAFT_REFUNDS`)."""
+    """Which refunds wait for a manager although the policy would pay them at once (`DRAFT_REFUNDS`)."""
 
     NONE = "none"
-    ALL = "all"  # but for what the policy's table `draft` lets through
+    ALL = "all"  # except those that the policy's table `draft` lets through
 
 
 class DraftState(StrEnum):
     WAITING = "waiting"
     SENT = "sent"  # as the agent wrote it
-    EDITED = "edited"  # sent with somebody's changes
+    EDITED = "edited"  # sent after a person changed it
     DISCARDED = "discarded"
-    SUPERSEDED = "superseded"  # the customer wrote again, or people took the conversation
+    SUPERSEDED = "superseded"  # the customer wrote again, or people took over the conversation
 
 
 class Topic(StrEnum):
-    """What an answer is about, by the rows that it was given on."""
+    """What an answer is about. We read it from the rows that the run wrote or named, not from the text."""
 
-    REFUND = "refund"  # one was proposed
-    WITHDRAWAL = "withdrawal"  # one was withdrawn
-    GOODWILL = "goodwill"  # a discount was given
-    REMEDY = "remedy"  # an exchange or the like was asked for
-    ORDERS = "orders"  # one is named
+    REFUND = "refund"  # the agent proposed one
+    WITHDRAWAL = "withdrawal"  # the agent withdrew a refund
+    GOODWILL = "goodwill"  # the agent gave a discount
+    REMEDY = "remedy"  # the customer asked for an exchange or another remedy
+    ORDERS = "orders"  # the answer names one
     OTHER = "other"
 
 
@@ -58,7 +58,8 @@ MONEY = frozenset({Topic.REFUND, Topic.WITHDRAWAL, Topic.GOODWILL, Topic.REMEDY}
 
 @dataclass(frozen=True, slots=True)
 class Draft:
-    """An answer of the agent that waits, or waited, for somebody. `text` is as the agent wrote it."""
+    """An answer of the agent that waits, or waited, for a person. `text` is the agent's, before any edit.
+    `mail_ids`: the inbound mails that it answers. `outbound_id`: the mail that it became, once sent."""
 
     draft_id: str
     conversation_id: str
@@ -78,7 +79,7 @@ class Draft:
 
 
 def waits_for_click(setting: DraftReplies, topics: Collection[Topic]) -> bool:
-    """Decide whether an answer on these topics waits for somebody's click."""
+    """Decide whether an answer on these topics becomes a draft."""
     match setting:
         case DraftReplies.ALL:
             return True

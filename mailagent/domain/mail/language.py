@@ -1,7 +1,7 @@
-"""Which language a customer writes in, of those that our mails are written in.
+"""Finds out in which of the eight languages of our mails a customer writes.
 
-By common words: a mail of a shop's customer is short and says much the same in every shop. Libraries
-that know a hundred languages need 100 MB in every process.
+It counts common words: customers' mails are short and say much the same in every shop. Libraries that know a
+hundred languages need 100 MB in every process.
 """
 
 from __future__ import annotations
@@ -49,13 +49,13 @@ _WORDS = {
     " zamówieniu zwrot zwrotu pieniądze pieniędzy paczka paczki przesyłka uszkodzony uszkodzona zepsuty"
     " zepsuta dotarła dotarło otrzymałem otrzymałam chcę chciałbym chciałabym kupiłem kupiłam zwrócić",
 }
-# Words of other languages that are close to one of these: a mail with many of them is in none.
+# Words of other languages that look like one of ours. A mail with more of them is in none of our languages.
 _OTHER = (
     "och att det är inte jag på som av för med den har hej tack min mitt vill ikke og jeg til hvor kan mig"
     " og der ve bir için bu ne çok dobrý den prosím vraťte peníze mi že jsem není a se na je si nem hogy és"
     " az egy köszönöm este și nu mi am să pentru pengarna pengene"
 )
-_WORD = re.compile(r"\b[^\W\d_]+\b|[¿¡]")  # the W of W1001 is no word
+_WORD = re.compile(r"\b[^\W\d_]+\b|[¿¡]")  # a word with digits, such as W1001, does not count
 _SETS: dict[str | None, frozenset[str]] = {
     language: frozenset(words.split()) for language, words in _WORDS.items()
 }
@@ -66,11 +66,11 @@ _AHEAD = 1.4
 
 
 def find_language(text: str, surely: bool = False) -> str | None:
-    """Return the code of the language in which a customer wrote `text`, such as `de`; None when it is in
-    none of ours, in several, or too short to tell.
+    """Return the language in which a customer wrote `text`, such as `de`; None if it is in none of ours, in
+    several, or too short to tell.
 
-    A word that several languages have counts for each by its share. `surely`: only with twice the words, and
-    twice as far ahead of the second language.
+    A word that n languages share counts 1/n for each. `surely`: ask for twice the score that is needed
+    otherwise.
     """
     scores = dict.fromkeys(_SETS, 0.0)
     for word in _WORD.findall(text[:_READ_LENGTH].lower()):

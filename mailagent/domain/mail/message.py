@@ -26,7 +26,7 @@ class Identity(StrEnum):
 
     @property
     def proven(self) -> bool:
-        """Whether order data may be shown to, and refunds asked by, this sender."""
+        """Whether this sender may see order data and ask for refunds."""
         return self is not Identity.NONE
 
 
@@ -96,14 +96,13 @@ class Attachment:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ParsedMail:
-    """One inbound mail, read as far as it could be; never an exception, whatever the bytes.
+    """One inbound mail, as far as we could read it. Unreadable bytes give a MALFORMED mail, not an exception.
 
-    Message-IDs are bare, without angle brackets. `envelope_to` is the only recipient to trust.
-    `body` is all of the text; `new_text` is what the customer newly wrote, empty if the mail shows no text
-    at all (see `body_of_hidden`). `flags` names oddities
-    for people to see (such as `hidden_text` or `several_from`). `identity_unsigned` is what is left of
-    `identity` if signatures prove nothing. `known_by_date`: a signature that does not cover the Message-ID is
-    all that proves it, so that author and Date tell whether it came before.
+    Message-IDs are without angle brackets. Trust only `envelope_to` as the recipient. `body` is all of the
+    text; `new_text` leaves out quotations and signatures, and is empty if the mail shows no text at all (see
+    `body_of_hidden`). `flags` are oddities for people to see, such as `hidden_text` or `several_from`.
+    `identity_unsigned`: the identity without DKIM. `known_by_date`: only a signature that does not cover the
+    Message-ID proves the mail, so that we recognise a repeated one by author and Date.
     """
 
     kind: MailKind
@@ -128,7 +127,7 @@ class ParsedMail:
     known_by_date: bool = False
 
     def without_signatures(self, why: str) -> ParsedMail:
-        """Return this mail with signatures not counted as proof; `why` is flagged."""
+        """Return this mail without DKIM as a proof of its sender, with `why` added to the flags."""
         return replace(self, identity=self.identity_unsigned, flags=(*self.flags, why))
 
 
@@ -162,8 +161,8 @@ class InboundMail:
 
 @dataclass(frozen=True, slots=True)
 class OutboundMail:
-    """A mail of ours, written before it is sent. Addresses are bare; Message-IDs are bare. `files` are read
-    only to send it."""
+    """A mail of ours. It becomes a row before it is sent. Addresses have no display name, and Message-IDs no
+    angle brackets. `files` are loaded only to send it."""
 
     outbound_id: str
     purpose: Purpose
@@ -184,12 +183,12 @@ class OutboundMail:
     status: OutboundStatus = OutboundStatus.QUEUED
     attempts: int = 0
     created_at: datetime | None = None  # None until it is a row
-    written_from: str | None = None  # as JSON, to write it again if it is sent late
+    written_from: str | None = None  # JSON: the facts to write it again from, if it is sent late
 
 
 @dataclass(frozen=True, slots=True)
 class ThreadHeaders:
-    """What makes an answer appear in the customer's thread."""
+    """The headers by which mail programs show an answer in the customer's thread."""
 
     subject: str
     in_reply_to: str | None = None
@@ -202,9 +201,9 @@ _REPLY_PREFIX = re.compile(r"re\s*(\[\d+\])?\s*:", re.IGNORECASE)
 def answer_headers(mail: InboundMail) -> ThreadHeaders:
     """Return the thread headers of an answer to `mail`.
 
-    RFC 5322 section 3.6.4: In-Reply-To is the parent's Message-ID, References the parent's plus that
-    id; of long chains the first and the last ten are kept. The subject stays as it was: Gmail threads
-    only mails whose subjects match.
+    RFC 5322 section 3.6.4: In-Reply-To is the parent's Message-ID; References are the parent's plus that id.
+    Of a long chain, only the first and the last ten ids are kept. The subject does not change, except for
+    "Re:", because Gmail threads only mails with the same subject.
     """
     subject = mail.subject or "Your message"
     if not _REPLY_PREFIX.match(subject):
@@ -218,8 +217,8 @@ def answer_headers(mail: InboundMail) -> ThreadHeaders:
 
 
 class Door(StrEnum):
-    """Which of our reply addresses a mail was sent to; each kind has a token of its own. The
-    first three lead into a conversation."""
+    """The kinds of our reply addresses. Each has a token of its own. Mail to the first three belongs to a
+    conversation."""
 
     CASE = "case"  # the customer's answers
     CONFIRM = "confirm"  # an answer to it proves the mailbox
@@ -228,9 +227,9 @@ class Door(StrEnum):
     TEST = "test"  # our own test mail; its token is signed
 
 
-# Six digits that stand for themselves, as people copy them: 482716, 482 716, 482-716.
+# Six digits that are no part of a longer number, as people copy them: 482716, 482 716, 482-716.
 _CODE = re.compile(r"(?<!\d)[0-9](?:[ \u00a0.-]?[0-9]){5}(?!\d)")
-# How templates/mail asks for the code, in each language, however it is quoted, wrapped or marked.
+# How our mails (templates/mail) ask for the code in each language, also if a mail program quoted or wrapped it.
 _ASKED = re.compile(
     r"(?:(?:answer|mail)[\W_]{1,9}(?:this[\W_]{1,9}mail[\W_]{1,9})?with[\W_]{1,9}the[\W_]{1,9}code"
     r"|mail[\W_]{1,9}mit[\W_]{1,9}dem[\W_]{1,9}code"
@@ -243,7 +242,7 @@ _ASKED = re.compile(
     r"[\W_]{1,9}[0-9]{6}(?![0-9])",
     re.IGNORECASE,
 )
-# Each answer to an unproven mail names those before it, too. More than these few are no honest thread.
+# A confirm mail names this many of a thread's unproven mails, the newest ones. No honest thread has more.
 _NAMED_MAX = 5
 _PLAIN_WORD = re.compile(r"[^\W\d_]{1,20}(?:['’-][^\W\d_]{1,20})?[,.;:!?]{0,3}")
 _LEFT_OUT = "…"
@@ -261,12 +260,12 @@ class AddressedToken:
 
 
 def token_address(door: Door, token: str, reply_domain: str) -> str:
-    """Return the address of a door: into a conversation, or to the request for an approval."""
+    """Return the reply address of a conversation, an approval request or a test mail."""
     return f"{door.value}+{token}@{reply_domain}"
 
 
 def are_proven(mails: Sequence[InboundMail]) -> bool:
-    """Return whether all of some mails, and at least one, are proven to be their sender's."""
+    """Return whether all senders of these mails are proven; False without mails."""
     return bool(mails) and all(mail.identity.proven for mail in mails)
 
 
@@ -274,8 +273,8 @@ HIDDEN_TEXT = "[This mail shows no text to its reader. What its HTML hides:]"
 
 
 def body_of_hidden(text: str) -> str:
-    """Return the body of a mail whose HTML hides all of its text: for people, and not for the model.
-    Its `new_text` is empty."""
+    """Return the body to store for a mail whose HTML hides all of its text. People see it; the model does not,
+    because the mail's `new_text` is empty."""
     return f"{HIDDEN_TEXT}\n{text}"
 
 
@@ -285,7 +284,7 @@ def shows_nothing(body: str) -> bool:
 
 
 def left_out(body: str, new_text: str) -> str:
-    """Return the lines of a mail that were taken for a quotation or a signature, in their order."""
+    """Return the lines of `body` that `new_text` leaves out, in their order: quotations and signatures."""
     kept = Counter(line.strip() for line in new_text.splitlines())
     rest = []
     for line in body.splitlines():
@@ -297,10 +296,11 @@ def left_out(body: str, new_text: str) -> str:
 
 
 def confirm_code(token: str, mail_id: str, last_only: bool = False) -> str:
-    """Return the six digits that a confirm mail asks its reader to send back: it has this confirm token, and
-    `mail_id` is the newest mail that it answers. `last_only`: those that prove that mail and no other.
+    """Return the six digits that the recipient of a confirm mail sends back to prove the mailbox.
 
-    An automatic answer, or a plain "that was not me", goes to the same address without them.
+    `token` is the conversation's confirm token; `mail_id` is the newest mail that the confirm mail answers.
+    `last_only`: return the code that proves only that mail. The address alone proves nothing, because an
+    automatic answer, or "that was not me", also goes there.
     """
     which = "last " if last_only else ""
     digest = hashlib.sha256(f"confirm {which}{token} {mail_id}".encode()).digest()
@@ -308,9 +308,9 @@ def confirm_code(token: str, mail_id: str, last_only: bool = False) -> str:
 
 
 def holds_code(text: str, code: str) -> bool:
-    """Return whether somebody wrote the code of a confirm mail, in groups or not.
+    """Return whether a text has the code of a confirm mail, in groups of digits or not.
 
-    Where it stands in our own question it was not written but quoted, as ticket systems do.
+    A code inside our own question does not count: ticket systems quote it in automatic answers.
     """
     plain = _ASKED.sub(" ", unicodedata.normalize("NFKC", text))
     return code in (re.sub(r"\D", "", found) for found in _CODE.findall(plain))
@@ -319,9 +319,10 @@ def holds_code(text: str, code: str) -> bool:
 def find_confirmed(
     unproven: Sequence[InboundMail], text: str, token: str
 ) -> tuple[InboundMail, ...]:
-    """Return the mails that a text with the code of a confirm mail proves; none without a code.
+    """Return the mails that a text proves by the code of a confirm mail; none without a code.
 
-    `unproven` are the answered mails of a thread that may be confirmed.
+    `unproven`: the thread's answered mails of unproven senders, in the order of our answers. `token`: the
+    conversation's confirm token.
     """
     for outbound_id in {mail.answered_by: None for mail in unproven}:
         told = [mail for mail in unproven if (mail.answered_by or "") <= (outbound_id or "")]
@@ -339,16 +340,16 @@ def named_to_confirm(unproven: Sequence[InboundMail]) -> tuple[InboundMail, ...]
 
 
 def first_words(text: str) -> str:
-    """Return how a mail begins, for the owner of the address that it claims to come from; empty if no word
-    of it can be shown. An ellipsis stands where something is left out.
+    """Return the first words of a mail, at most 60 characters, for the confirm mail to the address that it
+    claims to come from; empty if no word can be shown. An ellipsis marks what is left out.
 
-    Only words of letters: a stranger must not have us mail a link, an address or a number to somebody.
+    Only words of letters are shown: a stranger must not make us mail a link, an address or a number.
     """
     words = " ".join(
         word if _PLAIN_WORD.fullmatch(word) else _LEFT_OUT for word in text[:500].split()
     )
     end = f" {_LEFT_OUT}"
-    # However many words are left out, they must not hide the others.
+    # Join the ellipses of several words in a row: they would use up the 60 characters.
     words = re.sub(f"{_LEFT_OUT}(?:{end})+", _LEFT_OUT, words)
     short = textwrap.shorten(words, 60, placeholder=end, break_on_hyphens=False)
     return "" if words == _LEFT_OUT else short.replace(2 * end, end)
@@ -357,8 +358,7 @@ def first_words(text: str) -> str:
 def find_token(envelope_to: tuple[str, ...], reply_domain: str) -> AddressedToken | None:
     """Return the reply token that a mail was addressed to, or None.
 
-    Clients change the case of local parts (RFC 5321 section 4.5.3.1.1 bounds their length), so
-    tokens are lower-case base32 and compared without case.
+    Tokens are base32 and are compared without case, because mail programs change the case of local parts.
     """
     for address in envelope_to:
         match = _TOKEN_ADDRESS.fullmatch(address.strip())
@@ -370,17 +370,16 @@ def find_token(envelope_to: tuple[str, ...], reply_domain: str) -> AddressedToke
 # --- photo ----------------------------------------------------------------------------------------
 
 
-# Some mail programs send a picture as application/octet-stream; then its name has to do.
+# Some mail programs send a picture as application/octet-stream; then we go by its name.
 _ENDINGS = (".jpg", ".jpeg", ".png", ".webp", ".heic", ".heif", ".gif", ".bmp", ".tif", ".tiff")
 
-# Logos in signatures and counting pixels are pictures too, but smaller than any photo.
+# Logos in signatures and tracking pixels are smaller than any photo.
 PHOTO_MIN_BYTES = 10_000
-# Pages show six.
 PREVIEWS_OF_MAIL_MAX = 20
 
 
 def is_photo(file: Attachment) -> bool:
-    """Say whether a file may be a photo: a picture by its type or its name, and not a tiny one."""
+    """Return whether a file may be a photo: a picture by its type or name, of at least PHOTO_MIN_BYTES."""
     kind = file.content_type.partition(";")[0].strip().lower()
     drawn = kind == "image/svg+xml"
     picture = kind.startswith("image/") or (

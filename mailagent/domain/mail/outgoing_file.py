@@ -1,4 +1,4 @@
-"""Files that the shop's people send with an answer: which they may be, how many and how large.
+"""Files that the shop's people send with an answer: the allowed types, number and size.
 
 Mailboxes refuse mails with programs in them, and mails of more than about 20 MB.
 """
@@ -12,7 +12,7 @@ from mailagent.domain.text import Fill, fill
 
 FILES_MAX = 10
 BYTES_MAX = 10_000_000  # of all files of a mail together
-# The type follows from the ending: what a browser says of a file is not asked.
+# The type follows from the file name. We ignore the type that the browser names.
 TYPES = {
     "pdf": "application/pdf",
     "jpg": "image/jpeg",
@@ -34,14 +34,14 @@ TYPES = {
 
 @dataclass(frozen=True, slots=True)
 class OutgoingFile:
-    """A file of a mail of ours; `name` is harmless."""
+    """A file of a mail of ours. Its `name` is already free of paths and control characters."""
 
     name: str
     content: bytes
 
     @property
     def content_type(self) -> str:
-        """Return its type. Raises KeyError if it may not be sent."""
+        """Its media type. Raises KeyError for an ending that is not in TYPES."""
         return TYPES[_ending(self.name)]
 
 

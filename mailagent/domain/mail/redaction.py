@@ -8,7 +8,7 @@ import unicodedata
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-# Lengths of card numbers, ISO/IEC 7812-1. A group of more digits is some other number.
+# How many digits a card number has (ISO/IEC 7812-1). A longer group of digits is another number.
 _LENGTHS = range(13, 20)
 _LAST_KEPT = 4
 
@@ -17,16 +17,16 @@ _SEPARATORS = (
 )
 _RUN = re.compile(rf"[0-9]++(?:[{_SEPARATORS}][0-9]++)*+")
 _GROUP = re.compile(r"[0-9]+")
-# How cards are embossed: 4-4-4-4 and its longer and shorter sisters, 4-6-5 and 4-6-4.
+# How digits are grouped on cards: 4-4-4-4, with a shorter last or a fifth group, 4-6-5 and 4-6-4.
 _EMBOSSED = re.compile(r"444[1-4][1-3]?|46[45]")
 _GROUPS = range(3, 6)
 _FIRST_DIGITS = "23456"  # of the networks that shops take
 
-# What else people, programs and the cells of tables put between groups. It stands in lists, dates
-# and amounts as well: here a number must also begin and be grouped as a network's cards are.
+# Other marks between groups. Lists, dates and amounts have them, too, so that here a number must also begin
+# like a card of a network, and have its groups.
 _MARK = rf"[\t.,/_*|>\u2012\u2014\u2015\u2212{_SEPARATORS}]"
 _BETWEEN = rf"(?:{_MARK}{{1,3}}|{_MARK}{{0,2}}\r?\n{_MARK}{{0,2}})"
-# Seen from each group, nothing is taken: cards may begin within what looks like another one.
+# A look-ahead, which consumes nothing: a card may begin inside what looks like another one.
 _SPACED_OUT = re.compile(
     rf"""(?<![0-9])(?=(
         (?:[4-6][0-9]|2[2-7]|35)[0-9]{{2}}(?:{_BETWEEN}[0-9]{{4}}){{3}}
@@ -43,12 +43,13 @@ _DOUBLED = bytes.maketrans(b"0123456789", b"0246813579")  # and the digits of th
 
 
 def mask_card_numbers(text: str) -> str:
-    """Return `text`, as long as before, with card numbers masked but for their last four digits.
+    """Return `text` with asterisks in place of all but the last four digits of each card number. Its length
+    does not change.
 
-    A card number has 13 to 19 digits of any script and a sound Luhn sum (ISO/IEC 7812-1 annex B).
-    With single spaces or dashes between them any grouping will do; with up to three other signs or
-    a line break, only that of a network's cards. A customer may write the expiry date or an order
-    number right beside it: so within a longer run of numbers, groups that look embossed are tried.
+    A card number has 13 to 19 digits of any script and a valid Luhn sum (ISO/IEC 7812-1 annex B). Between
+    single spaces or hyphens, digits may be grouped in any way; between up to three other marks or a line
+    break, only as on a network's cards. Customers write an expiry date or an order number right beside the
+    card, so in a longer run of numbers we also try groups as they are printed on cards.
     """
     if len(_DIGIT.findall(text)) < _LENGTHS.start:
         return text
@@ -121,14 +122,14 @@ def _is_card(text: str) -> bool:
 
 
 _WORD = r"[A-Za-z0-9_-]"
-# What mail programs put into a long word: signs without width, ends of lines with marks of quotation, and
-# the same as JSON writes them. Few at a time, so that no text makes the search slow.
+# What mail programs put into a long word: zero-width characters, and line breaks with quotation marks, also in
+# JSON's spelling. At most three at a time, so that no text makes the search slow.
 _GAP = (
     r"(?:[\u00ad\u034f\u200b-\u200f\u2028\u2029\u2060\ufeff]"
     r"|(?:=|[ \t])?(?:\r\n|\n|\r|(?:\\r)?\\n)[ \t>|]{0,12}+){0,3}+"
 )
-# Between the parts of a path: as it is, in addresses that a mail filter has rewritten (Proofpoint writes
-# `_` and `-2F`), and in HTML.
+# A slash in a path: plain, in links that a mail filter has rewritten (Proofpoint writes `_` and `-2F`), and in
+# HTML.
 _SLASH = r"(?:/|_|%(?:25){0,2}2f|-2f|&#0{0,4}47;|&#x0{0,4}2f;|&sol;)"
 
 
@@ -148,7 +149,7 @@ _APPROVAL = re.compile(
     rf"{_spread(_BEGINNING)}{_GAP}"
     rf"(?:(?:{_WORD}{_GAP}){{4,600}}?\.{_GAP}{_long(SECRET_LENGTH)}|(?:{_WORD}|[.~])*+)"
 )
-# A token that was worth compressing shows no beginning: the signature tells it.
+# itsdangerous compresses some tokens. Such a token has no known beginning; `.eJ` and its signature show it.
 _COMPRESSED = re.compile(rf"\.eJ{_WORD}{{20,600}}+\.{_WORD}{{{SECRET_LENGTH}}}(?!{_WORD})")
 _LINK = re.compile(
     rf"{_SLASH}{_GAP}(approvals|helped|ops{_SLASH}login){_SLASH}{_GAP}"
@@ -160,9 +161,11 @@ _GAPS = re.compile(_GAP)
 
 
 def without_keys(text: str, is_secret: Callable[[str], bool] | None = None) -> str:
-    """Return a text without the words by which its reader could decide or log in as somebody else.
+    """Return a text with "…" in place of approval tokens and of links that log in: a reader could decide on a
+    refund or log in with them.
 
-    `is_secret` says whether a word of `SECRET_LENGTH` letters logs somebody in.
+    `is_secret` says whether a word of `SECRET_LENGTH` characters is the secret of a login; without it, only
+    complete links are replaced.
     """
     text = _APPROVAL.sub("…", text)
     text = _COMPRESSED.sub("…", text)
@@ -175,13 +178,13 @@ def _plain(path: str) -> str:
 
 
 def _judged(found: str, is_secret: Callable[[str], bool]) -> str:
-    """Return what is left of a long word: nothing, if it begins with a secret or ends in one."""
+    """Return "…" for a long word that begins or ends with a secret, else the word."""
     word = _GAPS.sub("", found).rstrip(".")
     ends = (word[:SECRET_LENGTH], word[-SECRET_LENGTH:])
     return "…" if any(is_secret(each) for each in ends) else found
 
 
-# The same in the bytes of files, without gaps: megabytes are searched in no time.
+# The same for the bytes of files. We remove the gaps first, because patterns with gaps are slow on megabytes.
 _ANY = re.compile(
     rf"{_BEGINNING}|\.eJ{_WORD}{{20,600}}+\.{_WORD}{{{SECRET_LENGTH}}}"
     rf"|ops(?i:{_SLASH})login(?i:{_SLASH}){_WORD}{{{SECRET_LENGTH}}}".encode()
@@ -192,7 +195,7 @@ _NO_WIDTH = tuple(sign.encode() for sign in "\u00ad\u200b\u200c\u200d\u2060\ufef
 
 
 def holds_key(data: bytes, is_secret: Callable[[str], bool] | None = None) -> bool:
-    """Whether a file has a word by which its reader could decide or log in as somebody else."""
+    """Return whether the bytes of a file have a secret that `without_keys` would remove from a text."""
     dense = data.translate(None, _GAP_BYTES)
     for sign in _NO_WIDTH:
         dense = dense.replace(sign, b"")
@@ -204,25 +207,25 @@ def holds_key(data: bytes, is_secret: Callable[[str], bool] | None = None) -> bo
 # --- mention --------------------------------------------------------------------------------------
 
 
-# What goes on an address to its left. RFC 5322 allows more signs there (section 3.2.3), which people and
-# machines also put around addresses: those count behind a letter or digit only (`o'ada@…`, but not
-# `'ada@…'`). Those that links and returned mail put in front (`/`, `=`, `&`, `?`, `|`) never count.
+# What would make a match only the end of a longer address. RFC 5322 (section 3.2.3) also allows characters that
+# people put around addresses: those count only behind a letter or digit (`o'ada@…`, but not `'ada@…'`). The
+# characters that links and returned mail put before an address (`/`, `=`, `&`, `?`, `|`) never count.
 _GOES_ON_BEFORE = r"(?<![\w.+-])(?<!\w[!#$%'*^`{}~])(?<!\w&#39;)(?<!\w\[\.\])"
-# A full stop or hyphen goes on with an address only where letters follow.
+# What would make a match only the beginning of a longer address: a full stop or hyphen only if letters follow.
 _GOES_ON_BEHIND = r"(?![^\W_]|\.\w|\[\.\]\w|-+\w)"
 
 
 class Mention:
-    """One address, as it is stored, found whole in texts of others. Capitals make no difference in ASCII;
-    in other scripts they do, as in `normalise_address`."""
+    """Finds a stored address in texts, but not as a part of a longer address. ASCII letters match in either
+    case, letters of other scripts do not, as in `normalise_address`."""
 
     def __init__(self, email: str) -> None:
-        in_html = html.escape(email).replace("&#x27;", "&#39;")  # as Jinja spells it
-        # In our own mail the full stops of others' words stand in brackets (`inert`).
+        in_html = html.escape(email).replace("&#x27;", "&#39;")  # Jinja writes &#39;
+        # Our own mails put the full stops of other people's texts in brackets (the filter `inert`).
         spellings = {
             re.escape(spelt).replace(r"\.", r"(?:\.|\[\.\])") for spelt in (email, in_html)
         }
-        # What stands in every text that names it, but for capitals: for a search that is only a first look.
+        # A part that every text with the address has, apart from capitals: for a coarse search in SQL.
         self.core = next(part for part in email.split(".") if "@" in part)
         either = "|".join(sorted(spellings, key=len, reverse=True))
         self._pattern = re.compile(f"{_GOES_ON_BEFORE}(?ai:{either}){_GOES_ON_BEHIND}")
@@ -232,11 +235,11 @@ class Mention:
         return any(self._pattern.search(text) for text in texts if text)
 
     def replaced(self, text: str, alias: str) -> str:
-        """Return a text with another address in its place."""
+        """Return `text` with `alias` in place of the address."""
         return self._pattern.sub(alias, text)
 
     def replaced_within(self, value: Any, alias: str) -> Any:
-        """Return what JSON can hold with another address in its place, in keys, too."""
+        """Return a JSON value with `alias` in place of the address, also in keys."""
         if isinstance(value, str):
             return self.replaced(value, alias)
         if isinstance(value, Mapping):

@@ -33,7 +33,7 @@ _REJECT = frozenset(
 _OFFER = re.compile(
     r"(?:offer|i offer|angebot|ich biete|offre|j'offre|oferta|ofrezco) (\d{1,2}) ?(?:%|percent)?"
 )
-# What a manager writes as the line below the decision, before a note that the customer shall get.
+# A manager writes this line below the decision. The note that follows it goes to the customer.
 FOR_CUSTOMER = frozenset(
     {
         *("for the customer", "to the customer"),
@@ -42,15 +42,15 @@ FOR_CUSTOMER = frozenset(
         *("para el cliente", "para la clienta", "al cliente", "a la clienta"),
     }
 )
-# What people put around a word and mean nothing by. A question mark means something.
+# Characters around a word that change nothing. A question mark is not among them: it makes a question.
 _AROUND = " \t\u00a0.!,;:*_\"“”„'«»"
 
 
 @dataclass(frozen=True, slots=True)
 class ManagersReply:
-    """`approves` is None where nothing is decided; `note` is what else was written. `note_shared`: the note is
-    for the customer. `blocked`: no reply to this request decides. `offer_percent`: not approved, and so much of
-    the price is offered instead."""
+    """A manager's answer to an approval request. `approves`: None if it decides nothing. `note`: the other
+    text. `note_shared`: the note goes to the customer. `blocked`: no answer by mail can decide on this request.
+    `offer_percent`: offer the customer this part of the price instead; then `approves` is False."""
 
     approves: bool | None
     note: str | None
@@ -60,11 +60,11 @@ class ManagersReply:
 
 
 def read_reply(new_text: str, our_text: str) -> ManagersReply:
-    """Read what a manager wrote, without what it quotes: the first line decides if it is one of the words
-    alone, and all below is a note for us; below a line "For the customer:" it is for the customer.
+    """Parse a manager's answer. `new_text` is its text without quotations.
 
-    `our_text` is the request that is answered. If one of its own lines could be taken for a decision (a
-    customer may have written it), no reply to it decides: what is left of a quotation must not.
+    The first line decides if it is only one of the known words. The rest is a note for us, or for the customer
+    if it begins with a line "For the customer:". `our_text` is the approval request. If a line of it reads like
+    a decision, perhaps in the customer's words, no answer decides: the line may be left from a quotation.
     """
     text = without_controls(new_text).strip()
     first, _, below = text.partition("\n")
@@ -80,7 +80,7 @@ def read_reply(new_text: str, our_text: str) -> ManagersReply:
 
 
 def holds_word(our_text: str) -> bool:
-    """Whether a line of a request, perhaps of a customer's in it, could be taken for a decision."""
+    """Return whether a line of an approval request reads like a decision; a customer may have written it."""
     return any(_read_line(line.lstrip("> ")) is not None for line in our_text.splitlines())
 
 
@@ -98,14 +98,14 @@ def _plain(line: str) -> str:
 # --- team -----------------------------------------------------------------------------------------
 
 
-# What a team member writes, and nothing but a greeting below it, to give a conversation back.
+# A team member writes this line, with only a greeting below it, to give a conversation back to the agent.
 BACK_TO_AGENT = frozenset({"agent", "@agent", "back to the agent", "back to agent"})
 GREETING_MAX_LINES = 6
-GREETING_MAX_WORDS = 6  # in one line: what is longer is a sentence
+GREETING_MAX_WORDS = 6  # in one line: a longer line is a sentence
 GREETING_MAX_LENGTH = 60  # of one line, for languages without spaces
-SUBJECT_MIN_LENGTH = 8  # of the shorter one: mail programs cut subjects, and people add to them
+SUBJECT_MIN_LENGTH = 8  # characters that must agree: programs cut subjects, people add to them
 
-# What mail programs put before the subject of an answer or a forwarded mail, and gateways as a tag.
+# What mail programs put before the subject of an answer or a forwarded mail, and the tags of mail gateways.
 _PREFIX = re.compile(
     r"(?:(?:re|ref|aw|antw|antwort|sv|vs|odp|rif|r|rép|tr|rv|res|enc|ynt|atb|fw|fwd|wg|回复|答复|转发|返信)"
     r"[ \u00a0]?(?:\[\d{1,3}\]|\(\d{1,3}\))?[ \u00a0]?[:：]|\[[^\[\]]{1,30}\])\s*"
@@ -113,7 +113,7 @@ _PREFIX = re.compile(
 
 
 class TeamCommand(StrEnum):
-    """What becomes of a team member's mail. Those that are held say why."""
+    """What a team member's mail does. A held mail goes nowhere until a person looks at it."""
 
     FOR_CUSTOMER = "for the customer"
     FOR_AGENT = "gave it back to the agent"
@@ -122,10 +122,10 @@ class TeamCommand(StrEnum):
 
 
 def decide_team_command(text: str, subject: str, case_subjects: Collection[str]) -> TeamCommand:
-    """Decide what a team member's mail means.
+    """Decide what a team member's mail does.
 
-    `text` is what they newly wrote, `case_subjects` are those of the conversation and of our mails
-    to the team about it. An automatic answer that says so nowhere has a subject of its own.
+    `text` is the mail without quotations. `case_subjects` are the subjects of the conversation and of our mails
+    to the team about it. A mail with another subject is held: it may be an automatic answer without a mark.
     """
     first, *below = [line.strip() for line in text.splitlines() if line.strip()] or [""]
     if first.strip(" .!*").lower() in BACK_TO_AGENT:

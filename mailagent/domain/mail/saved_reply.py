@@ -1,4 +1,5 @@
-"""Saved replies: texts of the shop with placeholders such as {{customer_name}} for the customer's facts."""
+"""Saved replies: texts that people of the shop insert into answers, with placeholders such as
+{{customer_name}}."""
 
 from __future__ import annotations
 
@@ -35,11 +36,11 @@ def find_unknown(text: str) -> list[str]:
 
 
 def find_open(text: str) -> list[str]:
-    """Return the placeholders that are still in a text."""
+    """Return the known placeholders that are still in a text, without a value."""
     return [name for name in _PLACEHOLDER.findall(text) if name in PLACEHOLDERS]
 
 
 def fill(text: str, values: Mapping[str, str | None]) -> str:
-    """Return a text with its placeholders filled, once: a value is never read as a placeholder. One without a
-    value stays."""
+    """Return a text with `values` in place of its placeholders. A placeholder without a value stays, and
+    placeholders within a value are not filled."""
     return _PLACEHOLDER.sub(lambda found: values.get(found[1]) or found[0], text)

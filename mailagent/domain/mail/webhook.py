@@ -8,12 +8,13 @@ from datetime import datetime
 USUAL_HOURS = 24
 MOST_HOURS = 96
 
-# A clock that is wrong by more is ours or the provider's; a request of the future cannot have been recorded.
+# The provider's clock may be ahead of ours. An attacker cannot have recorded a request of the future.
 AHEAD_SECONDS = 3600
 
 
 def age_seconds(timestamp: str, now: datetime) -> int | None:
-    """Return how long ago a request was signed, below 0 for a time to come; None for no timestamp.
+    """Return how many seconds ago a request was signed, below 0 for a future time; None for an invalid
+    `timestamp`.
 
     `timestamp`: Unix seconds in decimal digits, as in the header
     (https://www.twilio.com/docs/sendgrid/for-developers/tracking-events/getting-started-event-webhook-security-features).
@@ -24,6 +25,7 @@ def age_seconds(timestamp: str, now: datetime) -> int | None:
 
 
 def is_fresh(timestamp: str, now: datetime, most_hours: int = USUAL_HOURS) -> bool:
-    """Decide whether a request was signed within the last `most_hours`, and not in the future."""
+    """Decide whether a request was signed within the last `most_hours`, and at most AHEAD_SECONDS in the
+    future."""
     age = age_seconds(timestamp, now)
     return age is not None and -AHEAD_SECONDS <= age <= most_hours * 3600

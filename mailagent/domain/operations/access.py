@@ -1,4 +1,4 @@
-"""Who of the shop's people may do what in the console. Roles come from the settings. Pure.
+"""What each of the shop's people may do in the console. Roles come from the settings. Pure.
 
 No role may decide on refunds: only the person to whom an approval was sent may.
 """
@@ -21,14 +21,14 @@ class Role(StrEnum):
 class Permission(StrEnum):
     """What a page or an action of the console requires."""
 
-    VIEW = "view"  # the inbox, the search, conversations, refunds, customers
-    ANSWER = "answer"  # drafts, taking over, writing to customers, dismissing
-    SETTLE = "settle"  # telling which refunds of the ledger were paid
-    TASKS = "tasks"  # telling which tasks were done
-    RUNS = "runs"  # what the workflow engine recorded, replaying and cancelling it
-    ERASE = "erase"  # erasing a customer
-    REPORT = "report"  # how the shop's support does
-    AUDIT = "audit"  # who did what, and its export
+    VIEW = "view"  # see the inbox, the search, conversations, refunds, customers
+    ANSWER = "answer"  # decide on drafts, take over, write to customers, dismiss
+    SETTLE = "settle"  # say which entries of the ledger were paid
+    TASKS = "tasks"  # say which tasks were done
+    RUNS = "runs"  # see the steps of runs, replay and cancel them
+    ERASE = "erase"  # erase a customer
+    REPORT = "report"  # see the report for owners
+    AUDIT = "audit"  # see and export the audit log
 
 
 PERMISSIONS: Mapping[Role, frozenset[Permission]] = {
@@ -42,8 +42,8 @@ PERMISSIONS: Mapping[Role, frozenset[Permission]] = {
 
 
 def roles_of(email: str, shop: Shop) -> frozenset[Role]:
-    """Return the roles of an address. Letter case does not matter; a tag behind a plus does, because it may
-    be another mailbox."""
+    """Return the roles of a mail address. Letter case does not matter. A tag behind a plus does matter, because
+    the address may belong to another mailbox."""
     named = {
         Role.OPERATOR: shop.ops_emails,
         Role.MANAGER: shop.manager_emails,
@@ -58,5 +58,5 @@ def roles_of(email: str, shop: Shop) -> frozenset[Role]:
 
 
 def permissions_of(email: str, shop: Shop) -> frozenset[Permission]:
-    """Return what an address may do in the console."""
+    """Return the permissions of all roles of a mail address; empty for a stranger."""
     return frozenset().union(*(PERMISSIONS[role] for role in roles_of(email, shop)))

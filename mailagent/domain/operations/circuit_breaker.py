@@ -1,7 +1,7 @@
 """The circuit breaker of each provider. Pure.
 
-Closed, every call is made. After several failures in a row it opens, and no call is made until a time. Then
-one call is the probe: it closes the breaker or opens it for longer."""
+While the breaker is closed, we make every call. Several failures in a row open it, and we make no call until
+`until_at`. Then one call is the probe: its success closes the breaker, its failure opens it for longer."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from mailagent.domain.text import Fill, fill
 FAILURES_TO_OPEN = 5  # in a row, of all workers together
 FIRST_PAUSE_SECONDS = 10.0
 LONGEST_PAUSE_SECONDS = 60.0  # between two probes, unless the provider itself names a longer one
-LONGEST_WISH_SECONDS = 900.0  # of the provider's own Retry-After, which may be a day
-# A longer Retry-After opens the breaker: no run sleeps for so long.
+LONGEST_WISH_SECONDS = 900.0  # we wait no longer, even if the provider's Retry-After says a day
+# A longer Retry-After opens the breaker, because no run sleeps for longer.
 LONGEST_WAIT_AT_WORK_SECONDS = 120.0
-# After so long the probe's process has died: the model's adapter gives up after 90 seconds, the others after
-# 30. A gateway that sends a byte now and then may hold a probe longer; then there are two.
+# A probe without an outcome after this time counts as lost, because its process died: the model's adapter gives
+# up after 90 seconds, the others after 30. A slow response of a gateway may take longer: then there are two.
 PROBE_SECONDS = 120.0
 
 FIRST_LOOK_SECONDS = 60.0
@@ -37,8 +37,9 @@ MEANS = {
 
 @dataclass(frozen=True, slots=True)
 class Breaker:
-    """The record of a provider that has failed lately. `failures` in a row; `needs_operator`: it refuses us,
-    and waiting does not help."""
+    """The breaker of a provider that has failed lately. `failures`: how many in a row. `until_at`: when the
+    next probe may start; None while the breaker is closed. `needs_operator`: the provider refuses us, such as
+    for a wrong key, and waiting does not help."""
 
     failures: int = 0
     opened_at: datetime | None = None
@@ -48,7 +49,7 @@ class Breaker:
 
 
 class BreakerState(Enum):
-    """The state of a breaker: all calls are made, one is made, or none."""
+    """The state of a breaker. CLOSED: make all calls. PROBE: make one. OPEN: make none."""
 
     CLOSED = "closed"
     PROBE = "probe"
@@ -57,8 +58,8 @@ class BreakerState(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """A call that failed. `wish_seconds`: the pause that the provider asked for; `needs_operator`: it refuses
-    us, so every call would fail."""
+    """A call that failed. `wish_seconds`: the pause that the provider asked for (Retry-After), 0 for none.
+    `needs_operator`: the provider refuses us, so that every call would fail."""
 
     why: str
     wish_seconds: float = 0.0
@@ -66,7 +67,8 @@ class Failure:
 
 
 def breaker_state(breaker: Breaker | None, now: datetime) -> BreakerState:
-    """Return a breaker's state. A time further away than any pause was set by a wrong clock and is ignored."""
+    """Return a breaker's state. None stands for a provider that has not failed lately. An `until_at` further
+    away than the longest pause comes from a wrong clock, so we allow a probe."""
     if breaker is None or breaker.until_at is None:
         return BreakerState.CLOSED
     ahead = (breaker.until_at - now).total_seconds()
@@ -74,8 +76,8 @@ def breaker_state(breaker: Breaker | None, now: datetime) -> BreakerState:
 
 
 def after_failure(breaker: Breaker, failure: Failure, now: datetime, probing: bool) -> Breaker:
-    """Return the breaker after one more failure. Calls that were running when it opened do not lengthen the
-    pause; a failed probe does."""
+    """Return the breaker after one more failure. `probing`: the call was the probe. Other calls that fail while
+    the breaker is open began before it opened, and do not lengthen the pause."""
     is_open = breaker.until_at is not None
     if is_open and not probing:
         if not failure.needs_operator or breaker.needs_operator:
@@ -110,7 +112,7 @@ def _pause_seconds(open_seconds: float, failure: Failure) -> float:
 
 
 def given_another_chance(breaker: Breaker) -> Breaker:
-    """Return the breaker after an operator replays: it is closed, and the first failure opens it again. It
+    """Return the breaker after an operator has replayed a run: closed, but the next failure opens it again. It
     keeps `needs_operator`, so that a provider that still refuses us opens no second incident."""
     failures = min(breaker.failures, FAILURES_TO_OPEN - 1)
     return Breaker(failures, needs_operator=breaker.needs_operator, why=breaker.why)
@@ -119,20 +121,20 @@ def given_another_chance(breaker: Breaker) -> Breaker:
 def look_again_seconds(
     row_id: str, age_seconds: float, first_seconds: float = FIRST_LOOK_SECONDS
 ) -> float:
-    """Return how long a row waits before its provider's breaker is checked again: as long as it has waited
-    already, from 1 to 7.5 minutes, and up to twice that by its id, so that not all rows come back in the same
-    second."""
+    """Return how many seconds a row waits before the next look at its provider's breaker: as long as it has
+    waited already (`age_seconds`), from `first_seconds` to 7.5 minutes, times 1 to 2 by its id, so that not all
+    rows look in the same second."""
     base = min(max(age_seconds, first_seconds), LAST_LOOK_SECONDS / 2)
     return base * (1 + share_of(row_id))
 
 
 def away_name(provider: Provider) -> str:
-    """Return the console's name for an open breaker."""
+    """Return the name by which the console lists a provider's open breaker, such as `away:openai`."""
     return f"away:{provider.name}"
 
 
 def tell_breaker(provider: Provider, breaker: Breaker, now: datetime, _: Fill = fill) -> str:
-    """Return an open breaker in a sentence, for people. Times are UTC."""
+    """Return a sentence for people about an open breaker. Times are UTC; `_` translates the words."""
     opened_at, until_at = breaker.opened_at, breaker.until_at
     what = (
         _("%(provider)s refuses us", provider=provider.title)

@@ -1,5 +1,4 @@
-"""Incidents: their titles, and what operators do about them. Operators are told once for each incident.
-Pure."""
+"""Incidents: their titles, and what operators should do. Operators get one mail for each incident. Pure."""
 
 from __future__ import annotations
 
@@ -28,15 +27,16 @@ class IncidentKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class IncidentText:
-    """`title` for a subject or a banner; `to_do` in one or two sentences; `means`: what stops, for people who
-    cannot fix it. `%(title)s` and `%(key)s` in the first two are the provider and the setting of its key."""
+    """The words for an incident. `title`: for a mail's subject or a banner. `to_do`: what operators should do.
+    `means`: what stops, for people who cannot fix it; empty if nothing stops. In `title` and `to_do`,
+    `%(title)s` is the provider and `%(key)s` the setting with its key."""
 
     title: str
     to_do: str
     means: str = ""
 
     def about(self, provider: Provider | None, _: Fill) -> IncidentText:
-        """Return the text with the names of a provider."""
+        """Return the text, translated by `_`, with the names of a provider."""
         named = {"title": provider.title, "key": provider.key_setting} if provider else {}
         return IncidentText(_(self.title, **named), _(self.to_do, **named), _(self.means))
 
@@ -92,7 +92,7 @@ INCIDENTS: Mapping[IncidentKind, IncidentText] = {
         "Mail is not being answered now: today's budget for the model is spent.",
     ),
 }
-# What is open while a provider refuses us.
+# The incident that is open while a provider of this kind refuses us.
 OUTAGES: Mapping[ProviderKind, IncidentKind] = {
     ProviderKind.MODEL: IncidentKind.OPENAI,
     ProviderKind.MAIL: IncidentKind.MAIL_PROVIDER,
@@ -100,7 +100,7 @@ OUTAGES: Mapping[ProviderKind, IncidentKind] = {
     ProviderKind.ORDERS: IncidentKind.ORDER_SOURCE,
 }
 
-# The text of the mail, if the mail can arrive only after the incident is over.
+# The words of the mail to the operators. About the mail provider, the mail arrives only after the incident.
 _MAILED: Mapping[IncidentKind, IncidentText] = {
     **INCIDENTS,
     IncidentKind.MAIL_PROVIDER: IncidentText(
@@ -115,7 +115,8 @@ _MAILED: Mapping[IncidentKind, IncidentText] = {
 def tell_incident(
     incident: IncidentKind, providers: Providers, _: Fill = fill, *, mailed: bool = False
 ) -> IncidentText:
-    """Return the text of an incident; `mailed`: that of the mail to the operators."""
+    """Return the words for an incident, translated by `_`. `mailed`: the words of the mail to the operators,
+    else those of pages."""
     provider = {
         IncidentKind.OPENAI: providers.model,
         IncidentKind.MAIL_PROVIDER: providers.mail,
@@ -128,7 +129,7 @@ def tell_incident(
 
 @dataclass(frozen=True, slots=True)
 class OpenIncident:
-    """An open incident, and its first cause."""
+    """An open incident. `why`: the error that opened it; later ones are not recorded."""
 
     incident: IncidentKind
     since: datetime

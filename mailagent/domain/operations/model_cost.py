@@ -1,4 +1,4 @@
-"""What a model call costs, by the prices that were configured when it was made; and the daily budget."""
+"""The cost of model calls, by the prices in the settings at the time of each call; and the daily budget."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ _KINDS = ("input", "cached", "output", "cache_write")
 
 @dataclass(frozen=True, slots=True)
 class TokenPrices:
-    """US dollars for a million tokens: input, cached input, output, and input that is written to the cache
-    (None: the price of input)."""
+    """Prices in US dollars for a million tokens. `cached`: input read from the cache. `cache_write`: input
+    written to the cache; None if it costs the same as other input."""
 
     input: Decimal
     cached: Decimal
@@ -45,8 +45,8 @@ def cost_usd(
 ) -> Decimal:
     """Return the exact cost of a call in US dollars.
 
-    Cached tokens and tokens written to the cache are among the input tokens (Responses API,
-    `usage.input_tokens_details`). If a server reports more of them than input tokens, the input tokens count.
+    `input_tokens` include cached tokens and tokens written to the cache (Responses API,
+    `usage.input_tokens_details`). If a server reports more of these than input tokens, we ignore the excess.
     """
     cached = min(cached_tokens, input_tokens)
     put = min(cache_write_tokens, input_tokens - cached)
@@ -57,21 +57,21 @@ def cost_usd(
 
 
 def micro_usd(prices: TokenPrices, usage: Mapping[str, int]) -> int:
-    """Return the cost of a call in millionths of a US dollar, a half rounded up. `usage` comes from the
-    adapter."""
+    """Return the cost of a call in millionths of a US dollar, rounded half up. `usage`: numbers of tokens by
+    input, cached, output and cache_write; a missing one is 0."""
     cost = cost_usd(prices, *(usage.get(kind, 0) for kind in _KINDS))
     return int(cost.scaleb(6).quantize(Decimal(1), ROUND_HALF_UP))
 
 
 @dataclass(frozen=True, slots=True)
 class Tokens:
-    """The tokens of some calls of one model; `cached` ones are among the `input` ones."""
+    """The sums over some calls of one model. `input` includes `cached`. The fields that begin with `priced_`
+    count only calls whose cost was recorded; `micro_usd` is that cost, in millionths of a US dollar."""
 
     calls: int = 0
     input: int = 0
     cached: int = 0
     output: int = 0
-    # The calls whose cost was recorded, and that cost.
     priced_calls: int = 0
     priced_input: int = 0
     priced_cached: int = 0
@@ -85,14 +85,14 @@ class Tokens:
 def tokens_of(
     calls: int, input_tokens: int, cached: int, output: int, micro_usd: int | None
 ) -> Tokens:
-    """Return the tokens of calls that cost `micro_usd` together, or None if the cost was not recorded."""
+    """Return the sums of calls that cost `micro_usd` together; pass None if their cost was not recorded."""
     numbers = (calls, input_tokens, cached, output)
     return Tokens(*numbers) if micro_usd is None else Tokens(*numbers, *numbers, micro_usd)
 
 
 def cost_of(use: Iterable[Tokens], prices: TokenPrices | None) -> Decimal | None:
-    """Return the cost of a use: the recorded cost, and the rest by `prices`; None if prices are needed and
-    missing."""
+    """Return the cost in US dollars: the recorded cost, and for calls without one the cost by `prices`. None if
+    there are such calls and no prices."""
     total = Decimal(0)
     for tokens in use:
         total += Decimal(tokens.micro_usd).scaleb(-6)
@@ -110,7 +110,7 @@ def cost_of(use: Iterable[Tokens], prices: TokenPrices | None) -> Decimal | None
 
 
 def format_usd(amount: Decimal) -> str:
-    """Return an amount for people: to the cent, or all digits if it is less than a cent."""
+    """Return an amount of US dollars for people: to the cent, or with all digits below one cent."""
     if amount == 0:
         return "$0.00"
     if amount < _CENT:
@@ -128,8 +128,8 @@ ALARM_PERCENT = 80
 
 @dataclass(frozen=True, slots=True)
 class DailyBudget:
-    """After `usd` are spent, the agent begins no more mail that day; at `alarm_percent` operators get a
-    mail."""
+    """The most that the model may cost a day (UTC), in US dollars. Once `usd` are spent, the agent answers no
+    more mail that day. At `alarm_percent` of it, operators get a mail."""
 
     usd: Decimal
     alarm_percent: int = ALARM_PERCENT
@@ -142,7 +142,7 @@ class DailyBudget:
 
 
 def parse_amount(text: str) -> Decimal:
-    """Parse an amount of US dollars. Raises ValueError."""
+    """Parse an amount of US dollars, such as 25 or 12.50. Raises ValueError, also for zero."""
     if not _AMOUNT.fullmatch(text) or not Decimal(text):
         raise ValueError(f"{text[:40]!r} is no amount in USD, more than nothing; write 25 or 12.50")
     return Decimal(text)

@@ -18,7 +18,7 @@ class ProviderKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Provider:
-    """A service that we call. `name` stands in rows and metrics, `title` is for people. `key_setting`: the
+    """A service that we call. Rows and metrics have its `name`, people read its `title`. `key_setting`: the
     environment variable with our key."""
 
     kind: ProviderKind
@@ -43,9 +43,9 @@ class Providers:
     mail: Provider
     gateway: Provider
     model: Provider = OPENAI
-    orders: Provider | None = None  # None: they are imported
+    orders: Provider | None = None  # None if the shop imports its orders
 
     def __iter__(self) -> Iterator[Provider]:
-        """Return those that are called over the network."""
+        """Yield the providers that we call over the network."""
         named = (self.model, self.mail, self.gateway, self.orders)
         return iter(each for each in named if each is not None and each is not LEDGER)

@@ -1,7 +1,7 @@
 """A provider's limits of requests and tokens a minute, by the generic cell rate algorithm (ITU-T I.371). Pure.
 
-Each call takes its share of a minute, and the next one starts after it. So no minute, wherever it begins, has
-more calls than the limits allow. Calls that may start at once are subtracted from what is let through evenly.
+Each call takes a part of a minute, and the next one starts after it. So no 60 seconds have more calls than the
+limits allow. Some calls may start at once (a burst); the steady rate is lower by as many.
 
 A call takes the tokens that it sends and the most that its answer may have. OpenAI counts both before it
 answers, and does not document that it gives unused tokens back."""
@@ -15,27 +15,28 @@ MINUTE = 60_000_000  # microseconds, as all times here
 
 # Requests within the same second do not wait for each other.
 REQUESTS_AT_ONCE = 1_000_000
-# A tenth of a minute's tokens may start at once, or a usual call if that is at most half. A larger call
-# starts later.
+# A tenth of a minute's tokens may be used at once; or one usual call, but at most half of a minute's tokens. A
+# larger call starts later.
 TOKENS_AT_ONCE = 10
 TOKENS_OF_A_CALL = 12_000
 
-# A run that would wait longer for its first call puts its mail off, because a waiting run keeps its slot in
-# the queue. A run that has made a call waits, because the calls before would have to be paid again.
+# A run that would wait longer for its first call ends, and its mail is answered later, because a waiting run
+# keeps its slot in the queue. A run that has made a call waits; else we would pay for the earlier calls again.
 LONGEST_FIRST_WAIT_SECONDS = 20.0
 LONGEST_WAIT_SECONDS = 600.0
-# A reservation that was not used for so long is lost: the worker was stopped meanwhile.
+# A worker that was stopped for this many seconds after its turn has lost its reservation.
 TURN_SECONDS = 5.0
 
-# What one mail usually takes; used to decide how many mails the sweep enqueues a minute.
+# What the answer to one mail usually takes. The sweep enqueues as many mails a minute as the limits allow.
 CALLS_OF_A_MAIL = 3
 TOKENS_OF_A_MAIL = 33_000
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """What a call takes of each limit, in microseconds: its duration, and how long before its turn it may
-    start if the limit was not used up before (after its turn, if negative)."""
+    """What a call takes of each limit, in microseconds. (Not a step of a run.) `requests`, `tokens`: the time
+    until the next call's turn. `requests_ahead`, `tokens_ahead`: how long before its turn it may start if
+    capacity is unused; negative for a large call, which starts after its turn."""
 
     requests: int
     requests_ahead: int
@@ -56,14 +57,14 @@ class RateLimit:
 
     @property
     def mails_a_minute(self) -> int | None:
-        """How many mails are begun a minute, about; None without a limit."""
+        """About how many mails a minute we can begin to answer, at least 1; None without a limit."""
         by_requests = self.requests // CALLS_OF_A_MAIL if self.requests else None
         by_tokens = self.tokens // TOKENS_OF_A_MAIL if self.tokens else None
         known = [each for each in (by_requests, by_tokens) if each is not None]
         return max(1, min(known)) if known else None
 
     def step(self, tokens: int) -> Step:
-        """Return what one call of so many tokens takes."""
+        """Return what one call takes. `tokens`: those that it sends and the most that its answer may have."""
         requests = ceil((MINUTE + REQUESTS_AT_ONCE) / self.requests) if self.requests else 0
         if not self.tokens:
             return Step(requests, REQUESTS_AT_ONCE if requests else 0, 0, 0)

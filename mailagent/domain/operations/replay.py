@@ -1,5 +1,5 @@
-"""What a replay will do: which recorded steps are kept, which run again, and what each does to mail, money
-and the model, by the rows as they are now. Pure."""
+"""What a replay will do: which recorded steps it keeps, which run again, and what they do to mail, money and
+model calls, given the rows as they are now. Pure."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Reach(StrEnum):
     MODEL = "model"
 
 
-# What each step does, as the end of a sentence that begins with its name.
+# What each step does when it runs again: the end of a sentence that begins with the step's name.
 EFFECTS: Mapping[str, str] = {
     # a conversation
     "take_batch": "finds the thread's unanswered mails",
@@ -120,9 +120,10 @@ class MailNow:
 
 @dataclass(frozen=True, slots=True)
 class RowsNow:
-    """What a run is about, as it is now. `unanswered` leaves out mail that a waiting draft answers.
-    `expires_at`: when the refund's approval ends; `asked`: it is on record what the gateway is to pay, so the
-    gateway may have been asked. `held_up`: goods or a cancellation come before the payment."""
+    """The rows that a run is about, as they are now. `unanswered`: how many mails wait, without those that a
+    waiting draft answers; None if the run is about no conversation. `expires_at`: when the approval request of
+    the refund expires. `asked`: an intent to pay is on record, so the gateway may have been asked. `held_up`:
+    goods must come back, or items be cancelled, before the payment."""
 
     unanswered: int | None = None
     draft_ids: tuple[str, ...] = ()
@@ -135,7 +136,7 @@ class RowsNow:
 
 
 def tell_rows(rows: RowsNow, _: Fill = fill) -> tuple[str, ...]:
-    """Return what a replay does as the rows are now, in one sentence for each fact."""
+    """Return sentences about what a replay will do, given these rows. `_` translates them."""
     told = [
         _("An answer waits as a draft: nothing new is written until somebody sends or discards it")
         + f": /ops/drafts/{draft_id}"
@@ -244,7 +245,8 @@ class Recorded(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class PlannedStep:
-    """A recorded step, and what it would do if it ran again."""
+    """A recorded step. `does`: what it does when it runs again, as in EFFECTS. `reach`: what it may reach
+    outside our database; None for nothing."""
 
     number: int
     name: str
@@ -255,8 +257,8 @@ class PlannedStep:
 
 @dataclass(frozen=True, slots=True)
 class ReplayPlan:
-    """A replay from step `start`. `reach`: sentences about the mail, money and model calls that it comes to;
-    `facts`: sentences about what it does as the rows are now."""
+    """A replay from step number `start`. `reach`: sentences about mail, money and model calls that it may
+    cause. `facts`: sentences about what it will do, given the rows as they are now."""
 
     start: int
     kept: tuple[PlannedStep, ...]
@@ -265,7 +267,7 @@ class ReplayPlan:
     facts: tuple[str, ...]
 
 
-# What a workflow may reach when it goes on.
+# What a workflow may reach after its recorded steps.
 _MAY_REACH: Mapping[str, Sequence[Reach]] = {
     "conversation": (Reach.MODEL, Reach.MAIL),
     "refund": (Reach.MONEY, Reach.MAIL),

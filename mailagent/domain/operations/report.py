@@ -1,4 +1,4 @@
-"""The report for owners: what the figures of some days come to, in numbers and in sentences. Pure."""
+"""The report for owners: the sums of some days' figures, in numbers and in sentences. Pure."""
 
 from __future__ import annotations
 
@@ -20,8 +20,9 @@ DAY = timedelta(days=1)
 
 
 class Figure(StrEnum):
-    """What is counted for each day. The label of an amount is a state and a currency; that of a time is its
-    seconds. Amounts are of money; `CREDITS` are of store credit."""
+    """What we count for each day, by a label. The label of REFUNDS, AMOUNTS and CREDITS is a state and a
+    currency, such as `paid USD`; the label of a time is its seconds. AMOUNTS are money in minor units, CREDITS
+    store credit."""
 
     MAILS = "mails"
     ANSWER_SECONDS = "answer_seconds"
@@ -35,7 +36,7 @@ class Figure(StrEnum):
     VOTES = "votes"
 
 
-# Who answered a mail of a customer.
+# The labels of MAILS: who answered a customer's mail.
 AGENT, PEOPLE, WAITING, NONE = "agent", "people", "waiting", "none"
 HELPED, DID_NOT_HELP = "yes", "no"
 
@@ -43,13 +44,14 @@ Key = tuple[Figure, str]
 
 
 def coarse(duration: timedelta) -> int:
-    """Return a time in seconds to two digits: a few labels are enough for all times."""
+    """Return a duration in seconds, rounded to two digits, so that a day has few different labels."""
     seconds = max(0, round(duration.total_seconds()))
     return round(seconds, 2 - len(str(seconds)))
 
 
 def percentile(times: Mapping[str, int], share: float) -> int | None:
-    """Return the time, in seconds, within which this share of the cases lies; None without cases."""
+    """Return the time in seconds within which this `share` (0 to 1) of the cases ended; None without cases.
+    `times`: how many cases took how many seconds."""
     rank = math.ceil(sum(times.values()) * share)
     for seconds in sorted(map(int, times)):
         rank -= times[str(seconds)]
@@ -59,7 +61,7 @@ def percentile(times: Mapping[str, int], share: float) -> int | None:
 
 
 def tell_time(seconds: int | None, _: Fill = fill) -> str:
-    """Return a time in words, such as `3 min`. `_` fills a message with its facts."""
+    """Return a time in words, such as `3 min`, translated by `_`."""
     if seconds is None:
         return "–"
     for size, message in (
@@ -72,7 +74,7 @@ def tell_time(seconds: int | None, _: Fill = fill) -> str:
     return _("%(number)s s", number=str(seconds))
 
 
-# Up to how many seconds, and how a chart names it.
+# The spans of a chart of times: up to how many seconds, and its name.
 SPANS = (
     (60, "within 1 min"),
     (300, "within 5 min"),
@@ -84,7 +86,8 @@ LONGER = "longer"
 
 
 def by_span(times: Mapping[str, int]) -> Counter[str]:
-    """Return how many cases took how long, by the names of spans, the shortest first."""
+    """Return how many cases fall in each of SPANS or took LONGER, by name, the shortest first. `times`: how
+    many cases took how many seconds."""
     found: Counter[str] = Counter({name: 0 for _, name in SPANS} | {LONGER: 0})
     for seconds, number in times.items():
         name = next((name for most, name in SPANS if int(seconds) <= most), LONGER)
@@ -94,7 +97,8 @@ def by_span(times: Mapping[str, int]) -> Counter[str]:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """The figures of the days from `since` to before `until`, and of each day those that a chart shows."""
+    """The figures of the days from `since` to before `until`. `by_day`: those figures that a chart shows for
+    each day."""
 
     since: datetime
     until: datetime
@@ -129,7 +133,7 @@ class Report:
             yield state, Money(minor, currency)
 
     def sentences(self, _: Fill = fill) -> Iterator[str]:
-        """Yield what a reader wants to know first. `_` fills a message with its facts."""
+        """Yield the most important figures in sentences, translated by `_`."""
         mails, votes = self.of(Figure.MAILS), self.of(Figure.VOTES)
         yield _(
             "%(mails)s mails of customers: %(agent)s answered by the agent, %(people)s by people,"

@@ -1,4 +1,4 @@
-"""When to try again, as pure decisions. The waiting itself is a durable sleep of a workflow."""
+"""Decides when to try again: mail of ours, payments, and runs. Pure. Workflows wait by a durable sleep."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from enum import Enum, StrEnum
 from mailagent.domain.mail.delivery import Blame, Trace
 from mailagent.domain.mail.message import OutboundStatus, Purpose
 
-MAIL_IS_STALE_AFTER = timedelta(days=3)  # as long as mail providers keep trying themselves
-MAIL_IS_UNDER_WAY_FOR = MAIL_IS_STALE_AFTER + timedelta(days=1)  # at most: a day in reserve
+MAIL_IS_STALE_AFTER = timedelta(days=3)  # mail providers themselves give up after this time
+MAIL_IS_UNDER_WAY_FOR = MAIL_IS_STALE_AFTER + timedelta(days=1)  # at most, with a day in reserve
 SILENCES_BEFORE_GIVING_UP = 3  # of `outcome_seconds` each
 PAYMENT_NEEDS_OPERATOR_AFTER = 40  # attempts: about a day and a half of back-off
 PAYMENT_IS_STUCK_AFTER = timedelta(hours=36)  # the same for a gateway that is away
@@ -20,18 +20,18 @@ PENDING_NEEDS_OPERATOR_AFTER = (
     336  # hourly looks at a pending refund: two weeks, because banks take days
 )
 
-MOST_WAKE_UPS = 5  # for one row; then people have it
+MOST_WAKE_UPS = 5  # so often the sweep enqueues a run again for one row; then people get it
 CANCELLED_IS_LEFT_FOR = timedelta(
     days=1
 )  # time for the operator who cancelled the run to return to it
 
 
-# How long a refused mail waits for another mail, whose outcome shows what the refusal is about.
+# How long a refused mail waits for the outcome of another mail, which shows the cause of the refusal.
 REFUSED_ALONE_FOR = timedelta(minutes=2)
-RECIPIENTS_OF_AN_OUTAGE = 3  # so many refused in a row: it is not about the recipients
-# Refusals of a mail after other mail was accepted; one alone may be an unstable provider.
+RECIPIENTS_OF_AN_OUTAGE = 3  # so many refused addresses in a row: the recipient is not the cause
+# A mail fails after so many refusals, with other mail accepted in between. One may be an unstable provider.
 REFUSALS_OF_ONE_MAIL = 2
-# The same while other mail is refused too, so that a few bad addresses do not hold up all mail for days.
+# The same while other addresses are refused, too, so that a few bad addresses do not hold up all mail for days.
 REFUSALS_AMONG_OTHERS = 6
 
 
@@ -46,8 +46,8 @@ class Verdict(Enum):
 def judge_refusal(
     blame: Blame, refused_for: timedelta, refused_beside: int, recipients: int
 ) -> Verdict:
-    """Decide about a refused mail. The blame alone is not enough: an unstable provider answers 400 to
-    everything.
+    """Decide what a refusal means for a mail. The provider's `blame` alone is not enough: an unstable provider
+    answers 400 to everything.
 
     `refused_for`: the time since its first refusal after another mail was accepted. `refused_beside`: how
     often it was refused after another mail was accepted in between. `recipients`: how many addresses, with
@@ -66,7 +66,8 @@ def judge_refusal(
 
 
 def backoff_seconds(attempt: int, first_seconds: float = 5, longest_seconds: float = 3600) -> float:
-    """Return the pause after the `attempt`-th failure (from 1): it doubles up to a ceiling."""
+    """Return the pause in seconds after the `attempt`-th failure, counted from 1. It begins with
+    `first_seconds` and doubles up to `longest_seconds`."""
     return float(min(longest_seconds, first_seconds * 2 ** min(attempt - 1, 30)))
 
 
@@ -75,9 +76,9 @@ def share_of(name: str) -> float:
     return int.from_bytes(hashlib.sha256(name.encode()).digest()[:4], "big") / 2**32
 
 
-# Whether a mail may be sent again, under the same Message-ID, if its outcome stays unknown. Customers must
-# learn what became of their money. For an answer, the team is told instead; for mail to the shop's people,
-# the next person.
+# Whether we send a mail again, under the same Message-ID, if its outcome stays unknown. Customers must hear
+# what became of their money. Instead of an answer, the team gets a mail; instead of a mail to one of the shop's
+# people, the next person gets one.
 MAY_GO_TWICE: Mapping[Purpose, bool] = {
     Purpose.RECEIPT: True,
     Purpose.REFUND_OUTCOME: True,
@@ -97,11 +98,12 @@ NOBODY_KNOWS = "nobody knows whether it went out, and twice is better than never
 
 @dataclass(frozen=True, slots=True)
 class MailState:
-    """What is known of a mail of ours.
+    """What we know of a mail of ours.
 
-    `accepted`: an event shows that the vendor has it; `undelivered`: an event shows that it did not arrive;
-    `sent_again`: it was sent again because its outcome was unknown; `away`: the vendor's breaker is open;
-    `back_at`: when it last closed; `trace`: what the vendor's records say."""
+    `accepted`: an event shows that the mail provider has it. `undelivered`: an event shows that it did not
+    arrive. `sent_again`: we sent it again because its outcome was unknown. `away`: the provider's breaker is
+    open. `back_at`: when the breaker last closed. `trace`: what the provider's records say. `may_go_twice`: as
+    in MAY_GO_TWICE."""
 
     status: OutboundStatus
     created_at: datetime
@@ -117,11 +119,11 @@ class MailState:
 
 
 class Events(StrEnum):
-    """What events have come so far about other mails."""
+    """Which delivery events have come about other mails."""
 
     NEVER = "never"
-    NONE_LATER = "none later"  # about earlier mails only: events may be late, or come no more
-    LATER = "later"  # about a mail that was sent later
+    NONE_LATER = "none later"  # only about mails sent earlier: events may be late, or come no more
+    LATER = "later"  # about a mail sent later
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +138,8 @@ class WaitFor:
 
 @dataclass(frozen=True, slots=True)
 class Settle:
-    """Record `status`: the mail's state is known, or will never be. `why`: why it is sent again."""
+    """Set the mail's status. QUEUED sends it again, for the reason `why`; every other status ends its
+    delivery."""
 
     status: OutboundStatus
     why: str = ""
@@ -152,12 +155,14 @@ def decide_delivery(
 ) -> SendNow | WaitFor | Settle | Settled:
     """Decide what to do about a mail that was not sent at once.
 
-    A mail is "sending" if the process died while it sent it, or if the answer was lost. It was sent if an
-    event names it or the vendor's records have it. It was not sent if after `outcome_seconds` an event names
-    a later mail, or the records have a later mail and not this one: then it is sent again, once, under the
-    same Message-ID. If neither happens it is given up, or sent once more if it may go twice; at once if no
-    event ever came. While the vendor is away there are no later mails, so the time begins when it is back,
-    unless the mail is too old."""
+    A mail is "sending" if the process died while it sent the mail, or if the provider's response was lost. The
+    mail was sent if an event names it or the provider's records have it. It was not sent if after
+    `outcome_seconds` an event names a later mail, or the records have a later mail and not this one. Then we
+    send it again, once, under the same Message-ID.
+
+    If neither happens, we give it up after SILENCES_BEFORE_GIVING_UP times `outcome_seconds`, or send it once
+    more if it may go twice. We do not wait so long if no event ever came. While the provider is away there are
+    no later mails, so the time begins when it is back, unless the mail is older than MAIL_IS_STALE_AFTER."""
     if mail.undelivered and mail.status is not OutboundStatus.UNDELIVERED:
         return Settle(OutboundStatus.UNDELIVERED)
     if mail.status not in (OutboundStatus.QUEUED, OutboundStatus.SENDING):
@@ -199,7 +204,8 @@ def _give_up(mail: MailState, now: datetime) -> Settle:
 
 
 def is_trace_wanted(mail: MailState, now: datetime, outcome_seconds: int) -> bool:
-    """Return whether to search the vendor's records: the outcome is unknown and no event came in time."""
+    """Return whether to search the mail provider's records: the outcome is unknown, and no event came within
+    `outcome_seconds`."""
     unknown = mail.status is OutboundStatus.SENDING and not (mail.accepted or mail.undelivered)
     silence = timedelta(seconds=outcome_seconds)
     return unknown and not mail.away and _silent_for(mail, now) >= silence
@@ -215,7 +221,7 @@ def _silent_for(mail: MailState, now: datetime) -> timedelta:
 
 
 class LastRun(StrEnum):
-    """The state of the latest run that was enqueued for a row."""
+    """The state of the last run that we enqueued for a row."""
 
     AT_WORK = "at work"
     OVER = "over"  # it succeeded, or there is none
@@ -232,8 +238,8 @@ class Care(Enum):
 
 
 def wake_pause(wake_ups: int) -> timedelta:
-    """Return the pause between a failed run and the next: 5 minutes, then three times as long each time, at
-    most a day. Five runs take about ten hours."""
+    """Return the pause between a failed run and the next: 5 minutes, and each time three times as long, at most
+    a day. `wake_ups`: how many runs the sweep has enqueued so far. Five runs take about ten hours."""
     return min(timedelta(minutes=5 * 3 ** min(wake_ups, 10)), timedelta(days=1))
 
 
@@ -244,11 +250,12 @@ def decide_care(
     overdue: bool | None = None,
     cancel_counts: bool = True,
 ) -> Care:
-    """Decide about a waiting row, `quiet_for` after its last run ended and after `wake_ups` runs of the sweep.
+    """Decide what the sweep does about a waiting row.
 
-    `wake_ups` above MOST_WAKE_UPS: people have the row already. `overdue`: None for a row without a date; a
-    passed date must be acted on, whatever became of the runs. Without `cancel_counts`, a cancelled run counts
-    as over."""
+    `quiet_for`: the time since its last run ended. `wake_ups`: how many runs the sweep has enqueued for it;
+    above MOST_WAKE_UPS, people have it already. `overdue`: whether its date has passed, None if it has no date;
+    after the date it always gets a run, because a workflow must act on the date. Without `cancel_counts`, a
+    cancelled run counts as over."""
     if last_run is LastRun.CANCELLED and not cancel_counts:
         last_run = LastRun.OVER
     if last_run is LastRun.AT_WORK:

@@ -1,4 +1,4 @@
-"""The attributes by which a run is found: ids, and a hash in place of a customer's address. Pure."""
+"""The DBOS attributes by which people find a run: ids, and a hash instead of a customer's address. Pure."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ _KEYS = {"conversation_": "conversation", "refund_": "refund"}
 
 
 class HeldUpBy(StrEnum):
-    """What a run waited for last, in its attribute `held_up_by`: the model's provider, the daily budget, the
-    limits of calls and tokens a minute, or the order source."""
+    """What a run waited for last (its attribute `held_up_by`): the model's provider, the daily budget, the rate
+    limits, or the order source."""
 
     MODEL = "model"
     BUDGET = "budget"
@@ -22,8 +22,8 @@ class HeldUpBy(StrEnum):
 
 
 def hash_customer(email: str) -> str:
-    """Return a hash of a customer's address, for the model's provider and the attributes of runs: no personal
-    data belongs there."""
+    """Return a hash of a customer's address. The model's provider and the attributes of runs get it instead of
+    personal data."""
     return hashlib.sha256(email.encode()).hexdigest()[:32]
 
 
@@ -51,8 +51,8 @@ class RunAbout:
 
 
 def attributes_to_search(term: str) -> list[Mapping[str, str]]:
-    """Return attributes to search for: a run about `term` has at least one of them. `term` is an id or a
-    customer's address."""
+    """Return the attributes to search for. `term` is an id or a customer's address; a run about it has at least
+    one of the returned attributes."""
     word = term.strip()
     if "@" in word:
         written = dict.fromkeys((word, word.casefold()))

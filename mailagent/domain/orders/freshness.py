@@ -1,4 +1,4 @@
-"""How well an order is known, if a system of the shop has to be asked for it. Pure."""
+"""How current a stored order is, for shops whose own system we ask for orders. Pure."""
 
 from __future__ import annotations
 
@@ -7,18 +7,18 @@ from enum import StrEnum
 
 from mailagent.domain.refunds.order import Order
 
-# For so long after a look-up an order is told as it was then. Money always asks again.
+# For this time after a look-up, replies use the stored order. Before a payment we always ask again.
 FRESH_FOR = timedelta(minutes=5)
 
 
 class Freshness(StrEnum):
-    """What a look-up of one order has shown."""
+    """The outcome of looking up one order at its source."""
 
-    FRESH = "fresh"  # the rows have it as the source has it now
+    FRESH = "fresh"  # our rows are now the same as the source's record
     ABSENT = "absent"  # the customer has no such order
-    GONE = "gone"  # the rows have it, and the source does not
-    UNUSABLE = "unusable"  # the source's record cannot be read
-    REFUSED = "refused"  # its refunds forbid what the record says now
+    GONE = "gone"  # we have it, the source does not have it any more
+    UNUSABLE = "unusable"  # we cannot read the source's record
+    REFUSED = "refused"  # the record contradicts refunds that we made
     AWAY = "away"  # the source did not answer
 
 
@@ -31,5 +31,5 @@ def is_fresh_at(seen_at: datetime, now: datetime) -> bool:
 
 
 def told_as_of(order: Order, now: datetime) -> datetime | None:
-    """Return of when our knowledge of an order is, if it is not fresh."""
+    """Return when a stored order was last current, for a reply that has to say so; None if it is fresh."""
     return None if is_fresh(order, now) else order.seen_at or order.placed_at

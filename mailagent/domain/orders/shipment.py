@@ -22,7 +22,7 @@ class ShipmentStatus(StrEnum):
 @dataclass(frozen=True, slots=True)
 class Shipment:
     """One parcel. `items` are pairs of an item id and a quantity; empty if the shop does not say. A time is
-    None if the carrier or the shop has not told it."""
+    None if neither carrier nor shop has reported it."""
 
     shipment_id: str
     status: ShipmentStatus
@@ -41,18 +41,18 @@ class Shipment:
 
     @property
     def has_left(self) -> bool:
-        """Whether the carrier has it, or the customer."""
+        """Whether it is with the carrier or the customer; False for a returned parcel."""
         return self.status in _ON_THE_WAY or self.is_delivered
 
     @property
     def is_handed_over(self) -> bool:
-        """Return whether a carrier has the parcel, or has had it."""
+        """Whether a carrier has or had the parcel; True for a returned parcel."""
         return self.status is not ShipmentStatus.LABEL_CREATED
 
     @property
     def due_since(self) -> datetime | None:
-        """Return since when something should have happened: since it last moved, or the day it was expected if
-        that is later. None for a parcel that is not on its way, or whose times are unknown."""
+        """Since when the parcel is late: when it last moved, or when it was expected if that is later. None for
+        a parcel that is not on its way, or whose times are unknown."""
         moved = [each for each in (self.shipped_at, self.last_event_at) if each]
         if self.status not in _ON_THE_WAY or not moved:
             return None
@@ -66,26 +66,28 @@ _ON_THE_WAY = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Packed:
-    """The parcels that may hold certain items. `whole`: they hold all units of them."""
+    """The parcels that may hold certain items. `whole`: together they hold all wanted units."""
 
     parcels: tuple[Shipment, ...] = ()
     whole: bool = False
 
     @property
     def is_tracked(self) -> bool:
-        """Whether the carrier has told of each of them. Of others no one would say that they were delivered."""
+        """Whether the carrier has reported an event for each parcel. Without events, we would never hear that a
+        parcel was delivered."""
         return all(each.last_event_at for each in self.parcels)
 
     @property
     def due_since(self) -> datetime | None:
-        """Return `due_since` of the parcel that moved last, if all are on their way and hold all units."""
+        """The latest `due_since` of the parcels; None unless all are on their way and hold all units."""
         times = [each.due_since for each in self.parcels]
         known = [each for each in times if each]
         return max(known) if self.whole and known and len(known) == len(times) else None
 
 
 def find_parcels(shipments: Iterable[Shipment], units: Mapping[str, int]) -> Packed:
-    """Return the parcels that may hold these units, by item id."""
+    """Return the parcels that may hold some of these units. `units`: how many of each item id. A parcel without
+    a list of items may hold anything."""
     found = [
         each for each in shipments if not each.items or any(item in units for item, _ in each.items)
     ]
@@ -97,8 +99,8 @@ def find_parcels(shipments: Iterable[Shipment], units: Mapping[str, int]) -> Pac
 
 
 def left_to_ship(shipments: Sequence[Shipment], bought: Mapping[str, int]) -> dict[str, int] | None:
-    """Return how many units of each item no carrier has yet, by item id; None if a parcel that one has does not
-    tell its items. `bought`: the units of the order."""
+    """Return how many units of each item are still at the shop, by item id. None if a parcel was handed to a
+    carrier and the shop does not say what is in it. `bought`: the units of the order."""
     handed_over = [each for each in shipments if each.is_handed_over]
     if any(not each.items for each in handed_over):
         return None
@@ -109,7 +111,7 @@ def left_to_ship(shipments: Sequence[Shipment], bought: Mapping[str, int]) -> di
 
 
 def is_tracking_link(text: str) -> bool:
-    """Return whether a text is a link that a mail may show: https, to a host, without a user or spaces."""
+    """Return whether a text is a link that a mail may show: https, with a host, without user name or spaces."""
     try:
         parts = urlsplit(text)
     except ValueError:

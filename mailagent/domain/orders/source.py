@@ -1,4 +1,4 @@
-"""A system of the shop that is asked for orders: its own server, or its platform."""
+"""Order sources: systems of the shop that we ask for orders, its own server or its platform."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Protocol, TypeVar
 from mailagent.domain.refunds.order import Order
 from mailagent.domain.remedies.address import NewAddress
 
-# What one look-up of a customer's orders takes: more than anybody writes about.
+# One look-up of a customer's orders reads at most this much. Nobody writes about more.
 MOST_PAGES = 2
 MOST_ORDERS = 50
 MOST_ORDERS_A_PAGE = 50
@@ -19,7 +19,7 @@ T = TypeVar("T")
 
 class SourceProblem(Exception):
     """The source gave no usable answer; the text says why. Ask again after `retry_after_seconds`. `operator`:
-    it refuses our key or breaks its contract, so that it would fail every request."""
+    an operator must act, because the source refuses our key or breaks its contract, and every request fails."""
 
     def __init__(self, why: str, retry_after_seconds: float = 0, *, operator: bool = False) -> None:
         super().__init__(why)
@@ -29,8 +29,8 @@ class SourceProblem(Exception):
 
 @dataclass(frozen=True, slots=True)
 class OrderPage:
-    """Orders, newest first, and the cursor of the next page; None at the end. `problems`: what is wrong with
-    the records of further orders, a sentence each."""
+    """Orders, newest first, and the cursor of the next page; None at the end. `problems`: a sentence about each
+    order that was left out, because its record is wrong."""
 
     orders: tuple[Order, ...]
     next_cursor: str | None = None
@@ -38,7 +38,7 @@ class OrderPage:
 
 
 def cut_page(found: Sequence[T], most: int) -> tuple[Sequence[T], list[str]]:
-    """Return the first records of a page, and what is wrong with it if it has more than `most`."""
+    """Return the first `most` records of a page, and a problem for people if it has more."""
     problems = [f"a page of a customer's orders has {len(found)}; at most {most} are read"]
     return found[:most], problems if len(found) > most else []
 
@@ -56,14 +56,14 @@ class CancelRequest:
 
 @dataclass(frozen=True, slots=True)
 class Cancelled:
-    """Done; the order as it is now."""
+    """The source cancelled it. `order` is the order as it is now."""
 
     order: Order
 
 
 @dataclass(frozen=True, slots=True)
 class TooLate:
-    """The source does not cancel it any more, such as when it was shipped."""
+    """The source refuses the change because the order has gone too far, such as when it was shipped."""
 
     why: str
 
@@ -80,12 +80,12 @@ CancelOutcome = Cancelled | TooLate | NotSupported
 
 @dataclass(frozen=True, slots=True)
 class AddressChanged:
-    """Done: the source was asked again, and has the new address."""
+    """The source has the new address: we read the order again after the change."""
 
 
 @dataclass(frozen=True, slots=True)
 class Unsure:
-    """The source was asked, and what it has now is not what was asked for: a person looks."""
+    """After the change, the source has another address than we asked for: a person must look."""
 
     why: str
 
@@ -94,22 +94,25 @@ AddressOutcome = AddressChanged | TooLate | NotSupported | Unsure
 
 
 class OrderSource(Protocol):
-    """Each method makes at most a few requests within a deadline, and raises SourceProblem without a usable
-    answer. The caller checks whose order it is: a source may be wrong.
+    """A source of orders. Each method makes a few requests within a deadline, and raises SourceProblem if it
+    gets no usable answer. The caller must check whose order it is: a source may return another customer's.
 
-    A payment's `refunded_minor` has all that was given back of it, our refunds too."""
+    In orders of a source, a payment's `refunded_minor` includes our own refunds."""
 
     name: str
 
     def find_orders(self, email: str, cursor: str | None = None) -> OrderPage:
-        """Return a page of the orders of a customer, by mail address."""
+        """Return a page of the orders of the customer with this mail address. Raises SourceProblem."""
 
     def load_order(self, order_id: str) -> Order | None:
-        """Return one order as it is now, or None if there is none. Raises OrderProblem for a wrong record."""
+        """Return one order as it is now; None if there is none. Raises SourceProblem, and OrderProblem for a
+        record with wrong values."""
 
     def cancel_order(self, request: CancelRequest) -> CancelOutcome:
-        """Cancel an order or some of its items. Raises OrderProblem if it is done, but its record is wrong."""
+        """Cancel an order or some of its items. Raises SourceProblem, and OrderProblem if the source cancelled
+        it but returned a record with wrong values."""
 
     def change_address(self, order_id: str, wanted: NewAddress) -> AddressOutcome:
-        """Change the delivery address of an order that is still whole in the shop, and read it back; its price
-        may not change by it. The same address twice changes nothing."""
+        """Change the delivery address of an order, and read it back. Only an order that the shop has not begun
+        to ship, and whose price does not change, gets a new address. The same address twice changes nothing.
+        Raises SourceProblem."""

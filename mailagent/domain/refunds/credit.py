@@ -1,6 +1,6 @@
 """Store credit: a refund that the customer chose to get as credit at the shop, with the policy's bonus on top.
 
-The bonus is the shop's gift. Limits, approvals and what the payments have left are about the money alone.
+The bonus is a gift of the shop. It does not count for limits, approvals and the balance of the payments.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from mailagent.domain.refunds.refund import Refund
 
 
 def with_bonus(amount: Money, percent: int) -> Money:
-    """Return an amount with so many percent of it on top, rounded down."""
+    """Return an amount plus `percent` of it; the bonus is rounded down."""
     return Money(amount.minor + amount.minor * percent // 100, amount.currency)
 
 
@@ -22,8 +22,9 @@ def credit_of(refund: Refund) -> Money | None:
 
 
 def share_credit(refund: Refund, parts: Sequence[int]) -> list[Money | None]:
-    """Return the store credit for each part of a refund, in minor units of its amount; they add up to all of
-    it. None each for a refund in money."""
+    """Return the store credit for each part of a refund; None for each if it is paid in money. `parts`: shares
+    of the refund's amount in minor units, one for each refund payment. No rounding is lost: the credits add up
+    to `credit_of` the refund."""
     if refund.credit_bonus is None:
         return [None] * len(parts)
     shares: list[Money | None] = []

@@ -1,4 +1,4 @@
-"""Earlier refunds of the same items: already covered, or rejected before."""
+"""Finds earlier refunds of the same items: those that cover them already, and those that were rejected."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from mailagent.domain.refunds.refund import REFUSED, Refund, RefundLine, WantedI
 def find_covering(
     order: Order, wanted: Sequence[WantedItem], refund: Refund, earlier: Iterable[Refund]
 ) -> tuple[Refund, ...]:
-    """Return the refunds that cover what `refund` had to leave out of `wanted`, oldest first."""
+    """Return the refunds, oldest first, that cover those of the `wanted` items that `refund` had to leave
+    out."""
     missing = set()
     for want in wanted:
         bought = sum(line.quantity for line in order.lines if line.item_id == want.item_id)
@@ -27,9 +28,9 @@ def find_covering(
 
 
 def find_holding(item_ids: Iterable[str], earlier: Iterable[Refund]) -> tuple[Refund, ...]:
-    """Return the refunds that hold units of any of these items, oldest first.
+    """Return the refunds that hold units of any of these items, in the order of `earlier`.
 
-    The units of an item are alike: a customer who asks again for one of three may still mean the first.
+    We cannot tell the units of an item apart: a customer who asks again for one of three may mean the first.
     """
     wanted = frozenset(item_ids)
     return tuple(
@@ -38,23 +39,22 @@ def find_holding(item_ids: Iterable[str], earlier: Iterable[Refund]) -> tuple[Re
 
 
 def overlaps_refused(order: Order, lines: Iterable[RefundLine], earlier: Iterable[Refund]) -> bool:
-    """Return whether `lines` have an item for which a refund was rejected, has expired or came back, or that a
-    manager left out of one.
+    """Return whether `lines` have an item that was refused before: its refund was rejected, has expired, or
+    came back after it was paid, or a manager left it out of an approval.
 
-    Other units of the item count too, because the units are alike. Withdrawn refunds do not count, nor do
-    those that failed before any money moved: no manager rejected them.
+    Other units of the same item count too, because we cannot tell them apart. Withdrawn refunds, and refunds
+    that failed before any money moved, do not count: no manager rejected them.
     """
     refused: set[int] = set()
     for line_no, item_id in (each for refund in earlier for each in _refused_items(refund)):
-        # The shop may have sent the order again with its lines in another order, or with the item under
-        # another name, as long as no refund holds any of it.
+        # As long as no refund holds any of the order, the shop may import it again with other line numbers.
         now = [each.line_no for each in order.lines if each.item_id == item_id]
         refused.update(now or [line_no])
     return any(line.line_no in refused for line in lines)
 
 
 def _refused_items(refund: Refund) -> Iterator[tuple[int, str]]:
-    """Give the lines that people have refused, each with its item."""
+    """Yield the line number and item id of each line that people have refused."""
     all_of_it = refund.status in REFUSED or (refund.returned and not refund.holds_money)
     kept = frozenset[int]() if all_of_it else {line.line_no for line in refund.lines}
     asked = refund.whole or refund

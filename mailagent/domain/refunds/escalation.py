@@ -1,6 +1,6 @@
-"""Which manager to ask or remind about a refund that waits, and when.
+"""Decides which manager to ask or remind about a refund that awaits approval, and when.
 
-A manager who was asked may always decide, also after another one was asked.
+Each manager who was asked may decide, even after we have asked another one.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ MOST_REMINDERS = 3
 
 
 class Question(StrEnum):
-    """What a manager is asked: for the approval, or for the second of two."""
+    """What we ask a manager for: the approval, or the second of two approvals (`four_eyes`)."""
 
     APPROVE = "approve"
     COUNTERSIGN = "countersign"
@@ -31,7 +31,8 @@ class Skip(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ApprovalRequest:
-    """A question to one manager. `skipped_why` is set if we no longer wait for this manager."""
+    """A question to one manager. `skipped_why`: why we no longer wait for this manager; None while we do.
+    `reply_token`: the manager can decide by a mail to its address."""
 
     approval_id: str
     question: Question
@@ -45,7 +46,7 @@ class ApprovalRequest:
 
     @property
     def stands(self) -> bool:
-        """Whether we wait for the manager."""
+        """Whether we still wait for this manager."""
         return self.skipped_at is None
 
     @property
@@ -55,10 +56,10 @@ class ApprovalRequest:
 
 @dataclass(frozen=True, slots=True)
 class Due:
-    """A manager to `ask` now, managers to `remind` now, and when to look again.
+    """The manager to `ask` now, the managers to `remind` now, and when to look again (`next_at`).
 
-    `following` is asked at `escalates_at` unless a manager decides before. `following` is None if no manager
-    is left, `escalates_at` is None if the refund expires before.
+    `following`: the manager whom we ask at `escalates_at` unless one decides before; None if no manager is
+    left. `escalates_at`: None if the refund expires before.
     """
 
     ask: str | None
@@ -69,8 +70,8 @@ class Due:
 
 
 def list_candidates(managers: Sequence[str], besides: Collection[str]) -> tuple[str, ...]:
-    """Return the managers who may decide, in order of escalation: other people than those of `besides`,
-    the addresses of the order, of the request and of the first approval."""
+    """Return the managers who may decide, in order of escalation. `besides`: the addresses of people who may
+    not: the order's customer, those who asked for the refund, and the manager of the first approval."""
     people = {person_of(each) for each in besides}
     return tuple(dict.fromkeys(each for each in managers if person_of(each) not in people))
 
@@ -83,10 +84,10 @@ def decide_due(
     expires_at: datetime,
     now: datetime,
 ) -> Due:
-    """Decide what is due while a refund waits for a manager.
+    """Decide what is due while a refund awaits approval.
 
-    `requests` are those of this question, oldest first; `candidates` are the managers who may decide, in
-    order of escalation; `away` are the absent ones.
+    `requests`: the requests with the same question, oldest first. `candidates`: the managers who may decide, in
+    order of escalation. `away`: the absent managers.
     """
     following = find_next(requests, candidates, away)
     waiting = [each for each in requests if each.stands]
@@ -121,8 +122,8 @@ def decide_due(
 def find_next(
     requests: Sequence[ApprovalRequest], candidates: Sequence[str], away: Collection[str]
 ) -> str | None:
-    """Return the next manager to ask: the first who is not absent. If all are absent, return the first,
-    unless we wait for another one. None if no manager is left."""
+    """Return the next manager to ask: the first of those not yet asked who is not absent. If all are absent,
+    return the first of them, but only if we wait for no other manager. None if no manager is left."""
     asked = {each.manager_email for each in requests}
     left = [each for each in candidates if each not in asked]
     present = [each for each in left if each not in away]

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 
-# Without characters that are read as others (0 and O, 1, I and L, U and V), and without lower case.
+# Without characters that people mistake for others: 0 and O, 1, I and L, U (for V), and lower case.
 CODE_ALPHABET = "23456789ABCDEFGHJKMNPQRSTVWXYZ"
 CODE_GROUPS, CODE_GROUP_LENGTH = 3, 4
 
@@ -23,7 +23,8 @@ _SHAPE = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class GoodwillCode:
-    """A discount of `percent` given for `order_id`. `used_on` is the order on which it was used."""
+    """A discount of `percent` on one later order, given because of `order_id`. `used_on`: the order on which
+    the customer used it; None before."""
 
     code: str
     order_id: str
@@ -41,8 +42,8 @@ class GoodwillCode:
 
 
 def normalise_code(typed: str) -> str:
-    """Return a typed code as it is stored, without regard to case, blanks and hyphens; an empty string for a
-    text that is no code."""
+    """Return a typed code in the stored form, such as `K7MX-4PQR-9TWZ`, whatever its case, blanks and hyphens;
+    an empty string for a text that is no code."""
     letters = _BETWEEN.sub("", typed).upper()
     if len(letters) != CODE_GROUPS * CODE_GROUP_LENGTH or not set(letters) <= set(CODE_ALPHABET):
         return ""
@@ -51,7 +52,7 @@ def normalise_code(typed: str) -> str:
 
 
 def hide_codes(text: str, codes: tuple[str, ...]) -> str:
-    """Return `text` with each of `codes`, in any spelling, replaced."""
+    """Return `text` with "[code]" in place of each of `codes`, whatever its case, blanks and hyphens."""
     for code in codes:
         letters = re.escape(code.replace("-", ""))
         pattern = r"[\s\-\u2010-\u2015]*".join(letters)
@@ -60,11 +61,11 @@ def hide_codes(text: str, codes: tuple[str, ...]) -> str:
 
 
 def hide_code_shapes(text: str) -> str:
-    """Return `text` with everything replaced that looks like a code, for callers that do not know the codes.
-    This also replaces some parcel numbers and other shops' codes."""
+    """Return `text` with "[code]" in place of everything that looks like a code, for callers that do not know
+    the codes. This also replaces some parcel numbers and other shops' codes."""
 
     def hide(found: re.Match[str]) -> str:
-        # Nearly all codes have a digit. Without digits and hyphens these are words of a sentence.
+        # Nearly all codes have a digit. A match without digits and hyphens is three words of a sentence.
         hyphens = len(re.findall(r"[\-\u2010-\u2015]", found[0]))
         is_text = hyphens < CODE_GROUPS - 1 and not any(sign.isdigit() for sign in found[0])
         return found[0] if is_text else "[code]"
@@ -85,14 +86,14 @@ class Redeemed(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Redemption:
-    """The outcome of using a code, with the code as it is now, None if there is no such code."""
+    """The outcome of using a code. `code`: the discount as it is now; None if there is no such code."""
 
     outcome: Redeemed
     code: GoodwillCode | None = None
 
     @property
     def words(self) -> str:
-        """Return why it was not used, in a sentence; empty if it was."""
+        """Why the code was not used, as the end of a sentence; empty if it was used."""
         code = self.code
         if self.outcome is Redeemed.UNKNOWN or code is None:
             return "there is no such code"

@@ -1,4 +1,4 @@
-"""Labels of reasons and states, and the policy in sentences, for the shop's own people."""
+"""English labels of reasons and states, and the policy in sentences, for people of the shop."""
 
 from __future__ import annotations
 
@@ -89,8 +89,8 @@ def tell_reasons(
     currency: str,
     _: Fill = fill,
 ) -> list[str]:
-    """Return why a manager is asked, a sentence or two each: first by how much a limit is exceeded. `_` fills a
-    message with its facts."""
+    """Return a text of one or more sentences for each reason why a manager is asked. If a limit is exceeded,
+    the first says by how much. `exceeded`: the limits by reason, from `list_exceeded`. `_` translates."""
     return [" ".join(_tell_reason(each, exceeded.get(each), currency, _)) for each in reasons]
 
 
@@ -135,7 +135,7 @@ REFUND_STATES: Mapping[RefundStatus, str] = {
 
 
 def describe_policy(policy: Policy) -> Iterator[str]:
-    """Return the rules as sentences, in the order in which they decide."""
+    """Yield the policy's rules as English sentences, in the order in which they decide."""
     yield f"Version: {policy.version}."
     yield from _refusals(policy)
     yield from _persons(policy)

@@ -22,8 +22,9 @@ from mailagent.domain.refunds.refund import (
 
 
 class OfferStatus(StrEnum):
-    """`lapsed`: it was accepted when it could not be kept any more. `expired`: its date has passed; until the
-    housekeeping says so, it is open but cannot be accepted."""
+    """The states of an offer. LAPSED: the customer accepted it when the order no longer had what it promised.
+    EXPIRED: its date has passed. Housekeeping sets that state later; until then the offer is OPEN, but cannot
+    be accepted (`Offer.is_open`)."""
 
     OPEN = "open"
     ACCEPTED = "accepted"
@@ -34,8 +35,9 @@ class OfferStatus(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Offer:
-    """`items`: pairs of an item id and a quantity. `refund_id`: the refund that it became. `instead_of`: the
-    refund that a manager did not approve, and offered this for."""
+    """An offer of `percent` of the price. `items`: pairs of an item id and a quantity. `offered_by`: the policy
+    or a manager's address. `refund_id`: the refund that it became. `instead_of`: the refund that a manager
+    rejected with this offer; None for an offer of the policy."""
 
     offer_id: str
     order_id: str
@@ -66,14 +68,15 @@ class Offer:
 
 
 def allows_offer(refund: Refund, policy: Policy) -> bool:
-    """Return whether a manager may offer part of the price instead of a refund: the shop makes such offers, one
-    person decides, and no part of the units was refunded before."""
+    """Return whether a manager may offer part of the price instead of this refund: only if the policy makes
+    such offers, one manager decides, and no part of these units was refunded before."""
     is_whole = not any(line.is_rest for line in refund.lines)
     return policy.keep_offers is not None and not refund.four_eyes and is_whole
 
 
 def units_of(item_ids: Sequence[str], lines: Sequence[RefundLine]) -> tuple[tuple[str, int], ...]:
-    """Return how many of each item these lines are for; the item ids are theirs, in the same order."""
+    """Return pairs of an item id and how many units of it these lines have. `item_ids`: the item of each line,
+    in the same order."""
     units = Counter[str]()
     for item_id, line in zip(item_ids, lines, strict=True):
         units[item_id] += line.quantity
@@ -90,8 +93,8 @@ def part_of(amount: Money, percent: int) -> Money:
 
 
 def share_out(lines: Sequence[RefundLine], amount: Money) -> tuple[RefundLine, ...]:
-    """Return the lines with `amount` shared out in proportion to what they are worth. Raises ValueError if that
-    is less."""
+    """Return the lines with `amount` shared out in proportion to their worth. Raises ValueError if `amount` is
+    not above zero, or is more than the lines are worth."""
     goods = worth_of(lines, amount.currency).minor
     if not 0 < amount.minor <= goods:
         raise ValueError(f"{amount} is no part of {goods} minor units")
@@ -108,7 +111,7 @@ def lines_of(
     offer: Offer, order: Order, earlier: Sequence[Refund]
 ) -> tuple[RefundLine, ...] | None:
     """Return the lines of the refund that an offer would become; None if its units are not left any more, or
-    have another price. `earlier`: all refunds of the order."""
+    are worth less than the offer. `earlier`: all refunds of the order."""
     try:
         lines = price_lines(order, offer.wanted, earlier)
         shared = share_out(lines, offer.amount)
@@ -119,8 +122,8 @@ def lines_of(
 
 
 def is_left(offer: Offer, order: Order, earlier: Sequence[Refund], remaining: Money) -> bool:
-    """Return whether the order has left what an offer promises. `remaining`: what was paid for it and neither
-    given nor taken back. A manager may have made the offer for a cancelled order."""
+    """Return whether the order still has what an offer promises. `remaining`: what was paid for the order, less
+    refunds and chargebacks. Only an offer of a manager stands on a cancelled order."""
     cancelled = order.status is OrderStatus.CANCELLED and offer.instead_of is None
     if cancelled or order.charged_back.minor or remaining < offer.amount:
         return False

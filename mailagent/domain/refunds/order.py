@@ -1,4 +1,4 @@
-"""Orders as the shop hands them over: customer, items, payments and payment methods."""
+"""Orders as imported from the shop: customer, items, payments and payment methods."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ class OrderStatus(StrEnum):
 class OrderLine:
     """One line of an order. Two lines may have the same item; `line_no` counts from 1.
 
-    `discount_minor` is off all units of the line together. `category` is the shop's own word, which its
-    refund policy may name. An item on final sale cannot be returned.
+    `discount_minor` is a discount on all units of the line together. `category` is the shop's own word, which
+    its policy may name. An item on final sale cannot be returned.
     """
 
     line_no: int
@@ -39,14 +39,15 @@ class OrderLine:
 
     @property
     def net_minor(self) -> int:
-        """Return the price of all units of the line, in minor units, less the line's own discount."""
+        """The price of all units of the line, less the line's own discount, in minor units."""
         return self.quantity * self.unit_price.minor - self.discount_minor
 
 
 @dataclass(frozen=True, slots=True)
 class Payment:
-    """One payment for an order. `charged_back_at`: when the customer's bank took it back. `refunded_minor` is
-    what the shop's record says it refunded outside mailagent, in minor units."""
+    """One payment for an order. `method`: as the shop names it; see `method_labels`. `charged_back_at`: when
+    the customer's bank took it back. `refunded_minor`: how much the shop refunded outside mailagent, by its
+    record of the order, in minor units."""
 
     payment_id: str
     method: str
@@ -57,10 +58,12 @@ class Payment:
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """An order. `seen_at`: when the shop last told us of it.
+    """An order. `seen_at`: when the shop last sent us its record, changed or not.
 
-    In minor units: `discount_minor` is off all lines together, beside the discounts of the lines;
-    `shipping_minor` was paid for shipping; `tax_minor` came on top of both, 0 if prices include it."""
+    In minor units: `discount_minor` is a discount on all lines together, beside those of the lines;
+    `shipping_minor` is the price of shipping; `tax_minor` came on top of both, 0 if prices include it.
+
+    Raises ValueError if `discount_minor` is more than the lines cost."""
 
     order_id: str
     customer_email: str
@@ -83,7 +86,7 @@ class Order:
 
     @property
     def units(self) -> Counter[str]:
-        """Return how many of each item it has."""
+        """How many units of each item it has, by item id."""
         units = Counter[str]()
         for line in self.lines:
             units[line.item_id] += line.quantity
@@ -91,20 +94,20 @@ class Order:
 
     @property
     def charged_back(self) -> Money:
-        """Return what the customer's bank took back."""
+        """The sum of the payments that the customer's bank took back."""
         return Money(
             sum(each.amount.minor for each in self.payments if each.charged_back_at), self.currency
         )
 
     def share(self, minor: int, parts: int) -> int:
-        """Return an amount in minor units divided by `parts`, rounded down to what cards can give back, if
-        such amounts were paid."""
+        """Return an amount in minor units divided by `parts`, rounded down as `round_down` does for this
+        order's payments."""
         paid = (payment.amount.minor for payment in self.payments)
         return round_down(minor // parts, self.currency, *paid)
 
     def left_after(self, taken_minor: int) -> Money:
-        """Return what the payments have left after so much (in minor units) was or will be given back, and less
-        what the customer's bank took back."""
+        """Return what the payments have left: what was paid, less chargebacks, less `taken_minor`, which was or
+        will be refunded. Never below zero."""
         left = self.paid.minor - self.charged_back.minor - taken_minor
         return Money(max(0, left), self.currency)
 
@@ -115,7 +118,7 @@ class Order:
 
 
 class OrderProblem(ValueError):
-    """An order record that cannot be stored; the text names the field and what to write there."""
+    """An order's record cannot be stored; the text names the field and what to write there."""
 
 
 # --- times ----------------------------------------------------------------------------------------
@@ -128,10 +131,10 @@ FIRST_YEAR, LAST_YEAR = 1970, 2999
 def parse_instant(
     value: object, zone: tzinfo | None = None, hint: str = "add Z or an offset"
 ) -> datetime:
-    """Return a time in UTC; a time without an offset is in `zone`.
+    """Return an ISO 8601 time in UTC; a time without an offset is in `zone`.
 
-    Raises ValueError for a text that is no time, that has no zone (`hint` says what to do), or whose year is
-    not within FIRST_YEAR and LAST_YEAR.
+    Raises ValueError for a text that is no time; for a time without an offset if `zone` is None (`hint` ends
+    the message); and for a year outside FIRST_YEAR to LAST_YEAR.
     """
     try:
         instant = datetime.fromisoformat(value)  # type: ignore[arg-type]  # TypeError is caught
@@ -147,7 +150,7 @@ def parse_instant(
 # --- payment method -------------------------------------------------------------------------------
 
 
-# As WooCommerce calls its gateways and Shopify its methods in their exports.
+# Our names of payment methods, by the names that WooCommerce and Shopify write in their exports.
 _KNOWN: Mapping[str, str] = {
     **dict.fromkeys(
         "stripe stripe_cc stripe_upe cards shopify_payments woocommerce_payments woopayments"
@@ -183,29 +186,33 @@ OUR_WORDS = frozenset(
 
 
 def method_word(method: str) -> str:
-    """Return our name of a method, such as `gift_card` for "Gift Card"; write an unknown one alike."""
+    """Return our name of a payment method, such as `gift_card` for "Gift Card". An unknown method keeps its own
+    name, in the same spelling: lower case and underscores."""
     word = re.sub(r"[\W_]+", "_", method.casefold()).strip("_")
     return _KNOWN.get(word, word)
 
 
 def method_labels(method: str) -> tuple[str, ...]:
-    """Return our name of each method of a payment: exports join several with a "+"."""
+    """Return our names of the methods of a payment. Exports join several methods with a "+"."""
     return tuple(dict.fromkeys(filter(None, map(method_word, method.split("+")))))
 
 
 def imported_method(method: str) -> str:
-    """Return an export's methods as we store them: our names, and the export's for an unknown one."""
+    """Return the methods of an export as we store them: our names joined by " + ", and the export's own text
+    for a method that we do not know; "unknown" if it names none."""
     parts = [" ".join(each.split()) for each in method.split("+")]
     names = ((part, method_word(part)) for part in parts if part)
     return " + ".join(name if name in OUR_WORDS else part for part, name in names) or "unknown"
 
 
 def with_wider(word: str) -> tuple[str, ...]:
-    """Return a method and its wider kind, if it has one: rules for either apply."""
+    """Return a method and its wider kind, such as `card` for `credit_card`, if it has one. A rule for either
+    applies."""
     return (word, _KIND_OF[word]) if word in _KIND_OF else (word,)
 
 
 def is_shops_own(method: str) -> bool:
-    """Return whether no bank is involved: a gift card, a voucher, store credit."""
+    """Return whether all methods of a payment are the shop's own, without a bank: gift card, voucher or store
+    credit."""
     words = method_labels(method)
     return bool(words) and _SHOPS_OWN.issuperset(words)

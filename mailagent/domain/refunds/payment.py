@@ -1,5 +1,5 @@
-"""Requests to a payment gateway and their outcomes: done, refused or unknown. Look up an unknown outcome by
-its idempotency key before asking again."""
+"""Requests to a payment gateway and their outcomes: refunded, pending, refused, not done, or unknown. If the
+outcome is unknown, look it up by the idempotency key before you ask again."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from mailagent.domain.money import Money
 
 @dataclass(frozen=True, slots=True)
 class RefundRequest:
-    """One request to a gateway: refund `amount` of `payment_id` under `idempotency_key`. `may_be_made`: an
-    earlier call under the key may have been carried out; its outcome is not known. `credit`: the store credit
-    that the customer gets instead of the money. `restocks`: units that came back, by item id, to be put
-    in stock again."""
+    """One request to a gateway: refund `amount` of `payment_id` under `idempotency_key`. `may_be_made`: the
+    gateway may have carried out an earlier call under this key, whose outcome we do not know. `credit`: the
+    store credit that the customer gets instead of the money. `restocks`: pairs of an item id and a number of
+    units that came back and go into stock again."""
 
     idempotency_key: str
     refund_id: str
@@ -38,8 +38,8 @@ class Refunded:
 
 @dataclass(frozen=True, slots=True)
 class Pending:
-    """The gateway has the refund, but has not settled it. Look it up again after `look_again_seconds`, or
-    when an event of the gateway comes."""
+    """The gateway has the refund, but has not settled it. Look it up again after `look_again_seconds`, or when
+    the gateway's webhook sends an event about it."""
 
     reference: str
     look_again_seconds: float
@@ -54,9 +54,9 @@ class Refused:
 
 @dataclass(frozen=True, slots=True)
 class NotDone:
-    """Certainly not done; ask again after `retry_after_seconds`. `operator`: the gateway refuses our API key,
-    so it would refuse every refund. `for_people`: a person must fix the cause first. `failed`: the gateway's
-    id of a refund that it made and could not carry out."""
+    """The refund was certainly not made; ask again after `retry_after_seconds`. `operator`: the gateway refuses
+    our API key, so it would refuse every refund. `for_people`: a person must fix the cause first. `failed`: the
+    gateway's id of a refund that it made but could not carry out."""
 
     why: str
     retry_after_seconds: float
@@ -67,9 +67,9 @@ class NotDone:
 
 @dataclass(frozen=True, slots=True)
 class OutcomeUnknown:
-    """The response was lost: look the refund up by its key before asking again. `for_people`: a look-up does
-    not help, a person must act. `operator`: the gateway refuses our API key. `answered`: the gateway works,
-    but its answer about this refund is unusable."""
+    """The response was lost: look the refund up by its key before you ask again. `for_people`: a look-up does
+    not help, so a person must act. `operator`: the gateway refuses our API key. `answered`: the gateway works,
+    but we cannot use its answer about this refund."""
 
     why: str
     for_people: bool = False
@@ -77,27 +77,28 @@ class OutcomeUnknown:
     answered: bool = False
 
 
-# A gateway remembers a key for at least a day (https://docs.stripe.com/api/idempotent_requests). Half of that
-# leaves time for slow calls.
+# A gateway remembers an idempotency key for at least a day (https://docs.stripe.com/api/idempotent_requests).
+# We count on half of that, because calls may be slow.
 KEY_IS_KNOWN_FOR = timedelta(hours=12)
 
 
 def may_have_been_asked(intended: bool, requested_at: datetime, now: datetime) -> bool:
-    """Return whether to look a refund up before asking the gateway to pay it.
+    """Return whether to look a refund up before we ask the gateway to pay it. `intended`: an intent is on
+    record.
 
-    Without an intent we never asked, by this database. But if a backup was restored since, the gateway may
-    know a request that we lost; it recognises the key only as long as it remembers it.
+    Without an intent, this database has never asked. But after a restored backup, the gateway may know a
+    request that we lost, and it recognises the key only within KEY_IS_KNOWN_FOR.
     """
     return intended or now - requested_at >= KEY_IS_KNOWN_FOR
 
 
 def key_of(refund_id: str, number: int) -> str:
-    """Return the idempotency key of a refund's payment, by its number from 1."""
+    """Return the idempotency key of a refund payment. `number`: which of the refund's payments, from 1."""
     return refund_id if number == 1 else f"{refund_id}.{number}"
 
 
 def refund_id_of(key: str) -> str:
-    """Return the refund of an idempotency key."""
+    """Return the id of the refund whose payment has this idempotency key."""
     return key.partition(".")[0]
 
 
@@ -105,7 +106,8 @@ PaymentOutcome = Refunded | Pending | Refused | NotDone | OutcomeUnknown
 
 
 class RefundState(StrEnum):
-    """A refund's state at the gateway. A settled one may still fail: then the money comes back."""
+    """A refund's state at the gateway. A settled refund may still fail: then the money comes back to the
+    shop."""
 
     PENDING = "pending"
     SETTLED = "settled"
@@ -114,9 +116,9 @@ class RefundState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class GatewayRefund:
-    """A refund at the gateway, ours or not. `payment_ids` are the payment intent and its charge.
-    `idempotency_key` and `order_id` are our metadata, None on a refund that is not ours; `why` is the
-    gateway's reason for a failure."""
+    """A refund at the gateway, ours or external. `payment_ids` are all ids of its payment, such as the payment
+    intent and its charge. `idempotency_key` and `order_id` come from our metadata, None for an external refund.
+    `why`: the gateway's reason for a failure."""
 
     reference: str
     gateway: str
@@ -130,7 +132,7 @@ class GatewayRefund:
 
 @dataclass(frozen=True, slots=True)
 class RefundedTotal:
-    """How much of a payment was refunded `at` a time, from a gateway that does not name the refunds."""
+    """The total refunded of a payment `at` a time, from an event that does not name the single refunds."""
 
     gateway: str
     payment_ids: tuple[str, ...]
@@ -140,8 +142,8 @@ class RefundedTotal:
 
 @dataclass(frozen=True, slots=True)
 class Dispute:
-    """A dispute about a payment. `charged_back`: the bank took the money (True), returned it (False), or only
-    inquires (None)."""
+    """A dispute about a payment. `charged_back`: True if the customer's bank took the money, False if it
+    returned the money, None if it only asks."""
 
     dispute_id: str
     gateway: str
@@ -159,25 +161,25 @@ class PaymentGateway(Protocol):
     name: str
 
     def is_remote(self, request: RefundRequest) -> bool:
-        """Return whether this request goes over the network. What a gateway cannot do itself, the ledger
-        records: other payments, and store credit."""
+        """Return whether this request goes over the network. The ledger records requests that a gateway cannot
+        carry out itself: refunds of other gateways' payments, and store credit."""
 
     def refund(self, request: RefundRequest) -> PaymentOutcome:
-        """Refund the money; the same key twice refunds it once."""
+        """Refund the money. A second request with the same key refunds nothing more."""
 
     def look_up(self, request: RefundRequest) -> PaymentOutcome:
-        """Return the outcome of an earlier request under the same key; NotDone if there was none. A gateway
-        that may forget a refund returns OutcomeUnknown instead if the request says `may_be_made`."""
+        """Return the outcome of an earlier request with the same key; NotDone if there was none. A gateway that
+        may not find a refund that it made returns OutcomeUnknown instead, if the request says `may_be_made`."""
 
     def list_refunds(self, payment_id: str) -> Sequence[GatewayRefund]:
-        """Return all refunds of a payment, also those that are not ours. Raises ListingProblem."""
+        """Return all refunds of a payment, ours and external ones. Raises ListingProblem."""
 
 
 @dataclass(frozen=True, slots=True)
 class GatewayEvent:
-    """What an event of a gateway's webhook says. `refunds` and `dispute` are empty where it says nothing
-    of them; `given_back` is set where it says that money was given back but not by which refunds.
-    `foreign` says why it is not about our money; `problem` why it cannot be understood."""
+    """An event of a gateway's webhook. `refunds` and `dispute` are empty if it is not about them. `given_back`:
+    the total refunded, if the event does not name the refunds. `foreign`: why it is not about this shop's
+    payments. `problem`: why we cannot read it."""
 
     event_id: str
     kind: str
@@ -189,12 +191,12 @@ class GatewayEvent:
     problem: str | None = None
 
     def payment_ids(self) -> set[str]:
-        """Return all names of the payment that it speaks of."""
+        """Return all ids of the payment that it is about."""
         about = (*self.refunds, self.dispute, self.given_back)
         return {name for each in about if each for name in each.payment_ids}
 
     def body(self) -> dict[str, Any]:
-        """Return what to store of it: no names, addresses or cards, which events contain."""
+        """Return what we store of it as JSON, without the names, addresses and cards that events contain."""
         return {
             "refunds": [
                 {

@@ -1,7 +1,7 @@
 """The shop's refund policy and its possible decisions. `policy_rules` decides.
 
-Amounts are minor units of their currency. Categories are the shop's own words, compared without regard
-to capitals; payment methods are as `order.method_word` returns them.
+Amounts are minor units of their currency. Categories are the shop's own words, compared by `same_word`;
+payment methods are as `order.method_word` returns them.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _NOTHING: Mapping[str, int] = MappingProxyType({})
 
 
 class DeclineReason(StrEnum):
-    """Why the policy declines a refund; the model may tell the customer."""
+    """Why the policy declines a refund. The reply may tell the customer the reason."""
 
     ORDER_CANCELLED = "order_cancelled"
     CHARGED_BACK = "charged_back"
@@ -33,7 +33,7 @@ class DeclineReason(StrEnum):
     TOO_LATE = "too_late"  # of a remedy: the order is shipped or cancelled
 
 
-# These concern goods that come back.
+# The reasons about goods that come back. They do not apply if the customer keeps the goods.
 ABOUT_GOODS = frozenset(
     {
         DeclineReason.FINAL_SALE,
@@ -45,7 +45,7 @@ ABOUT_GOODS = frozenset(
 
 
 class ManagerReason(StrEnum):
-    """Why a manager must decide; shown to the manager."""
+    """Why a manager must decide. The manager sees it."""
 
     ABOVE_LIMIT = "above_limit"
     ABOVE_LIMIT_TOGETHER = "above_limit_with_earlier_refunds"
@@ -69,7 +69,7 @@ class ManagerReason(StrEnum):
     DRAFT_MODE = "draft_mode"
 
 
-# If the shop is at fault, a manager decides on a final sale.
+# For these reasons the shop is at fault, and a manager decides even on a final sale.
 SHOP_AT_FAULT = frozenset(
     {
         RefundReason.DAMAGED,
@@ -81,13 +81,13 @@ SHOP_AT_FAULT = frozenset(
 
 
 def same_word(word: str) -> str:
-    """Return a category as it is compared."""
+    """Return a category in the form that we compare: without capitals and double spaces."""
     return " ".join(word.casefold().split())
 
 
 @dataclass(frozen=True, slots=True)
 class Goodwill:
-    """A discount on the next order that the agent may give, once per order: at most `most_percent`, by a
+    """A discount on a later order, which the agent may give once for each order: at most `most_percent`, by a
     code that is valid for `valid_days`."""
 
     most_percent: int
@@ -96,15 +96,17 @@ class Goodwill:
 
 @dataclass(frozen=True, slots=True)
 class KeepOffers:
-    """Part of the price that is offered first, if the customer keeps the items: in percent by reason, and by
-    category for items of one. A reason that is not listed has no offer. Managers may offer it in any case."""
+    """Part of the price that the policy offers before a refund, if the customer keeps the items: in percent, by
+    reason. A category may have another percentage. The policy makes no offer for a reason that is not listed;
+    managers may offer it for any reason."""
 
     percent_by_reason: Mapping[RefundReason, int]
     percent_by_category: Mapping[str, int] = field(default_factory=lambda: _NOTHING)
     valid_days: int = 7
 
     def percent_for(self, reason: RefundReason, categories: Iterable[str | None]) -> int | None:
-        """Return the lowest percentage of items of these categories; None for no offer."""
+        """Return the lowest percentage for items of these categories (None: without a category); None for no
+        offer."""
         usual = self.percent_by_reason.get(reason)
         if usual is None:
             return None
@@ -117,10 +119,10 @@ class KeepOffers:
 
 @dataclass(frozen=True, slots=True)
 class LateParcels:
-    """What is done about a parcel that did not arrive, in days since it was due (`Shipment.due_since`): the
-    customer waits, after `ask_after_days` a manager decides, after `refund_after_days` it is refunded without
-    asking. None for never: without `ask_after_days` the customer does not wait, without
-    `refund_after_days` a manager always decides."""
+    """How the policy decides about a parcel that did not arrive, by days since `Shipment.due_since`. Before
+    `ask_after_days` a refund is declined; after it a manager decides; after `refund_after_days` no manager is
+    needed. Without `ask_after_days` nothing is declined; without `refund_after_days` a manager always
+    decides."""
 
     ask_after_days: int | None = None
     refund_after_days: int | None = None
@@ -128,8 +130,8 @@ class LateParcels:
 
 @dataclass(frozen=True, slots=True)
 class Remedies:
-    """What customers may ask for beside refunds, and within how many days people of the shop do it.
-    `change_address_by_source`: without a person, where the shop's system can."""
+    """What customers may ask for beside refunds. `task_days`: within how many days people of the shop do it.
+    `change_address_by_source`: ask the shop's system to change an address before a person does it."""
 
     offered: frozenset[RemedyKind] = ASKED_FOR
     task_days: int = 3
@@ -137,14 +139,15 @@ class Remedies:
 
     @property
     def changes_addresses(self) -> bool:
-        """Whether the shop's system may be asked to change an address."""
+        """Whether we may ask the shop's system to change an address."""
         return self.change_address_by_source and RemedyKind.CHANGE_ADDRESS in self.offered
 
 
 @dataclass(frozen=True, slots=True)
 class ReturnFirst:
-    """Refunds for these reasons are paid when the goods are back. `instructions` tell the customer how to send
-    them, within `days` of the approval. For `restock_reasons` they are put in stock again."""
+    """Refunds for these reasons are paid only when the goods are back. `instructions` tell the customer how to
+    send them, within `days` of the approval. For `restock_reasons` the shop's platform puts them in stock
+    again."""
 
     reasons: frozenset[RefundReason]
     instructions: str
@@ -154,15 +157,15 @@ class ReturnFirst:
 
 @dataclass(frozen=True, slots=True)
 class StoreCredit:
-    """Customers may choose store credit instead of money; it is worth so many percent more."""
+    """Customers may choose store credit instead of money. It is worth `bonus_percent` more."""
 
     bonus_percent: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class Cap:
-    """How much may be refunded without a manager: `money` by currency, and the `count` of refunds. A currency
-    that `money` does not list has no cap, nor has a `count` of None."""
+    """How much may be refunded without a manager. `money`: minor units by currency; a currency that it does not
+    list has no cap. `count`: how many refunds; None for no cap."""
 
     money: Mapping[str, int] = field(default_factory=lambda: _NOTHING)
     count: int | None = None
@@ -199,8 +202,8 @@ class Draft:
 
 @dataclass(frozen=True, slots=True)
 class Named:
-    """Items that a rule names one by one or by category. The rule of what always needs a manager also names
-    reasons and payment methods. `same_word` returns the categories, `method_word` the methods."""
+    """Items that a rule names by id or by category. Only `always_ask` also uses `reasons` and `methods`.
+    Categories are as `same_word` returns them, methods as `method_word` does."""
 
     item_ids: frozenset[str] = frozenset()
     categories: frozenset[str] = frozenset()
@@ -211,19 +214,20 @@ class Named:
         return category is not None and same_word(category) in self.categories
 
     def has_method(self, method: str) -> bool:
-        """Return whether one of the methods of a payment is named, or its wider kind."""
+        """Return whether the rule names one of the methods of a payment, or its wider kind."""
         return any(not self.methods.isdisjoint(with_wider(each)) for each in method_labels(method))
 
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """The shop's rules. `limits` maps a currency to the largest amount that is refunded without a manager;
-    a currency that is not listed always needs one. Above `four_eyes_above` a second manager must approve
-    after the first.
+    """The shop's rules. `limits`: the largest amount that is refunded without a manager, by currency; a
+    currency that is not listed always needs one. Above `four_eyes_above` a second manager must approve after
+    the first.
 
-    `return_window_days_by_category` are the return windows that differ; `expected_days` says by payment method
-    how long money takes to arrive. Decisions record the `version`; `source` is the text of
-    the policy. `drafts_refunds`: only `draft` is refunded without a manager.
+    `return_window_days_by_category`: categories with another return window than `return_window_days`.
+    `expected_days`: how many business days a refund takes to arrive, by payment method. `drafts_refunds`: draft
+    mode, in which a manager decides on all refunds except those that `draft` lists. Every decision records the
+    `version`; `source` is the text of the policy file.
     """
 
     limits: Mapping[str, int] = field(
@@ -257,7 +261,8 @@ class Policy:
     store_credit: StoreCredit | None = None
 
     def window_days(self, categories: Iterable[str | None] = ()) -> int:
-        """Return the shortest return window of items of these categories, by default the usual one."""
+        """Return the shortest return window, in days, of items of these categories (None: without a
+        category)."""
         usual = self.return_window_days
         return min(
             (
@@ -270,12 +275,13 @@ class Policy:
         )
 
     def is_final(self, item_id: str, category: str | None) -> bool:
-        """Return whether the policy names an item as final sale; its order line may say so as well."""
+        """Return whether the policy names an item as final sale. Its order line may say so, too: see
+        `OrderLine.final_sale`."""
         return item_id in self.final_sale.item_ids or self.final_sale.has_category(category)
 
     def days_until_arrival(self, method: str) -> int | None:
-        """Return in how many days money refunded by a payment method arrives, if the policy says so. Of
-        several methods, return the slowest, if the policy knows all of them."""
+        """Return in how many business days a refund to these payment methods (see `method_labels`) arrives: the
+        slowest counts. None if the policy does not know all of them."""
         days = [self._days(each) for each in method_labels(method)]
         known = [each for each in days if each is not None]
         return max(known) if known and len(known) == len(days) else None
@@ -300,7 +306,7 @@ class NeedsManager:
 
 @dataclass(frozen=True, slots=True)
 class Declined:
-    """Nothing is refunded. `ended_at`: when the return window ended, if that is the reason."""
+    """The policy refunds nothing. `ended_at`: when the return window ended, if that is the reason."""
 
     reason: DeclineReason
     ended_at: datetime | None = None
@@ -312,7 +318,7 @@ Decision = Approved | NeedsManager | Declined
 def return_by(
     delivered_at: datetime, policy: Policy, categories: Iterable[str | None] = ()
 ) -> datetime:
-    """Return until when items of these categories may be returned, by the shortest of their windows."""
+    """Return until when items of these categories may be returned; the shortest return window counts."""
     try:
         return delivered_at + timedelta(days=policy.window_days(categories))
     except OverflowError:  # beyond the year 9999, in which some systems write "never"

@@ -1,7 +1,7 @@
 """The rules that decide on a refund, in their order.
 
-Amounts, balances and dates come from rows; only the reason comes from the model. The facts are stored with
-the decision.
+Amounts, balances and dates come from rows; only the reason comes from the model. We store the facts with the
+decision.
 """
 
 from __future__ import annotations
@@ -28,13 +28,15 @@ from mailagent.domain.refunds.policy import (
 from mailagent.domain.refunds.refund import RefundReason
 from mailagent.domain.text import tell_moment
 
-# The shop's clock may be ahead of ours, or its dates have no time of day.
+# A date of delivery may be so far in the future: the shop's clock may be ahead, or its dates have no time.
 AHEAD_MOST = timedelta(days=1)
 
 
 @dataclass(frozen=True, slots=True)
 class Exceeded:
-    """A limit, and what was compared with it: sums in minor units, and how many refunds."""
+    """The comparison of a rule with its limits: the sum `total` with `limit`, in minor units, and the number of
+    refunds `count` with `most`. None for no such limit. The limit need not be exceeded: see
+    `Weighed.applies`."""
 
     total: int
     limit: int | None
@@ -44,8 +46,8 @@ class Exceeded:
 
 @dataclass(frozen=True, slots=True)
 class Weighed:
-    """One rule: the outcome that it may have, whether it applies, and the fact that it looked at.
-    `exceeded`: the limit of a rule that has one."""
+    """The result of one rule: its `outcome`, whether that `applies`, and the `fact` that it looked at, in
+    words. `exceeded`: the comparison with the limit, for a rule that has one."""
 
     outcome: DeclineReason | ManagerReason
     applies: bool
@@ -59,8 +61,8 @@ def decide(
     now: datetime,
     despite: Collection[DeclineReason] = (),
 ) -> Decision:
-    """Decide on a proposed refund: declined by the first rule that declines, else a manager decides if any
-    rule says so, else approved. Reasons in `despite` decline nothing."""
+    """Decide on a proposed refund. The first rule that declines wins. Else, if any rule wants a manager, a
+    manager decides. Else the refund is approved. Ignore the reasons to decline in `despite`."""
     weighed = weigh(facts, policy, now)
     outcomes = [each.outcome for each in weighed if each.applies and each.outcome not in despite]
     for outcome in outcomes:
@@ -76,7 +78,7 @@ def decide(
 
 
 def weigh(facts: RefundFacts, policy: Policy, now: datetime) -> tuple[Weighed, ...]:
-    """Return every rule in its order."""
+    """Return the results of all rules, in their order."""
     rules = (
         *_declines(facts),
         *_returns(facts, policy, now),
@@ -93,7 +95,7 @@ def weigh(facts: RefundFacts, policy: Policy, now: datetime) -> tuple[Weighed, .
 
 
 def list_exceeded(facts: RefundFacts, policy: Policy, now: datetime) -> dict[str, Exceeded]:
-    """Return the limit that each rule which wants a manager compared with."""
+    """Return the comparison with a limit, by outcome, of each rule that applies and has a limit."""
     weighed = weigh(facts, policy, now)
     return {each.outcome.value: each.exceeded for each in weighed if each.applies and each.exceeded}
 
@@ -109,7 +111,7 @@ def _declines(facts: RefundFacts) -> Iterator[Weighed]:
     nothing = _is_cancelled(facts) and facts.remaining.minor <= 0
     fact = f"the order is {facts.order_status.value}; {facts.remaining} is left"
     yield Weighed(DeclineReason.ORDER_CANCELLED, nothing, fact)
-    # A refund beside a chargeback would pay twice. People refund what is left of other payments.
+    # A refund beside a chargeback would pay twice. People may refund the order's other payments by hand.
     taken = facts.charged_back
     yield Weighed(DeclineReason.CHARGED_BACK, taken.minor > 0, f"charged back: {taken}")
     fact = f"the items come to {facts.amount}"
@@ -154,7 +156,7 @@ def _limits(facts: RefundFacts, policy: Policy) -> Iterator[Weighed]:
     above = minor > limit
     exceeded = Exceeded(minor, limit)
     yield Weighed(ManagerReason.ABOVE_LIMIT, above, f"{facts.amount}; {upto}", exceeded)
-    # Otherwise an expensive order could be refunded without a manager, one line at a time.
+    # Without this rule, an expensive order could be refunded without a manager, one line at a time.
     together = minor + facts.granted_unasked.minor
     fact = f"{Money(together, currency)} with earlier ones that no manager decided on; {upto}"
     applies, exceeded = together > limit and not above, Exceeded(together, limit)
@@ -208,16 +210,16 @@ def _circumstances(facts: RefundFacts, policy: Policy) -> Iterator[Weighed]:
     # The shop may have refunded a cancelled order in its own system.
     fact = f"the order is {facts.order_status.value}"
     yield Weighed(ManagerReason.CANCELLED, _is_cancelled(facts), fact)
-    # Otherwise the customer gets in parts what a manager rejected.
+    # Without this rule, a customer could get in parts what a manager rejected.
     fact = f"some of it was refused before: {_yes(facts.refused_before)}"
     yield Weighed(ManagerReason.REFUSED_BEFORE, facts.refused_before, fact)
-    # Otherwise a customer who asks again for one of three mugs is paid for a second one.
+    # Without this rule, a customer who asks again about one of three mugs would be paid for a second one.
     fact = f"refunds of the same items before: {_yes(facts.items_before)}"
     yield Weighed(ManagerReason.ITEM_AGAIN, facts.items_before, fact)
     worth = facts.worth or facts.amount
     fact = f"the items come to {worth}; {facts.amount} is asked for"
     yield Weighed(ManagerReason.REMAINDER, worth.minor > facts.amount.minor, fact)
-    # Otherwise each of the orders could refund the payment in full.
+    # Without this rule, each of the orders could refund the payment in full.
     shared = ", ".join(facts.shared_payments)
     fact = f"payments that other orders name: {shared or 'none'}"
     yield Weighed(ManagerReason.PAYMENT_SHARED, bool(shared), fact)
@@ -265,7 +267,7 @@ def _cap(amount: Money, cap: Cap, granted: Granted, outcome: ManagerReason) -> W
 def _four_eyes(facts: RefundFacts, policy: Policy) -> Weighed:
     currency = facts.amount.currency
     tier = policy.four_eyes_above.get(currency)
-    # Otherwise one manager alone could approve an expensive order in parts.
+    # Without this sum, one manager alone could approve an expensive order in parts.
     together = facts.amount.minor + facts.seen_by_one.minor
     fact = f"{Money(together, currency)} with what no second person saw"
     if tier is not None:
@@ -275,7 +277,7 @@ def _four_eyes(facts: RefundFacts, policy: Policy) -> Weighed:
 
 
 def _drafted(facts: RefundFacts, policy: Policy, settled: bool) -> Weighed:
-    """Weigh draft mode, which asks a manager if no other rule decides (`settled`: one does)."""
+    """Return the result of draft mode, which asks a manager if no other rule applies. `settled`: one does."""
     currency = facts.amount.currency
     most = policy.draft.unasked_up_to.get(currency)
     # As with the limit, refunds of the same order count together.
@@ -314,7 +316,7 @@ class LineFacts:
 
 @dataclass(frozen=True, slots=True)
 class Granted:
-    """Refunds that were approved without a manager: how many, and how much in minor units of the order's
+    """Refunds that the policy approved without a manager: how many, and their sum in minor units of the order's
     currency."""
 
     count: int = 0
@@ -325,18 +327,19 @@ class Granted:
 class RefundFacts:
     """The facts of a decision, gathered from rows while the order is locked.
 
-    `remaining` is what was paid less every refund that was paid or is under way, here or elsewhere, and less
-    `charged_back`, what the customer's bank took back. `lines` are those of the refund.
-    `photos` counts the pictures that the customer sent in the conversation. `methods` are the payments'.
-    `refused_before`: a refund of some of the same items was rejected, has expired or came back, or a manager
-    left them out of one.
+    `remaining`: what was paid, less all refunds of the order that were paid or are under way, ours and external
+    ones, and less `charged_back`, what the customer's bank took back.
+    `lines`: the order lines that the refund is for. `methods`: the methods of the order's payments.
+    `photos`: how many photos the customer sent in the conversation.
+    `refused_before`: see `duplicates.overlaps_refused`.
     `items_before`: a refund that was paid, or is under way, has units of the same items.
-    `worth` is what the items and the shipping add up to; `amount` is less if less is left.
-    `shared_payments` are the ids of payments that other orders name as well.
-    `granted_unasked` counts for this order; `of_customer` and `of_day` are None without such a cap.
-    `cancels`: the items are cancelled before they are shipped, and the refund is paid only then.
-    `seen_by_one` is what refunds of this order hold that no second manager approved.
-    `packed` are the parcels of the refund's items.
+    `worth`: what the items and the shipping add up to; `amount` is less if less is left.
+    `shared_payments`: the ids of payments that other orders name, too.
+    `granted_unasked`: refunds of this order that no manager decided on.
+    `of_customer`, `of_day`: the same for the customer and the whole shop; None if the policy has no such cap.
+    `cancels`: the items are cancelled before they are shipped, and the refund is paid only after that.
+    `seen_by_one`: how much refunds of this order hold that at most one manager approved.
+    `packed`: the parcels that may hold the refund's items.
     """
 
     amount: Money

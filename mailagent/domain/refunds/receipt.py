@@ -1,4 +1,5 @@
-"""How long a receipt waits for other refunds of the same mail."""
+"""Decides how long a receipt waits for other refunds of the same mail, so that the customer gets one
+receipt."""
 
 from __future__ import annotations
 
@@ -14,10 +15,10 @@ FIRST_LOOK_SECONDS, LONGEST_LOOK_SECONDS = 1.0, 15.0
 def seconds_to_wait(
     paid_at: datetime, others: Iterable[Refund], is_answering: bool, now: datetime
 ) -> float:
-    """Return how long to wait before checking again whether to write a refund's receipt; 0 to write it now.
+    """Return how many seconds to wait before the next look at a receipt that is not written; 0 to write it now.
 
-    `others` are the refunds that the same mail led to; a receipt does not wait for a manager.
-    `is_answering`: the agent still works on that mail, and may propose another refund.
+    `others`: the other refunds that the same mail asked for. A receipt waits for approved ones, not for those
+    that await a manager. `is_answering`: the agent still works on that mail, and may propose another refund.
     """
     under_way = any(other.status is RefundStatus.APPROVED for other in others)
     age = now - paid_at

@@ -1,4 +1,4 @@
-"""Compares our refunds of a payment with the gateway's; each difference is a sentence."""
+"""Compares our refunds of a payment with the gateway's, and tells each difference in a sentence."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class OurPart:
-    """Our record of one refund of one payment. `key` is our idempotency key, None for a refund made outside
-    mailagent; `state` is asked, done, refused or returned."""
+    """Our record of one refund payment. `key` is our idempotency key; an external refund has no `key` and no
+    `refund_id`. `state` is asked, done, refused or returned."""
 
     refund_id: str | None
     order_id: str
@@ -38,15 +38,15 @@ class OurPart:
         return f"refund {self.refund_id or self.reference}"
 
     def describe(self, payment_id: str) -> str:
-        """Return the beginning of a sentence about it."""
+        """Return the subject of a sentence about it."""
         words = f"{self.name} of {self.amount} on payment {payment_id}"
         return words if self.refund_id else f"{words}, which was made elsewhere,"
 
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """One difference. `theirs` is the gateway's refund, None if it has none; `order_id` is None if we have
-    none."""
+    """One difference. `theirs`: the gateway's refund, None if it has none. `order_id`, `refund_id`: None if we
+    have no record."""
 
     kind: Kind
     payment_id: str
@@ -75,8 +75,9 @@ def compare(
 
 
 def _find(refund: GatewayRefund, ours: Sequence[OurPart]) -> OurPart | None:
-    """Return our part for the gateway's refund: by its reference, else by our key. Of two with the reference,
-    prefer the one that counts: a refund that came back may be recorded again as external."""
+    """Return our record of a refund at the gateway: by the gateway's reference, else by our key. If two have
+    the reference, prefer one that is asked or done: a refund that came back may also be recorded as
+    external."""
     named = [part for part in ours if part.reference == refund.reference]
     if named:
         return min(named, key=lambda part: part.state in ("refused", "returned"))

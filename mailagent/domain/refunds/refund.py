@@ -22,7 +22,7 @@ class RefundStatus(StrEnum):
     FAILED = "failed"
 
 
-# A refund in one of these states takes its amount out of what the order has left.
+# The amount of a refund in one of these states counts against what the order has left.
 HOLDING = frozenset({RefundStatus.AWAITING_APPROVAL, RefundStatus.APPROVED, RefundStatus.PAID})
 
 # A manager rejected the refund, or none decided in time.
@@ -65,7 +65,7 @@ class RefundReason(StrEnum):
 @dataclass(frozen=True, slots=True)
 class RefundLine:
     """Units of one order line that a refund covers, and what they are worth. `is_rest`: the amount is what a
-    manager took off an earlier refund of these units; it holds no further units."""
+    manager took off an earlier refund of these units, which already holds the units."""
 
     line_no: int
     quantity: int
@@ -96,7 +96,7 @@ class Refund:
     run_id: str | None = None
     # How much of the amount is for shipping; the lines add up to the rest.
     shipping_minor: int = 0
-    # How much less was asked for than it is worth, because no more was left of the payments.
+    # How much less than its worth was asked for, because the payments had no more left.
     short_minor: int = 0
     # Whether a second manager must approve it after the first.
     four_eyes: bool = False
@@ -107,29 +107,29 @@ class Refund:
     policy_version: str | None = None
     # The person of the shop who asked for it; None for the agent.
     proposed_by: str | None = None
-    # Its receipt, if the receipt is for several refunds.
+    # The mail that is its receipt, if that was written for another refund and is for several.
     receipt_id: str | None = None
     # The bonus in percent, if the customer chose store credit; None for money.
     credit_bonus: int | None = None
     # Whether the customer keeps the items, and accepted part of their price.
     keeps_items: bool = False
-    # What was refunded of a refund that failed in part; None for nothing.
+    # How much was paid before the refund failed; None if nothing was.
     part_paid: Money | None = None
-    # What was refunded and then came back to the shop; None for nothing.
+    # How much was paid and then came back to the shop; None if nothing did.
     returned: Money | None = None
-    # The refund as it was asked for, if a manager approved fewer of its units.
+    # The refund as it was asked for, if a manager approved fewer units.
     whole: Refund | None = None
 
     @property
     def closed_at(self) -> datetime | None:
-        """When it was paid, or came to an end without; None if that is not on record."""
+        """When it was paid, or ended unpaid; None if it has not ended, or the time is not on record."""
         return self.paid_at or (None if self.status in HOLDING else self.decided_at)
 
     @property
     def holds_money(self) -> bool:
         """Whether its money and units count against what the order has left.
 
-        A refund that failed after a part was paid holds all its units: people decide about the rest.
+        A refund that failed after a part was paid counts with all its units: people decide about the rest.
         """
         return self.status in HOLDING or self.part_paid is not None
 
@@ -148,24 +148,24 @@ class Refund:
 
     @property
     def shipping(self) -> Money | None:
-        """What of the amount is for shipping; None if nothing is."""
+        """How much of the amount is for shipping; None if nothing is."""
         return Money(self.shipping_minor, self.amount.currency) if self.shipping_minor else None
 
     @property
     def short(self) -> Money | None:
-        """How much less was asked for than all of it is worth; None if nothing is missing."""
+        """How much less than its worth was asked for; None if all of it was."""
         return Money(self.short_minor, self.amount.currency) if self.short_minor else None
 
     @property
     def held(self) -> Money:
-        """How much it takes out of what the order has left."""
+        """How much counts against what the order has left."""
         if self.status in HOLDING:
             return self.amount
         return self.part_paid or Money(0, self.amount.currency)
 
     @property
     def cuts(self) -> dict[int, int]:
-        """What a manager took off the worth of each line, in minor units by line number."""
+        """How much a manager took off the worth of each line, in minor units, by line number."""
         goods = sum(line.amount.minor for line in self.lines)
         cut = min(goods, self.worth.minor - self.short_minor - self.amount.minor)
         cuts, before = {}, 0
@@ -176,8 +176,8 @@ class Refund:
         return cuts
 
     def covering(self, quantities: Mapping[int, int]) -> Refund:
-        """Return it for so many units of these lines, by line number, and for all of the others. Shipping goes
-        back only with all units. The amount is what these come to, and never more than before."""
+        """Return the refund for fewer units. `quantities`: how many units, by line number; other lines keep
+        theirs. Fewer units get no shipping. The amount is what the units are worth, at most the amount now."""
         whole = self.whole or self
         now = {line.line_no: line.quantity for line in self.lines} | dict(quantities)
         kept = [
@@ -201,13 +201,13 @@ class Refund:
         )
 
     def is_for(self, lines: Iterable[RefundLine]) -> bool:
-        """Return whether it covers exactly the units of `lines`. Their worth does not matter."""
+        """Return whether it covers exactly the units of `lines`, whatever they are worth."""
         mine = {(line.line_no, line.quantity) for line in self.lines}
         return mine == {(line.line_no, line.quantity) for line in lines}
 
 
 def _units(line: RefundLine, quantity: int) -> RefundLine:
-    """Return the line for fewer units; each is worth the same, rounded down."""
+    """Return the line for fewer units, with a proportional amount, rounded down."""
     return replace(line, quantity=quantity, amount=line.amount.part(quantity, line.quantity))
 
 
@@ -220,19 +220,19 @@ class WantedItem:
 
 
 class ItemsProblem(ValueError):
-    """The wanted items do not fit the order; the text may be shown to the model."""
+    """The wanted items do not fit the order; the text says why, and the model may see it."""
 
 
 def price_lines(
     order: Order, wanted: Sequence[WantedItem], earlier: Iterable[Refund]
 ) -> tuple[RefundLine, ...]:
-    """Return the units of `order` that `wanted` covers, each with its worth.
+    """Return refund lines for the `wanted` items, with their worth. `earlier`: all refunds of the order.
 
-    Units that an earlier refund holds are left out, so an empty result means that nothing is left. What a
-    manager took off an earlier refund is left: if its line has no other units, it becomes a line `is_rest`.
-    Each unit is worth its share of what was paid for the goods: less discounts, also an unnamed one (the
-    customer paid less than the lines add up to), and with the tax on top. Shipping is not included: see
-    `price_shipping`.
+    Units that an earlier refund holds are left out, so an empty result means that nothing is left. An amount
+    that a manager took off an earlier refund can still be refunded: if its line has no other units, the result
+    has a line with `is_rest`. Each unit is worth its share of what was paid for the goods: less all discounts,
+    also if the customer simply paid less than the lines add up to, and with the tax on top. Shipping is not
+    included: see `price_shipping`.
 
     Raises ItemsProblem for an item that is not on the order or is named twice, and for more units than
     were bought.
@@ -249,8 +249,8 @@ def price_lines(
 
 
 class _Past:
-    """What earlier refunds hold of each line: units `taken`, what was `given` for them in minor units, and the
-    `rest`, what managers took off and no refund holds."""
+    """What earlier refunds hold of each line, by line number: `taken` units; `given`, what these are worth in
+    minor units; and `rest`, what managers took off and no refund has given since, in minor units."""
 
     def __init__(self, earlier: Sequence[Refund]) -> None:
         self.taken, self.given, self.rest = taken_units(earlier), Counter[int](), Counter[int]()
@@ -279,7 +279,7 @@ def _units_of(order: Order, want: WantedItem, past: _Past) -> list[RefundLine]:
         rest = past.rest[line.line_no]
         if units > 0:
             worth = _line_worth(order, line, start + units) - before
-            # If the order changed since, no unit compensates for what earlier ones got less.
+            # If the order has changed since, later units must not make up for what earlier ones got too little.
             amount = Money(max(0, min(worth, _most_for(order, line, units))), order.currency)
             chosen.append(RefundLine(line.line_no, units, amount))
             left -= units
@@ -303,9 +303,10 @@ def taken_units(earlier: Iterable[Refund]) -> Counter[int]:
 
 
 def price_shipping(order: Order, lines: Iterable[RefundLine], earlier: Iterable[Refund]) -> Money:
-    """Return how much of the shipping is refunded with `lines`: all that is left of it if no unit of the
-    order is left, nor kept for part of its price, else nothing (Directive 2011/83/EU, article 13: a customer
-    who withdraws from the whole contract gets the delivery back too)."""
+    """Return how much of the shipping is refunded with `lines`: all that is left of it with the last units of
+    the order, else nothing. Units that the customer keeps for part of their price do not count as refunded.
+    (Directive 2011/83/EU, article 13: withdrawal from the whole contract returns the costs of delivery,
+    too.)"""
     past = tuple(earlier)
     taken = taken_units(each for each in past if not each.keeps_items)
     units = [line for line in lines if not line.is_rest]
@@ -318,8 +319,8 @@ def price_shipping(order: Order, lines: Iterable[RefundLine], earlier: Iterable[
 
 
 def _goods_and_shipping(order: Order) -> tuple[int, int]:
-    """Return what was paid for the goods and what for shipping, in minor units. They share in proportion
-    the tax on top and the amount by which the customer paid less than the total."""
+    """Return what was paid for the goods, and for shipping, in minor units. Tax on top, and an amount that the
+    customer paid less than the total, are shared between them in proportion."""
     goods = sum(line.net_minor for line in order.lines) - order.discount_minor
     total = goods + order.shipping_minor
     paid = min(order.paid.minor, total + order.tax_minor)
@@ -330,8 +331,8 @@ def _goods_and_shipping(order: Order) -> tuple[int, int]:
 def _line_worth(order: Order, line: OrderLine, units: int) -> int:
     """Return what the first `units` of a line are worth together, in minor units.
 
-    It is the difference of two running totals over the order. Each refund gets that less what the refunds
-    before it got, so all units add up to exactly what was paid, also after a rejected refund in between.
+    It is the difference of two running totals over the order. A refund gets this less what earlier refunds got,
+    so that all units add up to exactly what was paid, also after a rejected refund in between.
     """
     before = sum(each.net_minor for each in order.lines if each.line_no < line.line_no)
     paid, total = _goods_and_shipping(order)[0], sum(each.net_minor for each in order.lines)
@@ -343,8 +344,8 @@ def _line_worth(order: Order, line: OrderLine, units: int) -> int:
 
 
 def _most_for(order: Order, line: OrderLine, units: int) -> int:
-    """Return the most that `units` of a line may be worth, in minor units. Each unit is rounded up: after
-    rejected refunds in between, those left may all be the dearer ones."""
+    """Return the most that `units` of a line may be worth, in minor units: each is rounded up, because after
+    rejected refunds in between, all that are left may be the ones rounded up."""
     paid, total = _goods_and_shipping(order)[0], sum(each.net_minor for each in order.lines)
     return -order.share(-line.net_minor * paid, total * line.quantity) * units if total else 0
 
@@ -352,11 +353,11 @@ def _most_for(order: Order, line: OrderLine, units: int) -> int:
 def split_over_payments(
     order: Order, amount: Money, earlier: Mapping[str, int]
 ) -> tuple[tuple[str, Money], ...]:
-    """Return how much of `amount` each original payment refunds, in the order of the payments.
+    """Return pairs of a payment id and the part of `amount` that goes back to it, in the order of the payments.
 
-    `earlier` is what each payment has refunded or is about to, in minor units. A payment that was charged
-    back refunds nothing: the customer's bank has taken it back. Raises ValueError if the payments have less
-    left than `amount`.
+    `earlier`: how much of each payment was refunded or is about to be, by payment id, in minor units. Nothing
+    goes back to a payment that was charged back. Raises ValueError if the payments have less left than
+    `amount`.
     """
     parts = []
     left = amount.minor
@@ -384,7 +385,7 @@ def worth_of_item(
 
 
 def worth_of_all(order: Order, earlier: Sequence[Refund], with_shipping: bool) -> Money:
-    """Return what all units that are left are worth, with what is left of the shipping if wanted."""
+    """Return what all units that are left are worth; `with_shipping`: with what is left of the shipping."""
     item_ids = dict.fromkeys(line.item_id for line in order.lines)
     lines = price_lines(order, [WantedItem(item_id) for item_id in item_ids], earlier)
     minor = sum(line.amount.minor for line in lines)
@@ -394,6 +395,6 @@ def worth_of_all(order: Order, earlier: Sequence[Refund], with_shipping: bool) -
 
 
 def left_of_payments(order: Order, earlier: Sequence[Refund], elsewhere_minor: int) -> Money:
-    """Return what the payments have left: less what refunds hold, less what was refunded elsewhere (minor
-    units), less what the customer's bank took back."""
+    """Return what the payments have left: what was paid, less chargebacks, less what the `earlier` refunds
+    hold, less external refunds (`elsewhere_minor`, in minor units)."""
     return order.left_after(sum(refund.held.minor for refund in earlier) + elsewhere_minor)

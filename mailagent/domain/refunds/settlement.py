@@ -1,4 +1,4 @@
-"""Settlements: whether the shop has paid what its ledger recorded, and until when it must. Pure."""
+"""Settlements: whether the shop has paid an entry of the ledger, and by when it must. Pure."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from enum import StrEnum
 from mailagent.domain.money import Money
 from mailagent.domain.refunds.payment import GatewayRefund, RefundState
 
-# How long the shop may take before the operators are told, unless it promises a time.
+# After so many days we tell the operators that an entry is not paid, unless the shop promises another time.
 USUAL_DAYS = 7
 LONGEST_TEXT = 200
-# The person who pays it wakes the refund. This look is for a wake-up that was lost.
+# A person who reports a payment wakes the refund's run. The run also looks by itself, in case that was lost.
 LOOK_AGAIN_SECONDS = 24 * 3600.0
 
 
@@ -32,8 +32,9 @@ _AT_GATEWAY: Mapping[SettlementState, RefundState] = {
 
 @dataclass(frozen=True, slots=True)
 class SettlementRules:
-    """`promise_days`: days within which the shop pays, as customers are told; None: they are told when it is
-    paid. `at_once`: what is recorded counts as paid, unless it was paid by bank transfer, as in the demo."""
+    """How the shop pays the entries of its ledger. `promise_days`: within how many days, as we tell customers;
+    None: customers only hear when it is paid. `at_once`: an entry counts as paid when it is recorded, unless
+    the money goes back by bank transfer."""
 
     promise_days: int | None = None
     at_once: bool = False
@@ -43,15 +44,15 @@ class SettlementRules:
         return self.at_once and method != "bank_transfer"
 
     def due_at(self, now: datetime) -> datetime:
-        """Return until when a refund that is recorded now must be paid."""
+        """Return by when the shop must pay an entry that is recorded now."""
         return now + timedelta(days=self.promise_days or USUAL_DAYS)
 
 
 @dataclass(frozen=True, slots=True)
 class Settlement:
-    """The settlement of one entry of the ledger, by the key of its refund payment. `reference` is the entry's,
-    `bank_reference` the shop's. `promised`: the customer was told `due_at`. `credit`: the store credit to give
-    instead of the amount."""
+    """The settlement of one entry of the ledger, under the key of its refund payment. `reference`: the ledger's
+    id of the entry. `bank_reference`: what the shop noted when it paid; for store credit, the credit's code.
+    `promised`: we told the customer `due_at`. `credit`: the store credit to give instead of `amount`."""
 
     idempotency_key: str
     reference: str
@@ -77,7 +78,7 @@ class Settlement:
         return self.credit or self.amount
 
     def as_refund(self, gateway: str) -> GatewayRefund:
-        """Return it as a refund at the gateway."""
+        """Return the entry in the form in which gateways report refunds."""
         return GatewayRefund(
             reference=self.reference,
             gateway=gateway,
@@ -92,9 +93,9 @@ class Settlement:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What people say of a settlement: settled, with the bank's reference if they know it or the code of store
-    credit, or failed, for a reason. `amount`: of how much, if they say so. `paid_before`: they have paid it
-    already, although it must not be paid any more."""
+    """What a person reports about a settlement. SETTLED may have the `bank_reference`, and for store credit
+    needs its code there; FAILED needs a `reason`. `amount`: if given, it must be the recorded one.
+    `paid_before`: they had already paid it when a reason came not to pay it any more."""
 
     idempotency_key: str
     state: SettlementState
@@ -109,7 +110,7 @@ class SettlementProblem(ValueError):
 
 
 class SettlementFileProblem(ValueError):
-    """Lines of a file that cannot be taken: their numbers, and what is wrong with each."""
+    """Lines of a settlement file that we cannot read. `problems`: pairs of a line number and what is wrong."""
 
     def __init__(self, problems: Sequence[tuple[int, str]]) -> None:
         self.lines = [f"line {line_no}: {text}" for line_no, text in sorted(problems)]
@@ -117,10 +118,11 @@ class SettlementFileProblem(ValueError):
 
 
 def check_outcome(known: Settlement | None, outcome: Outcome, stop: str | None = None) -> bool:
-    """Return whether an outcome is news. Raises SettlementProblem if it cannot be. `stop`: why it must not be
-    paid any more.
+    """Return whether an outcome changes the state. Raises SettlementProblem if it cannot be recorded. `stop`:
+    why the entry must not be paid any more; None if it may be.
 
-    What was settled may fail later, when the money comes back. What failed is left to people, so it is over.
+    A settled entry may fail later, when the money comes back. A failed entry cannot become settled, because the
+    team already has the refund.
     """
     if known is None:
         raise SettlementProblem(

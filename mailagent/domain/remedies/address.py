@@ -1,6 +1,6 @@
-"""Another delivery address, in parts: when a shop's system may take it without a person. Pure.
+"""Decides whether the shop's system may set another delivery address without a person. Pure.
 
-Whatever is left to guess is for a person: a parcel to a wrong address is lost.
+If anything is unclear, a person decides: a parcel to a wrong address is lost.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from mailagent.domain.remedies.remedy import quotes, words_of
 
 @dataclass(frozen=True, slots=True)
 class NewAddress:
-    """The parts of the address that a customer wants, in their own words; None for what they did not write.
-    `extra`: a second line, such as the floor."""
+    """The parts of the address that a customer wants, in the customer's own words; None for a part that they
+    did not write. `extra`: a second line, such as the floor."""
 
     street: str
     zip: str
@@ -32,8 +32,8 @@ class NewAddress:
 
 @dataclass(frozen=True, slots=True)
 class PostalAddress:
-    """The delivery address of an order, as a shop's system has it; empty texts for what it has not. `countries`
-    and `provinces`: by what names customers may call them."""
+    """The delivery address of an order in the shop's system; an empty text for a part that it does not have.
+    `countries` and `provinces`: the names that customers may write for the one country or province."""
 
     name: str
     company: str
@@ -46,8 +46,8 @@ class PostalAddress:
 
 
 def has_all(address: NewAddress, wish: str, mails: Iterable[str]) -> bool:
-    """Return whether each part stands to the letter in one of the customer's mails, and the parts are all that
-    their wish says: nothing may be lost, such as a floor or a name at the door."""
+    """Return whether one of the customer's mails has each part word for word, and the parts have all words of
+    their wish: nothing may be lost, such as a floor or a name at the door."""
     written = [_in_one_line(mail) for mail in mails]
     is_quoted = all(any(_in_one_line(part) in mail for mail in written) for part in address.parts)
     said = Counter(word for part in address.parts for word in words_of(part))
@@ -59,8 +59,8 @@ def has_all(address: NewAddress, wish: str, mails: Iterable[str]) -> bool:
 
 
 def move_to(current: PostalAddress, wanted: NewAddress) -> PostalAddress | str:
-    """Return the address to set, or why a person has to: taxes and shipping may be others in another province
-    or country, and another name may be another person."""
+    """Return the address to set, or a text that says why a person must change it. Taxes and shipping may differ
+    in another province or country, and another name may be another person."""
     if current.company:
         return "the address has a company, and the customer does not say whether it stays"
     if wanted.name and words_of(wanted.name) != words_of(current.name):

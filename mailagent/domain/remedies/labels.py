@@ -23,7 +23,7 @@ REMEDY_STATES: Mapping[RemedyStatus, str] = {
     RemedyStatus.EXPIRED: "not done in time",
 }
 
-# What a manager reads who has yet to decide on the refund of a remedy that is done.
+# A manager who has yet to decide on a refund reads this if the remedy before it is already done.
 DONE_BEFORE_APPROVAL: Mapping[RemedyKind, str] = {
     RemedyKind.CANCEL: "Its items are cancelled already. Without this refund, the team gets the case.",
     RemedyKind.RETURN: "The goods are back already. Without this refund, the team gets the case.",
@@ -31,6 +31,6 @@ DONE_BEFORE_APPROVAL: Mapping[RemedyKind, str] = {
 
 
 def tell_done(remedy: Remedy | None) -> str:
-    """Return what a manager is told of what is done already; empty for nothing."""
+    """Return the sentence for a manager about a remedy that is already done; empty if it is not."""
     is_done = remedy is not None and remedy.status is RemedyStatus.DONE
     return DONE_BEFORE_APPROVAL.get(remedy.kind, "") if remedy and is_done else ""

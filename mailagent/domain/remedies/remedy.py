@@ -1,4 +1,4 @@
-"""Remedies beside a refund: what else a customer may ask for, and the states of that. Pure.
+"""Remedies: what a customer may ask for beside a refund, and its states. Pure.
 
 A remedy itself moves no money.
 """
@@ -21,21 +21,21 @@ class RemedyKind(StrEnum):
     RETURN = "return"  # the goods come back first; then their refund is paid
 
 
-# The customer gets goods for it once more.
+# For these remedies the shop sends goods again.
 SENT_AGAIN = frozenset({RemedyKind.EXCHANGE, RemedyKind.REPLACEMENT})
 
-# What a customer may ask for by itself. The policy makes a return of a refund.
+# A customer may ask for these. A return is different: the policy adds it to a refund.
 ASKED_FOR = frozenset(RemedyKind) - {RemedyKind.RETURN}
 
 
 class RemedyStatus(StrEnum):
-    ASKED = "asked"  # the shop's own system is to do it
-    TASK = "task"  # a person of the shop is to do it
-    AWAITING_GOODS = "awaiting_goods"  # the customer is to send them
+    ASKED = "asked"  # we ask the shop's own system to do it
+    TASK = "task"  # a person of the shop does it
+    AWAITING_GOODS = "awaiting_goods"  # the customer sends the goods back
     DONE = "done"
     NOT_POSSIBLE = "not_possible"
     WITHDRAWN = "withdrawn"  # by the customer
-    EXPIRED = "expired"  # it was not done in time
+    EXPIRED = "expired"  # its date passed before it was done
 
 
 _ENDS = frozenset(
@@ -47,7 +47,7 @@ _ENDS = frozenset(
     }
 )
 _NEXT: Mapping[RemedyStatus, frozenset[RemedyStatus]] = {
-    # Once the system was asked, the customer cannot take it back: it may be done.
+    # The customer cannot withdraw it once the system was asked, because the system may have done it.
     RemedyStatus.ASKED: frozenset(
         {RemedyStatus.DONE, RemedyStatus.NOT_POSSIBLE, RemedyStatus.TASK}
     ),
@@ -57,7 +57,7 @@ _NEXT: Mapping[RemedyStatus, frozenset[RemedyStatus]] = {
 
 OPEN = frozenset(_NEXT)
 
-# A remedy in one of these states stands for its items: they are sent again, or are about to be.
+# A remedy in one of these states counts for its items: it is done, or may still be done.
 STANDING = OPEN | {RemedyStatus.DONE}
 
 
@@ -78,12 +78,13 @@ class RemedyItem:
 
 @dataclass(frozen=True, slots=True)
 class Remedy:
-    """What a customer asked for on an order. `wish`: their own words, such as the new address. `reason` is that
-    of a refund. `policy_reasons`: why a manager has to do it; empty if any person of the team may.
-    `refund_id`: the refund that is paid only after it is done. `asked_at`: since when the shop's own system may
-    have done it; None if it was not to. `instructions`: how to send goods back, as the policy said when it
-    asked for them. `note`: what a person wrote to the customer about the outcome. `address`: the parts of a new
-    address that the shop's system is asked to set, or may have set."""
+    """What a customer asked for on an order. `items`: empty for the whole order. `wish`: the customer's own
+    words, such as the new address. `reason`: a RefundReason. `policy_reasons`: why a manager has to do it;
+    empty if any person of the team may. `refund_id`: the refund that is paid only after this is done.
+    `asked_at`: when we asked the shop's own system, which may have done it since; None if we did not.
+    `instructions`: how to send goods back, as the policy said then. `note`: what a person wrote to the customer
+    about the outcome. `address`: the parts of a new address that the shop's system should set, or may have
+    set."""
 
     remedy_id: str
     kind: RemedyKind
@@ -113,7 +114,7 @@ class Remedy:
 
     @property
     def may_be_done(self) -> bool:
-        """Whether the shop's own system is to do it, or may have done it, whatever it answered."""
+        """Whether the shop's own system may do it, or may have done it, even if a person has it now."""
         return self.status is RemedyStatus.ASKED or (self.is_open and self.asked_at is not None)
 
     @property
@@ -121,7 +122,7 @@ class Remedy:
         return bool(self.policy_reasons)
 
     def touches(self, kind: RemedyKind, item_ids: Iterable[str]) -> bool:
-        """Return whether it is of this kind and for some of these items, or for the whole order."""
+        """Return whether it has this kind, and is for some of these items or for the whole order."""
         mine = {item.item_id for item in self.items}
         return self.kind is kind and (not mine or not mine.isdisjoint(item_ids))
 
@@ -130,14 +131,15 @@ class Remedy:
 
 
 def quotes(wish: str, mails: Iterable[str]) -> bool:
-    """Return whether a wish stands word for word in one of these mails, however it is broken into lines. The
-    model copies it: an address that the customer did not write must not reach the team."""
+    """Return whether one of these mails has a wish word for word; case, punctuation and line breaks do not
+    matter. The model copies the wish, and an address that the customer did not write must not reach the
+    team."""
     words = " ".join(words_of(wish))
     return bool(words) and any(f" {words} " in f" {' '.join(words_of(mail))} " for mail in mails)
 
 
 def words_of(text: str) -> list[str]:
-    """Return the words of a text, without capitals and punctuation."""
+    """Return the words of a text, in lower case and without punctuation."""
     return re.findall(r"\w+", text.casefold())
 
 
@@ -145,13 +147,14 @@ def words_of(text: str) -> list[str]:
 
 
 class TaskProblem(ValueError):
-    """What a person says of a task cannot be recorded; the text says why, and what to do."""
+    """What a person reports about a task cannot be recorded; the text says why, and what to do."""
 
 
 @dataclass(frozen=True, slots=True)
 class TaskOutcome:
-    """What a person says of a task. `note` is for the customer. `is_manager`: the person is one; `is_theirs`:
-    the order is the person's own. `refund_waits`: a manager has yet to decide on a refund of the same items."""
+    """What a person reports about a task. `note`: a text for the customer. `is_manager`: the person is a
+    manager. `is_theirs`: the order is the person's own. `refund_waits`: a manager has yet to decide on a refund
+    of the same items."""
 
     is_done: bool
     note: str | None
@@ -161,7 +164,7 @@ class TaskOutcome:
 
 
 def check_outcome(remedy: Remedy | None, outcome: TaskOutcome) -> bool:
-    """Return whether an outcome is news. Raises TaskProblem if it cannot be."""
+    """Return whether an outcome changes the task. Raises TaskProblem if it cannot be recorded."""
     if remedy is None:
         raise TaskProblem("there is no such task; look at the list")
     wanted = RemedyStatus.DONE if outcome.is_done else RemedyStatus.NOT_POSSIBLE
