@@ -1,2 +1,2 @@
-"""Rows: every table, and the only SQL there is. Functions take the caller's connection, so that a
-row and the wake-up that announces it commit together."""
+"""The database: its tables, and all SQL of the app. Functions take the caller's connection, so that a row and
+the run that is enqueued for it commit together."""

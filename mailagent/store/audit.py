@@ -25,10 +25,10 @@ AGENT = "agent"
 POLICY = "policy"
 CLOCK = "clock"
 CUSTOMER = "customer"
-# Those that are no person. Gateways and the mail provider have a name of their own.
+# The actors that are no person. Gateways and the mail provider act under their own names.
 ACTORS = (AGENT, POLICY, CLOCK, CUSTOMER)
 
-# All actions there are. Pages show each in the reader's language.
+# All actions. Pages translate each.
 Action = Literal[
     "app killed",
     "audit exported",
@@ -121,7 +121,7 @@ Action = Literal[
 ]
 ACTIONS: tuple[Action, ...] = get_args(Action)
 
-# Actions that are looked for again.
+# Actions that code searches for.
 TOLD: Final = "operators told"
 GIVEN_BACK: Final = "conversation given back"
 SENT_AGAIN: Final = "mail sent again"
@@ -142,20 +142,22 @@ def record(
     subject: str,
     details: Mapping[str, Any] | None = None,
 ) -> None:
-    """Record that `actor` did `action` to the row with the id `subject`."""
+    """Record that `actor` (a mail address, a provider or one of ACTORS) did `action` to the row with the id
+    `subject`. `details` are JSON: ids, amounts and states."""
     values = {"at": now, "actor": actor, "action": action, "subject": subject}
-    # Inline: the number of the row is not wanted.
+    # `inline` saves asking for the new row's number.
     connection.execute(_audit.insert().inline(), {**values, "details": dict(details or {})})
     _recorded.set(_recorded.get() + 1)
 
 
 def count_recorded() -> int:
-    """Return how many acts this thread or task has recorded: a form that adds none has changed nothing."""
+    """Return how many acts this thread or task has recorded so far. If a form's request records none, it has
+    changed nothing."""
     return _recorded.get()
 
 
 def told(connection: sa.Connection, subjects: Sequence[str]) -> set[str]:
-    """Return those of these rows that the operators have been told of."""
+    """Return those of these rows about which operators have had a mail."""
     query = sa.select(_audit.c.subject).where(
         _audit.c.subject.in_(subjects), _audit.c.action == TOLD
     )
@@ -165,8 +167,8 @@ def told(connection: sa.Connection, subjects: Sequence[str]) -> set[str]:
 def details_of_mails(
     connection: sa.Connection, subjects: Sequence[str], action: Action, mail_ids: Sequence[str]
 ) -> dict[str, dict[str, Any]]:
-    """Return the rows among these to which `action` was done in answer to one of these mails, each with the
-    details of the last time."""
+    """Return the details of the last `action` on each of these rows, by row id; only acts in answer to one of
+    these mails count."""
     if not subjects:
         return {}
     query = sa.select(_audit.c.subject, _audit.c.details).where(
@@ -179,7 +181,7 @@ def details_of_mails(
 def list_details(
     connection: sa.Connection, subject: str, action: Action
 ) -> Sequence[dict[str, Any]]:
-    """Return the details of each time that `action` was done to a row, oldest first."""
+    """Return the details of each `action` on a row, oldest first."""
     query = sa.select(_audit.c.details).where(
         _audit.c.subject == subject, _audit.c.action == action
     )
@@ -187,7 +189,7 @@ def list_details(
 
 
 def count_of(connection: sa.Connection, subject: str, action: Action | None = None) -> int:
-    """Return how many acts on a row are on record, all or those of a kind."""
+    """Return how many acts on a row are on record: all, or only those with this `action`."""
     query = sa.select(sa.func.count()).where(_audit.c.subject == subject)
     return (
         connection.scalar(query if action is None else query.where(_audit.c.action == action)) or 0
@@ -214,7 +216,7 @@ BATCH = 2_000
 
 @dataclass(frozen=True, slots=True)
 class Act:
-    """Somebody did something to a row."""
+    """One entry of the audit log."""
 
     audit_id: int
     at: datetime
@@ -226,7 +228,7 @@ class Act:
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """Which acts. Without any of these: all."""
+    """Which acts to read: those that match all fields that are set."""
 
     actor: str | None = None
     action: str | None = None
@@ -236,7 +238,7 @@ class Wanted:
 
 
 def read(connection: sa.Connection, wanted: Wanted, window: Window) -> Part[Act]:
-    """Return one page of the trail."""
+    """Return one page of the audit log."""
     source = Source(_query(wanted), _audit.c.at, _audit.c.audit_id, _act)
     return read_part(
         connection, [source], window, lambda act: Cursor(act.at, f"{act.audit_id:018}")
@@ -244,7 +246,7 @@ def read(connection: sa.Connection, wanted: Wanted, window: Window) -> Part[Act]
 
 
 def stream(database: Database, wanted: Wanted, batch: int = BATCH) -> Iterator[Act]:
-    """Give all acts up to now, oldest first. Each batch is a transaction of its own, so that a slow reader
+    """Yield all acts up to now, oldest first. Each batch has a transaction of its own, so that a slow reader
     keeps none open."""
     with database.snapshot() as connection:
         last = connection.scalar(sa.select(sa.func.max(_audit.c.audit_id))) or 0

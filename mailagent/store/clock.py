@@ -1,4 +1,4 @@
-"""One clock for all processes: the database's. Rows get its time, whatever the machines' own clocks show.
+"""One clock for all processes: the database's. Rows get its time, even if a machine's own clock is wrong.
 
 PostgreSQL is asked now and then; in between, a clock that cannot be set measures the time since. On SQLite
 there is one machine, and its clock is the one. DBOS's own waits go by the machine's clock.
@@ -18,11 +18,12 @@ from mailagent.store.database import Database, open_database
 
 logger = logging.getLogger(__name__)
 
-# A clock drifts by some milliseconds in this time; one that is set is noticed after it.
+# A clock drifts by some milliseconds in this time. If the database's clock is set, we notice it after this
+# time.
 ASK_AGAIN_AFTER_SECONDS = 30.0
-# A machine without time synchronisation is off by more than this within weeks.
+# We log a larger difference. A machine without time synchronisation reaches it within weeks.
 SKEW_WORTH_A_WORD = timedelta(seconds=5)
-# A smaller step back is a correction and is not shown; a larger one is followed.
+# SteadyClock hides a smaller step back, which is a correction, and follows a larger one.
 CORRECTION = timedelta(seconds=5)
 
 # Only Linux counts the time that a machine sleeps.
@@ -30,7 +31,7 @@ _UNSETTABLE: int = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 
 
 class DatabaseClock:
-    """Tells the database's time without a question each time. Call it for the time, in UTC.
+    """Returns the database's time (UTC) when it is called, mostly without a query.
 
     `ask` asks the database; `machine` is this machine's clock, which may be wrong; `elapsed` are seconds
     that only ever grow, also while the machine sleeps.
@@ -49,13 +50,13 @@ class DatabaseClock:
         self._told_skew = timedelta(0)
 
     def __call__(self) -> datetime:
-        """Return the time. Raises the database's error while the database has never been reached: a wrong
-        machine's time must not get into rows."""
+        """Return the time in UTC. Raises the database's error if it was never reached: the time of a machine
+        whose clock may be wrong must not get into rows."""
         at, elapsed_then = self._known or self._learn()
         elapsed_now = self._elapsed()
         if elapsed_now - self._asked_at > ASK_AGAIN_AFTER_SECONDS and self._asking.acquire(False):
             self._asked_at = elapsed_now
-            # Beside the caller, who may hold locks and must not wait for a database that is away.
+            # In a thread, because the caller may hold locks and must not wait if the database is away.
             threading.Thread(target=self._ask_again, name="clock", daemon=True).start()
         return at + timedelta(seconds=elapsed_now - elapsed_then)
 
@@ -68,7 +69,7 @@ class DatabaseClock:
             self._asking.release()
 
     def _learn(self) -> tuple[datetime, float]:
-        """Ask, and take the answer for the middle of the wait."""
+        """Ask the database. Its answer counts as the time in the middle of the wait."""
         before = self._elapsed()
         answer = self._ask()
         self._asked_at = self._elapsed()
@@ -77,7 +78,7 @@ class DatabaseClock:
         return known
 
     def _tell_skew(self, skew: timedelta) -> None:
-        """Log that this machine's clock is wrong, or has become more so, or is right again."""
+        """Log if this machine's clock has become wrong, more wrong, or right again."""
         if abs(skew - self._told_skew) <= SKEW_WORTH_A_WORD:
             return
         if abs(skew) > SKEW_WORTH_A_WORD:
@@ -88,7 +89,8 @@ class DatabaseClock:
 
 
 class SteadyClock:
-    """A clock that shows no small step back, as corrections make: two events in their order stay in it."""
+    """A clock that does not go back when the machine's clock is corrected by less than CORRECTION, so that a
+    later event never gets an earlier time."""
 
     def __init__(self, clock: Callable[[], datetime]) -> None:
         self._clock = clock
@@ -105,10 +107,10 @@ class SteadyClock:
 
 
 def open_clock(database: Database) -> Callable[[], datetime]:
-    """Return the one clock of all processes on a database; it is not asked yet."""
+    """Return the clock that all processes on a database share. This does not connect yet."""
     if database.engine.dialect.name == "sqlite":
         return SteadyClock(machine_time)
-    # Without the pool: the caller may hold a connection, and all others may be in use.
+    # With a pool of its own: the caller may hold a connection, and all others may be in use.
     apart = open_database(database.engine.url.render_as_string(hide_password=False), pool_size=0)
     return SteadyClock(DatabaseClock(lambda: ask_database(apart), machine_time, elapsed))
 
@@ -128,7 +130,7 @@ def find_skew(database: Database) -> timedelta:
 
 
 def tell_skew(skew: timedelta) -> str:
-    """Return how wrong this machine's clock is, and what to do."""
+    """Return a sentence for operators about this machine's wrong clock."""
     which = "ahead of" if skew > timedelta(0) else "behind"
     return (
         f"this machine's clock is {abs(skew).total_seconds():.0f} s {which} the database's: run a time"

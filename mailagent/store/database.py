@@ -1,4 +1,4 @@
-"""The one database: how it is opened, and how SQLite is made to behave like a server."""
+"""Opens the database, and makes SQLite behave like a database server."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ Found = TypeVar("Found")
 # DBOS opens the same file with engines of its own, so a writer may have to wait for one of them.
 SQLITE_BUSY_MILLISECONDS = 30_000
 
-# A process that stops within a transaction holds its locks no longer than this. It is shorter than a worker's
-# lease, so that the worker that takes over its runs does not wait for them.
+# PostgreSQL ends a transaction that is idle for so long, so that a stopped process does not keep its locks. It
+# is shorter than a worker's lease, so that the worker that takes over its runs need not wait for them.
 IDLE_IN_TRANSACTION_SECONDS = 20
 
-# When a silent server counts as gone. One that lost its power or its network closes no connection, and the
-# system would wait for hours. After 10 s of silence it gets a keepalive every 5 s; it is gone after three
-# without an answer, or if nothing was acknowledged for 20 s. libpq's names and units.
+# When a silent server counts as gone. A server that lost power or network does not close connections, and the
+# operating system would wait for hours. After 10 s of silence it gets a keepalive every 5 s. It is gone after
+# three without an answer, or if it acknowledged nothing for 20 s. Names and units are libpq's.
 GONE_AFTER = {
     "connect_timeout": 10,
     "keepalives_idle": 10,
@@ -38,22 +38,22 @@ GONE_AFTER = {
     "tcp_user_timeout": 20_000,
 }
 
-# SET LOCAL, which takes no parameters: it ends with the transaction.
+# The same as SET LOCAL, which takes no parameters: the limit ends with the transaction.
 _LIMIT_HERE = sa.select(
     sa.func.set_config("statement_timeout", sa.bindparam("milliseconds", type_=sa.Text), True)
 )
 
-# A connection that was used more recently is not pinged.
+# A connection that was idle for longer is pinged before use.
 PING_AFTER_SECONDS = 1.0
 
 END_OF_TIME = datetime.max.replace(tzinfo=UTC)
 
-# The option of a connection that only reads.
+# The execution option of a connection that only reads.
 READS = "mailagent_reads"
 
 
 class UtcDateTime(sa.types.TypeDecorator[datetime]):
-    """An aware UTC time; a naive one is refused, because its time zone is unknown."""
+    """A column of aware UTC times. Raises ValueError for a naive time, because its time zone is unknown."""
 
     impl = sa.DateTime(timezone=True)
     cache_ok = True
@@ -73,8 +73,8 @@ class UtcDateTime(sa.types.TypeDecorator[datetime]):
 
 
 class Database:
-    """The app's tables; DBOS keeps its own in the same database. `answered_at`: when it last answered this
-    process."""
+    """A database with the app's tables; DBOS keeps its own tables beside them. `answered_at`: when it last
+    answered this process."""
 
     def __init__(self, engine: sa.Engine) -> None:
         self.engine = engine
@@ -83,34 +83,34 @@ class Database:
         self._reads: dict[str, Any] = {READS: True}
         self._commits_reads = engine.dialect.name == "postgresql"
         if self._commits_reads:
-            # Otherwise each query has a moment of its own, and an order that is replaced in between
-            # is read half old and half new.
+            # At the usual isolation level each query sees another moment: if an order is replaced between
+            # two queries, we would read half of the old and half of the new one.
             self._reads |= {"isolation_level": "REPEATABLE READ", "postgresql_readonly": True}
 
     @contextmanager
     def transaction(self) -> Iterator[sa.Connection]:
-        """Give a connection whose work is committed at the end, or rolled back on an exception."""
+        """Open a transaction: commit it at the end of the block, roll it back on an exception."""
         with self.engine.begin() as connection:
             yield connection
 
     @contextmanager
     def snapshot(self, statement_seconds: float | None = None) -> Iterator[sa.Connection]:
-        """Give a connection for reading only: all that is read is of one moment. On SQLite it does not
-        wait for writers.
+        """Open a read-only transaction in which all queries see the same moment. On SQLite it does not wait for
+        writers.
 
-        `statement_seconds`: how long PostgreSQL may take for each statement, waits for locks included; one
-        that takes longer fails as `is_cancelled` says.
+        `statement_seconds`: how long PostgreSQL may take for each statement, with waits for locks. A longer one
+        raises an error for which `errors.is_cancelled` is true.
         """
         with self.engine.connect().execution_options(**self._reads) as connection:
             if statement_seconds is not None and connection.dialect.name == "postgresql":
                 connection.execute(_LIMIT_HERE, {"milliseconds": f"{statement_seconds * 1000:.0f}"})
             yield connection
             if self._commits_reads and not connection.invalidated:
-                # Nothing was written, but psycopg forgets all prepared statements at a rollback.
+                # Nothing was written. But a rollback would make psycopg forget all prepared statements.
                 connection.commit()
 
     def _note_answer(self, connection: object, _record: object) -> None:
-        if connection is not None:  # it was not lost
+        if connection is not None:  # None: the connection was lost
             self.answered_at = datetime.now(UTC)
 
     def close(self) -> None:
@@ -122,10 +122,10 @@ def open_database(
 ) -> Database:
     """Return the database at `url` (`sqlite:///…` or `postgresql+psycopg://…`); nothing is connected yet.
 
-    `pool_size`: the most connections, and so the most threads of this process that work in the database at
-    once: more cost Python more than they gain. 0 keeps none open and sets no bound. `name`: what PostgreSQL
-    shows the connections as. `pool_seconds`: how long to wait for a free one before TimeoutError. Time-outs
-    and keepalives in the URL win over ours.
+    `pool_size`: the most connections, and so the most threads of this process that use the database at once;
+    more make Python slower. 0: keep no connection open, and set no bound. `name`: the application name that
+    PostgreSQL shows. `pool_seconds`: how long to wait for a free connection before TimeoutError. Time-outs and
+    keepalives in the URL win over ours.
     """
     options: dict[str, Any] = {
         "pool_size": pool_size,
@@ -134,7 +134,7 @@ def open_database(
     }
     if pool_size == 0:
         options = {"poolclass": sa.NullPool}
-    # An error is logged and kept with its run; mail has no place there.
+    # Errors are logged and stored with their run, so they must not quote mail.
     options["hide_parameters"] = True
     if url.startswith("sqlite"):
         engine = sa.create_engine(url, **options)
@@ -142,7 +142,7 @@ def open_database(
         sa.event.listen(engine, "connect", _set_up_sqlite)
         sa.event.listen(engine, "begin", _begin_sqlite)
         return Database(engine)
-    # What stands in `connect_args` would win over the URL.
+    # Leave out what the URL sets, because `connect_args` would win over it.
     said = sa.make_url(url).query
     gone_after = {name: value for name, value in GONE_AFTER.items() if name not in said}
     connect_args = {"application_name": name, **gone_after}
@@ -155,7 +155,7 @@ def open_database(
 
 
 def _ping_after_rest(engine: sa.Engine) -> None:
-    """Replace a connection that the server has closed while it was not in use.
+    """Replace a connection that the server closed while it was idle.
 
     `pool_pre_ping` would ask before each use, which costs a fifth of the CPU of an answered mail.
     """
@@ -179,29 +179,29 @@ def _limit_idle_transactions(connection: Any, _record: object) -> None:
     with connection.cursor() as cursor:
         milliseconds = IDLE_IN_TRANSACTION_SECONDS * 1000
         cursor.execute(f"SET idle_in_transaction_session_timeout = {milliseconds}")
-    connection.commit()  # else the pool would roll it back
+    connection.commit()  # else the pool would roll the setting back
 
 
 def _keep_private(
     _dialect: object, _record: object, arguments: Sequence[Any], _more: object
 ) -> None:
-    """Let only the owner of the file read mail, before SQLite makes it, and -wal and -shm with its mode.
+    """Create the SQLite file with access for its owner only, before SQLite does; -wal and -shm get its mode.
 
-    A file that is there is never opened here: to close it would let go of all locks that SQLite has on it in
-    this process (sqlite.org/howtocorrupt.html, 2.2).
+    Never open an existing file here: closing it would release all locks that SQLite holds on it in this process
+    (sqlite.org/howtocorrupt.html, 2.2).
     """
     path = str(arguments[0])
     if path.startswith("file:"):
         return
-    with suppress(OSError):  # it is there; or no folder is, and to connect says so
+    with suppress(OSError):  # it exists; or its folder does not, and connecting says so
         os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
     for name in (path, f"{path}-wal", f"{path}-shm"):
-        with suppress(OSError):  # not there, or another user's
+        with suppress(OSError):  # it does not exist, or belongs to another user
             os.chmod(name, 0o600)
 
 
 def _set_up_sqlite(connection: Any, _record: object) -> None:
-    connection.isolation_level = None  # the driver would begin only at the first write
+    connection.isolation_level = None  # else the driver would begin only at the first write
     for pragma in (
         f"busy_timeout={SQLITE_BUSY_MILLISECONDS}",
         "journal_mode=WAL",
@@ -212,8 +212,8 @@ def _set_up_sqlite(connection: Any, _record: object) -> None:
 
 
 def _begin_sqlite(connection: sa.Connection) -> None:
-    # SQLite has no row locks: a transaction that will write takes the one lock there is before it
-    # reads. Begun later, two of them would end in "database is locked", which no time-out waits out.
+    # SQLite has no row locks. A transaction that may write takes the one write lock before it reads: if two
+    # took it after reading, one would fail with "database is locked", without waiting.
     reads = connection.get_execution_options().get(READS, False)
     connection.exec_driver_sql("BEGIN" if reads else "BEGIN IMMEDIATE")
 
@@ -221,7 +221,8 @@ def _begin_sqlite(connection: sa.Connection) -> None:
 def insert_once(
     connection: sa.Connection, table: sa.Table, values: Mapping[str, Any], *key: str
 ) -> bool:
-    """Insert a row unless one with the same unique `key` columns exists; return whether it was new."""
+    """Insert a row unless one with the same values in the unique `key` columns exists; return whether it was
+    new."""
     insert = postgresql.insert if connection.dialect.name == "postgresql" else sqlite.insert
     once = insert(table).on_conflict_do_nothing(index_elements=key).returning(sa.literal(1))
     return connection.scalar(once, values) is not None
@@ -233,20 +234,22 @@ def exists(connection: sa.Connection, *where: sa.ColumnElement[bool]) -> bool:
 
 
 def required(found: Found | None, name: str) -> Found:
-    """Return what was found. Raises LookupError, with the `name` of what was looked for, if it is None."""
+    """Return `found`. Raises LookupError with `name`, what was looked for, if it is None."""
     if found is None:
         raise LookupError(f"{name} does not exist")
     return found
 
 
 def from_row(kind: type[Record], row: Row, /, **values: Any) -> Record:
-    """Return a dataclass made of the columns that are named like its fields. `values` win over columns."""
+    """Return a dataclass filled from the columns that have the names of its fields. `values` win over
+    columns."""
     names = {field.name for field in fields(kind)}  # type: ignore[arg-type]
     return kind(**{name: row._mapping[name] for name in names & row._mapping.keys()} | values)
 
 
 def columns_of(table: sa.Table, record: object, /, **values: Any) -> dict[str, Any]:
-    """Return the values of the columns that are named like attributes of a record. `values` win over them."""
+    """Return the values for the columns that have the names of a record's attributes, by name. `values` win
+    over attributes."""
     names = [column.name for column in table.columns if hasattr(record, column.name)]
     found = {name: getattr(record, name) for name in names}
     plain = {name: each.value if isinstance(each, Enum) else each for name, each in found.items()}
@@ -254,12 +257,12 @@ def columns_of(table: sa.Table, record: object, /, **values: Any) -> dict[str, A
 
 
 def is_constant(column: sa.ColumnElement[Any], *values: str) -> sa.ColumnElement[bool]:
-    """Compare with constants in the statement: PostgreSQL finds a partial index by them only, also when it
-    made the plan once for all parameters."""
+    """Return the condition that a column has one of these values, written into the SQL and not as parameters:
+    PostgreSQL's generic plans use a partial index only then. Never pass typed text."""
     return column.in_([sa.literal_column(f"'{value}'") for value in values])
 
 
 def overwrite_deleted(connection: sa.Connection) -> None:
-    """Overwrite on SQLite what this transaction deletes: else the text stays in the file for some time."""
+    """On SQLite, overwrite what this transaction deletes. Else deleted text stays in the file for some time."""
     if connection.dialect.name == "sqlite":
         connection.exec_driver_sql("PRAGMA secure_delete = ON")

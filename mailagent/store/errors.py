@@ -1,7 +1,7 @@
-"""Database errors: which are transient, so that the same statement may succeed later.
+"""Tells which database errors are transient: the same statement may succeed later.
 
-All others are mistakes in our code or in the data; retrying would only hide them. The server's DETAIL lines
-are left out of logs, because they quote rows.
+All others are mistakes in our code or data, and a retry would only hide them. We cut the server's DETAIL lines
+from errors, because they quote rows.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ from typing import Any
 
 import sqlalchemy as sa
 
-# PostgreSQL, appendix A "Error Codes": connection lost; serialisation failure and deadlock; out of
-# resources; shut down or starting up; gone while idle in a transaction; a standby that was promoted
-# too late; a lock that was not to be had.
+# PostgreSQL, appendix A "Error Codes": connection lost; serialisation failure and deadlock; out of resources;
+# shut down or starting up; ended while idle in a transaction; a standby that still refuses writes; a lock that
+# was not available.
 _PASSING_CLASSES = ("08", "40", "53", "57")
 _PASSING_STATES = frozenset({"25P03", "25006", "55P03"})
-# A statement that ran into its time limit, or was cancelled, would do so again.
+# Not transient: a statement that ran into its time limit, or was cancelled, would do so again.
 _QUERY_CANCELED = "57014"
 
 # sqlite.org/rescode.html: the file is locked, or the disk behind it is in trouble.
@@ -35,19 +35,19 @@ _PASSING_SQLITE = frozenset(
 
 
 def is_outage(error: BaseException | None) -> bool:
-    """Return whether `error` is trouble of the database that passes by itself."""
+    """Return whether `error` is a transient failure of the database, after which a retry may succeed."""
     if isinstance(error, sa.exc.TimeoutError):
-        return True  # no connection was free in the pool
+        return True  # the pool had no free connection
     if not isinstance(error, sa.exc.DBAPIError):
         return False
     if error.connection_invalidated:
         return True
     if isinstance(error.orig, sqlite3.Error):
         code = getattr(error.orig, "sqlite_errorcode", sqlite3.SQLITE_ERROR)
-        return code & 0xFF in _PASSING_SQLITE  # the low byte; the rest says more about it
+        return code & 0xFF in _PASSING_SQLITE  # the low byte is the primary result code
     state = getattr(error.orig, "sqlstate", None)
     if state is None:
-        # psycopg has no state to tell when there is no server to tell it.
+        # Without a server's answer, psycopg's error has no SQLSTATE.
         return isinstance(error, sa.exc.OperationalError | sa.exc.InterfaceError)
     passes = state.startswith(_PASSING_CLASSES) and state != _QUERY_CANCELED
     return passes or state in _PASSING_STATES
@@ -61,14 +61,14 @@ def is_cancelled(error: BaseException) -> bool:
     )
 
 
-# A server that takes no writes: a standby that is yet to be promoted, or one that was demoted.
+# The server takes no writes: it is a standby that is not promoted yet, or a primary that was demoted.
 _READ_ONLY = "25006"
 
 
 def mark_outages() -> None:
-    """Make every engine of this process treat these errors as a lost connection: it opens new ones, and DBOS
-    tries again to write its records. DBOS itself counts fewer errors as outages. A run whose end it cannot
-    record would stay pending for ever, because its worker lives."""
+    """Make every engine of this process treat transient errors as a lost connection: it opens new connections,
+    and DBOS retries to write its records. DBOS itself retries fewer errors. Without this, a run whose end DBOS
+    cannot record would stay pending for ever, because its worker is alive."""
     if not sa.event.contains(sa.Engine, "handle_error", _mark):
         sa.event.listen(sa.Engine, "handle_error", _mark)
 
@@ -86,7 +86,7 @@ def _mark(context: sa.engine.ExceptionContext) -> None:
 # --- server words ---------------------------------------------------------------------------------
 
 
-# The first line says what is wrong and names the constraint; the rest begins with one of these.
+# The first line of an error says what is wrong and names the constraint. Further lines begin with one of these.
 # https://www.postgresql.org/docs/current/protocol-error-fields.html
 _ADDED = re.compile(
     r"\n(?:DETAIL|HINT|CONTEXT|QUERY|LINE \d+):.*?(?=\n\[SQL|\n\(Background|\Z)", re.DOTALL
@@ -94,7 +94,7 @@ _ADDED = re.compile(
 
 
 def leave_out_details(engine: sa.Engine) -> None:
-    """Have errors of this engine say what is wrong without quoting rows."""
+    """Cut the errors of this engine to their first line, so that they do not quote rows."""
     sa.event.listen(engine, "handle_error", _cut)
 
 

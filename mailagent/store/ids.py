@@ -1,4 +1,5 @@
-"""Ids of rows: time-ordered, unguessable enough to be harmless in a mail, and named by their owner."""
+"""Ids of rows: they sort by time, begin with the kind of row, and are hard enough to guess to stand in a
+mail."""
 
 from __future__ import annotations
 
@@ -10,9 +11,9 @@ _ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"  # Crockford's base 32: no letter
 
 
 def new_id(kind: str) -> str:
-    """Return a fresh id such as `refund_01jd…`: 48 bits of milliseconds, 80 of chance.
+    """Return a new id such as `refund_01jd…`: the `kind`, 48 bits of milliseconds, 80 random bits.
 
-    Rows made together lie together in the index, which keeps inserts cheap in large tables.
+    Rows of the same time are neighbours in the index, which keeps inserts fast in large tables.
     """
     number = (time.time_ns() // 1_000_000) << 80 | secrets.randbits(80)
     digits = []
@@ -23,13 +24,13 @@ def new_id(kind: str) -> str:
 
 
 def new_number() -> int:
-    """Return a fresh id for a row whose key is a number of 64 bits: milliseconds, then 21 bits of chance."""
+    """Return a new id for a row whose key is a number of 64 bits: milliseconds, then 21 random bits."""
     return (time.time_ns() // 1_000_000) << 21 | secrets.randbits(21)
 
 
 def new_token() -> str:
-    """Return a secret for a reply address: 100 bits in lower-case base 32.
+    """Return a secret for a reply address: 100 random bits in lower-case base 32.
 
-    Mail clients mangle the case of local parts, so the token has none (RFC 5321 section 2.4).
+    Mail programs change the case of local parts (RFC 5321 section 2.4), so the token has only lower case.
     """
     return base64.b32encode(secrets.token_bytes(13)).decode().lower()[:20]

@@ -1,7 +1,7 @@
 """Runs Alembic's migrations: one process at a time, with a short lock time-out and retries.
 
-A statement that waits for a lock blocks everybody behind it. So each lock wait is a few seconds; then the
-migration rolls back and tries again. The migrations themselves are in `migrations/`.
+A statement that waits for a lock blocks all statements behind it. So a migration waits only a few seconds for a
+lock; then it rolls back and tries again. The migrations themselves are in `migrations/`.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import sqlalchemy as sa
 
 from mailagent.store.database import Database
 
-# Any number will do that is the same for all releases.
+# An arbitrary number. It must stay the same in all releases.
 ADVISORY_LOCK = 7_301_144_517
 
 LONGEST_PAUSE_SECONDS = 15.0
@@ -27,23 +27,23 @@ Say = Callable[[str], None]
 
 @dataclass(frozen=True, slots=True)
 class Patience:
-    """How long a migration waits. `lock_milliseconds`: for one lock, each time; `seconds`: in all, and
-    also for another process that migrates."""
+    """How long a migration waits. `lock_milliseconds`: for one lock in one attempt. `seconds`: for all attempts
+    together, and for another process that migrates."""
 
     lock_milliseconds: int = 5_000
     seconds: float = 180.0
 
 
 class GaveUp(Exception):
-    """The migration did not get its turn; the text says who stood in the way and what to do."""
+    """The migration did not get its locks in time; the text says which process held them and what to do."""
 
 
 @contextmanager
 def one_at_a_time(engine: sa.Engine, patience: Patience, say: Say) -> Iterator[None]:
-    """Keep other processes from migrating the same PostgreSQL meanwhile. Raises GaveUp.
+    """Keep other processes from migrating the same PostgreSQL database at the same time. Raises GaveUp.
 
-    It asks again and again instead of waiting in the server: a statement that waits is a transaction
-    that an index being built concurrently would wait for.
+    It polls for the lock. A statement that waits in the server would be an open transaction, for which a
+    concurrent build of an index waits.
     """
     if engine.dialect.name != "postgresql":
         yield
@@ -68,7 +68,7 @@ def one_at_a_time(engine: sa.Engine, patience: Patience, say: Say) -> Iterator[N
 def with_patience(
     engine: sa.Engine, migrate: Callable[[], None], patience: Patience, say: Say
 ) -> None:
-    """Call `migrate` until it gets the locks that it wants; it must bear to be repeated. Raises GaveUp."""
+    """Call `migrate` again until it gets its locks. It must be safe to repeat. Raises GaveUp."""
     deadline, pause = time.monotonic() + patience.seconds, 1.0
     while True:
         try:
@@ -86,7 +86,7 @@ def with_patience(
 
 
 def _why(engine: sa.Engine, patience: Patience) -> str:
-    """Say why it gave up, and name the transactions that have been open longest."""
+    """Return why it gave up, with the transactions that have been open longest."""
     query = (
         "SELECT pid, coalesce(nullif(application_name, ''), 'without a name') AS name, state,"
         " round(extract(epoch FROM now() - xact_start)) AS seconds FROM pg_stat_activity"
@@ -105,8 +105,8 @@ def _why(engine: sa.Engine, patience: Patience) -> str:
 
 @contextmanager
 def short_locks(patience: Patience) -> Iterator[None]:
-    """Let connections that others open in this process wait for locks no longer than ours, through
-    libpq's PGOPTIONS: DBOS migrates its own tables and sets no limit."""
+    """Set our lock time-out also for connections that other libraries open in this process, through libpq's
+    PGOPTIONS: DBOS migrates its own tables without a limit."""
     before = os.environ.get("PGOPTIONS")
     own = f"-c lock_timeout={patience.lock_milliseconds}"
     os.environ["PGOPTIONS"] = f"{before} {own}" if before else own
@@ -122,7 +122,7 @@ def short_locks(patience: Patience) -> Iterator[None]:
 # --- migration ------------------------------------------------------------------------------------
 
 
-# The newest migration, by its number; a test compares it with the folder `migrations`.
+# The number of the newest migration. A test compares it with the folder `migrations`.
 HEAD = "0002"
 
 
@@ -133,7 +133,7 @@ class SchemaProblem(Exception):
 def check_schema(database: Database) -> None:
     """Raise SchemaProblem unless the schema is at HEAD, or newer.
 
-    A newer one is fine: migrations are written so that the code before them still runs.
+    A newer schema is fine, because older code must run on it.
     """
     with database.snapshot() as connection:
         if not sa.inspect(connection).has_table("alembic_version"):

@@ -1,7 +1,7 @@
-"""Long lists by pages that stay fast: a page begins behind a row, never behind a number of rows.
+"""Keyset pagination: a page begins behind a certain row, not behind a number of rows.
 
-So nothing is shown twice or left out while rows come and go, and the thousandth page costs what the
-first one does.
+So pages show no row twice and leave none out while rows come and go, and the thousandth page is as fast as the
+first.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ T = TypeVar("T")
 PAGE_SIZE = 50
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_LONGEST_ID = 400  # an entry of a timeline names an address
+_LONGEST_ID = 400  # characters: the id of a timeline's entry may have a mail address in it
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class Cursor:
-    """Where a row stands in a list: its time, and its id among those of the same time."""
+    """The position of a row in a list: its time, and its id among rows of the same time."""
 
     at: datetime
     row_id: str
@@ -40,14 +40,14 @@ def microseconds(moment: datetime) -> int:
 
 
 def parse_moment(text: str | None) -> datetime | None:
-    """Return the time that `microseconds` wrote, or None for anything else."""
+    """Return the time in a text of microseconds since 1970; None for any other text."""
     if not text or not text.isascii() or not text.isdigit() or len(text) > 16:
         return None
     return _EPOCH + timedelta(microseconds=int(text))
 
 
 def parse_cursor(text: str | None) -> Cursor | None:
-    """Return the cursor that stands in an address, or None for anything else."""
+    """Return the cursor in a page's URL; None for any other text."""
     moment, _, row_id = (text or "").partition("~")
     at = parse_moment(moment)
     if at is None or not row_id or len(row_id) > _LONGEST_ID or not row_id.isprintable():
@@ -57,7 +57,7 @@ def parse_cursor(text: str | None) -> Cursor | None:
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """Which page of a list: the rows next to a cursor, or the first ones."""
+    """Which page of a list: the rows beside a cursor; without a cursor, the first page."""
 
     newest_first: bool = True
     newer: Cursor | None = None  # rows newer than this one
@@ -70,13 +70,14 @@ class Window:
 
     @property
     def climbs(self) -> bool:
-        """Whether rows are read from old to new."""
+        """Whether the query reads rows from old to new."""
         return self.newer is not None or (self.older is None and not self.newest_first)
 
 
 @dataclass(frozen=True, slots=True)
 class Part(Generic[T]):
-    """One page of a list; `newer` and `older` lead to the pages beside it, if there are any."""
+    """One page of a list. `newer` and `older`: the cursors of the next pages in both directions; None at the
+    end."""
 
     rows: tuple[T, ...]
     newer: Cursor | None = None
@@ -85,8 +86,8 @@ class Part(Generic[T]):
 
 @dataclass(frozen=True, slots=True)
 class Source(Generic[T]):
-    """Rows of one kind in a list. `at` and `row_id` are columns of `query`; `at` is a time, or counts
-    microseconds. `read` makes the value that stands for a row."""
+    """A query for rows of one kind in a list. `at` and `row_id` are columns of `query`; `at` is a time, or a
+    number of microseconds since 1970. `read` turns a row into the list's value."""
 
     query: sa.Select[Any]
     at: sa.ColumnElement[Any]
@@ -122,7 +123,7 @@ def read_part(
 def _request(connection: sa.Connection, source: Source[Any], window: Window) -> sa.Select[Any]:
     row_id = source.row_id
     if connection.dialect.name == "postgresql" and isinstance(row_id.type, sa.String):
-        row_id = sa.collate(row_id, "C")  # the order of Python and of SQLite, whatever the server's
+        row_id = sa.collate(row_id, "C")  # the same order as in Python and SQLite
     query = source.query
     if window.cursor is not None:
         here = sa.tuple_(source.at, row_id)
@@ -150,7 +151,7 @@ def _id(source: Source[Any], cursor: Cursor) -> sa.ColumnElement[Any]:
 
 @dataclass(frozen=True, slots=True)
 class Count:
-    """How many rows a list has, and since when the oldest waits. Rows beyond `most` are not counted."""
+    """How many rows a list has, at most about `most`, and the time of the oldest of them."""
 
     number: int
     oldest_at: datetime | None
@@ -162,7 +163,7 @@ class Count:
 
 
 def count(connection: sa.Connection, sources: Sequence[Source[Any]], most: int = 1_000) -> Count:
-    """Count the rows of a list, but no further than a bit beyond `most`."""
+    """Count the rows of a list. Stop a little above `most`, so that it is fast."""
     number, oldest = 0, None
     for source in sources:
         at = source.at.label("at")
@@ -177,7 +178,7 @@ def count(connection: sa.Connection, sources: Sequence[Source[Any]], most: int =
 def list_newest(
     connection: sa.Connection, sources: Sequence[Source[Any]], most: int = 100
 ) -> tuple[datetime, ...]:
-    """Return the times of the newest rows of a list, oldest first; no more than a bit beyond `most`."""
+    """Return the times of the newest rows of a list, oldest first: at most a few more than `most`."""
     moments: list[datetime] = []
     for source in sources:
         newest = source.query.with_only_columns(source.at.label("at")).order_by(source.at.desc())
@@ -187,7 +188,7 @@ def list_newest(
 
 
 def moment_of(value: datetime | int | None) -> datetime | None:
-    """Return the time that a column of times, or of microseconds, holds."""
+    """Return the time from a column of times, or of microseconds since 1970."""
     if value is None or isinstance(value, datetime):
         return value
     return _EPOCH + timedelta(microseconds=int(value))

@@ -1,4 +1,4 @@
-"""Lists of conversations by whose turn it is, the newest mail first; each has an index."""
+"""The console's lists of conversations, such as open or snoozed ones, newest mail first. Each uses an index."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class View(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """Which conversations. `owner` is an address, or empty for those without an owner."""
+    """Which conversations to list. `owner`: a mail address, or empty for conversations without an owner."""
 
     view: View
     owner: str | None = None
@@ -35,8 +35,8 @@ class Wanted:
 
 
 def read(connection: sa.Connection, wanted: Wanted, window: Window, now: datetime) -> Part[Row]:
-    """Return one page of a list: rows of conversations, each with `at`, the time that orders the list. That is
-    the last mail, or for snoozed ones when they come back."""
+    """Return one page of a list: rows of conversations, each with `at`, the time by which the list is ordered.
+    It is the time of the last mail; in the list of snoozed ones, the time until which they are snoozed."""
     return read_part(
         connection,
         [source_of(wanted, now)],
@@ -65,7 +65,8 @@ def source_of(wanted: Wanted, now: datetime) -> Source[Row]:
 
 
 def list_tags(connection: sa.Connection) -> list[str]:
-    """Return the tags in use, in order. It reads the index once for each tag, not for each conversation."""
+    """Return the tags in use, in alphabetical order. The query reads the index once for each tag, not for each
+    conversation."""
     first = sa.select(sa.func.min(_tags.c.tag).label("tag")).cte("used", recursive=True)
     following = sa.select(sa.func.min(_tags.c.tag)).where(_tags.c.tag > first.c.tag)
     used = first.union_all(sa.select(following.scalar_subquery()).where(first.c.tag.is_not(None)))

@@ -19,15 +19,15 @@ _suppressed = schema.suppressed_addresses
 
 @dataclass(frozen=True, slots=True)
 class Lists:
-    """The rows of one page by kind, newest first. `has_older`: whether any list has older rows."""
+    """The rows of one page, by kind, newest first. `has_older`: whether a further page has rows of any kind."""
 
     rows: Mapping[str, Sequence[Row]]
     has_older: bool
 
 
 def read_lists(connection: sa.Connection, email: str, number: int) -> Lists:
-    """Return page `number` of a customer's lists. The refunds are those of the customer's orders, and those
-    requested in their conversations. The mails are those of no conversation, such as automatic replies."""
+    """Return page `number` of a customer's lists. Refunds: of the customer's orders, and those requested in
+    their conversations. Mails: only those without a conversation, such as automatic replies."""
     order, thread, refund, mail = _orders.c, _conversations.c, _refunds.c, _inbound.c
     own_orders, own_threads = order.customer_email == email, thread.customer_email == email
     orders = sa.select(order.order_id).where(own_orders)
@@ -62,7 +62,7 @@ def is_known(connection: sa.Connection, email: str) -> bool:
 
 
 def find_suppression(connection: sa.Connection, email: str) -> Row | None:
-    """Return since when and why nothing is sent to an address; None if mail may be sent."""
+    """Return the suppression of an address; None if we may write to it."""
     query = sa.select(_suppressed).where(_suppressed.c.address == email)
     return connection.execute(query).one_or_none()
 

@@ -1,5 +1,5 @@
-"""What people have dealt with: lost mail, failed refunds and failed runs that they dismissed from the inbox,
-and failed runs whose customers they answered."""
+"""Dismissals: lost mail, failed refunds and failed runs that people took out of the inbox. A failed run is also
+dealt with once a person has answered its customer."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ def record(
     now: datetime,
     failed_at: datetime | None = None,
 ) -> bool:
-    """Record that a person dismissed a row, or a run that failed at a time; return whether that is news. A run
-    that failed again is dismissed again."""
+    """Record that a person dismissed a row, or a run that failed at `failed_at`; return whether that is new. A
+    run that fails again can be dismissed again."""
     at = connection.scalar(sa.select(_dismissals.c.at).where(_dismissals.c.subject == subject))
     if at is not None and (failed_at is None or at >= failed_at):
         return False
@@ -33,13 +33,13 @@ def record(
 
 
 def forget(connection: sa.Connection, subject: str) -> bool:
-    """Bring a row back; return whether it had been dismissed."""
+    """Bring a dismissed row back into the inbox; return whether it was dismissed."""
     deleted = connection.execute(_dismissals.delete().where(_dismissals.c.subject == subject))
     return deleted.rowcount > 0
 
 
 def may_be(connection: sa.Connection, subject: str) -> bool:
-    """Return whether this is a lost outbound mail or a failed refund."""
+    """Return whether a row may be dismissed: it is a lost outbound mail or a failed refund."""
     mail, refund = schema.outbound_mails.c, schema.refunds.c
     lost = sa.exists().where(mail.outbound_id == subject, mail.status.in_(LOST))
     failed = sa.exists().where(refund.refund_id == subject, refund.status == "failed")
@@ -47,8 +47,8 @@ def may_be(connection: sa.Connection, subject: str) -> bool:
 
 
 def is_open(connection: sa.Connection, failed: sa.Subquery) -> sa.ColumnElement[bool]:
-    """Whether a failed run still needs a person. `failed`: run_id, subject and failed_ms of failed runs. One
-    that fails again after a person has dealt with it is open again."""
+    """Return the condition that a failed run still needs a person. `failed`: a query of failed runs with
+    run_id, subject and failed_ms. A run that fails again after a person has dealt with it is open again."""
     runs, dismissal = failed.c, _dismissals.alias("dismissal").c
     dismissed_ms = _milliseconds(connection, dismissal.at)
     dismissed = sa.exists().where(dismissal.subject == runs.run_id, dismissed_ms >= runs.failed_ms)
@@ -57,7 +57,7 @@ def is_open(connection: sa.Connection, failed: sa.Subquery) -> sa.ColumnElement[
 
 
 def _milliseconds(connection: sa.Connection, at: sa.ColumnElement[Any]) -> sa.ColumnElement[Any]:
-    """Return a time as DBOS has its times: milliseconds since 1970."""
+    """Return the expression for a time in milliseconds since 1970, as DBOS stores times."""
     if connection.dialect.name == "postgresql":
         return sa.extract("epoch", at) * 1000
     return (sa.func.julianday(at) - 2440587.5) * 86_400_000  # the Julian day of 1970

@@ -1,4 +1,4 @@
-"""The inbox: lists of what waits for people, each with pages, a count and its own index.
+"""The console's inbox: lists of what waits for people, each with pages, a count and its own index.
 
 Failed runs come from DBOS; the caller passes the query for them.
 """
@@ -42,8 +42,9 @@ _inbound, _outbound, _dismissals = schema.inbound_mails, schema.outbound_mails, 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One line of a list. `kind` says whose id `row_id` is: refund, draft, conversation, mail, outbound,
-    or run; `state` and `what` are codes or strangers' text, without labels yet."""
+    """One line of a list. `row_id`: the id of a row of this `kind`: refund, draft, conversation, mail,
+    outbound, or run. `state` and `what` are codes, to be labelled by pages, or text of strangers, to be
+    escaped."""
 
     kind: str
     row_id: str
@@ -69,7 +70,7 @@ class Entry:
 def select_entries(
     kind: str, row_id: sa.ColumnElement[str], at: sa.ColumnElement[Any], **columns: Any
 ) -> sa.Select[Any]:
-    """Return a query whose columns have the names of Entry's fields."""
+    """Return a query with the columns of Entry; `columns` fill fields that have a default."""
     named = {"row_id": row_id, "at": at, **columns}
     return sa.select(
         sa.literal(kind).label("kind"), *(column.label(name) for name, column in named.items())
@@ -77,7 +78,7 @@ def select_entries(
 
 
 def read_entry(row: Row) -> Entry:
-    """Return the entry of a row that `select_entries` has selected."""
+    """Return the entry for a row of `select_entries`."""
     values = row._asdict() | {"at": moment_of(row.at)}
     minor, currency = values.pop("amount_minor", None), values.pop("currency", None)
     if minor is not None:
@@ -108,7 +109,7 @@ def select_refunds(**more: Any) -> sa.Select[Any]:
 
 
 class Waiting(StrEnum):
-    """What something waits for."""
+    """The lists of the inbox, by what an entry waits for."""
 
     APPROVALS = "approvals"
     DRAFTS = "drafts"
@@ -121,8 +122,8 @@ class Waiting(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """Which list, and which of its rows. `owner` is an address, or empty for rows without an owner;
-    `everything` includes dismissed rows, and conversations that are answered, snoozed or closed."""
+    """Which list to read, and which of its rows. `owner`: a mail address, or empty for rows without an owner.
+    `everything`: include dismissed rows, and conversations that are answered, snoozed or closed."""
 
     waiting: Waiting
     manager: str | None = None
@@ -131,7 +132,8 @@ class Asked:
 
 
 class Lists:
-    """The lists of the inbox. `failed_runs` has the columns run_id, workflow, subject, status and failed_ms."""
+    """The lists of the inbox. `failed_runs`: a query with the columns run_id, workflow, subject, status and
+    failed_ms (milliseconds since 1970)."""
 
     def __init__(
         self, connection: sa.Connection, failed_runs: sa.Select[Any], now: datetime
@@ -145,7 +147,7 @@ class Lists:
         return read_part(self._connection, self.sources(asked), window, lambda each: each.cursor)
 
     def count(self, asked: Asked) -> Count:
-        """Count a list, up to a bound."""
+        """Count the rows of a list, up to a bound: see `pagination.count`."""
         return count(self._connection, self.sources(asked))
 
     def sources(self, asked: Asked) -> list[Source[Entry]]:
@@ -194,7 +196,7 @@ def _approvals_sources(manager: str | None) -> list[Source[Entry]]:
     )
     queries = [query]
     if manager is not None:
-        # Two queries, because the planner misjudges how many rows one for both questions leaves.
+        # Two queries: in one query for both questions, PostgreSQL's planner misjudges the number of rows.
         asked = query.join(
             _requests,
             sa.and_(
@@ -288,13 +290,13 @@ def _inbound_source(waiting: Waiting) -> Source[Entry]:
         **({"run_id": mail.run_id} if is_unanswered else {}),
     ).where(is_constant(mail.status, waiting.value))
     if is_unanswered:
-        # Mail whose draft waits for a person is in the list of drafts.
+        # The list of drafts has the mail whose answer waits as a draft.
         query = query.where(mail.draft_id.is_(None))
     return Source(query, mail.received_at, mail.mail_id, read_entry)
 
 
 def _undelivered_source(asked: Asked) -> Source[Entry]:
-    # Never the subject or text: some mails are for one reader only.
+    # Without subject and text: some mails are only for their recipient.
     mail = _outbound.c
     query = (
         select_entries(
@@ -316,7 +318,7 @@ def _undelivered_source(asked: Asked) -> Source[Entry]:
 
 
 def list_asked(connection: sa.Connection, refund_ids: Sequence[str]) -> dict[str, list[str]]:
-    """Return the managers who were asked to decide on each refund and not skipped since, first asked first."""
+    """Return for each refund the managers whose decision we wait for, in the order in which we asked them."""
     query = (
         sa.select(_approvals.c.refund_id, _requests.c.manager_email)
         .join(_requests, _requests.c.approval_id == _approvals.c.approval_id)
@@ -336,7 +338,8 @@ def list_asked(connection: sa.Connection, refund_ids: Sequence[str]) -> dict[str
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """What was counted at a moment. `newest`: the times of the newest lines, oldest first; none of mail."""
+    """The counts of all lists at one moment. `newest`: for some lists, the times of the newest lines, oldest
+    first."""
 
     at: datetime
     counts: Mapping[str, str]
@@ -344,7 +347,7 @@ class Figures:
     outages: tuple[str, ...]
 
     def newer(self, since: datetime) -> dict[str, int]:
-        """Return how many lines of each list came since a time, up to 101."""
+        """Return how many lines of each list in `newest` came since a time, at most 101."""
         each = self.newest.items()
         return {name: len(moments) - bisect_right(moments, since) for name, moments in each}
 

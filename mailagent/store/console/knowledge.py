@@ -1,4 +1,4 @@
-"""How the shop's knowledge is used: passages that replies quoted, and questions that none answered."""
+"""How the shop's knowledge is used: passages that replies quoted, and questions that no passage answered."""
 
 from __future__ import annotations
 
@@ -15,14 +15,15 @@ from mailagent.store.database import Row
 _conversations, _mails = schema.conversations, schema.outbound_mails
 
 
-# However many mails a shop sends, the page takes no longer than for these.
+# A bound, so that the page is fast in a shop with many mails.
 MAILS_COUNTED = 10_000
 
 
 def count_quoted(
     connection: sa.Connection, since: datetime, most: int = MAILS_COUNTED
 ) -> Counter[str]:
-    """Return how many of the latest mails since then, at most so many, quoted each passage, by its id."""
+    """Return how many of our mails quoted each passage, by passage id. It reads mails since a time, and at most
+    the latest `most`."""
     quoting = sa.select(_mails.c.sources).where(
         _mails.c.created_at >= since, _mails.c.sources.is_not(None)
     )
@@ -38,7 +39,7 @@ def count_quoted(
 def list_unanswered(
     connection: sa.Connection, since: datetime, limit: int, until: datetime | None = None
 ) -> Sequence[Row]:
-    """Return the conversations, newest first, that went to people because no passage answers them."""
+    """Return the conversations, newest first, that were handed over because no passage has an answer."""
     query = sa.select(
         _conversations.c.conversation_id,
         _conversations.c.subject,

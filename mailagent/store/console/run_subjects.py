@@ -1,4 +1,5 @@
-"""The row that a run is about: its conversation, order, refund and customer, and its state now."""
+"""The row that a run is about (its `subject`): its conversation, order, refund and customer, and its state
+now."""
 
 from __future__ import annotations
 
@@ -23,14 +24,14 @@ from mailagent.store.refunds import refunds, remedies
 _conversations, _refunds, _mails = schema.conversations, schema.refunds, schema.outbound_mails
 _inbound, _drafts = schema.inbound_mails, schema.drafts
 
-# A replay touches no other mails than those it wrote, so the newest are enough.
+# A replay concerns only mails that its run wrote, which are among the newest.
 MAILS_MAX = 6
 
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """How pages name a row. `what` is a subject, the order of a refund, or the purpose of a mail;
-    `answered_at` is when a person answered a conversation in which no mail waits for the agent."""
+    """How pages name a row. `what`: a conversation's subject line, a refund's order id, or a mail's purpose.
+    `answered_at`: when a person last answered the conversation; None if a mail waits for the agent."""
 
     about: RunAbout
     who: str
@@ -43,7 +44,7 @@ class Subject:
         return self.answered_at is not None and self.answered_at >= moment
 
     def tell_masked(self) -> str:
-        """Return the order, the amount and the customer's masked address, as far as known."""
+        """Return the order, the amount and the customer's masked address, as far as they are known."""
         order, email = self.about.order_id, self.about.customer_email or self.who
         parts = [f"order {order}"] if order else []
         parts += [self.amount.tell()] if self.amount else []
@@ -51,7 +52,8 @@ class Subject:
 
 
 def describe(connection: sa.Connection, subject: str) -> RunAbout:
-    """Return what the row with the id `subject` is about; an empty RunAbout if there is no such row."""
+    """Return the ids that a run about the row `subject` is found by; an empty RunAbout if there is no such
+    row."""
     found = list_subjects(connection, [subject]).get(subject)
     return found.about if found else RunAbout()
 
@@ -96,7 +98,7 @@ def list_subjects(connection: sa.Connection, subjects: Collection[str]) -> dict[
 
 
 def look(connection: sa.Connection, subjects: Collection[str]) -> dict[str, RowsNow]:
-    """Return the state of the rows with these ids, with a fixed number of queries."""
+    """Return the state of the rows with these ids, in a fixed number of queries. Other ids are left out."""
     kinds: dict[str, list[str]] = {}
     for subject in sorted(subjects):
         kinds.setdefault(subject.partition("_")[0], []).append(subject)
@@ -123,7 +125,7 @@ def _conversations_now(
     )
     rows = connection.execute(unanswered.group_by(mail.conversation_id))
     numbers = {row.conversation_id: row.number for row in rows}
-    # Mail about a refund is its own run's.
+    # Mail about a refund belongs to the refund's own run.
     mails = _list_mails(connection, _mails.c.conversation_id, ids, _mails.c.refund_id.is_(None))
     status = sa.select(thread.conversation_id, thread.status).where(thread.conversation_id.in_(ids))
     for row_id, is_with in connection.execute(status):
@@ -171,7 +173,7 @@ def _list_mails(
     ids: Sequence[str],
     *where: sa.ColumnElement[bool],
 ) -> dict[str, tuple[MailNow, ...]]:
-    """Return the newest of our mails for each of these ids, oldest of them first."""
+    """Return our newest mails for each of these ids, in order of time."""
     mail = _mails.c
     newest_first = (mail.created_at.desc(), mail.outbound_id.desc())
     number = sa.func.row_number().over(partition_by=key, order_by=newest_first).label("number")

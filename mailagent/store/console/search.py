@@ -1,4 +1,4 @@
-"""Search: an id leads to its page, anything else to lists of conversations, mails and refunds.
+"""The console's search. An id leads to its page; any other words, to lists of conversations, mails and refunds.
 
 On PostgreSQL no query may take longer than `MOST_SECONDS`.
 """
@@ -31,7 +31,7 @@ _LAST = "\U0010ffff"
 
 
 class Kind(StrEnum):
-    """What is searched for."""
+    """The kinds of rows that can be searched."""
 
     CONVERSATIONS = "conversations"
     MAILS = "mails"
@@ -40,8 +40,8 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What is searched for. `since` and `until` bound the time that the list is ordered by; `state` is one
-    of the states of this kind of row, never text that was typed."""
+    """What to search for. `since` and `until` bound the time by which the list is ordered. `state` must be one
+    of this kind's states, because it goes into the SQL as it is."""
 
     words: str
     kind: Kind
@@ -51,7 +51,7 @@ class Wanted:
 
 
 class TooMuchWork(Exception):
-    """The query took too long and was cancelled; another word or a date helps."""
+    """The query took too long and was cancelled. With another word or a date it may be faster."""
 
 
 def find(connection: sa.Connection, wanted: Wanted, window: Window) -> Part[Entry]:
@@ -64,7 +64,7 @@ def find(connection: sa.Connection, wanted: Wanted, window: Window) -> Part[Entr
 
 @contextmanager
 def bounded(connection: sa.Connection, most_seconds: float = MOST_SECONDS) -> Iterator[None]:
-    """Cancel every query that takes longer, on PostgreSQL. Raises TooMuchWork."""
+    """On PostgreSQL, cancel each query that takes longer than `most_seconds`. Raises TooMuchWork."""
     if connection.dialect.name != "postgresql":
         yield
         return
@@ -106,7 +106,7 @@ def _has_address(
 
 
 def _conversations_sources(connection: sa.Connection, wanted: Wanted) -> list[Source[Entry]]:
-    """Return conversations by their address, and by words of their subject and the customer's name."""
+    """Find conversations by the customer's address, and by words of the subject and the customer's name."""
     thread = _conversations.c
     query = select_entries(
         "conversation",
@@ -152,7 +152,7 @@ def _order_ids(words: str) -> tuple[str, ...]:
 
 
 def find_order(connection: sa.Connection, words: str) -> Row | None:
-    """Return the order with the typed id, with or without the # in front."""
+    """Return the order with the typed id, with or without a # in front; None if there is none."""
     orders = schema.orders.c
     return connection.execute(
         sa.select(orders.order_id, orders.customer_email, orders.customer_name, orders.status)
@@ -176,7 +176,7 @@ def _mails_sources(connection: sa.Connection, wanted: Wanted) -> list[Source[Ent
 
 
 def _with_mails(connection: sa.Connection, part: Part[Entry]) -> Part[Entry]:
-    """Read the texts of the mails on a page: the search itself reads only ids."""
+    """Add the texts of the mails on a page. The search itself reads only ids."""
     ids = [entry.row_id for entry in part.rows]
     query: sa.Select[Any] = sa.select(
         _mails.c.mail_id, _mails.c.from_address, _mails.c.subject, _mails.c.status,
@@ -205,7 +205,7 @@ _SOURCES: Mapping[Kind, Callable[[sa.Connection, Wanted], list[Source[Entry]]]] 
 
 # --- ids ------------------------------------------------------------------------------------------
 
-# The column of an id of each kind, and the column of the id whose page shows it.
+# By the prefix of an id: the column with the id, and the column with the id of the page that shows the row.
 _PLACES: Mapping[str, tuple[sa.Column[Any], sa.Column[Any]]] = {
     "refund": (_refunds.c.refund_id, _refunds.c.refund_id),
     "approval": (schema.approvals.c.approval_id, schema.approvals.c.refund_id),
@@ -217,7 +217,7 @@ _PLACES: Mapping[str, tuple[sa.Column[Any], sa.Column[Any]]] = {
 
 
 def find_place(connection: sa.Connection, words: str) -> tuple[str, str] | None:
-    """Return the kind and the id of the page that shows the row with this id, or None for anything else."""
+    """Return the kind and the id of the page that shows the row with the typed id; None if there is none."""
     kind = words.partition("_")[0]
     if kind not in _PLACES or " " in words:
         return None
@@ -231,16 +231,17 @@ def find_place(connection: sa.Connection, words: str) -> tuple[str, str] | None:
 # --- words ----------------------------------------------------------------------------------------
 
 
-SQLITE_READS = 20_000  # on SQLite a search for words reads only so many rows, the newest
+SQLITE_READS = 20_000  # on SQLite, a search for words reads only so many rows, the newest
 
-# Up to this share of all mails the index is faster than a scan. Measured with a million mails: at this share
-# both take a tenth of a second.
+# If a larger share of all rows has the words, a scan is faster than the index. Measured with a million mails:
+# at this share both take a tenth of a second.
 _COMMON_SHARE = 0.04
 
 
 @dataclass(frozen=True, slots=True)
 class _Words:
-    """Rows that are found by words. `text` is exactly the expression of their index in migration 0001."""
+    """A table that is searched by words. `text` must be exactly the expression of its index in migration
+    0001."""
 
     row_id: sa.Column[str]
     at: sa.Column[datetime]
@@ -267,7 +268,7 @@ def _find_by_words(connection: sa.Connection, rows: _Words, words: str) -> sa.Co
         return _is_among_newest(rows, words)
     if _share(connection, rows, words) >= _COMMON_SHARE:
         return _has(rows, words)
-    # The planner expects to_tsvector to cost no more than reading a row, and would not use its index.
+    # PostgreSQL's planner underestimates the cost of to_tsvector, and would not use its index.
     connection.execute(sa.select(_set("enable_seqscan", "off"), _set("work_mem", "32MB")))
     found = sa.select(rows.row_id).where(_has(rows, words)).cte("found")
     return rows.row_id.in_(sa.select(found.prefix_with("MATERIALIZED").c[rows.row_id.name]))
@@ -285,7 +286,7 @@ def _has(rows: _Words, words: str) -> sa.ColumnElement[bool]:
 
 
 def _share(connection: sa.Connection, rows: _Words, words: str) -> float:
-    """Return the share of all rows with these words, as PostgreSQL's planner estimates it."""
+    """Return the share (0 to 1) of all rows that have these words, as PostgreSQL's planner estimates it."""
     table = rows.row_id.table
     found = sa.select(sa.literal(1)).select_from(table).where(_has(rows, words))
     compiled = found.compile(
@@ -303,7 +304,7 @@ def _share(connection: sa.Connection, rows: _Words, words: str) -> float:
 def _is_among_newest(rows: _Words, words: str) -> sa.ColumnElement[bool]:
     newest = sa.select(rows.row_id).order_by(rows.at.desc()).limit(SQLITE_READS)
     whole: sa.ColumnElement[str] = sa.literal("")
-    for column in rows.columns:  # phrases go over lines
+    for column in rows.columns:  # a phrase may continue on the next line
         whole = whole.concat(sa.func.replace(column, "\n", " ", type_=sa.Text)).concat(" ")
 
     def holds(term: Term) -> sa.ColumnElement[bool]:

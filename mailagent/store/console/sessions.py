@@ -1,6 +1,6 @@
 """Logins of the shop's people: mailed links, sessions, attempts and second factors.
 
-Only hashes of secrets are stored. `store.privacy.retention` deletes old rows.
+We store only hashes of secrets. `store.privacy.retention` deletes old rows.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from mailagent.store.database import Row, insert_once
 
 _links, _attempts, _sessions = schema.login_links, schema.login_attempts, schema.sessions
 
-# Links that still log somebody in at the time `now`.
+# The hashes of links that can still log somebody in; `now` is a bound parameter.
 LIVE = sa.select(_links.c.token_hash).where(
     _links.c.used_at.is_(None), _links.c.expires_at > sa.bindparam("now")
 )
 
 
 def new_secret() -> str:
-    """Return 256 random bits for a link or a cookie."""
+    """Return a secret of 256 random bits, in base64, for a link or a cookie."""
     return secrets.token_urlsafe(32)
 
 
@@ -50,8 +50,8 @@ def count_attempts(connection: sa.Connection, client_address: str, since: dateti
 
 
 def count_links(connection: sa.Connection, email: str, since: datetime) -> int:
-    """Return how many links were mailed to an address since a time. Refused requests do not count: otherwise
-    a stranger could lock the address out."""
+    """Return how many links we mailed to an address since a time. Refused requests do not count, else a
+    stranger could lock the address out."""
     query = sa.select(sa.func.count()).where(_links.c.asked_at >= since, _links.c.email == email)
     return connection.scalar(query) or 0
 
@@ -64,7 +64,8 @@ def record_link(
     now: datetime,
     expires_at: datetime,
 ) -> None:
-    """Record a link that is about to be mailed. `next_path` is the page that its reader wanted."""
+    """Record a link that is about to be mailed. `next_path`: the page that the person asked for before the
+    login."""
     values = {
         "token_hash": _hash(secret),
         "email": email,
@@ -82,7 +83,7 @@ def find_link(connection: sa.Connection, secret: str, now: datetime) -> Row | No
 
 
 def use_link(connection: sa.Connection, secret: str, now: datetime) -> bool:
-    """Use a link up; return False if it does not work. Of two requests at once, one gets True."""
+    """Use a link up; return False if it does not work any more. Of two concurrent requests, one gets True."""
     used = connection.execute(_links.update().where(*_works(secret, now)).values(used_at=now))
     return used.rowcount == 1
 
@@ -96,8 +97,8 @@ def _works(secret: str, now: datetime) -> tuple[sa.ColumnElement[bool], ...]:
 
 
 def find_live(connection: sa.Connection, now: datetime) -> Callable[[str], bool] | None:
-    """Return a function that says whether a word is the secret of a link that still works; None if there is
-    no such link."""
+    """Return a function that says whether a text is the secret of a link that still works; None if no link
+    works."""
     live = frozenset(connection.scalars(LIVE, {"now": now}))
     return (lambda word: _hash(word) in live) if live else None
 
@@ -112,8 +113,9 @@ def begin(
     verified_at: datetime | None = None,
     offered_secret: str | None = None,
 ) -> None:
-    """Record a session. With an `offered_secret` it waits for its second factor; `verified_at` is when the
-    second factor was right."""
+    """Record a session. `offered_secret`: the encrypted TOTP secret that its page offers to enrol; with it, the
+    session waits for the second factor. `verified_at`: when the second factor was right; None if it was not
+    asked for."""
     values = {
         "session_hash": _hash(secret),
         "email": email,
@@ -128,17 +130,19 @@ def begin(
 def find_email(
     connection: sa.Connection, secret: str, now: datetime, *, needs_factor: bool = False
 ) -> str | None:
-    """Return whose session this is; None if it is over, waits for its second factor, or `needs_factor` and
-    has none."""
+    """Return the mail address of a session's person; None if the session has ended or waits for its second
+    factor. `needs_factor`: None also if it has no second factor."""
     row = _find_session(connection, secret, now)
-    # A session that waits never becomes a full one, even if second factors are switched off meanwhile.
+    # A session that waits for its second factor never gets access, even if the shop switches second factors
+    # off.
     if row is None or row.offered_secret is not None:
         return None
     return None if needs_factor and row.verified_at is None else str(row.email)
 
 
 def find_half(connection: sa.Connection, secret: str, now: datetime) -> tuple[str, str] | None:
-    """Return whose session waits for its second factor, and the secret that it offers; else None."""
+    """Return the mail address and the offered secret of a session that waits for its second factor; else
+    None."""
     row = _find_session(connection, secret, now)
     return None if row is None or row.offered_secret is None else (row.email, row.offered_secret)
 
@@ -153,7 +157,7 @@ def _is_live(now: datetime) -> tuple[sa.ColumnElement[bool], ...]:
 
 
 def end(connection: sa.Connection, secret: str, now: datetime) -> None:
-    """End a session; a second time it changes nothing."""
+    """End a session. A second call changes nothing."""
     mine = _sessions.c.session_hash == _hash(secret)
     connection.execute(_sessions.update().where(mine, *_is_live(now)).values(ended_at=now))
 
@@ -178,8 +182,8 @@ _factors = schema.second_factors
 
 
 def find_secret(connection: sa.Connection, email: str, *, for_update: bool = False) -> str | None:
-    """Return the encrypted secret that a person has enrolled, or None. `for_update` locks its row, so that
-    the codes of one person are checked one after the other."""
+    """Return the encrypted TOTP secret that a person has enrolled, or None. `for_update`: lock its row, so that
+    two codes of one person are not checked at once."""
     query = sa.select(_factors.c.encrypted_secret).where(_factors.c.email == email)
     secret: str | None = connection.scalar(query.with_for_update() if for_update else query)
     return secret
@@ -188,7 +192,8 @@ def find_secret(connection: sa.Connection, email: str, *, for_update: bool = Fal
 def enrol(
     connection: sa.Connection, email: str, encrypted_secret: str, step: int, now: datetime
 ) -> bool:
-    """Record a secret whose code for `step` was typed; return False if the person has one already."""
+    """Record a person's TOTP secret, after they typed its code for the time step `step`; return False if the
+    person has a secret already."""
     values = {
         "email": email,
         "encrypted_secret": encrypted_secret,
@@ -202,13 +207,14 @@ def enrol(
 
 
 def use_step(connection: sa.Connection, email: str, step: int) -> bool:
-    """Use up the code of a time step (RFC 6238 section 5.2); return False if it, or a later one, was used."""
+    """Use up the code of a time step (RFC 6238 section 5.2); return False if this code or a later one was
+    used."""
     unused = sa.and_(_factors.c.email == email, _factors.c.last_step < step)
     return connection.execute(_factors.update().where(unused).values(last_step=step)).rowcount == 1
 
 
 def is_locked(connection: sa.Connection, email: str, now: datetime) -> bool:
-    """Return whether a person has typed so many wrong codes that no code is checked for now."""
+    """Return whether a person has typed so many wrong codes that we check none for some time."""
     act = schema.audit.c
     wrong = sa.select(sa.func.count()).where(
         act.subject == email, act.action == REFUSED, act.at > now - COUNTED_FOR

@@ -1,6 +1,6 @@
-"""A conversation or refund as one list of events in order of time, read in pages from the newest.
+"""The timeline of a conversation or refund: its events in order of time, read in pages from the newest.
 
-What DBOS recorded of the runs is not among them.
+The steps of runs, which DBOS records, are not in it.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from mailagent.store.database import Row
 from mailagent.store.pagination import Cursor, Part
 
 PAGE_LENGTH = 100
-# How many rows of one source may have the same time.
+# We read at most so many rows of one table with the same time.
 SAME_MOMENT_MAX = 50
-# More than anybody reads of one mail; the raw mail has the rest.
+# Characters of a mail that a page shows. The raw mail has the rest.
 TEXT_MAX_LENGTH = 20_000
-# More than managers that can be asked about one refund.
+# No refund has more requests to managers.
 APPROVALS_MAX = 100
 MAILS_MAX = 50
 ACTS_MAX = 200
@@ -50,7 +50,7 @@ class EntryKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """Something that happened. `key` is unique within a timeline; it orders entries of the same time."""
+    """One event. `key` is unique within a timeline, and orders events of the same time."""
 
     at: datetime
     key: str
@@ -64,7 +64,7 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class _Source:
-    """Rows of one kind. The columns in `keys` tell them apart."""
+    """A table whose rows are events of one kind. `keys`: the columns of its primary key."""
 
     kind: EntryKind
     query: sa.Select[Any]
@@ -74,7 +74,7 @@ class _Source:
     def read(
         self, connection: sa.Connection, until: datetime | None, limit: int
     ) -> Iterator[Entry]:
-        """Return the newest rows up to a moment."""
+        """Return the newest rows up to a time, at most `limit`, as entries."""
         query = self.query.add_columns(self.at.label("entry_at"))
         if until is not None:
             query = query.where(self.at <= until)
@@ -89,8 +89,9 @@ def read_page(
     before: Cursor | None,
     length: int = PAGE_LENGTH,
 ) -> Part[Entry]:
-    """Return the newest entries of a conversation that are older than a cursor, or the newest of all."""
-    # One more than a page, to know whether there is another; and rows with the same time as the cursor.
+    """Return the page of a conversation's entries that are older than the cursor `before`; None: the newest
+    page."""
+    # One more than a page, to see whether there is another page; and the rows with the cursor's own time.
     limit = length + 1 + (SAME_MOMENT_MAX if before else 0)
     found = [
         entry
@@ -151,7 +152,7 @@ def _mails_in(conversation_id: str) -> _Source:
 
 
 def _select_outbound(where: sa.ColumnElement[bool]) -> sa.Select[Any]:
-    """Return the query of our mails as pages list them, without their HTML."""
+    """Return the query of our mails without their HTML, which pages do not show."""
     names = (
         "outbound_id", "conversation_id", "refund_id", "purpose", "to_address", "subject", "status",
         "error", "sent_at", "created_at", "sent_again_why",
@@ -171,7 +172,7 @@ def _mails_out(conversation_id: str) -> _Source:
 
 
 def _approval_sources(whose: sa.ColumnElement[bool]) -> Iterator[_Source]:
-    """Return who was asked to decide on refunds, what they decided and what they noted."""
+    """Yield the sources of requests to managers, decisions and notes."""
     asks, decisions = schema.approval_requests, schema.decisions
     second, notes = schema.countersignatures, schema.approval_notes
     for kind, table, at, keys in (
@@ -180,7 +181,7 @@ def _approval_sources(whose: sa.ColumnElement[bool]) -> Iterator[_Source]:
         (EntryKind.COUNTERSIGNATURE, second, second.c.decided_at, ("approval_id",)),
         (EntryKind.NOTE, notes, notes.c.written_at, ("mail_id",)),
     ):
-        # Without `reply_token`: a mail to that address is a decision.
+        # Without `reply_token`: anyone who sees it could decide by a mail to that address.
         columns = [column for column in table.c if column.name != "reply_token"]
         query = (
             sa.select(*columns, _refunds.c.refund_id, _refunds.c.currency)
@@ -192,7 +193,7 @@ def _approval_sources(whose: sa.ColumnElement[bool]) -> Iterator[_Source]:
 
 
 def _audited(conversation_id: str) -> _Source:
-    """Return what was done to the conversation and to what belongs to it."""
+    """Return the source of the audit log's entries on the conversation and on its rows."""
     own = sa.select(sa.literal(conversation_id))
     here = [
         sa.select(table.c[key]).where(table.c.conversation_id == conversation_id)
@@ -206,14 +207,14 @@ def _audited(conversation_id: str) -> _Source:
     ]
     query = sa.select(_audit).where(
         _audit.c.subject.in_(sa.union_all(own, *here)),
-        # The answer, the request and the refund are entries themselves.
+        # Leave these out: the answer, the request and the refund are entries of their own.
         _audit.c.action.not_in(("mail answered", "manager asked", "refund awaiting_approval")),
     )
     return _Source(EntryKind.AUDIT, query, _audit.c.at, ["audit_id"])
 
 
 def find_latest_mail(connection: sa.Connection, conversation_id: str) -> Entry | None:
-    """Return what the customer wrote last."""
+    """Return the customer's last mail, or None."""
     source = _mails_in(conversation_id)
     by_customer = replace(
         source, query=source.query.where(_inbound.c.kind == MailKind.CUSTOMER.value)
@@ -237,7 +238,7 @@ def newest_ids(
     connection: sa.Connection, conversation_id: str, kinds: Sequence[str], address: str
 ) -> tuple[str, str, str]:
     """Return the ids of the newest inbound mail of these kinds, of our newest mail to an address, and of the
-    newest draft that waits; each empty if there is none. Ids are in order of time."""
+    newest waiting draft; empty for none. A page compares them with those it showed: ids sort by time."""
     mail, ours, draft = _inbound.c, _outbound.c, schema.drafts.c
     newest = (
         (mail.mail_id, mail.kind.in_(kinds)),
@@ -254,7 +255,7 @@ def newest_ids(
 
 
 def list_events(connection: sa.Connection, outbound_ids: Sequence[str]) -> dict[str, list[Row]]:
-    """Return what the mail provider said of each of these mails, oldest first."""
+    """Return the delivery events of each of these mails, oldest first."""
     events = schema.delivery_events
     found: dict[str, list[Row]] = {}
     rows = connection.execute(
@@ -271,19 +272,19 @@ def list_events(connection: sa.Connection, outbound_ids: Sequence[str]) -> dict[
 
 
 def policy_facts(connection: sa.Connection, refund_id: str) -> Mapping[str, Any]:
-    """Return the facts that the policy used when it decided."""
+    """Return the facts by which the policy decided on a refund."""
     query = sa.select(_refunds.c.policy_facts).where(_refunds.c.refund_id == refund_id)
     return connection.scalar(query) or {}
 
 
 def list_steps(connection: sa.Connection, refund_id: str) -> list[Entry]:
-    """Return who was asked to decide on a refund, what they decided and what they noted, oldest first."""
+    """Return the requests to managers, decisions and notes of a refund, oldest first."""
     sources = _approval_sources(_refunds.c.refund_id == refund_id)
     return _oldest_first(connection, sources, APPROVALS_MAX)
 
 
 def list_mails(connection: sa.Connection, refund_id: str) -> list[Entry]:
-    """Return our newest mails about a refund, oldest first."""
+    """Return our newest mails about a refund, in order of time."""
     receipt = sa.select(_refunds.c.receipt_id).where(_refunds.c.refund_id == refund_id)
     query = _select_outbound(
         sa.or_(
@@ -296,7 +297,7 @@ def list_mails(connection: sa.Connection, refund_id: str) -> list[Entry]:
 
 
 def list_audit(connection: sa.Connection, refund_id: str) -> list[Entry]:
-    """Return the newest entries of the audit log about a refund, oldest first."""
+    """Return the newest entries of the audit log about a refund, in order of time."""
     query = sa.select(_audit).where(_audit.c.subject == refund_id)
     source = _Source(EntryKind.AUDIT, query, _audit.c.at, ["audit_id"])
     return _oldest_first(connection, [source], ACTS_MAX)

@@ -1,6 +1,6 @@
-"""How much mail arrived and was answered lately: the input of rate limits and of the loop guard.
+"""Counts the mail that arrived and was answered lately, for throttling and for the loop guard.
 
-Mail that is proven to be its sender's and mail that is not are counted apart.
+Mail of proven senders and mail of unproven senders are counted apart: `proven` says which to count.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from mailagent.store.database import Row
 
 _mails, _outbound = schema.inbound_mails, schema.outbound_mails
 
-# More within a day have an hour above any limit among them.
+# If a day has more, some hour is above every limit.
 MOST_TIMES = 500
 
 
 def is_proven(proven: bool) -> sa.ColumnElement[bool]:
-    """Return the condition for mail that is proven to be its sender's, or for mail that is not."""
+    """Return the condition for mail of proven senders, or of unproven ones."""
     none = Identity.NONE.value
     return _mails.c.identity != none if proven else _mails.c.identity == none
 
@@ -41,7 +41,7 @@ def _let_in(since: datetime, proven: bool) -> sa.Select[tuple[str]]:
 def is_share_used_up(
     connection: sa.Connection, since: datetime, most: int, proven: bool, key: str
 ) -> bool:
-    """Return whether so many mails of one `rate_limit_key` as `most` says were let in since a time."""
+    """Return whether `most` mails, or more, of one `rate_limit_key` were not throttled since a time."""
     let_in = _let_in(since, proven).where(_mails.c.rate_limit_key == key)
     return connection.scalar(let_in.offset(most - 1).limit(1)) is not None
 
@@ -49,10 +49,7 @@ def is_share_used_up(
 def is_sender_limit_reached(
     connection: sa.Connection, since: datetime, most: int, proven: bool, address: str
 ) -> bool:
-    """Return whether so many mails of one address as `most` says have come since a time, throttled or not.
-
-    Mail that is proven to be its sender's and mail that is not are counted apart.
-    """
+    """Return whether `most` mails, or more, of one address have come since a time, throttled or not."""
     came = sa.select(_mails.c.mail_id).where(
         _mails.c.received_at >= since,
         _mails.c.from_address == address,
@@ -61,13 +58,14 @@ def is_sender_limit_reached(
     return connection.scalar(came.offset(most - 1).limit(1)) is not None
 
 
-# Why a mail is throttled whose sender was asked to confirm the address for another.
+# The reason to throttle a mail while its sender has not confirmed the address for an earlier one.
 UNCONFIRMED = "its sender has not confirmed the address for a mail of the last 24 hours"
 
 
 def is_unconfirmed(address: str | sa.ColumnElement[str], since: datetime) -> sa.Exists:
-    """Return the condition that an unproven mail of an address was let in since a time, and that no later mail
-    of its conversation was proven. Its answer asks to confirm the address, and the answer to that proves."""
+    """Return the condition that an unproven mail of an address was not throttled since a time, and that no
+    later mail of its conversation was proven. Our answer to such a mail asks the sender to confirm the address;
+    their next mail with our code is proven."""
     asked, later = _mails.alias("asked"), _mails.alias("later")
     return sa.exists(
         sa.select(asked.c.mail_id).where(
@@ -89,11 +87,9 @@ def is_unconfirmed(address: str | sa.ColumnElement[str], since: datetime) -> sa.
 def list_automatic(
     connection: sa.Connection, since: datetime, proven: bool, conversation_id: str, address: str
 ) -> Sequence[Row]:
-    """Return when (`at`) the agent's newest answers since a time were written, and when the newest mails came
-    that the loop guard left without one: `in_thread` of a thread, else of an address. An entry
-    of both is listed twice.
-
-    `proven`: to mail that was proven to be its sender's, or to mail that was not.
+    """Return the times (`at`) since `since` of automatic answers, and of mails that the loop guard left
+    unanswered. `in_thread`: whether the row is counted for the conversation, or for the address; rows of both
+    are listed twice. `proven`: count answers to, and mails of, proven senders or unproven ones.
     """
     is_answer = sa.exists().where(
         _mails.c.conversation_id == _outbound.c.conversation_id,
@@ -102,7 +98,7 @@ def list_automatic(
     )
     answered = sa.select(_outbound.c.created_at.label("at")).where(
         _outbound.c.purpose == Purpose.REPLY.value,
-        _outbound.c.auto_submitted != "no",  # a person read it before it went out
+        _outbound.c.auto_submitted != "no",  # "no": a person read the draft before it was sent
         _outbound.c.created_at >= since,
         is_answer,
     )
@@ -127,26 +123,26 @@ def list_automatic(
 # --- arrivals -------------------------------------------------------------------------------------
 
 
-# A process lets in a tenth of what was left, since others do the same; near the limit each mail is counted.
+# A process lets in a tenth of what is left before it counts again, because other processes do the same. Near
+# the limit it counts for each mail.
 SHARE = 10
 KEPT = timedelta(seconds=60)
 
 
 class Arrivals:
-    """Says whether more mail may be let in; for one process, safe to be shared by threads."""
+    """Says whether the limit of all mail is reached. One for each process; threads may share it."""
 
     def __init__(self) -> None:
         self._lock = Lock()
-        # When mail was last counted, and how many mails this process may let in before it counts again.
+        # By `proven`: when mail was last counted, and how many mails may come in before the next count.
         self._left: dict[bool, tuple[datetime, int]] = {}
 
     def is_limit_reached(
         self, connection: sa.Connection, now: datetime, most: int, proven: bool
     ) -> bool:
-        """Say whether `most` mails an hour have been let in, and one more would be too many.
+        """Return whether `most` mails were let in within the last hour, so that one more would be too many.
 
-        Mail that is proven to be its sender's and mail that is not are counted apart. Ten processes that all
-        count at the same moment keep the limit; many more may exceed it by a few mails in a hundred.
+        Ten processes that count at the same moment keep the limit; many more may exceed it by a few percent.
         """
         with self._lock:
             counted_at, left = self._left.get(proven, (now, 0))
@@ -165,9 +161,9 @@ class Arrivals:
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """What is on record when a mail comes in. `stored`: this very mail; `same_message_id`: how many mails with
-    its Message-ID; `message_id`: one of them could be read (one that could not may come again, whole);
-    `signed_date`: a mail with its author and Date, if it is known by them."""
+    """What is on record when a mail comes in. `stored`: the same request was stored before. `same_message_id`:
+    how many mails have its Message-ID. `message_id`: at least one of them could be read; an unreadable one may
+    come again, whole. `signed_date`: a mail has its author and Date, for a mail with `known_by_date`."""
 
     stored: bool
     same_message_id: int
@@ -180,7 +176,7 @@ def look_up(connection: sa.Connection, mail: ParsedMail) -> Known:
     same_id = _mails.c.message_id == mail.message_id if mail.message_id else sa.false()
     same_date: sa.ColumnElement[bool] = sa.false()
     if mail.known_by_date and mail.sent_at:
-        # A signature that leaves out the Message-ID covers author and Date.
+        # If the signature does not cover the Message-ID, it still covers author and Date.
         same_date = sa.and_(
             _mails.c.from_address == mail.from_address,
             _mails.c.received_at >= mail.sent_at - CLOCK_ERROR,

@@ -1,8 +1,7 @@
-"""Mail that the agent left to the people who look after its conversation, until they answer it or give
-it back.
+"""Mail that the agent leaves to people, until they answer it or give the conversation back.
 
-Left is what came while they had it, and what became theirs because it waited too long, because a loop guard
-stopped it, or because a restored backup does not know whether it was answered.
+It is mail that came while people had the conversation; mail that waited too long; mail that the loop guard
+stopped; and, after a backup was restored, mail that may have been answered already.
 """
 
 from __future__ import annotations
@@ -21,12 +20,12 @@ from mailagent.store.mail import inbound, throttled
 
 _mails, _ours = schema.inbound_mails, schema.outbound_mails
 
-# Why the agent does not answer it.
+# The reason on mail that came while people had the conversation.
 PEOPLE_ANSWER = "people look after this conversation"
-# Marks the mails that `flask mails doubt` wrote, so that it can be interrupted and run again.
+# `flask mails doubt` records this for the mails that it wrote, so that it can be interrupted and run again.
 WRITTEN_AFTER_RESTORE: Final = "mail written after a restore"
 
-# After these the agent may go on in the thread although people have not given it back.
+# With these reasons only single mails go to people; the agent may answer later mail of the conversation.
 _OVERTAKEN = (throttled.LOOP_DETECTED, throttled.SUMMED_UP)
 
 _OF_CUSTOMER = _mails.c.kind == MailKind.CUSTOMER.value
@@ -42,13 +41,13 @@ _LEFT = sa.or_(
             ]
         ),
     ),
-    throttled.BY_LOOP_GUARD,  # people have yet to be told
+    throttled.BY_LOOP_GUARD,  # the team has not had a mail about it yet
 )
 
 
 def leave(connection: sa.Connection, conversation_id: str, up_to: str | None = None) -> None:
-    """Leave the customer's mail that waits for the agent to people, all of it or `up_to` the
-    newest mail that one of them saw. What the team wrote is still passed on to the customer."""
+    """Leave the customer's unanswered mail to people. `up_to`: the id of the newest mail that the person saw;
+    later mail stays with the agent. Mail of the team is not touched, and still goes to the customer."""
     unanswered = _mails.c.status == MailStatus.UNANSWERED.value
     seen = _seen_of(conversation_id, up_to)
     inbound.change_status(connection, MailStatus.NO_ANSWER, unanswered, *seen, reason=PEOPLE_ANSWER)
@@ -57,8 +56,8 @@ def leave(connection: sa.Connection, conversation_id: str, up_to: str | None = N
 def answer(
     connection: sa.Connection, conversation_id: str, outbound_id: str, up_to: str | None = None
 ) -> None:
-    """Record that what a person wrote answers all that was left to people in a conversation, or is
-    throttled, `up_to` the newest mail that they saw. Later mail stays theirs to answer."""
+    """Record that a person's mail `outbound_id` answers all mail of a conversation that was left to people or
+    is throttled. `up_to`: the id of the newest mail that the person saw; later mail still waits for people."""
     theirs = sa.or_(_LEFT, _mails.c.status == MailStatus.THROTTLED.value)
     seen = _seen_of(conversation_id, up_to)
     inbound.change_status(connection, MailStatus.ANSWERED, theirs, *seen, answered_by=outbound_id)
@@ -72,7 +71,8 @@ def _seen_of(conversation_id: str, up_to: str | None = None) -> list[sa.ColumnEl
 
 
 def answered_at(conversation_id: sa.ColumnElement[str]) -> sa.ScalarSelect[datetime | None]:
-    """Return when a person last answered a conversation, if none of its mail waits for the agent; else NULL."""
+    """Return the expression for when a person last answered a conversation; NULL if a mail waits for the
+    agent."""
     answered, waits = _ours.alias("answered"), _mails.alias("waits")
     waiting = sa.exists().where(
         waits.c.conversation_id == conversation_id,
@@ -87,10 +87,10 @@ def answered_at(conversation_id: sa.ColumnElement[str]) -> sa.ScalarSelect[datet
 
 
 def give_back(connection: sa.Connection, conversation_id: str) -> Sequence[Row]:
-    """Let the agent answer what was left to people in a conversation and is still unanswered; return all
-    mail of the customer that waits for the agent now, oldest first."""
-    # A person who answers at /ops answers all mail that they saw. A person who answers by mail may not have
-    # seen all, but cannot have seen what came later.
+    """Let the agent answer the mail that was left to people and is still unanswered. Return all of the
+    customer's mail that waits for the agent now, oldest first."""
+    # For answers at /ops we know which mails the person saw. A person who answered by mail has certainly not
+    # seen what came later.
     answered_by_mail_at: datetime | None = connection.scalar(
         sa.select(sa.func.max(_mails.c.received_at)).where(
             _mails.c.conversation_id == conversation_id,
@@ -115,7 +115,8 @@ def give_back(connection: sa.Connection, conversation_id: str) -> Sequence[Row]:
 
 
 def _is_overtaken(conversation_id: str) -> sa.ColumnElement[bool]:
-    """Whether the agent went on by itself and answered later mail, as well proven as this."""
+    """Return the condition that the agent has answered later mail of the conversation, from a sender as proven
+    or unproven as this mail's."""
     newer = _mails.alias()
     return sa.and_(
         _mails.c.no_answer_reason.in_(_OVERTAKEN),
@@ -137,7 +138,7 @@ _IS_OPEN = _mails.c.status.in_([MailStatus.UNANSWERED.value, MailStatus.THROTTLE
 
 
 def list_doubtful_outbound(connection: sa.Connection) -> list[str]:
-    """Return our mails that are queued or being sent, without those written since the restore."""
+    """Return our mails that are queued or being sent, without those that were written after the restore."""
     of_now = sa.exists().where(
         schema.audit.c.subject == _ours.c.outbound_id,
         schema.audit.c.action == WRITTEN_AFTER_RESTORE,
@@ -149,15 +150,15 @@ def list_doubtful_outbound(connection: sa.Connection) -> list[str]:
 
 
 def record_written_since(connection: sa.Connection, since: datetime, now: datetime) -> None:
-    """Record that our mails from `since` on were written after the restore."""
+    """Record that our mails from `since` on were written after the restore, so that nobody need doubt them."""
     query = sa.select(_ours.c.outbound_id).where(_ours.c.created_at >= since)
     for outbound_id in list(connection.scalars(query)):
         audit.record(connection, now, audit.CLOCK, WRITTEN_AFTER_RESTORE, outbound_id)
 
 
 def list_doubtful_conversations(connection: sa.Connection) -> Sequence[Row]:
-    """Return the conversations with unanswered or throttled mail: how many `mails`, and how many of these
-    are `flooded`, throttled by a budget."""
+    """Return the conversations with unanswered or throttled mail: how many `mails`, and how many of these are
+    throttled because too much mail came (`flooded`)."""
     flooded = sa.func.sum(sa.case((throttled.BY_BUDGET, 1), else_=0))
     return connection.execute(
         sa.select(
@@ -170,7 +171,7 @@ def list_doubtful_conversations(connection: sa.Connection) -> Sequence[Row]:
 
 
 def leave_doubtful(connection: sa.Connection, conversation_id: str, reason: str) -> list[str]:
-    """Leave all waiting mail of a conversation to people; return the mails."""
+    """Leave all waiting mail of a conversation to people, for this `reason`; return the ids of the mails."""
     here = _mails.c.conversation_id == conversation_id
     left = inbound.change_status(connection, MailStatus.NO_ANSWER, _IS_OPEN, here, reason=reason)
     return [row.mail_id for row in left]

@@ -1,4 +1,4 @@
-"""Conversations as rows: finding the thread a mail belongs to, and handing it to people."""
+"""Conversations as rows: find, open, hand over, give back, close, snooze, assign, tag and note."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def open_new(
     language: str | None = None,
     customer_name: str = "",
 ) -> Conversation:
-    """Open a conversation with the address that a mail came from, in its language if that can be told."""
+    """Open a conversation with the address that a mail came from. `language`: the mail's, None if unknown."""
     conversation = Conversation(
         conversation_id=new_id("conversation"),
         customer_email=customer_email,
@@ -60,22 +60,22 @@ def load(connection: sa.Connection, conversation_id: str) -> Conversation:
 
 
 def lock(connection: sa.Connection, conversation_id: str) -> Conversation:
-    """Return the conversation and keep others from answering it until the commit. Raises LookupError."""
+    """Lock a conversation, so that nobody else answers it before the commit, and return it. Raises
+    LookupError."""
     here = _conversations.c.conversation_id == conversation_id
     return required(_find(connection, here, lock=True), f"conversation {conversation_id}")
 
 
 def find_by_token(connection: sa.Connection, token: AddressedToken) -> Conversation | None:
-    """Return the conversation that a mail was addressed to, by the door it was addressed to."""
+    """Return the conversation that has this token for this kind of reply address; None if there is none."""
     return _find(connection, _DOORS[token.door] == token.token)
 
 
 def find_by_message_ids(
     connection: sa.Connection, message_ids: Sequence[str], customer_email: str
 ) -> Conversation | None:
-    """Return this customer's conversation that holds one of the Message-IDs a mail refers to.
-
-    The latest reference counts most. A stranger who quotes an id is given no thread.
+    """Return this customer's conversation that has a mail with one of these Message-IDs; the last id that is
+    found wins. `customer_email` keeps strangers who quote an id out of the conversation.
     """
     if not message_ids:
         return None
@@ -111,7 +111,7 @@ def _find(
 def touch(
     connection: sa.Connection, conversation: Conversation, now: datetime, reopens: bool
 ) -> None:
-    """Record that a mail came. `reopens`: the customer wrote, so it is neither closed nor snoozed any more."""
+    """Record that a mail came. `reopens`: the customer wrote it, which ends "closed" and "snoozed"."""
     conversation_id = conversation.conversation_id
     _update(connection, conversation_id, last_mail_at=now, **(_OPEN if reopens else {}))
     here = _tags.c.conversation_id == conversation_id
@@ -119,7 +119,7 @@ def touch(
 
 
 def record_answered(connection: sa.Connection, conversation_id: str, purpose: Purpose) -> None:
-    """Record that we wait for the customer now. Not after the agent's words that a person will answer."""
+    """Record that we wait for the customer now, unless the mail only says that a person will answer."""
     thread = _conversations.c
     by_agent = purpose is Purpose.REPLY
     connection.execute(
@@ -139,7 +139,7 @@ def record_language(connection: sa.Connection, conversation_id: str, language: s
 
 
 def renew_confirm_token(connection: sa.Connection, conversation_id: str) -> None:
-    """Let the addresses and codes of all confirm mails of this conversation prove nothing any more."""
+    """Replace the confirm token, so that earlier confirm mails of this conversation prove nothing any more."""
     _update(connection, conversation_id, confirm_token=new_token())
 
 
@@ -150,8 +150,8 @@ def hand_over(
     now: datetime,
     owner_email: str | None = None,
 ) -> None:
-    """Record that people look after the conversation from now on, and why; `owner_email` if one of them
-    does by themselves. Drafts that wait are taken back: their mail goes to people, too."""
+    """Hand a conversation over to people. `owner_email`: the person who took it over; None for the whole team.
+    Waiting drafts are superseded, and their mail goes to people, too."""
     drafts.supersede_all_of(connection, conversation_id, audit.CLOCK, now)
     owner = {"owner_email": owner_email} if owner_email else {}
     _update(
@@ -200,7 +200,7 @@ def snooze(connection: sa.Connection, conversation_id: str, until: datetime) -> 
 
 
 def assign(connection: sa.Connection, conversation_id: str, owner_email: str | None) -> None:
-    """Give a conversation that people answer to one of them; None to all of them."""
+    """Make a person the owner of a conversation that was handed over; None: nobody."""
     _update(connection, conversation_id, owner_email=owner_email)
 
 
@@ -211,7 +211,7 @@ _TWICE_WITHIN = timedelta(minutes=1)
 
 
 def list_tags(connection: sa.Connection, conversation_ids: Sequence[str]) -> dict[str, list[str]]:
-    """Return the tags of each of these conversations, in order."""
+    """Return the tags of each of these conversations, in alphabetical order."""
     query = sa.select(_tags).where(_tags.c.conversation_id.in_(conversation_ids))
     found: dict[str, list[str]] = {}
     for row in connection.execute(query.order_by(_tags.c.tag)):
@@ -231,7 +231,7 @@ def add_tag(connection: sa.Connection, conversation: Conversation, tag: str) -> 
 
 
 def remove_tag(connection: sa.Connection, conversation_id: str, tag: str) -> bool:
-    """Return whether the conversation had the tag."""
+    """Remove a tag; return whether the conversation had it."""
     here = sa.and_(_tags.c.conversation_id == conversation_id, _tags.c.tag == tag)
     return connection.execute(_tags.delete().where(here)).rowcount > 0
 
@@ -239,7 +239,7 @@ def remove_tag(connection: sa.Connection, conversation_id: str, tag: str) -> boo
 def write_note(
     connection: sa.Connection, conversation_id: str, author_email: str, text: str, now: datetime
 ) -> str | None:
-    """Record a note for people of the shop; return its id, or None for a second click on the same."""
+    """Record an internal note; return its id, or None if the same note was just recorded (a second click)."""
     note_id, notes = new_id("note"), schema.conversation_notes
     own = (notes.c.conversation_id == conversation_id, notes.c.author_email == author_email)
     if exists(connection, *own, notes.c.text == text, notes.c.written_at > now - _TWICE_WITHIN):
@@ -260,7 +260,7 @@ def write_note(
 
 
 def list_recent(connection: sa.Connection, limit: int) -> Sequence[Row]:
-    """Return the conversations with the latest mail, newest first, with their counts of mail."""
+    """Return the conversations with the latest mail, newest first, each with its number of mails."""
     counts = [
         sa.select(sa.func.count())
         .where(

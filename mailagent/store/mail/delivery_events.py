@@ -1,4 +1,4 @@
-"""Delivery events of outbound mail: what the mail provider reported, and what follows for the mail."""
+"""Delivery events of our mails, as the mail provider reported them, and what they say about a mail."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from mailagent.store.database import exists, insert_once
 
 _mails, _events = schema.outbound_mails, schema.delivery_events
 
-# Bounces that come as mail are recorded beside the events; they say nothing about the webhook.
+# The key of a bounce that came as mail begins so. It is recorded as an event, but does not show that the
+# webhook works.
 BOUNCE_MAIL = "bounce-mail:"
 _FROM_WEBHOOK = ~_events.c.event_key.startswith(BOUNCE_MAIL, autoescape=True)
 
@@ -26,7 +27,7 @@ def record_event(
     occurred_at: datetime,
     now: datetime,
 ) -> bool:
-    """Record a delivery event of one of our mails; False when it is known or the mail is not ours."""
+    """Record a delivery event of one of our mails; return False if it was known, or the mail is not ours."""
     values = {
         "event_key": event_key,
         "outbound_id": outbound_id,
@@ -40,15 +41,15 @@ def record_event(
 
 
 def why_undelivered(connection: sa.Connection, outbound_id: str) -> str | None:
-    """Return what an event says about why the mail did not reach its recipient, or None."""
+    """Return the reason why a mail did not reach its recipient, from the first such event; None if it has
+    none."""
     not_reached = [kind.value for kind in DeliveryKind if kind.not_reached]
     return _first_reason(connection, outbound_id, _events.c.event.in_(not_reached))
 
 
 def why_unwelcome(connection: sa.Connection, outbound_id: str) -> str | None:
-    """Return the permanent bounce or complaint that a signed event told of, or None.
-
-    A bounce that came as mail does not count: anyone can write one.
+    """Return the reason to write no more to a mail's recipient, from a signed event about a permanent bounce or
+    a complaint; None without one. A bounce that came as mail does not count, because anyone can forge it.
     """
     unwelcome = [DeliveryKind.BOUNCE.value, DeliveryKind.SPAMREPORT.value]
     return _first_reason(connection, outbound_id, _events.c.event.in_(unwelcome), _FROM_WEBHOOK)
@@ -65,19 +66,20 @@ def _first_reason(
 
 
 def was_accepted(connection: sa.Connection, outbound_id: str) -> bool:
-    """Return whether any event shows that the provider took the mail."""
+    """Return whether any event shows that the mail provider has the mail."""
     return exists(connection, _events.c.outbound_id == outbound_id)
 
 
 def has_any_event(connection: sa.Connection) -> bool:
-    """Return whether the event webhook ever told of a mail of ours."""
+    """Return whether the event webhook ever reported on a mail of ours, so that it works."""
     return exists(connection, _FROM_WEBHOOK)
 
 
 def was_later_mail_reported(connection: sa.Connection, sending_at: datetime) -> bool:
-    """Return whether the event webhook told of a mail that was handed over after a time.
+    """Return whether the event webhook reported on a mail that we sent after `sending_at`.
 
-    Only events count that every mail which goes out has: had this one gone out, it would have one.
+    Only kinds of events count that every sent mail gets. So if there is one, a mail sent at `sending_at`
+    without an event was probably not sent.
     """
     return exists(
         connection,

@@ -1,6 +1,6 @@
 """Drafts as rows: answers of the agent that a person sends, edits or discards.
 
-Lock the conversation before you change a draft, so that the first of two clicks stands.
+Lock the conversation before you change a draft, so that the first of two clicks wins.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ def record(
     now: datetime,
     composition: str | None = None,
 ) -> str:
-    """Record an answer that waits, and that these mails wait for it; return its id.
+    """Record a draft that answers these mails; return its id.
 
-    `composition`: the words and facts that `text` was made of, as JSON.
+    `composition`: the phrases, facts and words that `text` was made of, as JSON.
     """
     draft_id = new_id("draft")
     connection.execute(
@@ -58,8 +58,8 @@ def find(connection: sa.Connection, draft_id: str) -> Draft | None:
 
 
 def list_waiting_of(connection: sa.Connection, conversation_id: str) -> tuple[Draft, ...]:
-    """Return the drafts of a conversation that wait, oldest first: one for mail that is proven to be
-    its sender's, perhaps another for mail that is not."""
+    """Return the waiting drafts of a conversation, oldest first: at most one for mail of a proven sender, and
+    one for mail of an unproven sender."""
     return _list(connection, sa.and_(_WAITING, _drafts.c.conversation_id == conversation_id))
 
 
@@ -88,7 +88,7 @@ def settle(
     now: datetime,
     outbound_id: str | None = None,
 ) -> bool:
-    """Record what a person did with a draft; return False, changing nothing, if it waits no more."""
+    """Record what a person did with a draft. If it does not wait any more, change nothing and return False."""
     settled = connection.execute(
         _drafts.update()
         .where(_drafts.c.draft_id == draft_id, _WAITING)
@@ -104,8 +104,8 @@ def supersede(
     now: datetime,
     run_id: str | None = None,
 ) -> list[str]:
-    """Take back drafts that wait: their mails wait for an answer again, and for the run that answers
-    them now if it is known. Returns the drafts that were taken back."""
+    """Supersede waiting drafts, so that their mails wait for an answer again; return the ids of these drafts.
+    `run_id`: the run that answers the mails now, if it is known."""
     values = {"state": DraftState.SUPERSEDED.value, "decided_by": decided_by, "decided_at": now}
     superseded = (
         _drafts.update().where(_drafts.c.draft_id.in_(draft_ids), _WAITING).values(**values)
@@ -133,14 +133,14 @@ def count_waiting(connection: sa.Connection) -> int:
 
 
 def find_next_waiting(connection: sa.Connection, but: str) -> str | None:
-    """Return the oldest draft that waits, other than one."""
+    """Return the id of the oldest waiting draft other than `but`; None if there is none."""
     others = sa.select(_drafts.c.draft_id).where(_WAITING, _drafts.c.draft_id != but)
     return connection.scalars(others.order_by(_drafts.c.draft_id).limit(1)).one_or_none()
 
 
 def take_due(connection: sa.Connection, before: datetime, now: datetime) -> tuple[Draft, ...]:
-    """Return the drafts that have waited since before a time without a reminder, and record the reminder. If
-    two processes ask, one gets them."""
+    """Return the drafts that have waited since before a time and had no reminder, and record that they have
+    one. If two processes ask at once, one gets them."""
     due = (
         _drafts.update()
         .where(_WAITING, _drafts.c.created_at <= before, _drafts.c.reminded_at.is_(None))
@@ -151,7 +151,7 @@ def take_due(connection: sa.Connection, before: datetime, now: datetime) -> tupl
 
 
 def superseded_at(mail: sa.Table) -> sa.ScalarSelect[datetime]:
-    """Return the expression for when a draft of the conversation of `mail` was last taken back."""
+    """Return the expression for when a draft was last superseded in the conversation of the table `mail`."""
     return (
         sa.select(sa.func.max(_drafts.c.decided_at))
         .where(

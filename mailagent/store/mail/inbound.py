@@ -35,7 +35,7 @@ from mailagent.store.mail.raw_mail import RawMail
 _mails = schema.inbound_mails
 
 _OLDEST_FIRST = sa.select(_mails).order_by(_mails.c.received_at, _mails.c.mail_id)
-# The status stands in the statement: a partial index is found by constants only.
+# With constants in the SQL, because PostgreSQL uses a partial index only then.
 _WAITS = sa.and_(
     _mails.c.status == sa.literal_column(f"'{MailStatus.UNANSWERED.value}'"),
     _mails.c.draft_id.is_(None),
@@ -44,8 +44,8 @@ _WAITS = sa.and_(
 
 @dataclass(frozen=True, slots=True)
 class Filing:
-    """What goes into a mail's row beside the mail. `throttled`: it is not answered for now; `run_id`: the run
-    that is enqueued for it in this transaction; `raw`: the request that brought it, kept beside it."""
+    """What to store with a mail. `throttled`: do not answer it for now. `run_id`: the run that is enqueued for
+    it in this transaction. `raw`: the webhook request that brought it."""
 
     mail_id: str = field(default_factory=lambda: new_id("mail"))
     throttled: bool = False
@@ -63,9 +63,9 @@ def record(
     now: datetime,
     filing: Filing | None = None,
 ) -> str | None:
-    """Record an inbound mail and return its id, or None when another request was faster.
+    """Record an inbound mail and return its id; None if another request has just recorded the same mail.
 
-    Without a `no_answer_reason` the mail waits to be answered.
+    `no_answer_reason`: why it gets no answer; None: it waits for one.
     """
     filing = filing or Filing()
     status = MailStatus.NO_ANSWER if no_answer_reason else MailStatus.UNANSWERED
@@ -106,7 +106,7 @@ def list_unanswered(connection: sa.Connection, conversation_id: str) -> tuple[In
 
 
 def is_any_waiting(connection: sa.Connection) -> bool:
-    """Return whether the agent has a mail to answer."""
+    """Return whether any mail waits for the agent."""
     unanswered = is_constant(_mails.c.status, MailStatus.UNANSWERED.value)
     return exists(connection, unanswered, _mails.c.draft_id.is_(None))
 
@@ -124,8 +124,8 @@ def list_latest(
     until: datetime = END_OF_TIME,
     also: Sequence[str] = (),
 ) -> tuple[InboundMail, ...]:
-    """Return the newest customer mails of a thread that had come by a time, and the mails `also`, the oldest
-    first."""
+    """Return, oldest first, the newest `limit` customer mails of a thread that came by the time `until`, and
+    the mails with the ids `also`."""
     latest = (
         sa.select(_mails.c.mail_id)
         .where(
@@ -157,7 +157,7 @@ def _list(connection: sa.Connection, *where: sa.ColumnElement[bool]) -> tuple[In
 def list_recent(
     connection: sa.Connection, status: MailStatus | None, kind: MailKind | None, limit: int
 ) -> Sequence[Row]:
-    """Return the newest mails that came in, of one status and one kind, or of all."""
+    """Return the newest inbound mails with this status and kind; None: with any."""
     columns = (
         _mails.c.mail_id, _mails.c.received_at, _mails.c.from_address, _mails.c.subject,
         _mails.c.kind, _mails.c.identity, _mails.c.status, _mails.c.no_answer_reason,
@@ -174,7 +174,7 @@ def list_recent(
 def find_kind(
     connection: sa.Connection, sender: str, to_address: str, since: datetime
 ) -> MailKind | None:
-    """Return the kind of the mail that came from a sender to one address since a time, None if none did."""
+    """Return the kind of a mail that came from a sender to one address since a time; None if none came."""
     query = sa.select(_mails.c.envelope_to, _mails.c.kind).where(
         _mails.c.from_address == sender, _mails.c.received_at >= since
     )
@@ -194,8 +194,8 @@ def change_status(
     reason: str | None = None,
     **values: Any,
 ) -> Sequence[Row]:
-    """Change the status of the mails for which all conditions hold. Return their `mail_id` and `from_address`,
-    in the order of their ids."""
+    """Set the status, and its `reason`, of the mails for which all conditions hold. `values`: other columns to
+    set. Return `mail_id` and `from_address` of these mails, in the order of their ids."""
     changed = (
         _mails.update()
         .where(*where)
@@ -221,7 +221,7 @@ def leave_unanswered(connection: sa.Connection, mail_ids: Sequence[str], reason:
 
 
 def set_reason(connection: sa.Connection, mail_id: str, reason: str) -> None:
-    """Record what became of a mail that gets no answer in its own right."""
+    """Change the reason why a mail gets no answer of its own."""
     _update(connection, mail_id, no_answer_reason=reason)
 
 
@@ -241,8 +241,8 @@ def _update(connection: sa.Connection, mail_id: str, **values: Any) -> None:
 def list_unproven(
     connection: sa.Connection, conversation_id: str, address: str
 ) -> tuple[InboundMail, ...]:
-    """Return the mails of `address` in this thread that we answered although they are not proven to be
-    theirs, in the order of our answers."""
+    """Return the answered mails of this thread that claim to come from `address` without proof, in the order of
+    our answers."""
     mails = _list(
         connection,
         _mails.c.conversation_id == conversation_id,
@@ -255,7 +255,7 @@ def list_unproven(
 
 
 def prove_mailbox(connection: sa.Connection, mail_ids: Sequence[str]) -> None:
-    """Record that these mails come from the holder of the mailbox that they claim to come from."""
+    """Record that the senders of these mails are proven, by an answer from their mailbox with our code."""
     unproven = _mails.c.mail_id.in_(mail_ids) & (_mails.c.identity == Identity.NONE.value)
     connection.execute(_mails.update().where(unproven).values(identity=Identity.MAILBOX.value))
 
@@ -263,10 +263,10 @@ def prove_mailbox(connection: sa.Connection, mail_ids: Sequence[str]) -> None:
 def put_off(
     connection: sa.Connection, conversation_id: str, mail_ids: Sequence[str], run_id: str | None
 ) -> int:
-    """Record that a run ended because the model's provider, or the order source, was away: on the mail that it
-    was enqueued for, and on those that it was answering. Returns how many.
+    """Record on mails that their run ended because the model's provider, or the order source, was unavailable:
+    on the mail that it was enqueued for, and on `mail_ids`, which it was answering. Return how many mails.
 
-    A mail is counted at most once for each run enqueued for it, although a step may be repeated.
+    A mail is counted at most once for each run enqueued for it, although the step may run twice.
     """
     counted = connection.execute(
         _mails.update()
@@ -282,7 +282,7 @@ def put_off(
 
 
 def was_put_off(connection: sa.Connection, mail_ids: Sequence[str]) -> bool:
-    """Return whether one of these mails was put off before."""
+    """Return whether `put_off` was recorded for one of these mails."""
     return exists(connection, _mails.c.mail_id.in_(mail_ids), _mails.c.put_off > 0)
 
 
@@ -299,11 +299,11 @@ def last_received_at(connection: sa.Connection, mail_ids: Sequence[str]) -> date
 def list_waiting(
     connection: sa.Connection, before: datetime, limit: int, after: str = ""
 ) -> Sequence[Row]:
-    """Return mails that wait for the agent since before a time, with the run enqueued for them, in the
-    order of their ids from the one behind `after`. Mails that a waiting draft answers are left out.
+    """Return mails that have waited for the agent since before a time, each with the run enqueued for it, in
+    the order of their ids, from the first behind `after`. Mails that a waiting draft answers are left out.
 
-    `taken_back_at`: when the last draft of their conversation was; `given_back_at`: when people gave
-    the conversation to the agent again. Before that the agent could not answer.
+    `taken_back_at`: when a draft of the conversation was last superseded. `given_back_at`: when people gave the
+    conversation back. Before these times the agent could not answer.
     """
     return connection.execute(
         _waiting()
@@ -314,19 +314,19 @@ def list_waiting(
 
 
 def find_waiting(connection: sa.Connection, mail_id: str) -> Row | None:
-    """Return a mail as `list_waiting` does, or None when it waits for the agent no more."""
+    """Return one mail with the columns of `list_waiting`; None if it does not wait for the agent any more."""
     return connection.execute(_waiting().where(_mails.c.mail_id == mail_id)).one_or_none()
 
 
 def list_put_off(
     connection: sa.Connection, limit: int, offset: int = 0, by_turns: bool = True
 ) -> Sequence[Row]:
-    """Return mails whose run ended because the model's provider was away, as `list_waiting` does, without the
-    first `offset` ones.
+    """Return mails that were put off (see `put_off`), with the columns of `list_waiting`, without the first
+    `offset` ones.
 
-    `by_turns`: the oldest mail of each customer first, then the second oldest of each, and so on; otherwise
-    mail that was put off least often first. Mail that is not proven to be its sender's has turns of its own.
-    So has mail that was enqueued again and not put off since: its run is active or has failed.
+    `by_turns`: the oldest mail of each customer first, then the second oldest of each, and so on; else the mail
+    that was put off least often first. Mail of unproven senders has turns of its own. So has mail that was
+    enqueued again and not put off since: its run is active or has failed.
     """
     return connection.execute(_put_off_query(limit, offset, by_turns)).all()
 
@@ -349,7 +349,7 @@ def _put_off_query(limit: int, offset: int, by_turns: bool) -> sa.Select[Any]:
         .offset(offset)
         .subquery()
     )
-    # Only the mails that are returned are looked up in other tables.
+    # Join the other tables last, only for the mails that are returned.
     query = _waiting().join_from(_mails, ranked, ranked.c.mail_id == _mails.c.mail_id)
     return query.order_by(ranked.c.rank, ranked.c.received_at, ranked.c.mail_id)
 

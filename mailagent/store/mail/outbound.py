@@ -1,5 +1,5 @@
-"""Mail of ours, as rows: written before it is sent, and "sending" before the vendor is called. Once a mail
-may not be sent (again), its row holds no link by which its reader decides or logs in."""
+"""Our mails as rows: recorded before they are sent, and "sending" before the mail provider is called. Once a
+mail will not be sent (again), we remove from its row the links by which its reader can decide or log in."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ LOST = frozenset(status.value for status in OutboundStatus if status.lost)
 
 
 def record(connection: sa.Connection, mail: OutboundMail, dedup_key: str, now: datetime) -> str:
-    """Record a mail to be sent and return its id; a second one under the same key is the first."""
+    """Record a mail to send and return its id; if one with this `dedup_key` is recorded, only return its id."""
     values = columns_of(
         _mails,
         mail,
@@ -51,8 +51,8 @@ def record(connection: sa.Connection, mail: OutboundMail, dedup_key: str, now: d
 
 
 def list_by_subject(connection: sa.Connection, conversation_id: str, subject: str) -> list[str]:
-    """Return the mails of a conversation that were written to people about one subject: those whose
-    key is `subject`, a colon, and more."""
+    """Return the ids of the mails of a conversation whose `dedup_key` begins with `subject` and a colon: our
+    mails to people of the shop about one matter."""
     return _list_ids(
         connection,
         _mails.c.conversation_id == conversation_id,
@@ -78,7 +78,7 @@ def row_of(connection: sa.Connection, outbound_id: str, lock: bool = False) -> R
 
 
 def status_of(connection: sa.Connection, outbound_id: str) -> OutboundStatus:
-    """Return the state of a mail, without its text. Raises LookupError."""
+    """Return the status of a mail without loading its text. Raises LookupError."""
     query = sa.select(_mails.c.status).where(_mails.c.outbound_id == outbound_id)
     return OutboundStatus(required(connection.scalar(query), f"outbound mail {outbound_id}"))
 
@@ -86,9 +86,9 @@ def status_of(connection: sa.Connection, outbound_id: str) -> OutboundStatus:
 def claim_for_sending(
     connection: sa.Connection, outbound_id: str, now: datetime
 ) -> OutboundMail | None:
-    """Take a queued mail to "sending" and return it with its files; None when it is not queued (any more).
+    """Change a queued mail to "sending" and return it with its files; None if it is not queued any more.
 
-    Only one of several workers gets it: the update is the lock.
+    Only one of several workers gets it, because the UPDATE locks the row.
     """
     claim = (
         _mails.update()
@@ -113,8 +113,8 @@ def claim_for_sending(
 def record_outcome(
     connection: sa.Connection, mail: OutboundMail, status: OutboundStatus, **values: Any
 ) -> OutboundStatus:
-    """Record the outcome of a mail that is "sending"; if it is not any more, change nothing. Returns its
-    state."""
+    """Record the outcome of a mail that is "sending"; if it is not any more, change nothing. Return its
+    status."""
     cut: dict[str, Any] = {} if status in _OPEN else _without_links(mail)
     if status is not OutboundStatus.QUEUED:
         cut["written_from"] = None
@@ -131,9 +131,8 @@ def record_outcome(
 
 
 def _without_links(mail: OutboundMail | Row) -> dict[str, sa.Case[str]]:
-    """Return the columns of a mail that hold a link by which its reader decides or logs in, each without it.
-
-    A row whose words were erased since `mail` was read stays as it is.
+    """Return new values for the columns of a mail that have links by which its reader can decide or log in: the
+    same text without the links. A row whose text was deleted since `mail` was read does not change.
     """
     stored = {"text": mail.text, "html": mail.html or ""}
     return {
@@ -144,7 +143,7 @@ def _without_links(mail: OutboundMail | Row) -> dict[str, sa.Case[str]]:
 
 
 def rewrite(connection: sa.Connection, mail: OutboundMail) -> None:
-    """Record what a mail says now that it was written again."""
+    """Replace the text of a mail that was written again, because it is sent late."""
     values = {"text": mail.text, "html": mail.html, "sources": mail.sources or None}
     connection.execute(
         _mails.update().where(_mails.c.outbound_id == mail.outbound_id).values(**values)
@@ -154,7 +153,7 @@ def rewrite(connection: sa.Connection, mail: OutboundMail) -> None:
 def put_off(
     connection: sa.Connection, outbound_id: str, next_attempt_at: datetime, now: datetime
 ) -> None:
-    """Record when to try a queued mail again whose vendor is not called for now."""
+    """Record when to try a queued mail again, because the mail provider is not called for now."""
     connection.execute(
         _mails.update()
         .where(_mails.c.outbound_id == outbound_id, _mails.c.status == OutboundStatus.QUEUED.value)
@@ -163,7 +162,7 @@ def put_off(
 
 
 def take_up(connection: sa.Connection, limit: int, now: datetime) -> list[str]:
-    """Make mails due now that were put off, those first that were put off longest ago; return which."""
+    """Make mails that were put off due now, those that wait longest first; return their ids."""
     waiting = (
         sa.select(_mails.c.outbound_id)
         .where(_mails.c.status == OutboundStatus.QUEUED.value, _mails.c.put_off_at.is_not(None))
@@ -178,7 +177,7 @@ def take_up(connection: sa.Connection, limit: int, now: datetime) -> list[str]:
 
 
 def find_taken_since(connection: sa.Connection, since: datetime) -> str | None:
-    """Return the first mail written after a time that the provider is known to have taken."""
+    """Return the id of the first mail written after a time that the provider has accepted; None without one."""
     return connection.scalars(
         sa.select(_mails.c.outbound_id)
         .where(_mails.c.created_at > since, _mails.c.sent_at.is_not(None))
@@ -190,8 +189,8 @@ def find_taken_since(connection: sa.Connection, since: datetime) -> str | None:
 def note_refusal(
     connection: sa.Connection, outbound_id: str, now: datetime
 ) -> tuple[datetime, int]:
-    """Record that the provider has refused a mail that is "sending". A series of refusals ends when another
-    mail is accepted. Return the start of the current series, and how many series there were before."""
+    """Record that the provider has refused a mail that is "sending". A series of a mail's refusals ends when
+    another mail is accepted. Return when the current series began, and how many series there were before."""
     row = row_of(connection, outbound_id, lock=True)
     since, beside = row.refused_at or now, row.refused_beside
     if _was_another_accepted(connection, row, since, now):
@@ -204,7 +203,8 @@ def note_refusal(
 def _was_another_accepted(
     connection: sa.Connection, refused: Row, since: datetime, now: datetime
 ) -> bool:
-    """Return whether the provider took another mail, submitted after a time and before a refused one."""
+    """Return whether the provider accepted another mail that was sent after `since` and before a refused
+    one."""
     return exists(
         connection,
         _mails.c.created_at > now - MAIL_IS_UNDER_WAY_FOR,
@@ -216,8 +216,8 @@ def _was_another_accepted(
 
 
 def count_others_refused(connection: sa.Connection, outbound_id: str, now: datetime) -> int:
-    """Return to how many other addresses the provider has refused mail in the current series of refusals. Call
-    this before `note_refusal`, which may begin a new series."""
+    """Return for how many other addresses the provider has refused mail since it last accepted one. Call this
+    before `note_refusal`, which may begin a new series."""
     row = row_of(connection, outbound_id)
     lately = _mails.c.created_at > now - MAIL_IS_UNDER_WAY_FOR
     taken = sa.select(sa.func.max(_mails.c.sending_at)).where(
@@ -241,7 +241,7 @@ def settle(
     now: datetime,
     sent_again_why: str = "",
 ) -> None:
-    """Set the state of a mail in any state. `sent_again_why`: why the same mail is sent once more."""
+    """Set the status of a mail, whatever it is now. `sent_again_why`: why a mail is queued once more."""
     values: dict[str, Any] = {
         "status": status.value,
         "next_attempt_at": None,
@@ -279,8 +279,8 @@ def list_requests(connection: sa.Connection, refund_id: str, address: str) -> li
 def list_under_way(
     connection: sa.Connection, before: datetime, limit: int, after: str = ""
 ) -> list[str]:
-    """Return mails that should have been sent before a time and were not, in the order of their ids
-    from the one behind `after`."""
+    """Return the ids of mails that should have been sent before a time and were not, in order, from the first
+    behind `after`."""
     return _list_ids(
         connection,
         _mails.c.status.in_([status.value for status in _OPEN]),
@@ -295,13 +295,13 @@ def is_recorded(connection: sa.Connection, dedup_key: str) -> bool:
 
 
 def list_recorded(connection: sa.Connection, dedup_keys: Iterable[str]) -> frozenset[str]:
-    """Return those of these keys under which a mail was written."""
+    """Return those of these keys that a recorded mail has."""
     query = sa.select(_mails.c.dedup_key).where(_mails.c.dedup_key.in_(list(dedup_keys)))
     return frozenset(connection.scalars(query))
 
 
 def list_queued_of_refund(connection: sa.Connection, refund_id: str, purpose: Purpose) -> list[str]:
-    """Return the queued mails of one purpose about a refund, oldest first."""
+    """Return the ids of the queued mails of one purpose about a refund, oldest first."""
     return _list_ids(
         connection,
         _mails.c.refund_id == refund_id,
@@ -311,9 +311,9 @@ def list_queued_of_refund(connection: sa.Connection, refund_id: str, purpose: Pu
 
 
 def list_copies(connection: sa.Connection, dedup_keys: Sequence[str]) -> Sequence[Row]:
-    """Return the mails under these keys, and make other callers with the same keys wait until the commit.
+    """Return the mails with these keys, and make other callers with the same keys wait until the commit.
 
-    Only the first mail is locked, so that two callers cannot deadlock.
+    It locks only the first mail, so that two callers cannot deadlock.
     """
     copies = (
         sa.select(_mails).where(_mails.c.dedup_key.in_(dedup_keys)).order_by(_mails.c.dedup_key)
@@ -323,7 +323,7 @@ def list_copies(connection: sa.Connection, dedup_keys: Sequence[str]) -> Sequenc
 
 
 def count_lost_lately(connection: sa.Connection, address: str) -> int:
-    """Return how many mails to an address were lost since the last one that was sent, at most 10."""
+    """Return how many mails to an address were lost after the last one that was sent, at most 10."""
     statuses = connection.scalars(
         sa.select(_mails.c.status)
         .where(
@@ -358,8 +358,7 @@ def list_to_customer(
     limit: int,
     until: datetime = END_OF_TIME,
 ) -> Sequence[Row]:
-    """Return the newest mails of ours to the customer in this thread, written by a time, oldest of them
-    first."""
+    """Return, oldest first, our newest `limit` mails to `address` in a thread, written by the time `until`."""
     query = sa.select(_mails).where(
         _mails.c.conversation_id == conversation_id,
         _mails.c.to_address == address,
@@ -370,8 +369,8 @@ def list_to_customer(
 
 
 def list_texts_to(connection: sa.Connection, address: str) -> list[str]:
-    """Return the texts of our newest 20 mails to an address, oldest of them first, without links that decide
-    or log in. The next mail from there may quote them."""
+    """Return the texts of our newest 20 mails to an address, oldest first, without links that decide or log in.
+    The next mail from that address may quote them."""
     texts = connection.scalars(
         sa.select(_mails.c.text)
         .where(_mails.c.to_address == address)
@@ -382,7 +381,7 @@ def list_texts_to(connection: sa.Connection, address: str) -> list[str]:
 
 
 def latest_at(connection: sa.Connection, conversation_id: str, purpose: Purpose) -> datetime | None:
-    """Return when the latest mail of one purpose was written in a thread, or None."""
+    """Return when the latest mail with this purpose was written in a thread; None without one."""
     return connection.scalars(
         sa.select(_mails.c.created_at)
         .where(_mails.c.conversation_id == conversation_id, _mails.c.purpose == purpose.value)

@@ -1,5 +1,5 @@
-"""Files of our mails: kept with the mail, so that each attempt sends the same bytes, and deleted with its
-text."""
+"""The files of our mails. We store them, so that each attempt sends the same bytes, and delete them with the
+mail's text."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def load(connection: sa.Connection, outbound_id: str) -> tuple[OutgoingFile, ...
 def find(
     connection: sa.Connection, conversation_id: str, outbound_id: str, number: int
 ) -> OutgoingFile | None:
-    """Return a file of one of our mails in a conversation."""
+    """Return file `number` of one of our mails, if the mail belongs to this conversation; else None."""
     query = (
         sa.select(_files.c.name, _files.c.content)
         .join(_mails, _mails.c.outbound_id == _files.c.outbound_id)

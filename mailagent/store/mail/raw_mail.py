@@ -1,4 +1,4 @@
-"""The requests that brought mails, kept for a while, with the pictures that workers make of their photos."""
+"""Raw mail: the webhook requests that brought mails, kept for some days, and previews of their photos."""
 
 from __future__ import annotations
 
@@ -17,22 +17,22 @@ _previews, _mails, _raw = schema.photo_previews, schema.inbound_mails, schema.ra
 
 @dataclass(frozen=True, slots=True)
 class RawMail:
-    """The request that brought a mail, exactly as it came."""
+    """The webhook request that brought a mail, byte by byte."""
 
     content_type: str
     body: bytes
 
 
 def find(connection: sa.Connection, mail_id: str) -> RawMail | None:
-    """Return the request that brought a mail, or None when it was purged."""
+    """Return the raw mail of a mail; None if it was purged."""
     query = sa.select(_raw.c.content_type, _raw.c.body).where(_raw.c.mail_id == mail_id)
     row = connection.execute(query).one_or_none()
     return RawMail(row.content_type, bytes(row.body)) if row else None
 
 
 def list_with_files(connection: sa.Connection, conversation_id: str, limit: int) -> Sequence[Row]:
-    """Return the newest customer mails of a thread that brought files, oldest of them first, each with
-    whether its raw bytes are still there (`kept`)."""
+    """Return, oldest first, the newest customer mails of a thread that have files. `kept`: whether the raw mail
+    is still there."""
     query = (
         sa.select(
             _mails.c.mail_id,
@@ -55,15 +55,15 @@ def list_with_files(connection: sa.Connection, conversation_id: str, limit: int)
 
 
 def count(connection: sa.Connection, before: datetime) -> int:
-    """Return of how many mails that came before a time the raw bytes are kept."""
+    """Return how many mails that came before a time still have their raw mail."""
     query = sa.select(sa.func.count()).select_from(_raw).where(_raw.c.received_at < before)
     return connection.scalar(query) or 0
 
 
 def purge(connection: sa.Connection, before: datetime, limit: int) -> int:
-    """Delete the raw bytes of the oldest mails that came before a time; return of how many.
+    """Delete the raw mail of the oldest `limit` mails that came before a time; return how many were deleted.
 
-    Rows that another purge has locked are skipped.
+    It skips rows that another purge has locked.
     """
     due = connection.scalars(
         sa.select(_raw.c.mail_id)
@@ -79,14 +79,14 @@ def purge(connection: sa.Connection, before: datetime, limit: int) -> int:
 
 # --- previews of photos ---------------------------------------------------------------------------
 
-# The problem of a photo until its preview is made, and for ever if the worker died of it.
+# The `problem` of a photo until its preview is made. It stays for ever if the worker died on the way.
 INTERRUPTED = "making the preview was interrupted"
 
 
 def list_without_previews(connection: sa.Connection, limit: int) -> Sequence[str]:
-    """Return the newest customer mails with files that no worker has searched for photos.
+    """Return the ids of the newest customer mails with files that no worker has searched for photos.
 
-    Those of proven senders come first, so that photos of strangers do not hold them up.
+    Mails of proven senders come first, so that photos of strangers do not delay them.
     """
     none = "'[]'" if connection.dialect.name == "sqlite" else "'[]'::jsonb"
     query = (
@@ -103,8 +103,8 @@ def list_without_previews(connection: sa.Connection, limit: int) -> Sequence[str
 
 
 def begin_preview(connection: sa.Connection, mail_id: str, number: int, now: datetime) -> bool:
-    """Record that the photo `number` of a mail is tried; return whether it may be: not a second time, and
-    not when the raw mail is gone."""
+    """Record that a worker begins with photo `number` of a mail. Return False, and record nothing, if one has
+    begun before or the raw mail is gone."""
     kept = connection.scalar(
         sa.select(_raw.c.mail_id).where(_raw.c.mail_id == mail_id).with_for_update(read=True)
     )
@@ -124,7 +124,8 @@ def record_preview(
     problem: str | None,
     now: datetime,
 ) -> None:
-    """Record what came of a try. Nothing happens when the raw mail went meanwhile."""
+    """Record a photo's preview (`picture`), or why there is none (`problem`). If the raw mail was purged
+    meanwhile, change nothing."""
     connection.execute(
         sa.update(_previews)
         .where(_of(mail_id, number))
@@ -139,7 +140,7 @@ def mark_previews_made(connection: sa.Connection, mail_id: str, now: datetime) -
 
 
 def find_preview(connection: sa.Connection, mail_id: str, number: int) -> Row | None:
-    """Return `picture` and `problem` of a photo, or None if it was not tried yet."""
+    """Return `picture` and `problem` of a photo; None if no worker has begun with it."""
     return connection.execute(
         sa.select(_previews.c.picture, _previews.c.problem).where(_of(mail_id, number))
     ).one_or_none()

@@ -28,7 +28,8 @@ def is_name_taken(connection: sa.Connection, name: str, but: str) -> bool:
 
 
 def save(connection: sa.Connection, reply: SavedReply) -> None:
-    """Record a saved reply, in place of the one with its id. Raises IntegrityError for a name that is taken."""
+    """Record a saved reply, or replace the one with its id. Raises IntegrityError if another one has its
+    name."""
     here = _replies.c.saved_reply_id == reply.saved_reply_id
     values = columns_of(_replies, reply)
     if connection.execute(_replies.update().where(here).values(**values)).rowcount == 0:

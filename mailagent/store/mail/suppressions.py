@@ -1,4 +1,5 @@
-"""Addresses that nothing is sent to: mail bounces, the reader complained, or the customer was erased."""
+"""Suppressions: addresses that we do not write to, because mail bounced, was reported as spam, or the customer
+was erased."""
 
 from __future__ import annotations
 
@@ -12,18 +13,18 @@ from mailagent.store.database import insert_once
 
 _suppressed = schema.suppressed_addresses
 
-# What stands for erased customers is in it: reserved for names that exist nowhere (RFC 2606 section 2).
+# The domain of the aliases of erased customers. RFC 2606 section 2 reserves `.invalid`: no such name exists.
 ERASED_DOMAIN = "erased.invalid"
 
 
 def suppress(connection: sa.Connection, address: str, reason: str, now: datetime) -> bool:
-    """Record that nothing more is sent to an address; return whether that is new."""
+    """Record that we do not write to an address any more; return whether that is new."""
     values = {"address": address, "reason": reason, "since": now}
     return insert_once(connection, _suppressed, values, "address")
 
 
 def why_suppressed(connection: sa.Connection, address: str) -> str | None:
-    """Return why nothing is sent to an address, or None when mail may go there."""
+    """Return why we do not write to an address; None if we may."""
     if address.endswith(f"@{ERASED_DOMAIN}"):
         return "the customer was erased"
     query = sa.select(_suppressed.c.reason).where(_is(address))
@@ -31,7 +32,7 @@ def why_suppressed(connection: sa.Connection, address: str) -> str | None:
 
 
 def digest(address: str) -> str:
-    """Return what stands for an erased address in the table."""
+    """Return the hash that stands for an erased address in the table."""
     return f"sha256:{hashlib.sha256(address.encode()).hexdigest()}"
 
 
@@ -40,12 +41,12 @@ def _is(address: str) -> sa.ColumnElement[bool]:
 
 
 def allow_again(connection: sa.Connection, address: str) -> bool:
-    """Record that mail may go to an address again; return whether it might not before."""
+    """Delete the suppression of an address; return whether there was one."""
     return connection.execute(_suppressed.delete().where(_is(address))).rowcount > 0
 
 
 def list_suppressed(connection: sa.Connection) -> dict[str, str]:
-    """Return the addresses that nothing is sent to, each with the reason."""
+    """Return the reason of each suppression, by address."""
     columns = _suppressed.c.address, _suppressed.c.reason
     rows = connection.execute(sa.select(*columns).order_by(_suppressed.c.since))
     return {row.address: row.reason for row in rows}

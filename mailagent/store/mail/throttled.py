@@ -1,4 +1,5 @@
-"""Mail that is throttled: by a budget, to be let in later, or by the loop guard, until people are told."""
+"""Throttled mail: too much came, and we answer it later; or the loop guard stopped, and the team must hear of
+it."""
 
 from __future__ import annotations
 
@@ -25,9 +26,9 @@ BY_BUDGET = sa.and_(_THROTTLED, _mails.c.no_answer_reason != LOOP_DETECTED)
 
 
 def throttle_by_loop_guard(connection: sa.Connection, mail_ids: Sequence[str]) -> bool:
-    """Take mails that wait for an answer away from the agent, until people are told of them.
+    """Throttle mails that wait for an answer, until the team has a mail about them.
 
-    Returns whether any did.
+    Return whether any of them waited.
     """
     waiting = inbound.is_unanswered(mail_ids)
     return bool(
@@ -36,7 +37,8 @@ def throttle_by_loop_guard(connection: sa.Connection, mail_ids: Sequence[str]) -
 
 
 def close_throttled_by_loop_guard(connection: sa.Connection, conversation_id: str) -> list[str]:
-    """Record that people are told of what the loop guard throttled in a thread; return the mails."""
+    """Record that the team has a mail about what the loop guard throttled in a thread; return the mails'
+    ids."""
     here = _mails.c.conversation_id == conversation_id
     closed = inbound.change_status(
         connection, MailStatus.NO_ANSWER, BY_LOOP_GUARD, here, reason=LOOP_DETECTED
@@ -45,7 +47,7 @@ def close_throttled_by_loop_guard(connection: sa.Connection, conversation_id: st
 
 
 def list_conversations_in_loop(connection: sa.Connection, limit: int) -> list[str]:
-    """Return the conversations in which mail waits, throttled by the loop guard, for people to be told."""
+    """Return the conversations with mail that the loop guard throttled and the team has no mail about yet."""
     return _list_conversations(connection, BY_LOOP_GUARD, limit)
 
 
@@ -66,8 +68,8 @@ def _list_conversations(
 def close_overdue(
     connection: sa.Connection, before: datetime, reason: str, conversation_id: str | None = None
 ) -> list[str]:
-    """Record that mail which a budget throttled before a time is people's now, of one thread or all of it;
-    return its senders."""
+    """Leave to people the mail that came before a time and is throttled because too much came: of one thread,
+    or of all. Return its senders."""
     where = [BY_BUDGET, _mails.c.received_at <= before]
     if conversation_id is not None:
         where.append(_mails.c.conversation_id == conversation_id)
@@ -78,9 +80,10 @@ def close_overdue(
 def list_waiting(
     connection: sa.Connection, before: datetime, asked_since: datetime, limit: int
 ) -> Sequence[Row]:
-    """Return mail that a budget throttled before a time: the oldest of each sender, going round the shares.
+    """Return mail that came before a time and is throttled because too much came: the oldest mail of each
+    sender, one of each `rate_limit_key` in turn.
 
-    A sender who is not proven and was asked since `asked_since` to confirm the address has to do so first.
+    Mail of an unproven sender whom we have asked, since `asked_since`, to confirm the address is left out.
     """
     oldest = (
         sa.select(
@@ -108,6 +111,6 @@ def list_waiting(
 
 
 def release(connection: sa.Connection, mail_id: str, run_id: str) -> None:
-    """Let a throttled mail in: it waits to be answered."""
+    """Let a throttled mail wait for an answer. `run_id`: the run that is enqueued for it."""
     this = _mails.c.mail_id == mail_id
     inbound.change_status(connection, MailStatus.UNANSWERED, _THROTTLED, this, run_id=run_id)

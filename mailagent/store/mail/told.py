@@ -1,4 +1,4 @@
-"""What customers were told in which mail of ours. Only a mail that was sent counts."""
+"""Finds out whether a customer wrote after one of our mails had told them something."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ _mails = schema.outbound_mails
 def is_answered(
     connection: sa.Connection, action: audit.Action, subject: str, mails: Sequence[InboundMail]
 ) -> bool:
-    """Return whether one of these mails came after a mail that told the customer of `subject`, or refers to it.
+    """Return whether one of these mails came after our mail about `subject` was sent, or refers to that mail.
 
-    `action` is in the audit log of `subject`, with the `outbound_id` of each mail that tells it. What refers to
-    a mail proves that it arrived, also if we never heard so.
+    The audit log has `action` on `subject`, with the `outbound_id` of each mail about it. A mail that refers to
+    ours proves that ours arrived, even if we do not know that it was sent.
     """
     acts = audit.list_details(connection, subject, action)
     told_in = [each["outbound_id"] for each in acts if "outbound_id" in each]

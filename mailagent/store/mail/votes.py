@@ -1,4 +1,4 @@
-"""What customers said of our answers: one vote for each, the first one stands."""
+"""Customers' votes on our answers: one for each answer; the first one stays."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _votes, _mails, _conversations = schema.votes, schema.inbound_mails, schema.conv
 
 
 def record(connection: sa.Connection, mail_id: str, helped: bool, now: datetime) -> None:
-    """Record whether the answer to a mail helped, unless its customer has said so before."""
+    """Record whether the answer to a mail helped, unless it has a vote."""
     insert_once(connection, _votes, {"mail_id": mail_id, "helped": helped, "at": now}, "mail_id")
 
 

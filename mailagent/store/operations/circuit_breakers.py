@@ -1,4 +1,4 @@
-"""Breakers, as rows: one for each provider that has failed lately, for all workers together."""
+"""Circuit breakers as rows: one for each provider that has failed lately, shared by all workers."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ _breakers = schema.breakers
 
 
 def find(connection: sa.Connection, provider: Provider) -> Breaker | None:
-    """Return what is on record of a provider; None when it has not failed lately."""
+    """Return a provider's breaker; None if the provider has not failed lately."""
     query = sa.select(_breakers).where(_breakers.c.provider == provider.name)
     row = connection.execute(query).one_or_none()
     return _breaker(row) if row else None
 
 
 def list_open(connection: sa.Connection, providers: Iterable[Provider]) -> dict[Provider, Breaker]:
-    """Return which breakers of these providers are open, the longest open first."""
+    """Return the open breakers of these providers, the one that opened first in front."""
     by_name = {provider.name: provider for provider in providers}
     query = sa.select(_breakers).where(
         _breakers.c.opened_at.is_not(None), _breakers.c.provider.in_(by_name)
@@ -45,7 +45,8 @@ def _breaker(row: Row) -> Breaker:
 
 
 def claim_probe(connection: sa.Connection, provider: Provider, now: datetime) -> bool:
-    """Claim the probe of a provider whose breaker is open. If several processes claim it at once, one gets it.
+    """Claim the probe of a provider whose breaker is open; return whether we got it. Of several processes at
+    once, one gets it.
 
     If its outcome is not recorded, because the process died, the next probe is free after PROBE_SECONDS.
     """
@@ -73,8 +74,8 @@ def free_probe(connection: sa.Connection, provider: Provider, now: datetime) -> 
 def record_success(
     connection: sa.Connection, provider: Provider, probing: bool, now: datetime
 ) -> None:
-    """Record that a provider has answered. Only a probe closes an open breaker: other answers may belong to
-    calls from before it opened."""
+    """Record that a call succeeded. `probing`: it was the probe. Only a probe closes an open breaker, because
+    other calls may have begun before it opened."""
     known = _breakers.c.provider == provider.name
     where = known if probing else sa.and_(known, _breakers.c.until_at.is_(None))
     ended = connection.execute(_breakers.delete().where(where))
@@ -94,7 +95,7 @@ def last_closed_at(connection: sa.Connection, provider: Provider) -> datetime | 
 def record_failure(
     connection: sa.Connection, provider: Provider, failure: Failure, now: datetime, probing: bool
 ) -> Breaker:
-    """Record that a provider has failed; return its breaker then."""
+    """Record that a call failed; return the breaker as it is after that. `probing`: it was the probe."""
     insert_once(connection, _breakers, {"provider": provider.name}, "provider")
     known = _breakers.c.provider == provider.name
     row = connection.execute(sa.select(_breakers).where(known).with_for_update()).one()
@@ -106,8 +107,8 @@ def record_failure(
 def give_another_chance(
     connection: sa.Connection, now: datetime, unused_since: datetime | None = None
 ) -> None:
-    """Let every provider be called again: an operator has put something right and replays. The first failure
-    opens its breaker again. `unused_since`: only those whose probe has been free since then."""
+    """Close all breakers, because an operator replays a run after fixing something. The next failure opens a
+    breaker again. `unused_since`: close only breakers whose probe has been free since then."""
     query = sa.select(_breakers).where(_breakers.c.until_at.is_not(None))
     if unused_since is not None:
         query = query.where(_breakers.c.until_at < unused_since)

@@ -1,5 +1,5 @@
-"""What another configuration would have done about answered mails, as rows: of the backtest, or of the shadow.
-They hold what it would have written, so they are deleted with the texts of their conversations."""
+"""Comparisons as rows: what another configuration would have done about answered mails, by the backtest or the
+shadow. They hold what it would have written, so they are deleted with the texts of their conversations."""
 
 from __future__ import annotations
 
@@ -24,7 +24,8 @@ class Source(StrEnum):
 
 
 class Differs(StrEnum):
-    """What differs: what was done, only the facts that were named, nothing, or there is no answer."""
+    """What differs: the acts, only the facts that the reply names, or nothing; UNKNOWN: there is no new
+    answer."""
 
     ACTS = "acts"
     FACTS = "facts"
@@ -34,7 +35,8 @@ class Differs(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """What an agent did, and the parts of its reply: ids of phrases and facts, or words."""
+    """What one agent did. `acts`: its calls that change something, in words. `parts`: the parts of its reply,
+    as ids of phrases and facts, or words."""
 
     acts: tuple[str, ...] = ()
     parts: tuple[str, ...] = ()
@@ -42,8 +44,9 @@ class Side:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """`mail_id`: the newest of the mails that were answered together. `draft`: what a person did with the old
-    answer, `edited` or `discarded`. `error`: why there is no new answer."""
+    """A comparison of two answers. `mail_id`: the newest of the mails that were answered together. `draft`:
+    what a person did with the old answer, `edited` or `discarded`; None for neither. `error`: why there is no
+    new answer."""
 
     source: Source
     mail_id: str
@@ -61,12 +64,12 @@ class Comparison:
 
 
 def record(connection: sa.Connection, found: Comparison) -> bool:
-    """Record a comparison, unless its source has one of the same mail; return whether it is new."""
+    """Record a comparison, unless its source has one about the same mail; return whether it is new."""
     return insert_once(connection, _rows, _values(found), "source", "mail_id")
 
 
 def update(connection: sa.Connection, found: Comparison) -> None:
-    """Record what came of a comparison that is on record; one that was deleted since stays so."""
+    """Replace a recorded comparison. If it was deleted meanwhile, do nothing."""
     same = (_rows.c.source == found.source.value, _rows.c.mail_id == found.mail_id)
     connection.execute(_rows.update().where(*same).values(_values(found)))
 
@@ -90,7 +93,7 @@ def delete_of_source(connection: sa.Connection, source: Source) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Sums:
-    """What some comparisons come to. `by_people`: of the old answers, those that people edited or discarded."""
+    """Sums over some comparisons. `by_people`: how many of the old answers people edited or discarded."""
 
     counts: Counter[str]
     by_people: int
@@ -99,7 +102,7 @@ class Sums:
 
 
 def sum_up(connection: sa.Connection, source: Source, since: datetime) -> Sums:
-    """Return what the comparisons since a time come to, however many they are."""
+    """Return the sums over all comparisons of a source since a time."""
     cost, drafts = sa.func.sum(_rows.c.cost_micro_usd), sa.func.count(_rows.c.draft)
     query = sa.select(_rows.c.differs, _rows.c.model, sa.func.count(), drafts, cost).where(
         _rows.c.source == source.value, _rows.c.at >= since
@@ -128,7 +131,7 @@ def list_of(
 def list_different(
     connection: sa.Connection, source: Source, since: datetime, most: int
 ) -> list[Comparison]:
-    """Return the comparisons since a time in which something differs, at most so many, as `list_of` does."""
+    """Return at most `most` comparisons since a time in which something differs, in the order of `list_of`."""
     return _list(connection, source, since, [_rows.c.differs != Differs.NOTHING.value], most)
 
 
@@ -139,8 +142,8 @@ def _list(
     where: list[sa.ColumnElement[bool]],
     most: int | None = None,
 ) -> list[Comparison]:
-    """Return comparisons, those first that are worth reading first: acts before facts, answers that people
-    edited or discarded before others, the newest before older ones."""
+    """Return comparisons, the most interesting first: different acts before different facts, answers that
+    people edited or discarded before others, newer before older ones."""
     where = [_rows.c.source == source.value, _rows.c.at >= since, *where]
     rank = sa.case(
         {each.value: number for number, each in enumerate(Differs)}, value=_rows.c.differs
@@ -163,7 +166,7 @@ def _list(
 
 
 def list_sent_instead(connection: sa.Connection, mail_ids: Collection[str]) -> dict[str, str]:
-    """Return what people sent instead of the agent's draft, by the mail that it answered."""
+    """Return the text that people sent instead of the agent's draft, by the id of the mail that it answers."""
     drafts, inbound, sent = schema.drafts, schema.inbound_mails, schema.outbound_mails
     query = (
         sa.select(inbound.c.mail_id, sent.c.text)
@@ -179,7 +182,7 @@ def _side(plain: dict[str, Sequence[str]]) -> Side:
 
 
 def list_compared(connection: sa.Connection, source: Source, mail_ids: Collection[str]) -> set[str]:
-    """Return those of these mails that are compared."""
+    """Return those of these mails about which the source has a comparison."""
     query = sa.select(_rows.c.mail_id).where(
         _rows.c.source == source.value, _rows.c.mail_id.in_(mail_ids)
     )
@@ -187,7 +190,7 @@ def list_compared(connection: sa.Connection, source: Source, mail_ids: Collectio
 
 
 def spent_since(connection: sa.Connection, source: Source, since: datetime) -> int:
-    """Return what the comparisons since a time have cost, in millionths of a USD."""
+    """Return the cost of the comparisons since a time, in millionths of a US dollar."""
     cost = sa.func.coalesce(sa.func.sum(_rows.c.cost_micro_usd), 0)
     query = sa.select(cost).where(_rows.c.source == source.value, _rows.c.at >= since)
     return int(connection.scalar(query) or 0)

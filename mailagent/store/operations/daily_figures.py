@@ -1,5 +1,5 @@
-"""What each day came to, counted from rows and kept in a small table: the report is fast, and stays when rows
-are purged."""
+"""The figures of each day, counted from rows and stored in a small table: so the report is fast, and stays when
+rows are purged."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _BY_DAY = (Figure.MAILS, Figure.COST)
 
 _case, _team, _earlier = _ours.alias("to_team"), _ours.alias("by_people"), _mails.alias("earlier")
 _BY_PERSON = sa.or_(_ours.c.purpose == Purpose.TEAM_REPLY.value, _ours.c.auto_submitted == "no")
-# The mail that tells the customer that a person takes over has the same key as an answer.
+# The mail that tells a customer that a person takes over has a key like an answer's, so leave it out.
 _HANDED_OVER = sa.exists().where(
     _case.c.conversation_id == _ours.c.conversation_id,
     _case.c.purpose == Purpose.HAND_OVER.value,
@@ -77,7 +77,8 @@ _IS_FIRST = ~sa.exists().where(
 
 
 def count(connection: sa.Connection, day: datetime, prices: TokenPrices | None) -> None:
-    """Count a day from the rows, and replace what is kept of it. `prices`: of calls without a recorded cost."""
+    """Count a day from the rows, and replace its stored figures. `prices`: for calls without a recorded
+    cost."""
     found = _of_mails(connection, day) + _of_refunds(connection, day)
     found.update(_of_approvals(connection, day))
     found.update(_of_others(connection, day, prices))
@@ -99,7 +100,7 @@ def _of_mails(connection: sa.Connection, day: datetime) -> Counter[Key]:
         .select_from(joined)
         .where(*of_day)
     )
-    # Always there, so that a day is known to be counted.
+    # A counted day always has this figure, even if it is zero: see `list_uncounted`.
     found: Counter[Key] = Counter({(Figure.MAILS, AGENT): 0})
     for row in connection.execute(query.group_by("by")):
         found[Figure.MAILS, row.by] = row.number
@@ -177,8 +178,8 @@ def _of_others(
 
 
 def list_uncounted(connection: sa.Connection, today: datetime, most: int) -> Sequence[datetime]:
-    """Return the days before today that were never counted, the newest first, back to the first mail and at
-    most so many days."""
+    """Return the days before today that were never counted, newest first, back to the first mail and at most
+    `most` days back."""
     first = connection.scalar(sa.select(sa.func.min(_mails.c.received_at)))
     begins = max(first or today, today - timedelta(days=most))
     counted = set(
@@ -189,7 +190,7 @@ def list_uncounted(connection: sa.Connection, today: datetime, most: int) -> Seq
 
 
 def read(connection: sa.Connection, since: datetime, until: datetime) -> Report:
-    """Return what was counted of the days from one to before another."""
+    """Return the report on the days from `since` to before `until`."""
     within = _days.c.day >= since, _days.c.day < until
     summed = sa.select(_days.c.figure, _days.c.label, sa.func.sum(_days.c.value).label("value"))
     totals = connection.execute(summed.where(*within).group_by(_days.c.figure, _days.c.label))
@@ -202,6 +203,6 @@ def read(connection: sa.Connection, since: datetime, until: datetime) -> Report:
 
 
 def list_rows(connection: sa.Connection, since: datetime, until: datetime) -> Sequence[Row]:
-    """Return all that was counted of these days, for a file."""
+    """Return all figures of the days from `since` to before `until`, for a file."""
     query = sa.select(_days).where(_days.c.day >= since, _days.c.day < until)
     return connection.execute(query.order_by(_days.c.day, _days.c.figure, _days.c.label)).all()

@@ -1,4 +1,5 @@
-"""Open incidents: an opening in the audit log without a closing; and the calls that show recovery."""
+"""Incidents, as entries of the audit log: an incident is open if its last opening has no closing. And the rows
+that show that a provider works again."""
 
 from __future__ import annotations
 
@@ -22,7 +23,7 @@ _CLOSED: Final = "incident closed"
 
 
 def list_open(connection: sa.Connection) -> tuple[OpenIncident, ...]:
-    """Return the incidents that are open, the oldest first. Fast: the inbox asks at every look."""
+    """Return the open incidents, oldest first. It is fast, because every page of the inbox calls it."""
     latest = (
         sa.select(sa.func.max(_audit.audit_id))
         .where(_audit.subject.in_(list(IncidentKind)), _audit.action.in_((_OPENED, _CLOSED)))
@@ -46,7 +47,7 @@ def find_open(connection: sa.Connection, incident: IncidentKind) -> OpenIncident
 def list_closed_at(
     connection: sa.Connection, incident: IncidentKind, since: datetime
 ) -> Sequence[datetime]:
-    """Return when an incident was put right since a time, oldest first."""
+    """Return when an incident was closed, since a time, oldest first."""
     query = sa.select(_audit.at).where(
         _audit.subject == incident.value, _audit.action == _CLOSED, _audit.at >= since
     )
@@ -56,7 +57,7 @@ def list_closed_at(
 def open_incident(
     connection: sa.Connection, now: datetime, incident: IncidentKind, why: str
 ) -> int | None:
-    """Record that an incident has come up; return its number, or None when it is open already.
+    """Record that an incident has begun; return its number, or None if it is already open.
 
     `why` is a line without what a customer wrote. Of two processes at the same moment both may get the
     same number: a notice that is written under it is written once.
@@ -69,7 +70,7 @@ def open_incident(
 
 
 def close_incident(connection: sa.Connection, now: datetime, incident: IncidentKind) -> bool:
-    """Record that an incident is put right; False when it was not open."""
+    """Record that an incident is over; return False if it was not open."""
     if find_open(connection, incident) is None:
         return False
     audit.record(connection, now, audit.CLOCK, _CLOSED, incident.value)
@@ -108,13 +109,13 @@ def has_mail_gone_out(connection: sa.Connection, since: datetime) -> bool:
 
 
 def has_gateway_refunded(connection: sa.Connection, since: datetime) -> bool:
-    """Return whether a payment was refunded since a time, and not by the ledger."""
+    """Return whether a gateway other than the ledger has made a refund since a time."""
     by_ledger = sa.exists().where(_entries.idempotency_key == _parts.idempotency_key)
     return exists(connection, _parts.done_at > since, ~by_ledger)
 
 
 def count_loops(connection: sa.Connection, since: datetime) -> int:
-    """Return in how many conversations the loop guard has tripped since a time and has not been set back."""
+    """Return in how many conversations the loop guard has tripped since a time and was not reset."""
     query = sa.select(sa.func.count()).where(
         _conversations.status == ConversationStatus.HANDED_OVER.value,
         _conversations.handed_over_at > since,
@@ -124,8 +125,8 @@ def count_loops(connection: sa.Connection, since: datetime) -> int:
 
 
 def count_throttled(connection: sa.Connection) -> int:
-    """Return how many mails a budget has throttled. Those of senders who have not confirmed their addresses
-    harm nobody else's."""
+    """Return how many mails are throttled because too much came. Mails of senders who have not confirmed their
+    addresses do not count, because they delay nobody else's mail."""
     query = sa.select(sa.func.count()).where(
         _inbound.status == MailStatus.THROTTLED.value,
         _inbound.no_answer_reason.not_in((HandOverReason.LOOP_DETECTED.value, UNCONFIRMED)),

@@ -1,6 +1,6 @@
-"""The values of the metrics, from rows: every process reports the same figures.
+"""Reads the values of the metrics from rows, so that every process reports the same values.
 
-Each figure is counted by an index or kept in a counter, so that a scrape stays cheap with a million mails.
+Each value comes from an index or from a stored counter, so that a scrape is fast even with a million mails.
 """
 
 from __future__ import annotations
@@ -34,19 +34,19 @@ _mails, _outbound = schema.inbound_mails.c, schema.outbound_mails.c
 _refunds, _drafts = schema.refunds.c, schema.drafts.c
 _approvals, _settlements = schema.approvals, schema.ledger_settlements.c
 
-# Why a customer's mail gets no answer of the agent's, as a label; what is not among these is "other".
+# The labels of the reasons why a customer's mail gets no answer; any other reason has the label "other".
 REASONS = {
     assignments.PEOPLE_ANSWER: "people_look_after_it",
     throttled.SUMMED_UP: "flood",
     **{reason.value: reason.name.lower() for reason in HandOverReason},
 }
-# How a call of the model may end. All are reported from zero on: a rate misses the first value of a new series.
+# The outcomes of a model call. We also report zeros, because Prometheus' `rate` misses a series' first value.
 OUTCOMES = ("done", "retry", "operator", "person")
 
 _NOT_SENT_YET = (OutboundStatus.QUEUED.value, OutboundStatus.SENDING.value)
 
 _unanswered = is_constant(_mails.status, MailStatus.UNANSWERED.value)
-# People pay it: it waits for nothing that could be away.
+# The refund waits for a person to pay it, not for a provider.
 _is_to_be_settled = (
     sa.exists()
     .where(_settlements.refund_id == _refunds.refund_id, is_constant(_settlements.state, "open"))
@@ -59,7 +59,7 @@ _WAITING: Mapping[str, tuple[sa.ColumnElement[datetime], sa.ColumnElement[bool]]
     "drafts": (_drafts.created_at, is_constant(_drafts.state, "waiting")),
     "approvals": (_refunds.requested_at, is_constant(_refunds.status, "awaiting_approval")),
     "payments": (
-        sa.func.coalesce(_refunds.decided_at, _refunds.requested_at),  # not while a manager thought
+        sa.func.coalesce(_refunds.decided_at, _refunds.requested_at),  # without the manager's time
         is_constant(_refunds.status, "approved")
         & ~_is_to_be_settled
         & ~remedies.holds_up(_refunds.refund_id),
@@ -71,8 +71,8 @@ _WAITING: Mapping[str, tuple[sa.ColumnElement[datetime], sa.ColumnElement[bool]]
 
 @dataclass(frozen=True, slots=True)
 class Runs:
-    """What the engine says. `active`: how many runs of each queue, workflow and status have not ended;
-    `failed`: the question which runs have failed."""
+    """What the workflow engine reports. `active`: how many runs have not ended, by queue, workflow and status.
+    `failed`: the query for failed runs."""
 
     active: Counter[tuple[str, str, str]]
     failed: sa.Select[Any]
@@ -80,7 +80,7 @@ class Runs:
 
 @dataclass(frozen=True, slots=True)
 class ModelUse:
-    """What the model took today, by its name, and what its tokens cost in USD."""
+    """Today's tokens, and their cost in US dollars, by the model's name."""
 
     today: Mapping[str, Tokens]
     prices: TokenPrices | None
@@ -94,8 +94,8 @@ def read(
     currencies: Iterable[str],
     now: datetime,
 ) -> list[Sample]:
-    """Return every metric. `currencies`: those to tell zeros for, beside what was refunded: a first refund
-    is then a step up from zero. To be asked in a snapshot."""
+    """Return the samples of all metrics. Call it in a snapshot. `currencies`: report zeros for these, too, so
+    that a first refund is a step up from zero."""
     return [
         Sample(metric.DATABASE_UP, (), 1),
         *_mail_in(connection),
@@ -124,7 +124,8 @@ def _mail_in(connection: sa.Connection) -> Iterator[Sample]:
 
 
 def _count_reasons(connection: sa.Connection) -> Counter[str]:
-    """Return how many mails will get no answer: mail of customers by the reason, other mail by its kind."""
+    """Return how many mails get no answer: customers' mails by the reason's label, other mails by their
+    kind."""
     of_customer = sa.case(REASONS, value=_mails.no_answer_reason, else_="other")
     label = sa.case((_mails.kind == MailKind.CUSTOMER.value, of_customer), else_=_mails.kind)
     query = sa.select(label.label("reason"), sa.func.count().label("number")).group_by("reason")
@@ -242,7 +243,8 @@ def _number(connection: sa.Connection, rows: sa.Select[Any]) -> int:
 
 _counters, _marks, _calls = schema.counters.c, schema.counter_marks.c, schema.model_calls.c
 
-# A row has the time at which its transaction began; after this long every such transaction has ended.
+# A row's time is when its transaction began. After this time every such transaction has ended, so that no older
+# row can still appear.
 SETTLED_AFTER = timedelta(minutes=10)
 FAILURES = "failures"
 
@@ -254,7 +256,7 @@ Activity = tuple[str, str, str]  # label, detail, quantity
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """Rows to count by `label` and `detail`, which never change once a row is there. `at` has an index."""
+    """Rows to count by `label` and `detail`, which must never change in a row. `at` must have an index."""
 
     name: str
     at: sa.Column[datetime]
@@ -263,7 +265,7 @@ class Source:
     quantities: Mapping[str, sa.ColumnElement[int]]
 
 
-_cached = sa.case(  # a server that counts more than it read is taken at its word for what was read
+_cached = sa.case(  # a server may report more cached than input tokens
     (_calls.cached_tokens > _calls.input_tokens, _calls.input_tokens), else_=_calls.cached_tokens
 )
 
@@ -281,7 +283,8 @@ SOURCES = (RECEIVED, WRITTEN, CALLS)
 
 
 def count(connection: sa.Connection, source: Source) -> Counter[Activity]:
-    """Return all there ever was of a source. To be asked in a snapshot: counter and rows of one moment."""
+    """Return the totals of a source since the first row. Call it in a snapshot, so that the stored counter and
+    the rows that it adds are of one moment."""
     query = sa.select(_counters.label, _counters.detail, _counters.quantity, _counters.total)
     found: Counter[Activity] = Counter()
     for label, detail, quantity, total in connection.execute(
@@ -313,8 +316,8 @@ def _count_rows(
 
 
 def move_on(connection: sa.Connection, source: Source, now: datetime) -> None:
-    """Add the rows since the mark to a counter, and move the mark to the newest of them. Of several workers
-    that do so at once, one does."""
+    """Add the rows since the counter's mark to the counter, and move the mark to the newest of these rows. Of
+    several workers at once, one does it."""
     beginning = {"source": source.name, "counted_until": _BEGINNING}
     insert_once(connection, schema.counter_marks, beginning, "source")
     mark = connection.scalar(
@@ -324,7 +327,7 @@ def move_on(connection: sa.Connection, source: Source, now: datetime) -> None:
     )
     if mark is None:
         return
-    # No further than the newest row: after a clock was set back, rows of the time since may still come.
+    # Move it no further than the newest row: if the clock was set back, rows with later times may still come.
     settled = sa.select(source.at).where(source.at > mark, source.at <= now - SETTLED_AFTER)
     until = connection.scalar(settled.order_by(source.at.desc()).limit(1))
     if until is None:
@@ -339,12 +342,12 @@ def move_on(connection: sa.Connection, source: Source, now: datetime) -> None:
 
 
 def count_failure(connection: sa.Connection, provider: str) -> None:
-    """Count a call that a provider did not answer as it should."""
+    """Add a failed call to the provider's counter."""
     _add(connection, FAILURES, (provider, "", FAILURES), 1)
 
 
 def list_failures(connection: sa.Connection) -> dict[str, int]:
-    """Return how many calls each provider has failed, those without any left out."""
+    """Return how many calls of each provider have failed; a provider without failures is left out."""
     query = sa.select(_counters.label, _counters.total).where(_counters.source == FAILURES)
     return {row.label: row.total for row in connection.execute(query)}
 

@@ -1,5 +1,5 @@
-"""Calls of the model as rows: outcome, tokens and cost, also of answers that were never sent; and the
-spending of a day. No text is stored here.
+"""Model calls as rows: outcome, tokens and cost, also of answers that were never sent; and the cost of a day.
+They hold no text.
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ def record(
     now: datetime,
     prices: TokenPrices | None = None,
 ) -> bool:
-    """Record one call by its `outcome`, the plain data that the model's adapter returned, with the versions of
-    prompt and tools.
+    """Record one model call; return whether it is new. `outcome`: the JSON that the model's adapter returned,
+    with the versions of prompt and tools.
 
-    `call_id` is made once for each call (`ids.new_number`). `prices` are those of its model now: what it cost
-    stays, whatever they become. Returns whether it was not on record yet.
+    `call_id`: from `ids.new_number`, once for each call. `prices`: the model's prices now, by which we record
+    the cost; None: without a cost.
     """
     usage = outcome.get("usage") or {}
     values = {
@@ -62,27 +62,28 @@ def record(
 
 
 def sum_of(connection: sa.Connection, conversation_id: str) -> dict[str, Tokens]:
-    """Return what the calls for a conversation took, by the model's name."""
+    """Return the tokens and costs of a conversation's calls, by the model's name."""
     return _sum(connection, _calls.c.conversation_id == conversation_id)
 
 
 def sum_by_day(
     connection: sa.Connection, now: datetime, days: int
 ) -> list[tuple[datetime, dict[str, Tokens]]]:
-    """Return what all calls took today and on the days before it, the newest day first."""
+    """Return the tokens and costs of each of the last `days` days (UTC), newest first, by the model's name."""
     begins = [day_begins_at(now) - number * DAY for number in range(days)]
     return [(at, sum_of_day(connection, at)) for at in begins]
 
 
 def sum_of_day(connection: sa.Connection, begins_at: datetime) -> dict[str, Tokens]:
-    """Return what the calls of one day took, by the model's name."""
+    """Return the tokens and costs of the day that begins at `begins_at`, by the model's name."""
     return _sum(connection, _calls.c.at >= begins_at, _calls.c.at < begins_at + DAY)
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What became of the conversations in which a version of prompt, tools and model was asked since some time.
-    `handed_over`: those that are with people; `stopped`: because the agent's answer was not true."""
+    """What became of the conversations with calls of one version of prompt, tools and model. `handed_over`: how
+    many people have now. `stopped`: how many of these were handed over because the agent's answer was not
+    true."""
 
     model: str
     prompt_version: str | None
@@ -98,16 +99,16 @@ class Outcome:
 
 VERSIONS_SHOWN = 20
 _VERSION = ("model", "prompt_version", "tools_version")
-# However many calls a shop makes, the page takes no longer than for these.
+# A bound, so that the page is fast in a shop with many calls.
 CALLS_COUNTED = 10_000
 
 
 def outcomes_by_version(connection: sa.Connection, since: datetime) -> list[Outcome]:
-    """Return the outcomes of each version that was asked since then, by the latest calls. The version that was
-    asked last is first."""
+    """Return the outcomes of each version with calls since a time, counting at most the latest CALLS_COUNTED
+    calls. The version with the latest call comes first."""
     latest = sa.select(_calls).where(_calls.c.at >= since).order_by(_calls.c.at.desc())
     calls = latest.limit(CALLS_COUNTED).subquery().c
-    # First by conversation: to count distinct ones of all calls takes three times as long.
+    # Group by conversation first: counting distinct conversations over all calls takes three times as long.
     each = (
         sa.select(
             *(calls[name] for name in _VERSION),
@@ -120,7 +121,7 @@ def outcomes_by_version(connection: sa.Connection, since: datetime) -> list[Outc
         .group_by(*(calls[name] for name in _VERSION), calls.conversation_id)
         .subquery()
     )
-    # Joined with those at people only, which are few.
+    # Join only the conversations that people have, which are few.
     threads = schema.conversations.c
     is_with_people = sa.and_(
         threads.conversation_id == each.c.conversation_id,
@@ -149,7 +150,7 @@ def outcomes_by_version(connection: sa.Connection, since: datetime) -> list[Outc
 
 
 def _sum(connection: sa.Connection, *where: sa.ColumnElement[bool]) -> dict[str, Tokens]:
-    # No more of a call is cached than it read.
+    # A server may report more cached than input tokens.
     cached = sa.case(
         (_calls.c.cached_tokens > _calls.c.input_tokens, _calls.c.input_tokens),
         else_=_calls.c.cached_tokens,
@@ -178,12 +179,12 @@ def _total(tokens: sa.ColumnElement[int]) -> sa.ColumnElement[int]:
 
 # --- spending -------------------------------------------------------------------------------------
 
-# Each run asks what today's calls took. The answer is kept for so long.
+# Every run asks for today's spending, so we keep the answer for some seconds.
 KEPT = timedelta(seconds=5)
 
 
 class Spending:
-    """What the calls of today took, by the model's name; for one process, safe to be shared by threads."""
+    """Today's tokens and costs. One for each process; threads may share it."""
 
     def __init__(self) -> None:
         self._lock = Lock()
@@ -193,7 +194,8 @@ class Spending:
     def of_today(
         self, database: Database, now: datetime, statement_seconds: float | None = None
     ) -> Mapping[str, Tokens]:
-        """Return what today's calls took until a few seconds ago. `statement_seconds`: as for a snapshot."""
+        """Return today's tokens and costs up to KEPT ago, by the model's name. `statement_seconds`: as in
+        `Database.snapshot`."""
         with self._lock:
             counted_at = self._counted_at
             if counted_at is None or not timedelta(0) <= now - counted_at < KEPT:

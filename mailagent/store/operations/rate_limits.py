@@ -1,4 +1,4 @@
-"""Turns to ask a provider, as one row for all workers: each call books its own, one behind the other."""
+"""A provider's rate limits as one row for all workers. Each call reserves its turn behind the ones before."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from mailagent.store.database import insert_once
 _rate_limits = schema.rate_limits
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
-# No call is booked as far ahead. A clock that went wrong set such a time, and it counts as now.
+# In microseconds. No reservation is so far in the future; a wrong clock has made such a row, and we reset it.
 _FARTHEST = 3_600_000_000
 
 
 def book(
     connection: sa.Connection, provider: Provider, step: Step, now: datetime, within_seconds: float
 ) -> datetime | None:
-    """Book a call of a provider; return when it may start, or None if that is not within so many seconds:
-    then nothing is booked."""
+    """Reserve a turn for a call; return when it may start. If that is not within `within_seconds`, reserve
+    nothing and return None."""
     at = (now - _EPOCH) // _MICROSECOND
     requests, tokens = _lock(connection, provider, at)
     start = max(at, requests - step.requests_ahead, tokens - step.tokens_ahead)
@@ -42,8 +42,8 @@ def book(
 def hold(
     connection: sa.Connection, provider: Provider, step: Step, now: datetime, seconds: float
 ) -> None:
-    """Let no further call of a provider start within so many seconds: it asks for a pause. `step`: that of a
-    call, which may start ahead of its turn. Turns that are booked already stand."""
+    """Give no further turns for some seconds, because the provider asks for a pause. `step`: of a usual call,
+    because a call may start some time ahead of its turn. Turns that are already reserved stay."""
     at = (now - _EPOCH) // _MICROSECOND
     requests, _ = _lock(connection, provider, at)
     until = max(requests, at + round(seconds * 1_000_000) + step.requests_ahead)
@@ -55,8 +55,8 @@ def hold(
 
 
 def _lock(connection: sa.Connection, provider: Provider, at: int) -> tuple[int, int]:
-    """Let no other call book until the commit. Return until when requests and tokens are booked, in
-    microseconds since 1970."""
+    """Lock the provider's row until the commit. Return until when its requests and its tokens are reserved, in
+    microseconds since 1970; at least `at`, the time now."""
     unused = {"provider": provider.name, "requests_until": at, "tokens_until": at}
     insert_once(connection, _rate_limits, unused, "provider")
     row = connection.execute(

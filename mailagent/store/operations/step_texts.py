@@ -1,5 +1,5 @@
-"""Texts of recorded steps: what the model said, what tools were asked and answered. DBOS records only the id of
-the row, so that its console shows no texts; a fork or a replay reads them by the id.
+"""Texts of recorded steps: what the model wrote, and the calls and answers of tools. DBOS records only the id
+of the row, so that its console shows no texts. A replay reads them by the id.
 
 A row never changes: a step that runs again writes another one.
 """
@@ -21,7 +21,7 @@ _words = schema.step_texts
 def record(
     connection: sa.Connection, conversation_id: str, words: Mapping[str, Any], now: datetime
 ) -> str:
-    """Record words as plain JSON data; return the id of their row."""
+    """Record texts as JSON; return the id of their row."""
     text_id = new_id("words")
     connection.execute(
         _words.insert(),
@@ -36,7 +36,7 @@ def record(
 
 
 def find(connection: sa.Connection, text_ids: Collection[str]) -> dict[str, dict[str, Any]]:
-    """Return the words that are still there, by their ids."""
+    """Return the texts that still exist, by their ids."""
     if not text_ids:
         return {}
     rows = connection.execute(
@@ -46,5 +46,5 @@ def find(connection: sa.Connection, text_ids: Collection[str]) -> dict[str, dict
 
 
 def delete_of_conversations(connection: sa.Connection, conversation_ids: Collection[str]) -> None:
-    """Delete all words of these conversations; what their runs recorded cannot be replayed then."""
+    """Delete all texts of these conversations. After that, their runs cannot be replayed."""
     connection.execute(_words.delete().where(_words.c.conversation_id.in_(conversation_ids)))

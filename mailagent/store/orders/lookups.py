@@ -1,5 +1,5 @@
-"""When the order source last answered for a conversation's customer: without that, that they have no such order
-is not known."""
+"""Look-ups at the order source for a conversation's customer. Without a recent one, we do not know that the
+customer does not have an order."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ from mailagent.store import schema
 from mailagent.store.database import exists, insert_once
 
 _lookups = schema.order_lookups
-# In place of a number: all of the customer's orders, or the newest.
+# Stands in the place of an order id, for a list of all of the customer's orders or of the newest ones.
 _ALL = ""
 
 
 def record_all(
     connection: sa.Connection, conversation_id: str, now: datetime, *, complete: bool
 ) -> None:
-    """Record that the source listed the customer's orders; `complete`: all of them."""
+    """Record that the source listed the customer's orders. `complete`: it listed all of them."""
     _record(connection, conversation_id, _ALL, now, complete)
 
 
 def record_absent(
     connection: sa.Connection, conversation_id: str, order_id: str, now: datetime
 ) -> None:
-    """Record that the customer has no order of this number."""
+    """Record that the source has no order with this id for the customer."""
     _record(connection, conversation_id, order_id, now, True)
 
 
@@ -54,8 +54,8 @@ def listed_at(connection: sa.Connection, conversation_id: str) -> datetime | Non
 def is_absent(
     connection: sa.Connection, conversation_id: str, order_id: str, since: datetime
 ) -> bool:
-    """Return whether the source has said, since a time, that the customer has no order of this number that is
-    not among the stored ones."""
+    """Return whether the source has shown, since a time, that the customer has no order with this id other than
+    the stored ones: it said so, or listed all orders."""
     listed = sa.and_(_lookups.c.order_id == _ALL, _lookups.c.complete)
     alone = _lookups.c.order_id == order_id
     return _exists(connection, conversation_id, since, sa.or_(listed, alone))

@@ -1,5 +1,5 @@
-"""Orders on record whose last look-up came to nothing: since when, so that a refund of one waits no longer than
-it should, and operators hear of it once."""
+"""Stored orders that we cannot look up at their source, and since when. So a refund of one waits only for some
+time, and operators get one mail."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from mailagent.store.database import exists
 
 _orders = schema.orders
 _kind, _at = _orders.c.look_up_problem, _orders.c.look_up_problem_at
-# A source that does not answer says nothing of an order.
+# Problems in the source's answer about an order. (AWAY is not one: then there is no answer.)
 _ANSWERS = (Freshness.GONE.value, Freshness.UNUSABLE.value, Freshness.REFUSED.value)
 
 
 def note(connection: sa.Connection, order_id: str, found: Freshness, now: datetime) -> bool:
-    """Record what a look-up came to; return whether that is new. The time begins with the first answer that
-    was no usable one, and goes on until one is."""
+    """Record the outcome of a look-up; return whether the problem is new. Its time begins with the first
+    unusable answer, and ends with a usable one."""
     here = _orders.c.order_id == order_id
     is_new = sa.or_(_kind.is_(None), _kind != found.value)
     if found is Freshness.AWAY:
@@ -31,7 +31,7 @@ def note(connection: sa.Connection, order_id: str, found: Freshness, now: dateti
 
 
 def find_since(connection: sa.Connection, order_id: str) -> datetime | None:
-    """Return since when an order cannot be looked up; None if it can."""
+    """Return since when an order cannot be looked up; None if its last look-up was usable."""
     query = sa.select(_at).where(_orders.c.order_id == order_id)
     since: datetime | None = connection.scalar(query)
     return since
@@ -44,5 +44,6 @@ def list_noted(connection: sa.Connection, order_ids: Sequence[str]) -> set[str]:
 
 
 def has_any(connection: sa.Connection, since: datetime) -> bool:
-    """Return whether the source's answer for an order has been wrong since this time or later."""
+    """Return whether the source's answer about any order became unusable at this time or later, and still
+    is."""
     return exists(connection, _at >= since, _kind.in_(_ANSWERS))

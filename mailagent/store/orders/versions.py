@@ -1,4 +1,4 @@
-"""What an order source said: each order is saved, and kept as a version whenever its record has changed."""
+"""Saves orders of an order source, and a version of each order's record whenever the record has changed."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _refunds, _external = schema.refunds, schema.external_refunds
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """An order as a source gave it. `record`: the same as the orders file has it."""
+    """An order from a source. `record`: the same order as JSON in the form of the orders file."""
 
     order: Order
     record: Mapping[str, Any]
@@ -32,7 +32,7 @@ class Told:
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """The version of each order that was saved, and what was wrong with the others, by their number."""
+    """The version of each saved order, and the problem of each order that could not be saved, by order id."""
 
     versions: dict[str, int] = field(default_factory=dict)
     problems: dict[str, str] = field(default_factory=dict)
@@ -45,11 +45,11 @@ def keep(
     now: datetime,
     is_remote: Callable[[RefundRequest], bool],
 ) -> Kept:
-    """Save orders of a source. Their refunded sums include our refunds. A change that refunds do not allow is
-    a problem, and the order stays as it was. `is_remote`: whether the gateway carries a refund out."""
+    """Save orders of a source, whose refunded sums include our own refunds. If our refunds forbid a change,
+    report a problem and keep the stored order. `is_remote`: as in `PaymentGateway`."""
     kept, seen = Kept(), list[str]()
     latest = _find_latest(connection, [each.order.order_id for each in told])
-    # Sorted, so that two look-ups at once cannot deadlock.
+    # In the order of their ids, so that two concurrent look-ups cannot deadlock.
     for each in sorted(told, key=lambda each: each.order.order_id):
         order_id = each.order.order_id
         known = latest.get(order_id)
@@ -74,8 +74,9 @@ def keep(
 
 
 def _find_latest(connection: sa.Connection, order_ids: Sequence[str]) -> dict[str, Row]:
-    """Return the latest version of these orders. `is_current`: no import has changed the order since.
-    `has_refunds`: what the record means of its sums depends on those that we know."""
+    """Return the latest version of these orders, by order id. `is_current`: no import has changed the order
+    since. `has_refunds`: then we read the record again even if it is the same, because the meaning of its
+    refunded sums depends on our refunds."""
     newest = (
         sa.select(_versions.c.order_id, sa.func.max(_versions.c.version).label("version"))
         .where(_versions.c.order_id.in_(order_ids))
@@ -103,7 +104,7 @@ def _find_latest(connection: sa.Connection, order_ids: Sequence[str]) -> dict[st
 def _record(
     connection: sa.Connection, told: Told, latest: Row | None, source: str, now: datetime
 ) -> int:
-    """Record a version, unless another look-up has; return its number. The order is locked by now."""
+    """Record a version of a locked order, unless another look-up has just done so; return its number."""
     if latest is not None and latest.record == told.record and latest.is_current:
         return int(latest.version)
     version = int(latest.version) + 1 if latest else 1
@@ -127,15 +128,15 @@ def _note_seen(connection: sa.Connection, order_ids: Sequence[str], now: datetim
 
 
 def note_changed(connection: sa.Connection, order_id: str, before: datetime) -> bool:
-    """Make an order one that was last looked up at `before` or earlier: it has changed at the source since.
-    Return whether it is stored."""
+    """Set an order's `seen_at` back to at most `before`, because its source says that it has changed: the next
+    use looks it up again. Return whether the order is stored."""
     seen_at = sa.case((_orders.c.seen_at > before, before), else_=_orders.c.seen_at)
     query = _orders.update().where(_orders.c.order_id == order_id).values(seen_at=seen_at)
     return connection.execute(query).rowcount > 0
 
 
 def units_before(connection: sa.Connection, remedy: Remedy) -> Counter[str]:
-    """Return the units of each item that the source last said of an order before this was asked for."""
+    """Return how many units of each item the order had, by the last version before the remedy was asked for."""
     known = list_versions(connection, remedy.order_id)
     before = [each for each in known if each.fetched_at <= remedy.requested_at]
     units = Counter[str]()
@@ -145,6 +146,6 @@ def units_before(connection: sa.Connection, remedy: Remedy) -> Counter[str]:
 
 
 def list_versions(connection: sa.Connection, order_id: str) -> Sequence[Row]:
-    """Return what the source said of an order, oldest first."""
+    """Return the versions of an order, oldest first."""
     query = sa.select(_versions).where(_versions.c.order_id == order_id)
     return connection.execute(query.order_by(_versions.c.version)).all()

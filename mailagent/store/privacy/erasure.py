@@ -1,7 +1,7 @@
-"""Erases a customer: their texts, name and address, in one transaction. Orders and refunds stay, under an
-alias, because the shop must keep them.
+"""Erases a customer: their texts, name and address, in one transaction. Orders and refunds stay under an alias,
+because the shop must keep them.
 
-docs/erasure.md lists both. `erasure_scope` says which rows are the customer's.
+docs/erasure.md lists what is erased and what stays. `erasure_scope` finds the customer's rows.
 """
 
 from __future__ import annotations
@@ -26,7 +26,8 @@ from mailagent.store.refunds import gateway_events
 ERASED: Final = "customer erased"
 ERASED_NAME = "erased"
 
-# The details in the audit log that people or providers wrote. The log's trigger names the same.
+# Details in the audit log that people or providers wrote. The trigger of the audit log allows to delete the
+# same.
 WORDS = ("note", "why", "reason", "tag")
 
 _COMPLAINT = "spamreport"
@@ -39,8 +40,8 @@ _inbound, _outbound, _threads = (
 _orders, _refunds, _payments = schema.orders.c, schema.refunds.c, schema.refund_payments.c
 _settlements = schema.ledger_settlements.c
 
-# What is blanked besides the texts that retention deletes: the key of the rows, the field of Scope that has
-# their ids, and the new values.
+# What we blank in addition to the texts that retention deletes: the key column of the rows, the field of Scope
+# with their ids, and the new values.
 _BLANKED: Sequence[tuple[sa.Column[str], str, Mapping[str, Any]]] = (
     (
         _inbound.mail_id,
@@ -52,7 +53,7 @@ _BLANKED: Sequence[tuple[sa.Column[str], str, Mapping[str, Any]]] = (
             "message_id": None,
             "in_reply_to": [],
             "mail_references": [],
-            # A person may have written the reason. A page needs to know that there is one.
+            # A person may have written the reason. Keep that there is one, because pages show it.
             "no_answer_reason": sa.case((_inbound.no_answer_reason.is_not(None), ERASED_NAME)),
         },
     ),
@@ -61,7 +62,7 @@ _BLANKED: Sequence[tuple[sa.Column[str], str, Mapping[str, Any]]] = (
         "outbound_ids",
         {"reply_to": None, "in_reply_to": None, "mail_references": []},
     ),
-    # Notes of people go. Who decided what and when stays.
+    # Delete people's notes. Who decided what, and when, stays.
     (schema.decisions.c.approval_id, "approval_ids", {"note": None}),
     (schema.countersignatures.c.approval_id, "approval_ids", {"note": None}),
     (schema.approval_notes.c.approval_id, "approval_ids", {"text": ""}),
@@ -77,7 +78,7 @@ _BLANKED: Sequence[tuple[sa.Column[str], str, Mapping[str, Any]]] = (
         "order_ids",
         {"customer_name": ERASED_NAME, "version": _orders.version + 1},
     ),
-    # With its number a carrier's page shows name and address.
+    # A carrier's page shows name and address for a tracking number.
     (
         schema.order_shipments.c.order_id,
         "order_ids",
@@ -85,7 +86,7 @@ _BLANKED: Sequence[tuple[sa.Column[str], str, Mapping[str, Any]]] = (
     ),
 )
 
-# Columns with an address, which the alias replaces. Other people's addresses in the same rows stay.
+# Columns with a mail address, which we replace by the alias. Other people's addresses in these rows stay.
 _ADDRESSES = (
     (_inbound.mail_id, "mail_ids", _inbound.from_address),
     (_outbound.outbound_id, "outbound_ids", _outbound.to_address),
@@ -93,7 +94,7 @@ _ADDRESSES = (
     (_orders.order_id, "order_ids", _orders.customer_email),
 )
 
-# Columns whose text may name the address: the alias replaces it there.
+# Columns with texts that may contain the address, which we replace by the alias.
 _TEXTS = (
     (_inbound.mail_id, "naming_mail_ids", TEXT_IN),
     (_outbound.outbound_id, "naming_outbound_ids", TEXT_OUT),
@@ -103,7 +104,7 @@ _TEXTS = (
 
 
 class ErasureRefusedError(Exception):
-    """Something of the customer's is under way; `obstacles` says what, and what ends it."""
+    """The customer has rows that are under way; `obstacles` says which, and what ends them."""
 
     def __init__(self, obstacles: Sequence[Obstacle]) -> None:
         super().__init__("; ".join(map(str, obstacles)))
@@ -131,10 +132,10 @@ def count(connection: sa.Connection, scope: Scope) -> dict[str, int]:
 def erase(
     connection: sa.Connection, email: str, actor: str, runs: int, now: datetime
 ) -> tuple[str, Scope]:
-    """Erase an address; return the alias that replaces it, and the customer's rows. `runs`: how many
-    recorded histories were deleted before.
+    """Erase an address; return the alias that replaces it, and the customer's rows. `runs`: how many histories
+    of runs were deleted before, for the record.
 
-    Raises ErasureRefusedError while something of the customer's is under way.
+    Raises ErasureRefusedError while rows of the customer are under way.
     """
     _lock(connection, email)
     scope = erasure_scope.find(connection, email)
@@ -153,7 +154,7 @@ def erase(
 
 
 def _lock(connection: sa.Connection, email: str) -> None:
-    """Lock the customer's orders, then their conversations, so that nothing is added until the commit."""
+    """Lock the customer's orders, then their conversations, so that nobody adds rows before the commit."""
     for table, key in ((schema.orders, "order_id"), (schema.conversations, "conversation_id")):
         connection.execute(
             sa.select(table.c[key])
@@ -179,13 +180,15 @@ def _erase_rows(connection: sa.Connection, scope: Scope, alias: str) -> None:
     for some in batches(scope.order_ids):
         connection.execute(versions.delete().where(versions.c.order_id.in_(some)))
     for conversation_id in scope.conversation_ids:
-        # Links and reply addresses that were mailed lead nowhere: a late answer opens a new conversation.
+        # Replace the tokens, so that mailed links and reply addresses do not work any more: a late answer opens
+        # a new conversation.
         tokens = {name: new_token() for name in ("reply_token", "confirm_token", "team_token")}
         update(connection, _threads.conversation_id, [conversation_id], tokens)
 
 
 def _erase_from_notes(connection: sa.Connection, scope: Scope, alias: str) -> None:
-    """Delete the tags of the customer's conversations, and the address in notes on those of others."""
+    """Delete the tags of the customer's conversations, and replace the address in notes on other
+    conversations."""
     tags, notes = schema.conversation_tags, schema.conversation_notes.c
     for some in batches(scope.conversation_ids):
         connection.execute(tags.delete().where(tags.c.conversation_id.in_(some)))
@@ -202,7 +205,7 @@ def _replace_address(
     email: str,
     alias: str,
 ) -> None:
-    """Replace an address within the text of these columns, in the rows whose `key` is among `ids`."""
+    """Replace an address by the alias in the texts of these columns, in the rows whose `key` is in `ids`."""
     mention = Mention(email)
     for some in batches(ids):
         for row in connection.execute(sa.select(key.table).where(key.in_(some))).mappings().all():
@@ -239,8 +242,8 @@ def _erase_gateway_text(connection: sa.Connection, scope: Scope, alias: str) -> 
 
 
 def _erase_address(connection: sa.Connection, email: str) -> None:
-    """Delete the suppression of the address. A spam complaint stays, as a hash: the person must get no more
-    mail from us."""
+    """Delete the suppression of the address. If it was a spam complaint, keep it as a hash, because the person
+    must get no more mail from us."""
     table, attempts = schema.suppressed_addresses, schema.login_attempts
     connection.execute(attempts.delete().where(attempts.c.email == email))
     here = table.c.address == email

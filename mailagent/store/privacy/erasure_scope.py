@@ -1,4 +1,4 @@
-"""Finds the rows of one customer, and what is under way and must end before they can be erased.
+"""Finds the rows of one customer, and those of them that must end before the customer can be erased.
 
 The customer's rows include mail of no conversation: bounces of our mails about them, and automatic mail that
 names their address. In mail about other customers only the address is theirs.
@@ -35,7 +35,8 @@ _APPROVAL_DOOR = f"{Door.APPROVAL.value}+"
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """The ids of all rows that are about one address. `naming_…`: mail about others that names the address."""
+    """The ids of all rows about one mail address. `naming_…`: mail about other customers that names the
+    address."""
 
     email: str
     order_ids: tuple[str, ...]
@@ -56,17 +57,17 @@ class Scope:
 
     @property
     def subjects(self) -> tuple[str, ...]:
-        """The rows that runs of workflows are about."""
+        """The ids of the rows that runs are about."""
         return (*self.conversation_ids, *self.refund_ids, *self.outbound_ids)
 
 
 def find(connection: sa.Connection, email: str, mentions: bool = True) -> Scope:
-    """Return what is on record about an address, spelt as it is stored. `mentions`: also mail that names the
-    address only, for which the texts of all mails are searched: with a million mails that takes seconds."""
+    """Return the rows about a mail address, in its stored form. `mentions`: also find mail about others that
+    names the address. That searches the texts of all mails, which takes seconds with a million mails."""
     order, thread, refund = _orders.c, _conversations.c, _refunds.c
     orders = sa.select(order.order_id).where(order.customer_email == email)
     threads = sa.select(thread.conversation_id).where(thread.customer_email == email)
-    # A union, here and below: with an OR no index is used.
+    # With UNION, here and below, because the database would use no index for OR.
     refunds = sa.union(
         sa.select(refund.refund_id).where(refund.order_id.in_(orders)),
         sa.select(refund.refund_id).where(refund.conversation_id.in_(threads)),
@@ -110,8 +111,8 @@ def _of_threads(key: sa.Column[str], conversation_ids: Iterable[str]) -> sa.Sele
 def _mails_in(
     email: str, threads: sa.Select[tuple[str]], approvals: sa.Select[tuple[str]]
 ) -> sa.CompoundSelect[str]:
-    """Return the query of mail from the customer, of all mail in their conversations, and of managers' replies
-    about their refunds."""
+    """Return the query for mail from the customer, all mail in their conversations, and managers' replies about
+    their refunds."""
     by_reply = [
         sa.select(table.c.mail_id).where(
             table.c.approval_id.in_(approvals), table.c.mail_id.is_not(None)
@@ -130,7 +131,7 @@ def _mails_in(
 def _mails_out(
     email: str, threads: sa.Select[tuple[str]], refunds: sa.CompoundSelect[str]
 ) -> sa.CompoundSelect[str]:
-    """Return the query of our mails to the customer and about them."""
+    """Return the query for our mails to the customer or about them."""
     mail = _outbound.c
     which = (
         mail.conversation_id.in_(threads),
@@ -144,8 +145,8 @@ def _mails_out(
 
 
 def _naming_in(connection: sa.Connection, email: str) -> tuple[set[str], set[str]]:
-    """Return mail about others that names an address, and mail about this address only, such as a bounce.
-    What other customers wrote stays as it is."""
+    """Return the ids of inbound mail about others that names an address, and of mail about this address only,
+    such as a bounce. Texts of other customers are in neither."""
     columns = (_inbound.c.mail_id, _inbound.c.conversation_id, _inbound.c.envelope_to)
     query = sa.select(*columns, *TEXT_IN).where(_inbound.c.kind != MailKind.CUSTOMER.value)
     rows = list(_list_naming(connection, email, query, TEXT_IN))
@@ -158,7 +159,7 @@ def _came_to_approvals(row: Row) -> bool:
 
 
 def _naming_out(connection: sa.Connection, email: str) -> tuple[set[str], set[str]]:
-    """Return the same of our own mails."""
+    """Return the same for our own mails."""
     columns = (_outbound.c.outbound_id, _outbound.c.conversation_id, _outbound.c.refund_id)
     rows = list(_list_naming(connection, email, sa.select(*columns, *TEXT_OUT), TEXT_OUT))
     about_others = {row.outbound_id for row in rows if row.conversation_id or row.refund_id}
@@ -168,7 +169,7 @@ def _naming_out(connection: sa.Connection, email: str) -> tuple[set[str], set[st
 def _list_naming(
     connection: sa.Connection, email: str, query: sa.Select[Any], text: Sequence[sa.Column[Any]]
 ) -> Iterator[Row]:
-    # The database also finds longer addresses that contain this one.
+    # The database also finds longer addresses that contain this one, so check again.
     mention = Mention(email)
     holds = sa.or_(*(column.icontains(mention.core, autoescape=True) for column in text))
     for row in connection.execute(query.where(holds)):
@@ -182,8 +183,8 @@ def _list_naming(
 def _list_answers(
     connection: sa.Connection, email: str, outbound_ids: Sequence[str]
 ) -> Iterator[Row]:
-    """Return the mails that answer these outbound mails and may quote them: from machines, or from the shop's
-    people. They belong to no conversation, or have opened one."""
+    """Return mails of machines or of the shop's people that answer these outbound mails, and so may quote them.
+    They belong to no conversation, or have opened a new one."""
     columns = (_outbound.c.message_id, _outbound.c.to_address, _outbound.c.purpose)
     sent = [
         row
@@ -217,7 +218,7 @@ def _list_answers(
 def _list_replies_to_requests(
     connection: sa.Connection, approvals: sa.Select[tuple[str]]
 ) -> Iterator[str]:
-    """Return the mails to the reply addresses of requests to managers. They may quote the request."""
+    """Return the ids of mails to the reply addresses of approval requests. They may quote the request."""
     tokens = set(
         connection.scalars(
             sa.select(_requests.c.reply_token).where(_requests.c.approval_id.in_(approvals))
@@ -238,7 +239,8 @@ def _list_replies_to_requests(
 
 @dataclass(frozen=True, slots=True)
 class Obstacle:
-    """Something of the customer's that is under way. `path`: the console's page to end it, if there is one."""
+    """A row of the customer that is under way. `path`: the console's page on which a person can end it; None if
+    there is none."""
 
     what: str
     advice: str
@@ -255,7 +257,7 @@ _ANSWER = "Wait for the answer, or take the conversation over and answer it."
 _TICK = "Do it, or say that it is not possible."
 _SENT = "Wait until it has gone out, or is known not to."
 
-# By state: what is under way, and what ends it.
+# By status: what is under way, and what ends it.
 _States = Mapping[str, tuple[str, str]]
 REFUNDS: _States = {
     RefundStatus.AWAITING_APPROVAL: ("A refund waits for a manager", _DECIDE),

@@ -1,7 +1,7 @@
 """Deletes old content: texts, subjects and names of mail, in conversations that are quiet and closed;
 and rows that expire, such as sessions.
 
-Addresses, times, states, money, decisions and the audit log stay. Erasure of one person is in `erasure`.
+Addresses, times, states, money, decisions and the audit log stay. `erasure` erases one customer.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _BLANK_OUT = {"subject": "", "text": "", "html": None, "written_from": None, "er
 
 
 def find_open(connection: sa.Connection, subjects: Collection[str]) -> set[str]:
-    """Return which of these refunds, conversations and outbound mails are not finished."""
+    """Return the ids of those of these refunds, conversations and outbound mails that are not finished."""
     refund, mail, ours = _refunds.c, _inbound.c, _outbound.c
     told = sa.or_(
         refund.receipt_id.is_not(None),
@@ -81,11 +81,11 @@ def _nothing_is_open(conversation_id: sa.ColumnElement[str]) -> sa.ColumnElement
 # --- blank ----------------------------------------------------------------------------------------
 
 
-BATCH = 500  # databases limit the values of one statement
+BATCH = 500  # databases limit the number of parameters of a statement
 
 
 def batches(ids: Sequence[str]) -> Iterator[Sequence[str]]:
-    """Return ids in batches that every database takes in one statement."""
+    """Yield ids in batches that fit one statement in every database."""
     for start in range(0, len(ids), BATCH):
         yield ids[start : start + BATCH]
 
@@ -99,7 +99,8 @@ def update(
 
 
 def blank_mail_in(connection: sa.Connection, mail_ids: Sequence[str]) -> None:
-    """Delete the texts, subjects, names and files of inbound mails, and managers' notes made of them."""
+    """Delete the texts, subjects, names and files of inbound mails, and the managers' notes that came by
+    them."""
     update(connection, _inbound.c.mail_id, mail_ids, _BLANK_IN)
     update(connection, _notes.c.mail_id, mail_ids, {"text": ""})
     for some in batches(mail_ids):
@@ -107,7 +108,7 @@ def blank_mail_in(connection: sa.Connection, mail_ids: Sequence[str]) -> None:
 
 
 def blank_mail_out(connection: sa.Connection, outbound_ids: Sequence[str]) -> None:
-    """Delete the texts, subjects and files of outbound mails, and what mail servers answered: it names
+    """Delete the texts, subjects and files of outbound mails, and the answers of mail servers, which name
     recipients."""
     update(connection, _outbound.c.outbound_id, outbound_ids, _BLANK_OUT)
     update(connection, _events.c.outbound_id, outbound_ids, {"reason": None})
@@ -116,8 +117,8 @@ def blank_mail_out(connection: sa.Connection, outbound_ids: Sequence[str]) -> No
 
 
 def blank_conversations(connection: sa.Connection, conversation_ids: Sequence[str]) -> None:
-    """Delete the subjects, names, drafts and notes of conversations, the texts that recorded steps refer to,
-    and which orders were looked up."""
+    """Delete the subjects, names, drafts and notes of conversations, the texts of their recorded steps, and the
+    look-ups of orders."""
     lookups = schema.order_lookups
     for some in batches(conversation_ids):
         step_texts.delete_of_conversations(connection, some)
@@ -176,7 +177,7 @@ def _loose_in(before: datetime, since: datetime | None) -> sa.ColumnElement[bool
 def _loose_out(before: datetime, since: datetime | None) -> sa.ColumnElement[bool]:
     """Return the condition that an outbound mail of no conversation is old."""
     mail, refund = _outbound.c, _refunds.c
-    # When a manager replies to a request, the request tells their own words from quoted ones.
+    # Keep requests without a decision: when a manager replies, we need the request's text to find quotations.
     undecided = sa.exists().where(refund.refund_id == mail.refund_id, refund.status.in_(_UNDECIDED))
     return sa.and_(
         _is_old(mail.created_at, before, since),
@@ -188,7 +189,7 @@ def _loose_out(before: datetime, since: datetime | None) -> sa.ColumnElement[boo
 
 
 def count(connection: sa.Connection, before: datetime) -> int:
-    """Return how many conversations, and mails outside of any, have text to delete."""
+    """Return how many conversations, and mails without one, have texts to delete."""
     return (
         _count(connection, _threads, _quiet(before, None))
         + _count(connection, _inbound, _loose_in(before, None))
@@ -207,7 +208,7 @@ def _lock(
     moment: sa.Column[datetime],
     limit: int,
 ) -> Sequence[Any]:
-    """Lock the oldest rows, without those that another purge has locked; return their keys."""
+    """Lock the oldest rows, except those that another purge has locked; return their keys."""
     query = sa.select(key).where(where).order_by(moment).limit(limit)
     return connection.scalars(query.with_for_update(skip_locked=True, of=key.table)).all()
 
@@ -216,7 +217,7 @@ def purge_conversations(
     connection: sa.Connection, before: datetime, since: datetime | None, now: datetime, limit: int
 ) -> int:
     """Delete the texts of conversations without mail since `before`, the oldest first; return how many.
-    `since` leaves out conversations whose last mail is older: an earlier purge has handled them."""
+    `since`: leave out conversations whose last mail is older, because an earlier purge has seen them."""
     key = _threads.c.conversation_id
     ids = _lock(connection, key, _quiet(before, since), _threads.c.last_mail_at, limit)
     if not ids:
@@ -280,7 +281,7 @@ def purge_step_texts(connection: sa.Connection, before: datetime, limit: int) ->
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """Rows of one kind are deleted so many `days` after `moment`. `what` is their label."""
+    """Rows of one kind are deleted `days` after the time in the column `moment`. `what`: their label."""
 
     what: str
     key: sa.Column[Any]

@@ -31,11 +31,11 @@ class Approval:
 class RecordedDecision:
     """A row of `decisions` or `countersignatures`: what a named person decided.
 
-    `amount_minor` is set if the manager approved less, and `quantities`, by order line, if of fewer units.
-    `note_shared`: the customer gets the note too. `mail_id`: the manager's reply, if they decided by mail.
-    `despite_cancel` and `approved_for` are what they knew of the order. Until `undo_until` the decision has
-    no effect, and they may take it back. `offer_percent`, of a rejection: the part of the price that is offered
-    instead.
+    `amount_minor` is set if the manager approved less, and `quantities`, by line number, if fewer units.
+    `note_shared`: the customer gets the note, too. `mail_id`: the manager's reply, if they decided by mail.
+    `despite_cancel` and `approved_for`: what they knew of the order (see `Refund`). Until `undo_until` the
+    decision has no effect, and its author may take it back. `offer_percent`: a rejection offers this part of
+    the price instead.
     """
 
     approval_id: str
@@ -62,7 +62,8 @@ class RecordedDecision:
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """An approval with the first manager's decision and the countersignature, as far as there are any."""
+    """An approval with the first manager's decision and the second manager's (countersignature); None while one
+    is missing."""
 
     approval: Approval
     first: RecordedDecision | None
@@ -73,7 +74,8 @@ class Standing:
         return self.second or self.first
 
     def final(self, four_eyes: bool) -> RecordedDecision | None:
-        """Return the decision that approves or rejects the refund, None if it is missing."""
+        """Return the decision that approves or rejects the refund; None if it is missing. `four_eyes`: an
+        approval needs the second manager's."""
         half = four_eyes and self.first is not None and self.first.approves
         return self.second if half else self.first
 
@@ -95,7 +97,8 @@ class Note:
 def request(
     connection: sa.Connection, refund_id: str, now: datetime, expires_at: datetime
 ) -> Approval:
-    """Record that a refund needs a decision by `expires_at`; return the stored approval if it has one."""
+    """Record that a refund needs a decision by `expires_at`; return the approval. If the refund has one
+    already, return that."""
     approval = Approval(new_id("approval"), refund_id, now, expires_at)
     if insert_once(connection, _approvals, asdict(approval), "refund_id"):
         return approval
@@ -146,7 +149,7 @@ def _values(row: Row, table: sa.Table) -> dict[str, Any]:
 
 
 def extend(connection: sa.Connection, approval_id: str, expires_at: datetime) -> None:
-    """Move the date of an approval to `expires_at`; an earlier date changes nothing."""
+    """Move the date of an approval to `expires_at`, if that is later."""
     connection.execute(
         _approvals.update()
         .where(_approvals.c.approval_id == approval_id, _approvals.c.expires_at < expires_at)
@@ -171,8 +174,8 @@ def record_countersignature(connection: sa.Connection, decision: RecordedDecisio
 
 
 def take_back(connection: sa.Connection, standing: Standing) -> None:
-    """Delete the last decision, once the audit log has that its author took it back. Raises DBAPIError, by a
-    trigger, if it has not, if that was too late, or if the decision has had an effect."""
+    """Delete the last decision. First record in the audit log that its author took it back: without that entry,
+    after `undo_until`, or if the decision has had an effect, a trigger raises DBAPIError."""
     table = _countersignatures if standing.second else _decisions
     connection.execute(table.delete().where(table.c.approval_id == standing.approval.approval_id))
 
@@ -184,7 +187,7 @@ def list_decisions(connection: sa.Connection, refund_id: str) -> tuple[RecordedD
 
 
 def list_deciders(connection: sa.Connection) -> dict[str, tuple[str, str | None]]:
-    """Return who decided on each refund: the first manager, and the second if there was one."""
+    """Return who decided on each refund, by refund id: the first manager, and the second or None."""
     query = (
         sa.select(
             _approvals.c.refund_id,
@@ -221,7 +224,7 @@ def list_requests_for(
 
 
 def list_requests(connection: sa.Connection, refund_id: str) -> tuple[ApprovalRequest, ...]:
-    """Return all requests about a refund, to approve or to countersign, oldest first."""
+    """Return all requests to managers about a refund, for both questions, oldest first."""
     approval = sa.select(_approvals.c.approval_id).where(_approvals.c.refund_id == refund_id)
     return _list_requests(connection, _requests.c.approval_id.in_(approval))
 
@@ -234,7 +237,8 @@ def find_request_by_token(connection: sa.Connection, reply_token: str) -> Approv
 def find_request_by_message_ids(
     connection: sa.Connection, message_ids: Sequence[str], manager: str | None = None
 ) -> ApprovalRequest | None:
-    """Return the latest request that one of these mails of ours was about, sent to its manager."""
+    """Return the latest request that we sent by a mail with one of these Message-IDs. `manager`: only requests
+    to this address."""
     if not message_ids:
         return None
     mails = schema.outbound_mails
@@ -261,7 +265,7 @@ def find_request_by_message_ids(
 def _list_requests(
     connection: sa.Connection, *where: sa.ColumnElement[bool]
 ) -> tuple[ApprovalRequest, ...]:
-    # The address decides the order of requests of the same moment.
+    # Requests of the same time are in the order of their addresses.
     query = sa.select(_requests).where(*where)
     rows = connection.execute(query.order_by(_requests.c.asked_at, _requests.c.manager_email))
     return tuple(_request(row) for row in rows)
@@ -303,7 +307,7 @@ def _is(request: ApprovalRequest) -> tuple[sa.ColumnElement[bool], ...]:
 def record_note(
     connection: sa.Connection, mail_id: str, request: ApprovalRequest, text: str, now: datetime
 ) -> None:
-    """Record what a manager replied without deciding. The customer never gets it."""
+    """Record a manager's reply that decides nothing. The customer never gets it."""
     values = {
         "mail_id": mail_id,
         "approval_id": request.approval_id,
@@ -315,7 +319,7 @@ def record_note(
 
 
 def list_notes(connection: sa.Connection, approval_id: str) -> tuple[Note, ...]:
-    """Return the managers' notes on an approval, oldest first, without erased ones."""
+    """Return the managers' notes on an approval, oldest first, except erased ones."""
     query = (
         sa.select(_notes.c.manager_email, _notes.c.text, _notes.c.written_at)
         .where(_notes.c.approval_id == approval_id, _notes.c.text != "")
@@ -327,14 +331,14 @@ def list_notes(connection: sa.Connection, approval_id: str) -> tuple[Note, ...]:
 def record_absence(
     connection: sa.Connection, manager: str, why: str, now: datetime, until: datetime
 ) -> None:
-    """Record that a manager is absent until a time, in place of what was recorded before."""
+    """Record that a manager is absent until a time; this replaces an earlier record."""
     end_absence(connection, manager)
     values = {"manager_email": manager, "why": why, "since": now, "until": until}
     insert_once(connection, _absences, values, "manager_email")
 
 
 def end_absence(connection: sa.Connection, manager: str) -> None:
-    """Record that a manager is back: they decided, or wrote."""
+    """Record that a manager is back, because they have decided or written."""
     connection.execute(_absences.delete().where(_absences.c.manager_email == manager))
 
 

@@ -1,4 +1,4 @@
-"""The choice between money and store credit, on a refund's row. Lock the order before you change it."""
+"""The customer's choice between money and store credit. Lock the order before you change it."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from mailagent.store.refunds import remedies
 
 _refunds, _parts = schema.refunds, schema.refund_payments
 
-# For sums: whether a refund is store credit, and how much of it, in minor units.
+# SQL expressions for sums: whether a refund is store credit, and how much credit it is, in minor units.
 IS_CREDIT = _refunds.c.credit_bonus.is_not(None)
 CREDIT_MINOR = _refunds.c.amount_minor + _refunds.c.amount_minor * _refunds.c.credit_bonus // 100
 
 
 def can_change(connection: sa.Connection, refund: Refund) -> bool:
-    """Return whether the customer can still choose: the refund waits, and no gateway was asked to pay it."""
+    """Return whether the customer can still choose: the refund is not paid, and no gateway was asked to."""
     if refund.status is RefundStatus.AWAITING_APPROVAL:
         return True
     asked = _parts.c.refund_id == refund.refund_id
@@ -26,7 +26,7 @@ def can_change(connection: sa.Connection, refund: Refund) -> bool:
 
 
 def waits(connection: sa.Connection, refund: Refund) -> bool:
-    """Return whether a refund waits for a manager or for goods, so that the customer has time to choose."""
+    """Return whether a refund waits for a manager or for goods, which gives the customer time to choose."""
     if refund.status is RefundStatus.AWAITING_APPROVAL:
         return True
     if refund.status is not RefundStatus.APPROVED:

@@ -1,6 +1,6 @@
-"""Refunds made outside mailagent, for example in the gateway's dashboard.
+"""External refunds: made outside mailagent, for example in the gateway's dashboard.
 
-They reduce what may still be refunded of an order's payments.
+They reduce what we may still refund of an order's payments.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ from mailagent.store.refunds import refund_payments
 
 _external, _payments, _refunds = schema.external_refunds, schema.refund_payments, schema.refunds
 
-# The "gateway" of what the order's own record says was refunded of its payments.
+# The `gateway` of a row about refunds that only the shop's record of the order reports.
 ORDER_RECORD = "order_record"
-# Begins the reference of what a payment refunded without the gateway naming the refunds.
+# The reference of a row begins so if the gateway reported only the total of a payment.
 _SUM = "sum"
 
 
 def reference_of(kind: str, order_id: str, payment_id: str) -> str:
-    """Return a reference for a row that the gateway gives no name."""
-    # The length keeps references of two orders apart even if an id contains a colon.
+    """Return a reference for a row about a payment, if the gateway has not named a refund."""
+    # With the length, two orders never have the same reference, even if an id has a colon.
     return f"{kind}:{len(order_id)}:{order_id}:{payment_id}"
 
 
@@ -42,10 +42,10 @@ def record(
     payment_id: str,
     now: datetime,
 ) -> bool:
-    """Record a refund that is not ours; return whether it was new.
+    """Record an external refund; return whether it was new.
 
-    `payment_id` is the order's name for the payment. A refund that has failed is kept as returned, so
-    that an older event, which says that it was made, changes nothing.
+    `payment_id`: the payment's id in the order. A failed refund is recorded as returned, so that an older
+    event, which says that it was made, changes nothing.
     """
     if _insert(connection, refund, order_id, payment_id, now):
         _subtract_from_sum(connection, order_id, payment_id, refund.amount.minor)
@@ -57,8 +57,8 @@ def record(
 def record_failed(
     connection: sa.Connection, reference: str, request: RefundRequest, gateway: str, now: datetime
 ) -> None:
-    """Record a refund of ours that the gateway made and could not carry out. Another one replaces it
-    under the same key, and late events about this one must not count beside that."""
+    """Record a refund of ours that the gateway made but could not carry out, as returned. Another refund
+    replaces it under the same key, and late events about this one must not count as a further refund."""
     failed = GatewayRefund(reference, gateway, (), request.amount, RefundState.FAILED)
     _insert(connection, failed, request.order_id, request.payment_id, now)
 
@@ -70,7 +70,7 @@ def is_known_failure(connection: sa.Connection, reference: str) -> bool:
 
 
 def mark_returned(connection: sa.Connection, reference: str, now: datetime) -> bool:
-    """Record that the money came back to the shop; return whether that was new."""
+    """Record that the money of an external refund came back to the shop; return whether that was new."""
     marked = connection.execute(
         _external.update()
         .where(_external.c.reference == reference, _external.c.returned_at.is_(None))
@@ -105,7 +105,7 @@ def _insert(
 def record_sum(
     connection: sa.Connection, total: RefundedTotal, order_id: str, payment_id: str, now: datetime
 ) -> int:
-    """Record what a payment refunded beyond the refunds that we know, until the gateway names each.
+    """Record how much of a payment was refunded beyond the refunds that we know, until the gateway names each.
 
     Return how much that is in minor units, 0 if it is not new.
     """
@@ -113,7 +113,8 @@ def record_sum(
     known = connection.scalar(
         sa.select(_external.c.amount_minor).where(_external.c.reference == reference)
     )
-    # Our refunds, also those under way, and external ones. The total may be older than a failure we know of.
+    # Our refunds, also those under way, and external ones. If the total is older than a refund's failure, it
+    # still includes that refund.
     named: int = sum(
         part.amount_minor
         for part in refund_payments.list_parts(connection, order_id=order_id)
@@ -135,7 +136,7 @@ def record_sum(
 def _subtract_from_sum(
     connection: sa.Connection, order_id: str, payment_id: str, minor: int
 ) -> None:
-    """Subtract a refund that is known by name now from the total of those that are not."""
+    """Subtract a refund that the gateway has now named from the recorded total."""
     here = _external.c.reference == reference_of(_SUM, order_id, payment_id)
     connection.execute(_external.delete().where(here, _external.c.amount_minor <= minor))
     connection.execute(
@@ -147,8 +148,8 @@ def _subtract_from_sum(
 
 
 def sum_elsewhere(order_id: str | sa.ColumnElement[str]) -> sa.ScalarSelect[int]:
-    """Return the expression for what was refunded elsewhere of an order, in minor units: as the gateway
-    reported, and as the shop's record of the order says."""
+    """Return the expression for the sum of external refunds of an order, in minor units: those that the gateway
+    reported, and those in the shop's record of the order."""
     return (
         sa.select(sa.func.coalesce(sa.func.sum(_external.c.amount_minor), 0))
         .where(_external.c.order_id == order_id, _external.c.returned_at.is_(None))
@@ -167,15 +168,15 @@ def has_reported(connection: sa.Connection, order_id: str) -> bool:
 
 
 def list_known(connection: sa.Connection, order_id: str) -> list[Row]:
-    """Return the parts of an order's payments that we know without its record: our refunds, also those that the
-    gateway was asked for, and what the gateway reported."""
+    """Return the refund payments of an order that we know without the shop's record: ours, also those that the
+    gateway was only asked for, and external ones that the gateway reported."""
     parts = refund_payments.list_parts(connection, order_id=order_id)
     return [each for each in parts if refund_payments.counts(each) and each.gateway != ORDER_RECORD]
 
 
 def list_named_parts(connection: sa.Connection, payment_id: str) -> list[Row]:
-    """Return the parts of a payment that the gateway can name, ours first: all but totals and what the
-    order's own record says."""
+    """Return the refunds of a payment that the gateway can name, ours first: without totals, and without what
+    only the shop's record of the order says."""
     named = [
         part
         for part in refund_payments.list_parts(connection, payment_ids=[payment_id])
@@ -188,7 +189,7 @@ def list_named_parts(connection: sa.Connection, payment_id: str) -> list[Row]:
 
 
 def list_payments_named(connection: sa.Connection, payment_ids: Sequence[str]) -> Sequence[Row]:
-    """Return the payments of orders that have one of these ids, with their order's currency."""
+    """Return the orders' payments that have one of these ids, with the order's currency."""
     payments, orders = schema.order_payments, schema.orders
     return connection.execute(
         sa.select(payments.c.order_id, payments.c.payment_id, orders.c.currency)
@@ -199,8 +200,8 @@ def list_payments_named(connection: sa.Connection, payment_ids: Sequence[str]) -
 
 
 def list_payment_ids(connection: sa.Connection, since: datetime) -> list[str]:
-    """Return the payments to compare with the gateway: those of orders that changed since a time, and those
-    of refunds that were requested since then or are still to be paid."""
+    """Return the ids of the payments to compare with the gateway: of orders that changed since a time, and of
+    refunds that were requested since then or are not yet paid."""
     payments, orders = schema.order_payments, schema.orders
     changed = (
         sa.select(payments.c.payment_id)

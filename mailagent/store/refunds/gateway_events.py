@@ -1,5 +1,5 @@
-"""The gateway's webhook events: each is stored once, with its outcome. Events that came before their order
-are applied when the order comes."""
+"""The gateway's webhook events: each is stored once, with its outcome. An event that came before its order is
+applied when the order comes."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ NO_PAYMENT = "no such payment"
 
 
 def record(connection: sa.Connection, gateway: str, event: GatewayEvent, now: datetime) -> bool:
-    """Record an event; return whether it was new. Set its outcome in the same transaction.
+    """Record an event; return whether it was new. Call `set_outcome` in the same transaction.
 
-    The names of its payment are recorded too, so that an order that comes later finds the event. A foreign
-    event gets none, because it must not be applied.
+    We also record the ids of its payment, by which an order that comes later finds the event; but not for a
+    foreign event, which must never be applied.
     """
     values = {
         "event_id": event.event_id,
@@ -67,7 +67,7 @@ def list_latest(connection: sa.Connection, limit: int) -> Sequence[Row]:
 
 
 def list_about(connection: sa.Connection, payment_ids: Iterable[str]) -> Sequence[Row]:
-    """Return the events about a payment, by any of its names, oldest first."""
+    """Return the events about a payment, by any of its ids, oldest first."""
     names = names_of(connection, payment_ids)
     query = sa.select(_events).where(_events.c.event_id.in_(_ids_of_events_naming(names)))
     query = query.order_by(_events.c.occurred_at, _events.c.event_id)
@@ -75,7 +75,7 @@ def list_about(connection: sa.Connection, payment_ids: Iterable[str]) -> Sequenc
 
 
 def names_of(connection: sa.Connection, payment_ids: Iterable[str]) -> set[str]:
-    """Return all names of a payment: an order may name its payment intent, an event its charge."""
+    """Return all known ids of a payment: an order may name its payment intent, an event its charge."""
     names: set[str] = set()
     found = set(payment_ids)
     while not found <= names:
@@ -94,10 +94,9 @@ def _ids_of_events_naming(names: Iterable[str]) -> sa.Select[str]:
 
 
 def find_intent(connection: sa.Connection, refund: GatewayRefund) -> Row | None:
-    """Return our intent for this very refund, with its key, payment, amount and reference.
+    """Return our intent that this refund at the gateway carries out; None if it is an external refund.
 
-    Another refund under its key, or one that was made although the gateway refused the intent, counts as an
-    external refund.
+    It is also external if our intent with its key has another reference, or if the gateway refused our intent.
     """
     if not refund.idempotency_key:
         return None
@@ -115,7 +114,7 @@ def find_intent(connection: sa.Connection, refund: GatewayRefund) -> Row | None:
 
 def find_undecided(connection: sa.Connection, refund: GatewayRefund) -> Refund | None:
     """Return our refund that the gateway has paid although we have no intent for it, because a backup was
-    restored since. It must not count twice: what our refund holds of its order counts already."""
+    restored since. Do not record it as external: our refund already counts against its order."""
     refund_id = refund_id_of(refund.idempotency_key or "")
     ours = refunds.find(connection, refund_id) if refund_id else None
     if ours is None or refund.order_id != ours.order_id or refund.state is RefundState.FAILED:
@@ -126,15 +125,15 @@ def find_undecided(connection: sa.Connection, refund: GatewayRefund) -> Refund |
 
 
 def apply(connection: sa.Connection, fact: GatewayRefund | RefundedTotal, now: datetime) -> str:
-    """Record a refund that is not ours, or what a payment refunded beyond the refunds that we know; return
+    """Record an external refund, or how much of a payment was refunded beyond the refunds that we know; return
     the outcome in words."""
     owner = _find_owner(connection, fact)
     return owner if isinstance(owner, str) else _record(connection, fact, owner, now)
 
 
 def apply_earlier_events(connection: sa.Connection, order: Order, now: datetime) -> Order:
-    """Apply the events about an order's payments that came before the order, or at the same moment, when
-    neither transaction saw the other. Lock the order first. Return it with its chargebacks."""
+    """Apply the events about an order's payments that came before the order, or at the same time, when neither
+    transaction saw the other's rows. Lock the order first. Return it with its chargebacks."""
     for payment in order.payments:
         for event in list_about(connection, [payment.payment_id]):
             _apply_again(connection, event, order.order_id, now)
@@ -156,7 +155,7 @@ def _apply_again(connection: sa.Connection, event: Row, order_id: str, now: date
         if isinstance(fact, GatewayRefund) and (
             find_intent(connection, fact) or find_undecided(connection, fact)
         ):
-            continue  # The workflow of this refund of ours asks for it under its key, and records it.
+            continue  # It is our refund: its run will look it up by its key and record it.
         counts = _record(connection, fact, owner, now) != KNOWN or counts
     if counts and event.outcome.startswith(NO_PAYMENT):
         outcome = f"counts since order {order_id} came; before, {event.outcome}"
@@ -164,7 +163,7 @@ def _apply_again(connection: sa.Connection, event: Row, order_id: str, now: date
 
 
 def _find_owner(connection: sa.Connection, fact: GatewayRefund | RefundedTotal) -> Row | str:
-    """Return the one payment of an order that a fact names, or why there is none."""
+    """Return the one order's payment that a fact names; a text that says why, if there is none or several."""
     names, amount = fact.payment_ids, fact.amount
     order_id = fact.order_id if isinstance(fact, GatewayRefund) else None
     known = sorted(names_of(connection, names))
@@ -212,7 +211,7 @@ def _record(
 
 
 def find_failure(connection: sa.Connection, payment_id: str, reference: str) -> str | None:
-    """Return why a refund of a payment failed, if an event says that it did."""
+    """Return why a refund of a payment failed, by an event; None if no event says that it failed."""
     for event in list_about(connection, [payment_id]):
         for fact in _facts_of(event):
             if not isinstance(fact, GatewayRefund) or fact.reference != reference:
@@ -243,8 +242,8 @@ def _facts_of(event: Row) -> Iterator[GatewayRefund | RefundedTotal]:
 
 
 def charged_back_since(connection: sa.Connection, payment_ids: Iterable[str]) -> datetime | None:
-    """Return since when a payment is charged back, by the events about its disputes; None if it is not.
-    The newest event of each dispute counts, in whatever order the events came."""
+    """Return since when a payment is charged back, by the events about its disputes; None if it is not. The
+    newest event of each dispute counts, by its own time."""
     since: dict[str, datetime | None] = {}
     for row in _of_disputes(list_about(connection, payment_ids)):
         dispute, charged_back = row.body["dispute"], row.body["charged_back"]
@@ -254,8 +253,8 @@ def charged_back_since(connection: sa.Connection, payment_ids: Iterable[str]) ->
 
 
 def with_chargebacks(connection: sa.Connection, order: Order, stored: Order | None) -> Order:
-    """Add the chargebacks that the gateway reported, also those from before the order came. A later
-    record may take back only what an earlier record said."""
+    """Return the order with the chargebacks that the gateway reported, also those from before the order came. A
+    record of the shop can end only a chargeback that an earlier record reported."""
     before = {each.payment_id: each.charged_back_at for each in stored.payments} if stored else {}
 
     def charged_back(payment: Payment) -> Payment:
@@ -272,7 +271,7 @@ def with_chargebacks(connection: sa.Connection, order: Order, stored: Order | No
 def mark_charged_back(
     connection: sa.Connection, order_id: str, payment_id: str, since: datetime | None
 ) -> bool:
-    """Record since when a payment is charged back (None: no longer); return whether that is a change."""
+    """Record since when a payment is charged back (None: not any more); return whether that changes it."""
     is_marked = _payments.c.charged_back_at.is_not(None)
     marked = connection.execute(
         _payments.update()
@@ -287,8 +286,8 @@ def mark_charged_back(
 
 
 def list_disputes_without_order(connection: sa.Connection, since: datetime) -> Sequence[Row]:
-    """Return the newest event of each dispute since a time whose payment no order has, if it says that the
-    bank took the money."""
+    """Return the newest event, since a time, of each dispute in which the bank took the money of a payment that
+    no order has."""
     named_by_order = (
         sa.select(_names.c.event_id)
         .join(_payments, _payments.c.payment_id == _names.c.payment_id)
@@ -305,6 +304,7 @@ def list_disputes_without_order(connection: sa.Connection, since: datetime) -> S
 
 
 def _of_disputes(rows: Sequence[Row]) -> list[Row]:
-    """Return the events about disputes, oldest first; of one second, the event that ends the dispute last."""
+    """Return the events about disputes, oldest first. Of events of the same second, the one that ends a dispute
+    comes last."""
     found = [row for row in rows if row.body.get("dispute")]
     return sorted(found, key=lambda row: (row.occurred_at, row.body["charged_back"] is False))

@@ -1,4 +1,4 @@
-"""Goodwill discounts as rows: one for each order, each for one use."""
+"""Goodwill codes as rows: one for each order, each for one use."""
 
 from __future__ import annotations
 
@@ -34,12 +34,12 @@ def new_code() -> str:
 
 
 def issue(connection: sa.Connection, code: GoodwillCode) -> None:
-    """Record a discount. Lock the order first. Raises IntegrityError if the order has a discount already."""
+    """Record a discount. Lock the order first. Raises IntegrityError if the order has one already."""
     connection.execute(_codes.insert(), columns_of(_codes, code))
 
 
 def find(connection: sa.Connection, typed: str) -> GoodwillCode | None:
-    """Return the discount with this code; case and blanks do not matter."""
+    """Return the discount with this code, whatever its case, blanks and hyphens; None if there is none."""
     return _first(_list(connection, _codes.c.code == normalise_code(typed)))
 
 
@@ -58,7 +58,7 @@ def list_of_customer(connection: sa.Connection, email: str) -> tuple[GoodwillCod
 
 
 def list_codes_for(connection: sa.Connection, conversation_id: str, email: str) -> tuple[str, ...]:
-    """Return the codes that the mails of a conversation may contain: its own, and all of its customer's."""
+    """Return the codes that mails of a conversation may contain: its own, and all of its customer's."""
     here = sa.or_(_codes.c.conversation_id == conversation_id, _is_of(email))
     return tuple(connection.scalars(sa.select(_codes.c.code).where(here)))
 
@@ -73,8 +73,8 @@ def list_all(connection: sa.Connection) -> tuple[GoodwillCode, ...]:
 
 
 def redeem(connection: sa.Connection, typed: str, order_id: str, now: datetime) -> Redemption:
-    """Use a discount on an order, if it is valid; return the outcome. The lock on the code lets only one of
-    two concurrent uses succeed."""
+    """Use a discount on an order, if it is valid; return the outcome. It locks the code, so that only one of
+    two concurrent uses succeeds."""
     code = normalise_code(typed)
     connection.execute(sa.select(_codes.c.code).where(_codes.c.code == code).with_for_update())
     redemption = decide_redemption(find(connection, code), order_id, now)

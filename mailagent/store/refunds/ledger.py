@@ -1,6 +1,6 @@
-"""The built-in payment gateway: it records refunds that the shop pays elsewhere, such as by its bank. There is
-one entry for each idempotency key, which a trigger keeps from changing; and its settlement, which says whether
-the shop has paid it."""
+"""The ledger, the built-in payment gateway: it records refunds that the shop pays elsewhere, such as by its
+bank. It has one entry for each idempotency key, which a trigger protects from changes, and a settlement for
+each entry, which says whether the shop has paid it."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _entries = schema.ledger_entries
 
 
 class LedgerGateway:
-    """A gateway without a provider. It satisfies `domain.payment.PaymentGateway`."""
+    """A gateway without a provider: see `domain.refunds.payment.PaymentGateway`."""
 
     name = "ledger"
 
@@ -46,11 +46,11 @@ class LedgerGateway:
         self._rules = rules or SettlementRules()
 
     def is_remote(self, _request: RefundRequest) -> bool:
-        """The ledger is our own database."""
+        """Return False: the ledger is our own database."""
         return False
 
     def refund(self, request: RefundRequest) -> PaymentOutcome:
-        """Record the refund; the same key again returns the first entry."""
+        """Record the refund. A second request with the same key returns the first entry's outcome."""
         now = self._now()
         values = columns_of(
             _entries,
@@ -67,7 +67,7 @@ class LedgerGateway:
             return _outcome(settlements.find(connection, request.idempotency_key))
 
     def look_up(self, request: RefundRequest) -> PaymentOutcome:
-        """Return whether the entry under the request's key is paid; NotDone if there is none."""
+        """Return the outcome of the entry with the request's key; NotDone if there is none."""
         with self._database.transaction() as connection:
             found = settlements.find(connection, request.idempotency_key)
         return _outcome(found)

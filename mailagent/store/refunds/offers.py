@@ -1,4 +1,4 @@
-"""Offers of part of the price as rows. Lock the order before you write or accept one."""
+"""Offers as rows. Lock the order before you record or accept one."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def list_of_order(connection: sa.Connection, order_id: str) -> tuple[Offer, ...]
 def list_orders_of_mails(
     connection: sa.Connection, address: str, mail_ids: Sequence[str]
 ) -> Sequence[str]:
-    """Return the orders of a customer of which part of the price was offered in answer to these mails."""
+    """Return the ids of a customer's orders for which an offer was made in answer to these mails."""
     orders = schema.orders
     query = (
         sa.select(_offers.c.order_id)
@@ -43,7 +43,7 @@ def list_orders_of_mails(
 
 
 def lock(connection: sa.Connection, offer_id: str) -> Offer | None:
-    """Lock the order of an offer; return the offer."""
+    """Lock the order of an offer; return the offer, or None if there is none."""
     own, orders = _offers.c.offer_id == offer_id, schema.orders
     order_id = sa.select(_offers.c.order_id).where(own).scalar_subquery()
     locked = sa.select(orders.c.order_id).where(orders.c.order_id == order_id)
@@ -52,7 +52,7 @@ def lock(connection: sa.Connection, offer_id: str) -> Offer | None:
 
 
 def list_overdue(connection: sa.Connection, now: datetime, limit: int) -> Sequence[str]:
-    """Return the open offers whose date has passed, the oldest first."""
+    """Return the ids of open offers whose date has passed, oldest first."""
     is_open = is_constant(_offers.c.status, OfferStatus.OPEN.value)
     query = sa.select(_offers.c.offer_id).where(is_open, _offers.c.expires_at <= now)
     return list(connection.scalars(query.order_by(_offers.c.expires_at).limit(limit)))
@@ -61,8 +61,9 @@ def list_overdue(connection: sa.Connection, now: datetime, limit: int) -> Sequen
 def has_open(
     connection: sa.Connection, order_id: str, now: datetime, but_refund_id: str = ""
 ) -> bool:
-    """Return whether an offer of an order can be accepted, or a manager has decided to make one and may still
-    take that back: a "yes" must mean no other. `but_refund_id`: a decision on it does not count."""
+    """Return whether an order has an offer that can be accepted, or a manager's decision to make one that can
+    still be taken back. An order has at most one, so that a "yes" is clear. `but_refund_id`: ignore a decision
+    on this refund."""
     if any(each.is_open(now) for each in list_of_order(connection, order_id)):
         return True
     refunds, approvals, decisions = schema.refunds, schema.approvals, schema.decisions
@@ -81,14 +82,14 @@ def has_open(
 
 
 def has_any_open(connection: sa.Connection, now: datetime) -> bool:
-    """Return whether any offer of the shop can be accepted."""
+    """Return whether any offer of the shop can still be accepted."""
     is_open = is_constant(_offers.c.status, OfferStatus.OPEN.value)
     query = sa.select(_offers.c.offer_id).where(is_open, _offers.c.expires_at > now).limit(1)
     return connection.execute(query).first() is not None
 
 
 def find_instead(connection: sa.Connection, refund_id: str) -> Offer | None:
-    """Return the offer that a manager made instead of a refund."""
+    """Return the offer that a manager made instead of a refund; None if there is none."""
     found = _list(connection, sa.select(_offers).where(_offers.c.instead_of == refund_id))
     return found[0] if found else None
 

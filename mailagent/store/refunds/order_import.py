@@ -1,4 +1,4 @@
-"""Writes orders from the shop's records, and keeps what refunds and the gateway's disputes rest on."""
+"""Saves orders from the shop's records, and protects what our refunds and the gateway's disputes depend on."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ _orders, _lines, _payments = schema.orders, schema.order_lines, schema.order_pay
 _external, _shipments = schema.external_refunds, schema.order_shipments
 
 
-# Of an order, beside its lines.
+# The columns of an order's discount, shipping and tax.
 _COSTS = ("discount_minor", "shipping_minor", "tax_minor")
-# So long the record of an order may lack a refund of its gateway.
+# The shop's record of an order may lack a refund that its gateway made within this time.
 RECORD_LAGS = timedelta(minutes=5)
 
 
@@ -42,7 +42,7 @@ class Saved(StrEnum):
 
 
 class VersionProblem(Exception):
-    """The stored version is not the expected one; the text says which is stored."""
+    """The stored version is not the expected one; the text says which version is stored."""
 
 
 def save(
@@ -55,7 +55,7 @@ def save(
     VersionProblem for another version, and OrderProblem for a change that refunds do not allow:
     another currency, other lines, or less paid than was refunded.
     """
-    # Of two that create the same order, the second waits here and then finds the first's row.
+    # Of two transactions that create the same order, the second waits here and then finds the first's row.
     created = insert_once(connection, _orders, _values(order, now), "order_id")
     stored = None if created else orders.lock_known(connection, order.order_id)
     order = gateway_events.with_chargebacks(connection, order, stored)
@@ -77,14 +77,14 @@ def save(
 
 
 def without_known_refunds(connection: sa.Connection, order: Order) -> Order:
-    """Lock an order of a file and subtract our own refunds, and those the gateway reported, from what its
-    record says was refunded elsewhere.
+    """Lock an order from a file, and subtract our own refunds, and those that the gateway reported, from its
+    refunded sums, so that only other external refunds remain.
 
-    Never return less than is stored: a file that is older than one of our refunds does not include it.
+    The result is never less than the stored sums, because a file may be older than one of our refunds.
     """
     stored = orders.lock(connection, order.order_id)
     if stored is None:
-        return order  # no refund can be known
+        return order  # an order that is not stored has no refunds
     known = [
         each
         for each in external_refunds.list_known(connection, order.order_id)
@@ -99,12 +99,12 @@ def as_source_says(
     now: datetime,
     is_remote: Callable[[RefundRequest], bool],
 ) -> Order:
-    """Lock an order that its source has just given, and subtract from what it says was refunded those refunds
-    that we know. What others gave back may become less again: the newest record is right.
+    """Lock an order that its source has just returned, and subtract the refunds that we know from its refunded
+    sums. External refunds may become less again, because the newest record is right.
 
-    A refund may stand in the record or not while the gateway has not settled it, while the record may lag
-    behind, and always if the shop itself pays it (`is_remote` is False for it). As long as the record
-    can be explained by that, what is stored of others stays.
+    We cannot know whether the record includes a refund that the gateway has not settled, that is younger than
+    RECORD_LAGS, or that the shop itself pays (`is_remote` returns False). As long as these refunds can explain
+    the record, the stored sum of external refunds stays.
     """
     stored = orders.lock(connection, order.order_id)
     if stored is None:
@@ -114,17 +114,17 @@ def as_source_says(
         at_gateway, is_done = is_remote(_request_of(each)), each.state == "done"
         if at_gateway and is_done and each.known_at < now - RECORD_LAGS:
             told.append(each)
-        elif at_gateway or is_done:  # the shop has not heard of the others
+        elif at_gateway or is_done:  # the shop knows nothing of the other ones
             unsure.append(each)
     told_by_source = _with_elsewhere(order, stored, told, unsure, 0)
     return _with_units_we_refunded(connection, stored, told_by_source)
 
 
 def _with_units_we_refunded(connection: sa.Connection, stored: Order, order: Order) -> Order:
-    """Return an order with its lines as stored, if the shop has only taken back units that our refunds are for.
+    """Return an order with its stored lines, if the shop's record only lacks units that our refunds cover.
 
-    If others gave back more at the same time, units of a refund that is not paid yet may have been paid by the
-    shop: then people decide."""
+    If external refunds rose at the same time, only our paid refunds count: the shop may itself have refunded
+    units of one that is not paid yet. Then people decide."""
     if not orders.held_minor(connection, order.order_id):
         return order
     before, after = _units(stored), _units(order)
@@ -164,8 +164,9 @@ def _request_of(part: Row) -> RefundRequest:
 def _with_elsewhere(
     order: Order, stored: Order, told: Sequence[Row], unsure: Sequence[Row], floor: int | None
 ) -> Order:
-    """Return an order with what others refunded of each payment. Its record has the parts `told` and may have
-    those that are `unsure`. `floor`: the least that others gave back; None for what is stored."""
+    """Return an order with the external refunds of each payment. Its record includes our refund payments in
+    `told`, and perhaps those in `unsure`. `floor`: the least that was refunded externally; None: what is
+    stored."""
     before = {each.payment_id: each.refunded_minor for each in stored.payments}
     ours, perhaps = map(refund_payments.sum_by_payment, (told, unsure))
 
@@ -180,7 +181,8 @@ def _with_elsewhere(
 
 
 def version(connection: sa.Connection, order_id: str) -> int:
-    """Return the version of an order: 1 when created, one more with every change, 0 for no order."""
+    """Return the version of an order: 1 when created, one more with each change; 0 if there is no such
+    order."""
     query = sa.select(_orders.c.version).where(_orders.c.order_id == order_id)
     return connection.scalar(query) or 0
 
@@ -215,7 +217,8 @@ def _check_refunds_allow(connection: sa.Connection, stored: Order, order: Order)
 
 
 def _priced_lines(order: Order) -> Sequence[tuple[object, ...]]:
-    """Return what refunds depend on. Names, categories and final sale may be corrected."""
+    """Return the parts of lines on which refunds depend. A shop may correct names, categories and final
+    sale."""
     return [
         (line.line_no, line.item_id, line.quantity, line.unit_price, line.discount_minor)
         for line in order.lines

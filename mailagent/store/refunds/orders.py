@@ -1,6 +1,7 @@
-"""Reads and locks orders. A customer's view also asks for the address: a customer sees only their own orders.
+"""Reads and locks orders. For customers, use the functions that take a conversation or an address: customers
+reach only their own orders.
 
-Lock the order first, then its customer, the shop, its payments: in one order, so that nothing deadlocks.
+Always lock in this order, so that nothing deadlocks: the order, its customer, the shop, its payments.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ _CUSTOMER, _SHOP, _PAYMENT = 0x6D61_0001, 0x6D61_0002, 0x6D61_0003
 
 
 def find(connection: sa.Connection, order_id: str) -> Order | None:
-    """Return an order of any customer, for the shop's own people and code."""
+    """Return an order of any customer, or None. Only for the shop's people and for code."""
     rows = connection.execute(sa.select(_orders).where(_orders.c.order_id == order_id)).all()
     return with_parts(connection, rows)[0] if rows else None
 
@@ -42,9 +43,9 @@ def load(connection: sa.Connection, order_id: str) -> Order:
 def find_of_conversation(
     connection: sa.Connection, order_id: str, conversation_id: str
 ) -> tuple[Order, int] | None:
-    """Return an order of the conversation's customer and what was refunded of it elsewhere, in minor units.
+    """Return an order of the conversation's customer, and the sum of its external refunds in minor units.
 
-    Returns None for another customer's order, as for one that does not exist.
+    Return None for another customer's order, as for one that does not exist.
     """
     for spelling in spellings(order_id):
         query = sa.select(
@@ -59,7 +60,7 @@ def find_of_conversation(
 def list_of_customer(
     connection: sa.Connection, email: str, limit: int
 ) -> tuple[tuple[Order, ...], int]:
-    """Return the customer's newest `limit` orders, and the number of all."""
+    """Return the customer's newest `limit` orders, and how many orders the customer has in all."""
     query = sa.select(_orders).where(_orders.c.customer_email == email)
     query = query.order_by(_orders.c.placed_at.desc(), _orders.c.order_id).limit(limit)
     rows = connection.execute(query).all()
@@ -71,7 +72,7 @@ def list_of_customer(
 
 
 def list_names(connection: sa.Connection, email: str, limit: int) -> set[str]:
-    """Return the numbers of the customer's newest `limit` orders, and the names of their items."""
+    """Return the ids of the customer's newest `limit` orders, and the names of their items, in one set."""
     newest = sa.select(_orders.c.order_id).where(_orders.c.customer_email == email)
     newest = newest.order_by(_orders.c.placed_at.desc(), _orders.c.order_id).limit(limit)
     query = sa.select(_lines.c.order_id, _lines.c.name).where(_lines.c.order_id.in_(newest))
@@ -79,7 +80,7 @@ def list_names(connection: sa.Connection, email: str, limit: int) -> set[str]:
 
 
 def list_owned(connection: sa.Connection, email: str, limit: int) -> dict[str, str]:
-    """Return the numbers of the customer's newest `limit` orders, and the name in each; the newest first."""
+    """Return the customer's name in each of their newest `limit` orders, by order id, newest first."""
     query = sa.select(_orders.c.order_id, _orders.c.customer_name)
     query = query.where(_orders.c.customer_email == email)
     newest = query.order_by(_orders.c.placed_at.desc(), _orders.c.order_id).limit(limit)
@@ -87,13 +88,13 @@ def list_owned(connection: sa.Connection, email: str, limit: int) -> dict[str, s
 
 
 def taken_minor(connection: sa.Connection, order_id: str) -> int:
-    """Return what refunds hold of an order or was refunded elsewhere, in minor units."""
+    """Return the sum of what refunds hold of an order and of external refunds, in minor units."""
     query = sa.select(_orders.c.held_minor + sum_elsewhere(_orders.c.order_id))
     return int(connection.scalar(query.where(_orders.c.order_id == order_id)) or 0)
 
 
 def held_minor(connection: sa.Connection, order_id: str) -> int:
-    """Return what the order's refunds have paid or are about to pay, in minor units."""
+    """Return how much the order's refunds have paid or may still pay, in minor units."""
     query = sa.select(_orders.c.held_minor).where(_orders.c.order_id == order_id)
     return connection.scalar(query) or 0
 
@@ -122,12 +123,13 @@ def _is_of_conversation(conversation_id: str) -> sa.ColumnElement[bool]:
 
 
 def is_known(connection: sa.Connection, order_id: str) -> bool:
-    """Return whether any customer has an order of this number."""
+    """Return whether any customer has an order with this id."""
     return exists(connection, _orders.c.order_id.in_(spellings(order_id)))
 
 
 def spellings(order_id: str) -> Sequence[str]:
-    """Return an order number with and without the # that some shops' numbers begin with, also in capitals."""
+    """Return the spellings of an order id that people may mean: with and without a # in front, also in
+    capitals."""
     other = order_id[1:] if order_id.startswith("#") else f"#{order_id}"
     return list(dict.fromkeys((order_id, other, order_id.upper(), other.upper())))
 
@@ -136,7 +138,7 @@ def spellings(order_id: str) -> Sequence[str]:
 
 
 def lock(connection: sa.Connection, order_id: str) -> Order | None:
-    """Return the order, and keep others from changing it or its refunds until the commit."""
+    """Lock an order, so that nobody else changes it or its refunds before the commit, and return it."""
     return _lock(connection, _orders.c.order_id == order_id)
 
 
@@ -182,24 +184,25 @@ def lock_row_of_refund(connection: sa.Connection, refund_id: str) -> None:
 
 
 def lock_customer(connection: sa.Connection, email: str) -> None:
-    """Let no other refund of this customer's orders be decided until the commit."""
+    """Lock a customer, so that nobody else decides on a refund of their orders before the commit."""
     _advisory_lock(connection, _CUSTOMER, email)
 
 
 def lock_shop(connection: sa.Connection) -> None:
-    """Let no other refund of the shop be decided until the commit. Only for a policy that caps a day."""
+    """Lock the shop, so that nobody else decides on any refund before the commit. Only for a policy with a cap
+    for a day."""
     _advisory_lock(connection, _SHOP)
 
 
 def lock_payments(connection: sa.Connection, order: Order) -> None:
-    """Let no other transaction write a refund of these payments until the commit: another order may name
-    them as well."""
+    """Lock an order's payments, so that nobody else records a refund of them before the commit: another order
+    may have the same payments."""
     for payment_id in sorted(payment.payment_id for payment in order.payments):
         _advisory_lock(connection, _PAYMENT, payment_id)
 
 
 def _advisory_lock(connection: sa.Connection, kind: int, name: str | None = None) -> None:
-    # On SQLite a transaction that may write is alone already.
+    # On SQLite there is only one writing transaction at a time.
     if connection.dialect.name == "postgresql":
         digest = hashlib.sha256(name.encode()).digest() if name is not None else bytes(4)
         key = int.from_bytes(digest[:4], signed=True)
@@ -218,8 +221,8 @@ def _lock_rows(connection: sa.Connection, where: sa.ColumnElement[bool]) -> None
 
 
 def _lock(connection: sa.Connection, *where: sa.ColumnElement[bool]) -> Order | None:
-    # Read the lines and payments after the lock: a statement that has waited for the lock would see
-    # them as they were before.
+    # Read the lines and payments by later statements: the one that has waited for the lock would see them as
+    # they were before.
     query = sa.select(_orders).where(*where).with_for_update(of=_orders)
     rows = connection.execute(query).all()
     return with_parts(connection, rows)[0] if rows else None
@@ -231,7 +234,7 @@ def _lock(connection: sa.Connection, *where: sa.ColumnElement[bool]) -> Order | 
 def with_parts(connection: sa.Connection, rows: Sequence[Row]) -> tuple[Order, ...]:
     """Return the orders of these rows with their lines, payments and parcels.
 
-    They agree with each other only in a snapshot, or while the order is locked.
+    Call this in a snapshot or with locked orders, else the parts may be from different versions.
     """
     if not rows:
         return ()

@@ -1,4 +1,4 @@
-"""Policy versions that decided on refunds, and what was refunded under their caps."""
+"""The versions of the policy that decided on refunds, and the sums for its caps."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ _versions, _refunds, _payments = schema.policy_versions, schema.refunds, schema.
 
 
 def record(connection: sa.Connection, policy: Policy, now: datetime) -> str:
-    """Store the policy's text if it is new; return the version that it is stored under.
+    """Store the policy's text if it is new; return the version under which it is stored.
 
-    That is the policy's own version. If another text has that version, a digest is added, so that a
-    decision never points at rules that did not make it.
+    That is the policy's own version; but if another text has that version, with a digest added, so that a
+    decision never refers to rules that did not make it.
     """
     for version in (policy.version, _with_digest(policy)):
         values = {"version": version, "source": policy.source, "first_used_at": now}
@@ -35,7 +35,7 @@ def record(connection: sa.Connection, policy: Policy, now: datetime) -> str:
 
 
 def version_of(connection: sa.Connection, policy: Policy) -> str:
-    """Return the version that decisions of this policy are recorded under; write nothing."""
+    """Return the version under which `record` would store this policy, without storing it."""
     source = _find_source(connection, policy.version)
     return policy.version if source in (None, policy.source) else _with_digest(policy)
 
@@ -56,8 +56,8 @@ def _find_source(connection: sa.Connection, version: str) -> str | None:
 def granted(
     connection: sa.Connection, since: datetime, currency: str, email: str | None = None
 ) -> Granted:
-    """Return what the policy refunded without a person's decision since a time, to all customers or to one:
-    the number of refunds in all currencies, and the money in one currency."""
+    """Return the refunds that the policy approved without a manager since a time: their number in all
+    currencies, and their sum in one currency. `email`: only this customer's; None: all."""
     orders = schema.orders
     theirs = sa.select(orders.c.order_id).where(orders.c.customer_email == email)
     whose = sa.true() if email is None else _refunds.c.order_id.in_(theirs)

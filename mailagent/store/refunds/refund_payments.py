@@ -1,4 +1,4 @@
-"""Payments of a refund: one row, the intent, for each payment refunded, written before the gateway is asked."""
+"""Refund payments as rows. A row is also our intent to pay: we write it before we ask the gateway."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from mailagent.store.database import Row
 _refunds, _payments = schema.refunds, schema.refund_payments
 _external = schema.external_refunds
 
-# What the gateway has refunded, and what did not come back to the shop later.
+# The condition that the gateway has made a refund payment, and that the money has not come back to the shop.
 PAID = sa.and_(_payments.c.state == "done", _payments.c.returned_at.is_(None))
 
 
@@ -32,7 +32,8 @@ def intend_payment(
     amount: Money,
     now: datetime,
 ) -> Row:
-    """Record, before the gateway is asked, that it will be asked under `key`. Return the intent."""
+    """Record the intent to refund `amount` of a payment under the idempotency key `key`, before the gateway is
+    asked. Return the intent; the first one, if there is one with this key."""
     intent = _payments.insert().values(
         idempotency_key=key,
         refund_id=refund_id,
@@ -50,7 +51,7 @@ def list_payments(connection: sa.Connection, refund_id: str) -> Sequence[Row]:
 
 
 def list_requests(refund: Refund, rows: Sequence[Row]) -> list[RefundRequest]:
-    """Return what the gateway is asked for each payment, by their keys."""
+    """Return the requests to the gateway for these refund payments."""
     credits = share_credit(refund, [row.amount_minor for row in rows])
     return [
         RefundRequest(
@@ -72,8 +73,8 @@ def find_payment(connection: sa.Connection, key: str) -> Row | None:
 
 
 def counts(part: Row, at: datetime | None = None) -> bool:
-    """Return whether a part of `list_parts` is gone from its payment or about to go: what was not refused and
-    did not come back, as far as was known at a time."""
+    """Return whether a row of `list_parts` counts against its payment: it was not refused, and the money did
+    not come back. `at`: as far as we knew at this time."""
     came_back = part.returned_at is not None and (at is None or part.returned_at <= at)
     return part.state != "refused" and not came_back
 
@@ -81,9 +82,9 @@ def counts(part: Row, at: datetime | None = None) -> bool:
 def list_parts(
     connection: sa.Connection, *, order_id: str | None = None, payment_ids: Sequence[str] = ()
 ) -> Sequence[Row]:
-    """Return what the payments of one order gave back or are about to, or these payments on any order that
-    names them. What was refunded outside mailagent has a `gateway` that reported it, and no `refund_id` and
-    no `idempotency_key`. `known_at`: when we heard that it was refunded."""
+    """Return all refund payments, ours and external ones, of one order, or of these payments on any order. Each
+    row is a part of its payment that was refunded or is about to be. An external one has no `refund_id` and no
+    `idempotency_key`; its `gateway` reported it. `known_at`: when we learned that it was made."""
 
     def here(order: sa.Column[str], payment: sa.Column[str]) -> sa.ColumnElement[bool]:
         return payment.in_(payment_ids) if order_id is None else order == order_id
@@ -108,14 +109,14 @@ def list_parts(
 
 
 def list_refunded(connection: sa.Connection, order: Order) -> list[Row]:
-    """Return what was refunded of an order's payments or is under way, also elsewhere and for other orders
-    that name these payments."""
+    """Return the refund payments, made or under way, of an order's payments: ours and external ones, also on
+    other orders that have the same payments."""
     payment_ids = [payment.payment_id for payment in order.payments]
     return [part for part in list_parts(connection, payment_ids=payment_ids) if counts(part)]
 
 
 def sum_by_payment(parts: Iterable[Row]) -> Counter[str]:
-    """Return the sum of the parts of each payment, in minor units."""
+    """Return the sum of these rows in minor units, by payment id."""
     found = Counter[str]()
     for part in parts:
         found[part.payment_id] += part.amount_minor
@@ -123,10 +124,10 @@ def sum_by_payment(parts: Iterable[Row]) -> Counter[str]:
 
 
 def record_payment(connection: sa.Connection, key: str, state: str, **values: Any) -> None:
-    """Record what the gateway answered for one intent, unless it is settled.
+    """Record the gateway's answer to one intent, unless the intent is done.
 
-    A refusal can become a refund, never the other way: of two workflows that asked under one key, the
-    one that was told of a refund is right.
+    A refused intent can still become done, but not the other way: if two runs asked under one key, the one that
+    heard of a refund is right.
     """
     open_states = ["asked", "refused"] if state == "done" else ["asked"]
     connection.execute(
@@ -139,8 +140,8 @@ def record_payment(connection: sa.Connection, key: str, state: str, **values: An
 def begin_asking(
     connection: sa.Connection, key: str, known: datetime | None, now: datetime
 ) -> bool:
-    """Record that the gateway is asked now; return False if another worker has begun since `asking_since` was
-    read as `known`, or if the intent is settled."""
+    """Record that we ask the gateway now. Return False, and record nothing, if another worker has begun to ask
+    since we read `asking_since` as `known`, or if the intent has an answer."""
     begun = connection.execute(
         _payments.update()
         .where(
@@ -154,14 +155,15 @@ def begin_asking(
 
 
 def end_asking(connection: sa.Connection, key: str, begun_at: datetime) -> None:
-    """Record that a call was certainly not carried out, unless another worker has begun one since."""
+    """Record that the call begun at `begun_at` was certainly not carried out, unless another worker has begun
+    one since."""
     begun = (_payments.c.idempotency_key == key, _payments.c.asking_since == begun_at)
     connection.execute(_payments.update().where(*begun).values(asking_since=None))
 
 
 def give_up(connection: sa.Connection, refund_id: str, why: str) -> bool:
-    """Record why a locked refund is not paid any more; return False, and change nothing, if the gateway may
-    have been asked for some of it. Of this and `begin_asking`, the first one wins."""
+    """Record why we do not pay a locked refund any more. Return False, and change nothing, if we may have asked
+    the gateway for some of it. Of this and `begin_asking` at the same time, the first one wins."""
     mine = _payments.c.refund_id == refund_id
     rows = connection.execute(sa.select(_payments).where(mine).with_for_update()).all()
     for row in rows:
@@ -172,15 +174,16 @@ def give_up(connection: sa.Connection, refund_id: str, why: str) -> bool:
 
 
 def note_not_made(connection: sa.Connection, refund_id: str) -> int:
-    """Record that the gateway has certainly not made what it was asked for of a refund, because a person has
-    looked; return how many of its payments that concerns."""
+    """Record that the gateway has certainly not made a refund's unanswered payments, because a person has
+    looked; return how many payments these are."""
     unsure = (_payments.c.state == "asked", _payments.c.asking_since.is_not(None))
     query = _payments.update().where(_payments.c.refund_id == refund_id, *unsure)
     return connection.execute(query.values(asking_since=None)).rowcount
 
 
 def mark_returned(connection: sa.Connection, key: str, now: datetime, why: str | None) -> bool:
-    """Record that a refund that was done has failed after all; return whether that was new."""
+    """Record that the money of a refund payment that was done came back to the shop; return whether that was
+    new."""
     marked = connection.execute(
         _payments.update()
         .where(_payments.c.idempotency_key == key, PAID)
@@ -189,7 +192,7 @@ def mark_returned(connection: sa.Connection, key: str, now: datetime, why: str |
     return marked.rowcount > 0
 
 
-# The problem of an intent that the gateway has, but has not settled.
+# The parts of the `problem` of an intent that the gateway has, but has not settled.
 _PENDING, _UNSETTLED = "the gateway has it as ", ", not settled yet"
 
 
@@ -206,7 +209,8 @@ def pending_reference(row: Row) -> str | None:
 
 
 def describe(connection: sa.Connection, refund: Refund) -> str:
-    """Say for each payment of a refund whether it was refunded, for the people who do the rest."""
+    """Return a sentence for each payment of a refund that says whether it was refunded, for the people who do
+    the rest."""
     parts = []
     for row in list_payments(connection, refund.refund_id):
         amount = Money(row.amount_minor, refund.amount.currency)

@@ -1,4 +1,4 @@
-"""Refunds as rows: what was requested, who decided, what was paid. Lock the order before a refund."""
+"""Refunds as rows: what was asked for, who decided, what was paid. Lock the order before you lock a refund."""
 
 from __future__ import annotations
 
@@ -25,7 +25,8 @@ from mailagent.store.database import Row, columns_of, from_row, required
 _refunds, _lines, _payments = schema.refunds, schema.refund_lines, schema.refund_payments
 _outbound = schema.outbound_mails
 
-# One row for each line of a refund. Only a manager's decision changes lines, under the lock of the order.
+# A query with a row for each line of a refund. Only a manager's decision changes lines, while the order is
+# locked.
 _WITH_LINES = (
     sa.select(
         _refunds,
@@ -52,8 +53,8 @@ def promise_key(refund_id: str) -> str:
 
 
 def returned_key(refund_id: str, minor: int) -> str:
-    """Return the `dedup_key` of the mail that says that money came back: so much, in minor units. Of two
-    payments the second may come back later."""
+    """Return the `dedup_key` of the mail that tells a customer that money came back. `minor`: how much in all,
+    in minor units: a second refund payment may come back later, and then needs another mail."""
     return f"returned:{refund_id}:{minor}"
 
 
@@ -106,13 +107,14 @@ def load(connection: sa.Connection, refund_id: str) -> Refund:
 
 
 def lock(connection: sa.Connection, refund_id: str) -> Refund:
-    """Return the refund, and keep others from changing it until the commit. Raises LookupError."""
+    """Lock a refund, so that nobody else changes it before the commit, and return it. Raises LookupError."""
     query = _WITH_LINES.where(_refunds.c.refund_id == refund_id).with_for_update(of=_refunds)
     return required(next(iter(_list(connection, query)), None), f"refund {refund_id}")
 
 
 def lock_of_mail(connection: sa.Connection, refund_id: str) -> tuple[Refund, tuple[Refund, ...]]:
-    """Lock a refund and the others that the same mail led to, oldest first. Raises LookupError."""
+    """Lock a refund and the other refunds that the same mail asked for; return it, and the others oldest first.
+    Raises LookupError."""
     this = _refunds.alias("this")
     same_mail = sa.exists().where(
         this.c.refund_id == refund_id,
@@ -135,7 +137,7 @@ def list_of_orders(connection: sa.Connection, order_ids: Sequence[str]) -> tuple
 def list_of_proposal(
     connection: sa.Connection, order_id: str, proposal_key: str
 ) -> tuple[tuple[Refund, ...], Refund | None]:
-    """Return all refunds of an order, oldest first, and the one that this proposal made."""
+    """Return all refunds of an order, oldest first, and the one with this `proposal_key` or None."""
     rows = connection.execute(_WITH_LINES.where(_refunds.c.order_id == order_id)).all()
     found = _from_rows(connection, rows)
     made = {row.refund_id for row in rows if row.proposal_key == proposal_key}
@@ -161,7 +163,7 @@ def list_newest_elsewhere(
         .join(schema.orders, orders.order_id == _refunds.c.order_id)
         .where(orders.customer_email == email, orders.order_id != order_id)
         .cte("theirs")
-        .prefix_with("MATERIALIZED", dialect="postgresql")  # else it may read all refunds by date
+        .prefix_with("MATERIALIZED", dialect="postgresql")  # else PostgreSQL may scan all refunds
     )
     newest = sa.select(theirs.c.refund_id).order_by(theirs.c.requested_at.desc()).limit(limit)
     return _list(connection, _WITH_LINES.where(_refunds.c.refund_id.in_(newest)))
@@ -185,7 +187,7 @@ def _from_rows(connection: sa.Connection, rows: Sequence[Row]) -> tuple[Refund, 
 
 
 def _sum_done(connection: sa.Connection, refund_ids: set[str]) -> dict[str, Row]:
-    """Add up, in minor units, what the gateway paid of each refund, and what of that came back."""
+    """Return how much the gateway paid of each refund, and how much of that came back, in minor units."""
     came_back, total = _payments.c.returned_at.is_not(None), sa.func.sum(_payments.c.amount_minor)
     query = (
         sa.select(
@@ -229,8 +231,8 @@ def _refund(rows: Sequence[Row], done: Row | None) -> Refund:
 
 
 def claim(connection: sa.Connection, refund_id: str, run_id: str) -> RefundStatus:
-    """Record which workflow run wake-ups of the refund go to. Return its status, which no other
-    transaction changes until the commit. Raises LookupError."""
+    """Record which run gets the refund's wake-ups. Return the refund's status, which is locked until the
+    commit. Raises LookupError."""
     update = _update(refund_id).values(run_id=run_id)
     status = connection.scalar(update.returning(_refunds.c.status))
     return RefundStatus(required(status, f"refund {refund_id}"))
@@ -246,9 +248,9 @@ def move(connection: sa.Connection, refund: Refund, status: RefundStatus, **valu
 def lower(
     connection: sa.Connection, refund: Refund, amount: Money, quantities: Mapping[int, int]
 ) -> None:
-    """Record that a manager approved less, and so many units of these lines.
+    """Record that a manager approved only `amount`, and only `quantities` units, by line number.
 
-    Raises ValueError for more than was asked for, or nothing.
+    Raises ValueError if that is nothing, or more than was asked for.
     """
     if amount.currency != refund.amount.currency or not 0 < amount.minor <= refund.amount.minor:
         raise ValueError(f"{amount} is not between 0 and {refund.amount}")
@@ -266,7 +268,7 @@ def record_receipt(connection: sa.Connection, refunds: Sequence[Refund], outboun
 def list_sharing_receipt(
     connection: sa.Connection, conversation_id: str, outbound_id: str
 ) -> list[str]:
-    """Return the refunds of a conversation that share the receipt of another refund."""
+    """Return the ids of a conversation's refunds whose receipt is this mail, written for another refund."""
     query = sa.select(_refunds.c.refund_id).where(
         _refunds.c.conversation_id == conversation_id, _refunds.c.receipt_id == outbound_id
     )
@@ -283,8 +285,8 @@ def _update(refund_id: str) -> sa.Update:
 def list_under_way(
     connection: sa.Connection, before: datetime, limit: int, after: str = ""
 ) -> Sequence[Row]:
-    """Return refunds that still have to be decided or paid, with their workflow run, in the order of their
-    ids from the one behind `after`. `expires_at` is set while a manager has to decide."""
+    """Return refunds from before a time that still have to be decided or paid, each with its run, in the order
+    of their ids, from the first behind `after`. `expires_at` is set while a manager has to decide."""
     waits = _refunds.c.status == RefundStatus.AWAITING_APPROVAL.value
     approvals = schema.approvals
     query = _page(sa.case((waits, approvals.c.expires_at)), limit, after)
@@ -311,14 +313,14 @@ def _page(expires_at: sa.ColumnElement[Any], limit: int, after: str) -> sa.Selec
 
 
 def count_wake_up(connection: sa.Connection, refund_id: str, run_id: str) -> None:
-    """Record that the sweep woke a refund again, and its workflow run."""
+    """Record that the sweep enqueued the run `run_id` for a refund, and count it."""
     update = _update(refund_id).values(wake_ups=_refunds.c.wake_ups + 1, run_id=run_id)
     connection.execute(update)
 
 
 def stop_waking(connection: sa.Connection, refund_id: str, wake_ups: int) -> bool:
-    """Record that people take care of the refund: `wake_ups` is above the sweep's limit. Return whether that
-    is new."""
+    """Record that people take care of the refund, by a number of `wake_ups` above the sweep's limit. Return
+    whether that is new."""
     update = _update(refund_id).where(_refunds.c.wake_ups < wake_ups)
     return connection.execute(update.values(wake_ups=wake_ups)).rowcount > 0
 
@@ -329,8 +331,8 @@ def stop_waking(connection: sa.Connection, refund_id: str, wake_ups: int) -> boo
 def list_untold(
     connection: sa.Connection, since: datetime, limit: int, after: str = ""
 ) -> Sequence[Row]:
-    """Return refunds requested since a time whose end, or whose returned money, no mail to the customer
-    reports; with the columns of `list_under_way`."""
+    """Return refunds, requested since a time, that have ended or whose money came back without a mail to the
+    customer about it; with the columns of `list_under_way`."""
     here = _refunds.c.refund_id
     told = sa.or_(
         _refunds.c.receipt_id.is_not(None),
@@ -346,7 +348,7 @@ def list_untold(
 
 
 def list_told_before_return(connection: sa.Connection, refund_id: str) -> Sequence[Row]:
-    """Return the intents that a mail reported as refunded and whose money came back after that mail."""
+    """Return the refund payments that a mail reported as made and whose money came back after that mail."""
     return connection.execute(
         sa.select(_payments)
         .join(_outbound, _was_untrue(sa.literal(refund_id)))
@@ -355,8 +357,8 @@ def list_told_before_return(connection: sa.Connection, refund_id: str) -> Sequen
 
 
 def _was_untrue(refund_id: sa.ColumnElement[str]) -> sa.ColumnElement[bool]:
-    """Whether a mail reported a payment as refunded and its money came back later. A receipt reports all
-    payments; the mail about a failed refund only those that were refunded by then."""
+    """Return the condition that a mail reported a refund payment as made and its money came back later. A
+    receipt reports all payments; the mail about a failed refund only those that were made by then."""
     receipt = _outbound.c.purpose == Purpose.RECEIPT.value
     told = _refunds.alias("told")
     shared = sa.select(told.c.receipt_id).where(told.c.refund_id == _payments.c.refund_id)
@@ -373,7 +375,7 @@ def _was_untrue(refund_id: sa.ColumnElement[str]) -> sa.ColumnElement[bool]:
 
 
 def _returned_mail(refund_id: sa.ColumnElement[str]) -> sa.ColumnElement[bool]:
-    """Whether a mail, by its `returned_key`, reported all that came back."""
+    """Return the condition that a mail with the `returned_key` reported all that came back."""
     minor = (
         sa.select(sa.func.sum(_payments.c.amount_minor))
         .where(

@@ -1,4 +1,4 @@
-"""Remedies as rows: what customers asked for beside refunds. Lock the order before a remedy."""
+"""Remedies as rows: what customers asked for beside refunds. Lock the order before you lock a remedy."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def find(connection: sa.Connection, remedy_id: str) -> Remedy | None:
 
 
 def lock(connection: sa.Connection, remedy_id: str) -> Remedy | None:
-    """Lock the order of a remedy and the remedy; return it."""
+    """Lock a remedy's order and the remedy; return the remedy, or None if there is none."""
     known = find(connection, remedy_id)
     if known is None:
         return None
@@ -74,7 +74,7 @@ def find_of_proposal(connection: sa.Connection, proposal_key: str) -> Remedy | N
 
 
 def find_of_refund(connection: sa.Connection, refund_id: str) -> Remedy | None:
-    """Return the remedy after which a refund is paid; None for most refunds."""
+    """Return the remedy that must be done before a refund is paid; None for most refunds."""
     return _first(connection, _remedies.c.refund_id == refund_id)
 
 
@@ -84,7 +84,7 @@ def list_of_order(connection: sa.Connection, order_id: str) -> Sequence[Remedy]:
 
 
 def list_open(connection: sa.Connection) -> Sequence[Remedy]:
-    """Return all remedies that wait, oldest first."""
+    """Return all open remedies, oldest first."""
     return _list(connection, is_constant(_remedies.c.status, *sorted(OPEN)))
 
 
@@ -97,20 +97,20 @@ def list_of_mails(
 
 
 def has_lapsed(refund: Refund) -> bool:
-    """Return whether a refund ended unpaid because what it waited for was not done; then it is `withdrawn`."""
+    """Return whether a refund ended unpaid because its remedy was not done. Such a refund is `withdrawn`."""
     by_others = refund.decided_by not in (None, audit.CUSTOMER)
     return refund.status is RefundStatus.WITHDRAWN and by_others
 
 
 def holds_up(refund_id: sa.ColumnElement[str]) -> sa.ColumnElement[bool]:
-    """Whether something has to be done before a refund is paid."""
+    """Return the condition that an open remedy must be done before a refund is paid."""
     is_open = is_constant(_remedies.c.status, *sorted(OPEN))
     return sa.exists().where(_remedies.c.refund_id == refund_id, is_open)
 
 
 def has_moved_on(refund_id: sa.ColumnElement[str]) -> sa.ColumnElement[bool]:
-    """Whether a refund is decided, or the first of two managers has approved it; but not one that is approved
-    while something has to be done before it is paid."""
+    """Return the condition that a refund is decided, or that the first of two managers has approved it. An
+    approved refund does not count while `holds_up` is true."""
     own = schema.refunds.c
     waits = own.status == RefundStatus.AWAITING_APPROVAL.value
     approvals, decisions = schema.approvals, schema.decisions
@@ -123,7 +123,7 @@ def has_moved_on(refund_id: sa.ColumnElement[str]) -> sa.ColumnElement[bool]:
 
 
 def is_sent_again(connection: sa.Connection, order_id: str, item_ids: Collection[str]) -> bool:
-    """Return whether some of these items were exchanged or replaced, or are about to be."""
+    """Return whether some of these items of an order were exchanged or replaced, or are about to be."""
     return any(
         remedy.status in STANDING and remedy.touches(kind, item_ids)
         for remedy in list_of_order(connection, order_id)
@@ -132,15 +132,16 @@ def is_sent_again(connection: sa.Connection, order_id: str, item_ids: Collection
 
 
 def list_replaced(connection: sa.Connection, refund: Refund) -> Sequence[Remedy]:
-    """Return the exchanges and replacements of a refund's items that its mail or an older one asked for. A mail
-    that asks for both means different units, if the order has so many; a later one means money instead."""
+    """Return the open exchanges and replacements that a refund takes the place of: of its items, asked for by
+    its mail or an older one. If one mail asks for both, it means different units, if the order has enough; a
+    later mail means money instead."""
     return list_replaced_by(connection, [refund])[refund.refund_id]
 
 
 def list_replaced_by(
     connection: sa.Connection, asked: Sequence[Refund]
 ) -> Mapping[str, Sequence[Remedy]]:
-    """Return what `list_replaced` does, for each of these refunds by its id."""
+    """Return the result of `list_replaced` for each of these refunds, by refund id."""
     known = _list(connection, _remedies.c.order_id.in_({each.order_id for each in asked}))
     sent = [each for each in known if each.kind in SENT_AGAIN]
     found = {
@@ -167,8 +168,8 @@ def _touches(remedy: Remedy, refund: Refund) -> bool:
 def _count_left(
     connection: sa.Connection, order_ids: Collection[str], sent: Sequence[Remedy]
 ) -> Counter[tuple[str, str]]:
-    """Return how many units of each item, by order and item, are neither refunded nor sent again; below 0, some
-    are both."""
+    """Return how many units are neither refunded nor sent again, by order id and item id. Below 0, some are
+    both."""
     left, known = Counter[tuple[str, str]](), refunds.list_of_orders(connection, list(order_ids))
     taken = {
         order_id: taken_units(each for each in known if each.order_id == order_id)
@@ -178,7 +179,7 @@ def _count_left(
         left[line.order_id, line.item_id] += line.quantity - taken[line.order_id][line.line_no]
     for remedy in sent:
         if remedy.status in STANDING:
-            for item in remedy.items:  # an item may stand there twice, as on the order
+            for item in remedy.items:  # an item may be in it twice, as in the order
                 left[remedy.order_id, item.item_id] -= item.quantity
     return left
 
@@ -200,7 +201,7 @@ def move(connection: sa.Connection, remedy: Remedy, status: RemedyStatus, **valu
 
 
 def note(connection: sa.Connection, remedy: Remedy, **values: Any) -> Remedy:
-    """Change other columns of a locked remedy, and return it."""
+    """Change columns of a locked remedy other than the status; return the changed remedy."""
     own, changed = _remedies.c.remedy_id == remedy.remedy_id, replace(remedy, **values)
     if "items" in values:
         values["items"] = [asdict(item) for item in changed.items]
@@ -212,8 +213,8 @@ def note(connection: sa.Connection, remedy: Remedy, **values: Any) -> Remedy:
 
 
 def read(connection: sa.Connection, statuses: Sequence[str], window: Window) -> Part[Remedy]:
-    """Return one page of the remedies in these states: open ones by when they were asked for, others by when
-    they ended."""
+    """Return one page of the remedies in these states: open ones ordered by the time of the request, others by
+    the time of their end."""
     at = "requested_at" if OPEN.intersection(statuses) else "decided_at"
     sources = [
         Source(
@@ -230,7 +231,7 @@ def read(connection: sa.Connection, statuses: Sequence[str], window: Window) -> 
 
 
 def count_tasks(connection: sa.Connection, now: datetime) -> tuple[Count, int]:
-    """Count the tasks that wait, up to a bound, and how many are past their date."""
+    """Count the open tasks, up to a bound, and those that are past their date."""
     oldest = sa.select(_remedies.c.requested_at, _remedies.c.due_at).where(_IS_TASK)
     some = oldest.order_by(_remedies.c.requested_at).limit(COUNTED_MAX + 1).subquery()
     late = sa.func.count().filter(some.c.due_at < now)
@@ -242,8 +243,8 @@ def count_tasks(connection: sa.Connection, now: datetime) -> tuple[Count, int]:
 def take_slow(
     connection: sa.Connection, before: datetime, now: datetime, limit: int
 ) -> Sequence[Remedy]:
-    """Return tasks that were asked for before a time, the oldest first, and record that the team is reminded of
-    them."""
+    """Return open tasks from before a time without a reminder, oldest first, and record that the team has
+    one."""
     slow = sa.and_(_IS_TASK, _remedies.c.reminded_at.is_(None), _remedies.c.requested_at < before)
     query = sa.select(_remedies).where(slow).order_by(_remedies.c.requested_at).limit(limit)
     found = [_remedy(row) for row in connection.execute(query.with_for_update())]
@@ -255,13 +256,13 @@ def take_slow(
 
 
 def list_overdue(connection: sa.Connection, now: datetime, limit: int) -> Sequence[str]:
-    """Return the tasks that are past their date, the oldest first."""
+    """Return the ids of tasks that are past their date, oldest first."""
     query = sa.select(_remedies.c.remedy_id).where(_IS_TASK, _remedies.c.due_at <= now)
     return list(connection.scalars(query.order_by(_remedies.c.due_at).limit(limit)))
 
 
 def list_asked(connection: sa.Connection, kind: RemedyKind, limit: int) -> Sequence[str]:
-    """Return the remedies of a kind that the shop's system is to do, the oldest first."""
+    """Return the ids of the remedies of a kind for which we have to ask the shop's system, oldest first."""
     is_asked = is_constant(_remedies.c.status, RemedyStatus.ASKED.value)
     query = sa.select(_remedies.c.remedy_id).where(is_asked, _remedies.c.kind == kind.value)
     return list(connection.scalars(query.order_by(_remedies.c.requested_at).limit(limit)))

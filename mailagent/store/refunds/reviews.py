@@ -1,4 +1,4 @@
-"""Reviews: what a manager needs to know to decide on a refund, gathered from rows."""
+"""Reviews: everything that a manager needs to decide on a refund, read from rows."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from mailagent.domain.remedies.remedy import Remedy
 from mailagent.store import schema
 from mailagent.store.refunds import external_refunds, orders, refund_payments, refunds, remedies
 
-# More are in the console.
+# So many earlier refunds are shown. The console has the others.
 EARLIER_MAX = 20
 
 _orders, _conversations, _mails = schema.orders, schema.conversations, schema.inbound_mails
@@ -68,18 +68,19 @@ class Review:
 
     @property
     def owners(self) -> tuple[str, ...]:
-        """Whose order and whose request it is, and who of the shop asked for it. They do not decide on it."""
+        """The addresses of people who must not decide: the order's customer, the customer who asked, and the
+        person of the shop who asked."""
         return _owners(self.refund, self.order.customer_email, self.asked_by)
 
     @property
     def new_customer(self) -> str | None:
-        """The order's address if another address asked for the refund, else None."""
+        """The address of the order's customer if another address asked for the refund, else None."""
         mine = self.order.customer_email
         return mine if mine != self.asked_by else None
 
     @property
     def already_refunded(self) -> Money:
-        """What other refunds of the order hold, and what was refunded elsewhere."""
+        """The sum of what other refunds of the order hold and of external refunds."""
         held = sum(other.held.minor for other in self.others)
         return Money(held + self.elsewhere.minor, self.order.currency)
 
@@ -151,7 +152,7 @@ def list_owners(connection: sa.Connection, refund: Refund) -> tuple[str, ...]:
 def items_of(refund: Refund, order: Order) -> tuple[RefundedItem, ...]:
     by_line = {(line.line_no, line.item_id): line.name for line in order.lines}
     by_item = {line.item_id: line.name for line in order.lines}
-    # The shop may have moved a line since, or removed it, if no refund holds it.
+    # The shop may have renumbered or removed a line since, if no refund holds it.
     return tuple(
         RefundedItem(
             by_line.get((line.line_no, item_id), by_item.get(item_id, item_id)),

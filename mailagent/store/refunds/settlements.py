@@ -1,4 +1,4 @@
-"""Settlements as rows: whether the shop has paid what the ledger recorded."""
+"""Settlements as rows: whether the shop has paid the entries of the ledger."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _IS_OPEN = is_constant(_rows.c.state, SettlementState.OPEN.value)
 
 COUNTED_MAX = 1_000
 FIGURE = "settlements"  # of the inbox
-# A shop that pays with every entry.
+# Stands as the person who decided, if entries count as paid when they are recorded.
 AT_ONCE = "at once"
 
 _QUERY = (
@@ -54,8 +54,8 @@ _QUERY = (
 def open_one(
     connection: sa.Connection, request: RefundRequest, rules: SettlementRules, now: datetime
 ) -> None:
-    """Record that an entry waits to be paid, with its date. A person gives store credit, also if the rules
-    pay at once."""
+    """Record the settlement of a new entry, with the date by which to pay it. If `rules` pay at once, it is
+    settled; but store credit always waits for a person."""
     decided = {"state": SettlementState.SETTLED.value, "decided_by": AT_ONCE, "decided_at": now}
     values: dict[str, Any] = {
         "idempotency_key": request.idempotency_key,
@@ -79,7 +79,8 @@ def find(connection: sa.Connection, key: str) -> Settlement | None:
 
 
 def lock(connection: sa.Connection, key: str) -> Settlement | None:
-    """Return a settlement, and keep others from deciding on it until the commit."""
+    """Lock a settlement, so that nobody else changes it before the commit, and return it; None if there is
+    none."""
     query = _QUERY.where(_rows.c.idempotency_key == key).with_for_update(of=_rows)
     return next(iter(_list(connection, query)), None)
 
@@ -90,13 +91,13 @@ def list_of_payment(connection: sa.Connection, payment_id: str) -> Sequence[Sett
 
 
 def list_promised(connection: sa.Connection, refund_id: str) -> Sequence[Settlement]:
-    """Return what of a refund waits to be paid, and whose date the customer was told."""
+    """Return the open settlements of a refund whose date the customer was told."""
     promised = _QUERY.where(_rows.c.refund_id == refund_id, _IS_OPEN, _rows.c.promised)
     return _list(connection, promised)
 
 
 def list_bank_references(connection: sa.Connection, refund_id: str) -> dict[str, str]:
-    """Return the bank's references of a refund's payments, by their keys."""
+    """Return the bank references of a refund's payments, by idempotency key."""
     query = sa.select(_rows.c.idempotency_key, _rows.c.bank_reference).where(
         _rows.c.refund_id == refund_id, _rows.c.bank_reference.is_not(None)
     )
@@ -104,7 +105,7 @@ def list_bank_references(connection: sa.Connection, refund_id: str) -> dict[str,
 
 
 def record(connection: sa.Connection, outcome: Outcome, person: str, now: datetime) -> None:
-    """Record what a person said of a settlement that is locked."""
+    """Record what a person reported about a locked settlement."""
     connection.execute(
         _rows.update()
         .where(_rows.c.idempotency_key == outcome.idempotency_key)
@@ -122,8 +123,8 @@ def record(connection: sa.Connection, outcome: Outcome, person: str, now: dateti
 
 
 def read(connection: sa.Connection, state: SettlementState, window: Window) -> Part[Settlement]:
-    """Return one page of the settlements in a state: open ones by when they were recorded, others by when
-    they were decided."""
+    """Return one page of the settlements in a state: open ones ordered by the time of recording, others by the
+    time of the report."""
     at = "recorded_at" if state is SettlementState.OPEN else "decided_at"
     source = Source(
         _QUERY.where(is_constant(_rows.c.state, state.value)),
@@ -137,14 +138,14 @@ def read(connection: sa.Connection, state: SettlementState, window: Window) -> P
 
 
 def list_open(connection: sa.Connection) -> Sequence[Settlement]:
-    """Return all that waits to be paid, the oldest first."""
+    """Return all open settlements, oldest first."""
     in_turn = _QUERY.where(_IS_OPEN).order_by(_rows.c.recorded_at, _rows.c.idempotency_key)
     return _list(connection, in_turn)
 
 
 def sum_open(connection: sa.Connection) -> Sequence[Row]:
-    """Return how much waits to be paid, and in how many payments, for each currency; store credit apart from
-    money (`is_credit`)."""
+    """Return the sum and the number of open settlements for each currency; store credit (`is_credit`) apart
+    from money."""
     is_credit = _entries.c.credit_minor.is_not(None)
     minor = sa.func.coalesce(_entries.c.credit_minor, _entries.c.amount_minor)
     query = (
@@ -162,7 +163,7 @@ def sum_open(connection: sa.Connection) -> Sequence[Row]:
 
 
 def count_open(connection: sa.Connection, now: datetime) -> tuple[Count, int]:
-    """Count what waits to be paid, up to a bound, and how much of it is past its date."""
+    """Count the open settlements, up to a bound, and those that are past their date."""
     oldest = sa.select(_rows.c.recorded_at, _rows.c.due_at).where(_IS_OPEN)
     some = oldest.order_by(_rows.c.recorded_at).limit(COUNTED_MAX + 1).subquery()
     is_late = some.c.due_at < now
@@ -174,8 +175,8 @@ def count_open(connection: sa.Connection, now: datetime) -> tuple[Count, int]:
 
 
 def take_overdue(connection: sa.Connection, now: datetime, limit: int) -> Sequence[Settlement]:
-    """Return settlements that are past their date, the oldest first, and record that the operators are told
-    of them."""
+    """Return open settlements past their date about which operators had no mail, oldest first, and record that
+    they have one."""
     query = _QUERY.where(_IS_OPEN, _rows.c.reminded_at.is_(None), _rows.c.due_at < now)
     due = _list(connection, query.order_by(_rows.c.due_at).limit(limit).with_for_update(of=_rows))
     keys = [each.idempotency_key for each in due]

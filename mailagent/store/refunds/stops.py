@@ -1,4 +1,4 @@
-"""Why nothing more of an approved refund is paid, by what became of its order since."""
+"""Stops: reasons not to pay an approved refund, because its order has changed since."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ NEW_CUSTOMER = "the order's customer has another address than when the refund wa
 CHARGED_BACK = "the customer's bank took the payment back (chargeback) before the refund was paid"
 SENT_AGAIN = "its items were sent again after it was asked for"
 ELSEWHERE = "something was refunded elsewhere since it was asked for, and too little is left"
-# So many are looked for by their ids, more among all.
+# Up to so many refunds are selected by their ids; for more, the query reads all refunds in the ledger.
 FEW = 500
 STOPS = (CANCELLED, NEW_CUSTOMER, CHARGED_BACK, SENT_AGAIN, ELSEWHERE)
 
@@ -30,9 +30,9 @@ STOPS = (CANCELLED, NEW_CUSTOMER, CHARGED_BACK, SENT_AGAIN, ELSEWHERE)
 def find_stop(
     connection: sa.Connection, order: Order, refund: Refund, *, knows_all: bool
 ) -> str | None:
-    """Return why nothing more of a refund is paid, or None. A shop that cancels an order may have refunded it
-    itself; an order with a new address may belong to another customer than the one who asked. `knows_all`:
-    our rows say what is left of the payments; otherwise their gateway does."""
+    """Return why we must not pay (the rest of) a refund; None if we may. A shop that cancels an order may have
+    refunded it itself; an order with a new address may belong to another customer than the one who asked.
+    `knows_all`: no gateway knows the balance of the payments, so check it by our rows."""
     if order.status is OrderStatus.CANCELLED and not refund.despite_cancel:
         return CANCELLED
     asked_by = conversations.load(connection, refund.conversation_id).customer_email
@@ -48,7 +48,8 @@ def find_stop(
 
 
 def find_stops(connection: sa.Connection, refund_ids: Iterable[str]) -> dict[str, str]:
-    """Return, by their ids, the refunds in the ledger that must not be paid any more, and why."""
+    """Return why the shop must not pay these refunds of the ledger any more, by refund id; others are left
+    out."""
     found, wanted = {}, set(refund_ids)
     few = len(wanted) <= FEW
     query = _DOUBTFUL.where(_refunds.refund_id.in_(wanted)) if few else _DOUBTFUL
@@ -64,7 +65,7 @@ def find_stops(connection: sa.Connection, refund_ids: Iterable[str]) -> dict[str
 
 _rows, _refunds, _orders = schema.ledger_settlements.c, schema.refunds.c, schema.orders.c
 _payments, _remedies = schema.order_payments.c, schema.remedies.c
-# One query tells for most that nothing has changed.
+# A fast query that leaves out most refunds: those whose orders have certainly not changed.
 _DOUBTFUL = (
     sa.select(_refunds.refund_id)
     .join(schema.ledger_settlements, _rows.refund_id == _refunds.refund_id)

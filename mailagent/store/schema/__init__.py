@@ -1,8 +1,8 @@
-"""Every table of the app, with the constraints that hold even when code is wrong.
+"""All tables of the app, with constraints that hold even if code is wrong.
 
-Triggers live in `migrations`: they keep `orders.held_minor` (refunds paid and under way) and make the
-audit table append-only. So does the index of words in mail, which only PostgreSQL has. DBOS keeps
-its own tables in the schema `dbos`.
+`migrations` has the triggers, which keep `orders.held_minor` (refunds paid and under way) and make the audit
+log append-only, and the index of words in mail, which only PostgreSQL has. DBOS keeps its own tables in the
+schema `dbos`.
 """
 
 # ruff: noqa: F403 - this module names every table, whichever module describes it

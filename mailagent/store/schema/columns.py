@@ -1,4 +1,4 @@
-"""What all tables share: the naming convention, column types, and how checks and indexes are written."""
+"""What all tables share: names of constraints, column types, and functions for checks and indexes."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ metadata = sa.MetaData(
 
 
 def table(name: str, *parts: sa.schema.SchemaItem) -> sa.Table:
-    """Return a table of these columns, checks and indexes."""
+    """Return a table with these columns, checks and indexes, in the app's metadata."""
     return sa.Table(name, metadata, *parts)
 
 
-# None is NULL, and not the value null of JSON.
+# None becomes NULL, not JSON's null.
 Json = sa.JSON(none_as_null=True).with_variant(JSONB(none_as_null=True), "postgresql")
-RowNumber = sa.BigInteger().with_variant(sa.Integer, "sqlite")  # the database counts up
+RowNumber = sa.BigInteger().with_variant(sa.Integer, "sqlite")  # a number that the database makes
 
 
 def one_of(column: str, values: type[StrEnum]) -> sa.CheckConstraint:
-    """Return the check that a column holds one of an enum's values."""
+    """Return the check that a column has one of an enum's values."""
     names = ", ".join(f"'{value.value}'" for value in values)
     return sa.CheckConstraint(f"{column} IN ({names})", name=column)
 
@@ -39,6 +39,7 @@ def check(name: str, condition: str) -> sa.CheckConstraint:
 
 
 def partial_index(name: str, *columns: str, where: str, postgresql: str | None = None) -> sa.Index:
-    """Return an index of the rows for which a condition holds. `postgresql`: the condition in its words."""
+    """Return an index of the rows for which `where` holds. `postgresql`: the condition in PostgreSQL's SQL, if
+    it differs."""
     theirs = sa.text(postgresql or where)
     return sa.Index(name, *columns, sqlite_where=sa.text(where), postgresql_where=theirs)

@@ -15,21 +15,21 @@ conversations = table(
     sa.Column("customer_email", sa.Text, nullable=False, index=True),
     sa.Column("customer_name", sa.Text, nullable=False, server_default=""),
     sa.Column("subject", sa.Text, nullable=False),
-    # In which our own mails to the customer are written; none while it is not known.
+    # The language of our mails to the customer; NULL while unknown.
     sa.Column("language", sa.Text),
     sa.Column("status", sa.Text, nullable=False),
     sa.Column("reply_token", sa.Text, nullable=False, unique=True),
-    # Mailed only to the customer's address: who answers it holds that mailbox.
+    # Mailed only to the customer's address, so that an answer with its code proves the mailbox.
     sa.Column("confirm_token", sa.Text, nullable=False, unique=True),
-    # Mailed only to the support team: its answers go to the customer.
+    # Mailed only to the team. The team's mails to this address go to the customer.
     sa.Column("team_token", sa.Text, nullable=False, unique=True),
     sa.Column("handed_over_reason", sa.Text),
     sa.Column("handed_over_at", UtcDateTime),
     sa.Column("opened_at", UtcDateTime, nullable=False),
     sa.Column("last_mail_at", UtcDateTime, nullable=False, index=True),
-    # Who of the team answers by themselves; none while it is everybody's.
+    # The person of the shop who answers it; NULL while it has no owner.
     sa.Column("owner_email", sa.Text),
-    # When the words of all its mail were taken out because they were old.
+    # When retention deleted the texts of all its mail.
     sa.Column("content_purged_at", UtcDateTime),
     sa.Column("progress", sa.Text, nullable=False, server_default=Progress.OPEN.value),
     sa.Column("snoozed_until", UtcDateTime),
@@ -61,12 +61,12 @@ conversation_tags = table(
     "conversation_tags",
     sa.Column("conversation_id", sa.ForeignKey("conversations.conversation_id"), primary_key=True),
     sa.Column("tag", sa.Text, primary_key=True),
-    # That of the conversation, so that the list of a tag has an index.
+    # A copy of the conversation's column, so that the list of a tag has an index.
     sa.Column("last_mail_at", UtcDateTime, nullable=False),
     sa.Index("ix_conversation_tags_tag_last_mail_at", "tag", "last_mail_at"),
 )
 
-# What people of the shop wrote for each other; never mailed.
+# Internal notes of people of the shop. They are never mailed.
 conversation_notes = table(
     "conversation_notes",
     sa.Column("note_id", sa.Text, primary_key=True),
@@ -88,7 +88,7 @@ inbound_mails = table(
     sa.Column("envelope_to", Json, nullable=False),
     sa.Column("subject", sa.Text, nullable=False),
     sa.Column("message_id", sa.Text, index=True),
-    # Of several mails under one Message-ID (a forger can reuse one) this counts the earlier ones.
+    # How many earlier mails have the same Message-ID (a forger can reuse one).
     sa.Column("same_message_id", sa.Integer, nullable=False, server_default="0"),
     sa.Column("in_reply_to", Json, nullable=False),
     sa.Column("mail_references", Json, nullable=False),
@@ -106,13 +106,13 @@ inbound_mails = table(
     # The run that was last enqueued for this mail, and how often the sweep enqueued one again.
     sa.Column("run_id", sa.Text),
     sa.Column("wake_ups", sa.Integer, nullable=False, server_default="0"),
-    # How many of its runs ended without asking because the model's provider was away.
+    # How many of its runs ended because the model's provider, or the order source, was unavailable.
     sa.Column("put_off", sa.Integer, nullable=False, server_default="0"),
-    # The draft that answers it once a person has sent it.
+    # The draft that will answer it, if a person sends it.
     sa.Column("draft_id", sa.Text),
-    # When a worker had tried each of its photos: see `photo_previews`.
+    # When a worker was done with all its photos: see `photo_previews`.
     sa.Column("previews_made_at", UtcDateTime),
-    # The mailbox or the domain whose share of MAILS_PER_HOUR it uses; NULL where it uses none.
+    # The mailbox or domain whose share of MAILS_PER_HOUR it uses; NULL if it uses none.
     sa.Column("rate_limit_key", sa.Text),
     one_of("status", MailStatus),
     check("answered_by_a_mail", "(status = 'answered') = (answered_by IS NOT NULL)"),
@@ -137,7 +137,7 @@ inbound_mails = table(
     ),
 )
 
-# Apart from the mail, so that lists never drag 30 MB along and purging is one delete.
+# In a table of their own, so that queries of mails do not read up to 30 MB, and purging deletes rows.
 raw_mails = table(
     "raw_mails",
     sa.Column("mail_id", sa.ForeignKey("inbound_mails.mail_id"), primary_key=True),
@@ -146,7 +146,7 @@ raw_mails = table(
     sa.Column("received_at", UtcDateTime, nullable=False, index=True),
 )
 
-# A picture of each photo among a mail's files, or why there is none. They go with the raw mail.
+# A preview of each photo among a mail's files, or why there is none. They are deleted with the raw mail.
 photo_previews = table(
     "photo_previews",
     sa.Column("mail_id", sa.ForeignKey("raw_mails.mail_id", ondelete="CASCADE"), primary_key=True),
@@ -160,10 +160,11 @@ photo_previews = table(
 outbound_mails = table(
     "outbound_mails",
     sa.Column("outbound_id", sa.Text, primary_key=True),
-    # What this mail is for, once: `reply:<mail>`, `outcome:<refund>`, `approval_request:<approval>:<manager>`.
+    # What the mail is for, so that we write it only once: `reply:<mail>`, `outcome:<refund>`,
+    # `approval_request:<approval>:<manager>`.
     sa.Column("dedup_key", sa.Text, nullable=False, unique=True),
     sa.Column("conversation_id", sa.ForeignKey("conversations.conversation_id")),
-    # No foreign key: refunds name the mail that asked for them, and that would close a circle.
+    # No foreign key, because the tables would refer to each other in a circle.
     sa.Column("refund_id", sa.Text, index=True),
     sa.Column("purpose", sa.Text, nullable=False),
     sa.Column("to_address", sa.Text, nullable=False),
@@ -178,7 +179,7 @@ outbound_mails = table(
     sa.Column("auto_submitted", sa.Text, nullable=False),
     # The passages of the shop's knowledge that it quotes: `file/heading@version`.
     sa.Column("sources", Json),
-    # What it is written from again if it is sent late (JSON); none once an attempt may have gone out.
+    # JSON to write it again from, if it is sent late; NULL once it may have been sent.
     sa.Column("written_from", sa.Text),
     sa.Column("status", sa.Text, nullable=False),
     sa.Column("attempts", sa.Integer, nullable=False, server_default="0"),
@@ -188,12 +189,12 @@ outbound_mails = table(
     sa.Column("sent_at", UtcDateTime),
     sa.Column("provider_id", sa.Text),
     sa.Column("error", sa.Text),
-    # Since when the provider refuses it without accepting another meanwhile; how often it did so after it had.
+    # When the current series of refusals began, and how many series there were before: see `note_refusal`.
     sa.Column("refused_at", UtcDateTime),
     sa.Column("refused_beside", sa.Integer, nullable=False, server_default="0"),
-    # Since when it waits for a vendor that is not asked for now.
+    # Since when it waits because the mail provider is not called for now.
     sa.Column("put_off_at", UtcDateTime),
-    # Why it was sent once more, although the first may have gone out.
+    # Why it was sent again, although it may have been sent before.
     sa.Column("sent_again_why", sa.Text),
     one_of("status", OutboundStatus),
     sa.Index("ix_outbound_mails_conversation_id_created_at", "conversation_id", "created_at"),
@@ -219,7 +220,7 @@ outgoing_files = table(
     sa.Column("content", sa.LargeBinary, nullable=False),
 )
 
-# What customers said of an answer: once for each, by the newest mail that it answers.
+# Customers' votes: one for each answer, by the newest mail that it answers.
 votes = table(
     "votes",
     sa.Column("mail_id", sa.ForeignKey("inbound_mails.mail_id"), primary_key=True),
@@ -238,7 +239,7 @@ delivery_events = table(
     sa.Index("ix_delivery_events_outbound_id", "outbound_id"),
 )
 
-# Addresses that mail cannot reach, or that do not want ours: nothing more is sent there.
+# Suppressions: addresses that we do not write to.
 suppressed_addresses = table(
     "suppressed_addresses",
     sa.Column("address", sa.Text, primary_key=True),
@@ -253,8 +254,8 @@ drafts = table(
     sa.Column("conversation_id", sa.ForeignKey("conversations.conversation_id"), nullable=False),
     sa.Column("mail_ids", Json, nullable=False),
     sa.Column("topics", Json, nullable=False),
-    sa.Column("text", sa.Text, nullable=False),  # as the agent wrote it
-    sa.Column("composition", sa.Text),  # the words and facts that it is made of, as JSON
+    sa.Column("text", sa.Text, nullable=False),  # the agent's, before any edit
+    sa.Column("composition", sa.Text),  # the phrases, facts and words that it is made of, as JSON
     sa.Column("state", sa.Text, nullable=False),
     sa.Column("created_at", UtcDateTime, nullable=False),
     sa.Column("reminded_at", UtcDateTime),
@@ -267,7 +268,7 @@ drafts = table(
     partial_index("ix_drafts_waiting", "created_at", where="state = 'waiting'"),
 )
 
-# Texts of the shop that people choose for an answer.
+# Texts of the shop that people insert into answers.
 saved_replies = table(
     "saved_replies",
     sa.Column("saved_reply_id", sa.Text, primary_key=True),

@@ -7,7 +7,7 @@ import sqlalchemy as sa
 from mailagent.store.database import UtcDateTime
 from mailagent.store.schema.columns import Json, RowNumber, check, table
 
-# Links to log in with, by a hash: who reads the database gets in nowhere.
+# Login links. We store only hashes, so that nobody can log in with what the database has.
 login_links = table(
     "login_links",
     sa.Column("token_hash", sa.Text, primary_key=True),
@@ -34,7 +34,7 @@ sessions = table(
     sa.Column("began_at", UtcDateTime, nullable=False),
     sa.Column("expires_at", UtcDateTime, nullable=False, index=True),
     sa.Column("ended_at", UtcDateTime),
-    # When its second factor was right; and until then, encrypted, the secret that its page offers to enrol.
+    # When the second factor was right; and until then the encrypted secret that the page offers to enrol.
     sa.Column("verified_at", UtcDateTime),
     sa.Column("offered_secret", sa.Text),
 )
@@ -52,7 +52,7 @@ step_texts = table(
     sa.Column("text_id", sa.Text, primary_key=True),
     sa.Column("conversation_id", sa.ForeignKey("conversations.conversation_id"), nullable=False),
     sa.Column("at", UtcDateTime, nullable=False, index=True),
-    # Not `Json`: the model is told its own items byte by byte as they were, and JSONB sorts their keys.
+    # Not `Json`: the model must get its own items back byte by byte, and JSONB sorts keys.
     sa.Column("words", sa.JSON(), nullable=False),
     sa.Index("ix_step_texts_conversation_id", "conversation_id"),
 )
@@ -66,11 +66,11 @@ comparisons = table(
     sa.Column("conversation_id", sa.ForeignKey("conversations.conversation_id"), nullable=False),
     sa.Column("at", UtcDateTime, nullable=False, index=True),
     sa.Column("model", sa.Text, nullable=False),
-    # Which part differs: `acts`, `facts`, `nothing`, or `unknown` without an answer.
+    # What differs: see `comparisons.Differs`.
     sa.Column("differs", sa.Text, nullable=False),
     # What a person did with the draft: `edited` or `discarded`.
     sa.Column("draft", sa.Text),
-    # Each a list of `acts` and of the `parts` of the reply.
+    # Two columns of the same form: lists of `acts` and of the `parts` of the reply.
     sa.Column("past", Json, nullable=False),
     sa.Column("now", Json, nullable=False),
     sa.Column("error", sa.Text, nullable=False),
@@ -80,7 +80,7 @@ comparisons = table(
     sa.Index("ix_comparisons_conversation_id", "conversation_id"),
 )
 
-# Every call of the model and what it cost, also of answers that never left.
+# Every model call and its cost, also of answers that were never sent.
 model_calls = table(
     "model_calls",
     sa.Column("call_id", RowNumber, primary_key=True),
@@ -92,15 +92,16 @@ model_calls = table(
     sa.Column("input_tokens", sa.Integer, nullable=False),
     sa.Column("cached_tokens", sa.Integer, nullable=False),
     sa.Column("output_tokens", sa.Integer, nullable=False),
-    # By the prices of that moment; none without prices.
+    # By the prices at the time of the call, in millionths of a US dollar; NULL without prices.
     sa.Column("cost_micro_usd", sa.BigInteger),
-    # Hashes of the instructions and of the tools that were offered; none for the second reader.
+    # Hashes of the instructions and of the offered tools; NULL for calls of the second model that reads
+    # replies.
     sa.Column("prompt_version", sa.Text),
     sa.Column("tools_version", sa.Text),
     sa.Index("ix_model_calls_conversation_id", "conversation_id"),
 )
 
-# What a person has seen to and need not see in the inbox any more, by the id of its row or run.
+# Rows and runs that a person took out of the inbox, by their id.
 dismissals = table(
     "dismissals",
     sa.Column("subject", sa.Text, primary_key=True),
@@ -108,16 +109,16 @@ dismissals = table(
     sa.Column("at", UtcDateTime, nullable=False),
 )
 
-# One row per worker process. A worker that was not seen lately is dead.
+# One row for each worker process. A worker that has not renewed its lease is dead.
 workers = table(
     "workers",
     sa.Column("worker_id", sa.Text, primary_key=True),
     sa.Column("seen_at", UtcDateTime, nullable=False),
-    # The worker has renewed its lease without a gap since then.
+    # Since when the worker has renewed its lease without a gap.
     sa.Column("steady_since", UtcDateTime, nullable=False),
 )
 
-# One row per provider that has failed lately, for all workers together. While it is open the provider is not
+# One row for each provider that has failed lately, shared by all workers. While it is open, the provider is not
 # called, except by one probe at a time from `until_at` on.
 breakers = table(
     "breakers",
@@ -130,7 +131,7 @@ breakers = table(
     check("open", "(opened_at IS NULL) = (until_at IS NULL)"),
 )
 
-# Until when the booked calls of all workers use up a provider's limits, in microseconds since 1970.
+# Until when the reserved calls of all workers use up a provider's limits, in microseconds since 1970.
 rate_limits = table(
     "rate_limits",
     sa.Column("provider", sa.Text, primary_key=True),
@@ -138,8 +139,8 @@ rate_limits = table(
     sa.Column("tokens_until", sa.BigInteger, nullable=False),
 )
 
-# How many rows of a source there were until its mark, or how much of them: what was counted once is not
-# counted again, and what is purged later has been counted.
+# Stored totals of a source's rows up to a mark in time. Rows before the mark are not counted again, so they may
+# be purged.
 counters = table(
     "counters",
     sa.Column("source", sa.Text, primary_key=True),
@@ -155,7 +156,8 @@ counter_marks = table(
     sa.Column("counted_until", UtcDateTime, nullable=False),
 )
 
-# What a day came to, for the report: numbers by a figure and a label. Counted again while a day may change.
+# The figures of each day for the report: numbers by figure and label. A day is counted again while it may
+# change.
 daily_figures = table(
     "daily_figures",
     sa.Column("day", UtcDateTime, primary_key=True),

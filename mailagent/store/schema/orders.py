@@ -1,4 +1,4 @@
-"""Tables of the shop's orders, and of what an order source said of them."""
+"""Tables of the shop's orders, and of look-ups at an order source."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from mailagent.domain.refunds.order import OrderStatus
 from mailagent.store.database import UtcDateTime
 from mailagent.store.schema.columns import Json, check, one_of, table
 
-# The shop hands its orders over.
+# Orders, imported from the shop or looked up at its order source.
 orders = table(
     "orders",
     sa.Column("order_id", sa.Text, primary_key=True),
@@ -20,19 +20,19 @@ orders = table(
     sa.Column("delivered_at", UtcDateTime),
     sa.Column("status", sa.Text, nullable=False),
     sa.Column("paid_minor", sa.BigInteger, nullable=False),
-    # Taken off the lines together, on top of them, and for carriage.
+    # A discount on all lines together; and what was paid for shipping, and as tax on top.
     sa.Column("discount_minor", sa.BigInteger, nullable=False, server_default="0"),
     sa.Column("tax_minor", sa.BigInteger, nullable=False, server_default="0"),
     sa.Column("shipping_minor", sa.BigInteger, nullable=False, server_default="0"),
-    # Kept by triggers on refunds and their payments: what was refunded or is under way.
+    # What refunds have paid or may still pay. Triggers on refunds and refund payments keep it.
     sa.Column("held_minor", sa.BigInteger, nullable=False, server_default="0"),
-    # Whether it has parcels: most looks at an order need not read their table.
+    # With 0 parcels, as most orders have, we need not read their table.
     sa.Column("shipment_count", sa.Integer, nullable=False, server_default="0"),
     sa.Column("version", sa.Integer, nullable=False, server_default="1"),
     sa.Column("updated_at", UtcDateTime, nullable=False),
-    # When the shop last told us of it, changed or not.
+    # When the shop last sent us its record, changed or not.
     sa.Column("seen_at", UtcDateTime),
-    # What the last look-up in the shop's system came to, if not to a record that was taken, and since when.
+    # The outcome of the last look-up at the order source, if we could not use it; and since when.
     sa.Column("look_up_problem", sa.Text),
     sa.Column("look_up_problem_at", UtcDateTime),
     one_of("status", OrderStatus),
@@ -52,7 +52,7 @@ order_lines = table(
     sa.Column("name", sa.Text, nullable=False),
     sa.Column("quantity", sa.Integer, nullable=False),
     sa.Column("unit_price_minor", sa.BigInteger, nullable=False),
-    # Off the whole line, all its units together.
+    # A discount on all units of the line together.
     sa.Column("discount_minor", sa.BigInteger, nullable=False, server_default="0"),
     sa.Column("category", sa.Text),
     sa.Column("final_sale", sa.Boolean, nullable=False, server_default=sa.false()),
@@ -68,7 +68,7 @@ order_payments = table(
     sa.Column("position", sa.Integer, nullable=False),
     sa.Column("method", sa.Text, nullable=False),
     sa.Column("amount_minor", sa.BigInteger, nullable=False),
-    # The bank took it back for the customer: nothing is refunded on it beside that.
+    # When the customer's bank took it back. We refund nothing of it after that.
     sa.Column("charged_back_at", UtcDateTime),
     check("amount", "amount_minor >= 0"),
 )
@@ -91,7 +91,7 @@ order_shipments = table(
     one_of("status", ShipmentStatus),
 )
 
-# What an order source said of an order, each time that something had changed.
+# Versions of an order's record at its source: one each time that something had changed.
 order_versions = table(
     "order_versions",
     sa.Column("order_id", sa.ForeignKey("orders.order_id"), primary_key=True),
@@ -101,8 +101,8 @@ order_versions = table(
     sa.Column("record", Json, nullable=False),
 )
 
-# When an order source last answered for the customer of a conversation: with all of their orders or the newest
-# (`order_id` is empty), or that they have none of this number.
+# When an order source last answered for the customer of a conversation. `order_id` is empty if it listed all of
+# their orders, or the newest; else it said that they have no order with this id.
 order_lookups = table(
     "order_lookups",
     sa.Column("conversation_id", sa.ForeignKey("conversations.conversation_id"), primary_key=True),

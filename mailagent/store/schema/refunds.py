@@ -14,29 +14,29 @@ from mailagent.store.schema.columns import Json, check, one_of, partial_index, t
 refunds = table(
     "refunds",
     sa.Column("refund_id", sa.Text, primary_key=True),
-    # One proposal of the model: the same one again, after a crash or a replay, is the same row.
+    # Identifies one proposal, so that it makes only one row, also after a crash or a replay.
     sa.Column("proposal_key", sa.Text, nullable=False, unique=True),
     sa.Column("order_id", sa.ForeignKey("orders.order_id"), nullable=False, index=True),
     sa.Column("conversation_id", sa.ForeignKey("conversations.conversation_id"), nullable=False),
     sa.Column("mail_id", sa.ForeignKey("inbound_mails.mail_id"), nullable=False),
     sa.Column("amount_minor", sa.BigInteger, nullable=False),
     sa.Column("currency", sa.Text, nullable=False),
-    # What of the amount is for carriage, beside the lines.
+    # How much of the amount is for shipping, beside the lines.
     sa.Column("shipping_minor", sa.BigInteger, nullable=False, server_default="0"),
-    # How much less was asked for than lines and carriage come to: no more was left of the payments.
+    # How much less was asked for than lines and shipping add up to, because the payments had no more left.
     sa.Column("short_minor", sa.BigInteger, nullable=False, server_default="0"),
     sa.Column("reason", sa.Text, nullable=False),
     sa.Column("status", sa.Text, nullable=False),
     # Whether a second person has to approve it after the first.
     sa.Column("four_eyes", sa.Boolean, nullable=False, server_default=sa.false()),
-    # Whether its approver knew that the order was cancelled.
+    # Whether the manager approved it knowing that the order was cancelled.
     sa.Column("despite_cancel", sa.Boolean, nullable=False, server_default=sa.false()),
-    # The person of the shop who asked for it; none for the agent.
+    # The person of the shop who asked for it; NULL for the agent.
     sa.Column("proposed_by", sa.Text),
-    # Hash of the order's customer, if that is another than asked for it, and its approver knew so.
+    # Hash of the order's customer, if another one asked and the manager approved knowing that.
     sa.Column("approved_for", sa.Text),
     sa.Column("policy_version", sa.Text),
-    # The facts and the verdict of the policy, as they were when it decided.
+    # The policy's facts and reasons when it decided.
     sa.Column("policy_reasons", Json, nullable=False),
     sa.Column("policy_facts", Json, nullable=False),
     sa.Column("requested_at", UtcDateTime, nullable=False, index=True),
@@ -47,10 +47,10 @@ refunds = table(
     sa.Column("gateway_reference", sa.Text),
     sa.Column("paid_at", UtcDateTime),
     sa.Column("failure", sa.Text),
-    # The run that looks after this refund now; a wake-up goes there.
+    # The refund's current run, which gets its wake-ups.
     sa.Column("run_id", sa.Text),
     sa.Column("wake_ups", sa.Integer, nullable=False, server_default="0"),
-    # The receipt that it shares with other refunds, if that was written for another of them.
+    # The mail that is its receipt, if that was written for another refund and is for several.
     sa.Column("receipt_id", sa.Text),
     # The bonus in percent, if the customer chose store credit; NULL for money.
     sa.Column("credit_bonus", sa.Integer),
@@ -82,14 +82,14 @@ refund_lines = table(
     sa.Column("amount_minor", sa.BigInteger, nullable=False),
     # How many units a manager approved of those that were asked for; NULL for all.
     sa.Column("approved_quantity", sa.Integer),
-    # It is for the rest of an amount that a manager lowered before, and for no further units.
+    # The amount is what a manager took off an earlier refund of these units, which already holds the units.
     sa.Column("is_rest", sa.Boolean, nullable=False, server_default=sa.false()),
     check("quantity", "quantity >= 1"),
     check("approved", "approved_quantity BETWEEN 0 AND quantity"),
     check("amount", "amount_minor >= 0"),
 )
 
-# One row per original payment that gives money back: the intent, written before the gateway is asked.
+# One row for each original payment that money goes back to. We write it, the intent, before we ask the gateway.
 refund_payments = table(
     "refund_payments",
     sa.Column("idempotency_key", sa.Text, primary_key=True),
@@ -101,10 +101,10 @@ refund_payments = table(
     sa.Column("reference", sa.Text),
     sa.Column("problem", sa.Text),
     sa.Column("intended_at", UtcDateTime, nullable=False),
-    # When the gateway was asked, if that call may have been carried out and its outcome is not known.
+    # When we began to ask the gateway, while we do not know the outcome of that call.
     sa.Column("asking_since", UtcDateTime),
     sa.Column("done_at", UtcDateTime),
-    # The gateway had said "done", and later that the money came back: the customer never got it.
+    # When the gateway said that the money came back, after it had said "done": the customer never got it.
     sa.Column("returned_at", UtcDateTime),
     sa.UniqueConstraint("refund_id", "payment_id"),
     check("amount", "amount_minor > 0"),
@@ -122,7 +122,7 @@ approvals = table(
 
 
 def _decisions(name: str) -> sa.Table:
-    """Return a table of decisions. Its primary key is the rule: one for each approval, the first one stands."""
+    """Return a table of decisions. By its primary key an approval has only one, so the first one counts."""
     return table(
         name,
         sa.Column("approval_id", sa.ForeignKey("approvals.approval_id"), primary_key=True),
@@ -135,12 +135,12 @@ def _decisions(name: str) -> sa.Table:
         sa.Column("note_shared", sa.Boolean, nullable=False, server_default=sa.false()),
         # The manager's reply by which it was decided, if not by the page.
         sa.Column("mail_id", sa.Text),
-        # Approved units by order line where that is fewer than were asked for; empty for all.
+        # How many units were approved, by line number, if fewer than were asked for; empty for all.
         sa.Column("quantities", Json, nullable=False),
-        # What the manager knew of the order: that it was cancelled; the hash of its new customer.
+        # What the manager knew of the order: whether it was cancelled, and the hash of its new customer.
         sa.Column("despite_cancel", sa.Boolean, nullable=False, server_default=sa.false()),
         sa.Column("approved_for", sa.Text),
-        # Until then its author may take it back, and it has no effect; NULL: from the start.
+        # Until then its author may take it back, and it has no effect. NULL: it has an effect at once.
         sa.Column("undo_until", UtcDateTime),
         # With a rejection: the part of the price, in percent, that is offered instead.
         sa.Column("offer_percent", sa.Integer),
@@ -153,16 +153,16 @@ def _decisions(name: str) -> sa.Table:
 
 
 decisions = _decisions("decisions")
-# The second person's decision, where the policy asks for one: never the person of the first decision.
+# The second manager's decision (`four_eyes`): never of the person who made the first one.
 countersignatures = _decisions("countersignatures")
 
-# Which manager was asked what, and the reminders since. `skipped_why`: why another manager is asked.
+# Which manager was asked what, and the reminders since. `skipped_why`: why we no longer wait for this manager.
 approval_requests = table(
     "approval_requests",
     sa.Column("approval_id", sa.ForeignKey("approvals.approval_id"), primary_key=True),
     sa.Column("question", sa.Text, primary_key=True),
     sa.Column("manager_email", sa.Text, primary_key=True),
-    # Mailed to that manager only: a reply that comes to it may decide.
+    # Mailed only to that manager. A reply to its address can decide.
     sa.Column("reply_token", sa.Text, nullable=False, unique=True),
     sa.Column("asked_at", UtcDateTime, nullable=False),
     sa.Column("reminders", sa.Integer, nullable=False, server_default="0"),
@@ -173,7 +173,7 @@ approval_requests = table(
     check("skipped", "(skipped_at IS NULL) = (skipped_why IS NULL)"),
 )
 
-# What a manager wrote in reply beside a decision; never for the customer.
+# Managers' replies that decide nothing. The customer never gets them.
 approval_notes = table(
     "approval_notes",
     sa.Column("mail_id", sa.ForeignKey("inbound_mails.mail_id"), primary_key=True),
@@ -183,7 +183,7 @@ approval_notes = table(
     sa.Column("written_at", UtcDateTime, nullable=False),
 )
 
-# Managers whose mailbox said that they are away, or took no mail: others are asked meanwhile.
+# Absent managers: an automatic answer came from them, or our mail bounced. We ask others meanwhile.
 manager_absences = table(
     "manager_absences",
     sa.Column("manager_email", sa.Text, primary_key=True),
@@ -192,7 +192,7 @@ manager_absences = table(
     sa.Column("until", UtcDateTime, nullable=False),
 )
 
-# Every policy that ever decided, as it was written then.
+# The text of every policy that ever decided on a refund.
 policy_versions = table(
     "policy_versions",
     sa.Column("version", sa.Text, primary_key=True),
@@ -200,8 +200,8 @@ policy_versions = table(
     sa.Column("first_used_at", UtcDateTime, nullable=False),
 )
 
-# Money that was given back without us, such as in the gateway's own dashboard; and, as returned, refunds of
-# ours that came to nothing and gave way to another one under the same key.
+# External refunds, such as in the gateway's dashboard; and, marked as returned, refunds of ours that the
+# gateway could not carry out, and that another one under the same key has replaced.
 external_refunds = table(
     "external_refunds",
     sa.Column("reference", sa.Text, primary_key=True),
@@ -215,7 +215,7 @@ external_refunds = table(
     check("amount", "amount_minor > 0"),
 )
 
-# What the gateway told us, once per event; `outcome` says what came of it.
+# The gateway's webhook events, each once. `outcome`: what we did about it.
 gateway_events = table(
     "gateway_events",
     sa.Column("event_id", sa.Text, primary_key=True),
@@ -227,18 +227,18 @@ gateway_events = table(
     sa.Column("body", Json, nullable=False),
 )
 
-# Which payments an event speaks of, by all their names: an order that comes later is found by them.
+# All ids of the payments that an event is about. An order that comes later finds the event by them.
 gateway_event_payments = table(
     "gateway_event_payments",
     sa.Column("payment_id", sa.Text, primary_key=True),
     sa.Column("event_id", sa.ForeignKey("gateway_events.event_id"), primary_key=True, index=True),
 )
 
-# What customers asked for beside refunds, such as another address; most of it is a task for a person.
+# Remedies: what customers asked for beside refunds, such as another address. Most are tasks for people.
 remedies = table(
     "remedies",
     sa.Column("remedy_id", sa.Text, primary_key=True),
-    # One request of the model: the same one again, after a crash or a replay, is the same row.
+    # Identifies one request of the model, so that it makes only one row, also after a crash or a replay.
     sa.Column("proposal_key", sa.Text, nullable=False, unique=True),
     sa.Column("kind", sa.Text, nullable=False),
     sa.Column("status", sa.Text, nullable=False),
@@ -254,7 +254,7 @@ remedies = table(
     sa.Column("items", Json, nullable=False),
     # The customer's own words, such as the new address.
     sa.Column("wish", sa.Text),
-    # The parts of a new address that the shop's system is asked to set, or may have set.
+    # The parts of a new address that the shop's system should set, or may have set.
     sa.Column("address", Json),
     sa.Column("reason", sa.Text),
     # Why a manager has to do it; empty if any person of the team may.
@@ -265,7 +265,7 @@ remedies = table(
     sa.Column("requested_at", UtcDateTime, nullable=False),
     sa.Column("due_at", UtcDateTime, nullable=False),
     sa.Column("asked_at", UtcDateTime),
-    # How to send goods back, if the policy does not say so any more.
+    # How to send goods back, as the policy said then.
     sa.Column("instructions", sa.Text),
     sa.Column("reminded_at", UtcDateTime),
     sa.Column("decided_by", sa.Text),
@@ -280,7 +280,7 @@ remedies = table(
     partial_index("ix_remedies_asked", "requested_at", where="status = 'asked'"),
 )
 
-# Discounts given for goodwill: one per order, good for one use.
+# Goodwill codes: one for each order, each for one use.
 goodwill_codes = table(
     "goodwill_codes",
     sa.Column("code", sa.Text, primary_key=True),
@@ -298,7 +298,7 @@ goodwill_codes = table(
     sa.Index("ix_goodwill_codes_conversation_id", "conversation_id"),
 )
 
-# Part of the price offered instead of a refund: accepted once, by the refund that it becomes.
+# Offers of part of the price. An accepted offer becomes one refund.
 offers = table(
     "offers",
     sa.Column("offer_id", sa.Text, primary_key=True),
@@ -317,7 +317,7 @@ offers = table(
     sa.Column("offered_at", UtcDateTime, nullable=False),
     sa.Column("expires_at", UtcDateTime, nullable=False),
     sa.Column("refund_id", sa.ForeignKey("refunds.refund_id"), unique=True),
-    # The request that a manager answered with this offer; NULL for the policy's.
+    # The refund that a manager rejected with this offer; NULL for an offer of the policy.
     sa.Column("instead_of", sa.ForeignKey("refunds.refund_id"), unique=True),
     one_of("status", OfferStatus),
     check("amount", "amount_minor > 0"),
@@ -326,7 +326,7 @@ offers = table(
     partial_index("ix_offers_open", "expires_at", where="status = 'open'"),
 )
 
-# The built-in gateway: refunds recorded for settlement elsewhere.
+# The ledger: refunds that the shop pays elsewhere.
 ledger_entries = table(
     "ledger_entries",
     sa.Column("idempotency_key", sa.Text, primary_key=True),
@@ -343,7 +343,7 @@ ledger_entries = table(
     check("credit", "credit_minor >= amount_minor"),
 )
 
-# Whether the shop has paid what the ledger recorded: a row for each of its entries.
+# Settlements: whether the shop has paid an entry of the ledger. A row for each entry.
 ledger_settlements = table(
     "ledger_settlements",
     sa.Column("idempotency_key", sa.ForeignKey("ledger_entries.idempotency_key"), primary_key=True),
@@ -355,7 +355,7 @@ ledger_settlements = table(
     sa.Column("promised", sa.Boolean, nullable=False),
     sa.Column("decided_by", sa.Text),
     sa.Column("decided_at", UtcDateTime),
-    # The bank's; ours is in the entry.
+    # The bank's reference, or the code of store credit. Our own reference is in the entry.
     sa.Column("bank_reference", sa.Text),
     sa.Column("reason", sa.Text),
     sa.Column("reminded_at", UtcDateTime),
