@@ -1,1 +1,2 @@
-"""HTTP: webhooks, pages and the API. A request verifies, writes rows, wakes a workflow, and responds."""
+"""HTTP: webhooks, pages and the API. A view verifies the request, writes rows, enqueues or wakes a run, and
+responds."""

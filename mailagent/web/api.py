@@ -34,8 +34,9 @@ blueprint = Blueprint("orders", __name__)
 def put(order_id: str) -> Response:
     """Create or replace one order.
 
-    201 created, 200 changed or unchanged, each with the version as ETag. 400 not JSON, 401 no or
-    another token, 409 refunds stand against it, 412 changed meanwhile, 413 too large, 422 not an order.
+    201 created, 200 changed or unchanged, each with the version as ETag. 400 not JSON, 401 no token or a wrong
+    one, 409 our refunds forbid the change, 412 another version is stored (`If-Match`), 413 too large, 422 not
+    an order.
     """
     request.max_content_length = LARGEST_ORDER_BYTES
     try:
@@ -63,7 +64,8 @@ def put(order_id: str) -> Response:
 
 
 def _expected_version() -> int | None:
-    """Return the version that must be stored now: 0 for no order, None for any version."""
+    """Return the version that must be stored now, from the request's headers: 0 for no order, None for any
+    version."""
     if request.headers.get("If-None-Match", "").strip() == "*":
         return 0
     tag = request.headers.get("If-Match", "").strip()
@@ -84,8 +86,8 @@ def _problem(status: int, text: str) -> Response:
 def receive_goods(return_id: str) -> Response:
     """Record that the goods of a return are back, by its id or its refund's; then the refund is paid.
 
-    201 recorded now, 200 recorded before, 401 no or another token, 404 no such return, 409 it has ended
-    otherwise.
+    201 recorded now, 200 recorded before, 401 no token or a wrong one, 404 no such return, 409 the return ended
+    in another way.
     """
     from mailagent.remedies import receive  # loads pydantic
 
@@ -120,8 +122,8 @@ _STATUS = {
 def redeem(code: str) -> Response:
     """Use a discount on the order that the JSON body names as `order_id`.
 
-    201 used now, 200 used on this order before, 400 not JSON, 401 no or another token, 404 no such
-    code, 409 used on another order or expired, 422 no order named.
+    201 used now, 200 used on this order before, 400 not JSON, 401 no token or a wrong one, 404 no such code,
+    409 used on another order or expired, 422 no order named.
     """
     try:
         order_id = _order_id()

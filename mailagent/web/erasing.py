@@ -1,5 +1,5 @@
-"""Erasing a customer, from the console or the command line: their rows, and the recorded histories of runs
-about those rows."""
+"""Erases a customer, for the console and the command line: their rows, and the histories of runs about these
+rows."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ class Plan:
 
 
 def read_address(text: str) -> str | None:
-    """Return an address as it is stored, or None for an invalid one."""
+    """Return a typed mail address in its stored form; None for an invalid one."""
     return normalise_address(text.strip()) if text.isprintable() else None
 
 
 def plan(email: str, mentions: bool = True) -> Plan:
-    """Return the number of rows of an address, and the obstacles to erasing it. `mentions`: also of mail that
-    names the address only; of an address without other rows it is always looked for."""
+    """Return the number of rows of an address, and the obstacles to erasing it. `mentions`: also find mail
+    about others that names the address, which is slow; for an address without rows, this is always done."""
     live = services.current()
     with live.database.snapshot() as connection:
         scope = erasure_scope.find(connection, email, mentions)
@@ -60,7 +60,7 @@ def _own_people(email: str) -> tuple[Obstacle, ...]:
 
 def _active_runs(runs: Mapping[str, str], known: list[Obstacle]) -> tuple[Obstacle, ...]:
     if known:
-        return ()  # the runs are about these obstacles
+        return ()  # the known obstacles explain the runs
     advice = _("Wait until it has ended, or stop it.")
     return tuple(
         Obstacle(_("A run is active"), advice, f"/ops/runs/{run_id}", run_id)
@@ -72,8 +72,8 @@ def _active_runs(runs: Mapping[str, str], known: list[Obstacle]) -> tuple[Obstac
 def erase(email: str, actor: str) -> str:
     """Erase an address; return the alias that replaces it.
 
-    The histories of runs are deleted before the rows: if this fails half-way, the rows still name the runs,
-    and a second call completes it. Raises ErasureRefusedError while there are obstacles.
+    It deletes the histories of runs before the rows: if it fails half-way, the rows still lead to the runs, and
+    a second call completes it. Raises ErasureRefusedError while there are obstacles.
     """
     live = services.current()
     planned = plan(email)
@@ -82,7 +82,7 @@ def erase(email: str, actor: str) -> str:
     live.workflow_client.replays.delete_histories(planned.ended_runs)
     with live.database.transaction() as connection:
         alias, scope = erasure.erase(connection, email, actor, len(planned.ended_runs), live.now())
-    # Runs that started and ended between the plan and the lock.
+    # Also delete the histories of runs that started and ended between the plan and the lock.
     late = live.workflow_client.runs.list_histories(scope.subjects).items()
     live.workflow_client.replays.delete_histories(
         [run_id for run_id, status in late if status not in ACTIVE]

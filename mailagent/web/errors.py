@@ -1,6 +1,6 @@
-"""Error pages: in the product's clothes for browsers, one line for programs, JSON below `/api`.
+"""Error responses: a page in the usual design for browsers, one line for programs, JSON below `/api`.
 
-They read nothing from the database, which may be what failed.
+They do not read the database, because it may be what failed.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ DATABASE_AWAY = ErrorText(
     "Wait a minute, then load the page again. If you had pressed a button, look then whether it was recorded. "
     "If you run the server: see whether PostgreSQL is up, and what `flask check` says of DATABASE_URL.",
 )
-# The same for customers and managers, who followed a link in a mail.
+# The page for customers and managers, who followed a link in a mail, if the database is down.
 AWAY = ErrorText(
     TEXTS[503].title,
     "What was recorded is kept, and what waits goes on by itself.",
@@ -71,7 +71,7 @@ _PROGRAMS = ("/api/", "/webhooks/", "/metrics", "/healthz", "/readyz", "/demo/st
 
 
 def answer_error(error: HTTPException) -> Response:
-    """Return the answer to a request that failed, with the headers of the error."""
+    """Return the response to a request that failed, with the error's own headers."""
     is_database_away = is_outage(getattr(error, "original_exception", None))
     if is_database_away:
         error = ServiceUnavailable(retry_after=60)
@@ -114,7 +114,7 @@ def _is_console() -> bool:
 
 
 def _is_browser() -> bool:
-    """Whether the request asks for a page: a browser's Accept names text/html, a program's mostly `*/*`."""
+    """Return whether the client wants a page: browsers accept text/html by name, programs mostly only `*/*`."""
     return "text/html" in request.headers.get("Accept", "") and not request.path.startswith(
         _PROGRAMS
     )

@@ -1,5 +1,5 @@
-"""Guards: every view has exactly one, and the app does not start if a view has none. Bearer tokens
-(RFC 6750) and session cookies are here, too.
+"""Guards: a guard is a view's decorator that says who may call it. Every view has exactly one; without it the
+app does not start. Bearer tokens (RFC 6750) and session cookies are here, too.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ R = TypeVar("R")
 
 SESSION_KEY = "login"
 
-# More than the files that an answer may have, so that the page itself can say what is wrong with them.
+# More than an answer's files may have, so that our page, and not the server, says that they are too large.
 FORM_WITH_FILES_BYTES = 25 * 1024 * 1024
 
 
@@ -59,7 +59,7 @@ def _guarded_by(guard: Guard) -> Callable[[Callable[P, R]], Callable[P, R]]:
     return mark
 
 
-# Views with these guards check the request themselves.
+# With these guards, the view itself checks the request.
 signed_webhook = _guarded_by(Guard.WEBHOOK)
 signed_link = _guarded_by(Guard.LINK)
 open_to_all = _guarded_by(Guard.OPEN)
@@ -83,8 +83,8 @@ class Person:
 
 
 def needs(permission: Permission) -> Callable[[Callable[P, Response]], Callable[P, Response]]:
-    """Require a login and a permission. Without a login the response redirects to the login page, and back
-    afterwards; without the permission it is 403."""
+    """Require a login and a permission. Without a login, redirect to the login page, which leads back
+    afterwards; without the permission, respond 403."""
 
     def protect(view: Callable[P, Response]) -> Callable[P, Response]:
         @wraps(view)
@@ -100,8 +100,8 @@ def needs(permission: Permission) -> Callable[[Callable[P, Response]], Callable[
             g.person = person
             recorded = audit.count_recorded()
             response = view(*args, **kwargs)
-            # Every act is in the audit log, so a handled form without an entry has changed nothing. A view that
-            # refuses a form has flashed the reason.
+            # Every act is recorded in the audit log. So a handled form without an entry has changed nothing,
+            # and we say so, unless the view has flashed its own reason.
             is_handled = request.method == "POST" and response.status_code == 303
             if is_handled and audit.count_recorded() == recorded and "_flashes" not in session:
                 flash("Your click changed nothing.")
@@ -117,21 +117,22 @@ def needs(permission: Permission) -> Callable[[Callable[P, Response]], Callable[
 
 
 def takes_files(view: Callable[P, R]) -> Callable[P, R]:
-    """Let the form of a view hold files."""
+    """Allow the form of a view to have files."""
     view.takes_files = True  # type: ignore[attr-defined]  # `allow_files` looks at it
     return view
 
 
 def allow_files() -> None:
-    """Raise the limit for a form with files of a person who has logged in. Call it before the form is read."""
+    """Raise the limit of the request's size if the view takes files and the person is logged in. Call it before
+    anything reads the form."""
     view = current_app.view_functions.get(request.endpoint or "")
     if getattr(view, "takes_files", False) and SESSION_KEY in session:
         request.max_content_length = FORM_WITH_FILES_BYTES
 
 
 def find_person() -> Person | None:
-    """Return the logged-in person, by the row of their session; None without a login, and for an address
-    that is no longer in the settings."""
+    """Return the logged-in person, by the row of their session; None without a login, or if the settings do not
+    name the address any more."""
     secret = session.get(SESSION_KEY)
     if not isinstance(secret, str):
         return None
@@ -145,7 +146,7 @@ def find_person() -> Person | None:
 
 
 def current_person() -> Person:
-    """Return the logged-in person, in a view that `needs` a permission."""
+    """Return the logged-in person. Only for views that `needs` guards."""
     return cast(Person, g.person)
 
 
@@ -179,7 +180,7 @@ def check_guards(app: Flask) -> None:
 def bearer_token(
     list_tokens: Callable[[], tuple[str, ...]],
 ) -> Callable[[Callable[P, Response]], Callable[P, Response]]:
-    """Require one of these bearer tokens (RFC 6750 section 2.1); without one the response is 401."""
+    """Require one of these bearer tokens (RFC 6750 section 2.1); without one, respond 401."""
 
     def protect(view: Callable[P, Response]) -> Callable[P, Response]:
         @wraps(view)
@@ -197,7 +198,7 @@ def bearer_token(
 def _carries_one_of(tokens: tuple[str, ...]) -> bool:
     scheme, _, given = request.headers.get("Authorization", "").partition(" ")
     sent = given.strip().encode("utf-8", "replace")
-    # Compare with every token, so that the time taken says nothing about them.
+    # Compare with every token, so that the time of the comparison reveals nothing.
     matches = [hmac.compare_digest(token.encode(), sent) for token in tokens]
     return scheme.lower() == "bearer" and any(matches)
 
@@ -208,7 +209,7 @@ def _carries_one_of(tokens: tuple[str, ...]) -> bool:
 class Cookies(SecureCookieSessionInterface):
     """Flask's signed cookies, without a check of their age.
 
-    Flask discards a cookie from the future. With two processes whose clocks differ by a second, people would
+    Flask discards a cookie from the future. If the clocks of two processes differ by a second, people would
     lose their login or their form.
     """
 
@@ -217,7 +218,7 @@ class Cookies(SecureCookieSessionInterface):
             return None
         cookie = request.cookies.get(self.get_cookie_name(app))
         if not cookie:
-            return self.session_class()  # such as a webhook
+            return self.session_class()  # no cookie, as in a webhook's request
         signer = self.get_signing_serializer(app)
         try:
             return self.session_class(signer.loads(cookie) if signer else None)

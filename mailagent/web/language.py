@@ -1,4 +1,4 @@
-"""The language of a page: what the reader chose, else what their browser asks for, else English.
+"""The language of a page: the reader's choice, else what their browser asks for, else English.
 
 The message ids are the English sentences. `templates/ops` has a catalogue, such as `de.po`, for each other
 language.
@@ -32,7 +32,7 @@ COOKIE = "language"
 _KEPT_SECONDS = 365 * 24 * 3600
 _ENGLISH = "en"
 
-# The languages of the pages, each by its own name.
+# The languages of the pages, each with its name in that language.
 LANGUAGES = {
     each: str(Locale.parse(each).languages[each]).capitalize()
     for each in (_ENGLISH, *sorted(path.stem for path in PAGES_FOLDER.glob("*.po")))
@@ -42,13 +42,13 @@ LANGUAGES = {
 @blueprint.post("/language")
 @open_to_all
 def choose() -> Response:
-    """Keep the reader's choice, and go back to their page."""
+    """Store the reader's choice of a language in their session, and redirect back to their page."""
     language = request.form.get("language", "")
     try:
         page = urlsplit(request.referrer or "/ops")
     except ValueError:  # no address at all
         page = urlsplit("/ops")
-    # Its path only, with one slash: no other host.
+    # Only its path, with one slash, so that we never redirect to another host.
     back = urlunsplit(("", "", "/" + page.path.lstrip("/\\"), page.query, ""))
     response = cast(Response, redirect(back, 303))
     if language in LANGUAGES:
@@ -60,7 +60,7 @@ def choose() -> Response:
 
 
 def find_language() -> str:
-    """Return the language of the page that is being made."""
+    """Return the language of the page for the current request."""
     if not has_request_context():
         return _ENGLISH
     return _negotiate(request.cookies.get(COOKIE, ""), request.headers.get("Accept-Language", ""))
@@ -83,13 +83,13 @@ def _translations(language: str) -> NullTranslations:
 
 
 def translate(message: str) -> str:
-    """Return a message in the language of the page; a text that is none, unchanged."""
+    """Return a message in the language of the page; a text without a translation, unchanged."""
     return _translations(find_language()).gettext(message) if message else message
 
 
 def _(message: str, **facts: object) -> str:
-    """Return a message with facts in place of its placeholders; amounts, numbers and times as the
-    language writes them."""
+    """Return a message in the language of the page, with `facts` in place of its placeholders; amounts, numbers
+    and times in the form of that language."""
     return translate(message) % {name: _write(fact) for name, fact in facts.items()}
 
 
@@ -109,7 +109,8 @@ def _translate_plural(one: str, many: str, number: int) -> str:
 
 
 def ngettext(one: str, many: str, num: int, **facts: object) -> str:
-    """Return the message for a number, `num`, with facts in place of its placeholders."""
+    """Return the message for the number `num` in the language of the page, with `facts` in place of its
+    placeholders."""
     return _translate_plural(one, many, num) % {**facts, "num": write_number(num)}
 
 
@@ -125,7 +126,7 @@ def write_number(number: int) -> str:
 
 
 def _dates() -> Locale:
-    """Return the locale for dates: in English the day comes first, as in the mails to the shop's people."""
+    """Return the locale for dates. In English it writes the day first, as our mails to the shop's people do."""
     language = find_language()
     return parse_locale("en_GB" if language == _ENGLISH else language)
 
@@ -139,19 +140,19 @@ def write_moment(moment: datetime) -> str:
 
 
 def write_short_day(day: date) -> str:
-    """Return a day without its year, for a chart."""
+    """Return a day without its year, for charts."""
     return format_skeleton("MMMd", day, locale=_dates())
 
 
 def speak(app: Flask) -> None:
-    """Let the pages of the app be written in the reader's language."""
+    """Make the pages of an app translate into the reader's language."""
     teach(app.jinja_env)
     app.register_blueprint(blueprint)
     app.after_request(_vary)
 
 
 def teach(environment: Environment) -> None:
-    """Add to an environment what the templates of pages need."""
+    """Add the filters and functions for translated pages to a Jinja environment."""
     environment.add_extension("jinja2.ext.i18n")
     environment.policies["ext.i18n.trimmed"] = True
     environment.install_gettext_callables(translate, _translate_plural, newstyle=True)  # type: ignore[attr-defined]

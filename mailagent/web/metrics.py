@@ -1,4 +1,4 @@
-"""`/metrics` for Prometheus, counted from rows, so that every web process gives the same figures; and the
+"""`/metrics` for Prometheus, counted from rows, so that every web process reports the same values; and the
 health checks."""
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _DOWN = (Sample(metric.DATABASE_UP, (), 0),)
 
 
 class CachedSamples:
-    """The samples of the last few seconds. All requests share one count."""
+    """The samples of the last few seconds, which all requests share."""
 
     def __init__(self, seconds: float = CACHE_SECONDS, wait_seconds: float = WAIT_SECONDS) -> None:
         self._seconds, self._wait_seconds = seconds, wait_seconds
@@ -46,8 +46,8 @@ class CachedSamples:
         self._count: _Count | None = None
 
     def samples(self) -> Sequence[Sample]:
-        """Return samples at most so many seconds old. If the database is down, or has not responded for
-        `wait_seconds`, return only that.
+        """Return samples that are a few seconds old at most. If the database is down, or has not responded for
+        `wait_seconds`, return only the sample that says so.
 
         Raises TimeoutError if the database responds, but too slowly.
         """
@@ -66,19 +66,19 @@ class CachedSamples:
 
 
 class _Count:
-    """One count, in its own thread, so that a server that does not respond blocks this thread and no request.
-    The next count starts after this one has ended, so threads never pile up."""
+    """One count of all metrics, in a thread of its own, so that a database that does not respond blocks no
+    request. The next count starts only after this one has ended, so there is at most one such thread."""
 
     def __init__(self) -> None:
         self._response_at = time.monotonic()
         self.figures = begin(self._run)
 
     def silent_seconds(self) -> float:
-        """Return the time since the last response of the database."""
+        """The seconds since the last response of the database."""
         return time.monotonic() - self._response_at
 
     def is_past(self, seconds: float) -> bool:
-        """Return whether it ended at least so long ago, or failed."""
+        """Return whether the count ended at least `seconds` ago, or failed."""
         if not self.figures.done():
             return False
         return self.figures.exception() is not None or self.silent_seconds() >= seconds
@@ -116,7 +116,7 @@ def _count(on_response: Callable[..., None]) -> Sequence[Sample]:
 
 
 class _Collector:
-    """Gives the samples of one response to prometheus_client."""
+    """Passes the samples of one response to prometheus_client."""
 
     def __init__(self, samples: Sequence[Sample]) -> None:
         self._samples = samples
@@ -162,7 +162,8 @@ health_blueprint = Blueprint("health", __name__)
 @health_blueprint.get("/healthz")
 @open_to_all
 def alive() -> Response:
-    """Answer while the process runs, even if the database is down: a restart would not help."""
+    """Answer 200 while the process runs, even if the database is down: restarting the process would not
+    help."""
     return Response("alive\n", mimetype="text/plain")
 
 

@@ -1,4 +1,4 @@
-"""Security headers; and the ids and the route of a request for logs and spans.
+"""Adds security headers to responses, and the ids and the route of a request to logs and spans.
 
 Neither logs nor spans get the path, because it may contain the token of a link.
 """
@@ -12,7 +12,7 @@ from flask import Flask, Response, current_app, g, request
 
 from mailagent.telemetry import log_ids, spans
 
-# The platform polls these every few seconds: no spans for them.
+# Health checks and Prometheus poll these every few seconds, so we make no spans for them.
 _UNTRACED = ("health", "metrics")
 
 
@@ -36,7 +36,7 @@ def watch(app: Flask) -> None:
 
 
 def _begin() -> None:
-    # Not reset after the request: gunicorn writes its access log line later.
+    # Do not reset it after the request, because gunicorn writes its access log line later.
     log_ids.begin(request.view_args or {})
     if spans.is_on() and request.blueprint not in _UNTRACED:
         g.marks = ExitStack()
@@ -65,7 +65,7 @@ CONTENT_SECURITY_POLICY = (
     "form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 )
 
-# For this host only, not for other hosts of the shop's domain.
+# Without includeSubDomains: only for this host, not for other hosts of the shop's domain.
 STRICT_TRANSPORT_SECURITY = "max-age=31536000"
 
 
@@ -81,7 +81,7 @@ def harden(response: Response) -> Response:
     """Add the security headers that the view has not set."""
     for name, value in _DEFAULTS.items():
         response.headers.setdefault(name, value)
-    # The session's cookie is for HTTPS only if PUBLIC_URL is.
+    # The session's cookie is secure if, and only if, PUBLIC_URL is https.
     if current_app.config["SESSION_COOKIE_SECURE"]:
         response.headers.setdefault("Strict-Transport-Security", STRICT_TRANSPORT_SECURITY)
     return response

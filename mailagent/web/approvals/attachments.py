@@ -28,7 +28,7 @@ from mailagent.store.console import sessions
 from mailagent.store.mail import inbound, raw_mail
 from mailagent.web.language import _, ngettext, translate
 
-# A page lists no more; `flask conversations show` has the rest.
+# A page lists the files of so many mails. `flask conversations show` lists the others.
 MAILS_WITH_FILES_MAX = 50
 _DIGITS_MAX = 4
 
@@ -49,8 +49,8 @@ MAIL = "not handed out: a mail may hold a link that decides"
 
 @dataclass(frozen=True, slots=True)
 class ShownFile:
-    """A file of a conversation. `number` counts from 0 within its mail; `problem` says why it cannot be
-    downloaded; `photo`: a preview may be shown."""
+    """A file of a conversation. `number` counts from 0 within its mail. `problem`: why it cannot be downloaded;
+    empty if it can. `photo`: there may be a preview."""
 
     mail_id: str
     number: int
@@ -91,7 +91,7 @@ def files_of(mail: Mapping[str, Any]) -> list[ShownFile]:
 
 
 def count_files(files: Sequence[ShownFile]) -> str:
-    """Return the number of photos and other files in words."""
+    """Return how many photos and how many other files there are, in words."""
     photos = sum(each.content_type.startswith("image/") for each in files)
     others = len(files) - photos
     parts = [ngettext("%(num)s photo", "%(num)s photos", photos)] if photos else []
@@ -118,8 +118,8 @@ def find_problem(file: Attachment, from_address: str) -> str:
 def find_position(
     connection: sa.Connection, conversation_id: str, mail_id: str, number: str
 ) -> int | None:
-    """Return the number of a file from its URL, if a customer's mail of the conversation has such a file and
-    it may be downloaded."""
+    """Return `number`, from a URL, as an integer, if a customer's mail of the conversation has such a file and
+    it may be downloaded; else None."""
     if not (number.isascii() and number.isdigit() and len(number) <= _DIGITS_MAX):
         return None
     # PostgreSQL refuses a NUL, which a URL can contain.
@@ -143,7 +143,7 @@ def may_be_key(file: AttachmentBytes) -> bool:
 
 
 def fetch(mail_id: str, position: int) -> AttachmentBytes | None:
-    """Return a file of a mail; None if its raw mail is no longer kept."""
+    """Return the bytes of a mail's file; None if the raw mail was purged."""
     live = services.current()
     with live.database.snapshot() as connection:
         raw = raw_mail.find(connection, mail_id)
@@ -151,14 +151,14 @@ def fetch(mail_id: str, position: int) -> AttachmentBytes | None:
 
 
 def saved(file: AttachmentBytes) -> Response:
-    """Return a file so that browsers save it, and neither run, show nor cache it."""
+    """Return a response with a file that browsers save, and neither run, show nor cache."""
     response = _uncached(file.data, "application/octet-stream")
     response.headers["Content-Disposition"] = content_disposition(file.name)
     return response
 
 
 def shown(mail_id: str, position: int) -> Response:
-    """Return the preview of a photo, or an image that says why there is none (yet)."""
+    """Return a response with the preview of a photo, or with an image that says why there is none (yet)."""
     with services.current().database.snapshot() as connection:
         preview = raw_mail.find_preview(connection, mail_id, position)
     if preview is None:

@@ -1,6 +1,6 @@
-"""A manager's decision: the form, the checks, and the rows; with four eyes the first and the second.
+"""A manager's decision: its form, its checks and its rows; with `four_eyes`, the first and the second decision.
 
-Lock the order and the refund first. The decision and the wake-up of the refund's workflow are one transaction.
+Lock the order and the refund first. The decision and the wake-up of the refund's run are one transaction.
 Its effect is in `mailagent.decisions`.
 """
 
@@ -37,10 +37,11 @@ from mailagent.web.language import _
 
 LONGEST_NOTE = 2000
 _PERCENT = re.compile("[1-9][0-9]?")
-# Mailed links stay in mailboxes for years: how long their page shows what the customer wrote and sent.
+# For so long after a refund's end, the page of a mailed link shows what the customer wrote and sent. Links stay
+# in mailboxes for years.
 SHOWN_AFTER_CLOSING = timedelta(days=7)
 
-# How long at least to decide again after a decision was taken back.
+# After taking a decision back, a manager has at least this time to decide again.
 REOPENED_FOR = timedelta(hours=1)
 
 OWN = "This is your own order; somebody else decides on it."
@@ -48,14 +49,16 @@ PROPOSED = "You asked for this refund; somebody else decides on it."
 
 
 def is_open(refund: Refund, standing: Standing) -> bool:
-    """Return whether a decision may still be made; the date counts, not when the workflow notices it."""
+    """Return whether a manager may still decide. After the approval's date nobody may, even if the run has not
+    expired the refund yet."""
     waits = refund.status is RefundStatus.AWAITING_APPROVAL
     in_time = services.current().now() < standing.approval.expires_at
     return waits and in_time and standing.final(refund.four_eyes) is None
 
 
 def shows_details(refund: Refund, approval: Approval) -> bool:
-    """Return whether links still show details: while the refund waits, and for a week after it closed."""
+    """Return whether mailed links still show details: until the refund ends, and SHOWN_AFTER_CLOSING after
+    that."""
     closed_at = refund.decided_at or approval.expires_at
     return services.current().now() < closed_at + SHOWN_AFTER_CLOSING
 
@@ -76,12 +79,14 @@ def is_proposer(refund: Refund, manager: str) -> bool:
 
 
 def tell_own(refund: Refund, manager: str) -> str:
-    """Return why one of the owners of a review does not decide."""
+    """Return a sentence for a manager that says why they must not decide on this refund: it is their own order,
+    or they asked for it (`Review.owners`)."""
     return PROPOSED if is_proposer(refund, manager) else OWN
 
 
 def find_missing_first(first: RecordedDecision | None) -> str | None:
-    """Return why the first approval does not count: its manager is no longer one. None if it counts."""
+    """Return why the first of two approvals does not count: its author is not a manager any more. None if it
+    counts, or is missing."""
     if first is None or first.decided_by in services.current().shop.manager_emails:
         return None
     return _(
@@ -96,12 +101,12 @@ def find_missing_first(first: RecordedDecision | None) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """What a manager decided. `amount` is set for a lower amount, and `quantities`, by order line, for fewer
+    """What a manager decided. `amount` is set for a lower amount, and `quantities`, by line number, for fewer
     units. `note_shared`: the customer gets the note.
 
-    `knows_cancelled` and `knows_customer` say what the page told the manager: that the order was cancelled,
-    and the order's new address. `mail_id` is the manager's reply, if the decision came by mail.
-    `offer_percent`: what part of the price is offered instead, if it is not approved.
+    `knows_cancelled` and `knows_customer`: what the page showed the manager, that the order was cancelled, and
+    the order's new address. `mail_id`: the manager's reply, if the decision came by mail. `offer_percent`: a
+    rejection offers this part of the price instead.
     """
 
     approves: bool
@@ -116,7 +121,7 @@ class Form:
 
 
 def parse_form(refund: Refund, first: RecordedDecision | None) -> Form:
-    """Return the decision in the request's form; `first` is the first of two approvals.
+    """Return the decision in the request's form. `first`: the first of two decisions, None if there is none.
 
     Raises FormProblem, also for a page that was opened before the first approval was made.
     """
@@ -170,13 +175,15 @@ def typed(field: str) -> str:
 
 
 def typed_quantities(refund: Refund) -> dict[int, str]:
-    """Return what the form says of the units of each line. An unticked box sends only the 0 before it."""
+    """Return the typed number of units of each line, by line number. An unticked box sends only the hidden 0
+    before it."""
     sent = {line.line_no: request.form.getlist(f"quantity_{line.line_no}") for line in refund.lines}
     return {line_no: without_controls(each[-1]).strip() for line_no, each in sent.items() if each}
 
 
 def parse_quantities(refund: Refund) -> dict[int, int]:
-    """Return the units that are left of lines with fewer than were asked for. Raises FormProblem."""
+    """Return the approved units, by line number, of lines with fewer units than were asked for. Raises
+    FormProblem."""
     most, found = {line.line_no: line.quantity for line in refund.lines}, dict[int, int]()
     for line_no, text in typed_quantities(refund).items():
         if not (text.isascii() and text.isdigit() and int(text[:9]) <= most[line_no]):
@@ -198,10 +205,11 @@ def parse_quantities(refund: Refund) -> dict[int, int]:
 
 
 def _parse_amount(refund: Refund, quantities: Mapping[int, int]) -> Money | None:
-    """Return the amount if it is lower than what was asked for: the typed one, or what fewer units come to."""
+    """Return the approved amount if it is lower than what was asked for: the typed amount, or what fewer units
+    are worth. Else None. Raises FormProblem."""
     most = refund.covering(quantities).amount
     if not request.form.get("amount", ""):
-        # All of it. Blanks are refused below: they were meant as an amount.
+        # An empty field means all of it. Blanks are refused below, because somebody meant an amount.
         return most if quantities else None
     try:
         amount = parse_typed_amount(typed("amount"), refund.amount.currency, _)
@@ -228,11 +236,11 @@ def _parse_amount(refund: Refund, quantities: Mapping[int, int]) -> Money | None
 def take(
     connection: sa.Connection, manager: str, standing: Standing, review: Review, form: Form
 ) -> Standing:
-    """Check a decision and record it; return the decisions then. Read `standing` and `review` after locking
-    the order.
+    """Check a decision and record it; return the approval's decisions after that. Read `standing` and `review`
+    after locking the order.
 
-    Raises FormProblem for the manager's own refund or proposal, for more than is left, for a change of the
-    order that the page did not show, and for a second approval to a first that does not count.
+    Raises FormProblem for the manager's own order or proposal, for more than is left, for a change of the order
+    that the page did not show, and for a second approval after a first one that does not count.
     """
     if is_one_of(review.owners, manager):
         raise FormProblem("decision", tell_own(review.refund, manager))
@@ -290,7 +298,7 @@ def _record(
     if approvals.record_decision(connection, decision):
         standing = replace(standing, first=decision)
     else:
-        # The stored decision stands. It may be newer than `standing`.
+        # Another decision was faster, and counts.
         standing = approvals.find_standing(connection, approval.approval_id) or standing
         first = standing.first
         if first is None or not refund.four_eyes or is_by(manager, first):
@@ -330,7 +338,7 @@ def _decision(approval: Approval, manager: str, review: Review, form: Form) -> R
 def _await_second(
     connection: sa.Connection, standing: Standing, decision: RecordedDecision
 ) -> Standing:
-    """Let the refund wait for a second manager, who gets at least as much time as the first one had."""
+    """Let the refund wait for a second manager, with at least as much time as the first one had."""
     approval, live = standing.approval, services.current()
     expires_at = max(approval.expires_at, decision.decided_at + live.waits.approval_expiry)
     approvals.extend(connection, approval.approval_id, expires_at)
@@ -340,15 +348,16 @@ def _await_second(
 def take_back(
     connection: sa.Connection, manager: str, standing: Standing, refund: Refund
 ) -> Standing:
-    """Take back the manager's own decision if it has no effect yet; return the decisions then."""
+    """Take back the manager's own last decision if it has no effect yet; return the approval's decisions after
+    that."""
     last, now = standing.last, services.current().now()
     if last is None or not is_by(manager, last) or undo_until(refund, standing) is None:
         return standing
     details = {"decision": last.decision, "decided_at": last.decided_at.isoformat("T", "seconds")}
-    by = last.decided_by  # the same person; the trigger looks for it
+    by = last.decided_by  # the same person, in the spelling that the trigger looks for
     audit.record(connection, now, by, audit.TAKEN_BACK, refund.refund_id, details)
     approvals.take_back(connection, standing)
-    # The date may have passed since the click: there must be time to decide again.
+    # The approval's date may have passed, so give time to decide again.
     approvals.extend(connection, standing.approval.approval_id, now + REOPENED_FOR)
     _enqueue(connection, refund, "undone")
     return approvals.find_standing(connection, standing.approval.approval_id) or standing
@@ -385,5 +394,5 @@ def _enqueue(connection: sa.Connection, refund: Refund, why: str) -> None:
     asked_by = refund.run_id or run_id_of(REFUND, refund.refund_id)
     client = services.current().workflow_client
     run_id = client.queue.enqueue_refund(connection, refund.refund_id, asked_by, why)
-    if run_id != refund.run_id:  # The refund is locked: no other transaction has claimed it since.
+    if run_id != refund.run_id:  # The refund is locked, so no other run has claimed it.
         refunds.claim(connection, refund.refund_id, run_id)

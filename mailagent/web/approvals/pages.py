@@ -29,7 +29,7 @@ blueprint = Blueprint("approvals", __name__)
 @blueprint.get("/approvals/<token>")
 @signed_link
 def show(token: str) -> Response:
-    """Show the review, or the decision. Mail scanners open links: change nothing here."""
+    """Show the review, or the decision. Mail scanners open links, so this must change nothing."""
     link = _verify(token)
     with services.current().database.snapshot() as connection:
         standing = _find_standing(connection, link)
@@ -41,7 +41,7 @@ def show(token: str) -> Response:
 @blueprint.post("/approvals/<token>")
 @signed_link
 def decide(token: str) -> Response:
-    """Record the decision unless there is one, and wake the refund's workflow in the same transaction."""
+    """Record the decision unless there is one, and wake the refund's run in the same transaction."""
     link = _verify(token)
     with services.current().database.transaction() as connection:
         before, review = _lock(connection, link)
@@ -61,25 +61,26 @@ def _undoes() -> bool:
 
 
 def _counts() -> bool:
-    """Whether the button only works out what the chosen items come to, for browsers without scripts."""
+    """Whether the pressed button only computes the sum of the chosen items, for browsers without scripts."""
     return request.form.get("decision") == "count"
 
 
 def _act(connection: sa.Connection, manager: str, standing: Standing, review: Review) -> Standing:
-    """Do what the pressed button says, if it still can be done; return the decisions then."""
+    """Do what the pressed button says, if that is still possible; return the approval's decisions after that.
+    Raises FormProblem."""
     if _undoes():
         return decision.take_back(connection, manager, standing, review.refund)
     if decision.is_by(manager, standing.first) or not decision.is_open(review.refund, standing):
         return standing
     if _counts():
-        decision.parse_quantities(review.refund)  # raises for what is no quantity
+        decision.parse_quantities(review.refund)  # for its FormProblem
         return standing
     form = parse_form(review.refund, standing.first)
     return decision.take(connection, manager, standing, review, form)
 
 
 def _tell_outcome(before: Standing, after: Standing, undoes: bool) -> str:
-    """Return what a click did where the page itself does not say it."""
+    """Return a sentence about what the click did, if the page itself does not show that; else an empty text."""
     if after == before:
         if undoes:
             return _("Your click changed nothing: the time to take it back is over.")
@@ -88,7 +89,8 @@ def _tell_outcome(before: Standing, after: Standing, undoes: bool) -> str:
 
 
 def _verify(token: str) -> ApprovalLink:
-    """Return the link that the token signs. Abort with a page for any other token, and for a former manager."""
+    """Return the approval link in a signed token. Abort with a page for an invalid token, and for somebody who
+    is not a manager any more."""
     link = services.current().links.verify_approval(token)
     if link is None:
         _refuse("not_valid", 404)
@@ -102,8 +104,8 @@ def _find_standing(connection: sa.Connection, link: ApprovalLink) -> Standing:
 
 
 def _lock(connection: sa.Connection, link: ApprovalLink) -> tuple[Standing, Review]:
-    """Return an approval and its review, locked until the commit."""
-    # The order first: a decision changes what its order has left, and a withdrawal holds the order.
+    """Lock an approval's order and refund until the commit; return the approval and its review."""
+    # Lock the order first, as everywhere: a decision changes what the order has left.
     order = orders.lock_of_approval(connection, link.approval_id)
     standing = _find_standing(connection, link)
     refund = refunds.lock(connection, standing.approval.refund_id)
@@ -112,7 +114,7 @@ def _lock(connection: sa.Connection, link: ApprovalLink) -> tuple[Standing, Revi
 
 
 def _refuse_owner(link: ApprovalLink, refund: Refund, owners: tuple[str, ...]) -> None:
-    """Abort if the manager is one of the `owners` of the review: they see no details."""
+    """Abort with a page without details if the manager is one of the review's `owners`."""
     if is_one_of(owners, link.manager_email):
         proposed = decision.is_proposer(refund, link.manager_email)
         _refuse("own_order", 403, order_id=refund.order_id, proposed=proposed)
@@ -163,7 +165,7 @@ def _show(
         values["has_lapsed"] = remedies.has_lapsed(refund)
         return page("approvals/withdrawn.html", review=values, withdrawn_at=refund.decided_at)
     last = second or made
-    # A first approval without a second in time decided nothing.
+    # If the second approval did not come in time, the first one has decided nothing.
     if last is None or (refund.four_eyes and last.approves and second is None):
         return page("approvals/expired.html", review=values, first=first)
     return page(
@@ -200,7 +202,7 @@ def _show_form(
 
 
 def page(template: str, status: int = 200, **values: Any) -> Response:
-    """Return a page that is never cached: its URL gives access."""
+    """Return a page that nobody may cache, because its URL gives access."""
     response = make_response(render_template(template, **values), status)
     response.headers["Cache-Control"] = "no-store"
     return response

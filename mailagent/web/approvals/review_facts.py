@@ -1,4 +1,4 @@
-"""What the pages show of a refund's review, and how much of it may still be approved."""
+"""What pages show about a refund's review, and how much may still be approved."""
 
 from __future__ import annotations
 
@@ -43,9 +43,9 @@ Values = dict[str, Any]
 
 
 def describe(review: Review, standing: Standing | None, manager_email: str) -> Values:
-    """Return what `approvals/*.html` and `ops/refund.html` show of a review, with readable amounts.
+    """Return the values that `approvals/*.html` and `ops/refund.html` show about a review, ready to read.
 
-    `standing` is None for a refund that needs no approval; `manager_email` is the reader.
+    `standing`: None for a refund that needs no approval. `manager_email`: the reader.
     """
     refund, order = review.refund, review.order
     credit = credit_of(refund)
@@ -91,8 +91,8 @@ def describe(review: Review, standing: Standing | None, manager_email: str) -> V
 
 
 def _condition(review: Review) -> str:
-    """Return what a refund waits for that is not decided against, or what is done before a manager decides;
-    empty for nothing."""
+    """Return a sentence about the refund's remedy: what the refund waits for, or what is done although no
+    manager has decided yet; empty for nothing."""
     waits_for, is_held = review.condition, review.refund.status in HOLDING
     if review.refund.status is RefundStatus.AWAITING_APPROVAL and tell_done(waits_for):
         return translate(tell_done(waits_for))
@@ -123,8 +123,8 @@ def describe_requests(connection: sa.Connection, review: Review, standing: Stand
 
 
 def describe_changes(review: Review) -> Values:
-    """Return what happened to the order since the refund was asked for, what is left of it, and whether part of
-    the price may be offered instead."""
+    """Return what has happened to the order since the refund was asked for, the balance, and whether the
+    manager may offer part of the price instead."""
     balance = balance_of(review)
     lowered = 0 < balance.most.minor < review.refund.amount.minor
     return {
@@ -137,8 +137,8 @@ def describe_changes(review: Review) -> Values:
 
 
 def describe_lines(review: Review, typed: Mapping[int, str], chosen: Refund) -> Values:
-    """Return the lines of a refund for the form, and the sum of the chosen units: in words, and as the script
-    counts it."""
+    """Return the lines of a refund for the form, and the sum of the chosen units, for readers and for the
+    page's script. `typed`: what a refused form said, by line number."""
     refund = review.refund
     named = zip(refund.lines, reviews.items_of(refund, review.order), strict=True)
     return {
@@ -160,7 +160,7 @@ def describe_lines(review: Review, typed: Mapping[int, str], chosen: Refund) -> 
 
 
 def describe_decision(decision: RecordedDecision, review: Review, standing: Standing) -> Values:
-    """Return a decision with what became of the refund since."""
+    """Return the values that pages show about a decision, and what became of the refund since."""
     refund = review.refund
     lowered = [
         each.amount_minor
@@ -192,14 +192,15 @@ def _items(refund: Refund, order: Order) -> list[Values]:
 
 @dataclass(frozen=True, slots=True)
 class Balance:
-    """The most that may be approved; `news` says what happened to the order since, empty for nothing."""
+    """The most that may be approved. `news`: sentences about what has happened to the order since the refund
+    was asked for."""
 
     most: Money
     news: str = ""
 
 
 def balance_of(review: Review) -> Balance:
-    """Return what a refund may still come to. Before a decision, lock the order first."""
+    """Return how much of a refund may still be approved. Before a decision, lock the order first."""
     refund, order = review.refund, review.order
     nothing = Money(0, order.currency)
     reject = _("Nothing can be paid on it any more; please reject the request.")

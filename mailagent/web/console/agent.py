@@ -29,7 +29,7 @@ DIFFERENCES_SHOWN = 100
 @blueprint.get("/ops/knowledge")
 @needs(Permission.VIEW)
 def show_knowledge() -> Response:
-    """Show the passages with how often they were quoted, and the questions that none answered."""
+    """Show how often replies quoted each passage, and the questions that no passage answered."""
     live = services.current()
     since = live.now() - timedelta(days=KNOWLEDGE_DAYS)
     with live.database.snapshot() as connection:
@@ -48,7 +48,7 @@ def show_knowledge() -> Response:
 @blueprint.get("/ops/model")
 @needs(Permission.RUNS)
 def show_model() -> Response:
-    """Show the use and the cost of the last days, the newest day first."""
+    """Show the model's calls, tokens and costs of the last days, newest day first."""
     live = services.current()
     budget = live.daily_budget
     with live.database.snapshot() as connection:
@@ -78,7 +78,7 @@ def show_model() -> Response:
 @blueprint.get("/ops/comparisons")
 @needs(Permission.RUNS)
 def show_comparisons() -> Response:
-    """Show what another configuration would have done about answered mail, what differs most first."""
+    """Show what another configuration would have done about answered mail, the largest differences first."""
     live = services.current()
     source = Source.SHADOW if request.args.get("source") == Source.SHADOW else Source.BACKTEST
     since = live.now() - timedelta(days=MODEL_DAYS)
@@ -117,7 +117,7 @@ def _describe(found: Comparison, sent: str | None) -> dict[str, object]:
 
 
 def _describe_side(side: Side) -> dict[str, object]:
-    """Return what was done, and the reply with its phrases as customers read them in English."""
+    """Return the acts of one side, and its reply with each phrase in the English words that customers read."""
     phrases = services.current().templates.phrases()
     return {"acts": side.acts, "reply": [phrases.get(part, part) for part in side.parts]}
 

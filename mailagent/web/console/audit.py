@@ -29,7 +29,7 @@ _CHUNK = 60_000  # characters per chunk of the response
 @blueprint.get("/ops/audit")
 @needs(Permission.AUDIT)
 def show() -> Response:
-    """Show who did what, the newest first."""
+    """Show the audit log, newest entry first."""
     facts = {name: typed(name) for name in FILTERS}
     window = read_window(newest_first=True)
     facts["order"] = "" if window.newest_first else "oldest"
@@ -51,13 +51,13 @@ def show() -> Response:
 @blueprint.post("/ops/audit/export")
 @needs(Permission.AUDIT)
 def export() -> Response:
-    """Record the export, and send the log, whole or filtered, the oldest entry first."""
+    """Send the audit log, whole or filtered, oldest entry first; record the export in the log."""
     live = services.current()
     kind = request.form.get("format")
     if kind not in ("csv", "jsonl"):
         abort(400)
     facts = {name: typed(name, request.form) for name in FILTERS}
-    # The names of the filters only: an address among their values could never be erased from the log.
+    # Only the names of the filters: an address in a value could never be erased from the log.
     details = {"format": kind, "filters": [name for name, value in facts.items() if value]}
     with live.database.transaction() as connection:
         audit.record(

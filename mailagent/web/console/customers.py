@@ -61,12 +61,12 @@ def show(email: str) -> Response:
 @blueprint.post("/ops/customers/<path:email>/mail-again")
 @needs(Permission.ANSWER)
 def allow_mail(email: str) -> Response:
-    """Lift the suppression of an address, so that mail goes there again."""
+    """Remove the suppression of an address, so that we write to it again."""
     address = found(erasing.read_address(email), "customer")
     live = services.current()
     with live.database.transaction() as connection:
         if suppressions.allow_again(connection, address):
-            # Not the address: the audit log stays when the customer is erased.
+            # Never the address, because the audit log stays when the customer is erased.
             subject = customers.latest_conversation(connection, address) or "customer"
             actor = current_person().email
             audit.record(connection, live.now(), actor, "mail allowed again", subject)
@@ -76,7 +76,7 @@ def allow_mail(email: str) -> Response:
 @blueprint.get("/ops/customers/<path:email>/erase")
 @needs(Permission.ERASE)
 def confirm_erasure(email: str) -> Response:
-    """Show what would be deleted and what would stay, and ask for the address."""
+    """Show what an erasure deletes and what stays, and ask the person to type the address."""
     address = found(erasing.read_address(email), "customer")
     return _confirm(address, 200)
 
@@ -84,7 +84,7 @@ def confirm_erasure(email: str) -> Response:
 @blueprint.post("/ops/customers/<path:email>/erase")
 @needs(Permission.ERASE)
 def erase(email: str) -> Response:
-    """Erase a customer if their address was typed; else say what is wrong, and change nothing."""
+    """Erase a customer if the person typed the address; else say what is wrong, and change nothing."""
     address = found(erasing.read_address(email), "customer")
     if erasing.read_address(request.form.get("address", "")) != address:
         return _confirm(address, 422, mistyped=True)

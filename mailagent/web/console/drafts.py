@@ -1,4 +1,4 @@
-"""Drafts of the agent: read, sent as they are or changed, discarded, or taken over."""
+"""Views of drafts: people read them, send them with or without changes, discard them, or take over."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ LONGEST_REASON = 500
 @blueprint.get("/ops/drafts")
 @needs(Permission.ANSWER)
 def list_all() -> Response:
-    """Redirect to the waiting drafts, a list of the inbox."""
+    """Redirect to the inbox's list of waiting drafts."""
     return go_to("/ops?waiting=drafts")
 
 
@@ -50,7 +50,8 @@ def show(draft_id: str) -> Response:
 @takes_files
 @needs(Permission.ANSWER)
 def decide(draft_id: str) -> Response:
-    """Send, discard or take over a draft, as the pressed button says. Of two people the first click counts."""
+    """Send or discard a draft, or take its conversation over, as the pressed button says. The first click
+    counts."""
     person = current_person().email
     with services.current().database.transaction() as connection:
         stored = found(drafts.find(connection, draft_id), "draft")
@@ -84,7 +85,7 @@ def decide(draft_id: str) -> Response:
 def _with_facts_of_now(
     connection: sa.Connection, conversation: Conversation, draft: Draft
 ) -> Draft:
-    """Return a waiting draft with the sentences of its facts as the rows are now."""
+    """Return a waiting draft with its facts written anew from the rows as they are now."""
     letter = _letter_of_now(connection, conversation, draft)
     return draft if letter is None or letter.problems else replace(draft, text=letter.text)
 
@@ -92,7 +93,7 @@ def _with_facts_of_now(
 def _letter_of_now(
     connection: sa.Connection, conversation: Conversation, draft: Draft
 ) -> mailers.Letter | None:
-    """Return the letter of a waiting draft as the rows are now; None if it was not composed."""
+    """Return a waiting draft as a letter written anew from the rows; None if it was not composed of facts."""
     if not draft.waits or draft.composition is None:
         return None
     mails = inbound.list_by_id(connection, draft.mail_ids)
@@ -101,7 +102,8 @@ def _letter_of_now(
 
 
 def _too_late(connection: sa.Connection, draft: Draft) -> Response:
-    """Say who was first. A second click of the same person just shows the draft."""
+    """Return the page that says who was faster. After a second click of the same person, it just shows the
+    draft."""
     if draft.decided_by == current_person().email:
         return go_to(f"/ops/drafts/{draft.draft_id}")
     return _page(connection, draft, late=True)
@@ -155,8 +157,9 @@ def _page(
 
 @dataclass(frozen=True, slots=True)
 class Action:
-    """`name` is send, edit, discard or take_over; `text` and `files` are what to send, or for take_over what
-    to keep; `reason` is why the customer gets no answer."""
+    """What a person does with a draft. `name`: send, edit, discard or take_over. `text` and `files`: what to
+    send; for take_over, what to keep in the answer field. `reason`: why the customer gets no answer, for
+    discard."""
 
     name: str
     text: str = ""
@@ -167,7 +170,7 @@ class Action:
 def parse_action(draft: Draft, text_before: str) -> Action:
     """Return the action that the form of a draft asks for. Raises FormProblem.
 
-    `text_before`: the draft before the facts of now were put in; the form may have it.
+    `text_before`: the draft's text before its facts were written anew; the form may still have that text.
     """
     name = request.form.get("action", "")
     typed = request.form.get("text", "" if name == "edit" else draft.text)
@@ -233,7 +236,7 @@ def _act(
         mails = inbound.list_by_id(connection, draft.mail_ids)
         reader = mailers.reader_of(connection, conversation, mails)
         letter = mailers.letter_by_person(reader, action.text)
-        if composed is not None:  # with the record of the orders that it names
+        if composed is not None:  # it has the records of the orders that it names
             letter = replace(letter, order_ids=composed.order_ids) if is_edited else composed
         outbound_id = mailers.write_reply(reader, mails, letter, by_person=True, files=action.files)
         inbound.answer(connection, draft.mail_ids, outbound_id)

@@ -76,8 +76,8 @@ _FIRST = {
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """One list on the first page: its count, and its oldest lines. `above`: how many of the list stand
-    in the section above instead; `overdue`: how many are past their date."""
+    """One list on the first page: its count and its oldest lines. `above`: how many of its lines are in the
+    section above instead. `overdue`: how many are past their date."""
 
     name: str
     title: str
@@ -91,8 +91,8 @@ class Section:
 
 @dataclass(frozen=True, slots=True)
 class Beside:
-    """A list of work with a page of its own, of which the inbox tells the number. `count` returns it, and how
-    many are past their date."""
+    """A list of work that has a page of its own; the inbox shows only its length. `count` returns the length,
+    and how many are past their date."""
 
     title: str
     path: str
@@ -100,7 +100,7 @@ class Beside:
     count: Callable[[sa.Connection, datetime], tuple[Count, int]]
 
 
-# What becomes of what waits, for people who cannot end the outage.
+# What happens after an outage to the mail and refunds that wait, for people who cannot end the outage.
 _LATER = {
     **{incident: MEANS[kind] for kind, incident in OUTAGES.items()},
     IncidentKind.BUDGET_SPENT: MEANS[ProviderKind.MODEL],
@@ -170,7 +170,7 @@ def _section(
     asked: Asked,
     above: frozenset[str] = frozenset(),
 ) -> Section:
-    """Return a list with its oldest lines, without those that stand above."""
+    """Return a section with its oldest lines, without the `above` ones, which another section shows."""
     count = lists.count(asked)
     window = Window(newest_first=False, size=SHOWN_AT_ONCE + len(above))
     found: Iterable[Entry] = lists.read(asked, window).rows if count.number else ()
@@ -218,7 +218,7 @@ def _show_list(connection: sa.Connection, lists: Lists, waiting: Waiting) -> Res
 
 
 def _read_filters(waiting: Waiting, person: Person) -> tuple[Asked, dict[str, str]]:
-    """Return the filters of the request, and the same as the query of an address."""
+    """Return the filters of the request, and the same as parameters of a URL."""
     everything = request.args.get("shown") == "all"
     facts = {"waiting": waiting.value} | ({"shown": "all"} if everything else {})
     manager, owner = None, None
@@ -266,8 +266,8 @@ class CachedFigures:
         self._figures: Figures | None = None
 
     def figures(self, since: datetime) -> Figures:
-        """Return counts that are at most `seconds` old. Counts from before `since`, the time of the page,
-        are not used: the page may show later lines. One thread counts, the others wait for it."""
+        """Return counts that are at most `seconds` old, and not older than `since`, the time of the page, which
+        may show later lines. One thread counts, the others wait for it."""
         with self._lock:
             now, cached = services.current().now(), self._figures
             is_fresh = cached and timedelta(0) <= now - cached.at < timedelta(seconds=self.seconds)
@@ -282,8 +282,8 @@ class CachedFigures:
 @blueprint.get("/ops/live")
 @needs(Permission.VIEW)
 def live() -> Response:
-    """Return the length of each list, how many lines are newer than `since` (microseconds since 1970),
-    and the providers that are down. The answer is 304 if it has not changed (RFC 9110 section 13.1.2)."""
+    """Return as JSON the length of each list, how many lines are newer than `since` (microseconds since 1970),
+    and the providers that are down; 304 if nothing has changed (RFC 9110 section 13.1.2)."""
     cache: CachedFigures = current_app.extensions.setdefault(CACHE, CachedFigures())
     since = parse_moment(request.args.get("since")) or datetime.max.replace(tzinfo=UTC)
     figures = cache.figures(since)

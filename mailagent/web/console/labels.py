@@ -1,4 +1,4 @@
-"""Labels: what the console's pages show for the short names in rows and records."""
+"""Labels: the words that the console shows for codes in rows and records."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ PURPOSES: Mapping[str, str] = {
     "login": "link to log in",
 }
 
-# What a workflow does: as a list of runs says it, and as a line of the inbox says it.
+# What each workflow does, in lists of runs and in lines of the inbox.
 WORKFLOWS: Mapping[str, str] = {
     "conversation": "answers mail",
     "refund": "completes a refund",
@@ -95,7 +95,8 @@ LINE_STATES: Mapping[str, Badge] = {
     "MAX_RECOVERY_ATTEMPTS_EXCEEDED": RUN_STATES["MAX_RECOVERY_ATTEMPTS_EXCEEDED"],
 }
 
-# The run of a mail without an answer, when it has stopped. In any other state the agent works on the mail.
+# The badge of an unanswered mail by its run's status, if the run has stopped. With any other status the agent
+# still works on the mail.
 STOPPED_RUN_OF_MAIL: Mapping[str, Badge] = {
     "ERROR": ("its run failed", "bad"),
     "MAX_RECOVERY_ATTEMPTS_EXCEEDED": ("its run was given up", "bad"),
@@ -137,11 +138,11 @@ REFUSALS: Mapping[Refusal, str] = {
 REASONS = {reason.value: label for reason, label in REFUND_REASONS.items()}
 STATES = {status.value: label for status, label in REFUND_STATES.items()}
 
-# What the audit log shows: each action as it is recorded, but for this one.
+# The labels of actions in the audit log. Each is the action itself, except for this one.
 ACTIONS: Mapping[str, str] = {action: action for action in audit.ACTIONS} | {
     "refund awaiting_approval": "refund left to a manager"
 }
-# The details of an entry of the audit log, by the names that they are recorded under, with blanks.
+# The labels of the audit log's details: their names, with blanks instead of underscores.
 DETAILS = (
     "amount", "dedup key", "dispute", "filters", "first approved by", "fork", "format",
     "from step", "kind", "mail id", "manager", "note for", "note id", "offered percent",
@@ -156,7 +157,7 @@ _SHORT_NAME = re.compile(r"[a-z]+(?:_[a-z]+)+")
 
 
 def action_label(action: str) -> str:
-    """Return the label of an action in the audit log; what a former release wrote, unchanged."""
+    """Return the label of an action in the audit log; an action of an earlier release, unchanged."""
     return translate(ACTIONS.get(action, action))
 
 
@@ -166,13 +167,13 @@ def state_label(state: str) -> str:
 
 
 def detail_label(value: object) -> str:
-    """Return a detail of an audit entry: a label for a short name, an amount and a time as pages write them,
-    anything else unchanged."""
+    """Return the words for a detail of an audit entry: a label for a code, the page's form for an amount or a
+    time; anything else, unchanged."""
     text = str(value)
     if text == SHOP_ONLY:
         return translate(text)
     if _INSTANT.fullmatch(text):
-        # Marked as `when` does, so that the browser shows it in the reader's zone.
+        # With the same mark as the filter `when`, so that the browser shows it in the reader's time zone.
         moment = datetime.fromisoformat(text)
         return Markup('<time datetime="{}">{}</time>').format(text, write_moment(moment))
     if amount := _parse_amount(text):
@@ -190,14 +191,14 @@ def _parse_amount(text: str) -> Money | None:
 
 
 def detail_name(name: str) -> str:
-    """Return the label of the name of a detail; one that is not in the list, with blanks only."""
+    """Return the label of a detail's name; for an unknown one, the name with blanks."""
     words = name.replace("_", " ")
     return translate(words) if words in DETAILS else words
 
 
 def detail_labels(details: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """Return the details of an audit entry for a timeline: without ids, and without the note, which the
-    decision shows."""
+    """Return the details of an audit entry for a timeline, as pairs of a label and words: without ids, and
+    without the note, which the decision's entry shows."""
     return [
         (detail_name(name), detail_label(value))
         for name, value in details.items()
@@ -209,7 +210,7 @@ def detail_labels(details: Mapping[str, Any]) -> list[tuple[str, str]]:
 
 
 def gateway_codes(words: str) -> list[tuple[str, str]]:
-    """Return the known codes in what a gateway said, each once, with what it means in the page's language."""
+    """Return the known error codes in a gateway's text, each once, with its meaning in the page's language."""
     found = dict.fromkeys(_GATEWAY_CODE.findall(words))
     return [(code, translate(GATEWAY_CODES[code])) for code in found if code in GATEWAY_CODES]
 

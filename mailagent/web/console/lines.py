@@ -33,8 +33,8 @@ from mailagent.web.language import _, translate
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One row of a table. `note` is more about the state, such as who was asked; `state_path` is where the
-    state leads, such as to the run that failed."""
+    """One row of a table. `note`: more about the state, such as who was asked. `state_path`: the page that the
+    state links to, such as the failed run's."""
 
     entry: Entry
     what: str
@@ -153,7 +153,7 @@ def _note(entry: Entry, managers: Sequence[str], run: Run | None) -> str:
         return _("about %(topics)s", topics=topics)
     if entry.kind == "conversation" and entry.owner:
         return _("taken by %(owner)s", owner=entry.owner)
-    # Errors name keys and servers: only those who can see runs may read them.
+    # Errors may name settings and servers, so only people who may see runs get them.
     if entry.kind == "run" and run and run.has_failed:
         return tell_failure(run, _)
     return ""

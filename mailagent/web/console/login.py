@@ -1,7 +1,7 @@
 """Login by a mailed link, and a second factor (TOTP).
 
-Opening the link changes nothing, because mail scanners open links; its button logs in. The response to a
-request for a link is the same, and takes as long, whether the address may log in or not.
+Opening the link changes nothing, because mail scanners open links; the button on its page logs in. The response
+to a request for a link is the same, and takes the same time, whether the address may log in or not.
 """
 
 from __future__ import annotations
@@ -28,7 +28,8 @@ blueprint = Blueprint("ops_login", __name__)
 
 LINK_LIVES = timedelta(minutes=15)
 LINKS_PER_ADDRESS = 5
-# This bounds the rows written for one client. It blocks no login: behind a proxy all clients look the same.
+# The most attempts of one client that we record. It blocks no login, because behind a proxy all clients look
+# the same.
 ATTEMPTS_PER_CLIENT = 30
 LONGEST_ADDRESS = 254  # RFC 5321 section 4.5.3.1.3
 
@@ -36,7 +37,7 @@ LONGEST_ADDRESS = 254  # RFC 5321 section 4.5.3.1.3
 @blueprint.get("/ops/login")
 @open_to_all
 def ask() -> Response:
-    """Show the form that asks for a link; while the database is away, the page that says so."""
+    """Show the form that asks for a link; if the database is down, a page that says so."""
     with services.current().database.snapshot() as connection:
         connection.execute(sa.select(1))
     return page("ops/login.html", next_path=safe_path(request.args.get("next")))
@@ -57,7 +58,8 @@ def send_link() -> Response:
         if attempts < ATTEMPTS_PER_CLIENT:
             sessions.record_attempt(connection, email, client_address, now)
         asked = sessions.count_links(connection, email, now - LINK_LIVES)
-        # Write a link for any address and roll it back if it may not log in, so that both take the same time.
+        # Write a link for any address, and roll it back if the address may not log in: so both take the same
+        # time.
         with connection.begin_nested() as written:
             _write_link(connection, email, next_path)
             if asked >= LINKS_PER_ADDRESS or not roles_of(email, live.shop):
@@ -85,7 +87,8 @@ def open_link(secret: str) -> Response:
 
 
 def _find_link(connection: sa.Connection, secret: str) -> Row:
-    """Return a link that works, of a person who may log in. Abort with a page for any other."""
+    """Return the link with this secret, if it still works and its person may log in. Abort with a page for any
+    other."""
     live = services.current()
     link = sessions.find_link(connection, secret, live.now())
     if link is None or not roles_of(link.email, live.shop):
@@ -166,7 +169,7 @@ class _Half:
 
 
 def _find_half(connection: sa.Connection) -> _Half:
-    """Return the session that waits for its code. Abort with a redirect to the login if there is none."""
+    """Return the session that waits for its code. Redirect to the login if there is none."""
     live, cookie = services.current(), session.get(SESSION_KEY)
     found = None
     if live.totp is not None and isinstance(cookie, str):

@@ -1,4 +1,4 @@
-"""What all pages of the console share: rendering, paging, redaction of secrets, safe redirects."""
+"""Functions that all pages of the console share: rendering, paging, redaction of secrets, safe redirects."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _LONGEST_PATH = 500
 def page(template: str, status: int = 200, **facts: Any) -> Response:
     """Return a page of the console that no cache keeps. Templates get `person`, who is logged in, and
     `subject_line`, which redacts a subject."""
-    # The guard of the view has found the person already.
+    # The view's guard has usually found the person already.
     person = g.person if "person" in g else find_person()
     shared = {"person": person, "subject_line": redact_line}
     response = make_response(render_template(template, **shared, **facts), status)
@@ -68,7 +68,7 @@ LATEST_YEAR = 2200
 
 
 def read_window(newest_first: bool) -> Window:
-    """Return the page of a list that the request asks for; `newest_first` is the default order."""
+    """Return the window of a list that the request's URL asks for. `newest_first`: the list's order."""
     order = request.args.get("order")
     if order in ("newest", "oldest"):
         newest_first = order == "newest"
@@ -77,13 +77,13 @@ def read_window(newest_first: bool) -> Window:
 
 
 def address(path: str, facts: Mapping[str, Any]) -> str:
-    """Return a path with a query of the facts that are set."""
+    """Return a path with those of the facts that are set as its URL parameters."""
     given = {name: str(value) for name, value in facts.items() if value not in (None, "")}
     return f"{path}?{urlencode(given)}" if given else path
 
 
 def pages_beside(part: Part[Any], path: str, facts: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the addresses of the newer and the older page, for the macro `pager`."""
+    """Return the URLs of the pages with newer and with older rows, for the macro `pager`."""
     return {
         "newer": address(path, {**facts, "newer": part.newer}) if part.newer else None,
         "older": address(path, {**facts, "older": part.older}) if part.older else None,
@@ -91,7 +91,8 @@ def pages_beside(part: Part[Any], path: str, facts: Mapping[str, Any]) -> dict[s
 
 
 def typed(name: str, source: Mapping[str, str] | None = None) -> str:
-    """Return the value of a field: one line, without control characters, at most 200 characters."""
+    """Return the value of a field of the request (or of `source`): one line, without control characters, at
+    most 200 characters; empty if it is missing."""
     text = (request.args if source is None else source).get(name, "")
     return " ".join(without_controls(text).split())[:LONGEST_FIELD]
 
@@ -114,29 +115,29 @@ def parse_days(facts: Mapping[str, str]) -> tuple[datetime | None, datetime | No
 # --- redaction ------------------------------------------------------------------------------------
 
 
-# Mails with a link that acts for its reader: no one else may see their text.
+# Mails with a link that logs in or decides for its reader, so nobody else may see their text.
 SECRET_PURPOSES = frozenset({Purpose.LOGIN.value, Purpose.APPROVAL_REQUEST.value})
 
 _LINK = re.compile(
     r"""(?:https?://[^\s<>"']{0,300})?/(?:approvals|helped|ops/login)/[^\s<>"')\]]+"""
 )
-# As `domain.mail.token_address` writes them.
+# Reply addresses, as `domain.mail.message.token_address` writes them.
 _REPLY_ADDRESS = re.compile(r"[a-z]{2,20}\+[a-z2-7]{16,32}@[\w.-]+", re.IGNORECASE)
 
 
 def redact(text: str, codes: Sequence[str] = ()) -> str:
     """Return a text with secret links, reply addresses and discount codes redacted."""
-    # First the keys: a line break may cut a link in two, but not its key.
+    # Remove the secrets first: a line break may split a link, but `without_keys` still finds its secret.
     shown = _LINK.sub("[link]", without_keys(text))
     return hide_codes(_REPLY_ADDRESS.sub("[reply address]", shown), tuple(codes))
 
 
 def redact_line(text: str) -> str:
-    """Return a line of a list, such as a subject, redacted by `redact`. Everything that looks like a
-    discount code is hidden, because the customer's codes are not looked up."""
+    """Return a line of a list, such as a subject, redacted. It hides everything that looks like a discount
+    code, because it does not look up the customer's codes."""
     return hide_code_shapes(redact(text))
 
 
 def mask_code(code: str) -> str:
-    """Return a discount code shortened, so that it can be recognised but not used."""
+    """Return the part of a discount code by which people can recognise it but not use it."""
     return f"{code[:4]}-…"

@@ -1,4 +1,4 @@
-"""The page of a refund: the request, the decision and its reasons, the payments; and the way to decide."""
+"""The page of a refund: the request, the decision and its reasons, the payments; and the link to decide."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def _facts(connection: sa.Connection, review: Review, codes: Sequence[str]) -> d
     mails = timeline.list_mails(connection, refund.refund_id)
     events = timeline.list_events(connection, [mail.facts["outbound_id"] for mail in mails])
     payments = refund_payments.list_payments(connection, refund.refund_id)
-    # All payments of the order: also those refunded elsewhere or charged back.
+    # All payments of the order, also those with external refunds or a chargeback.
     payment_ids = [payment.payment_id for payment in order.payments]
     reported = gateway_events.list_about(connection, payment_ids)
     steps = timeline.list_steps(connection, refund.refund_id)
@@ -91,7 +91,7 @@ def _facts(connection: sa.Connection, review: Review, codes: Sequence[str]) -> d
 
 
 def _codes(refund: Refund, why: str | None) -> list[tuple[str, str]]:
-    # In the ledger, people of the shop say why in their own words.
+    # For the ledger, the reason is a text of people of the shop.
     return gateway_codes(why or "") if refund.gateway != LEDGER.name else []
 
 
@@ -108,7 +108,7 @@ def _payment(row: Row, refund: Refund) -> dict[str, Any]:
     }
 
 
-# Facts of the policy that are amounts. The last three are shown only if they are not zero.
+# The policy's facts that are amounts. The last three are shown only if they are above zero.
 AMOUNTS = {
     "amount": "Asked for",
     "remaining": "Left of what was paid",
@@ -124,7 +124,7 @@ GRANTED = {
 
 
 def describe_facts(facts: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """Return the facts that the policy used to decide: a label and a value each."""
+    """Yield the facts by which the policy decided, as pairs of a label and a value."""
     for name, label in AMOUNTS.items():
         amount = str(facts.get(name) or "")
         is_zero = not amount.partition(" ")[0].strip("0.")
@@ -161,8 +161,8 @@ def describe_facts(facts: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 @blueprint.get("/ops/refunds/<refund_id>/decide")
 @needs(Permission.VIEW)
 def go(refund_id: str) -> Response:
-    """Redirect a manager to their approval page by a fresh link; if the refund does not wait, to its page.
-    This changes nothing."""
+    """Redirect a manager to their approval page by a newly signed link; if they cannot decide now, to the
+    refund's page. This changes nothing."""
     manager = _manager_email()
     if manager is None:
         abort(403)

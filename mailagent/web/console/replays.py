@@ -1,4 +1,4 @@
-"""Replaying together what failed for one reason: the reasons, the plan, and what became of the runs."""
+"""Replays of many runs that failed for the same reason: the reasons, the plan, and what became of the runs."""
 
 from __future__ import annotations
 
@@ -31,16 +31,16 @@ from mailagent.web.language import _
 blueprint = Blueprint("ops_replays", __name__)
 
 LOOK_BACK = timedelta(days=30)
-FAILED_MAX = 300  # the newest failures that are sorted
-RUNS_AT_ONCE = 50  # of one form
+FAILED_MAX = 300  # how many failed runs the page reads, the newest
+RUNS_AT_ONCE = 50  # how many runs one form replays
 REPLAYED_TOGETHER: Final = "runs replayed together"
 
 
 @blueprint.get("/ops/replays")
 @needs(Permission.RUNS)
 def show() -> Response:
-    """Show for which reasons runs failed; with `reason`, the plan of replaying those, which for a single run is
-    a page of its own. It starts nothing."""
+    """Show the reasons why runs failed. With `reason`, show the plan of replaying these runs; for a single run,
+    its own plan page. This starts nothing."""
     failed = _failed_runs()
     if key := typed("reason"):
         alike = [run for run in failed if reason_key(run) == key]
@@ -61,7 +61,7 @@ def show() -> Response:
 
 
 def _failed_runs() -> list[Run]:
-    """Return the newest failed runs that can be replayed and that no other run replaces."""
+    """Return the newest failed runs that can be replayed and that no later run has replaced."""
     live = services.current()
     with live.database.snapshot() as connection:
         tables = live.workflow_client.tables
@@ -79,7 +79,7 @@ def _show_plan(key: str, failed: Sequence[Run], refused: bool = False) -> Respon
         run
         for run in (reason.runs if reason else ())
         if (since is None or run.updated_at >= since)
-        # A minute is chosen, so all of it.
+        # The field has whole minutes, so include all of the chosen minute.
         and (until is None or run.updated_at < until + timedelta(minutes=1))
     ]
     with services.current().database.snapshot() as connection:
@@ -97,7 +97,7 @@ def _show_plan(key: str, failed: Sequence[Run], refused: bool = False) -> Respon
 
 
 def _parse_minute(text: str) -> datetime | None:
-    """Return the time (UTC) that a field of the kind datetime-local has, or None."""
+    """Return the time (UTC) in a field of the type datetime-local; None for any other text."""
     try:
         return datetime.strptime(text[:16], "%Y-%m-%dT%H:%M").replace(tzinfo=UTC)
     except ValueError:
@@ -147,7 +147,7 @@ def replay() -> Response:
         ]
         replay_id, details = new_id("replay"), {"runs": ready}
         if ready:
-            # Recorded first: if this process dies, the page of this replay shows what is left.
+            # Record it before the replays: if this process dies, the page of this replay shows what is left.
             person = current_person().email
             audit.record(connection, live.now(), person, REPLAYED_TOGETHER, replay_id, details)
     if not ready:
@@ -162,7 +162,7 @@ def _replay(run_id: str, replay_id: str) -> None:
     try:
         run = live.workflow_client.replays.replay_run(run_id)
     except ReplayRefused:
-        return  # somebody else has replayed it meanwhile; the page shows its state
+        return  # another person has just replayed it; the page shows its state
     details = {"from_step": first_step_to_repeat(run), "together": replay_id}
     with live.database.transaction() as connection:
         person = current_person().email

@@ -1,4 +1,4 @@
-"""Recorded steps of runs: with the texts that the records refer to, and as tool calls of a timeline."""
+"""Recorded steps of runs, with the texts that they refer to; and their tool calls as entries of a timeline."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ RUNS_READ_MAX = 20
 
 
 def with_text(steps: Sequence[RecordedStep]) -> list[RecordedStep]:
-    """Return steps with the stored texts that their outputs name by id, unless those were deleted."""
+    """Return steps with the stored texts in place of the ids in their outputs. Deleted texts are missing."""
     ids = {
         step.number: step.output["text_id"]
         for step in steps
@@ -36,8 +36,8 @@ def with_text(steps: Sequence[RecordedStep]) -> list[RecordedStep]:
 
 @dataclass(frozen=True, slots=True)
 class ToolCalls:
-    """Tool calls as entries of a timeline. `missing`: runs without a history; `unread`: how many runs were
-    left out."""
+    """Tool calls as entries of a timeline. `missing`: runs whose history was deleted. `unread`: how many runs
+    were not read, because there were too many."""
 
     entries: tuple[Entry, ...]
     missing: tuple[str, ...]
@@ -67,7 +67,7 @@ def _tool_calls_of(run: Run) -> Iterator[Entry]:
     steps = sorted(with_text(run.steps), key=lambda step: step.number)
     for step, following in zip_longest(steps, steps[1:]):
         output = step.output if isinstance(step.output, dict) else {}
-        # The step of a model call also runs look-up tools.
+        # The step of a model call also runs the tools that only look something up.
         for number, call in enumerate(output.get("looked", ())):
             answer, at = call.get("output"), datetime.fromisoformat(call["at"])
             yield _entry(run, f"{step.number:06}.{number}", at, call, _outcome(answer), answer)

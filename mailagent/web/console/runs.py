@@ -1,4 +1,4 @@
-"""Runs of the workflows: their records in DBOS and the state of their rows; and replaying them."""
+"""Pages of runs: their records in DBOS, and the state of their rows. Also replays and cancels them."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def _wanted(facts: dict[str, str], after: str | None) -> RunFilter:
 
 
 def line_of(run: Run, known: Subject | None) -> dict[str, Any]:
-    """Return what pages say of a run; `known` is what it is about."""
+    """Return the values that pages show about a run. `known`: the row that it is about."""
     return {
         "about_row": known,
         "what": redact_line(what_of(run.workflow, known)) if known else "",
@@ -120,7 +120,7 @@ def line_of(run: Run, known: Subject | None) -> dict[str, Any]:
 def show(run_id: str) -> Response:
     """Show a run: its record in DBOS, the state of its row, and every recorded step."""
     run = _find(run_id)
-    done = "" if run.has_failed else request.args.get("done", "")  # it failed again since then
+    done = "" if run.has_failed else request.args.get("done", "")  # it may have failed again
     return show_run(run, done=DONE.get(done))
 
 
@@ -177,7 +177,7 @@ def _shown_output(value: Any) -> str:
 
 
 def _paths(run: Run) -> dict[str, str]:
-    """Return where the rows that a run is about are shown, by the names of its attributes."""
+    """Return the pages of the rows that a run is about, by the names of its attributes."""
     about = {**run.attributes}
     kind = run.subject.partition("_")[0]
     if kind in ("conversation", "refund"):
@@ -224,7 +224,8 @@ def preview(run_id: str) -> Response:
 
 
 def _step_asked(text: str | None, last: int) -> int | None:
-    """Return the step that the request names; None if a replay cannot start there."""
+    """Return the number of the step at which the request wants to start; None if a replay cannot start
+    there."""
     if text is None or not text.isascii() or not text.isdigit() or len(text) > 9:
         return None
     return int(text) if 1 <= int(text) <= last + 1 else None
@@ -259,8 +260,8 @@ def _seen(run: Run) -> str:
 
 
 def seen_of(run: Run, acts: int) -> str:
-    """Return a version of the run, so that a form notices a change: DBOS's time of the last change, and the
-    number of actions on it, because on SQLite that time has whole seconds only."""
+    """Return a version of a run, by which a form notices a change: DBOS's time of the last change, and the
+    number of acts on the run, because on SQLite the time has only whole seconds."""
     return f"{run.updated_at.timestamp():.3f}-{acts}"
 
 

@@ -40,7 +40,7 @@ STATES: dict[Kind, tuple[str, ...]] = {
 @blueprint.get("/ops/search")
 @needs(Permission.VIEW)
 def show() -> Response:
-    """Show the results, or the form alone. A path replaces the results if the query is an id."""
+    """Show the results, or the form alone. If the query is an id, redirect to its page."""
     query, too_many = typed("q"), False
     with services.current().database.snapshot() as connection:
         path = _find_path(connection, query)

@@ -1,4 +1,4 @@
-"""Tasks: what customers asked for that people of the shop do, ticked off one by one."""
+"""The page of tasks: remedies that people of the shop do. They report each as done or not possible."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _ENDED = [each.value for each in RemedyStatus if each not in OPEN]
 @blueprint.get("/ops/tasks")
 @needs(Permission.TASKS)
 def show() -> Response:
-    """Show the tasks that wait, the oldest first; or those that ended."""
+    """Show the open tasks, oldest first; or those that have ended."""
     return _page()
 
 
@@ -63,7 +63,8 @@ def _page(problem: str = "") -> Response:
 
 
 def _list_shown(connection: sa.Connection, shown: Sequence[Remedy]) -> list[dict[str, Any]]:
-    """Return the tasks of a page with the mails that asked for them, and the refunds that are decided first."""
+    """Return the tasks of a page, each with the mail that asked for it, and a refund that a manager must decide
+    before the task is done."""
     asked = inbound.list_by_id(connection, [each.mail_id for each in shown])
     mails = {each.mail_id: f"{each.subject}\n\n{each.new_text}" for each in asked}
     first = find_all_waiting(connection, [each for each in shown if each.is_open])
@@ -78,7 +79,7 @@ def _shown(remedy: Remedy, mails: Mapping[str, str], waiting: Refund | None) -> 
         "state": translate(REMEDY_STATES[remedy.status]),
         "reason": translate(REFUND_REASONS[RefundReason(remedy.reason)]) if remedy.reason else "",
         "wish": redact(remedy.wish or ""),
-        # A wish is a piece of it: "do not send it to 1 New Road" has an address, too.
+        # The wish alone may mislead: "do not send it to 1 New Road" has an address, too.
         "mail": redact_line(mails.get(remedy.mail_id, "")).strip(),
         "needs_manager": why,
         "waiting": waiting,
@@ -93,7 +94,7 @@ def decide(remedy_id: str) -> Response:
     """Record that a task is done, or not possible, as the pressed button says. The customer gets a mail."""
     is_done, note = "done" in request.form, typed("note", request.form) or None
     if is_done == ("fail" in request.form):
-        abort(400)  # it moves money: no form without one button
+        abort(400)  # an outcome may move money, so a form without one of the buttons does nothing
     try:
         with services.current().database.transaction() as connection:
             finish(connection, remedy_id, current_person().email, is_done, note)

@@ -31,8 +31,8 @@ Facts = Mapping[str, Any]
 
 
 def of_use(use: Mapping[str, Tokens]) -> dict[str, Any]:
-    """Return how often the model was called, the tokens, and the cost if prices are set. `use` is keyed by
-    the name of the model."""
+    """Return the number of calls, the tokens, and the cost if prices are set. `use`: tokens by the model's
+    name."""
     total, prices = sum(use.values(), Tokens()), services.current().token_prices
     cost = cost_of(use.values(), prices) if prices else None
     return {
@@ -58,14 +58,15 @@ def of_entries(
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """Entries that follow each other. `is_folded`: what machines did, or a copy of the case for our people."""
+    """Consecutive entries. `is_folded`: the page folds them, because they are acts of machines, or mail to the
+    shop's people that repeats the case."""
 
     is_folded: bool
     entries: tuple[Entry, ...]
 
     @property
     def summary(self) -> str:
-        """Return what the entries are, such as "2 tool calls, 1 record"."""
+        """How many entries of each kind there are, such as "2 tool calls, 1 record"."""
         counts = Counter(entry.kind for entry in self.entries)
         return ", ".join(_tell_count(kind, number) for kind, number in counts.items())
 
@@ -96,7 +97,7 @@ _TO_CUSTOMERS = frozenset(
 
 
 def grouped(entries: Iterable[Entry]) -> list[Group]:
-    """Return entries in their order, those of machines together in groups that pages fold."""
+    """Return entries in groups, in their order. Consecutive entries that pages fold are in one group."""
     return [Group(folded, tuple(some)) for folded, some in groupby(entries, key=_is_folded)]
 
 
@@ -136,7 +137,7 @@ def _of_decision(facts: Facts) -> Facts:
     return {"amount": None if lowered is None else money(lowered, facts["currency"])}
 
 
-# What is added to the facts of each kind.
+# The functions that add labels to the facts of an entry, by its kind.
 _LABELS: Mapping[EntryKind, Callable[[Facts], Facts]] = {
     EntryKind.MODEL_CALL: _of_call,
     EntryKind.REFUND: lambda facts: {
@@ -156,7 +157,7 @@ _LABELS: Mapping[EntryKind, Callable[[Facts], Facts]] = {
 
 
 def mail_in(facts: Facts, codes: Sequence[str]) -> Facts:
-    """Return an inbound mail with its files, and with the quoted text apart."""
+    """Return the facts of an inbound mail with its files, and with quoted text as a separate fact."""
     identity = Identity(facts["identity"])
     return {
         **facts,
@@ -177,7 +178,8 @@ def _files(facts: Facts) -> list[ShownFile]:
 
 
 def mail_out(facts: Facts, events: Sequence[Row], codes: Sequence[str]) -> Facts:
-    """Return an outbound mail with its delivery events. The text of a mail with a secret link is hidden."""
+    """Return the facts of an outbound mail with its delivery events; without the text if that has a secret
+    link."""
     secret = facts["purpose"] in SECRET_PURPOSES
     return {
         **facts,

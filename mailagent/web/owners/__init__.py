@@ -1,1 +1,1 @@
-"""Pages for those who run the shop: what waits to be paid, and how it goes."""
+"""Pages for owners and managers: settlements and the report. And the page for customers' votes."""

@@ -1,4 +1,4 @@
-"""Charts as numbers that a template draws as SVG: stacked bars, with the same numbers as a table."""
+"""Charts of stacked bars, as numbers from which a template draws an SVG picture and a table."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from mailagent.web.language import _, write_number
 
 WIDTH, HEIGHT = 720.0, 200.0
-# Of the room for a bar, how much it fills.
+# How much of its space a bar fills.
 FILLED = 0.8
 
 
@@ -22,7 +22,7 @@ class Series:
 
 @dataclass(frozen=True, slots=True)
 class Bar:
-    """A piece of a bar: where it stands, and the number of its series from 1."""
+    """A piece of a bar: its position, and the number of its series, from 1."""
 
     x: float
     y: float
@@ -33,8 +33,9 @@ class Bar:
 
 @dataclass(frozen=True, slots=True)
 class Chart:
-    """`rows` are those of the table: a label and a number for each series. `sums` has a number for each series.
-    `facts` are told beside the table. `unit`: what each bar is, a day or a week; empty for other charts."""
+    """A chart and its table. `rows` of the table: a label, and a number for each series. `sums`: the sum of
+    each series. `facts`: pairs of a label and words to show beside the table. `unit`: what a bar stands for, a
+    day or a week; empty in other charts."""
 
     name: str
     title: str
@@ -48,7 +49,7 @@ class Chart:
 
     @property
     def description(self) -> str:
-        """What the chart shows, in words."""
+        """A description of the picture for people who cannot see it."""
         if not self.bars:
             return _("Nothing in these days.")
         sums = ", ".join(
@@ -73,7 +74,8 @@ def make_chart(
     facts: Sequence[tuple[str, str]] = (),
     unit: str = "",
 ) -> Chart:
-    """Return a chart with a bar for each label, in which the series stand on each other."""
+    """Return a chart with a bar for each label, in which the series are stacked. `tell`: writes a number for
+    readers."""
     totals = [sum(each.numbers[place] for each in series) for place in range(len(labels))]
     highest = max(totals, default=0)
     return Chart(

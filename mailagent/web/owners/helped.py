@@ -15,7 +15,7 @@ blueprint = Blueprint("helped", __name__)
 @blueprint.get("/helped/<vote>")
 @signed_link
 def show(vote: str) -> Response:
-    """Ask whether the answer helped; thank those who have said so."""
+    """Ask whether the answer helped; if the customer has voted, thank them."""
     mail_id, helped = _verify(vote)
     with services.current().database.snapshot() as connection:
         return _page(connection, mail_id, helped, votes.is_recorded(connection, mail_id))
@@ -24,7 +24,7 @@ def show(vote: str) -> Response:
 @blueprint.post("/helped/<vote>")
 @signed_link
 def record(vote: str) -> Response:
-    """Record whether the answer helped, by the pressed button: once, the first answer stands."""
+    """Record the customer's vote. Only the first vote on an answer counts."""
     mail_id, helped = _verify(vote)
     live = services.current()
     with live.database.transaction() as connection:

@@ -1,4 +1,4 @@
-"""The report: how the shop's support does, in charts, tables and a file."""
+"""The report on the shop's support: charts, tables and a CSV file."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ DECISIONS = {"approve": "approved", "reject": "rejected"}
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """The days that the address asks for: the last `days`, or from one day to before another."""
+    """The days that the URL asks for: the last `days`, or from `since` to before `until`."""
 
     since: datetime
     until: datetime
@@ -199,7 +199,7 @@ def _labels(name: str, title: str, unit: str, numbers: dict[str, int]) -> Chart:
 @blueprint.get("/ops/report/export")
 @needs(Permission.REPORT)
 def export() -> Response:
-    """Send what was counted of these days as CSV."""
+    """Send the figures of these days as CSV."""
     span = _read_span()
     with services.current().database.snapshot() as connection:
         rows = daily_figures.list_rows(connection, span.since, span.until)

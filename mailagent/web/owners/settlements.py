@@ -1,4 +1,5 @@
-"""Settlements: refunds that the ledger recorded and the shop pays, ticked off one by one or by a file."""
+"""The page of settlements: refunds that the ledger recorded and the shop pays. People report what they paid one
+by one or by a file."""
 
 from __future__ import annotations
 
@@ -29,7 +30,7 @@ PROBLEMS_SHOWN = 50
 @blueprint.get("/ops/settlements")
 @needs(Permission.SETTLE)
 def show() -> Response:
-    """Show what waits to be paid, the oldest first; or what was paid, or could not be."""
+    """Show the open settlements, oldest first; or the settled, or the failed ones."""
     return _page()
 
 
@@ -84,7 +85,7 @@ def decide(settlement: str) -> Response:
 @blueprint.get("/ops/settlements/export")
 @needs(Permission.SETTLE)
 def export() -> Response:
-    """Send what waits to be paid as CSV."""
+    """Send the open settlements as CSV."""
     live = services.current()
     with live.database.snapshot() as connection:
         found = settlements.list_open(connection)
@@ -93,7 +94,7 @@ def export() -> Response:
 
 
 def csv_response(text: str, name: str) -> Response:
-    """Return a file to save."""
+    """Return a response with a CSV file that browsers save."""
     return Response(
         text,
         content_type="text/csv; charset=utf-8",

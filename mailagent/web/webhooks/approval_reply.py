@@ -1,7 +1,7 @@
-"""A manager's mail in answer to an approval request: a decision, a note, or an automatic reply.
+"""A manager's mail in answer to an approval request: a decision, a note, or an automatic answer.
 
-Handled in the transaction that stores the mail. The reply address holds a token that was mailed to one
-manager; it counts only with that manager's authenticated mail.
+We handle it in the transaction that stores the mail. The reply address has a token that only one manager got by
+mail; it counts only together with proof (SPF or DKIM) that this manager wrote.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from mailagent.web.approvals.decision import Form
 from mailagent.web.form import FormProblem
 from mailagent.web.webhooks import threading
 
-ANSWERS_PER_HOUR = 20  # to one manager, all notices counted
+ANSWERS_PER_HOUR = 20  # mails that we send to one manager, counting all notices
 
 _HOW = 'To decide, answer with the word "approve" or "reject" alone in the first line, or use the link.'
 _LINK = "Please use the link in the mail that asked you."
@@ -41,7 +41,7 @@ _BLOCKED = (
 
 
 def receive(connection: sa.Connection, mail: ParsedMail, mail_id: str, now: datetime) -> None:
-    """Act on a stored mail if it answers a request to a manager, and record with it what came of it."""
+    """If a stored mail answers an approval request, act on it, and record the outcome on the mail."""
     token = find_token(mail.envelope_to, services.current().shop.reply_domain)
     at_door = token is not None and token.door is Door.APPROVAL
     ask = approvals.find_request_by_token(connection, token.token) if token and at_door else None
@@ -57,8 +57,8 @@ def receive(connection: sa.Connection, mail: ParsedMail, mail_id: str, now: date
 
 
 def _pass_over(connection: sa.Connection, mail: ParsedMail, ask: ApprovalRequest) -> str | None:
-    """Ask the next manager if the mailbox of this one answers that they are away. A forged answer does no harm:
-    the manager who was asked may still decide."""
+    """If an automatic answer says that a manager is away, ask the next one. A forged answer does no harm,
+    because the first manager may still decide."""
     theirs = person_of(mail.from_address) == person_of(ask.manager_email)
     if not theirs or mail.kind_reason == READ_RECEIPT:
         return None
@@ -81,15 +81,15 @@ def _find(connection: sa.Connection, ask: ApprovalRequest) -> Standing:
 def _hear(
     connection: sa.Connection, mail: ParsedMail, mail_id: str, ask: ApprovalRequest, now: datetime
 ) -> str:
-    """Act on a manager's reply. Returns what came of it, for people who look at the mail."""
+    """Act on a manager's reply. Return the outcome in words, for people who look at the mail."""
     refund = refunds.load(connection, _find(connection, ask).approval.refund_id)
     if ask.manager_email not in services.current().shop.manager_emails:
         return f"{ask.manager_email} does not decide on refunds any more; nothing was recorded"
     aligned = mail.identity in (Identity.DKIM, Identity.SPF)
     if mail.from_address != ask.manager_email or not aligned:
         return _refuse(connection, mail, ask, refund)
-    # Lock the order first, because a decision changes what it has left; then the refund; then the manager's
-    # absence. A decision on the page locks them in the same order.
+    # Lock in the same order as the page does: the order, because a decision changes what it has left; the
+    # refund; the manager's absence.
     order = orders.lock_known(connection, refund.order_id)
     refund = refunds.lock(connection, refund.refund_id)
     approvals.end_absence(connection, ask.manager_email)
@@ -99,14 +99,14 @@ def _hear(
     refund = settle(connection, refund, standing)
     review = reviews.load(connection, refund, order)
     if is_one_of(review.owners, ask.manager_email):
-        reply = ManagersReply(None, None)  # not even a note
+        reply = ManagersReply(None, None)  # ignore it, also as a note
     if reply.note and reply.approves is None:
         approvals.record_note(connection, mail_id, ask, reply.note, now)
     title, lines = _decide(connection, mail_id, ask, standing, review, reply)
     reason = f"a manager's reply. {title}: {lines[0]}"
     since = now - timedelta(hours=1)
     if outbound.count_to(connection, ask.manager_email, Purpose.NOTICE, since) >= ANSWERS_PER_HOUR:
-        return reason  # perhaps a machine answers our answers
+        return reason  # perhaps a machine answers our mails
     notice = mailers.Notice(
         f"reply:{mail_id}",
         f"{title}: refund of {refund.asked.tell()}, order {refund.order_id}",
@@ -119,8 +119,8 @@ def _hear(
 def _refuse(
     connection: sa.Connection, mail: ParsedMail, ask: ApprovalRequest, refund: Refund
 ) -> str:
-    """Tell the manager, once for a request, of a reply that is not provably theirs. Its sender gets no
-    answer."""
+    """Mail the manager, once for each request, that a reply came without proof that they wrote it. The sender
+    gets no answer."""
     reason = "not provably from the manager who was asked; nothing was recorded"
     notice = mailers.Notice(
         f"unproven:{ask.approval_id}:{ask.question.value}",
@@ -137,8 +137,8 @@ def _refuse(
 
 
 def _show_way(connection: sa.Connection, mail: ParsedMail) -> str:
-    """Tell a manager, once for each request, that their answer decides nothing, because it came to another
-    address: only the request's own address holds its secret."""
+    """Mail a manager, once for each request, that their answer decides nothing, because it came to another
+    address than the request's own reply address."""
     ask = threading.find_request(connection, mail)
     if ask is None:
         return "this address was not asked"
@@ -173,7 +173,8 @@ def _decide(
     review: Review,
     reply: ManagersReply,
 ) -> tuple[str, list[str]]:
-    """Record what a reply decides, if it does; return what to tell the manager: a title, and lines."""
+    """Record the decision of a reply, if it has one. Return the title and the lines of our mail to the
+    manager."""
     first, refund = standing.first, review.refund
     if is_one_of(review.owners, ask.manager_email):
         return "Not recorded", [decision.tell_own(refund, ask.manager_email)]
@@ -218,7 +219,8 @@ def _tell_note(reply: ManagersReply) -> list[str]:
 
 
 def describe(standing: Standing, refund: Refund) -> list[str]:
-    """Return the state of a refund in sentences: which manager decided what and when, or why none can."""
+    """Return sentences about the state of a refund: which manager decided what and when, or why nobody can
+    decide."""
     made = [each for each in (standing.first, standing.second) if each]
     lines, closes = [_of(each, refund) for each in made], tell_moment(standing.approval.expires_at)
     if remedies.has_lapsed(refund):

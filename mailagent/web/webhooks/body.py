@@ -1,4 +1,5 @@
-"""Receive a webhook: read its body as bytes, completely, and answer so that nothing is lost."""
+"""Reads the bytes of a webhook's body, all of them, and answers so that the sender retries what we did not
+store."""
 
 from __future__ import annotations
 
@@ -24,7 +25,7 @@ _large = threading.Semaphore(LARGE_AT_ONCE)
 
 
 class NotWhole(Exception):
-    """The body is incomplete or too long. The message says how much came."""
+    """The body is incomplete or too long. The text says how many bytes came."""
 
 
 class Busy(Exception):
@@ -32,7 +33,7 @@ class Busy(Exception):
 
 
 class HttpRefusal(Exception):
-    """A request is refused. Holds the answer."""
+    """The request is refused with this response."""
 
     def __init__(self, words: str, status: int) -> None:
         super().__init__(words)
@@ -40,9 +41,11 @@ class HttpRefusal(Exception):
 
 
 def answer(webhook: str, title: str, receive: Callable[[], str]) -> Response:
-    """Return the answer to a webhook. `receive` stores the request and returns the words of the 200.
+    """Return the response to a webhook. `receive` stores the request and returns the text of the 200; it may
+    raise HttpRefusal.
 
-    It may raise HttpRefusal. After our own failure the answer is 503, and `title` sends the request again.
+    After a failure of ours the response is 503, so that the provider (`title`, for the log) sends the request
+    again.
     """
     words, status = "the request could not be stored; send it again\n", 503
     try:
@@ -60,7 +63,7 @@ def answer(webhook: str, title: str, receive: Callable[[], str]) -> Response:
 
 
 def read_pieces(request: Request, largest_bytes: int = LARGEST_BYTES) -> Iterator[bytes]:
-    """Return the bytes of the body as they come, at most `largest_bytes`. Raises NotWhole.
+    """Yield the bytes of the body as they come, at most `largest_bytes`. Raises NotWhole.
 
     Call this before anything reads `request.form`, which consumes the bytes.
     """
@@ -71,7 +74,7 @@ def read_pieces(request: Request, largest_bytes: int = LARGEST_BYTES) -> Iterato
             length += len(piece)
             yield piece
     except Exception as problem:
-        # A chunked body that ends early raises an exception of the server's.
+        # If a chunked body ends early, the server raises an exception of its own.
         raise NotWhole(f"{type(problem).__name__}: {problem}") from problem
     if length > largest_bytes:
         raise NotWhole(f"more than {largest_bytes} bytes came")
@@ -81,7 +84,7 @@ def read_pieces(request: Request, largest_bytes: int = LARGEST_BYTES) -> Iterato
 
 
 def copied(pieces: Iterator[bytes], file: IO[bytes]) -> Iterator[bytes]:
-    """Return the pieces of a body as they come, and store them."""
+    """Yield the pieces of a body as they come, and write each to `file`."""
     for piece in pieces:
         file.write(piece)
         yield piece
@@ -89,7 +92,7 @@ def copied(pieces: Iterator[bytes], file: IO[bytes]) -> Iterator[bytes]:
 
 @contextmanager
 def whole(file: IO[bytes]) -> Iterator[bytes]:
-    """Give all bytes of a body that is stored. Raises Busy."""
+    """Yield all bytes of a body that was written to `file`. Raises Busy."""
     is_large = file.tell() > MEMORY_BYTES
     if is_large and not _large.acquire(timeout=LARGE_WAIT_SECONDS):
         raise Busy(f"{LARGE_AT_ONCE} large requests are being stored")

@@ -1,4 +1,4 @@
-"""Record delivery events and bounces. A workflow decides what follows."""
+"""Records delivery events and bounces. The `delivery` workflow acts on them."""
 
 from __future__ import annotations
 
@@ -26,10 +26,11 @@ REASON_MAX_LENGTH = 500
 
 
 def record_events(events: Iterable[DeliveryEvent]) -> None:
-    """Record a batch of events, with a transaction for each mail, because one for all could deadlock.
+    """Record a batch of events, with a transaction for each mail, because one transaction for all could
+    deadlock.
 
-    If the events of a mail cannot be stored, tries the others and then raises the error; during a database
-    outage, raises at once. The provider then sends the whole batch again.
+    If the events of a mail cannot be stored, record the others and then raise the error; during an outage of
+    the database, raise at once. The provider then sends the whole batch again.
     """
     live = services.current()
     of_mails: dict[str, list[DeliveryEvent]] = {}
@@ -39,7 +40,7 @@ def record_events(events: Iterable[DeliveryEvent]) -> None:
     for outbound_id, of_mail in of_mails.items():
         try:
             with live.database.transaction() as connection:
-                # Sorted, so that two deliveries of the same events cannot deadlock.
+                # In the order of their keys, so that two requests with the same events cannot deadlock.
                 for event in sorted(of_mail, key=lambda each: each.key):
                     record_event(connection, event, live.now())
         except Exception as error:
@@ -52,9 +53,9 @@ def record_events(events: Iterable[DeliveryEvent]) -> None:
 
 
 def record_event(connection: sa.Connection, event: DeliveryEvent, now: datetime) -> None:
-    """Record a delivery event once. Enqueue the mail if it did not reach its recipient.
+    """Record a delivery event once. If the mail did not reach its recipient, enqueue it.
 
-    Drops an event that the database refuses, so that the others of its batch are kept.
+    Drop an event that the database refuses, so that the others of its batch are recorded.
     """
     try:
         with connection.begin_nested():
@@ -74,7 +75,7 @@ def _record(connection: sa.Connection, event: DeliveryEvent, now: datetime) -> N
         now,
     )
     if new and event.event.not_reached:
-        # A bounce by mail has a run of its own, because a signed event that follows has more consequences.
+        # A bounce that came as mail has a run of its own, because a later signed event has more consequences.
         by_mail = event.key.startswith(delivery_events.BOUNCE_MAIL)
         again = RETURNED if by_mail else UNDELIVERED
         services.current().workflow_client.queue.enqueue_delivery(
@@ -87,8 +88,8 @@ def record_bounce(
 ) -> None:
     """Record a bounce of one of our mails.
 
-    A temporary failure is a deferral: the other server retries. Anybody who knows our Message-ID can forge a
-    bounce, so one that names only other recipients changes nothing.
+    A temporary failure counts as deferred, because the other server retries. Anybody who knows our Message-ID
+    can forge a bounce; one that names only other recipients changes nothing.
     """
     returned = bounce.returned_message_id
     outbound_id = outbound.find_by_message_id(connection, returned) if returned else None

@@ -1,7 +1,7 @@
-"""The payment gateway's webhook: what became of refunds, ours and others, and of charged-back payments.
+"""The payment gateway's webhook: events about refunds, ours and external ones, and about disputes.
 
-The event, what follows from it and the wake-up are one transaction. A bad signature stores nothing and
-gets 400; our own failure gets 503, after which the gateway sends the event again.
+One transaction stores the event, its consequences and the wake-up. After a bad signature we store nothing and
+respond 400; after a failure of ours we respond 503, and the gateway sends the event again.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from mailagent.web.webhooks.body import HttpRefusal, answer, read_pieces
 
 logger = logging.getLogger(__name__)
 
-# https://docs.stripe.com/api/events: far more than any event of refunds or disputes has.
+# Far more than any event about refunds or disputes has (https://docs.stripe.com/api/events).
 LARGEST_EVENT_BYTES = 1024 * 1024
 
 
@@ -32,14 +32,14 @@ def make_blueprint(webhook: GatewayWebhook) -> Blueprint:
     @blueprint.post(f"/webhooks/{webhook.name}")
     @signed_webhook
     def receive_event() -> Response:
-        """Take one event. Known ones, and kinds that say nothing of our money, are thanked for too."""
+        """Receive one event. Respond 200 also to a known event, and to one that is not about our money."""
         return answer(webhook.name, webhook.title, lambda: _receive(webhook))
 
     return blueprint
 
 
 def _receive(webhook: GatewayWebhook) -> str:
-    # A request that cannot be the gateway's ends at its headers; its body is not read.
+    # Check the headers first: if the request cannot come from the gateway, we do not read its body.
     pieces = read_pieces(request, LARGEST_EVENT_BYTES)
     body = b"".join(pieces) if webhook.can_verify(request.headers) else b""
     if not webhook.verify(request.headers, body, services.current().now()):

@@ -1,7 +1,7 @@
 """The mail provider's webhooks: inbound mail and delivery events.
 
-One transaction stores the raw bytes, the parsed mail, its conversation and the enqueued workflow, before the
-answer 200. A mail is never answered 3xx or 4xx, because the provider would discard it.
+One transaction stores the raw bytes, the parsed mail, its conversation and the enqueued run; then we respond
+200. We never respond 3xx or 4xx to a mail, because the provider would discard it.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def make_blueprint(provider: MailProvider) -> Blueprint:
     @blueprint.post(f"/webhooks/{provider.name}/inbound")
     @signed_webhook
     def receive_mail() -> Response:
-        """Take one inbound mail."""
+        """Receive one inbound mail."""
 
         def store() -> str:
             with inbound_door.receive(request, services.current().inbound_keys) as body:
@@ -68,7 +68,7 @@ def make_blueprint(provider: MailProvider) -> Blueprint:
     @blueprint.post(f"/webhooks/{provider.name}/events")
     @signed_webhook
     def receive_events() -> Response:
-        """Take a batch of delivery events. After anything but 2xx the provider sends the batch again."""
+        """Receive a batch of delivery events. After any response but 2xx the provider sends the batch again."""
 
         def store() -> str:
             with events_door.receive(request, services.current().events_keys) as body:
@@ -160,21 +160,22 @@ def _record(
 
 
 def _without_secrets(connection: sa.Connection, mail: ParsedMail, now: datetime) -> ParsedMail:
-    """Return a mail without keys of logins, and without our own words: the stored texts of our mails, which it
-    may quote, have no keys either. A code in quoted text does not count as an answer then."""
+    """Return a mail without secrets of logins and approvals, and without quotations of our own mails. So a code
+    of ours in quoted text does not count as the customer's answer."""
     return _without_our_words(connection, _without_keys(mail, _login_secrets(connection, now)))
 
 
 def _without_replays(mail: ParsedMail, known: Known) -> ParsedMail:
-    """Return a mail whose signatures count for nothing if it is an old one that is sent again."""
+    """Return the mail; if it repeats a known one, with signatures that prove nothing: somebody replays an old
+    mail."""
     if known.message_id:
-        # The customer's own mail, changed where the signature does not cover it.
+        # It is the customer's own mail, but perhaps changed where the signature does not cover it.
         return mail.without_signatures("known_message_id")
     return mail.without_signatures("known_date") if known.signed_date else mail
 
 
 def _tell_of_list(connection: sa.Connection, now: datetime) -> None:
-    """Tell the team, once a day, of customers whom we cannot answer, because we do not know their address."""
+    """Mail the team, once a day, that we cannot answer customers whose address a mailing list has replaced."""
     live = services.current()
     key = f"rewritten-by-list:{now:%Y-%m-%d}"
     if outbound.is_recorded(connection, f"{key}:{live.shop.team_emails[0]}"):
@@ -201,7 +202,7 @@ def _enqueue(
 
 
 def _without_our_words(connection: sa.Connection, mail: ParsedMail) -> ParsedMail:
-    """Remove quotes of our own mails from the new text."""
+    """Remove quotations of our own mails from the new text."""
     if shows_nothing(mail.body):
         return mail
     referred = [*mail.references, *mail.in_reply_to]
@@ -212,16 +213,16 @@ def _without_our_words(connection: sa.Connection, mail: ParsedMail) -> ParsedMai
 
 
 def _login_secrets(connection: sa.Connection, now: datetime) -> Callable[[str], bool]:
-    """Return a function that says whether a word is the secret of a login link that works. Few mails hold a
-    word as long as that; only they need a look at the links."""
+    """Return a function that says whether a word is the secret of a login link that still works. It reads the
+    links only if it is called, because few mails have a word of that length."""
     find_live = cache(lambda: sessions.find_live(connection, now))
     return lambda word: bool((is_secret := find_live()) and is_secret(word))
 
 
 def _without_keys(mail: ParsedMail, logs_in: Callable[[str], bool]) -> ParsedMail:
-    """Remove secrets with which a reader of the stored mail could decide a refund or log in.
+    """Remove secrets by which a reader of the stored mail could decide on a refund or log in.
 
-    `logs_in` says whether a word is the secret of a login link.
+    `logs_in`: says whether a word is the secret of a login link.
     """
     return replace(
         mail,

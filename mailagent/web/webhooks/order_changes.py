@@ -1,4 +1,5 @@
-"""The webhook of a shop platform: an order has changed there, so the next look at it asks there again."""
+"""The webhook of a shop platform: after a change of an order there, our next use of it asks the platform
+again."""
 
 from __future__ import annotations
 
@@ -15,7 +16,7 @@ from mailagent.web.webhooks.body import HttpRefusal, answer, read_pieces
 
 logger = logging.getLogger(__name__)
 
-# An order with hundreds of lines has less.
+# More than an order with hundreds of lines has.
 LARGEST_BYTES = 4 * 1024 * 1024
 
 
@@ -26,7 +27,7 @@ def make_blueprint(webhook: OrderWebhook) -> Blueprint:
     @blueprint.post(f"/webhooks/orders/{webhook.name}")
     @signed_webhook
     def receive_change() -> Response:
-        """Take the news that an order has changed. Other news is thanked for too."""
+        """Receive one event that an order has changed. Respond 200 also to events about other things."""
         return answer(f"orders/{webhook.name}", webhook.title, lambda: _receive(webhook))
 
     return blueprint
@@ -54,6 +55,6 @@ def _receive(webhook: OrderWebhook) -> str:
         return "not about an order\n"
     live = services.current()
     with live.database.transaction() as connection:
-        # A look-up that is under way may still record what was before: money always asks again.
+        # A look-up that is under way may still store the old order. But before a payment we always ask again.
         known = versions.note_changed(connection, order_id, live.now() - FRESH_FOR)
     return "noted\n" if known else "looked up when somebody asks for it\n"

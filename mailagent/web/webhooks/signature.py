@@ -1,7 +1,7 @@
-"""Verify the mail provider's signature.
+"""Verifies the mail provider's signature.
 
-A mail provider discards mail on any 4xx and retries on a 5xx. A bad signature is answered 403 only after a
-good one was seen. Before that it is answered 503, because our own key may be wrong.
+A mail provider discards mail after any 4xx and retries after a 5xx. We respond to a bad signature with 403 only
+after we have seen a good one; before that with 503, because our own key may be wrong.
 """
 
 from __future__ import annotations
@@ -24,15 +24,17 @@ from mailagent.web.webhooks.body import MEMORY_BYTES, HttpRefusal, copied, read_
 
 logger = logging.getLogger(__name__)
 
-# Tolerances of `_compare_clocks`. An old signature may be of a request that waited, one in the future is not.
+# Tolerances of `_compare_clocks`. An old signature may only mean that the request waited; one in the future
+# means that a clock is wrong.
 AHEAD_SECONDS, BEHIND_SECONDS = 5, 300
 
-# Key in the WSGI environ of a verified request.
+# The key in the WSGI environ that marks a verified request.
 VERIFIED = "mailagent.verified"
 
 
 class SignatureDoor:
-    """Verifies the requests of one webhook. Without keys it accepts all, which production does not allow."""
+    """Verifies the requests of one webhook. Without keys it accepts every request; production does not allow
+    that."""
 
     def __init__(self, provider: MailProvider, webhook: str) -> None:
         self._provider = provider
@@ -42,7 +44,7 @@ class SignatureDoor:
 
     @contextmanager
     def receive(self, request: Request, keys: Sequence[str]) -> Iterator[bytes]:
-        """Give the bytes of a verified request. Raises HttpRefusal, NotWhole and Busy."""
+        """Yield the bytes of a verified request. Raises HttpRefusal, NotWhole and Busy."""
         headers, provider = request.headers, self._provider
         if keys and not provider.can_verify(headers):
             raise self._refusal(headers, keys)
@@ -84,7 +86,7 @@ class SignatureDoor:
     def _refuse_by_age(self, timestamp: str) -> None:
         """Raise HttpRefusal for a valid signature that is too old, or in the future.
 
-        Never 4xx: the mail may have waited at the provider, or our clock may be wrong.
+        It is never a 4xx, because the mail may have waited at the provider, or our clock may be wrong.
         """
         live = services.current()
         now, most = live.now(), live.webhook_hours
@@ -105,7 +107,7 @@ class SignatureDoor:
         raise HttpRefusal(words, 503)
 
     def _compare_clocks(self, timestamp: str) -> None:
-        """Log once if the time of the signature shows that the provider's clock and ours differ."""
+        """Log once if the signature's time shows that the provider's clock and ours differ."""
         age = age_seconds(timestamp, services.current().now())
         if age is None:
             return
@@ -127,8 +129,8 @@ class SignatureDoor:
 
 
 def answer_refusal(error: HTTPException) -> Response:
-    """Answer a request that failed. A webhook request that reaches no view gets 503: after a 4xx the mail would
-    be lost."""
+    """Return the response to a request that failed. A request below a webhook's path that reaches no view gets
+    503, because after a 4xx the mail would be lost."""
     path, provider = request.path.lower(), services.current().mail_provider
     words = ("webhook", "inbound", provider.name)
     meant_for_a_webhook = provider.looks_like_ours(request.headers) or any(w in path for w in words)

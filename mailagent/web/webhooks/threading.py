@@ -1,7 +1,7 @@
-"""Find the conversation of an inbound mail, and decide whether the mail gets an answer.
+"""Finds the conversation of an inbound mail, and decides whether the mail gets an answer.
 
-A conversation is found by reply token, else by In-Reply-To and References, never by subject. Only its customer
-can write into it, and only the team can answer for it.
+We find a conversation by reply token, else by In-Reply-To and References, never by subject. Only its customer
+can write into it, and only the team can answer in it.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ from mailagent.store.refunds import approvals
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a mail belongs. Without a `no_answer_reason`, the conversation's workflow is enqueued.
+    """The conversation of a mail, and why it gets no answer. Without a `no_answer_reason`, a run is enqueued.
 
-    `throttled`: the reason is temporary. `confirms`: the mail holds the code of a confirm mail, which named
-    these mails to the owner of the mailbox.
+    `throttled`: the reason is temporary. `confirms`: the ids of the earlier mails that this mail proves by the
+    code of a confirm mail.
     """
 
     mail: ParsedMail
@@ -61,7 +61,7 @@ class Place:
 
 
 def find_place(connection: sa.Connection, mail: ParsedMail, now: datetime) -> Place:
-    """Return where a mail belongs. Records nothing."""
+    """Return the place of a mail. Record nothing."""
     token = find_token(mail.envelope_to, services.current().shop.reply_domain)
     if token is not None and token.door is Door.APPROVAL:
         return _place_of_manager(mail)
@@ -96,9 +96,9 @@ def find_place(connection: sa.Connection, mail: ParsedMail, now: datetime) -> Pl
 
 
 def find_place_locked(connection: sa.Connection, mail: ParsedMail, now: datetime) -> Place:
-    """Return where a mail belongs, and lock its conversation until the commit.
+    """Return the place of a mail, with its conversation locked until the commit.
 
-    Searches again if the customer was erased, or another mail with the code came, before the lock.
+    If the customer was erased, or another mail with the code came, before we had the lock, search again.
     """
     place = find_place(connection, mail, now)
     found = place.conversation
@@ -123,9 +123,8 @@ def _find_confirmed(
 
 
 def find_request(connection: sa.Connection, mail: ParsedMail) -> ApprovalRequest | None:
-    """Return the approval request that a manager's aligned mail replies to, whatever address it was sent to.
-
-    None if it is not a reply to one: managers may be customers, too.
+    """Return the approval request to which a manager's mail, proven by SPF or DKIM, replies, whatever address
+    it was sent to. None for any other mail: managers may be customers, too.
     """
     if mail.from_address not in services.current().shop.manager_emails:
         return None
@@ -136,7 +135,8 @@ def find_request(connection: sa.Connection, mail: ParsedMail) -> ApprovalRequest
 
 
 def _goes_on(conversation: Conversation, mail: ParsedMail, now: datetime) -> bool:
-    """Whether a mail continues a conversation: it is the customer's, and the last one is not too old."""
+    """Return whether a mail continues a conversation: it is the customer's, and the last mail is not too
+    old."""
     if mail.from_address != conversation.customer_email:
         return False
     old = timedelta(days=services.current().limits.old_thread_days)
@@ -151,7 +151,8 @@ def _place_of_manager(mail: ParsedMail) -> Place:
 
 
 def _place_of_team(mail: ParsedMail, conversation: Conversation | None) -> Place:
-    """Let the team answer for a conversation, by aligned mail from a team address only."""
+    """Return the place of a mail to the team's reply address. It counts as the team's only from an address that
+    may answer, with proof by SPF or DKIM."""
     may = permissions_of(mail.from_address, services.current().shop)
     from_team = Permission.ANSWER in may
     if conversation is None:
@@ -182,9 +183,10 @@ def _why_throttled(
 
 
 def _why_unconfirmed(connection: sa.Connection, mail: ParsedMail, now: datetime) -> str | None:
-    """Ask an address at most once a day to confirm itself: somebody else may use us to write there.
+    """Return why to throttle a mail of an unproven sender: we ask an address to confirm itself at most once a
+    day, because a stranger could make us write there.
 
-    The caller leaves out mail to a reply address, which only our own mail to that mailbox names.
+    Do not call it for mail to a reply address, which only readers of our own mail to that mailbox know.
     """
     asked = arrivals.is_unconfirmed(mail.from_address, now - DAY)
     return arrivals.UNCONFIRMED if connection.scalar(sa.select(asked)) else None

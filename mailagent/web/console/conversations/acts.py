@@ -1,4 +1,4 @@
-"""What people do with a conversation: take it over, answer it, give it back."""
+"""Views: take a conversation over, answer it, give it back."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ blueprint = Blueprint("ops_conversation_acts", __name__)
 @takes_files
 @needs(Permission.ANSWER)
 def take_over(conversation_id: str) -> Response:
-    """Assign the conversation to this person, unless its owner changed after they opened the page. Text
-    that they had typed is shown again, and not sent."""
+    """Assign the conversation to this person, unless its owner changed after they opened the page. If they had
+    typed a text, show it again; do not send it."""
     person, form = current_person().email, request.form
     with services.current().database.transaction() as connection:
         conversation = lock_found(connection, conversation_id)
@@ -39,7 +39,7 @@ def take_over(conversation_id: str) -> Response:
         if form.get("text", "").strip():
             seen = parse_seen(form.get("seen", ""))
             if conversation.owner_email == person:
-                seen = replace(seen, draft_id="")  # their take-over discarded the draft
+                seen = replace(seen, draft_id="")  # the take-over itself discarded the draft
                 return answer_page(connection, conversation, 200, form["text"], seen=seen)
             problem = _("Its owner changed after you opened the page: it is not assigned to you.")
             return answer_page(connection, conversation, 409, form["text"], problem, seen)
@@ -50,8 +50,8 @@ def take_over(conversation_id: str) -> Response:
 @takes_files
 @needs(Permission.ANSWER)
 def answer(conversation_id: str) -> Response:
-    """Send this person's answer to the customer, once however often the button is pressed; unless something
-    has happened in the conversation that they did not see."""
+    """Send this person's answer to the customer, only once even if they press the button again. If something
+    has happened in the conversation that they did not see, send nothing and show the page again."""
     person, typed = current_person().email, request.form.get("text", "")
     once, seen = request.form.get("once", ""), parse_seen(request.form.get("seen", ""))
     with services.current().database.transaction() as connection:
@@ -85,7 +85,7 @@ def give_back(conversation_id: str) -> Response:
 
 
 def lock_found(connection: sa.Connection, conversation_id: str) -> Conversation:
-    """Lock a conversation; without it, abort with 404."""
+    """Lock a conversation and return it. Abort with 404 if there is none."""
     found(conversations.find(connection, conversation_id), "conversation")
     return conversations.lock(connection, conversation_id)
 

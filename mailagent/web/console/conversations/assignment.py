@@ -29,8 +29,8 @@ from mailagent.web.language import _
 
 
 def parse_answer(typed: str) -> str:
-    """Return a text as it is sent to a customer: with card numbers masked. Raises FormProblem if it is empty,
-    too long, or has a placeholder in it."""
+    """Return a typed text with card numbers masked, ready to send to a customer. Raises FormProblem if it is
+    empty, too long, or still has a placeholder."""
     text = mask_card_numbers(without_controls(typed)).strip()
     if not text:
         raise FormProblem("text", _("There is nothing in it. Write what the customer should read."))
@@ -57,8 +57,8 @@ def take_over(
     email: str,
     up_to: str | None = None,
 ) -> None:
-    """Assign a conversation to a person who asks for it. Mail after `up_to` still waits, and is passed on to
-    them."""
+    """Assign a conversation to a person who asks for it. `up_to`: the newest mail that they saw; later mail
+    still waits, and a run passes it on to them."""
     _give_to(connection, conversation, email, email, up_to)
     now = services.current().now()
     audit.record(connection, now, email, "conversation taken over", conversation.conversation_id)
@@ -67,7 +67,7 @@ def take_over(
 def assign(
     connection: sa.Connection, conversation: Conversation, email: str, owner: str | None
 ) -> None:
-    """Assign a conversation to one of the shop's people; None leaves it to all of them."""
+    """Assign a conversation to `owner`, one of the shop's people; None: to nobody. `email`: who assigns it."""
     now, conversation_id = services.current().now(), conversation.conversation_id
     if conversation.owner_email == owner:
         return
@@ -86,8 +86,8 @@ def _give_to(
     owner: str,
     up_to: str | None = None,
 ) -> None:
-    """Make a person the owner: the agent stops, its drafts are discarded, and the waiting mail is theirs to
-    answer."""
+    """Make a person the owner: hand the conversation over, supersede its drafts, and leave its waiting mail to
+    them."""
     now, conversation_id = services.current().now(), conversation.conversation_id
     reason = HandOverReason.TAKEN_OVER.value
     for draft in drafts.list_waiting_of(connection, conversation_id):
@@ -98,7 +98,7 @@ def _give_to(
 
 
 def was_sent(connection: sa.Connection, conversation_id: str, once: str) -> bool:
-    """Return whether the answer of this form was sent before."""
+    """Return whether the answer of the form with the id `once` was sent before."""
     return once.isprintable() and outbound.is_recorded(connection, _key(conversation_id, once))
 
 
@@ -115,10 +115,10 @@ def answer(
     up_to: str | None = None,
     files: tuple[OutgoingFile, ...] = (),
 ) -> None:
-    """Write a person's answer to the customer, and enqueue it. Ask `was_sent` before.
+    """Record a person's answer to the customer, and enqueue its delivery. Call `was_sent` before.
 
-    `once` is the form's id. `up_to` is the newest mail that the person saw: later mail stays unanswered. A
-    person who answers in the agent's conversation takes it over.
+    `once`: the form's id. `up_to`: the newest mail that the person saw; later mail stays unanswered. A person
+    who answers in a conversation of the agent takes it over.
     """
     live, conversation_id = services.current(), conversation.conversation_id
     if conversation.status is ConversationStatus.OPEN:
@@ -136,7 +136,8 @@ def answer(
 
 
 def give_back(connection: sa.Connection, conversation: Conversation, email: str) -> None:
-    """Give a conversation back to the agent, and enqueue its unanswered mail, unless the agent has it."""
+    """Give a conversation back to the agent and enqueue its unanswered mail. If the agent has it already, do
+    nothing."""
     if handback.give_back(connection, conversation.conversation_id):
         now = services.current().now()
         audit.record(connection, now, email, audit.GIVEN_BACK, conversation.conversation_id)
@@ -165,20 +166,22 @@ class Seen:
         return "|".join(astuple(self))
 
     def differs_from(self, now: Seen, person: str) -> bool:
-        """Return whether the person should read something first. Their own take-over does not count."""
+        """Return whether something has happened that the person should read first. Their own take-over does not
+        count."""
         return now.owner not in {self.owner, person} or replace(now, owner=self.owner) != self
 
 
 @dataclass(frozen=True, slots=True)
 class News:
-    """What the author has not seen: a sentence about a change of the owner, if any, and mails and drafts."""
+    """What the author of an answer has not seen: a sentence about a new owner, if there is one, and mails and
+    drafts."""
 
     owner_change: str
     entries: tuple[Entry, ...]
 
 
 def parse_seen(text: str) -> Seen:
-    """Return what the form says its author saw; an empty Seen for an invalid value."""
+    """Return what the form's author saw, from its hidden field; an empty Seen for an invalid value."""
     parts = text.split("|", 3)
     if len(parts) != 4 or len(text) > _LONGEST or not text.isprintable():
         return Seen()
@@ -186,7 +189,7 @@ def parse_seen(text: str) -> Seen:
 
 
 def find_seen(connection: sa.Connection, conversation: Conversation) -> Seen:
-    """Return what a reader of the conversation's page sees now."""
+    """Return the newest rows that the conversation's page shows now."""
     email, conversation_id = conversation.customer_email, conversation.conversation_id
     newest = timeline.newest_ids(connection, conversation_id, _SHOWN_KINDS, email)
     return Seen(*newest, conversation.owner_email or "")

@@ -1,4 +1,5 @@
-"""What stands beside the answer field: the customer's last mail, and their orders with what is left."""
+"""What the page shows beside the answer field: the customer's last mail, and their orders with what is left of
+them."""
 
 from __future__ import annotations
 
@@ -35,8 +36,8 @@ SNOOZES: Mapping[str, tuple[str, timedelta]] = {
 def read(
     connection: sa.Connection, conversation: Conversation, codes: Sequence[str] | None = None
 ) -> dict[str, Any]:
-    """Return the last mail of the customer, their newest orders, and what the buttons need. `codes`: discount
-    codes to hide."""
+    """Return the values for the page: the customer's last mail, their newest orders, and the choices of the
+    buttons. `codes`: discount codes to hide; None: look them up."""
     conversation_id, email = conversation.conversation_id, conversation.customer_email
     if codes is None:
         codes = goodwill.list_codes_for(connection, conversation_id, email)

@@ -15,7 +15,8 @@ from mailagent.web.language import _
 
 
 def parse_files(connection: sa.Connection) -> tuple[OutgoingFile, ...]:
-    """Return the files of the form as they are sent. Raises FormProblem if they cannot be."""
+    """Return the files of the form, with safe names, ready to send. Raises FormProblem if they cannot be
+    sent."""
     files = tuple(
         OutgoingFile(mask_card_numbers(harmless_name(chosen.filename or "")), chosen.read())
         for chosen in request.files.getlist("files")
@@ -37,5 +38,6 @@ def parse_files(connection: sa.Connection) -> tuple[OutgoingFile, ...]:
 
 
 def are_lost() -> bool:
-    """Return whether files came with a form that is shown again: a page cannot give them back."""
+    """Return whether the form had files. If it is shown again, the person must choose them again, because a
+    page cannot fill a file field."""
     return any(chosen.filename for chosen in request.files.getlist("files"))

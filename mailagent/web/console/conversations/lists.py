@@ -53,7 +53,7 @@ def show() -> Response:
 
 
 def _read_filters() -> tuple[Wanted, dict[str, str]]:
-    """Return the filters of the request, and the same as the query of an address."""
+    """Return the filters of the request, and the same as parameters of a URL."""
     view = View.OPEN
     if request.args.get("view") in tuple(View):
         view = View(request.args["view"])

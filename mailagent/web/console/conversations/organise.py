@@ -33,7 +33,7 @@ from mailagent.web.language import _, translate
 
 blueprint = Blueprint("ops_organise", __name__)
 
-TWICE_WITHIN = timedelta(minutes=1)  # a second click on the same
+TWICE_WITHIN = timedelta(minutes=1)  # the same note within this time is a second click
 READ_FIRST = "Something has happened in this conversation since you opened the page. Read it first."
 
 
@@ -162,7 +162,7 @@ def write_note(conversation_id: str) -> Response:
 
 
 def _refused(conversation_id: str, why: str, **typed: str) -> Response:
-    """Return the page again, with why nothing was changed, and with what was typed."""
+    """Return the page again, with the reason why nothing was changed and with the typed text."""
     return show_page(conversation_id, why, **typed)
 
 

@@ -34,14 +34,15 @@ blueprint = Blueprint("ops_conversations", __name__)
 @blueprint.get("/ops/conversations/<conversation_id>")
 @needs(Permission.VIEW)
 def show(conversation_id: str) -> Response:
-    """Show one page of what has happened in a conversation, the newest first."""
+    """Show a conversation with one page of its timeline, newest entry first."""
     return show_page(conversation_id)
 
 
 def show_page(
     conversation_id: str, refused: str = "", typed_note: str = "", typed_tag: str = ""
 ) -> Response:
-    """Return the page of a conversation; `refused`: why a form changed nothing, with what was typed in it."""
+    """Return the page of a conversation. `refused`: why a form changed nothing; then the page shows its typed
+    text again."""
     before = parse_cursor(request.args.get("before"))
     with services.current().database.snapshot() as connection:
         conversation = found(conversations.find(connection, conversation_id), "conversation")
@@ -95,7 +96,7 @@ def _tool_calls(part: Part[Entry], before: Cursor | None) -> ToolCalls:
 @blueprint.get("/ops/conversations/<conversation_id>/attachments/<mail_id>/<number>")
 @needs(Permission.VIEW)
 def download(conversation_id: str, mail_id: str, number: str) -> Response:
-    """Return one file of a customer's mail, to be saved and never shown: a stranger made it."""
+    """Send one file of a customer's mail. Browsers save it and never show it, because a stranger made it."""
     file = found(fetch(mail_id, _find_position(conversation_id, mail_id, number)), "file")
     return page("ops/file_kept_back.html", 403, name=file.name) if may_be_key(file) else saved(file)
 
@@ -103,7 +104,7 @@ def download(conversation_id: str, mail_id: str, number: str) -> Response:
 @blueprint.get("/ops/conversations/<conversation_id>/sent-files/<outbound_id>/<int(max=99):number>")
 @needs(Permission.VIEW)
 def download_sent(conversation_id: str, outbound_id: str, number: int) -> Response:
-    """Return one file that a person of the shop sent to the customer, to be saved."""
+    """Send one file that a person of the shop sent to the customer. Browsers save it."""
     with services.current().database.snapshot() as connection:
         sent = outgoing_files.find(connection, conversation_id, outbound_id, number)
     file = found(sent, "file")
@@ -113,7 +114,7 @@ def download_sent(conversation_id: str, outbound_id: str, number: int) -> Respon
 @blueprint.get("/ops/conversations/<conversation_id>/photos/<mail_id>/<number>")
 @needs(Permission.VIEW)
 def preview(conversation_id: str, mail_id: str, number: str) -> Response:
-    """Show a photo of a customer as a new picture that we made from it."""
+    """Send the preview of a customer's photo: a new picture that a worker made from it."""
     return shown(mail_id, _find_position(conversation_id, mail_id, number))
 
 

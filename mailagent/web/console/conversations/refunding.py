@@ -1,5 +1,5 @@
-"""A refund that a person of the team asks for, item by item. The policy decides, and managers approve, as for
-the agent."""
+"""Views: a person of the team asks for a refund, item by item. The policy decides and managers approve, as when
+the agent asks."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ NO_MANAGER = (
 
 @dataclass(frozen=True, slots=True)
 class Outlook:
-    """What was worked out: the amount, and what the policy decides."""
+    """The result before it is recorded: the amount, and what the policy would decide."""
 
     facts: RefundFacts
     decision: Decision
@@ -97,10 +97,10 @@ def show(conversation_id: str, order_id: str) -> Response:
 @blueprint.post(PATH)
 @needs(Permission.ANSWER)
 def propose(conversation_id: str, order_id: str) -> Response:
-    """Ask for a refund, if the person has seen the amount that it comes to; else work the amount out."""
+    """Ask for a refund, if the person has seen its amount now; else compute the amount and show it."""
     with services.current().database.transaction() as connection:
         conversation = found(conversations.find(connection, conversation_id), "conversation")
-        # The order is locked first, as everywhere.
+        # Lock the order first, as everywhere.
         locked = orders.lock_of_conversation(connection, order_id, conversation_id)
         order, key = found(locked, "order"), _key(conversation_id)
         earlier, same = refunds.list_of_proposal(connection, order.order_id, key)
@@ -130,13 +130,13 @@ def _managers(conversation: Conversation, order: Order) -> tuple[str, ...]:
 
 
 def _key(conversation_id: str) -> str:
-    """Return the key of the form: it makes one refund, however often it is sent."""
+    """Return the key of the form, by which it makes only one refund even if it is sent twice."""
     text = f"person:{conversation_id}:{request.form.get('once', '')}"
     return hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()
 
 
 def _parse_proposal(connection: sa.Connection, conversation: Conversation, key: str) -> Proposal:
-    """Return who asks, in answer to the customer's last mail that is proven to be theirs."""
+    """Return the proposal of the logged-in person, in answer to the customer's last mail that is proven."""
     email, conversation_id = current_person().email, conversation.conversation_id
     if not ONCE.fullmatch(request.form.get("once", "")):
         raise FormProblem("once", _("The form was incomplete. Please send it again."))

@@ -107,7 +107,7 @@ def _save(saved_reply_id: str) -> Response:
 
 
 def _check(connection: sa.Connection, reply: SavedReply, known: Sequence[SavedReply]) -> None:
-    """Raise FormProblem for a reply that cannot be saved beside those that are known."""
+    """Raise FormProblem if a reply cannot be saved beside the `known` ones."""
     is_new = all(each.saved_reply_id != reply.saved_reply_id for each in known)
     if not 0 < len(reply.name) <= NAME_LENGTH_MAX:
         raise FormProblem(
@@ -143,7 +143,7 @@ def _record(connection: sa.Connection, action: audit.Action, saved_reply_id: str
 @takes_files
 @needs(Permission.ANSWER)
 def insert(conversation_id: str) -> Response:
-    """Show the answer that is being written again, with a saved reply at its end. Nothing is recorded."""
+    """Show the page again, with a saved reply added to the unfinished answer. Record nothing."""
     seen, text = parse_seen(request.form.get("seen", "")), request.form.get("text", "")
     with services.current().database.transaction() as connection:
         conversation = lock_found(connection, conversation_id)
@@ -155,8 +155,8 @@ def insert(conversation_id: str) -> Response:
 
 
 def _facts(connection: sa.Connection, conversation: Conversation) -> dict[str, str | None]:
-    """Return the values of the placeholders; None where it is not clear. Facts of orders are only for an
-    address that is proven to have written the last mail."""
+    """Return the values of the placeholders; None for one without a clear value. Facts of orders have a value
+    only if the sender of the last mail is proven."""
     latest = timeline.find_latest_mail(connection, conversation.conversation_id)
     proven = latest is not None and Identity(latest.facts["identity"]).proven
     reader = mailers.Reader(connection, conversation, (), proven=proven)
