@@ -7,21 +7,21 @@ import io
 import re
 from collections.abc import Iterable, Iterator, Sequence
 
-# A cell that begins with one of these is a formula to a spreadsheet program (OWASP, CSV injection). Where its
-# list separator is not the comma, such as in Germany, a cell also begins behind a semicolon, and a row behind a
-# line break: our quotes do not stand at the beginning of what it takes for a cell.
+# Spreadsheet programs take a cell that begins with one of these characters for a formula (OWASP, CSV
+# injection). If a program's list separator is the semicolon, as in Germany, it also begins a cell behind a
+# semicolon, and a row behind a line break, even inside our quotation marks.
 _FORMULA = re.compile(
     r"\A(?=[\t\r\n])|(?:\A|(?<=[;\t\r\n]))(?=[^\S\r\n]*[=+\-@\uff1d\uff0b\uff0d\uff20])"
 )
 
 
 def plain_cell(text: str) -> str:
-    """Return a cell with a quote in front of what spreadsheet programs would take for a formula."""
+    """Return a cell with an apostrophe before what spreadsheet programs would take for a formula."""
     return _FORMULA.sub("'", text)
 
 
 def write_csv(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """Return a file with these columns."""
+    """Return the text of a CSV file with these columns and rows."""
     file = io.StringIO()
     writer = csv.writer(file)
     writer.writerow(heads)
@@ -30,8 +30,8 @@ def write_csv(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 
 
 def read_csv(data: bytes) -> Iterator[tuple[int, dict[str, str]]]:
-    """Yield each row that has something in it: the number of its line, and its cells by the column's name in
-    lower case. Commas or semicolons separate cells. Raises ValueError."""
+    """Yield the line number of each row that is not empty, and its cells by the column's name in lower case.
+    Commas or semicolons separate cells. Raises ValueError."""
     text = data.decode("utf-8-sig")
     first = text.partition("\n")[0]
     delimiter = ";" if first.count(";") > first.count(",") else ","

@@ -11,12 +11,13 @@ from pathlib import Path
 NAME = ".env"
 
 _LINE = re.compile(r"\s*(?:export\s+)?([A-Za-z_][A-Za-z0-9_]*)\s*=\s*(.*?)\s*")
-# All other values stand in single quotes, which python-dotenv, Docker and systemd read alike.
+# We put other values into single quotes, which python-dotenv, Docker and systemd read in the same way.
 _PLAIN = re.compile(r"[\w@%+=:,./~?&-]*", re.ASCII)
 
 
 def load() -> None:
-    """Set what the environment does not have, as `flask` does for its commands: for gunicorn and Alembic.
+    """Set the variables of `.env` that the environment does not have. `flask` does so itself; gunicorn and
+    Alembic call this.
 
     FLASK_SKIP_DOTENV=1 turns it off, there as here.
     """
@@ -38,10 +39,10 @@ def read(path: Path) -> dict[str, str]:
 def write(path: Path, values: Mapping[str, str]) -> None:
     """Set variables of a file, which only its owner can read. All other lines stay as they are.
 
-    The file is replaced at once: a reader sees it before or after. Raises ValueError for a value that no line
-    can hold.
+    The file is replaced in one step, so that a reader never sees half of it. Raises ValueError for a value that
+    cannot be written on one line.
     """
-    path = path.resolve()  # of a link, the file that it leads to is replaced
+    path = path.resolve()  # replace the file, not a symbolic link to it
     old = path.read_text("utf-8").splitlines() if path.is_file() else []
     left = dict(values)
     lines = []

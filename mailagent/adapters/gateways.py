@@ -32,28 +32,28 @@ LEDGER = "ledger"
 
 
 class GatewayWebhook(Protocol):
-    """The webhook of a gateway: verifies and parses its requests. `title` is the gateway's name for people,
-    `secret_setting` the environment variable that holds the signing secret."""
+    """The webhook of a gateway: verifies and parses its requests. `title`: the gateway's name for people.
+    `secret_setting`: the environment variable with the signing secret."""
 
     name: str
     title: str
     secret_setting: str
 
     def can_verify(self, headers: Headers) -> bool:
-        """Return, by the headers alone, whether a request can be the gateway's. If not, its body is not
-        read."""
+        """Return whether a request may come from the gateway, by its headers. If not, the caller does not read
+        the body."""
 
     def verify(self, headers: Headers, body: bytes, now: datetime) -> bool:
-        """Return whether the gateway signed a request, not long before `now`."""
+        """Return whether the gateway signed a request, and not too long before `now`."""
 
     def parse_event(self, body: bytes) -> GatewayEvent:
         """Parse an event. Raises ValueError if the body is not one."""
 
 
 class GatewayProvider(Protocol):
-    """Makes a payment gateway and its webhook from the settings. `name` stands in settings and rows, such as
-    `stripe`; `title` is for people. `key_setting`, `secret_setting`: the environment variables with our key and
-    with the webhook's secret."""
+    """Makes a payment gateway and its webhook from the settings. Settings and rows have its `name`, such as
+    `stripe`; people read its `title`. `key_setting`, `secret_setting`: the environment variables with our key
+    and with the webhook's secret."""
 
     name: str
     title: str
@@ -61,7 +61,7 @@ class GatewayProvider(Protocol):
     secret_setting: str
 
     def has_payment(self, payment_id: str) -> bool:
-        """Return, by its id, whether a payment was made through this gateway."""
+        """Return whether a payment was made through this gateway, by the form of its id."""
 
     def make(self, settings: Settings) -> PaymentGateway:
         """Return the gateway that these settings describe."""
@@ -70,7 +70,7 @@ class GatewayProvider(Protocol):
         """Return its webhook, or None if no signing secret is set."""
 
     def find_problems(self, settings: Settings) -> list[str]:
-        """Return the problems of its settings, a sentence each; none if the settings do not use it."""
+        """Return a sentence for each problem of its settings; none if the settings do not name this gateway."""
 
 
 _providers: dict[str, GatewayProvider] = {
@@ -100,9 +100,10 @@ def find(name: str) -> GatewayProvider | None:
 
 
 class RoutedGateway:
-    """Uses one gateway for the payments that it knows by their id, and another for the rest.
+    """Sends refunds to one gateway for the payments that it knows by their ids, and to another one for all
+    others.
 
-    An order may be paid by card and by the shop's gift card.
+    For example, an order may be paid by card and by the shop's gift card.
     """
 
     def __init__(
@@ -112,17 +113,17 @@ class RoutedGateway:
         self._known, self._is_known, self._rest = known, is_known, rest
 
     def is_remote(self, request: RefundRequest) -> bool:
-        """Return whether a request is a network call."""
+        """Return whether the gateway of this payment is called over the network."""
         return self._known.is_remote(request)
 
     def refund(self, request: RefundRequest) -> PaymentOutcome:
-        """Refund through the gateway that can."""
+        """Refund through the gateway of this payment."""
         return self._of(request).refund(request)
 
     def look_up(self, request: RefundRequest) -> PaymentOutcome:
         """Return the outcome of an earlier call.
 
-        Also asks the other gateway, which may have paid before the shop changed PAYMENT_GATEWAY.
+        It also asks the other gateway, which may have paid before the shop changed PAYMENT_GATEWAY.
         """
         gateway = self._of(request)
         if gateway is self._known:

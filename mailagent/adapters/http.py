@@ -19,7 +19,7 @@ from typing import TypeVar
 
 R = TypeVar("R")
 
-# A whole call may take this many times its time-out for a read.
+# A whole call may take this many times the time-out of a single read.
 SHARE = 1.5
 
 
@@ -48,8 +48,9 @@ def begin(call: Callable[[], R]) -> Future[R]:
 
 @cache
 def tls_context() -> ssl.SSLContext:
-    """Return the TLS settings of our own HTTP clients. To read all certificates for each client takes long."""
-    import httpx2  # here: a web process that sends nothing does without it
+    """Return the TLS settings that our HTTP clients share, because it is slow to read all certificates for
+    each."""
+    import httpx2  # here, because web processes that send nothing do not need it
 
     return httpx2.create_ssl_context()
 
@@ -61,7 +62,7 @@ LONGEST_WAIT_SECONDS = 3600.0
 
 
 def retry_after_seconds(headers: Mapping[str, str]) -> float | None:
-    """Return how long the server asks us to wait, or None if it does not say.
+    """Return how many seconds the server asks us to wait; None if it does not say.
 
     `retry-after-ms` is OpenAI's. Retry-After is seconds or a date (RFC 9110 section 10.2.3). The names in
     `headers` must be in lower case, or `headers` must ignore case.
@@ -79,7 +80,7 @@ def retry_after_seconds(headers: Mapping[str, str]) -> float | None:
 
 
 def within_reason(seconds: float) -> float | None:
-    """Return a wait of at most an hour; None for a negative one."""
+    """Return a wait in seconds, cut to an hour; None for a negative one."""
     if math.isnan(seconds) or seconds < 0:
         return None
     return min(seconds, LONGEST_WAIT_SECONDS)

@@ -1,4 +1,4 @@
-"""Reads the shop's knowledge, a folder of Markdown files."""
+"""Reads the shop's knowledge from a folder of Markdown files."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from markdown_it.token import Token
 
 CHECK_SECONDS = 10.0
-# YAML at the head of a file, for the generator of a site.
+# YAML at the beginning of a file, which generators of web sites use.
 _FRONT_MATTER = re.compile(r"\A---\n(?=[\w-]+:).*?\n(?:---|\.\.\.)(?:\n|\Z)", re.DOTALL)
 _ADDRESS = re.compile(r"://[^\s<>()\[\]*]+")
 
@@ -46,7 +46,7 @@ def read_knowledge(folder: Path) -> Knowledge:
 
 
 def parse_passages(name: str, markdown: str) -> list[Passage]:
-    """Return the passages of a file called `name`, without its ending.
+    """Return the passages of a file. `name`: the file's name without its ending.
 
     A heading begins a passage. Text before the first heading has the file's name as its title. Raises
     ValueError if two headings have the same id.
@@ -73,7 +73,7 @@ def _parser() -> MarkdownIt:
 
 
 def _keep_address(state: StateInline, silent: bool) -> bool:
-    """Take a web address as it is: it may have underscores."""
+    """Keep a URL as it is: its underscores are no Markdown."""
     found = _ADDRESS.match(state.src, state.pos)
     if found is None or not state.pending.endswith(("http", "https")):
         return False
@@ -85,7 +85,7 @@ def _keep_address(state: StateInline, silent: bool) -> bool:
 
 @dataclass
 class _Section:
-    """A heading, and the text below it as it reads in a plain mail."""
+    """A heading, and the text below it in the form for a plain mail."""
 
     title: str
     lines: list[str] = field(default_factory=list)
@@ -97,7 +97,7 @@ class _Section:
         return "\n".join(self.lines).strip("\n").rstrip()
 
     def add(self, token: Token, text: str, prefix: str = "") -> None:
-        """Add the text of a block, behind a blank line if it stood apart. `prefix`: the mark of a list item."""
+        """Add the text of a block, after a blank line if there was one. `prefix`: the mark of a list item."""
         first, after = token.map or (0, 0)
         if first > self._ends:
             self.lines.append("")
@@ -124,7 +124,8 @@ def _sections(name: str, markdown: str) -> Iterator[_Section]:
 
 
 def _plain(token: Token, problems: list[str]) -> str:
-    """Return a text without its marks, and a link with its address behind it. Add what a mail cannot show."""
+    """Return a block's text without Markdown, each link followed by its URL. Add to `problems` what a mail
+    cannot show."""
     text, address, linked_at = "", "", 0
     for each in token.children or []:
         match each.type:
@@ -167,7 +168,7 @@ def _note_html(token: Token, problems: list[str]) -> None:
 
 
 def find_broken_links(knowledge: Knowledge) -> Iterator[str]:
-    """Yield each link of the passages that does not answer, with its passage."""
+    """Request each link of the passages. Yield a sentence for each that does not work, with its passage."""
     import httpx2
 
     with httpx2.Client(timeout=CHECK_SECONDS, follow_redirects=True) as client:

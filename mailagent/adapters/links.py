@@ -1,5 +1,5 @@
-"""Sign and verify the links of approval requests and of votes, and the addresses of test mails. Whether an
-approval is still open is in its row."""
+"""Signs and verifies the links of approval requests and of votes, and the addresses of test mails. A valid link
+does not mean that the approval is still open: its row says that."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from itsdangerous.encoding import base64_decode, base64_encode
 
 @dataclass(frozen=True, slots=True)
 class ApprovalLink:
-    """The approval that a link is for, and the manager who got it. It names no workflow run, so it works after
-    a replay."""
+    """The content of an approval's link: the approval, and the manager who got the link. It names no run, so
+    that it still works after a replay."""
 
     approval_id: str
     manager_email: str
 
 
 class Links:
-    """Signs links with the newest of a list of keys, and verifies them with all."""
+    """Signs links with the newest of the secret keys, and verifies links of all keys."""
 
     def __init__(self, secret_keys: Sequence[str], public_url: str) -> None:
         """`secret_keys`: newest first. Raises ValueError if there is no key, or an empty one."""
@@ -50,7 +50,7 @@ class Links:
         }
 
     def verify_vote(self, token: str) -> tuple[str, bool] | None:
-        """Return the mail and the answer that `token` names, or None if none of our keys signed it."""
+        """Return the mail's id, and whether the answer helped; None if none of our keys signed `token`."""
         match _load(self._votes, token):
             case [str(mail_id), bool(helped)]:
                 return mail_id, helped
@@ -62,7 +62,7 @@ class Links:
         return f"{self._public_url}/approvals/{token}"
 
     def verify_approval(self, token: str) -> ApprovalLink | None:
-        """Return what `token` names, or None if none of our keys signed it."""
+        """Return the content of a link's token; None if none of our keys signed it."""
         match _load(self._approvals, token):
             case [str(approval_id), str(manager_email)]:
                 return ApprovalLink(approval_id, manager_email)
@@ -74,7 +74,7 @@ class Links:
         return nonce + _test_signature(self._secret_keys[0], nonce)
 
     def verify_test_mail(self, token: str) -> bool:
-        """Say whether one of our keys signed the token of a test mail."""
+        """Return whether one of our keys signed the token of a test mail."""
         nonce, signature = token[:_NONCE_LENGTH], token[_NONCE_LENGTH:]
         return any(
             hmac.compare_digest(signature, _test_signature(key, nonce)) for key in self._secret_keys
@@ -95,7 +95,7 @@ def _base32(value: bytes) -> str:
 
 
 def _load(signed: URLSafeSerializer, token: str) -> object:
-    """Return what a token holds, or None if none of our keys signed it."""
+    """Return the content of a token; None if none of our keys signed it."""
     try:
         return signed.loads(token) if _is_canonical(token) else None
     except (BadData, UnicodeError):  # a lone surrogate in a path cannot even be encoded
@@ -103,7 +103,7 @@ def _load(signed: URLSafeSerializer, token: str) -> object:
 
 
 def _is_canonical(token: str) -> bool:
-    """Whether the signature is canonical base64. Decoding ignores the last bits and unknown characters, so a
-    changed link could verify, too."""
+    """Return whether the signature is canonical base64. The decoder ignores the last bits and unknown
+    characters, so that otherwise a changed link would be valid, too."""
     signature = token.rpartition(".")[2]
     return base64_encode(base64_decode(signature)) == signature.encode()

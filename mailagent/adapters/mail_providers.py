@@ -26,16 +26,17 @@ class MailSender(Protocol):
     """Sends mail."""
 
     def send(self, mail: OutboundMail) -> SendOutcome:
-        """Send a mail, once. The caller decides whether to retry."""
+        """Send a mail by one request, without a retry. The caller decides whether to retry."""
 
     def find_trace(self, outbound_id: str) -> Trace:
         """Search the provider's records for a mail."""
 
 
 class MailProvider(Protocol):
-    """A mail provider. `name` stands in addresses and settings, such as `sendgrid`; `title` is for people.
-    `key_setting`, `inbound_key_setting`, `events_key_setting`: the environment variables with the key for
-    sending and those that verify its webhooks. `headers` are those of a webhook request."""
+    """A mail provider. URLs and settings have its `name`, such as `sendgrid`; people read its `title`.
+    `key_setting`: the environment variable with the key for sending. `inbound_key_setting`,
+    `events_key_setting`: those with the keys that verify its webhooks. `headers` of methods are those of a
+    webhook request."""
 
     name: str
     title: str
@@ -56,15 +57,16 @@ class MailProvider(Protocol):
         """Return whether a request has this provider's signature, valid or not."""
 
     def signed_at(self, headers: Headers) -> str | None:
-        """Return the time of the signature, in Unix seconds as text. A request without it is refused. None if
-        the provider signs no time, as with a password: then no age is judged."""
+        """Return the time of the signature, in Unix seconds as text; empty if the request has none, which
+        refuses it. None if this provider never signs a time, as with a password: then the request's age is not
+        checked."""
 
     def can_verify(self, headers: Headers) -> bool:
-        """Return, by the headers alone, whether a request can be the provider's. If not, its body is not
-        read."""
+        """Return whether a request may come from the provider, by its headers. If not, the caller does not read
+        the body."""
 
     def verify(self, keys: Sequence[str], headers: Headers, body: Iterable[bytes]) -> bool:
-        """Return whether one of `keys` signed a request. Reads all of `body`. The caller judges the age."""
+        """Return whether one of `keys` signed a request. Reads all of `body`. The caller checks the age."""
 
     def parse_mail(
         self, content_type: str, body: bytes, shop: ShopAddresses, received_at: datetime

@@ -1,7 +1,7 @@
-"""The CSS of an HTML mail: which declarations hold for each element, as far as they decide what is seen.
+"""The CSS of an HTML mail: finds the declarations of each element that decide whether its text is visible.
 
-Reads what mails use: class, id and element selectors, one inside the other, for a wide and light screen.
-Of all other rules, those that hide text are reported. The time is linear in the length of the mail.
+It understands what mails use: class, id and element selectors and their descendants, on a wide and light
+screen. It reports other rules if they hide text. The time is linear in the length of the mail.
 """
 
 from __future__ import annotations
@@ -24,17 +24,17 @@ from mailagent.adapters.html.visibility import (
     parse_colour,
 )
 
-SHEETS_MAX_LENGTH = 100_000  # of all style sheets of a mail; beyond it, the mail is flagged
+SHEETS_MAX_LENGTH = 100_000  # of all style sheets of a mail together; a longer one is flagged
 STATEMENTS_MAX = 5_000
 DECLARATIONS_MAX = 100
-MATCHES_MAX = 200_000  # elements that are looked at for all selectors
+MATCHES_MAX = 200_000  # how many elements we look at for all selectors together
 
-# Comments are dropped, and what is in strings and addresses is never read.
+# Comments, and the contents of strings and URLs, which we do not read.
 _NOT_READ = re.compile(
     r"""/\*.*?(?:\*/|\Z)|<!--|-->|"(?:[^"\\\n]|\\.)*+"?|'(?:[^'\\\n]|\\.)*+'?|url\([^()"']*+\)?""",
     re.DOTALL,
 )
-_STATEMENT = re.compile(r"([^{};]*+)([{};]|\Z)")  # what stands before the next sign
+_STATEMENT = re.compile(r"([^{};]*+)([{};]|\Z)")  # the text up to the next brace or semicolon
 _ESCAPE = re.compile(r"\\(?:([0-9a-f]{1,6})\s?|(.))", re.DOTALL)  # CSS Syntax, section 4.3.7
 _COLOUR = re.compile(r"#[0-9a-f]{3,8}\b|\b(?:rgb|hsl)a?\([^()]*\)|[a-z]+")
 _FONT_SIZE = re.compile(r"[a-z-]*(?:small|large|medium)|[\d.]+(?:[a-z]{1,4}|%)|0?\.?0")
@@ -47,7 +47,7 @@ _SAME = {
 
 
 class Declarations(NamedTuple):
-    """Lower-case longhands; `important` ones come after all others."""
+    """CSS properties (longhands, in lower case) and their values. The `important` ones override all others."""
 
     plain: dict[str, str]
     important: dict[str, str]
@@ -55,7 +55,7 @@ class Declarations(NamedTuple):
 
 @lru_cache(maxsize=1_000)
 def parse_declarations(style: str) -> Declarations:
-    """Return the declarations of a style attribute or a rule that decide what is seen."""
+    """Return those declarations of a style attribute or rule that decide whether text is visible."""
     found = Declarations({}, {})
     for declaration in _without_unread(style).split(";")[:DECLARATIONS_MAX]:
         name, _colon, text = declaration.partition(":")
@@ -70,7 +70,7 @@ def parse_declarations(style: str) -> Declarations:
 
 def _longhands(name: str, value: str) -> Iterator[tuple[str, str]]:
     if name == "font":
-        # The family comes last; a number alone is the weight.
+        # The font's family comes last. A number alone is the weight, not the size.
         sizes = (word.partition("/") for word in value.split()[:-1])
         fitting = (size for size, slash, _ in sizes if slash or _FONT_SIZE.fullmatch(size))
         yield "font-size", next(fitting, "")
@@ -106,21 +106,21 @@ def _without_unread(css: str) -> str:
 
 
 class Rule(NamedTuple):
-    """`applies`: False if only phones, paper or the dark do; None if we do not know."""
+    """A CSS rule. `applies`: whether it applies on a wide and light screen; None if we do not know."""
 
     selectors: str
     applies: bool | None
     declarations: str
 
 
-# Rules for phones, for the dark and for paper do not count.
+# Media queries for phones, dark mode and print. Their rules do not apply.
 _OTHER_SCREENS = re.compile(
     r"print|max-(?:device-)?width\s*:\s*\d{1,3}(?:\.\d+)?px|scheme\s*:\s*dark"
 )
 _ALL_SCREENS = re.compile(
     r"\s*(?:only\s+)?(?:all|screen)?(?:\s+and\s+)?(?:\(\s*min-(?:device-)?width\s*:\s*\d{1,3}px\s*\))?\s*"
 )
-# Of these, the rules in them are rules of the sheet.
+# At-rules that contain further rules of the sheet.
 _GROUPS = re.compile(r"@(?:media|supports|layer|container|document|scope)\b")
 
 
@@ -133,7 +133,8 @@ def _applies(media: str) -> bool | None:
 
 
 def parse_sheets(sheets: Iterable[tuple[str, str]]) -> tuple[list[Rule], bool]:
-    """Return the rules of all style sheets, given with their `media` attributes, and whether there are more."""
+    """Return the rules of all style sheets, and whether there are more that we did not read. `sheets`: pairs of
+    a sheet's text and its `media` attribute."""
     rules: list[Rule] = []
     length, statements = SHEETS_MAX_LENGTH, STATEMENTS_MAX
     for css, media in sheets:
@@ -189,17 +190,18 @@ class Compound(NamedTuple):
 
     @property
     def key(self) -> str:
-        """By which its elements are looked up."""
+        """The name by which `Page` looks up its elements."""
         return next(iter(self.names), self.element)
 
 
 _COMPOUND = re.compile(r"([a-z][\w-]*|\*)?((?:[.#][\w-]+)*)")
-# These elements and states of elements have no text that a reader sees.
+# Pseudo-classes and pseudo-elements that concern no text of the mail.
 _NO_TEXT = re.compile(r":(?:hover|focus|active|visited|:?before|:?after)|::[\w-]+")
 
 
 def _parse_selector(selector: str) -> list[Compound] | None:
-    """Return the parts of a selector, each inside the one before it; None if it has others."""
+    """Return the parts of a selector, each a descendant of the one before; None for a selector with other
+    combinators."""
     compounds: list[Compound] = []
     for word in _unescaped(selector).replace(":link", "").split():
         match = _COMPOUND.fullmatch(word)
@@ -217,7 +219,8 @@ def _specificity(compounds: Sequence[Compound]) -> tuple[int, int, int]:
 
 
 class Page:
-    """The elements of a document by their names. `left`: how many more are looked at."""
+    """The elements of a document, by their names, classes and ids. `left`: how many elements we still look
+    at."""
 
     def __init__(self, root: Node) -> None:
         self.elements = [each for each in root.iter() if isinstance(each.tag, str)]
@@ -233,7 +236,7 @@ class Page:
                 self._by_key[key].append(element)
 
     def find(self, compounds: Sequence[Compound]) -> Iterator[Node]:
-        """Yield the elements of a selector."""
+        """Yield the elements that match a selector."""
         *outer, last = compounds
         for element in self._by_key.get(last.key, ()):
             self.left -= 1
@@ -257,7 +260,8 @@ class Page:
 
 
 def find_styles(root: Node) -> tuple[dict[Node, Style], bool]:
-    """Return the declarations that hold for each element, and whether there may be others that hide text."""
+    """Return the declarations that apply to each element, and whether rules that we do not understand may hide
+    text."""
     page = Page(root)
     sheets = ((each.text or "", each.get("media", "")) for each in root.iter("style"))
     rules, doubtful = parse_sheets(sheets)

@@ -1,6 +1,6 @@
-"""What a person sees of an HTML mail, as text. Hidden text is left out and reported.
+"""Renders the visible text of an HTML mail. Hidden text is left out and reported.
 
-Hidden text is how a mail tells a machine what its reader would not see; newsletters use it too.
+By hidden text, a mail may tell a machine something that people do not see. Newsletters have hidden text, too.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from mailagent.adapters.html.visibility import Look, Seen, Style, look_of
 
 TEXT_MAX_LENGTH = 500_000
 HIDDEN_MAX_LENGTH = 20_000
-DEPTH_MAX = 100  # of what is laid out, which is a recursion
-# Laying out a table pads every line of a row to the width of its columns. Beyond this many
-# characters (lines times text) its cells are written below each other instead.
+DEPTH_MAX = 100  # of the elements that we lay out, by recursion
+# The layout of a table pads every line of a row to the width of its columns. For a table with more characters
+# than this (lines times text), we write the cells below each other instead.
 TABLE_MAX_AREA = 300_000
 TABLES_MAX_AREA = 2_000_000
 
-# Not characters of any mail: they mark quotes until the text is laid out.
+# Private-use characters, which mark quotations until the text is laid out.
 QUOTE_BEGINS, QUOTE_ENDS = "\ue0f0", "\ue0f1"
 _MARKED = re.compile(f"[{QUOTE_BEGINS}{QUOTE_ENDS}]")
 _WITHOUT_MARKS = str.maketrans("", "", QUOTE_BEGINS + QUOTE_ENDS)
@@ -41,8 +41,8 @@ _BLOCKS = {
 
 @dataclass(frozen=True, slots=True)
 class HtmlText:
-    """The visible text, quotes with `>` signs. `hidden`: some of the mail's text is not seen, or perhaps
-    not; what surely is not is `hidden_text`. `cut`: not all of the mail was read."""
+    """The visible text, with `>` before quotations. `hidden`: some text is hidden, or may be. `hidden_text`:
+    the text that is certainly hidden. `cut`: we did not read all of the mail."""
 
     text: str
     hidden: bool = False
@@ -51,7 +51,7 @@ class HtmlText:
 
 
 def render_text(html: str) -> HtmlText:
-    """Return the text of an HTML mail as a person sees it. Linear in its length, never raises."""
+    """Return the text of an HTML mail as a person sees it. The time is linear in its length. Never raises."""
     root, cut = parse_html(html)
     if root is None:
         return HtmlText("")
@@ -60,7 +60,7 @@ def render_text(html: str) -> HtmlText:
     text = Inscriptis(layout.root, ParserConfig(css=dict(STRICT_CSS_PROFILE))).get_text()
     hidden = " ".join(" ".join(layout.hidden).split())[:HIDDEN_MAX_LENGTH]
     cut = cut or layout.cut
-    # What was not read may have been hidden, or may have hidden something.
+    # The part that we did not read may be hidden, or may hide other text.
     is_hidden = bool(hidden) or layout.doubtful or doubtful or cut
     return HtmlText(_with_quote_signs(text), is_hidden, cut, hidden)
 
@@ -82,8 +82,8 @@ def _with_quote_signs(text: str) -> str:
 
 
 class _Layout:
-    """`root` holds what is seen, block by block. `hidden`: the texts that are not. `doubtful`: some of what is
-    laid out may not be seen by every reader. `cut`: there was too much text."""
+    """Separates visible from hidden text. `root`: the visible text, block by block. `hidden`: the hidden texts.
+    `doubtful`: some visible text may be hidden in some mail programs. `cut`: there was too much text."""
 
     def __init__(self, source: Node, styles: dict[Node, Style]) -> None:
         self.hidden: list[str] = []
@@ -136,7 +136,7 @@ class _Layout:
 
 
 def _is_quote(element: Node) -> bool:
-    # Outlook and Apple Mail indent the sender's own text with a blockquote without a border.
+    # In Outlook and Apple Mail, a blockquote without a border only indents the sender's own text.
     style = element.get("style", "").replace(" ", "").lower()
     cited = element.get("type", "").lower() == "cite" or "border:none" not in style
     return element.tag == "blockquote" and cited

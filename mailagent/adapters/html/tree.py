@@ -1,7 +1,7 @@
-"""HTML of mails as a tree of lxml's, however large or broken it is.
+"""Parses the HTML of a mail into a tree of lxml, even if it is very large or broken.
 
-libxml2 reads HTML as browsers do, in linear time, but for three things: it needs a minute for one tag with
-80,000 attributes, drops everything when elements are nested too deep, and drops what follows `</html>`.
+libxml2 reads HTML as browsers do, in linear time, with three exceptions: it needs a minute for a tag with
+80,000 attributes, drops everything if elements are nested too deep, and drops what follows `</html>`.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any
 
 from lxml import etree  # type: ignore[import-untyped]  # lxml has no types
 
-# Laying out costs about 10 µs a tag. Beyond these, only quotes are told apart.
+# The layout costs about 10 µs for each tag. In a mail with more tags, we only tell quotations from other text.
 TAGS_MAX = 4_000
 QUOTES_MAX = 200  # beyond TAGS_MAX
 TAG_MAX_LENGTH = 4_000
@@ -35,13 +35,13 @@ _NO_TEXT = re.compile(
 
 
 def parse_html(html: str) -> tuple[Node | None, bool]:
-    """Return the tree of a mail, and whether some of its markup was not read."""
+    """Return the tree of a mail (None if it has no text), and whether we left out some of its markup."""
     at = _find_nth(_MARKUP, html, TAGS_MAX)
     cut = at is not None
     if at is not None:
         html = html[:at] + _only_quotes(html[at:])
     root, whole = _parse_with_lxml(html)
-    if not whole:  # nested too deep
+    if not whole:  # elements are nested too deep
         root, _whole = _parse_with_lxml(_only_quotes(html))
     return root, cut or not whole
 
@@ -57,12 +57,12 @@ def _parse_with_lxml(html: str) -> tuple[Node | None, bool]:
 
 
 def _shortened(tag: re.Match[str]) -> str:
-    # However it is cut, a value in quotes ends here, and so does the tag.
+    # These characters end an open value in quotation marks, and the tag.
     return tag[0] if len(tag[0]) <= TAG_MAX_LENGTH else tag[0][:TAG_MAX_LENGTH] + "'\">"
 
 
 def _only_quotes(html: str) -> str:
-    """Return HTML with its text, and without any markup but that of quotes."""
+    """Return HTML with all of its text, and with no markup except that of quotations."""
     html = _TAG_BUT_QUOTE.sub(" ", _NO_TEXT.sub(" ", html))
     at = _find_nth(_QUOTE, html, QUOTES_MAX)
     return html if at is None else html[:at] + _QUOTE.sub(" ", html[at:])
@@ -74,7 +74,7 @@ def _find_nth(pattern: re.Pattern[str], text: str, number: int) -> int | None:
 
 
 def all_words(html: str) -> str:
-    """Return the text of an HTML mail, seen or not."""
+    """Return all text of an HTML mail, visible or hidden."""
     return unescape(_TAG.sub(" ", _NO_TEXT.sub(" ", html)))
 
 

@@ -1,8 +1,8 @@
-"""Whether a person can read the text of an HTML element, by the declarations that hold for it.
+"""Decides whether a person can read the text of an HTML element, by its CSS declarations.
 
-Not a browser: nothing is laid out. What mails use to hide text is understood: `display`, `visibility`,
-the `hidden` attribute, tiny letters, no opacity, the colour of the background, boxes without room, and
-places outside of the page.
+It is no browser: it computes no layout. It understands what mails use to hide text: `display`, `visibility`,
+the `hidden` attribute, tiny letters, opacity, the colour of the background, boxes without size, and positions
+outside the page.
 """
 
 from __future__ import annotations
@@ -18,20 +18,20 @@ Colour = tuple[float, float, float, float]  # red, green, blue: 0 to 255; alpha:
 
 
 class Seen(Enum):
-    """Whether a person sees a text."""
+    """Whether a person can see a text."""
 
     YES = "yes"
     PERHAPS = "perhaps"
     NO = "no"
-    GONE = "gone"  # it takes no room either
+    GONE = "gone"  # hidden, and it takes no space on the page
 
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """What a text inherits."""
+    """The properties that an element's text inherits."""
 
     gone: bool = False
-    invisible: bool = False  # `visibility`, which a child may take back
+    invisible: bool = False  # `visibility: hidden`, which a child may override
     font_pixels: float = 16
     opacity: float = 1
     colour: Colour = (0, 0, 0, 1)
@@ -51,13 +51,13 @@ class Look:
         return Seen.PERHAPS if self.over_image else Seen.NO
 
 
-_SAME_COLOUR = 16  # the greatest difference in red, green or blue
+_SAME_COLOUR = 16  # two colours look the same up to this difference in red, green and blue
 _ATTRIBUTES = {"hidden", "bgcolor", "background", "color", "text", "size"}
 _LINK_COLOUR: Colour = (0, 0, 238, 1)
 
 
 def look_of(parent: Look, name: str, attributes: Mapping[str, str], style: Style) -> Look:
-    """Return how an element looks inside `parent`, given the declarations that hold for it."""
+    """Return the look of an element inside `parent`. `style`: the declarations that apply to it."""
     if parent.gone:
         return parent
     if _has_no_box(name, attributes, style):
@@ -66,7 +66,7 @@ def look_of(parent: Look, name: str, attributes: Mapping[str, str], style: Style
         return parent
     font_pixels = _font_pixels(style.get("font-size", ""), parent.font_pixels)
     if name == "font" and "size" in attributes and "font-size" not in style:
-        font_pixels = max(font_pixels, 10)  # <font> knows no smaller size
+        font_pixels = max(font_pixels, 10)  # the smallest size of <font>
     background, over_image = _background(parent, attributes, style)
     return Look(
         invisible=style.get("visibility", "hidden" if parent.invisible else "") in _INVISIBLE,
@@ -85,9 +85,9 @@ _LENGTH = re.compile(r"([+-]?(?:\d{1,9}(?:\.\d{0,9})?|\.\d{1,9}))([a-z]{1,4}|%)?
 _PIXELS = {"px": 1.0, "pt": 4 / 3, "pc": 16.0, "in": 96.0, "cm": 37.8, "mm": 3.78, "rem": 16.0}
 _FONT_SIZES = {"xx-small": 9.0, "x-small": 10.0, "small": 13.0, "medium": 16.0, "large": 18.0}
 _FONT_SIZES |= {"x-large": 24.0, "xx-large": 32.0, "xxx-large": 48.0, "initial": 16.0}
-_READABLE_PIXELS = 8  # a box that cuts off more shows parts of letters only
+_READABLE_PIXELS = 8  # a lower box shows only parts of letters
 _SIZES = {f"{limit}{side}" for limit in ("", "max-", "min-") for side in ("width", "height")}
-# What stands in a line has no size; tables and their parts grow with their text.
+# A size has no effect on inline elements; and tables and their parts grow with their text.
 _WITHOUT_SIZE = set("a b em font i span strong u table tbody tr td th".split())
 
 _FAR_OFF = r"(?<![.\d])\d{4}|\d{3}(?:r?em|v[wh]|in|cm)\b"  # outside of the page
@@ -97,7 +97,7 @@ _PLACES = (
 ).split()
 _NEEDS_POSITION = {"left", "top", "right", "bottom", "inset", "clip"}
 _NO_SCALE = r"[+-]?(?:0+(?![.\d])|0*\.0)"
-# Values with which nothing of a text is left on the page.
+# Values of properties with which nothing of a text is visible.
 HIDES = {
     "display": re.compile(r"none\Z"),
     **dict.fromkeys(_PLACES, re.compile(_FAR_OFF)),
@@ -118,7 +118,8 @@ READ |= {"background-image", "overflow", "position", "float"}
 
 
 def is_understood(name: str, value: str) -> bool:
-    """Whether a value is one that mail programs know. They pass over others, and the one before holds."""
+    """Return whether mail programs understand a value. They ignore others, so that the declaration before
+    applies."""
     if name in {"color", "background-color"}:
         return parse_colour(value) is not None
     if name == "font-size":
@@ -142,7 +143,7 @@ _UNDERSTOOD = {
 
 
 def _has_no_box(name: str, attributes: Mapping[str, str], style: Style) -> bool:
-    """Whether nothing of an element's box is left, or it lies outside of the page."""
+    """Return whether an element's box has no size, or is outside the page."""
     if "hidden" in attributes and "display" not in style:
         return True
     for key, value in style.items():
@@ -165,7 +166,8 @@ def _is_too_small(name: str, style: Style) -> bool:
 
 
 def _pixels(value: str, font_pixels: float = 16, whole: float | None = None) -> float | None:
-    """Return a length in pixels; None if it is none. Without `whole`, percents are unknown."""
+    """Return a CSS length in pixels; None if the value is no length. `whole`: what 100 % is, in pixels; without
+    it, a percentage gives None."""
     match = _LENGTH.fullmatch(value)
     if match is None:
         return None
@@ -198,8 +200,8 @@ _COLOUR_FUNCTION = re.compile(r"(rgb|hsl)a?\(([^()]*)\)")
 
 @lru_cache(maxsize=1_000)
 def parse_colour(value: str) -> Colour | None:
-    """Return a colour of CSS (Color Module 4, section 4), as far as Pillow knows it."""
-    from PIL import ImageColor  # loaded with the first HTML mail
+    """Return a CSS colour (Color Module 4, section 4); None for one that Pillow does not know."""
+    from PIL import ImageColor  # slow to import
 
     if value == "transparent":
         return 0, 0, 0, 0
@@ -216,7 +218,7 @@ def parse_colour(value: str) -> Colour | None:
 
 
 def _attribute_colour(value: str) -> Colour | None:
-    """Return the colour of an HTML attribute, whose hash sign may be missing."""
+    """Return the colour in an HTML attribute. Its hash sign may be missing."""
     bare = value.strip().lower()
     return parse_colour(bare) or parse_colour(f"#{bare}")
 

@@ -1,7 +1,8 @@
-"""Address fields of a mail (RFC 5322 section 3.4) as senders really write them. Linear, never raises.
+"""Parses address fields of a mail (RFC 5322 section 3.4) as senders really write them. Takes linear time; never
+raises.
 
-An attacker writes fields that two programs read differently; so whatever is not plain is marked,
-and a From field that is marked proves nothing.
+An attacker may write a field that two programs read in different ways. So we mark everything unusual as not
+`plain`, and a From field that is not plain proves nothing.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from mailagent.domain.mail.authentication import normalise_address
 MAILBOXES_MAX = 500
 
 _ADDRESS = r"""[^\s<>()\\",;:@]++@[^\s<>()\\",;:@]++"""
-# One mailbox, or a part of a name that has a comma in it.
+# One mailbox, or a part of a name with a comma in it.
 _MAILBOX = re.compile(
     rf"""\s*+(?:
         (?P<name>(?:"(?:[^"\\]|\\.)*+"|[^<>()\\",;:])*+)
@@ -35,8 +36,8 @@ _QUOTED = re.compile(r'"((?:[^"\\]|\\.)*+)"', re.DOTALL)
 
 @dataclass(frozen=True, slots=True)
 class Mailbox:
-    """One author or recipient. `address` is normalised, or empty if it could not be read;
-    `plain` is false if another program might read another address out of the same text."""
+    """One author or recipient. `address`: normalised, or empty if we cannot read it. `plain`: False if another
+    program may read another address from the same text."""
 
     name: str
     address: str
@@ -44,7 +45,7 @@ class Mailbox:
 
 
 def parse_addresses(value: str) -> tuple[Mailbox, ...]:
-    """Return the mailboxes of a From, To or Cc field as it came, encoded words and all."""
+    """Return the mailboxes of a From, To or Cc field. `value`: the field as it came, with encoded words."""
     text = value
     for _depth in range(_COMMENT_DEPTH_MAX):
         text = _COMMENT.sub(" ", text)
@@ -71,7 +72,7 @@ def _mailbox(name: str, text: str) -> Mailbox:
 
 
 def _all_addresses(value: str) -> tuple[Mailbox, ...]:
-    """Return whatever looks like an address in a field that is not well formed."""
+    """Return everything that looks like an address in a malformed field."""
     dense = _IN_BRACKETS.sub(
         lambda bracketed: "".join(bracketed[0].split()), _COMMENT.sub("", value)
     )

@@ -1,6 +1,6 @@
-"""Attachments: safe names and types, how many are listed, and whether a file holds secret links.
+"""Attachments: safe names and types, how many we list, and whether a file has secret links.
 
-Their bytes stay in the stored request.
+Their bytes stay in the raw mail.
 """
 
 from __future__ import annotations
@@ -17,20 +17,21 @@ from urllib.parse import quote
 from mailagent.domain.mail.message import Attachment
 from mailagent.domain.mail.redaction import holds_key, mask_card_numbers
 
-# People attach a handful; a mail with more is a machine's or an attack, and has them in its raw bytes.
+# People attach a few files. A mail with more comes from a machine or an attacker; the raw mail still has all of
+# them.
 ATTACHMENTS_MAX = 200
-# Above any photo of a phone. SendGrid takes mails of 30 MB, but handing out a file needs the whole
-# mail in memory and several times the file: this keeps that within 150 MB.
+# No photo of a phone is larger. SendGrid accepts mails of 30 MB, but a download needs the whole mail and
+# several copies of the file in memory: with this limit, at most 150 MB.
 DOWNLOAD_MAX_BYTES = 10_000_000
 FILE_NAME_MAX_LENGTH = 200
 _EXTENSION_MAX_LENGTH = 10
 
 _SAFE_TYPE = re.compile(r"[a-z0-9!#$&^_.+-]{1,80}/[a-z0-9!#$&^_.+-]{1,80}")
-# Controls, direction marks, surrogates, line separators: they make a name look like another.
+# Control characters, direction marks, surrogates and line separators, which make a name look like another one.
 _UNSAFE_CATEGORIES = {"Cc", "Cf", "Cs", "Zl", "Zp"}
-# Not allowed in names on Windows, where a colon opens a hidden stream of another file.
+# Not allowed in names on Windows. There, a colon opens a hidden stream of another file.
 _RESERVED = re.compile(r'[<>:"|?*]')
-# On Windows these are devices, whatever extension follows.
+# On Windows these names are devices, even with an extension.
 _DEVICE = re.compile(
     r"(?:con|prn|aux|nul|conin\$|conout\$|(?:com|lpt)[0-9\u00b9\u00b2\u00b3]) *(?:\.|$)",
     re.IGNORECASE,
@@ -40,30 +41,30 @@ _NOT_PLAIN = re.compile(r"[^A-Za-z0-9 ._()+-]")
 
 @dataclass(frozen=True, slots=True)
 class AttachmentBytes:
-    """A file that came with a mail, decoded; `name` is harmless."""
+    """A file that came with a mail, decoded, with a safe name (see `harmless_name`)."""
 
     name: str
     data: bytes
 
 
 def may_be_downloaded(file: Attachment) -> bool:
-    """Return whether a file is small enough to be handed out."""
+    """Return whether a file is small enough to download."""
     return file.size_bytes <= DOWNLOAD_MAX_BYTES
 
 
 def make_attachment(name: str, content_type: str, size_bytes: int) -> Attachment:
-    """Return an attachment whose name is harmless to show and to save under."""
+    """Return an attachment with a safe name (see `harmless_name`)."""
     media_type = content_type.partition(";")[0].strip().lower()
     safe_type = media_type if _SAFE_TYPE.fullmatch(media_type) else "application/octet-stream"
     return Attachment(mask_card_numbers(harmless_name(name)), safe_type, size_bytes)
 
 
 def harmless_name(name: str) -> str:
-    """Return a file name without folders, control and direction characters, that no system takes for
-    anything but a file; never empty."""
+    """Return a file name that is safe to show and to save: without folders, control characters and direction
+    marks, and no name of a device. It is never empty."""
     base = name.replace("\\", "/").rpartition("/")[2]
     kept = "".join(c for c in base if unicodedata.category(c) not in _UNSAFE_CATEGORIES)
-    # A long gap would push the real extension out of sight.
+    # Many blanks could push the real extension out of sight.
     whole = _RESERVED.sub("_", " ".join(kept.split())).strip(" .")
     stem, dot, extension = whole.rpartition(".")
     if dot and len(extension) <= _EXTENSION_MAX_LENGTH:
@@ -73,11 +74,12 @@ def harmless_name(name: str) -> str:
 
 
 def content_disposition(name: str) -> str:
-    """Return the header by which a browser saves a file, and never shows it (RFC 6266 appendix D).
+    """Return the Content-Disposition header by which a browser saves a file and does not show it (RFC 6266
+    appendix D).
 
-    `name` is harmless already. Programs that do not know RFC 5987 get it in ASCII.
+    `name`: a safe name. Programs that do not know RFC 5987 get it in ASCII.
     """
-    name = _RESERVED.sub("_", name)  # a card number was masked with asterisks
+    name = _RESERVED.sub("_", name)  # a masked card number has asterisks
     return (
         f'attachment; filename="{_NOT_PLAIN.sub("_", name)}"; '
         f"filename*=UTF-8''{quote(name, safe='')}"
@@ -87,9 +89,9 @@ def content_disposition(name: str) -> str:
 # --- secret scan ----------------------------------------------------------------------------------
 
 
-# An encoded mail within an encoded mail is as deep as people forward.
+# People forward no deeper than an encoded mail within an encoded mail.
 _DEPTH_MAX = 2
-_LEAST = 60  # letters of base64: no link is shorter
+_LEAST = 60  # characters of base64; every link is longer
 _BASE64 = re.compile(rb"[A-Za-z0-9+/]{20,}+(?:[\s>]{1,8}[A-Za-z0-9+/]{4,}+)*+")
 _TAG = re.compile(rb"<[^<>]{0,300}+>")
 _BEGIN_BYTES = 4_000  # of a file, by which a text is told from a photo
@@ -97,14 +99,14 @@ _IN_TEXTS = bytes({*range(0x20, 0x100), *b"\t\n\f\r\x1b"} - {0x7F})
 
 
 def may_hold_key(data: bytes, is_secret: Callable[[str], bool] | None) -> bool:
-    """Return whether the bytes of a file, as they are or decoded, hold such a link. `is_secret` says
-    whether a word logs somebody in; None when none does."""
+    """Return whether a file, as it is or decoded, has a link by which its reader could decide on a refund or
+    log in. `is_secret`: says whether a word is the secret of a login; None if no login link works."""
     return any(holds_key(each, is_secret) for each in _readings(data, _DEPTH_MAX))
 
 
 def _readings(data: bytes, depth: int) -> Iterator[bytes]:
-    """Give what a file says, read in each way that a mail program would."""
-    data = data.replace(b"\0", b"")  # UTF-16 loses its zeros
+    """Yield the content of a file, decoded in each way in which a mail program may read it."""
+    data = data.replace(b"\0", b"")  # turns UTF-16 of ASCII into ASCII
     yield data
     if not data[:_BEGIN_BYTES].translate(None, _IN_TEXTS):
         if b"=" in data:
@@ -113,13 +115,13 @@ def _readings(data: bytes, depth: int) -> Iterator[bytes]:
             yield from _read_html(data)
     for found in _BASE64.finditer(data) if depth else ():
         letters = b"".join(found[0].replace(b">", b"").split())
-        # The word before a block, such as a boundary, may have been taken for its beginning.
+        # The match may begin too early, with a word before the block, such as a boundary: try each offset.
         for start in range(4) if len(letters) >= _LEAST else ():
             whole = (len(letters) - start) // 4 * 4 + start
             yield from _readings(base64.b64decode(letters[start:whole]), depth - 1)
 
 
 def _read_html(data: bytes) -> Iterator[bytes]:
-    """Give the words of a page, and what its tags say: an address may stand in one."""
+    """Yield the text of an HTML page, and the contents of its tags, which may have a URL."""
     for part in (_TAG.sub(b"", data), data):
         yield html.unescape(part.decode("latin-1")).encode("utf-8", "replace")

@@ -1,4 +1,4 @@
-"""Reading bounces: delivery status notifications (RFC 3464), and the plain texts of older servers."""
+"""Parses bounces: delivery status notifications (RFC 3464), and the plain texts of older servers."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _RETURNED_ID = re.compile(
     r"^[>\s]{0,8}Message-ID:\s{0,20}<([^<>\s]{1,998})>", re.IGNORECASE | re.MULTILINE
 )
 
-# Where the report ends and the mail that came back begins.
+# The lines with which the report ends and the returned mail begins.
 _RETURNED_MAIL = re.compile(
     r"\n.{0,40}(?:copy of (?:the|your) message|original message|returned message|message headers?)"
     r"|\n[ \t>]{0,8}(?:return-path|received|message-id|dkim-signature|mime-version|x-[\w-]{1,40}):",
@@ -68,11 +68,11 @@ class ReportPart:
 def read_bounce(
     headers: Headers, parts: Sequence[ReportPart], text: str, is_notice: bool = True
 ) -> Bounce:
-    """Return what a bounce says. Never raises; what is not told stays empty.
+    """Return the recipients and the returned mail of a bounce, as far as it names them. Never raises.
 
-    `headers` are the bounce's own, `parts` its status and returned parts, `text` what a person reads
-    in it, where older servers put everything. `is_notice`: a mail system wrote it. A mail system that
-    returns a mail has given up, unless it speaks of a delay.
+    `headers`: the bounce's own. `parts`: its status part and its returned part. `text`: its visible text, in
+    which older servers write everything. `is_notice`: a mail system wrote it. Then the failure is permanent,
+    unless the text is about a delay.
     """
     recipients = [
         recipient
@@ -95,7 +95,7 @@ def read_bounce(
 
 
 def _status_recipients(data: bytes) -> list[FailedRecipient]:
-    # One group of fields about the report, then one for each recipient, with blank lines between.
+    # The first group of fields is about the report; then follows one for each recipient, after a blank line.
     groups = [
         parse_block(group, Span(0, len(group))).headers
         for group in _GROUP_END.split(data, RECIPIENTS_MAX + 1)
@@ -106,7 +106,7 @@ def _status_recipients(data: bytes) -> list[FailedRecipient]:
 
 
 def _recipient(fields: Headers) -> FailedRecipient:
-    # "rfc822; ada@example.com"; some servers write angle brackets, or what the sender had written.
+    # "rfc822; ada@example.com". Some servers write angle brackets, or the address as the sender wrote it.
     original, final = (
         _address(first(fields, name).rpartition(";")[2])
         for name in ("original-recipient", "final-recipient")
@@ -129,7 +129,8 @@ def _address(text: str) -> str:
 
 
 def _text_recipients(failed_header: str, text: str, status: str) -> list[FailedRecipient]:
-    """Read a bounce in free words: the addresses above the returned mail, one status for all."""
+    """Parse a bounce without a status part: return the addresses above the returned mail, all with one
+    status."""
     found = failed_header if "@" in failed_header else _report(text)
     named = (_address(match) for match in _ADDRESS.findall(found[:5_000]))
     addresses = [one for one in dict.fromkeys(named) if one] or ([""] if status else [])
@@ -141,7 +142,8 @@ def _report(text: str) -> str:
 
 
 def tells_failure(text: str) -> bool:
-    """Return whether a text has the code or the words by which mail systems say that a mail failed."""
+    """Return whether a text has a status code, or the words, by which mail systems report that a mail
+    failed."""
     return bool(_text_status(text, is_notice=False))
 
 

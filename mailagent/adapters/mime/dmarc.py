@@ -1,6 +1,7 @@
-"""Identifier alignment (RFC 7489): the author's domain against the authenticated domains.
+"""Identifier alignment (RFC 7489): compares the author's domain with the domains that SPF and DKIM
+authenticated.
 
-The rule is in `domain.mail.authentication`; this module reads the mail for it.
+`domain.mail.authentication` has the rule. This module reads from the mail what the rule needs.
 """
 
 from __future__ import annotations
@@ -27,12 +28,12 @@ from mailagent.domain.mail.authentication import (
 )
 from mailagent.domain.mail.message import Identity
 
-# RFC 5322 section 3.6: each at most once, and so is From. A signature covers the lowest of several
-# (RFC 6376 section 5.4.2) and people are shown the topmost: one more on top of an old mail leaves its
-# signature sound.
+# A mail may have each of these fields, and From, only once (RFC 5322 section 3.6). Of several, a signature
+# covers the lowest (RFC 6376 section 5.4.2), but people see the topmost. So an attacker could add a field on
+# top of an old mail without breaking its signature.
 SINGLE_FIELDS = ("sender", "date", "subject", "reply-to", "to", "cc", "message-id")
 
-# Mail servers add these to what they forward. A sender cannot take them out again.
+# Mail servers add these fields to mail that they forward. The sender cannot remove them again.
 _FORWARDED = (
     *("x-forwarded-to", "x-forwarded-for", "delivered-to", "x-original-to"),
     *("resent-from", "resent-sender", "resent-to", "list-id"),
@@ -41,9 +42,9 @@ _FORWARDED = (
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """What the receiving server said of a mail. `reply_address`: the one of ours, with a token, that it
-    was delivered to; `tampered`: the sender may have written some of it; `header_flaw`: that of the
-    mail's header block."""
+    """What the receiving server reported about a mail. `reply_address`: the reply address of ours to which it
+    was delivered; None for another address. `tampered`: the sender may have written some of this evidence.
+    `header_flaw`: the flaw of the mail's header block (`headers.Block`)."""
 
     spf: str
     dkim: str
@@ -57,8 +58,8 @@ class Evidence:
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
-    """Whether the author is proven, what is left of it without signatures, and flags that name what made
-    us careful. `known_by_date`: a signature alone proves them and leaves out the Message-ID."""
+    """Whether the author is proven, with and without DKIM, and flags that name our doubts. `known_by_date`:
+    only a signature that does not cover the Message-ID proves the author."""
 
     identity: Identity
     identity_unsigned: Identity
@@ -72,9 +73,9 @@ def judge_author(
     evidence: Evidence,
     our_addresses: Collection[str],
 ) -> Judgement:
-    """Decide whether the author was proven.
+    """Decide whether the author is proven.
 
-    `our_addresses` are those that customers write to; their whole domains count.
+    `our_addresses`: the addresses that customers write to. Every address of their domains counts as ours.
     """
     several = len(authors) > 1 or len(headers.get("from", ())) > 1
     repeated = any(len(headers.get(name, ())) > 1 for name in SINGLE_FIELDS)
@@ -102,10 +103,10 @@ def judge_author(
     named = tuple(flag for flag, raised in flags.items() if raised)
     if evidence.tampered or cut or several or repeated or unclear:
         return Judgement(Identity.NONE, Identity.NONE, named)
-    # An old mail of the customer's, signed and sent again by a stranger, is signed all the same. Where
-    # it was meant to go, and when it was written, is part of what was signed. SPF is about who sends
-    # it now, or forwards it. The provider names the domains that passed, not the signatures: so we must
-    # see all there are of the author's domain, and each must be in order.
+    # If a stranger replays an old mail of the customer, its signature is still valid. So the signature must
+    # cover the recipient and the date, which show the replay. SPF only says who sends or forwards the mail now.
+    # The provider names the domains that passed, not the signatures: so we check all signatures of the author's
+    # domain, and each must be good.
     proven = bool(own) and not any(doubts.values()) and evidence.header_flaw is None
     spf = "" if _is_forwarded(headers) else evidence.spf
     identity = _decide(authors, evidence, spf, evidence.dkim if proven else "")
@@ -116,7 +117,7 @@ def judge_author(
 
 
 def _is_forwarded(headers: Headers) -> bool:
-    """Return whether a mail was in another mailbox or list before: then SPF is about that one's server."""
+    """Return whether a mailbox or list has forwarded a mail. Then SPF is about the forwarding server."""
     return any(name in headers for name in _FORWARDED)
 
 
@@ -136,7 +137,7 @@ def _is_of_author(domain: str, authors: Sequence[Mailbox]) -> bool:
 
 
 def _passed(evidence: Evidence, authors: Sequence[Mailbox]) -> set[str]:
-    """Return the domains of the author whose signatures the provider found sound."""
+    """Return the domains of the author for which the provider reported a valid signature."""
     return {
         domain
         for domain, result in parse_dkim(evidence.dkim)
@@ -147,9 +148,10 @@ def _passed(evidence: Evidence, authors: Sequence[Mailbox]) -> set[str]:
 def _signed_mail(
     headers: Headers, evidence: Evidence, our_addresses: Collection[str]
 ) -> SignedMail:
-    """Return what the signatures of a mail are held against.
+    """Return the facts that the signatures of a mail must cover.
 
-    A reply address proves to us that its reader got our mail: so it is itself what must be signed.
+    A reply address shows that its writer has our mail. So for a mail to a reply address, that very address must
+    be signed.
     """
     at = evidence.reply_address
     referred = (*parse_ids(headers, "references"), *parse_ids(headers, "in-reply-to"))
@@ -169,7 +171,8 @@ def _signed_mail(
 def _naming(
     headers: Headers, delivered_to: Collection[str], our_addresses: Collection[str]
 ) -> frozenset[str]:
-    """Return which fields name an address that a mail was delivered to, or one of a domain of ours."""
+    """Return which of the fields To and Cc name an address to which the mail was delivered, or one of our
+    domains."""
     domains = _domains_of(tuple(our_addresses))
     return frozenset(
         field
@@ -180,7 +183,7 @@ def _naming(
     )
 
 
-@lru_cache(maxsize=16)  # they are settings
+@lru_cache(maxsize=16)  # the addresses are settings
 def _domains_of(addresses: tuple[str, ...]) -> frozenset[str]:
     return frozenset(filter(None, map(address_domain, addresses)))
 
@@ -190,7 +193,7 @@ def _domains_of(addresses: tuple[str, ...]) -> frozenset[str]:
 
 @lru_cache(maxsize=1)
 def _suffixes() -> PublicSuffixList:
-    # Private suffixes (github.io, blogspot.com) count: their customers are strangers to each other.
+    # With private suffixes such as github.io and blogspot.com, whose customers are strangers to each other.
     return PublicSuffixList()
 
 
@@ -205,6 +208,6 @@ def _registries() -> PublicSuffixList:
 
 
 def registered_domain(domain: str) -> str | None:
-    """Return the domain that a registry sold, as `organisational_domain` does: all of `duckdns.org`
-    and `github.io`, where anybody has a name for nothing, is one."""
+    """Return the domain that a registry sold; None for a public suffix. Unlike `organisational_domain`, it
+    treats all of `duckdns.org` or `github.io`, where names are free, as one domain."""
     return _registries().privatesuffix(domain)

@@ -1,6 +1,6 @@
-"""Mail headers: fields, encoded words (RFC 2047), parameters (RFC 2231), ids, dates and charsets.
+"""Parses mail headers: fields, encoded words (RFC 2047), parameters (RFC 2231), ids, dates and charsets.
 
-Linear in its input; never raises. Address lists are in `address_list`.
+Takes linear time; never raises. `address_list` parses addresses.
 """
 
 from __future__ import annotations
@@ -21,18 +21,18 @@ BLOCK_MAX_BYTES = 256_000
 FIELDS_MAX = 1_000
 VALUE_MAX_LENGTH = 20_000
 IDS_MAX = 100
-# Servers put their fields above the "From ada@example.com Sat Jan  1 ..." of a mailbox file, and
-# filters write notes of theirs without a colon.
+# How many lines without a field we skip: the "From ada@example.com Sat Jan  1 ..." of a mailbox file, or notes
+# of filters without a colon.
 BROKEN_LINES_MAX = 3
 TRACE_FIELDS = {"received", "return-path"}
 
-# Lower-case names; values in order of appearance, unfolded, encoded words as they came.
+# Header fields by lower-case name. Values are in their order, unfolded, with encoded words not decoded.
 Headers = Mapping[str, tuple[str, ...]]
 
-# Flags of a block: we did not read all of it; other programs may read it otherwise.
+# Flags of a block: we did not read all of it; other programs may read it in another way.
 CUT_HEADERS, ODD_HEADERS = "cut_headers", "odd_headers"
 
-# Control characters, blanks before a colon, lines of blanks only: programs disagree on where such a field
+# Control characters, blanks before a colon, and lines of only blanks. Programs disagree on where such a field
 # begins, what its name is, and where the block ends.
 _ODD = re.compile(
     rb"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]|\r(?!\n)|^[ \t]++\r?$|^[!-9;-~]++[ \t]++:", re.MULTILINE
@@ -48,8 +48,8 @@ _ID = re.compile(r"[!-;=?-~]{1,998}")  # printable ASCII; one line, RFC 5322 sec
 
 
 class Block(NamedTuple):
-    """A header block. `body`: where the body begins. `flaw`: why a server that verifies signatures may have
-    read other fields from these bytes than we; None if it read the same."""
+    """A header block. `body`: the position where the body begins. `flaw`: the flag that says why a server that
+    verifies signatures may read other fields from these bytes than we do; None if it reads the same."""
 
     headers: Headers
     body: int
@@ -59,8 +59,8 @@ class Block(NamedTuple):
 def parse_block(source: bytes, whole: Span) -> Block:
     """Return the header fields at the start of `whole`.
 
-    A line that is no field ends the block, blank or not: so nothing of the body is lost when the
-    blank line is missing. Unless fields go on below it: then it is a broken one.
+    A line that is no field ends the block, even if it is not blank, so that we lose nothing of the body if the
+    blank line is missing. But if fields follow it, it is a broken line, which we skip.
     """
     fields: list[tuple[str, list[bytes]]] = []
     at, broken, cut, odd = whole.start, 0, False, False
@@ -74,7 +74,7 @@ def parse_block(source: bytes, whole: Span) -> Block:
             fields.append((match[1].decode("ascii").lower(), [line[match.end() :]]))
         elif broken < BROKEN_LINES_MAX and _FIELD.match(_line_at(source, following, whole.end)[0]):
             broken += 1
-            # Above it is nothing that is signed: who takes it for the end finds no signature.
+            # Nothing above this line is signed. A program that takes the line for the end finds no signature.
             odd = odd or any(name not in TRACE_FIELDS for name, _lines in fields)
         else:
             return _block(fields, at, cut, odd=True)
@@ -109,15 +109,15 @@ def _block(fields: list[tuple[str, list[bytes]]], body: int, cut: bool, odd: boo
 
 
 def first(headers: Headers, name: str) -> str:
-    """Return the first value of a field, or an empty text."""
+    """Return the first value of a field; an empty text if it is missing."""
     return headers.get(name, ("",))[0]
 
 
 def decode_words(value: str) -> str:
     """Return a header value with its encoded words decoded, on one line (RFC 2047).
 
-    Neighbouring words of one charset are decoded together: some programs split a character between
-    them. What is no word after all stays as it is.
+    It decodes neighbouring words of one charset together, because some programs split a character between them.
+    Text that is no valid encoded word stays as it is.
     """
     if "=?" not in value:
         return clean(" ".join(value.split()))
@@ -129,7 +129,7 @@ def decode_words(value: str) -> str:
             out.append(decode(pending, pending_charset))
             pending = b""
         pending, pending_charset = pending + _word_bytes(encoding, text), charset
-        if plain.strip():  # white space between two words is not part of the text (section 6.2)
+        if plain.strip():  # leave out white space between two encoded words (section 6.2)
             out += [decode(pending, pending_charset), plain]
             pending = b""
     out.append(decode(pending, pending_charset))
@@ -144,20 +144,20 @@ def _word_bytes(encoding: str, text: str) -> bytes:
 
 
 def decode_base64(data: bytes) -> bytes:
-    """Return what base64 text stands for, as far as it goes: foreign characters are skipped and
-    several padded texts in a row are all read."""
+    """Return decoded base64, as far as it is valid. It skips foreign characters, and decodes several padded
+    texts in a row."""
     out = []
     for piece in re.split(rb"=+", re.sub(rb"[^A-Za-z0-9+/=]+", b"", data)):
-        whole = piece if len(piece) % 4 != 1 else piece[:-1]  # six bits alone are no byte
+        whole = piece if len(piece) % 4 != 1 else piece[:-1]  # a single last character is no byte
         out.append(binascii.a2b_base64(whole + b"=" * (-len(whole) % 4)))
     return b"".join(out)
 
 
 def parse_parameters(value: str) -> tuple[str, dict[str, str]]:
-    """Return the lower-case main word of a field such as Content-Type, and its parameters.
+    """Return the main word of a field such as Content-Type, and its parameters by name, both in lower case.
 
-    Names are lower-case; continuations and charsets of RFC 2231 are put together, encoded words
-    (which the RFC forbids here and Outlook writes) are decoded. Of repeated names the first counts.
+    It joins continuations and applies charsets (RFC 2231), and decodes encoded words, which the RFC forbids
+    here but Outlook writes. Of repeated names the first counts.
     """
     main = value.partition(";")[0].strip().lower()
     parameters: dict[str, str] = {}
@@ -187,9 +187,10 @@ def _joined_segments(segments: list[tuple[str, bool]]) -> str:
 
 
 def parse_ids(headers: Headers, name: str) -> tuple[str, ...]:
-    """Return the Message-IDs of a References-like field, bare, each once, first and last of many.
+    """Return the Message-IDs of a field such as References, without angle brackets, each once; of very many,
+    only the first and the last ones.
 
-    Real mail writes commas between them, leaves the brackets out, or puts an address there.
+    Real mail has commas between them, lacks the brackets, or has a mail address there.
     """
     text = " ".join(headers.get(name, ()))[:VALUE_MAX_LENGTH]
     found = [_bare_id(word) for word in _BRACKETED.findall(text)]
@@ -200,22 +201,24 @@ def parse_ids(headers: Headers, name: str) -> tuple[str, ...]:
 
 
 def parse_message_id(headers: Headers) -> str | None:
-    """Return the mail's own Message-ID, bare, or None if there is none that can be referred to."""
+    """Return the mail's own Message-ID, without angle brackets; None if it has none to which an answer can
+    refer."""
     value = first(headers, "message-id")
     match = _BRACKETED.search(value)
     return _bare_id(match[1] if match else value) or None
 
 
 def _bare_id(word: str) -> str:
-    # One capture has a space before the @, and folding may leave one anywhere.
+    # Real mail has had a space before the @, and folding may leave one anywhere.
     bare = "".join(word.split())
     return bare if _ID.fullmatch(bare) else ""
 
 
 def parse_date(value: str) -> datetime | None:
-    """Return a Date field as an aware UTC time, or None. A missing zone is taken for UTC."""
+    """Return the time of a Date field in UTC; None if it is invalid. A time without a zone counts as UTC."""
     try:
-        # Blanks are collapsed first: a signature allows more of them (RFC 6376 section 3.4.2).
+        # Collapse blanks before the cut, because an attacker can add some without breaking a signature (RFC
+        # 6376 section 3.4.2).
         at = parsedate_to_datetime(" ".join(value.split())[:200])
         return (at if at.tzinfo else at.replace(tzinfo=UTC)).astimezone(UTC)
     except (ValueError, TypeError, IndexError, OverflowError):
@@ -230,14 +233,14 @@ _NOT_CHARSETS = {
     *("base64_codec", "bz2_codec", "hex_codec", "quopri_codec", "rot_13", "uu_codec", "zlib_codec"),
     *("idna", "mbcs", "punycode", "raw_unicode_escape", "undefined", "unicode_escape"),
 }
-# Codecs that Python lists under no other name.
+# Codecs without an alias in Python's list.
 _UNALIASED = ("koi8_t", "koi8_u", "cp720", "cp737", "cp856", "cp1006", "mac_croatian")
-# Each of these names is used in mail for the wider set that contains it.
+# Mail programs write each of these names, but use a larger charset that includes it.
 _WIDER = {
     **{"ascii": "utf_8", "latin_1": "cp1252", "iso2022_jp": "iso2022_jp_2", "euc_kr": "cp949"},
     **{"gb2312": "gb18030", "gbk": "gb18030", "shift_jis": "cp932", "big5": "big5hkscs"},
 }
-# What real mail says and Python does not know.
+# Names of charsets in real mail that Python does not know.
 _MAIL_NAMES = {
     **{"iso_8859_8_i": "iso8859_8", "iso_8859_8_e": "iso8859_8", "iso_8859_6_i": "iso8859_6"},
     **{"sjis": "cp932", "utf8mb4": "utf_8", "unicode_1_1_utf_7": "utf_7", "windows_874": "cp874"},
@@ -251,11 +254,11 @@ _CHARSETS = {
     )
     if codec not in _NOT_CHARSETS
 }
-# All 256 bytes, as browsers read windows-1252: the five it leaves open are control characters.
+# All 256 bytes as browsers read windows-1252, which leaves five undefined: they become control characters.
 _WINDOWS_1252 = "".join(
     bytes([byte]).decode("cp1252", "ignore") or chr(byte) for byte in range(256)
 )
-# Repairing byte by byte costs a Python call each: beyond this the text was never UTF-8.
+# Each repaired byte costs a Python call. A text with more errors is not UTF-8.
 _REPAIRS_MAX = 2_000
 
 _CHARSET_NAME = re.compile(r"[a-z0-9][a-z0-9_:.+()-]{0,39}")
@@ -273,10 +276,10 @@ codecs.register_error("mailagent.windows1252", _repair)
 
 
 def decode(data: bytes, charset: str | None) -> str:
-    """Return bytes as text: the declared charset, then UTF-8, then windows-1252.
+    """Return bytes as text: by the declared charset, else as UTF-8, else as windows-1252.
 
-    Bytes that are not UTF-8 in a text that otherwise is are read as windows-1252 one by one, so
-    one stray byte does not garble the rest. The result is clean (see `clean`).
+    In a text that is nearly UTF-8, single wrong bytes are read as windows-1252, so that one stray byte does not
+    spoil the rest. The result is clean (see `clean`).
     """
     codec = _CHARSETS.get(_normal_name(charset)) if charset else None
     if codec is not None and codec != "utf_8":

@@ -1,4 +1,4 @@
-"""The text and the attachments of a MIME tree: which parts are read, which are files."""
+"""The text and the attachments of a MIME tree: decides which parts are text and which are files."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from mailagent.adapters.mime.headers import decode, decode_words, first
 from mailagent.adapters.mime.parser import Part, decoded_body, decoded_size
 from mailagent.domain.mail.message import Attachment, body_of_hidden, shows_nothing
 
-# Of each kind of text, in encoded bytes and per mail: ten times what a body may keep.
+# The most encoded bytes of plain text, and of HTML, that we read of a mail: ten times as much as we store.
 TEXT_MAX_BYTES = 2_000_000
 HTML_MAX_BYTES = 1_000_000
 COMPARED_MAX_LENGTH = 50_000
@@ -37,7 +37,7 @@ class MailText:
 
 @dataclass(slots=True)
 class Segment:
-    """One stretch of the mail, in one or both forms: alternatives of the same words."""
+    """One piece of the mail's text, as plain text, as HTML, or as both (multipart/alternative)."""
 
     plain: str = ""
     html: str = ""
@@ -55,7 +55,8 @@ class Gathered:
 
 
 def read_text(mail: Part) -> MailText:
-    """Return what a mail says: its text parts in order, plain before HTML where it offers both."""
+    """Return the text of a mail: its text parts in order. If a part has both forms, plain text wins over
+    HTML."""
     return _read(mail)[0]
 
 
@@ -82,9 +83,9 @@ def _read(mail: Part) -> tuple[MailText, tuple[Part, ...]]:
 
 
 def compose(segments: list[Segment]) -> tuple[str, tuple[str, ...]]:
-    """Return the text of all segments, and flags about what was done to get it.
+    """Return the text of all segments, and flags about oddities in it.
 
-    Where no text is seen, it is what is hidden, and says so (`body_of_hidden`).
+    If no text is visible, return the hidden text, marked by `body_of_hidden`.
     """
     texts: list[str] = []
     hidden: list[str] = []
@@ -110,8 +111,8 @@ def compose(segments: list[Segment]) -> tuple[str, tuple[str, ...]]:
 
 
 def _say_different_things(plain: str, html: str) -> bool:
-    """Whether the two forms of a text share so few words that one was written for somebody else.
-    A reader sees one form, and we read the other."""
+    """Return whether the two forms of a text share so few words that one was written for another reader: people
+    may see one form while we read the other."""
     in_html = _words(all_words(html[:COMPARED_MAX_LENGTH]))
     in_plain = _words(plain[:COMPARED_MAX_LENGTH])
     if min(len(in_html), len(in_plain)) < COMPARED_MIN_WORDS:
@@ -120,8 +121,8 @@ def _say_different_things(plain: str, html: str) -> bool:
 
 
 def _is_stub(plain: str, html: str) -> bool:
-    """Whether the plain form only stands in for the HTML ("your program shows no HTML"): a few
-    words, most of them missing from the other form, which is far longer."""
+    """Return whether the plain form is only a stub ("your program shows no HTML"): a few words, most of which
+    are missing in the much longer HTML."""
     in_plain = _words(plain[:COMPARED_MAX_LENGTH])
     if len(in_plain) >= COMPARED_MIN_WORDS:
         return False
@@ -180,13 +181,13 @@ def _read_segment(part: Part, gathered: Gathered) -> Segment:
 
 
 def decode_html(data: bytes, charset: str | None) -> str:
-    """Return HTML as text; its own meta element is asked only where the mail names no charset."""
+    """Return HTML as text. If the mail names no charset, the HTML's own meta element does."""
     match = None if charset else _META_CHARSET.search(data[:4_000])
     return decode(data, match[1].decode("ascii") if match else charset)
 
 
 def _text_in_files(gathered: Gathered) -> tuple[str, tuple[str, ...]]:
-    """Read the text of a mail that is only a file or a forwarded mail."""
+    """Return the text, and flags, of a mail that consists only of a file or a forwarded mail."""
     for part in list(gathered.files):
         if part.media_type in {"text/plain", "text/html"} and part.disposition != "attachment":
             gathered.files.remove(part)
@@ -210,7 +211,7 @@ def _with_introduction(inner: Part, text: MailText) -> tuple[str, tuple[str, ...
 
 
 def describe_file(part: Part) -> Attachment:
-    """Return what is shown of a file part; an attached mail is named after its subject."""
+    """Return a file part as an attachment. An attached mail gets its subject as its name."""
     name = part.file_name
     if not name and part.children:
         subject = decode_words(first(part.children[0].headers, "subject"))

@@ -1,6 +1,6 @@
-"""Where the parts of a multipart body lie (RFC 2046 section 5.1.1), for requests and mails alike.
+"""Finds the parts of a multipart body (RFC 2046 section 5.1.1), of requests and of mails.
 
-Only positions: a 30 MB mail is never copied or split into lines.
+It returns positions, so that a 30 MB mail is never copied or split into lines.
 """
 
 from __future__ import annotations
@@ -35,17 +35,17 @@ class Span:
 
 @dataclass(frozen=True, slots=True)
 class Split:
-    """The parts found. `closed`: the end mark was there; `after_close`: more parts came after it."""
+    """The parts found. `closed`: the closing boundary was there. `after_close`: more parts came after it."""
 
     parts: tuple[Span, ...]
     closed: bool = False
     after_close: bool = False
-    cut: bool = False  # more than `parts_max`: the last part holds the rest
+    cut: bool = False  # there are more than `parts_max`; the last part has the rest
 
 
 @dataclass(frozen=True, slots=True)
 class _Delimiter:
-    start: int  # of the line end that belongs to it, so: the end of the part before
+    start: int  # with the line end before it, so this is the end of the part before
     end: int
     closes: bool
 
@@ -55,7 +55,7 @@ def split_parts(
 ) -> Split:
     """Find the parts between the delimiter lines of `boundary`.
 
-    With `strict`, all delimiter lines must stand between CRLF if the first one does.
+    `strict`: if the first delimiter line is between CRLFs, all must be.
     """
     parts: list[Span] = []
     opened: int | None = None

@@ -1,7 +1,7 @@
-"""The tree of a MIME mail: which part lies where in the source, and its decoded bytes.
+"""Parses a MIME mail into a tree of parts, with their positions in the source, and decodes their bytes.
 
-Written for hostile 30 MB mails: parts are positions in the source, never copies, and depth and
-number are bounded. What the parts say is for `mail_text`.
+It is safe with hostile mails of 30 MB: parts are positions in the source, never copies, and their depth and
+number are bounded. `mail_text` reads the text of the parts.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ PARTS_MAX = 1_000
 _CHUNK_BYTES = 1_000_000
 _BASE64_LETTERS = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
 _NOT_BASE64 = bytes(set(range(256)) - set(_BASE64_LETTERS))
-# What servers put on top, with line ends of their own.
+# Fields that servers add on top, perhaps with other line ends than the mail's.
 _TRACE = re.compile(rb"(?:(?:Received|Return-Path):[^\n]*\n(?:[ \t][^\n]*\n)*+)*+", re.IGNORECASE)
 _MEDIA_TYPE = re.compile(r"[a-z0-9!#$&^_.+-]{1,80}/[a-z0-9!#$&^_.+-]{1,80}")
 
@@ -36,8 +36,8 @@ _MEDIA_TYPE = re.compile(r"[a-z0-9!#$&^_.+-]{1,80}/[a-z0-9!#$&^_.+-]{1,80}")
 class Part:
     """One node of the tree. Its body is `source[body.start:body.end]`, still encoded.
 
-    `children` of a message/rfc822 part are the one message in it. `cut`: the mail had more parts,
-    or deeper ones, than we follow. `flaw` is that of the header block.
+    `children`: for a message/rfc822 part, the one message in it. `cut`: the mail has more parts, or deeper
+    ones, than we read. `flaw`: see `headers.Block`.
     """
 
     source: bytes
@@ -55,12 +55,12 @@ class Part:
 
     @property
     def file_name(self) -> str:
-        """The name the sender gave the part, as it came; empty if none."""
+        """The file name that the sender gave the part, not yet made safe; empty if it has none."""
         disposition = parse_parameters(first(self.headers, "content-disposition"))[1]
         return disposition.get("filename") or self.parameters.get("name", "")
 
     def walk(self) -> list[Part]:
-        """Return this part and all below it, in order; not into attached messages."""
+        """Return this part and all parts below it, in order, but not those of attached messages."""
         parts = [self]
         if self.media_type.startswith("multipart/"):
             for child in self.children:
@@ -69,14 +69,15 @@ class Part:
 
 
 class _Budget:
-    """How many parts may still be read; shared by the whole tree."""
+    """How many parts we may still read, in the whole tree."""
 
     def __init__(self) -> None:
         self.parts = PARTS_MAX
 
 
 def parse_mime(source: bytes, whole: Span) -> Part:
-    """Return the tree of the mail at `whole`. Never raises; what is no MIME is one text part."""
+    """Return the tree of the mail at the positions `whole` of `source`. Never raises: a mail without MIME is
+    one text part."""
     start = whole.start
     while start < whole.end and source[start] in b"\r\n":
         start += 1
@@ -93,7 +94,7 @@ def _parse_part(source: bytes, whole: Span, default: str, depth: int, budget: _B
     headers, body_start, flaw = parse_block(source, whole)
     media_type, parameters = parse_parameters(first(headers, "content-type"))
     if not _MEDIA_TYPE.fullmatch(media_type):
-        # "Content-Type: text" and the like; an unreadable type must not hide a text.
+        # Such as "Content-Type: text". An invalid type must not hide a text.
         media_type = "text/html" if "html" in media_type else default
     budget.parts -= 1
     part = Part(source, headers, media_type, parameters, Span(body_start, whole.end), flaw=flaw)
@@ -124,7 +125,7 @@ def _with_message(part: Part, depth: int, budget: _Budget) -> Part:
     if depth == 0 or budget.parts <= 0:
         return replace(part, cut=True)
     source, whole = part.source, part.body
-    if _transfer_encoding(part) in {"base64", "quoted-printable"}:  # forbidden, and done
+    if _transfer_encoding(part) in {"base64", "quoted-printable"}:  # forbidden, but it occurs
         source = decoded_body(part)
         whole = Span(0, len(source))
     return replace(part, children=(_parse_part(source, whole, "text/plain", depth - 1, budget),))
@@ -147,7 +148,7 @@ def decoded_body(part: Part, max_bytes: int | None = None) -> bytes:
 
 
 def decoded_size(part: Part) -> int:
-    """Return how many bytes a leaf decodes to, without decoding it (exact for sound base64)."""
+    """Return how many bytes a leaf has when decoded, without decoding it. It is exact for valid base64."""
     source, start, end = part.source, part.body.start, part.body.end
     match _transfer_encoding(part):
         case "base64":

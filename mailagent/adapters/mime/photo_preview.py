@@ -1,8 +1,8 @@
-"""A picture of ours of a photo that a stranger sent: decoded, made smaller, and written anew.
+"""Makes a preview of a photo that a stranger sent: decodes it, makes it smaller, and writes a new JPEG.
 
-What comes out is a plain JPEG: no place, device or script that the file carried is in it. Decoders need much
-memory and time for a file that asks for it, and have faults, so a process of its own decodes each: with
-limits, and without our environment. `python -m mailagent.adapters.mime.photo_preview < photo > preview.jpg`.
+The new file has no place, device or script of the photo. A hostile file can make a decoder use much memory and
+time, or use a bug in it. So each photo is decoded in a process of its own, with limits and without our
+environment variables: `python -m mailagent.adapters.mime.photo_preview < photo > preview.jpg`.
 """
 
 from __future__ import annotations
@@ -20,43 +20,44 @@ from pathlib import Path
 PREVIEW_PIXELS = 1024  # of the longer side
 QUALITY = 80
 
-# What phones and mail programs send. Others stay files to be saved.
+# The formats that phones and mail programs send. Files in other formats get no preview.
 FORMATS = ("JPEG", "PNG", "WEBP", "GIF")
-# Of a JPEG only as much is decoded as the preview needs; the others must be decoded whole.
+# Of a JPEG we decode only as much as the preview needs. Other formats must be decoded whole, so their limit is
+# lower.
 JPEG_MAX_PIXELS = 220_000_000
 OTHERS_MAX_PIXELS = 25_000_000
-# Programs write about ten. Each is a pass over all the pixels, however few bytes it has.
+# Programs write about ten scans. Each is a pass over all pixels, even if it has few bytes.
 JPEG_MAX_SCANS = 20
 
-# Of the process, Python and Pillow included. A worker may have 768 MB in all.
+# The limit of the process, with Python and Pillow. A worker may have 768 MB in all.
 MEMORY_BYTES = 400 * 1024 * 1024
 CPU_SECONDS, SECONDS = 8, 15
 PICTURE_MAX_BYTES = 2 * 1024 * 1024
 
 _ROOT = Path(__file__).resolve().parents[3]
 _REFUSED = 3  # the exit code; the reason is on standard output
-# A marker of a JPEG outside of its headers: not a byte that is escaped, not a restart (ITU T.81, B.1.1).
-# Markers that say how long their segment is: TEM (01) and restarts (D0 to D7) have none.
+# A marker of a JPEG whose segment says how long it is (ITU T.81, B.1.1): not an escaped byte (00), not TEM
+# (01), not a restart (D0 to D7).
 _MARKER = re.compile(rb"\xff+([^\x00\x01\xff\xd0-\xd7])")
 _SCAN, _END = 0xDA, 0xD9
 
 
 @dataclass(frozen=True, slots=True)
 class Preview:
-    """A picture, or why there is none: exactly one of the two."""
+    """A picture, or a text that says why there is none. Exactly one of the two is set."""
 
     picture: bytes | None = None
     problem: str | None = None
 
 
 class _NoPreviewError(Exception):
-    """This file is not shown; the text says why."""
+    """The file gets no preview; the text says why."""
 
 
 def make_preview(data: bytes) -> Preview:
-    """Return a JPEG of at most `PREVIEW_PIXELS` a side that shows what a file shows, or why there is none.
+    """Return the preview of a photo, a JPEG of at most `PREVIEW_PIXELS` a side, or why there is none.
 
-    Never raises because of the bytes: they are a stranger's.
+    Bad bytes never make it raise.
     """
     try:
         done = subprocess.run(  # noqa: S603 - our own interpreter with our own module
@@ -118,7 +119,7 @@ def _decode(data: bytes) -> bytes:
         image.draft("RGB", (PREVIEW_PIXELS, PREVIEW_PIXELS))
         image.thumbnail((PREVIEW_PIXELS, PREVIEW_PIXELS))
         upright = ImageOps.exif_transpose(image)
-        # What is transparent is shown on white, as a page of paper would.
+        # Show transparent parts on white.
         shown = Image.new("RGB", upright.size, "white")
         layer = upright.convert("RGBA")
         shown.paste(layer, mask=layer)
@@ -128,11 +129,11 @@ def _decode(data: bytes) -> bytes:
 
 
 def count_scans(data: bytes) -> int:
-    """Return how many scans a JPEG has, up to its end mark; what stands behind that is not decoded."""
+    """Return how many scans a JPEG has before its end marker. Decoders do not read what follows it."""
     scans, at = 0, 2
     while (marker := _MARKER.search(data, at)) is not None and marker[1][0] != _END:
         scans += marker[1][0] == _SCAN
-        # Each segment says how long it is; a picture within one, as cameras have it, is skipped.
+        # Skip each segment by its length, so that a camera's small picture inside a segment does not count.
         at = marker.end() + int.from_bytes(data[marker.end() : marker.end() + 2], "big")
     return scans
 

@@ -1,7 +1,7 @@
-"""How mail programs mark where quoted or forwarded text begins: recognised line by line.
+"""Recognises the lines by which mail programs mark that quoted or forwarded text begins.
 
-Every rule looks at a bounded piece of text, so a whole mail is read in linear time. What follows
-from a mark is decided in `reply_text`.
+Every rule reads a bounded piece of text, so that a whole mail takes linear time. `reply_text` decides
+what to do at a mark.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ def find_mark(lines: Sequence[str], at: int) -> Found | None:
     if (dashed or is_rule or _announces_original(line)) and (
         end := header_block_end(lines, next_text(lines, at + 1))
     ):
-        # Words between the dashes that we do not know are the safer a forward.
+        # If we do not know the words between the dashes, it is safer to take it for a forward.
         return Found(Mark.FORWARDED if dashed and not is_rule else Mark.HEADERS, end)
     if end := header_block_end(lines, at):
         return Found(Mark.HEADERS, end)
@@ -83,7 +83,7 @@ _DIGITS = {zero + digit: str(digit) for zero in (0x660, 0x6F0, 0x966) for digit 
 
 
 def plain_line(line: str) -> str:
-    """Return a line as the rules read it: lower-case, spaces and digits plain, nothing invisible."""
+    """Return a line in the form for the rules: lower case, plain spaces and digits, no invisible characters."""
     plain = " ".join(line.split()).lower()
     return plain if plain.isascii() else _INVISIBLE.sub("", plain).translate(_DIGITS)
 
@@ -96,12 +96,12 @@ def next_text(lines: Sequence[str], at: int) -> int:
 
 
 def is_reply_above(line: str) -> bool:
-    """Whether a line is a help desk's "reply above this line", in its many wordings."""
+    """Return whether a line is a help desk's "reply above this line", in one of its wordings."""
     return bool(_REPLY_ABOVE.match(line))
 
 
 def split_line(line: str) -> list[str]:
-    """Return a line in two where a program ran the customer's words and a mark together."""
+    """Split a line in two if a program has joined the customer's words and a mark."""
     if len(line) > SPLIT_MAX_LENGTH:
         return [line]
     parts = _REPLY_ABOVE_WITHIN.split(line) if "above" in line.lower() else [line]
@@ -109,14 +109,14 @@ def split_line(line: str) -> list[str]:
 
 
 def is_forwarded_line(line: str) -> bool:
-    """Whether a line announces a forwarded mail."""
+    """Return whether a line announces a forwarded mail."""
     dashed = _dashed(line)
     text = dashed[1] if dashed else line if line.endswith((":", "：")) else ""
     return 0 < len(text) <= 70 and any(stem in text for stem in words.FORWARDED_STEMS)
 
 
 def _announces_original(line: str) -> bool:
-    """Whether a line has words for "original message" and no more, as some write it without dashes."""
+    """Return whether a line has only words for "original message", which some programs write without dashes."""
     return line.count(" ") <= 2 and all(
         any(stem in line for stem in stems) for stems in (words.ORIGINAL_STEMS, words.MESSAGE_STEMS)
     )
@@ -127,8 +127,8 @@ def _dashed(line: str) -> re.Match[str] | None:
 
 
 # --- attributions ---------------------------------------------------------------------------------
-# "On Tuesday Tess wrote:", in any language. The verb helps, an address and a date tell: languages that
-# we do not know are recognised by those.
+# "On Tuesday Tess wrote:", in any language. We recognise it by its verb, or in a language that we do not
+# know by an address and a date.
 
 ATTRIBUTION_MAX_LINES = 5
 
@@ -142,7 +142,7 @@ _CLOCK = re.compile(
 _DATE = re.compile(
     r"\b\d{4}\s?[-/.年년]|\b\d{1,2}[-/.]\s?\d{1,2}[-/.]|\b(?:19|20)\d\d\b|\d{1,2}\s?[月월]"
 )
-# A day, a month and a year. A month in words is any word: no list would have them all.
+# A day, a month and a year. Any word may be a month, because no list has all languages.
 _YEAR = r"(?:19|20|25)\d\d"  # the last for Thailand
 _MONTH = r"[^\W\d][^\s\d]{2,14}"
 _DAY = r"\d{1,2}(?:st|nd|rd|th|er|º|\.)?"
@@ -165,7 +165,7 @@ _DATE_FIRST = re.compile(
     rf"[-*_\s]{{0,10}}(?:{_OPENING}|[^\W\d]\S{{0,12}}[.,،]\s|[^\W\d]{{1,3}}\s)?{_FULL_DATE}"
 )
 _WITHIN = re.compile(rf"(?<=\S)(?:\s|-{{2,3}}\s?)(?={_OPENING}{_FULL_DATE})", re.IGNORECASE)
-# "Tess <support@shop.example> hat", and then a date: its attribution began before that.
+# "Tess <support@shop.example> hat" before a date: the attribution begins before the date.
 _AUTHOR_BEFORE = re.compile(r"@[^\s<>]{1,190}[>)\]],?(?:\s\w+){0,2}\Z")
 _COLON_ENDS = (":", "：", "--", ":*", ":_", ":**")
 _BRACKETS = (">", ")", "]")
@@ -190,7 +190,7 @@ def has_address(line: str) -> bool:
 
 
 def _split_at_attribution(line: str) -> list[str]:
-    """Return a line in two where an attribution with an address stands behind the customer's words."""
+    """Split a line in two if an attribution with an address follows the customer's words."""
     is_all = not line.endswith(_COLON_ENDS) or _DATE_FIRST.match(plain_line(line))
     behind = "" if is_all else "".join(_WITHIN.split(line, maxsplit=1)[1:])
     if not _BRACKETED_ADDRESS.search(behind) or not (
@@ -201,11 +201,11 @@ def _split_at_attribution(line: str) -> list[str]:
 
 
 def _line_ends(lines: Sequence[str], at: int) -> Iterator[int]:
-    """Yield where an attribution that begins on line `at` may end, line by line."""
+    """Yield each line behind which an attribution that begins on line `at` may end."""
     length, in_brackets = 0, 0
     for index in range(at, min(at + ATTRIBUTION_MAX_LINES, len(lines))):
         line = lines[index]
-        # Polymail leaves a line blank before the address, and sets its brackets on lines of their own.
+        # Polymail writes a blank line before the address, and its brackets on lines of their own.
         if not line and lines[index + 1 : index + 2] != ["<"]:
             return
         if index > at and line.startswith(QUOTE_SIGNS) and not in_brackets:
@@ -227,7 +227,7 @@ def _quote_follows(lines: Sequence[str], at: int) -> bool:
 
 
 def _goes_on_behind_its_colon(text: str) -> bool:
-    """Whether somebody wrote on behind the colon that ends an attribution: one behind the verb or a bracket."""
+    """Return whether text follows the colon of an attribution (behind the verb or a bracket) on its line."""
     for colon in re.finditer("[:：]", text):
         before = text[: colon.start()].rstrip()
         if before.endswith(_BRACKETS) or _ends_in_verb(before):
@@ -236,7 +236,7 @@ def _goes_on_behind_its_colon(text: str) -> bool:
 
 
 def _has_verb(text: str) -> bool:
-    """Whether a text has the verb of an attribution, in any language that we know."""
+    """Return whether a text has the verb of an attribution, in any language that we know."""
     return not _VERBS.isdisjoint(_ANY_WORD.findall(text)) or _has_unspaced_verb(text)
 
 
@@ -251,7 +251,7 @@ def _ends_in_verb(text: str, within: int = 1) -> bool:
 
 
 def _is_first_person(text: str) -> bool:
-    """Whether people speak of themselves ("I wrote", "schrieb ich"): programs name the author."""
+    """Return whether people write about themselves ("I wrote", "schrieb ich"). Programs name the author."""
     said = _WORD_OR_INITIAL.findall(text)
     return any(
         word in _VERBS and not _ME.isdisjoint(said[max(0, at - 2) : at + 2])
@@ -260,8 +260,8 @@ def _is_first_person(text: str) -> bool:
 
 
 def _is_attribution(lines: Sequence[str], at: int, end: int) -> bool:
-    """Decide about lines that end in a colon. Without quote signs below them, everything below is
-    at stake, so a time of day or an address must show that a program wrote them."""
+    """Decide about lines that end in a colon. Without quote signs below them, we would drop everything below.
+    Then a time of day or an address must show that a program wrote the lines."""
     text = _joined(lines, at, end)
     if (end > at + 1 and not _belongs(lines, at, end)) or _is_first_person(text):
         return False
@@ -278,8 +278,8 @@ def _is_attribution(lines: Sequence[str], at: int, end: int) -> bool:
 
 
 def _belongs(lines: Sequence[str], at: int, end: int) -> bool:
-    """Whether line `at` begins the attribution that ends lines below. The customer's own last line
-    may stand there, with no blank line between, so it has to bring what the rest lacks."""
+    """Return whether line `at` belongs to the attribution that ends some lines below. It may be the customer's
+    own last line, without a blank line between, so it must have what the rest of the attribution lacks."""
     line, rest, text = lines[at], _joined(lines, at + 1, end), _joined(lines, at, end)
     if line.endswith("<"):
         return True
@@ -294,7 +294,7 @@ def _belongs(lines: Sequence[str], at: int, end: int) -> bool:
 
 
 def _names_author(text: str) -> bool:
-    """Whether the end of an attribution has all of its author, name and address."""
+    """Return whether the end of an attribution has both name and address of its author."""
     return has_address(text) and not (text.startswith("<") or _begins_in_brackets(text))
 
 
@@ -303,7 +303,7 @@ def _begins_in_brackets(text: str) -> bool:
 
 
 def _stands_alone(text: str) -> bool:
-    """Whether the end of an attribution needs no line above it: it says when, and who wrote."""
+    """Return whether the end of an attribution is complete without the lines above: it has date and author."""
     if not _HAS_FULL_DATE.search(text) or _begins_in_brackets(text):
         return False
     first = _ANY_WORD.match(text)
@@ -328,13 +328,13 @@ def _is_without_colon(lines: Sequence[str], at: int, end: int) -> bool:
 
 
 # --- header blocks --------------------------------------------------------------------------------
-# The From, Sent, To and Subject lines that Outlook and its kin put above a quote, in any order.
+# The From, Sent, To and Subject lines that Outlook and similar programs put above a quotation.
 
 HEADER_BLOCK_MAX_LINES = 12
 
 _LABEL_MAX_LENGTH = 40
 _LABEL = re.compile(r"[*_\s]{0,4}([^\W\d_][^:：<>@]{0,28}?)\s?[*_]{0,2}\s?[:：]\s?[*_]{0,2}(.*)\Z")
-_BOLD = re.compile(r"[*_]{1,2}\w")  # HTML as text; "* From" is an item of a list
+_BOLD = re.compile(r"[*_]{1,2}\w")  # bold text of HTML; but "* From" is an item of a list
 _SUBJECT_OF_ANSWER = re.compile(
     r"[^:：]{1,40}[:：][\s*_]{0,4}(?:re|aw|sv|antw|odp|tr|wg|fwd?|rv)\s?[:：]"
 )
@@ -350,9 +350,9 @@ _LEAST_KINDS, _ALL_KINDS = 3, 4
 def header_block_end(lines: Sequence[str], at: int) -> int | None:
     """Return where the header block that begins on line `at` ends, or None if there is none.
 
-    A From line and two more of date, recipient and subject, in any order; with an address, bold labels,
-    the subject of an answer, or all four and a time of day, which tell it from a form or an itinerary
-    that somebody wrote down.
+    It has a From line and two of date, recipient and subject, in any order. It also has an address, bold
+    labels, the subject of an answer, or all four lines and a time of day: a form or an itinerary that a
+    customer typed does not.
     """
     if at >= len(lines) or _label_kind(lines[at]) is None:
         return None
@@ -372,19 +372,19 @@ def header_block_end(lines: Sequence[str], at: int) -> int | None:
         elif index > end:
             break  # one line between may be blank, or the rest of a long list of recipients
     if kinds[0] in kinds[1:] and len(set(kinds[1:])) >= _LEAST_KINDS and "from" in kinds[1:]:
-        return None  # the customer's own line, which has such a label too; below it is all there is
+        return None  # it is the customer's own line with such a label, and below it is all text
     of_mail = of_mail or (dated and len(set(kinds)) == _ALL_KINDS)
     return end if "from" in kinds and len(set(kinds)) >= _LEAST_KINDS and of_mail else None
 
 
 def _is_of_mail(kind: str, line: str) -> bool:
-    """Whether a line with a label has what people do not type into a list of their own."""
+    """Return whether a line with a label has something that people do not type into lists of their own."""
     answers = kind == "subject" and bool(_SUBJECT_OF_ANSWER.match(line))
     return answers or bool(_BOLD.match(line)) or has_address(line)
 
 
 def _says_when(line: str) -> bool:
-    """Whether there is a date in a line, with a time of day."""
+    """Return whether a line has a date with a time of day."""
     return bool(_HAS_FULL_DATE.search(line) and _CLOCK.search(line))
 
 

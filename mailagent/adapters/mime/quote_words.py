@@ -1,6 +1,6 @@
 """The words by which mail programs introduce quoted, forwarded and signed text, in many languages.
 
-Vocabulary only; `quote_marks` knows how the lines are built.
+It has only words; `quote_marks` has the rules for the lines.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ def _phrases(text: str) -> tuple[str, ...]:
     return tuple(" ".join(phrase.split()) for phrase in text.split("|"))
 
 
-# "On <date>, <name> wrote:" and its sisters; the verb may stand before or after the name.
+# The verbs of "On <date>, <name> wrote:", before or after the name.
 WROTE = """
     wrote writes said says schrieb schreibt geschrieben escribió escribio escribe escrigué escrit escriure
     écrit ecrit écrivait escreveu escreve scritto scrisse scrive schreef schrijft geschreven geskryf skrev
@@ -19,7 +19,7 @@ WROTE = """
     напісала έγραψε έγραψαν yazdı yazmış yazdi כתב כתבה كتب كتبت نوشت написао napisao kirjutas rakstīja
     rašė parašė viết menulis menulisnya sulat sinulat idatzi shkroi scríobh ysgrifennodd escribiu aliandika
 """.split()
-# Written without spaces around them, or with letters that are no letters to a regular expression.
+# Verbs without spaces around them, or with characters that a regular expression does not count as letters.
 WROTE_UNSPACED = """
     写道 寫道 写到 のメッセージ のメール 書きました 작성 씀 썼습니다 เขียน लिखा
 """.split()
@@ -148,7 +148,7 @@ SENT_FROM = _phrases(
     outlook para android
     """
 )
-# Without one of these it is a sentence: "Sent from Berlin on Monday".
+# Without one of these words, the line is a sentence, such as "Sent from Berlin on Monday".
 DEVICES = """
     iphon ipad ipod android samsung galaxy blackberry htc nokia lumia windows phone handy telefon teléfono
     telefoon pixel huawei xiaomi redmi oneplus motorola xperia alcatel wiko oppo realme outlook mail app
@@ -162,7 +162,7 @@ SENT_FROM_ENDINGS = _phrases(
     geschickt | verschickt | verschickt. | versendet | versendet. | lähetetty | 발송
     """
 )
-# Words of what lawyers want below each mail.
+# Words of legal notices below mails.
 LEGAL_STEMS = _phrases(
     """
     confidential | privileged | intended recipient | disclaimer | registered office | company number |

@@ -1,7 +1,7 @@
-"""What the customer newly wrote, apart from what they quote.
+"""Finds what the customer newly wrote in a mail, apart from quotations.
 
-Nothing is thrown away: the full text is kept beside it, and whatever would leave nothing, leaves
-everything. In order: our own stored texts (free of language), then line rules.
+We also store the full text. If nothing would be left, all of it counts as new. First we look for our own stored
+texts, which works in every language; then we apply rules to lines.
 """
 
 from __future__ import annotations
@@ -23,10 +23,11 @@ from mailagent.adapters.mime.quote_words import FORWARD_PREFIXES, REPLY_PREFIXES
 from mailagent.adapters.mime.signature_lines import without_signature
 
 LINE_MAX_LENGTH = 2_000  # longer lines are text, whatever they look like
-# Of the customer's own lines; what is below so many is all text, or marked line by line.
+# We look for marks in the first 500 lines of the customer's own. Below, only lines with a quote sign are
+# quotations.
 MARKS_MAX_LINES = 500
-MAIL_MAX_LINES = 20_000  # people write less; a hostile mail would cost a second
-QUOTE_WIDTH = 70  # the least at which programs break the lines that they quote
+MAIL_MAX_LINES = 20_000  # people write fewer lines; a hostile mail with more would take a second
+QUOTE_WIDTH = 70  # programs break quoted lines at this width or more
 WRAPPED_MAX_LENGTH = 80
 SENTENCE_ENDS = (".", "?", "!", ":", "…", "。", "？", "！")
 
@@ -39,15 +40,15 @@ _FORWARD_SUBJECT = _subject_with(FORWARD_PREFIXES)
 _ANSWER_SUBJECT = _subject_with((*REPLY_PREFIXES, *FORWARD_PREFIXES))
 _SUBJECT_TAGS = re.compile(r"\A(?:\s*\[[^\[\]]{1,30}\])+")
 _QUOTE_PREFIX = re.compile(r"(?:\s{0,8}[>\uff1e])+\s?")
-# "** urgent **" with other signs: no program writes a quote sign at the end of a line.
+# ">> urgent <<": no quotation, because no program writes quote signs at the end of a line.
 _SHOUTED = re.compile(r">{2}.*<{2}\Z")
 
 
 def new_text(body: str, our_texts: Sequence[str] = (), subject: str = "") -> str:
-    """Return the newly written part of a mail's text; all of it if nothing else is left.
+    """Return the newly written part of a mail's text; all of the text if nothing would be left.
 
-    `our_texts` are mails we sent into the thread: their lines are quotes whatever they look like.
-    A forward, told by its subject or its first mark, is kept whole.
+    `our_texts`: our mails in the thread, newest last. Their lines are quotations, with or without a mark. A
+    forwarded mail, recognised by its subject or its first mark, is kept whole.
     """
     whole = body.strip()
     if not whole or _FORWARD_SUBJECT.match(subject) or whole.count("\n") > MAIL_MAX_LINES:
@@ -61,13 +62,13 @@ def new_text(body: str, our_texts: Sequence[str] = (), subject: str = "") -> str
 
 
 def is_answer(subject: str) -> bool:
-    """Return whether a subject is that of an answer or a forward: then others may have written it."""
+    """Return whether a subject has the prefix of an answer or a forward. Then others may have written it."""
     return any(map(_ANSWER_SUBJECT.match, (subject, _SUBJECT_TAGS.sub("", subject))))
 
 
 def own_words(body: str, our_texts: Sequence[str] = (), subject: str = "") -> str:
-    """Return what the author of a mail wrote into it, with their signature: nothing that they quote or forward,
-    also if nothing is left. A forward that marks nothing in its text has no words of theirs."""
+    """Return what the author of a mail wrote, with their signature, but nothing that they quote or forward;
+    perhaps an empty text. A forward without a mark in its text has no words of the author."""
     whole = body.strip()
     if whole.count("\n") > MAIL_MAX_LINES:
         return ""
@@ -86,8 +87,8 @@ def _split(whole: str) -> list[str]:
 
 
 def _written(lines: Sequence[str], ours: Sequence[bool]) -> tuple[list[list[str]], bool]:
-    """Return the lines that are not quoted, in stretches between quotes, and whether it is a forward: then the
-    lines above what is forwarded."""
+    """Return the lines that are not quoted, in pieces between quotations, and whether the mail is a forward; of
+    a forward, only the lines above the forwarded text."""
     plain = [plain_line(line[:LINE_MAX_LENGTH]) for line in lines]
     quoted = [_is_quoted(line) for line in lines]
     kept: list[list[str]] = [[]]
@@ -126,15 +127,16 @@ def _written(lines: Sequence[str], ours: Sequence[bool]) -> tuple[list[list[str]
 
 
 def _is_quoted(line: str) -> bool:
-    """Whether a line begins with a quote sign; mailbox files write `>From` for a plain `From`."""
+    """Return whether a line begins with a quote sign. `>From` is none: mailbox files write it for a plain
+    `From`."""
     if not line.lstrip(" \t\u00a0\ufeff").startswith(QUOTE_SIGNS):
         return False
     return not (line.startswith(">From ") or _SHOUTED.match(line[:400].strip()))
 
 
 def _is_wrapped_quote(lines: Sequence[str], quoted: Sequence[bool], at: int) -> bool:
-    """Whether a line, which is not quoted, is the rest of a quoted line that was too long: it goes on
-    in the middle of a sentence, with a word for which that line had no room."""
+    """Return whether a line without a quote sign is the rest of a quoted line that was too long: it continues
+    the sentence with a word for which that line had no space."""
     if not 0 < at < len(lines) - 1 or not (quoted[at - 1] and quoted[at + 1]):
         return False
     before, line = lines[at - 1].rstrip(), lines[at].strip()
@@ -145,20 +147,20 @@ def _is_wrapped_quote(lines: Sequence[str], quoted: Sequence[bool], at: int) -> 
 
 
 # --- our own lines --------------------------------------------------------------------------------
-# Found by what we stored, in any language and however the sender's program wrapped or marked them.
+# We find our own lines by our stored texts, in any language, also if a program has wrapped or marked them.
 
-OUR_TEXTS_MAX_LENGTH = 100_000  # the newest texts; a thread that long quotes no more than that
-# Pieces of this many characters, white space aside, tell our words from a customer's.
+OUR_TEXTS_MAX_LENGTH = 100_000  # characters of our newest texts; a mail quotes no more than that
+# We compare pieces of this many characters, without white space, to tell our words from a customer's.
 PIECE_LENGTH = 16
 _OVERLAP = PIECE_LENGTH - 1
 _NOT_TEXT = str.maketrans("", "", "> \t\r\n\u00a0\u200b\ufeff*_|")
 
 
 def our_lines(lines: Sequence[str], our_texts: Sequence[str]) -> list[bool]:
-    """Return for each line whether it stands in one of `our_texts`, which are newest last.
+    """Return for each line whether it is from one of `our_texts`, which are newest last.
 
-    A line is ours if every piece of it is: so a line of ours that the customer wrote into is theirs.
-    A line too short for that is ours if it continues one that is, as it does in our text.
+    A line is ours if every piece of it is, so a line of ours into which the customer wrote is theirs. A line
+    that is too short for a piece is ours if it is next to a line of ours, as in our text.
     """
     ours = _newest(our_texts)
     pieces = set(_cut(ours))
@@ -174,7 +176,7 @@ def our_lines(lines: Sequence[str], our_texts: Sequence[str]) -> list[bool]:
 def _mark_continuations(
     bare: list[str], found: list[bool], pieces: set[str], order: range, *, backwards: bool
 ) -> None:
-    near = ""  # our last words on the way, white space aside: an answer may stand in between
+    near = ""  # our last words so far, without white space; an answer may be in between
     for at in order:
         line = bare[at]
         joined = line[-_OVERLAP:] + near if backwards else near + line[:_OVERLAP]

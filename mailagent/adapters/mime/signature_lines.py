@@ -1,4 +1,4 @@
-"""What stands below a reply and is no part of it: signatures and the lines that programs add."""
+"""Removes what follows a reply and does not belong to it: signatures, and lines that programs add."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from itertools import groupby
 from mailagent.adapters.mime.quote_marks import plain_line
 from mailagent.adapters.mime.quote_words import DEVICES, LEGAL_STEMS, SENT_FROM, SENT_FROM_ENDINGS
 
-# A longer block below "--" is more likely text that somebody set off with dashes.
+# A longer block below "--" is probably text that somebody separated by dashes.
 SIGNATURE_MAX_LINES = 10
 SIGNATURE_MAX_LENGTH = 600
 SENT_FROM_MAX_LENGTH = 90
-ADDITIONS_MAX = 4  # one after the other, below a reply
+ADDITIONS_MAX = 4  # how many additions we remove below a reply
 
 _DELIMITER = re.compile(r"(?:--|—|–|__)[ \t\u00a0]*\Z")
 _EXACT_DELIMITER = "-- "  # RFC 3676, section 4.3
@@ -26,8 +26,8 @@ _CONTACT = re.compile(r"\w@\w|(?:^|\s)@\w|https?:|www\.|\+?\d[\d\s()/.-]{6,}\d")
 
 
 def without_signature(lines: Sequence[str]) -> list[str]:
-    """Return the lines of a reply without a delimited signature, "Sent from my phone" and list
-    footers at their end. Below a signature a customer may go on writing: then it is kept too."""
+    """Return the lines of a reply without the signature (below "--"), "Sent from my phone" and list footers at
+    its end. If the customer goes on writing below a signature, everything is kept."""
     kept = _trimmed(list(lines))
     for _addition in range(ADDITIONS_MAX):
         shorter = _trimmed(kept[: _cut(kept)]) if kept else kept
@@ -45,7 +45,7 @@ def _trimmed(lines: list[str]) -> list[str]:
 
 
 def _cut(lines: list[str]) -> int:
-    """Return how many lines stay after taking off the lowest addition."""
+    """Return how many lines remain without the lowest addition."""
     if _NO_WORDS.match(lines[-1].strip()) or _is_sent_from(lines[-1]):
         return len(lines) - 1
     lowest = max(0, len(lines) - 1 - SIGNATURE_MAX_LINES)
@@ -72,7 +72,7 @@ def _is_signature(delimiter: str, below: list[str]) -> bool:
 
 
 def _is_contact(paragraph: str) -> bool:
-    """Whether a paragraph says how to reach its author, or what lawyers want below each mail."""
+    """Return whether a paragraph has contact data of its author, or is a legal notice."""
     if _CONTACT.search(paragraph):
         return not _is_speech(paragraph)
     lower = paragraph.lower()
@@ -80,7 +80,8 @@ def _is_contact(paragraph: str) -> bool:
 
 
 def _is_speech(line: str) -> bool:
-    """Whether a line is a sentence: it ends as one, or has plain words in a row beside a contact."""
+    """Return whether a line is a sentence: it ends like one, or has several plain words in a row beside contact
+    data."""
     if _SENTENCE.match(line.strip()) or not _CONTACT.search(line):
         return bool(_SENTENCE.match(line.strip()))
     plain = [word.isalpha() and word.islower() for word in line.split()]

@@ -1,6 +1,6 @@
-"""Calls the model through the OpenAI SDK: OpenAI's Responses API, or any server that has it.
+"""Calls the model through the OpenAI SDK: OpenAI's Responses API, or another server that has this API.
 
-Returns plain JSON data, also for errors, because a recorded step cannot hold openai's exceptions. The workflow
+It returns JSON data, also for errors, because a recorded step cannot store openai's exceptions. The workflow
 decides when to retry.
 """
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 Json = dict[str, Any]
 
-# Enough for a long reply and its reasoning, which counts as output.
+# Enough for a long reply and its reasoning, which also counts as output.
 MAX_OUTPUT_TOKENS = 8_000
 _CONNECT_SECONDS = 5.0
 
@@ -48,8 +48,8 @@ _TOO_LONG = frozenset(
 _LIMIT_AND_REQUEST = re.compile(
     r"Limit:? ([0-9][0-9,]{0,14})\b.{0,40}?Requested:? ([0-9][0-9,]{0,14})\b"
 )
-# Fields that a server may not know, and how to recognise its refusal. `store` is always sent: without it,
-# OpenAI would keep every mail.
+# Fields that a server may not know, each with words by which we recognise its refusal. `store` is not among
+# them: we always send it, else OpenAI would keep every mail.
 _DISPENSABLE: Mapping[str, tuple[str, ...]] = {
     "include": ("encrypted content is not supported", "reasoning.encrypted_content"),
     "prompt_cache_key": ("prompt_cache_key",),
@@ -147,7 +147,8 @@ class ChatModel:
             why = f"the model did not end its answer within {self._whole_seconds:g} s"
             return retry(why), frozenset()
         except (openai.OpenAIError, ValueError, OSError, ImportError) as error:
-            # Raised before anything is sent, as by a wrong variable that only the SDK reads.
+            # The SDK raises this before it sends anything, such as for a wrong variable that only the SDK
+            # reads.
             why = f"the request cannot be made ({type(error).__name__})"
             return operator(
                 f"{why}; check the OPENAI_…, SSL_CERT_… and proxy variables"
@@ -187,7 +188,7 @@ class ChatModel:
             told = f"{why}; check {what} and OPENAI_MODEL={self._model}"
             return operator(told)
         if status == 429 and _is_above_the_limit(error):
-            # A retry would not help, although the error code is that of a used-up limit.
+            # The error code is that of a used-up limit, but a retry would not help.
             return person(
                 f"{why}: more than a minute's limit to this mail", HandOverReason.BUDGET_SPENT
             )
@@ -204,8 +205,8 @@ class ChatModel:
 
 
 def _code(error: openai.APIStatusError) -> str | None:
-    """Return the error's code, or its type. Some servers put a sentence there, which is not returned, or the
-    number of the status."""
+    """Return the error's code, or its type; None if it is a sentence, as with some servers, which might quote
+    the mail."""
     for code in (error.code, error.type):
         if not isinstance(code, str) or code.isdigit() or len(code) > 60:
             continue
@@ -225,10 +226,10 @@ def _is_above_the_limit(error: openai.APIStatusError) -> bool:
 
 
 def _refused_extras(error: openai.APIStatusError, extras: Json) -> frozenset[str]:
-    """Return which of `extras` a 400 or 422 is about.
+    """Return those of `extras` that a 400 or 422 complains about.
 
     Models without reasoning refuse encrypted reasoning; some servers refuse unknown fields. The error's text
-    may quote the mail, so it is not passed on.
+    may quote the mail, so we do not return it.
     """
     if error.status_code not in (400, 422):
         return frozenset()

@@ -1,4 +1,4 @@
-"""Parse the body of a Responses API answer into one of four outcomes: done, retry, operator, person."""
+"""Parses the body of a Responses API answer into one of four outcomes: done, retry, operator, person."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def retry(
 ) -> Json:
     """Return the outcome "ask again", after `after_seconds` if the server named a time.
 
-    `answered`: the server works, but its answer was useless. `limited`: we exceeded its rate limit.
+    `answered`: the server works, but we cannot use its answer. `limited`: we exceeded its rate limit.
     """
     outcome = {"kind": "retry", "after_seconds": after_seconds, "why": why}
     more: Json = {"usage": usage, "answered": answered, "limited": limited}
@@ -37,21 +37,21 @@ def operator(why: str) -> Json:
 
 
 def person(why: str, reason: HandOverReason, usage: Json | None = None) -> Json:
-    """Return the outcome "this mail is for a person"."""
+    """Return the outcome "a person must answer this mail"."""
     outcome = {"kind": "person", "reason": reason.name, "why": why}
     return outcome | ({"usage": usage} if usage else {})
 
 
 def read_answer(body: bytes, items_before: int) -> Json:
-    """Return the outcome of a 200 with `body`; `items_before` is how many input items were sent."""
+    """Return the outcome of a response 200 with this body. `items_before`: how many input items we sent."""
     try:
         answer = json.loads(body, parse_constant=lambda _: None)  # NaN is no JSON to store
     except (ValueError, RecursionError):
-        # A page of a proxy, or an incomplete answer.
+        # It may be a page of a proxy, or an incomplete answer.
         return retry("the model's server answered with something that is not JSON")
     if not isinstance(answer, dict):
         return retry("the model's server answered with JSON that is not a response")
-    # The answer repeats the request, which we need not store.
+    # Leave out the request, which the answer repeats.
     answer = storable({name: answer[name] for name in _READ if name in answer})
     usage = _usage(answer.get("usage"))
     if isinstance(answer.get("error"), dict):
@@ -134,7 +134,7 @@ def _texts(parts: Iterable[Json]) -> Iterable[str]:
 
 
 def _call(item: Json, own_id: str) -> Json:
-    """Return a tool call. Corrects in `item` what local servers get wrong."""
+    """Return a tool call. Correct in `item` what local servers get wrong."""
     if not isinstance(item.get("call_id"), str) or not item["call_id"]:
         item["call_id"] = own_id
     arguments = item.get("arguments", "")
@@ -145,7 +145,7 @@ def _call(item: Json, own_id: str) -> Json:
 
 
 def _usage(usage: object) -> Json:
-    """Return the token counts of a call; 0 where the server names none."""
+    """Return the token counts of a call; 0 for a count that the server does not name."""
     fields = usage if isinstance(usage, dict) else {}
     details = fields.get("input_tokens_details")
     details = details if isinstance(details, dict) else {}

@@ -1,6 +1,6 @@
-"""Order exports of shop systems as CSV: several rows in turn are one order, made a record by a map of columns.
+"""Parses CSV exports of shop systems. Consecutive rows are one order; a map of columns makes them a record.
 
-The columns of each shop system and its own rules are in `shops`."""
+`shops` has the columns and rules of each shop system."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _SPACE_BEFORE_OFFSET = re.compile(r" (?=[+-][0-9]{2}:?[0-9]{2}$)")
 
 
 class OrdersFileProblem(ValueError):
-    """A line that cannot be taken; the text says which and what to change."""
+    """A line of the file cannot be read; the text says which line and what to change."""
 
     def __init__(self, line_no: int, text: str) -> None:
         super().__init__(f"line {line_no}: {text}")
@@ -40,13 +40,13 @@ class OrdersFileProblem(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class CsvRow:
-    """One row. `line_no` is the line it begins on, from 1: a quoted cell may go on over several."""
+    """One row. `line_no`: the line on which it begins, from 1. A row has several lines if a quoted cell has."""
 
     line_no: int
     cells: Mapping[str, str]
 
     def text(self, column: str) -> str:
-        """Return a cell without the spaces around it; empty where there is no such column."""
+        """Return a cell without the spaces around it; an empty text if there is no such column."""
         return self.cells.get(column, "").strip()
 
     def any_text(self, *columns: str) -> str:
@@ -55,7 +55,7 @@ class CsvRow:
 
 
 def decode_text(data: bytes) -> str:
-    """Return a file's text; it is UTF-8, with or without a byte order mark."""
+    """Return the text of a file in UTF-8, with or without a byte order mark."""
     try:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError as problem:
@@ -75,8 +75,8 @@ def header_of(text: str) -> tuple[str, ...]:
 def parse_rows(text: str, needed: Sequence[str]) -> Iterator[CsvRow]:
     """Yield the rows below the header; empty lines are skipped.
 
-    Raises OrdersFileProblem where a `needed` column is missing, where the quoting is broken, and where
-    a row is longer or shorter than the header.
+    Raises OrdersFileProblem if a `needed` column is missing, the quoting is broken, or a row has more or fewer
+    cells than the header.
     """
     header = header_of(text)
     _check_header(header, needed)
@@ -109,7 +109,7 @@ def _row(line_no: int, header: Sequence[str], cells: Sequence[str]) -> CsvRow:
 
 
 def group_rows(rows: Iterator[CsvRow], column: str) -> Iterator[list[CsvRow]]:
-    """Yield the rows of each order: those in turn that have the same text in `column`."""
+    """Yield the rows of each order: consecutive rows with the same text in `column`."""
     group: list[CsvRow] = []
     for row in rows:
         if not row.text(column):
@@ -127,8 +127,8 @@ def group_rows(rows: Iterator[CsvRow], column: str) -> Iterator[list[CsvRow]]:
 def parse_minor(row: CsvRow, currency: str, *columns: str, rounded: bool) -> int:
     """Return the sum of amounts in minor units; an empty cell counts as 0.
 
-    Decimals that the currency does not have are `rounded`, halves away from zero, or refused unless they
-    are zeros. Raises OrderProblem.
+    `rounded`: round decimals that the currency does not have, halves away from zero; otherwise refuse them
+    unless they are zeros. Raises OrderProblem.
     """
     amount = Decimal(0)
     for column in columns:
@@ -154,7 +154,7 @@ def parse_quantity(row: CsvRow, column: str) -> int:
 def parse_moment(row: CsvRow, column: str, zone: ZoneInfo | None) -> datetime | None:
     """Return a time such as 2026-11-01 09:00:00 -0500, in UTC; None for an empty cell.
 
-    Without an offset it is a time in `zone`. Raises OrderProblem, also where there is none.
+    A time without an offset is in `zone`. Raises OrderProblem, also for such a time if `zone` is None.
     """
     text = row.text(column)
     try:
@@ -168,7 +168,7 @@ def parse_moment(row: CsvRow, column: str, zone: ZoneInfo | None) -> datetime | 
 
 
 class Amounts(NamedTuple):
-    """What belongs to an order as a whole, in minor units."""
+    """The amounts of an order as a whole, in minor units."""
 
     discount: int
     shipping: int
@@ -176,10 +176,10 @@ class Amounts(NamedTuple):
 
 
 class Export(ABC):
-    """The export of one shop system: which column holds what, and its rules.
+    """The export of one shop system: the meaning of its columns, and its rules.
 
-    Of several columns for one thing the first that is not empty counts. Rules raise OrderProblem naming
-    the column.
+    If several columns have the same meaning, the first one that is not empty counts. Methods raise
+    OrderProblem, which names the column.
     """
 
     system: str  # begins the ids of payments that have none
@@ -207,7 +207,7 @@ class Export(ABC):
 
     @abstractmethod
     def check_rows(self, rows: Sequence[CsvRow]) -> None:
-        """Refuse rows that are not one order."""
+        """Raise OrderProblem if the rows are not one order."""
 
     @abstractmethod
     def price(self, row: CsvRow, quantity: int, currency: str) -> tuple[int, int]:
@@ -215,14 +215,14 @@ class Export(ABC):
 
     @abstractmethod
     def amounts(self, row: CsvRow, net: Sequence[int], currency: str) -> Amounts:
-        """Return what belongs to the order as a whole; `net` is what each line costs."""
+        """Return the amounts of the order as a whole. `net`: what each line costs, in minor units."""
 
     @abstractmethod
     def paid(self, row: CsvRow, total: int, refunded: int, currency: str) -> int:
         """Return how much of the total was paid, in minor units."""
 
     def minor(self, row: CsvRow, currency: str, *columns: str) -> int:
-        """Return the sum of amounts in minor units, from 0."""
+        """Return the sum of amounts in minor units. Raises OrderProblem if it is below 0."""
         minor = parse_minor(row, currency, *columns, rounded=self.rounded)
         if minor < 0:
             raise OrderProblem(f"{columns[0]}: is below 0")
@@ -231,9 +231,9 @@ class Export(ABC):
     def build_record(
         self, rows: Sequence[CsvRow], zone: ZoneInfo | None
     ) -> tuple[dict[str, Any], datetime | None]:
-        """Return the record of one order, without `delivered_at`, and when it was sent if that is known.
+        """Return the record of one order, without `delivered_at`, and when it was sent; None if unknown.
 
-        Raises OrderProblem naming the column, and OrdersFileProblem where it is in a later row.
+        Raises OrderProblem, which names the column; for a problem in a later row, OrdersFileProblem.
         """
         first = rows[0]
         self.check_rows(rows)
@@ -271,7 +271,7 @@ class Export(ABC):
         return self.statuses[status]
 
     def _line(self, row: CsvRow, currency: str) -> tuple[dict[str, object], int]:
-        """Return the record of one line, and what it costs."""
+        """Return the record of one line, and what it costs, in minor units."""
         name, sku = " ".join(row.text(self.item_name).split()), row.text(self.sku)
         try:
             quantity = parse_quantity(row, self.quantity)
@@ -279,7 +279,7 @@ class Export(ABC):
         except OrderProblem as problem:
             raise OrdersFileProblem(row.line_no, str(problem)) from None
         item = {
-            # Products without an SKU are told apart by their names.
+            # A product without an SKU is identified by its name.
             "item_id": name if sku in ("", self.no_sku) else sku,
             "name": name,
             "quantity": quantity,
@@ -289,8 +289,8 @@ class Export(ABC):
         return item, quantity * price - discount
 
     def _payments(self, row: CsvRow, currency: str) -> list[dict[str, str]]:
-        """Return what was paid as one payment, also where a gift card and a card paid together: exports
-        have no amount of each."""
+        """Return what was paid as one payment, even if a gift card and a card paid together: exports do not
+        have the amount of each."""
         refunded = self.minor(row, currency, self.refunded)
         paid = self.paid(row, self.minor(row, currency, self.total), refunded, currency)
         if refunded > paid:

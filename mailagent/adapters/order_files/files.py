@@ -1,4 +1,4 @@
-"""Files of orders, as JSON or as a shop system exports them. Nonsense is refused, and named by its line."""
+"""Reads files of orders: JSON, or a CSV export of a shop system. An error names the line."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ from mailagent.domain.refunds.order import Order, OrderProblem, OrderStatus
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """How to read a file. `zone` is that of times without one. A shipped order counts as delivered after
-    `delivered_after_days`; None if that is unknown."""
+    """How to read a file. `zone`: the time zone of times without an offset. `delivered_after_days`: after so
+    many days, a shipped order counts as delivered; None: never."""
 
     now: datetime
     zone: ZoneInfo | None = None
@@ -35,9 +35,9 @@ class Reading:
 
 @dataclass(frozen=True, slots=True)
 class OrdersFile:
-    """What a file holds: every order with the line it begins on, and the lines of those that were left
-    out, because they have no mail address that anybody could write from. `undated` counts those that
-    were sent, but the file does not say when, where that was to say when they arrived."""
+    """The content of a file: each order with the line on which it begins, and the lines of orders that were
+    left out, because they have no mail address. `undated`: how many shipped orders do not count as delivered,
+    because the file does not say when they were sent."""
 
     orders: tuple[tuple[int, Order], ...]
     left_out: tuple[int, ...] = ()
@@ -98,7 +98,8 @@ def _parse_csv(text: str, export: Export, reading: Reading) -> OrdersFile:
 def _delivery(
     record: Mapping[str, Any], sent_at: datetime | None, reading: Reading
 ) -> dict[str, str]:
-    """Return what makes a record that of a delivered order, once it was sent so many days ago."""
+    """Return the fields that make a record a delivered order, if it was sent at least `delivered_after_days`
+    ago; else nothing."""
     days = reading.delivered_after_days
     if record["status"] != OrderStatus.SHIPPED or sent_at is None or days is None:
         return {}
@@ -114,14 +115,14 @@ _BETWEEN = re.compile(r"[\s,]*")
 
 
 def _is_json(data: bytes) -> bool:
-    """Say whether a file begins as one of JSON does, or is empty."""
+    """Return whether a file begins like JSON, or is empty."""
     first = data[:1000].removeprefix(codecs.BOM_UTF8).lstrip()
     return not first or first.startswith((b"{", b"["))
 
 
 def _parse_json(data: bytes) -> Iterator[tuple[int, Order]]:
-    """Yield every order with the line it begins on: one a line, or objects over several lines, also in
-    an array. Raises OrdersFileProblem naming the line."""
+    """Yield each order with the line on which it begins. The file has JSON objects, each on one or more lines,
+    also in an array. Raises OrdersFileProblem, which names the line."""
     text, decoder = decode_text(data), json.JSONDecoder(object_pairs_hook=_no_key_twice)
     at = _skip(text, 0)
     listed = text.startswith("[", at)
@@ -154,9 +155,9 @@ def _check_end(text: str, at: int) -> None:
 
 
 def decode_order(text: bytes, order_id: str) -> Order:
-    """Return the order in a JSON text; `order_id` may be left out in it, and must be the same if not.
+    """Return the order in a JSON text. If the text has an `order_id`, it must be this one.
 
-    Raises OrderProblem naming the field that is wrong, and ValueError for what is not a JSON object.
+    Raises OrderProblem, which names the wrong field, and ValueError if the text is not a JSON object.
     """
     try:
         record = json.loads(text, object_pairs_hook=_no_key_twice)

@@ -1,4 +1,4 @@
-"""How an order is written down: one JSON object, the same in the orders file, the API and what is shown.
+"""The record of an order: a JSON object, in the same form in the orders file, the API and `flask orders show`.
 
 Writing gives back what reading takes. Amounts become minor units. Import this where an order is read: it loads
 pydantic, which takes a tenth of a second."""
@@ -20,9 +20,9 @@ from mailagent.domain.refunds import order as domain
 from mailagent.domain.refunds.order import Order, OrderProblem, OrderStatus, parse_instant
 from mailagent.domain.text import is_one_line
 
-# Of one record; the rest is found once these are put right.
+# How many problems of one record we report at once.
 MOST_PROBLEMS = 5
-# What an order may come to in all, in minor units: well within the whole numbers that databases keep.
+# The most that an order may cost in all, in minor units, so that sums fit the integers of databases.
 MOST_MINOR = 10**18
 MOST_SHIPMENTS = 100
 
@@ -54,7 +54,7 @@ def _address(value: object) -> str:
 
 def _amount(value: object, info: ValidationInfo) -> int:
     currency = info.context
-    # Without a currency that problem alone is told: it says how many decimals there may be.
+    # Without a valid currency, report only that: we cannot know the number of decimals.
     return parse_money(value, currency).minor if currency else 0
 
 
@@ -134,7 +134,7 @@ class OrderRecord(Record):
     currency: Annotated[str, PlainValidator(parse_currency)]
     placed_at: Instant
     delivered_at: Instant | None = None
-    # Not strict: JSON has no enums, a status is a string there.
+    # Not strict, because JSON has no enums: a status is a string there.
     status: Annotated[OrderStatus, Field(strict=False)]
     items: list[Item]
     payments: list[Payment]
@@ -142,7 +142,7 @@ class OrderRecord(Record):
     discount: MaybeAmount = 0
     shipping: MaybeAmount = 0
     tax: MaybeAmount = 0
-    # Added by `flask orders show`, and taken so that what it prints can be imported.
+    # `flask orders show` adds it. We accept and ignore it, so that its output can be imported.
     paid: Amount | None = None
     refunded_or_under_way: Amount | None = None
 
@@ -153,12 +153,12 @@ class OrderRecord(Record):
 def parse_order(record: object) -> Order:
     """Return the order in a decoded JSON record of the orders file.
 
-    Raises OrderProblem naming the keys that are missing, unknown or wrong.
+    Raises OrderProblem, which names the keys that are missing, unknown or wrong.
     """
     try:
         currency = parse_currency(record.get("currency")) if isinstance(record, dict) else None
     except ValueError:
-        currency = None  # the model names it, with all else that is wrong
+        currency = None  # the model reports it, with all other problems
     try:
         found = OrderRecord.model_validate(record, context=currency)
     except ValidationError as error:
@@ -295,7 +295,7 @@ def _shipment(record: ShipmentRecord) -> Shipment:
 
 
 def render_order(order: Order) -> dict[str, Any]:
-    """Return the record of an order; what it does not have is left out, as a person would."""
+    """Return the record of an order, without keys for what the order does not have."""
     amounts = {
         "discount": order.discount_minor,
         "shipping": order.shipping_minor,

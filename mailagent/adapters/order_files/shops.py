@@ -1,6 +1,6 @@
 """The order exports of Shopify and WooCommerce: their columns and their own rules.
 
-docs/orders.md says what becomes of each column."""
+docs/orders.md explains how we use each column."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ _SHOPIFY_STATUS = {
     "fulfilled": OrderStatus.SHIPPED,
     "": OrderStatus.PENDING,
     "unfulfilled": OrderStatus.PENDING,
-    "partial": OrderStatus.PENDING,  # a part of it still has to be sent
-    "restocked": OrderStatus.PENDING,  # it lies in the shop again
+    "partial": OrderStatus.PENDING,  # a part of it is not sent yet
+    "restocked": OrderStatus.PENDING,  # it is back at the shop
 }
-# What was captured of an order by its financial status: all, what is not outstanding, nothing.
+# The financial statuses of an order that was paid in full.
 _SHOPIFY_PAID = frozenset({"paid", "partially_refunded", "refunded"})
 _PARTLY_PAID = "partially_paid"
 _UNPAID = frozenset({"pending", "authorized", "voided", "expired", "unpaid"})
@@ -54,7 +54,8 @@ class Shopify(Export):
     method = "Payment Method"
 
     def check_rows(self, rows: Sequence[CsvRow]) -> None:
-        """Refuse a second order of the same name: a row that goes on with one says nothing of its own."""
+        """Raise OrderProblem for a second order with the same name: further rows of an order have no status of
+        their own."""
         for row in rows[1:]:
             if row.text("Financial Status") or row.text("Total"):
                 raise OrderProblem(f"Name: {row.text('Name')!r} comes again on line {row.line_no}")
@@ -113,7 +114,7 @@ class Shopify(Export):
         return total - outstanding
 
 
-# What is said of the order as a whole, and must be the same in all its rows.
+# The columns of the order as a whole, which must be the same in all its rows.
 _SHARED = ("order_total", "refunded_total", "status", "billing_email", "order_currency")
 
 _PENDING = ("pending", "on-hold", "failed", "checkout-draft", "processing")
@@ -145,7 +146,7 @@ class WooCommerce(Export):
     placed_at = "order_date"
     sent_at = "completed_date"
     status = "status"
-    # The database calls them "wc-completed" and so on; some exports do, too.
+    # WooCommerce's database has "wc-completed" and so on, and so do some exports.
     statuses = WOO_STATUS | {f"wc-{word}": status for word, status in WOO_STATUS.items()}
     quantity = "item_quantity"
     item_name = "item_name"
@@ -170,7 +171,7 @@ class WooCommerce(Export):
         the price of one is that divided, rounded up, and the discount makes up the difference."""
         before = self.minor(row, currency, "item_subtotal", "item_subtotal_tax")
         after = self.minor(row, currency, "item_total", "item_total_tax")
-        # A line may have been made dearer by hand.
+        # A person of the shop may have raised the price of a line.
         price = -(-max(before, after) // quantity)
         return price, price * quantity - after
 
