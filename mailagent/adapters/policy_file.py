@@ -33,7 +33,7 @@ _BUILT_IN = Policy()
 
 
 class PolicyFileProblem(ValueError):
-    """A policy file that cannot be used. `problems`: all problems, each with its key."""
+    """The policy file is not valid. `problems`: a sentence for each problem, with its key."""
 
     def __init__(self, problems: list[str]) -> None:
         super().__init__("\n".join(problems))
@@ -81,7 +81,7 @@ def _asked_for(kind: RemedyKind) -> RemedyKind:
 
 
 def _with_keys(table: object) -> object:
-    """Put each key beside its value: the decimals of an amount depend on its currency."""
+    """Return pairs of key and value, because the decimals of an amount depend on its currency, the key."""
     return {key: (key, table[key]) for key in table} if isinstance(table, dict) else table
 
 
@@ -314,7 +314,7 @@ def _contradictions(policy: Policy) -> Iterator[str]:
     for name, cap in (("order", caps.order), ("customer", caps.customer), ("day", caps.day)):
         missing = sorted(policy.limits.keys() - cap.money.keys()) if cap.money else []
         if missing:
-            # Without this check these currencies would have no cap.
+            # Without this check, currencies that the cap does not name would have no cap.
             yield (
                 f"caps.{name}.money: has no {', '.join(missing)}, which is refunded without a"
                 " manager; add it"

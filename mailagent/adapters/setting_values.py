@@ -1,4 +1,4 @@
-"""Parsers of single settings. Each returns the value, or raises ValueError that says what to write."""
+"""Parsers of single settings. Each returns the value, or raises ValueError, whose text says what to write."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def _parse_url(text: str, schemes: tuple[str, ...]) -> str:
     try:
         parts = urlsplit(text)
         whole = parts.scheme in schemes and bool(parts.hostname) and parts.port != 0
-    except ValueError:  # a single bracket, a port that is no number
+    except ValueError:  # such as for a single bracket, or a port that is no number
         raise ValueError(problem) from None
     if not whole:
         raise ValueError(problem)
@@ -136,7 +136,7 @@ def parse_seconds(text: str) -> int:
 
 
 def parse_pause(text: str) -> int:
-    """Return seconds, 0 for no pause."""
+    """Return a number of seconds; 0 means no pause."""
     return 0 if text == "0" else parse_seconds(text)
 
 
@@ -145,7 +145,7 @@ def parse_days(text: str) -> int:
 
 
 def parse_limit(text: str) -> int:
-    """Return a whole number, 0 for no limit."""
+    """Return a whole number; 0 means no limit."""
     return 0 if text == "0" else parse_whole(text, MOST_A_MINUTE)
 
 

@@ -25,8 +25,8 @@ _PAID_BEFORE = "paid_before"
 
 
 def write_settlements(settlements: Iterable[Settlement], stops: Mapping[str, str]) -> str:
-    """Return the file of what waits to be paid, for people to fill in. `stops`: why some must not be paid any
-    more, by their refunds."""
+    """Return a CSV file of open settlements, for people to fill in. `stops`: why some must not be paid any
+    more, by refund id."""
     return write_csv(COLUMNS, (_row(each, stops.get(each.refund_id, "")) for each in settlements))
 
 
@@ -47,7 +47,7 @@ def _row(each: Settlement, stop: str) -> Sequence[str]:
 
 
 def read_outcomes(data: bytes) -> list[tuple[int, Outcome]]:
-    """Return what a file says of settlements, each with its line. Lines without an outcome are left out.
+    """Return the outcomes in a file, each with its line number. Lines without an outcome are left out.
 
     Raises SettlementFileProblem with every line that cannot be read.
     """

@@ -20,7 +20,7 @@ _SIX_DIGITS = re.compile(r"[0-9]{6}")
 
 
 class Totp:
-    """Makes secrets and checks codes. The newest key encrypts, all keys decrypt."""
+    """Makes secrets and checks codes. It encrypts secrets with the newest key, and decrypts with all keys."""
 
     def __init__(self, secret_keys: Sequence[str], issuer: str) -> None:
         """`secret_keys` are newest first; `issuer` is the name that an authenticator app shows."""

@@ -1,4 +1,4 @@
-"""Describe pydantic's validation errors to people: where, what, what to do."""
+"""Describes pydantic's validation errors for people: where, what is wrong, and what to write."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ _SHOPIFY_STATUS = {
     "partial": OrderStatus.PENDING,  # a part of it is not sent yet
     "restocked": OrderStatus.PENDING,  # it is back at the shop
 }
-# The financial statuses of an order that was paid in full.
+# How much of an order was captured, by its financial status: all, all but what is outstanding, nothing.
 _SHOPIFY_PAID = frozenset({"paid", "partially_refunded", "refunded"})
 _PARTLY_PAID = "partially_paid"
 _UNPAID = frozenset({"pending", "authorized", "voided", "expired", "unpaid"})

@@ -21,8 +21,8 @@ IMPORTED = "imported"
 
 
 class OrderSourceProvider(Protocol):
-    """Makes an order source from the settings. `name` stands in settings and rows, such as `http`; `title` is
-    for people. `key_setting`: the environment variable with our key."""
+    """Makes an order source from the settings. Settings and rows have its `name`, such as `http`; people read
+    its `title`. `key_setting`: the environment variable with our key."""
 
     name: str
     title: str
@@ -36,7 +36,8 @@ class OrderSourceProvider(Protocol):
         ORDER_SOURCE_URL and ORDER_SOURCE_TOKEN are set is checked for every source."""
 
     def find_missing_rights(self, settings: Settings) -> list[str]:
-        """Ask the source what our key may not do, but should; a sentence each. Raises SourceProblem."""
+        """Ask the source for the rights of our key. Return a sentence for each right that it lacks. Raises
+        SourceProblem."""
 
 
 _providers: dict[str, OrderSourceProvider] = {

@@ -1,5 +1,5 @@
-"""Asks a shop's system for JSON with one kept HTTP client: a deadline for the whole answer, a bounded body, no
-redirects. Whatever is no usable answer becomes a SourceProblem, whose text names no customer and no key."""
+"""An HTTP client for a shop's system that speaks JSON: with a deadline for the whole answer, a bounded body,
+and no redirects. It raises SourceProblem for an unusable answer; the text names no customer and no key."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _OUR_KEY = frozenset({401, 403, 407})
 
 
 class NotSent(SourceProblem):
-    """No connection came about, so the request had no effect."""
+    """There was no connection, so the request certainly had no effect."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +50,7 @@ class JsonClient:
     ) -> None:
         self._title = title
         self._base_url = base_url.rstrip("/")
-        # Without compression, so that a small body cannot become a huge one.
+        # Without compression, so that a small body cannot expand into a huge one.
         self._headers = {"Accept": "application/json", "Accept-Encoding": "identity", **headers}
         self._deadline_seconds = deadline_seconds
         self._most_bytes = most_bytes
@@ -135,7 +135,7 @@ class JsonClient:
         try:
             return json.loads(data)
         except (ValueError, RecursionError):
-            if status >= 400:  # the page of a proxy; the status says enough
+            if status >= 400:  # perhaps a proxy's page; the status is enough
                 return None
             raise self._problem("answered with something that is not whole JSON") from None
 

@@ -1,4 +1,4 @@
-"""Calls of a shop platform's API. Nothing is repeated here: the callers are retried."""
+"""Calls of a shop platform's API. This module never retries; the workflow does."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from mailagent.adapters.order_sources.json_client import (
 from mailagent.domain.orders.source import SourceProblem
 from mailagent.domain.refunds.payment import NotDone, OutcomeUnknown
 
-# A platform answers when the payment provider behind it has: a look-up has less time.
+# For refunds, which the platform answers only after its payment provider has. A look-up has less time.
 REFUND_SECONDS = 45.0
 OPERATOR_SECONDS = 600.0
 
@@ -25,8 +25,9 @@ _OUR_KEY = frozenset({401, 403, 407})
 
 
 class CallProblem(Exception):
-    """The platform gave no usable answer. `not_done`: the request certainly had no effect. `operator`: it
-    refuses our key, or our address of it is wrong. `answered`: it works, but refuses or breaks this request."""
+    """The platform gave no usable answer. `not_done`: the request certainly had no effect. `operator`: the
+    platform refuses our key, or our URL is wrong. `answered`: the platform works, but refuses this request or
+    fails on it."""
 
     def __init__(
         self,
@@ -42,11 +43,11 @@ class CallProblem(Exception):
         self.not_done, self.operator, self.answered = not_done, operator, answered
 
     def as_source_problem(self) -> SourceProblem:
-        """Return what it means for a look-up."""
+        """Return the same problem for a look-up of orders."""
         return SourceProblem(str(self), self.retry_after_seconds, operator=self.operator)
 
     def as_outcome(self) -> NotDone | OutcomeUnknown:
-        """Return what it means for the money that was asked for."""
+        """Return what the problem means for a refund that we asked for."""
         if self.not_done:
             wait = OPERATOR_SECONDS if self.operator else self.retry_after_seconds
             people = self.answered and not self.operator
@@ -69,7 +70,7 @@ class Caller:
         self._client = JsonClient(title, url, headers, deadline_seconds, most_bytes)
 
     def send(self, method: str, path: str, **content: Any) -> Answer:
-        """Return the JSON answer to one request, also one that refuses it. Raises CallProblem."""
+        """Send one request and return its JSON answer, also if that is a refusal. Raises CallProblem."""
         try:
             return self._client.ask(method, path, accept=_ERRORS, **content)
         except SourceProblem as problem:
@@ -81,7 +82,7 @@ class Caller:
             ) from problem
 
     def refusal(self, answer: Answer, why: str = "") -> CallProblem:
-        """Return the problem of an answer that is no success, by its status. `why`: what it says."""
+        """Return the problem for an answer that refuses, by its status. `why`: the answer's own reason."""
         status, wait = answer.status, retry_after_seconds(answer.headers)
         words = f"{self.title} answered {status} {why}".strip()[:300]
         if status in _OUR_KEY:

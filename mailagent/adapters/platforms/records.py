@@ -11,30 +11,30 @@ from mailagent.domain.money import exponent
 from mailagent.domain.refunds.order import Order, Payment
 
 _MARK = re.compile(r"Refund (\S+) by mailagent")
-# More than any order comes to, and well within the whole numbers that databases keep.
+# In minor units. No order costs more, and it fits the integers of databases.
 MOST_MINOR = 10**16
 _AMOUNT = re.compile(r"-?[0-9]{1,12}(\.[0-9]{1,8})?")
 
 
 def mark_of(key: str) -> str:
-    """Return the note by which we know a refund of ours. Customers may read it."""
+    """Return the note by which we recognise our own refund. Customers may read it."""
     return f"Refund {key} by mailagent"
 
 
 def cancel_mark_of(key: str) -> str:
-    """Return the note by which we know that items were cancelled."""
+    """Return the note by which we recognise our own cancellation of items."""
     return f"Cancellation {key} by mailagent"
 
 
 def key_in(note: object) -> str | None:
-    """Return the idempotency key in a note of ours; None in another's."""
+    """Return the idempotency key in a note of ours; None for any other note."""
     found = _MARK.fullmatch(note) if isinstance(note, str) else None
     return found[1] if found else None
 
 
 def to_minor(text: object, currency: str, *, rounded: bool = False) -> int:
-    """Return an amount in minor units. Raises ValueError for what is none, and for parts of a minor unit
-    unless `rounded`."""
+    """Return an amount in minor units. Raises ValueError if the text is no amount, or has parts of a minor
+    unit; `rounded`: round these instead."""
     if not isinstance(text, str) or not _AMOUNT.fullmatch(text):
         raise ValueError(f"{text!r} is not an amount")
     minor = Decimal(text).scaleb(exponent(currency))
@@ -45,7 +45,7 @@ def to_minor(text: object, currency: str, *, rounded: bool = False) -> int:
 
 
 def checked(order: Order) -> Order:
-    """Return an order whose amounts can be true. Raises ValueError for others: they would be stored nowhere."""
+    """Return the order if its amounts are possible. Raises ValueError if not, because we could not store it."""
     sums = (order.discount_minor, order.shipping_minor, order.tax_minor)
     if min(sums) < 0 or max(sums) > MOST_MINOR:
         raise ValueError(f"discount, shipping or tax is {', '.join(map(str, sums))} minor units")
@@ -62,7 +62,8 @@ def checked(order: Order) -> Order:
 
 
 def spread(payments: Sequence[Payment], minor: int) -> tuple[Payment, ...]:
-    """Return the payments with `minor` more refunded, from the first on: the platform does not say of which."""
+    """Return the payments with `minor` more refunded, in minor units, beginning with the first payment: the
+    platform does not say which payment was refunded."""
     done = []
     for payment in payments:
         part = min(minor, payment.amount.minor - payment.refunded_minor)

@@ -1,5 +1,5 @@
-"""The webhook of a platform's orders. It says only that an order has changed: deliveries repeat and come in any
-order, so what they say of it is not read.
+"""The webhook of a platform's orders. We read only which order has changed, and not its content, because
+deliveries repeat and come in any order.
 
 https://shopify.dev/docs/apps/build/webhooks/verify-deliveries
 https://woocommerce.github.io/woocommerce-rest-api-docs/#webhooks
@@ -24,14 +24,15 @@ if TYPE_CHECKING:
     from mailagent.settings import Settings
 
 _SIGNATURE = re.compile(r"[A-Za-z0-9+/]{43}=")
-# WooCommerce tries the address when the webhook is saved, without a signature.
+# When a webhook is saved, WooCommerce sends this test request without a signature.
 _PING = re.compile(rb"webhook_id=[0-9]{1,18}")
 PING_BYTES = 64
 
 
 @dataclass(frozen=True, slots=True)
 class OrderWebhook:
-    """`number`: the field with the order's number, in deliveries whose topic begins with `topics`."""
+    """The webhook of one platform. `number`: the field with the order's number, in deliveries whose topic
+    begins with `topics`."""
 
     name: str
     title: str
@@ -42,7 +43,7 @@ class OrderWebhook:
     secrets: Sequence[str] = ()
 
     def can_verify(self, headers: Headers) -> bool:
-        """Return, by the headers alone, whether a request can be the platform's."""
+        """Return whether a request may come from the platform, by its headers."""
         return bool(_SIGNATURE.fullmatch(headers.get(self.signature_header, "")))
 
     def verify(self, headers: Headers, body: bytes) -> bool:
@@ -52,7 +53,7 @@ class OrderWebhook:
         return any(hmac.compare_digest(b64encode(each), given) for each in made)
 
     def is_ping(self, body: bytes) -> bool:
-        """Return whether a request without a signature only tries the address."""
+        """Return whether a request is WooCommerce's test request, which has no signature."""
         return self.name == woocommerce.NAME and bool(_PING.fullmatch(body))
 
     def read_number(self, headers: Headers, body: bytes) -> str | None:

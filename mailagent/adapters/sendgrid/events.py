@@ -1,4 +1,4 @@
-"""SendGrid's Event Webhook: parse its JSON into delivery events. The caller has verified the signature."""
+"""Parses the JSON of SendGrid's Event Webhook into delivery events. The caller has verified the signature."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from mailagent.domain.text import is_one_line, without_controls
 def parse_events(body: bytes) -> tuple[DeliveryEvent, ...]:
     """Return the delivery events of one request, in its order.
 
-    Leaves out events of other kinds (open, click, unsubscribe), events without our `outbound_id`, and events
+    It leaves out events of other kinds (open, click, unsubscribe), events without our `outbound_id`, and events
     without a valid timestamp. Raises ValueError if the body is not a JSON array.
     """
     try:

@@ -1,4 +1,4 @@
-"""SendGrid Inbound Parse: parse a request into a `ParsedMail`, and read attachments of a stored request.
+"""Parses a request of SendGrid's Inbound Parse into a `ParsedMail`, and reads attachments of a stored request.
 
 Nothing here raises. The caller has verified the signature.
 """
@@ -61,7 +61,7 @@ NAME_MAX_LENGTH = 300
 BODY_MAX_LENGTH = 200_000
 RECIPIENTS_MAX = 100
 
-_CARD_NUMBER_ROOM = 96  # mask before the cut: half a card number would not be recognised
+_CARD_NUMBER_ROOM = 96  # mask so far beyond the cut: half a card number is not recognised
 _CONTROLS = re.compile(r"[\x00-\x1f\x7f-\x9f]+")
 _CONTROLS_IN_TEXT = re.compile(r"[\x00-\x08\x0b\x0e-\x1f\x7f]")
 
@@ -100,7 +100,7 @@ def parse_request(
     return ParsedMail(
         kind=MailKind.MALFORMED if problem else kind,
         kind_reason=problem or reason,
-        # The same mail may come again, complete. It must not count as a duplicate of this one.
+        # The same mail may come again, complete, and must not count as a duplicate of this incomplete one.
         dedup_key=request_key(body) if problem else key,
         from_address=author.address,
         from_name=_one_line(author.name)[:NAME_MAX_LENGTH],
@@ -145,7 +145,7 @@ def _parse_envelope(form: FormData) -> _Envelope:
 
 
 def _envelope_address(text: str) -> str:
-    """Return an address of the envelope; an invalid one as it is."""
+    """Return a normalised address of the envelope; an invalid one, unchanged."""
     bare = text.strip().removeprefix("<").removesuffix(">")
     return normalise_address(bare) or _one_line(bare)[:ADDRESS_MAX_LENGTH]
 
@@ -214,7 +214,7 @@ def _evidence(
 def find_attachment(content_type: str, body: bytes, number: int) -> AttachmentBytes | None:
     """Return the file of `ParsedMail.attachments[number]`. Never raises.
 
-    Returns None if there is no such file, or if it is larger than DOWNLOAD_MAX_BYTES.
+    Return None if there is no such file, or if it is larger than DOWNLOAD_MAX_BYTES.
     """
     form = parse_form(content_type, body)
     if form is None or not form.fields or not 0 <= number < ATTACHMENTS_MAX:

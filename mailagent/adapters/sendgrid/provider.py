@@ -44,15 +44,15 @@ class SendGrid:
         return MailSender(settings.sendgrid_api_key, url, support_name=settings.shop.name)
 
     def looks_like_ours(self, headers: Headers) -> bool:
-        """Say whether a request has SendGrid's signature."""
+        """Return whether a request has SendGrid's signature header, valid or not."""
         return SIGNATURE_HEADER in headers
 
     def signed_at(self, headers: Headers) -> str:
-        """Return the time of the signature."""
+        """Return the time of the signature, in Unix seconds as text; empty if there is none."""
         return headers.get(TIMESTAMP_HEADER, "")
 
     def can_verify(self, headers: Headers) -> bool:
-        """Say whether a request has a timestamp and a signature of SendGrid's form."""
+        """Return whether the headers have a timestamp and a signature in SendGrid's form."""
         return signature.can_verify(self.signed_at(headers), headers.get(SIGNATURE_HEADER, ""))
 
     def verify(self, keys: Sequence[str], headers: Headers, body: Iterable[bytes]) -> bool:

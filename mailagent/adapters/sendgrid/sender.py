@@ -34,7 +34,7 @@ from mailagent.domain.mail.delivery import (
 from mailagent.domain.mail.message import OutboundMail
 from mailagent.domain.mail.outgoing_file import OutgoingFile
 
-# Anything that ends a header line, and the other controls except the tab.
+# Characters that end a header line, and all other control characters except the tab.
 _CONTROL = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
 _MESSAGE_ID = re.compile(r"[^<>\s@]+@[^<>\s@]+", re.ASCII)
 
@@ -44,7 +44,7 @@ _BASE_URL = re.compile(
     re.IGNORECASE,
 )
 
-# An account without Email Activity, or a key without the right to it.
+# The statuses for an account without Email Activity, or for a key without the right to it.
 _NO_ACTIVITY = frozenset({401, 403, 404})
 _ACTIVITY_ASKED_AGAIN_SECONDS = 6 * 3600.0
 
@@ -70,7 +70,8 @@ class MailSender:
         support_name: str = "Support",
         timeout_seconds: float = 20,
     ) -> None:
-        """Make the one client. Raises ValueError for a key, URL or name that cannot work."""
+        """`support_name`: the display name in From. `timeout_seconds`: for each read. Raises ValueError for a
+        key, URL or name that cannot work."""
         if not re.fullmatch(r"[!-~]+", api_key or ""):
             # The SDK would take an empty key from the environment, or send "Bearer None".
             raise ValueError("SENDGRID_API_KEY is empty or has a space or odd character in it")
@@ -95,10 +96,10 @@ class MailSender:
         )
 
     def send(self, mail: OutboundMail) -> SendOutcome:
-        """Hand `mail` to SendGrid, once.
+        """Send `mail` to SendGrid by one request.
 
-        NotSent only where the mail cannot have been taken: 429, a redirect, no connection. A time-out, a lost
-        connection and a 5xx leave the outcome unknown.
+        Return NotSent only if SendGrid cannot have accepted the mail: 429, a redirect, no connection. After a
+        time-out, a lost connection or a 5xx the outcome is unknown.
         """
         problem = _problem(mail)
         if problem is not None:
@@ -137,7 +138,8 @@ class MailSender:
 
 
 def _problem(mail: OutboundMail) -> str | None:
-    """Return why this mail cannot be sent: a field that would inject a header line, or a bad Message-ID."""
+    """Return why this mail cannot be sent, such as a field that would inject a header line, or an invalid
+    Message-ID; None if it can."""
     for field in _HEADER_FIELDS:
         value = getattr(mail, field) or ""
         if _CONTROL.search(value if isinstance(value, str) else "".join(value)):
@@ -203,7 +205,8 @@ def _headers(mail: OutboundMail) -> dict[str, str]:
 
 
 def _id_list(message_ids: Iterable[str]) -> str:
-    """Return a header value. Leaves out invalid ids, and the oldest but the first if the line is too long."""
+    """Return a header value without invalid ids. If the line is too long, leave out the oldest ids except the
+    first."""
     kept = [f"<{each}>" for each in message_ids if _is_message_id(each)]
     while len(" ".join(kept)) > _HEADER_LENGTH:
         del kept[1 if len(kept) > 1 else 0]
@@ -226,16 +229,16 @@ _WITHOUT_A_HINT_SECONDS = 60.0
 
 
 def judge_answer(answer: httpx2.Response) -> SendOutcome:
-    """Return the outcome of a call that was answered.
+    """Return the outcome of a call by SendGrid's response.
 
-    413 is about this mail. 400 names the fields that it is about, if any. All other 4xx would occur for every
-    mail (403: an unverified sender, a key without the scope).
+    413 is about this mail. 400 may name the fields that it is about. All other 4xx would occur for every mail
+    (403: an unverified sender, or a key without the scope).
     """
     status = answer.status_code
     if status == 202:
         return Accepted(answer.headers.get("X-Message-Id"))
     if status < 300:
-        # A page of a proxy. SendGrid accepts mail with 202 only.
+        # SendGrid accepts mail only with 202. This may be a page of a proxy.
         return OutcomeUnknown(f"the answer was {status} instead of 202")
     if status < 400:
         return NotSent(
@@ -265,7 +268,7 @@ def _blame(body: bytes) -> Blame:
 
 
 def judge_loss(problem: httpx2.RequestError) -> SendOutcome:
-    """Return the outcome of a call without a complete answer."""
+    """Return the outcome of a call without a complete response."""
     if isinstance(problem, httpx2.ConnectError | httpx2.ConnectTimeout | httpx2.ProxyError):
         # There was no connection to SendGrid, so nothing was sent.
         return NotSent(f"SendGrid could not be reached ({problem})", _WITHOUT_A_HINT_SECONDS)
@@ -273,7 +276,8 @@ def judge_loss(problem: httpx2.RequestError) -> SendOutcome:
 
 
 def _seconds_to_reset(headers: Mapping[str, str]) -> float:
-    """Return the wait that `X-RateLimit-Reset` (Unix seconds) or Retry-After asks for, within reason."""
+    """Return the wait in seconds for which `X-RateLimit-Reset` (Unix seconds) or Retry-After asks, at most an
+    hour."""
     try:
         wait = within_reason(max(float(headers["X-RateLimit-Reset"]) - time.time(), 1.0))
     except (KeyError, TypeError, ValueError):

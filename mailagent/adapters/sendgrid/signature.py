@@ -1,6 +1,6 @@
-"""The signature of SendGrid's webhooks, Inbound Parse and Event Webhook.
+"""Verifies the signature of SendGrid's webhooks, Inbound Parse and Event Webhook.
 
-The helper of the `sendgrid` package takes the body as text only, and mail is bytes.
+The helper of the `sendgrid` package accepts the body only as text, but mail is bytes.
 """
 
 from __future__ import annotations
@@ -26,17 +26,17 @@ _TIMESTAMP_MAX_LENGTH = 20
 
 
 def can_verify(timestamp: str, signature: str) -> bool:
-    """Say whether these two headers are well formed: a base64 DER signature and Unix seconds."""
+    """Return whether these two headers are well formed: Unix seconds, and a DER signature in base64."""
     return timestamp.isdecimal() and _parse_signature(timestamp, signature) is not None
 
 
 def verify(
     public_keys: Sequence[str], timestamp: str, signature: str, body: Iterable[bytes]
 ) -> bool:
-    """Verify that one of `public_keys` signed `timestamp` (as in the header) followed by `body`.
+    """Return whether one of `public_keys` signed `timestamp` (as in the header) followed by `body`.
 
     ECDSA on P-256 with SHA-256; keys are base64 of the DER form, as SendGrid shows them. Reads all of `body`.
-    An unreadable key or signature does not verify; only what `body` raises is raised. The caller judges the
+    With an unreadable key or signature, return False. Raises only what `body` raises. The caller checks the
     timestamp's age.
     """
     digest = hashlib.sha256(timestamp.encode("ascii", "replace"))

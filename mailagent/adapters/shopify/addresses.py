@@ -1,9 +1,9 @@
-"""The delivery address of a Shopify order: changed, then read back.
+"""Changes the delivery address of a Shopify order, and reads it back.
 
 `orderUpdate` also takes the address of a sent order. Since API version 2026-10 it computes taxes again for an
 unsent one:
 https://shopify.dev/changelog/updating-an-orders-shipping-address-returns-accurate-financial-data
-So it is asked only where prices include their tax, within a country and province.
+So we ask only if prices include their tax, and only for an address in the same country and province.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from mailagent.domain.remedies.address import NewAddress, PostalAddress, move_to
 Fields = Mapping[str, Any]
 # In any other state the shop may be packing the parcel already.
 _UNTOUCHED = "UNFULFILLED"
-# What `orderUpdate` overwrites with nothing if it is left out.
+# `orderUpdate` deletes these fields if we leave them out.
 _KEPT = ("firstName", "lastName", "provinceCode", "phone")
 
 
@@ -87,7 +87,7 @@ def _input(gid: str, current: Fields, new: PostalAddress) -> dict[str, Any]:
 
 
 def _find_difference(before: Fields, after: Fields | None, new: PostalAddress) -> str | None:
-    """Return what is not as it should be after the change; None if all is."""
+    """Return what is wrong with the order after the change; None if nothing is."""
     if not after or not after["shippingAddress"] or _read(after["shippingAddress"]) != new:
         return "what came back is another address: compare it with the customer's words"
     if after["displayFulfillmentStatus"] != _UNTOUCHED or after["cancelledAt"]:

@@ -1,7 +1,7 @@
 """Shopify's GraphQL Admin API, https://shopify.dev/docs/api/admin-graphql.
 
-Errors come in bodies of status 200. An app of the Dev Dashboard has no lasting token: it asks for one with its
-client id and secret, and again before that expires after a day.
+Errors come in bodies with status 200. An app of the Dev Dashboard has no permanent token: it requests one with
+its client id and secret, and a new one before that expires after a day.
 https://shopify.dev/docs/apps/build/authentication-authorization/client-credentials-grant
 """
 
@@ -26,7 +26,7 @@ _RENEWED_BEFORE_SECONDS = 300.0
 _STORE_STATUSES = frozenset({402, 404, 423})
 # https://shopify.dev/docs/api/admin-graphql#status_and_error_codes
 _THROTTLED, _DENIED = "THROTTLED", "ACCESS_DENIED"
-# What Shopify says of a key that another request uses at this moment, or used for something else.
+# Words in Shopify's errors about a key that another request is using, or has used for something else.
 # https://shopify.dev/docs/api/usage/implementing-idempotency
 _KEY_IN_USE = ("currently in progress", "same idempotency key")
 _CODE = re.compile(r"[A-Za-z_]{1,60}")
@@ -43,7 +43,7 @@ class ShopifyClient:
         deadline_seconds: float = DEADLINE_SECONDS,
         most_bytes: int = MOST_BYTES,
     ) -> None:
-        """`token`: a lasting one, or an app's client id and secret with a colon between them."""
+        """`token`: a permanent one, or an app's client id and secret with a colon between them."""
         self._caller = Caller(TITLE, url, {}, deadline_seconds, most_bytes)
         self._client_id, self._is_app, self._secret = token.partition(":")
         self._token: tuple[str, float] = ("", 0.0)
@@ -52,7 +52,7 @@ class ShopifyClient:
         """Return the data of a query or mutation. Raises CallProblem."""
         answer = self._post(query, variables)
         if answer.status == 401 and self._is_app:
-            self._token = ("", 0.0)  # it was revoked, and nothing was run
+            self._token = ("", 0.0)  # it was revoked, so the query did not run
             answer = self._post(query, variables)
         return self._data(answer)
 
@@ -104,16 +104,16 @@ class ShopifyClient:
 
 
 def is_in_use(words: str) -> bool:
-    """Return whether Shopify refuses an idempotency key that may have been used: then look again."""
+    """Return whether an error means that the idempotency key may have been used: then look the refund up."""
     return any(sign in words for sign in _KEY_IN_USE)
 
 
 def _query_problem(errors: object, codes: set[str]) -> CallProblem:
-    """Return the problem of a query that failed. Only these errors say that nothing was run: others may come
-    after a mutation took effect."""
+    """Return the problem of a query that failed. Only errors with these codes mean that nothing ran; others may
+    come after a mutation had its effect."""
     found = _listed(errors)
     denied = _DENIED in codes and all(len(each.get("path") or ()) < 2 for each in found)
-    # Not the messages: they may repeat what was asked for, such as a customer's address.
+    # Only the codes: the messages may repeat our query, such as a customer's address.
     known = ", ".join(sorted(code for code in codes if _CODE.fullmatch(code))) or "no code"
     return CallProblem(
         f"{TITLE} answered with an error ({known})",
@@ -133,7 +133,7 @@ def _codes(errors: object) -> set[str]:
 
 
 def _restored_after(body: Mapping[str, Any]) -> float:
-    """Return after how many seconds the query can be paid for: Shopify counts points.
+    """Return after how many seconds we have enough points for the query.
     https://shopify.dev/docs/api/usage/limits"""
     try:
         cost = body["extensions"]["cost"]

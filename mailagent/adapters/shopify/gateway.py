@@ -1,7 +1,7 @@
 """Refunds of payments that Shopify took. This module never repeats a request by itself.
 
-Shopify remembers an idempotency key for a day, and the note of a refund for ever: each call looks first whether
-the order has a refund with our note.
+Shopify remembers an idempotency key for a day, but the note of a refund for ever. So each call first looks
+whether the order has a refund with our note.
 """
 
 from __future__ import annotations
@@ -53,16 +53,16 @@ class ShopifyGateway:
     def __init__(
         self, client: ShopifyClient, look_again_seconds: float = LOOK_AGAIN_SECONDS
     ) -> None:
-        """`look_again_seconds`: when to look up a pending refund again."""
+        """`look_again_seconds`: after how many seconds to look up a pending refund again."""
         self._client = client
         self._look_again_seconds = look_again_seconds
 
     def is_remote(self, request: RefundRequest) -> bool:
-        """Return whether a request is to give back money that Shopify took."""
+        """Return whether the request refunds, in money, a payment that Shopify took."""
         return is_shopify_payment(request.payment_id) and request.credit is None
 
     def refund(self, request: RefundRequest) -> PaymentOutcome:
-        """Give the money back; the same request again moves it once."""
+        """Refund the money. The same request again refunds nothing more."""
         try:
             payment = self._payment(request.payment_id)
             known = self._find(request, payment)
@@ -74,7 +74,8 @@ class ShopifyGateway:
             return problem.as_outcome()
 
     def look_up(self, request: RefundRequest) -> PaymentOutcome:
-        """Return the outcome of an earlier call; NotDone if Shopify has none, or failed ones only."""
+        """Return the outcome of an earlier call; NotDone if Shopify has no refund of it, or only failed
+        ones."""
         try:
             return self._find(request, self._payment(request.payment_id))
         except CallProblem as problem:
@@ -82,7 +83,7 @@ class ShopifyGateway:
             return OutcomeUnknown(why, operator=problem.operator, answered=problem.answered)
 
     def list_refunds(self, payment_id: str) -> Sequence[GatewayRefund]:
-        """Return all refunds of a payment, including the admin's. Raises ListingProblem."""
+        """Return all refunds of a payment, also those from Shopify's admin. Raises ListingProblem."""
         try:
             payment = self._payment(payment_id)
             return [_read(payment, *each) for each in _refunds_of(payment)]
@@ -104,7 +105,7 @@ class ShopifyGateway:
     def _find(self, request: RefundRequest, payment: Fields) -> PaymentOutcome:
         key = request.idempotency_key
         ours = [made for note, made in _refunds_of(payment) if key_in(note) == key]
-        # One that moved money, or may yet, goes before a failed one.
+        # Prefer one that has moved money, or still may, to a failed one.
         ours.sort(key=lambda made: made["status"] not in MOVED)
         if ours:
             return self._outcome(request, ours[0])
@@ -133,7 +134,7 @@ class ShopifyGateway:
             "notify": False,
             "transactions": [transaction],
         }
-        if request.restocks and not failed:  # one that failed has restocked them
+        if request.restocks and not failed:  # a failed refund has already restocked them
             refund["refundLineItems"] = self._restocked(order["id"], request)
         answer = self._client.run(queries.REFUND, input=refund, key=key)["refundCreate"]
         if answer["refund"]:
@@ -144,7 +145,8 @@ class ShopifyGateway:
         return NotDone(f"{TITLE}: {words}", 0, for_people=True)
 
     def _restocked(self, gid: str, request: RefundRequest) -> list[dict[str, Any]]:
-        """Return the units that came back; none if others took some of them back. Raises CallProblem."""
+        """Return the units to restock; none if the shop has already taken some of them back. Raises
+        CallProblem."""
         lines = self._client.run(queries.ITEMS, id=gid)["order"]["lineItems"]["nodes"]
         chosen = choose_lines(lines, request.restocks)
         try:
@@ -176,13 +178,13 @@ class ShopifyGateway:
 
 
 def _not_moved(refund: Fields) -> OutcomeUnknown:
-    """Return the outcome of a refund of ours without money: another one could pay beside it. It is looked up
-    again for a while, then people are asked."""
+    """Return the outcome of our refund that has moved no money yet: unknown, because another request could pay
+    twice. We look it up again for some time, then people must act."""
     return OutcomeUnknown(f"{TITLE} made {refund['id']} without moving money yet", answered=True)
 
 
 def _refunds_of(payment: Fields) -> list[tuple[str | None, Fields]]:
-    """Return the transactions that gave this payment back, each with the note of its refund."""
+    """Return the transactions that refunded this payment, each with the note of its refund."""
     return [
         (refund["note"], made)
         for refund in payment["order"]["refunds"]
@@ -199,7 +201,7 @@ def _count_failed(request: RefundRequest, payment: Fields) -> int:
 
 
 def _why_not(request: RefundRequest, payment: Fields) -> PaymentOutcome | None:
-    """Return why a payment cannot give this amount back, or None."""
+    """Return why this amount of a payment cannot be refunded; None if it can."""
     paid, asked = _amount(payment), request.amount
     if payment["kind"] not in PAID_KINDS or payment["status"] != "SUCCESS":
         why = f"{request.payment_id} is a {payment['kind']} that is {payment['status']}: correct the order"

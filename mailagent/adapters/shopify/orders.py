@@ -1,6 +1,6 @@
-"""Shopify's orders as ours.
+"""Parses Shopify's orders into ours.
 
-Amounts are in the currency that the customer paid in (presentment): refunds are made in it.
+Amounts are in the currency in which the customer paid (presentment), because refunds are made in it.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ _PAYMENT = "shopify:"
 
 PAID_KINDS = frozenset({"SALE", "CAPTURE"})
 GIVEN_BACK = "REFUND"
-# A transaction that may still succeed counts as money that moved.
+# Statuses of a transaction that may still succeed. It counts as money that moved.
 PENDING = frozenset({"PENDING", "AWAITING_RESPONSE", "UNKNOWN"})
 MOVED = PENDING | {"SUCCESS"}
 
-# As in the export: an order of which a part still has to be sent is pending.
+# The order was sent. As in the export, an order of which a part is not sent is pending.
 _SENT = frozenset({"FULFILLED", "FULFILLMENT_NOT_REQUIRED"})
-# Nothing of these has left the shop, nor been asked of a warehouse.
+# Nothing of the order has left the shop, and no warehouse was asked to send it.
 UNSENT = frozenset({"UNFULFILLED", "OPEN", "ON_HOLD", "SCHEDULED", "RESTOCKED"})
 _TAKEN_BY_BANK = frozenset({"NEEDS_RESPONSE", "UNDER_REVIEW", "LOST", "ACCEPTED"})
 
@@ -57,12 +57,12 @@ _PARCEL = {
 
 
 def is_shopify_payment(payment_id: str) -> bool:
-    """Return, by its id, whether a payment was made through Shopify."""
+    """Return whether a payment was made through Shopify, by the form of its id."""
     return payment_id.startswith(_PAYMENT)
 
 
 def payment_id_of(gid: str) -> str:
-    """Return our name of a transaction."""
+    """Return our payment id for a transaction of Shopify."""
     return _PAYMENT + gid.removeprefix(_TRANSACTION)
 
 
@@ -72,7 +72,8 @@ def gid_of(payment_id: str) -> str:
 
 
 def minor_of(bag: Fields, currency: str) -> int:
-    """Return a MoneyBag in minor units of the customer's currency. Raises ValueError for another."""
+    """Return the amount of a MoneyBag in minor units. Raises ValueError if it is not in `currency`, the
+    customer's."""
     money = bag["presentmentMoney"]
     if money["currencyCode"] != currency:
         raise ValueError(f"an amount is in {money['currencyCode']}, the order in {currency}")
@@ -80,7 +81,7 @@ def minor_of(bag: Fields, currency: str) -> int:
 
 
 def read_order(fields: Fields, lines: Sequence[Fields]) -> Order:
-    """Parse an order. Raises OrderProblem if it cannot be understood."""
+    """Parse an order. Raises OrderProblem if we cannot read it."""
     try:
         return checked(_read(fields, lines))
     except (ValueError, KeyError, TypeError, AttributeError, ArithmeticError) as problem:
@@ -90,7 +91,7 @@ def read_order(fields: Fields, lines: Sequence[Fields]) -> Order:
 def _read(fields: Fields, lines: Sequence[Fields]) -> Order:
     currency = parse_currency(fields["presentmentCurrencyCode"])
     parcels = tuple(_parcels(fields["fulfillments"], lines))
-    # What was removed or refunded is no longer there; an order of which nothing is left is shown whole.
+    # Leave out units that were removed or refunded. If nothing is left, keep the whole order.
     left = any(each["currentQuantity"] for each in lines)
     shipping, tax, duties = _sums(fields, currency, left)
     return Order(
@@ -132,7 +133,7 @@ def _lines(lines: Sequence[Fields], currency: str, left: bool) -> list[OrderLine
                 name=each["name"],
                 quantity=quantity,
                 unit_price=Money(price, currency),
-                # Of the units that are left; rounded so that they are not worth more than was paid.
+                # The discount on the remaining units, rounded up so that they are not worth more than was paid.
                 discount_minor=min(-(-discount * quantity // each["quantity"]), price * quantity),
                 category="gift_card" if each["isGiftCard"] else None,
             )
@@ -141,7 +142,7 @@ def _lines(lines: Sequence[Fields], currency: str, left: bool) -> list[OrderLine
 
 
 def item_id_of(line: Fields) -> str:
-    """Return our name of what a line is for."""
+    """Return our item id for a line."""
     return str(line["sku"] or line["id"].rpartition("/")[2])
 
 
@@ -167,7 +168,8 @@ def _payments(fields: Fields, currency: str) -> tuple[Payment, ...]:
 
 
 def _charged_back_at(fields: Fields) -> datetime | None:
-    """Return when a bank took the money back; Shopify tells us only that, so it is since the order."""
+    """Return when a bank took the money back, or None. Shopify does not say when, so it is the time of the
+    order."""
     for each in fields["disputes"]:
         if each["initiatedAs"] == "CHARGEBACK" and each["status"] in _TAKEN_BY_BANK:
             return parse_instant(fields["processedAt"])
@@ -189,7 +191,7 @@ def _parcels(fulfilments: Sequence[Fields], lines: Sequence[Fields]) -> list[Shi
         shipped_at = None if status is ShipmentStatus.LABEL_CREATED else parse_instant(sent)
         delivered_at = _instant(each["deliveredAt"])
         events = [parse_instant(x["happenedAt"]) for x in each["events"]["nodes"]]
-        # Not `createdAt`: of a carrier that Shopify does not track there is no event.
+        # Without `createdAt`: a parcel of a carrier that Shopify does not track must have no event.
         moments = [each for each in (_instant(each["inTransitAt"]), delivered_at, *events) if each]
         found.append(
             Shipment(

@@ -1,4 +1,4 @@
-"""A Shopify store as order source and payment gateway. Both have the settings of the source."""
+"""A Shopify store as order source and payment gateway. Both use the settings of the order source."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class ShopifyOrders:
         return []
 
     def find_missing_rights(self, settings: Settings) -> list[str]:
-        """Return which scopes our token lacks."""
+        """Return a sentence for each scope that our token lacks. Raises SourceProblem."""
         from mailagent.adapters.shopify.queries import RESTOCK_SCOPE
 
         needed, remedies = ["read_orders", "read_fulfillments"], settings.policy.remedies
@@ -49,12 +49,12 @@ class ShopifyOrders:
 
 
 class ShopifyPayments:
-    """Satisfies `adapters.gateways.GatewayProvider`. Refunds made elsewhere are seen in the order."""
+    """Satisfies `adapters.gateways.GatewayProvider`. We learn of external refunds from the order's record."""
 
     name, title, key_setting, secret_setting = NAME, TITLE, KEY, WEBHOOK_SECRET
 
     def has_payment(self, payment_id: str) -> bool:
-        """Return, by its id, whether Shopify took a payment."""
+        """Return whether Shopify took a payment, by the form of its id."""
         return is_shopify_payment(payment_id)
 
     def make(self, settings: Settings) -> PaymentGateway:
@@ -66,7 +66,7 @@ class ShopifyPayments:
         return ShopifyGateway(ShopifyClient(*_address(settings), REFUND_SECONDS))
 
     def make_webhook(self, _settings: Settings) -> None:
-        """Return None: the webhook of orders has the news."""
+        """Return None: the webhook of orders also reports refunds."""
 
     def find_problems(self, settings: Settings) -> list[str]:
         """Return a problem if orders do not come from Shopify."""

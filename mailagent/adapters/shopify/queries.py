@@ -1,7 +1,7 @@
-"""The queries that we send. Tests check them against Shopify's schema.
+"""The GraphQL queries that we send to Shopify. Tests check them against Shopify's schema.
 
-A query may cost at most 1,000 points, about one for each object that it may return:
-https://shopify.dev/docs/api/usage/limits. So orders are read one by one, with bounds.
+A query may cost at most 1,000 points, about one for each object that it may return
+(https://shopify.dev/docs/api/usage/limits). So we read orders one by one, with bounds.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ mutation($id: ID!, $note: String) {
 }
 """
 
-# What is left of an order, and the notes of its refunds.
+# Reads the remaining units of an order, and the notes of its refunds.
 ITEMS = f"""
 query($id: ID!) {{
   order(id: $id) {{

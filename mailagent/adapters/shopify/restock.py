@@ -17,7 +17,7 @@ Fields = Mapping[str, Any]
 
 
 class RestockType(StrEnum):
-    """Whether units were to be sent, or have come back."""
+    """CANCEL: the units were not sent yet. RETURN: they have come back."""
 
     CANCEL = "CANCEL"
     RETURN = "RETURN"

@@ -28,7 +28,7 @@ from mailagent.domain.orders.source import (
 from mailagent.domain.refunds.order import Order, OrderProblem
 from mailagent.domain.remedies.address import NewAddress
 
-# An order is a request of its own: a query for several may cost too much.
+# We read each order by a request of its own, because a query for several may cost too much.
 ORDERS_A_PAGE = 5
 _NAMES_READ = 10
 _PAGES_OF_LINES = 5
@@ -70,12 +70,12 @@ class ShopifySource:
         return OrderPage(tuple(filter(None, orders)), following, tuple(problems))
 
     def load_order(self, order_id: str) -> Order | None:
-        """Return the order with a name such as #1001, or None."""
+        """Return the order with a name such as #1001; None if there is none."""
         gid = self._find_id(order_id)
         return self._load(gid) if gid else None
 
     def cancel_order(self, request: CancelRequest) -> CancelOutcome:
-        """Cancel an order that was not sent, or items of it, without moving money."""
+        """Cancel an order that was not sent, or items of it, without refunding money."""
         gid = self._find_id(request.order_id)
         if gid is None:
             return NotSupported(f"{TITLE} has no order {request.order_id}")
@@ -91,14 +91,14 @@ class ShopifySource:
         return Cancelled(self._cancelled(gid))
 
     def _ask_to_cancel(self, gid: str, request: CancelRequest) -> str | None:
-        """Ask Shopify to cancel; return why it does not, or None."""
+        """Ask Shopify to cancel an order; return why it refuses, or None."""
         note = f"{request.reason} ({request.idempotency_key})"[-255:]
         answer = self._run(queries.CANCEL, id=gid, note=note)["orderCancel"]
         errors = answer["orderCancelUserErrors"]
         return "; ".join(f"{each['code']}: {each['message']}" for each in errors) or None
 
     def _cancelled(self, gid: str) -> Order:
-        """Return the order when it is cancelled: Shopify does so in a job."""
+        """Wait until the order is cancelled, which Shopify does in a background job, and return it."""
         for pause in (0.0, *self._cancel_pauses):
             time.sleep(pause)
             fields = self._fields(gid)
@@ -107,7 +107,7 @@ class ShopifySource:
         raise SourceProblem(f"{TITLE} has not yet cancelled {gid}", 30)
 
     def _cancel_items(self, gid: str, request: CancelRequest) -> CancelOutcome:
-        """Let Shopify take back units by a refund without a payment: that is what it names for single items.
+        """Cancel single items by a refund without money, as Shopify's documentation says.
         https://shopify.dev/docs/api/admin-graphql/latest/mutations/orderCancel"""
         order, mark = (
             self._run(queries.ITEMS, id=gid)["order"],
@@ -130,7 +130,7 @@ class ShopifySource:
         try:
             lines = refund_lines(self._client, gid, chosen, RestockType.CANCEL)
         except CallProblem as problem:
-            if problem.operator:  # other calls work: it is this one that Shopify refuses
+            if problem.operator:  # other calls work, so Shopify refuses only this one
                 return NotSupported(f"{problem}: allow {queries.RESTOCK_SCOPE}")
             raise problem.as_source_problem() from problem
         refund = {
@@ -150,17 +150,18 @@ class ShopifySource:
         return NotSupported(f"{TITLE}: {words}")
 
     def change_address(self, order_id: str, wanted: NewAddress) -> AddressOutcome:
-        """Change where an order goes, if the shop has not begun to send it and its price stays."""
+        """Change the delivery address of an order, if the shop has not begun to send it and the price does not
+        change."""
         gid = self._find_id(order_id)
         if gid is None:
             return NotSupported(f"{TITLE} has no order {order_id}")
         return addresses.change(self._run, gid, wanted)
 
     def list_scopes(self) -> set[str]:
-        """Return what our token may do, by Shopify's names. Raises SourceProblem."""
+        """Return the scopes of our token, by Shopify's names. Raises SourceProblem."""
         found = self._run(queries.SCOPES)["currentAppInstallation"] or {"accessScopes": ()}
         handles = {each["handle"] for each in found["accessScopes"]}
-        # Who may write may read, too.
+        # A scope to write includes the one to read.
         return handles | {each.replace("write_", "read_", 1) for each in handles}
 
     # --- look up ----------------------------------------------------------------------------------
@@ -187,7 +188,7 @@ class ShopifySource:
         return fields
 
     def _read(self, fields: dict[str, Any]) -> Order:
-        # The sums of an order with more would be wrong.
+        # The order may have more transactions, and its sums would be wrong.
         if len(fields["transactions"]) >= queries.TRANSACTIONS:
             raise OrderProblem(f"order {fields['name']}: has too many transactions to read")
         return read_order(fields, self._lines(fields))
@@ -214,7 +215,7 @@ class ShopifySource:
 
 
 def _why_not(order: Fields) -> CancelOutcome | None:
-    """Return why no items of an order can be cancelled, or None."""
+    """Return why no items of an order can be cancelled; None if they can."""
     status = order["displayFulfillmentStatus"]
     if len(order["refunds"]) >= queries.REFUNDS:
         return NotSupported(f"{TITLE} has too many refunds of it to tell ours")
@@ -226,5 +227,5 @@ def _why_not(order: Fields) -> CancelOutcome | None:
 
 
 def _quoted(text: str) -> str:
-    """Return a term of Shopify's search syntax: https://shopify.dev/docs/api/usage/search-syntax"""
+    """Return a text quoted for Shopify's search: https://shopify.dev/docs/api/usage/search-syntax"""
     return '"' + re.sub(r'(["\\])', r"\\\1", text) + '"'

@@ -1,4 +1,4 @@
-"""Verify and parse Stripe's webhook events: https://docs.stripe.com/api/events/types.
+"""Verifies and parses Stripe's webhook events: https://docs.stripe.com/api/events/types.
 
 Events come in any order, and more than once. Only `StripeWebhook.verify` imports the SDK.
 """
@@ -31,8 +31,8 @@ REFUND_KINDS = frozenset(
 CHARGE_KIND = "charge.refunded"
 DISPUTE_PREFIX = "charge.dispute."
 
-# https://docs.stripe.com/disputes/how-disputes-work: `warning_…` is an inquiry, which takes no money. In every
-# other status but the last, also an unknown one, the money is taken.
+# https://docs.stripe.com/disputes/how-disputes-work: a status `warning_…` is an inquiry, which takes no money.
+# With any other status before the final ones, also an unknown one, the bank has taken the money.
 _INQUIRY = "warning_"
 _MONEY_BACK = "won"
 # A `prevented` dispute of the type `block` never took money; one of the type `resolution` gave it back.
@@ -81,12 +81,12 @@ class StripeWebhook:
         return False
 
     def parse_event(self, body: bytes) -> GatewayEvent:
-        """Return what an event says."""
+        """Parse an event: see the function `parse_event`. Raises ValueError."""
         return parse_event(body, self._livemode)
 
 
 def parse_event(body: bytes, livemode: bool | None = None) -> GatewayEvent:
-    """Parse an event. If its content cannot be understood, the event has a `problem`.
+    """Parse an event. If we cannot read its content, the event has a `problem`.
 
     `livemode`: whether our own key moves real money; None if unknown. Raises ValueError if the body is not an
     event.

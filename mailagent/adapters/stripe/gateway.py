@@ -1,7 +1,7 @@
 """Refunds through Stripe. This module never retries by itself.
 
-Stripe remembers an idempotency key for about 24 hours, and lists refunds for ever. Within a day the key
-prevents a second refund; later, the caller looks up the refund before it asks again.
+Stripe remembers an idempotency key for about 24 hours, but lists refunds for ever. Within a day the key
+prevents a second refund; after that, the caller looks the refund up before it asks again.
 """
 
 from __future__ import annotations
@@ -102,11 +102,11 @@ class StripeGateway:
         )
 
     def is_remote(self, request: RefundRequest) -> bool:
-        """Return whether a request is to give back money that Stripe took."""
+        """Return whether the request refunds, in money, a payment that Stripe took."""
         return is_stripe_payment(request.payment_id) and request.credit is None
 
     def refund(self, request: RefundRequest) -> PaymentOutcome:
-        """Give the money back; the same request again moves it once."""
+        """Refund the money. The same request again refunds nothing more."""
         if not is_stripe_payment(request.payment_id):
             why = f"payment {request.payment_id} is not Stripe's (pi_…, ch_… or py_…): correct the order"
             return NotDone(why, 0, for_people=True)
@@ -175,7 +175,8 @@ class StripeGateway:
         return self._outcome(request, ours[0])
 
     def list_refunds(self, payment_id: str) -> Sequence[GatewayRefund]:
-        """Return all refunds of a payment, newest first, including the dashboard's. Raises ListingProblem."""
+        """Return all refunds of a payment, newest first, also those from the dashboard. Raises
+        ListingProblem."""
         try:
             listed = self._client.v1.refunds.list(_listing(payment_id))
             return [read_refund(each.to_dict()) for each in listed.auto_paging_iter()]
@@ -281,7 +282,7 @@ def _failed(made: stripe.Refund) -> PaymentOutcome:
 
 
 def _is_repeated(made: stripe.Refund) -> bool:
-    """Whether Stripe repeats the answer that it has stored under the key."""
+    """Return whether Stripe repeats the answer that it has stored under the key."""
     answer = getattr(made, "last_response", None)  # a proxy's page has none
     return answer is not None and _says_replayed(answer.headers)
 
@@ -292,7 +293,8 @@ def _says_replayed(headers: Mapping[str, str] | None) -> bool:
 
 
 def _is_spent(problem: stripe.StripeError) -> bool:
-    """Whether Stripe repeats a stored 5xx, or a stored refusal whose cause may be gone."""
+    """Return whether the key is spent: Stripe repeats a stored 5xx, or a stored refusal whose cause may be
+    gone."""
     replayed = _says_replayed(problem.headers)
     if _is_refusal(problem):
         return replayed and _why_final(problem) is None
@@ -300,7 +302,7 @@ def _is_spent(problem: stripe.StripeError) -> bool:
 
 
 def _is_refusal(problem: stripe.StripeError) -> bool:
-    """Whether Stripe understood the request and refused it."""
+    """Return whether Stripe understood the request and refused it."""
     its = isinstance(problem, stripe.InvalidRequestError | stripe.CardError)
     return its and (problem.http_status or 0) in {400, 402, 404}
 

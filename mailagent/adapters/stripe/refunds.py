@@ -21,7 +21,7 @@ FAILED = frozenset({"failed", "canceled"})
 
 
 def is_stripe_payment(payment_id: str) -> bool:
-    """Return, by its id, whether a payment was made through Stripe."""
+    """Return whether a payment was made through Stripe, by the form of its id."""
     return payment_id.startswith(("pi_", "ch_", "py_"))
 
 

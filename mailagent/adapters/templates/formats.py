@@ -1,4 +1,4 @@
-"""Formats money, dates and other people's words for mails. Amounts are never rounded."""
+"""Formats money, dates and texts of strangers for mails. It never rounds amounts."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from mailagent.domain.text import tell_day, tell_moment
 
 
 class Block(str):
-    """Text whose line breaks are meant. Every other text is put on one line by the templates."""
+    """A text that keeps its line breaks. The templates write every other text on one line."""
 
     __slots__ = ()
 
 
 def marker_line(support_address: str) -> str:
-    """Return the line that ends every mail to a customer, the same in all languages: a quote that
-    has it is our own text."""
+    """Return the line that ends every mail to a customer, the same in all languages. By it we recognise a
+    quotation of our own mail."""
     return f"~ {support_address} ~"
 
 
@@ -36,7 +36,7 @@ def marker_line(support_address: str) -> str:
 _NEXT_TO_A_CODE = re.compile(r"(?<=[^\W\d_])(?=\d)|(?<=\d)(?=[^\W\d_])")
 
 
-# The mails and pages of one refund have the same few amounts some twenty times.
+# The mails and pages of one refund write the same few amounts about twenty times.
 @lru_cache(maxsize=1024)
 def format_money(amount: Money, locale: Locale) -> str:
     """Return an amount as it is written in `locale`, with all of the currency's decimals.
@@ -69,7 +69,7 @@ def format_day(day: date, locale: Locale) -> str:
 
 
 def format_moment(moment: datetime, locale: Locale) -> str:
-    """Return a date and time of day, in UTC and saying so."""
+    """Return a date and time of day in UTC, with "UTC"."""
     in_utc = moment.astimezone(UTC)
     if locale.language == "en":
         return tell_moment(in_utc)
@@ -106,7 +106,7 @@ def plain(text: str) -> Block:
 
 
 def quote(text: str) -> Block:
-    """Return `text` as a quotation: each line behind "> ", so that none can pass for ours."""
+    """Return `text` as a quotation, each line behind "> ", so that no line looks like ours."""
     return Block("\n".join(f"> {line}".rstrip() for line in plain(text).splitlines()))
 
 
@@ -135,6 +135,6 @@ _DOT_IN_NAME = re.compile(r"(?<=\w)([.\u3002\uff0e\uff61])(?=[^\W\d_]{2})")
 
 
 def inert(text: str) -> str:
-    """Return `text` with web and mail addresses broken up, so that no mail program makes them
-    links: `https[:]//evil[.]example`. Visible on purpose; invisible marks get lost in copying."""
+    """Return `text` with URLs and mail addresses broken up, so that no mail program makes links of them:
+    `https[:]//evil[.]example`. The marks are visible, because invisible ones get lost in copying."""
     return _DOT_IN_NAME.sub(r"[\1]", text.replace("://", "[:]//"))

@@ -14,7 +14,7 @@ from mailagent.adapters.platforms.calls import Caller, CallProblem
 from mailagent.adapters.woocommerce.orders import TITLE
 
 _PATH = "/wp-json/wc/v3"
-# The most that WordPress gives at once.
+# The most that WordPress returns on one page.
 REFUNDS_A_PAGE = 100
 
 
@@ -33,7 +33,7 @@ class WooCommerceClient:
         self._caller = Caller(TITLE, url, headers, deadline_seconds, most_bytes)
 
     def list_orders(self, search: str, page: int, size: int) -> list[Mapping[str, Any]]:
-        """Return a page of the orders that a text is found in, newest first. Raises CallProblem."""
+        """Return a page of the orders that contain a text, newest first. Raises CallProblem."""
         params = {"search": search, "page": str(page), "per_page": str(size)}
         params |= {"orderby": "date", "order": "desc"}
         return self._list(self.send("GET", "/orders", params=params))
@@ -59,11 +59,11 @@ class WooCommerceClient:
         return self._object(self.send("POST", f"/orders/{post_id}", body=changes))
 
     def send(self, method: str, path: str, **content: Any) -> Answer:
-        """Return the JSON answer to one request, also one that refuses it. Raises CallProblem."""
+        """Send one request and return its JSON answer, also if that is a refusal. Raises CallProblem."""
         return self._caller.send(method, f"{_PATH}{path}", **content)
 
     def refusal(self, answer: Answer) -> CallProblem:
-        """Return the problem of an answer that refuses."""
+        """Return the problem for an answer that refuses the request."""
         return self._caller.refusal(answer, code_of(answer))
 
     def _list(self, answer: Answer) -> list[Mapping[str, Any]]:
@@ -81,6 +81,6 @@ class WooCommerceClient:
 
 
 def code_of(answer: Answer) -> str:
-    """Return the code of an error, empty if it is not WordPress that answered."""
+    """Return the code of an error; empty if the answer does not come from WordPress."""
     code = answer.value.get("code") if isinstance(answer.value, dict) else None
     return code if isinstance(code, str) else ""

@@ -1,9 +1,10 @@
-"""Refunds that WooCommerce asks of its payment plugins (`api_refund`).
+"""Refunds through WooCommerce, which asks its payment plugins to pay (`api_refund`).
 
-WooCommerce has no idempotency keys: each call looks first whether the order has a refund with our reason. It
-writes the refund down before it asks the payment plugin, and deletes it if the plugin refuses or does not
-answer; so after a call that may have reached it, "none" does not say that nothing was paid.
-`refunded_payment` says that the plugin paid. https://github.com/woocommerce/woocommerce, `wc_create_refund`.
+WooCommerce has no idempotency keys, so each call first looks whether the order has a refund with our reason.
+WooCommerce records the refund before it asks the payment plugin, and deletes it if the plugin refuses or does
+not answer. So after a call that may have reached WooCommerce, a missing refund does not mean that nothing was
+paid. `refunded_payment` means that the plugin paid. https://github.com/woocommerce/woocommerce,
+`wc_create_refund`.
 """
 
 from __future__ import annotations
@@ -54,15 +55,15 @@ class WooCommerceGateway:
 
     def __init__(self, client: WooCommerceClient) -> None:
         self._client = client
-        # Two threads must not both find nothing and then both ask for the same payment.
+        # So that two threads do not both find no refund of a payment, and then both ask for one.
         self._locks = [threading.Lock() for _ in range(64)]
 
     def is_remote(self, request: RefundRequest) -> bool:
-        """Return whether a request is to give back money that WooCommerce took."""
+        """Return whether the request refunds, in money, a payment that WooCommerce took."""
         return is_woocommerce_payment(request.payment_id) and request.credit is None
 
     def refund(self, request: RefundRequest) -> PaymentOutcome:
-        """Let the payment plugin give the money back; the same request again moves it once."""
+        """Make the payment plugin refund the money. The same request again refunds nothing more."""
         try:
             with self._locks[hash(request.payment_id) % len(self._locks)]:
                 with _before_asking():
@@ -83,7 +84,7 @@ class WooCommerceGateway:
             return OutcomeUnknown(why, operator=problem.operator, answered=problem.answered)
 
     def list_refunds(self, payment_id: str) -> Sequence[GatewayRefund]:
-        """Return all refunds of an order, including the shop's own. Raises ListingProblem."""
+        """Return all refunds of an order, ours and external ones. Raises ListingProblem."""
         try:
             order = self._order(payment_id)
             found = self._client.list_refunds(post_id_of(payment_id))
@@ -111,7 +112,7 @@ class WooCommerceGateway:
         return order
 
     def _why_not(self, request: RefundRequest) -> PaymentOutcome | None:
-        """Return why an order cannot give this amount back, or None."""
+        """Return why this amount of an order cannot be refunded; None if it can."""
         order, asked = self._order(request.payment_id), request.amount
         if order["currency"] != asked.currency:
             why = f"order {order['number']} was paid in {order['currency']}, but the refund is {asked}"
@@ -135,7 +136,7 @@ class WooCommerceGateway:
             "POST", f"/orders/{post_id_of(request.payment_id)}/refunds", body=body
         )
         if answer.status == 201 and isinstance(answer.value, dict):
-            # Another process may have found nothing at the same moment, and asked too.
+            # Another process may have looked at the same moment, found nothing, and asked, too.
             known = self.look_up(request)
             return _outcome(request, answer.value) if isinstance(known, NotDone) else known
         if code_of(answer) == _PLUGIN_FAILED:
@@ -143,7 +144,8 @@ class WooCommerceGateway:
         raise self._client.refusal(answer)
 
     def _restocked(self, request: RefundRequest) -> list[dict[str, object]]:
-        """Return the units that came back, none if others took some of them back. Raises CallProblem."""
+        """Return the units to restock; none if the shop has already taken some of them back. Raises
+        CallProblem."""
         order = self._order(request.payment_id)
         gone = count_taken_back(self._client.list_refunds(post_id_of(request.payment_id)))
         lines = []
@@ -171,7 +173,8 @@ class WooCommerceGateway:
 
 @contextmanager
 def _before_asking() -> Iterator[None]:
-    """Say of a problem that nothing was asked for yet: then no person has to look whether it was paid."""
+    """Mark a problem in this block as `not_done`: we have not asked yet, so nobody must check whether it was
+    paid."""
     try:
         yield
     except CallProblem as problem:

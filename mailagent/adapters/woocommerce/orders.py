@@ -34,27 +34,27 @@ Fields = Mapping[str, Any]
 _PAYMENT = "woocommerce:"
 _PARCELS = "_wc_shipment_tracking_items"
 _REFUNDED_LINE = "_refunded_item_id"
-# Nothing of these has been sent.
+# Nothing of an order with such a status has been sent.
 UNSENT = frozenset({"pending", "on-hold", "processing"})
 
 
 def is_woocommerce_payment(payment_id: str) -> bool:
-    """Return, by its id, whether a payment was made through WooCommerce."""
+    """Return whether a payment was made through WooCommerce, by the form of its id."""
     return payment_id.startswith(_PAYMENT)
 
 
 def payment_id_of(number: int) -> str:
-    """Return our name of an order's payment, or of a refund."""
+    """Return our payment id for an order's payment; also used as the reference of a refund."""
     return f"{_PAYMENT}{number}"
 
 
 def post_id_of(payment_id: str) -> str:
-    """Return WooCommerce's id of the order that a payment is of."""
+    """Return WooCommerce's id of the order of a payment."""
     return payment_id.removeprefix(_PAYMENT)
 
 
 def read_order(fields: Fields, refunds: Sequence[Fields] = ()) -> Order:
-    """Parse an order with its refunds. Raises OrderProblem if it cannot be understood."""
+    """Parse an order with its refunds. Raises OrderProblem if we cannot read it."""
     try:
         return checked(_read(fields, refunds))
     except (ValueError, KeyError, TypeError, AttributeError, ArithmeticError) as problem:
@@ -110,12 +110,12 @@ def _line(fields: Fields, currency: str) -> OrderLine:
 
 
 def item_id_of(line: Fields) -> str:
-    """Return our name of what a line is for."""
+    """Return our item id for a line."""
     return str(line["sku"] or line["product_id"] or line["id"])
 
 
 def count_taken_back(refunds: Sequence[Fields]) -> Counter[str]:
-    """Return how many units of each line, by WooCommerce's id, the shop took back by these refunds."""
+    """Return how many units the shop took back by these refunds, by WooCommerce's id of the order line."""
     gone: Counter[str] = Counter()
     for refund in refunds:
         for each in refund["line_items"]:
@@ -168,7 +168,7 @@ def _moment(text: str) -> datetime:
 
 
 def has_parcels(fields: Fields) -> bool:
-    """Return whether parcels of an order are on record, whatever its status."""
+    """Return whether WooCommerce has parcels of an order, whatever the order's status."""
     return bool(_tracked(fields["meta_data"]))
 
 

@@ -1,4 +1,4 @@
-"""A WooCommerce shop as order source and payment gateway. Both have the settings of the source."""
+"""A WooCommerce shop as order source and payment gateway. Both use the settings of the order source."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class WooCommerceOrders:
 
 
 class WooCommercePayments:
-    """Satisfies `adapters.gateways.GatewayProvider`. Refunds made elsewhere are seen in the order."""
+    """Satisfies `adapters.gateways.GatewayProvider`. We learn of external refunds from the order's record."""
 
     name, title, key_setting, secret_setting = NAME, TITLE, KEY, WEBHOOK_SECRET
 
@@ -52,7 +52,7 @@ class WooCommercePayments:
         return WooCommerceGateway(WooCommerceClient(*_address(settings), REFUND_SECONDS))
 
     def make_webhook(self, _settings: Settings) -> None:
-        """Return None: the webhook of orders has the news."""
+        """Return None: the webhook of orders also reports refunds."""
 
     def find_problems(self, settings: Settings) -> list[str]:
         """Return a problem if orders do not come from WooCommerce."""

@@ -46,7 +46,7 @@ class WooCommerceSource:
         wanted = normalise_address(email)
         orders = []
         for each in found:
-            # The search also finds similar addresses, and the address in other fields.
+            # The search also finds similar addresses, and the address in other fields, so check again.
             if normalise_address(_email(each)) == wanted:
                 try:
                     orders.append(self._read(each))
@@ -56,13 +56,13 @@ class WooCommerceSource:
         return OrderPage(tuple(orders), following, tuple(problems))
 
     def load_order(self, order_id: str) -> Order | None:
-        """Return the order with a number, or None. Its number is WooCommerce's id, unless an extension gives
-        numbers of its own."""
+        """Return the order with a number; None if there is none. The number is WooCommerce's id, unless an
+        extension sets numbers of its own."""
         fields = self._find(order_id)
         return self._read(fields) if fields else None
 
     def cancel_order(self, request: CancelRequest) -> CancelOutcome:
-        """Cancel a whole order of which nothing was sent, without moving money."""
+        """Cancel a whole order if nothing of it was sent, without refunding money."""
         if request.items:
             return NotSupported("WooCommerce cancels whole orders only")
         fields = self._find(request.order_id)
@@ -71,7 +71,7 @@ class WooCommerceSource:
         if fields["status"] != "cancelled":
             if fields["status"] not in UNSENT:
                 return TooLate(f"its status is {fields['status']}")
-            if has_parcels(fields):  # the status says so only once all of it is sent
+            if has_parcels(fields):  # the status changes only after all of it was sent
                 return NotSupported("a parcel of it is on record, so it may be on its way")
             try:
                 fields = self._client.change_order(fields["id"], status="cancelled")
@@ -105,7 +105,7 @@ class WooCommerceSource:
             raise problem.as_source_problem() from problem
 
     def _read(self, fields: Fields) -> Order:
-        """Parse an order; what the shop took back stands in its refunds."""
+        """Parse an order with its refunds, which say what the shop took back."""
         try:
             refunds = self._client.list_refunds(fields["id"]) if fields.get("refunds") else []
         except (CallProblem, KeyError) as problem:

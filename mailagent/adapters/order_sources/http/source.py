@@ -30,9 +30,10 @@ from mailagent.domain.remedies.address import NewAddress
 _CURSOR_MAX_LENGTH = 2_000
 _REASON_MAX_LENGTH = 200
 NO_SUCH_ORDER = "order_not_found"
-# Of one order; some frameworks answer so to a number that they cannot read, and proxies to anything.
+# These statuses for one order may mean that there is no such order, or come from a framework that cannot read
+# the number, or from a proxy.
 _PERHAPS_NO_ORDER = (400, 404, 410, 422)
-# Has no orders anywhere (RFC 2606).
+# An address without orders (RFC 2606), to test whether the server lists orders.
 _ANYBODY = "nobody@example.com"
 
 
@@ -52,7 +53,7 @@ class HttpOrderSource:
         self._client = JsonClient("the order server", url, headers, deadline_seconds, most_bytes)
 
     def find_orders(self, email: str, cursor: str | None = None) -> OrderPage:
-        """Return a page of the orders of a customer; those whose record is wrong stand in its problems."""
+        """Return a page of a customer's orders. Its `problems` name the orders whose records are wrong."""
         params = {"email": email, **({"cursor": cursor} if cursor else {})}
         value = self._client.ask("GET", "/orders", params=params).value
         records = value.get("orders") if isinstance(value, dict) else None
@@ -70,9 +71,9 @@ class HttpOrderSource:
     def load_order(self, order_id: str) -> Order | None:
         """Return one order as it is now, or None if there is none.
 
-        An answer without the words of the contract may come from a proxy, or from a server that has lost its
-        routes: it counts if the server lists orders at the same time as it should."""
-        if not order_id.strip("."):  # `.` and `..` are parts of a path
+        A "not found" in other words than the contract's may come from a proxy, or from a server that has lost
+        its routes. It counts only if the server still lists orders as it should."""
+        if not order_id.strip("."):  # `.` and `..` would change the URL's path
             return None
         path = f"/orders/{quote(order_id, safe='')}"
         answer = self._client.ask("GET", path, accept=_PERHAPS_NO_ORDER)
