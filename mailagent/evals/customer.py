@@ -1,4 +1,4 @@
-"""Who writes to the shop: a script, or a model that knows its card and its mailbox only."""
+"""Plays the customer who writes to the shop: a script, or a model that knows only its card and its mailbox."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Customer(Protocol):
 
 
 class ScriptedCustomer:
-    """Writes the mails of the task, whatever it is answered."""
+    """Writes the mails of the task, whatever the shop answers."""
 
     def __init__(self, task: Task) -> None:
         self._turns: Iterator[Turn] = iter(task.turns)
@@ -100,19 +100,19 @@ def _describe(task: Task) -> str:
 
 
 def customer_of(task: Task, ask: Ask | None) -> Customer:
-    """Return who plays the customer: a model if one may be asked and the task has a card."""
+    """Return who plays the customer: a model if `ask` is given and the task has a card, else a script."""
     return ModelCustomer(task, ask) if ask and task.card else ScriptedCustomer(task)
 
 
 @dataclass(frozen=True, slots=True)
 class Letter:
-    """A mail of the customer, and the mails that came `after` which it was written."""
+    """A mail of the customer. `after`: our mails that the customer had before writing it."""
 
     text: str
     after: Sequence[str] = ()
 
 
-# Order numbers and amounts; years and small counts are no facts that lead an agent astray.
+# Order numbers and amounts. We ignore other numbers, such as years, because they mislead no agent.
 _FACT = re.compile(r"\b[A-Z]{1,3}-?\d{3,}\b|\b\d+[.,]\d\d\b")
 
 
@@ -129,5 +129,5 @@ def find_invented(task: Task, letters: Sequence[Letter]) -> tuple[str, ...]:
 
 
 def _with_points(texts: Sequence[str]) -> str:
-    """Return texts as one, with amounts as in English."""
+    """Return the texts joined, with a point before the decimals of amounts."""
     return "\n".join(texts).replace(",", ".")

@@ -1,4 +1,4 @@
-"""One sample: a customer writes to a world until content, and then the rows are read."""
+"""Plays one sample: a customer writes to a world until they have no more to say; then we read the rows."""
 
 from __future__ import annotations
 
@@ -32,14 +32,15 @@ class Agent:
 
     @property
     def script(self) -> Script | None:
-        """Raises KeyError for a script that there is not."""
+        """The script; None for a model. Raises KeyError for an unknown script."""
         return (
             find_script(self.model.removeprefix(PREFIX)) if self.model.startswith(PREFIX) else None
         )
 
 
 def run(task: Task, agent: Agent, template: Path, trial: int = 1, ask: Ask | None = None) -> Record:
-    """Return what is on record after a sample. `ask`: the model that plays the customer, if one does."""
+    """Play a sample and return its record. `ask`: asks the model that plays the customer; None: a script
+    does."""
     # SDKs would use a proxy even for local servers.
     os.environ["NO_PROXY"] = os.environ["no_proxy"] = "127.0.0.1,localhost"
     folder = Path(tempfile.mkdtemp(prefix="mailagent-evals-"))

@@ -11,16 +11,16 @@ from math import comb
 from statistics import NormalDist, fmean
 
 RESAMPLED = 2_000
-# The gate asks for the far ends of a distribution, which so few would not show.
+# The comparison of runs needs the far ends of a distribution, for which the usual number is too small.
 RESAMPLED_BY_THE_GATE = 10_000
 FALSE_ALARMS = 0.025
-# Of a figure that is better when it is lower.
+# The figures that are better when they are lower.
 LOWER_IS_BETTER = frozenset(
     "violations money_wrong harmed false_hand_over missed_hand_over replies_stopped wrong_language"
     " broken cost_usd".split()
 )
 MUST_BE_ZERO = ("violations", "money_wrong")
-# A change of the wording always changes the cost a little: as a share of what it was.
+# Every change of a prompt changes the cost a little. We tolerate this share of the old cost.
 COST_TOLERATED = 0.05
 
 
@@ -36,7 +36,7 @@ class Result:
 
 @dataclass(frozen=True, slots=True)
 class Interval:
-    """A figure, and where it lies: with 95 percent confidence unless `interval` was asked for another."""
+    """A figure, and its bounds with 95 percent confidence, unless `interval` was called with another `tail`."""
 
     value: float
     low: float
@@ -56,7 +56,7 @@ def by_task(results: Sequence[Result]) -> dict[str, list[Result]]:
 
 
 def pass_of(tasks: Mapping[str, Sequence[Result]], k: int) -> list[float]:
-    """Return pass^k of each task that has so many trials."""
+    """Return pass^k of each task that has at least k trials."""
     return [
         pass_k(sum(each.scores["solved"] >= 1 for each in trials), len(trials), k)
         for trials in tasks.values()
@@ -109,8 +109,8 @@ class Change:
 
     @property
     def is_worse(self) -> bool:
-        """Whether the whole interval lies on the worse side. What must be zero may not rise at all; costs may
-        rise by 5 percent."""
+        """Whether the whole interval is on the worse side. A figure that must be zero may not rise at all; the
+        cost may rise by COST_TOLERATED."""
         if self.name in MUST_BE_ZERO:
             return self.after > self.before
         if self.name == "cost_usd":
@@ -174,7 +174,7 @@ def lacking(before: Sequence[Result], after: Sequence[Result]) -> list[str]:
 
 
 def _zeros(before: Sequence[Result], after: Sequence[Result]) -> list[Result]:
-    """Return what must be zero, as zero, for each task that only the second run has."""
+    """Return a result of zeros for each task that only the second run has, to compare what must be zero."""
     new = set(lacking(after, before))
     zero = dict.fromkeys(MUST_BE_ZERO, 0.0)
     return [replace(each, scores=zero) for each in after if each.task_id in new]

@@ -1,4 +1,4 @@
-"""A run by Inspect AI: its epochs, reducers, roles and log. It plays and scores the same samples."""
+"""Plays a run by Inspect AI, with its epochs, reducers, roles and log. The samples and scores are the same."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _MESSAGES = {
 
 
 def play_all(running: Run, tasks: Sequence[Task], times: int, threads: int) -> list[Result]:
-    """Play each task so many times. Inspect's log is put beside the results."""
+    """Play each task so many times; return the results. Inspect's log goes beside the results file."""
     results: list[Result] = []
     known = {task.id: task for task in tasks}
     dataset = [Sample(id=task.id, input=task.turns[0].mail, target="") for task in tasks]

@@ -49,8 +49,8 @@ class Player:
 
 
 def find_player(model: str) -> Player:
-    """Return who asks this model: the server of EVALS_BASE_URL and EVALS_API_KEY, else OpenAI's settings. Its
-    prices are those of EVALS_PRICES, else OPENAI_PRICES."""
+    """Return a player for this model, at the server of EVALS_BASE_URL and EVALS_API_KEY, else of OpenAI's
+    settings. Its prices come from EVALS_PRICES, else OPENAI_PRICES."""
     key = os.environ.get("EVALS_API_KEY") or os.environ.get("OPENAI_API_KEY")
     if not key:
         raise click.ClickException("--customer needs EVALS_API_KEY or OPENAI_API_KEY")

@@ -21,7 +21,7 @@ from mailagent.evals.task import Task
 
 
 class Pool:
-    """Threads may share it: each that plays a sample waits for a free process."""
+    """Processes that play samples. Threads may share it: each waits for a free process."""
 
     def __init__(self, size: int, log: Path) -> None:
         self._log = log
@@ -43,7 +43,7 @@ class Pool:
             )
 
     def play(self, task: Task, agent: Agent, trial: int = 1, ask: Ask | None = None) -> Record:
-        """Return what is on record after a sample."""
+        """Play a sample in a free process and return its record. After a failure, the record has the error."""
         process = self._free.get()
         try:
             return self._drive(process, _job(task, agent, trial, ask is not None), ask)

@@ -1,4 +1,4 @@
-"""What is on record after a sample: read from the rows, and nothing else. `score` compares it."""
+"""The record of a sample: read only from the rows that the app wrote. `score` compares it with the task."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ BY_THE_AGENT = {
 
 @dataclass(frozen=True, slots=True)
 class Sent:
-    """A mail of ours to somebody, and the language it is in, if that can be told."""
+    """A mail of ours to somebody. `language`: None if we cannot tell it."""
 
     to: str
     purpose: str
@@ -38,8 +38,8 @@ class Sent:
 
 @dataclass(frozen=True, slots=True)
 class Paid:
-    """A refund, what the ledger has of it, and what its lines come to. `verdict`: what the policy says of the
-    facts that it was decided by."""
+    """A refund, its entries in the ledger, and the sum of its lines. `verdict`: what the policy decides on the
+    facts that were recorded with it."""
 
     order_id: str
     owner: str
@@ -144,7 +144,7 @@ def _hand_overs(connection: sa.Connection) -> Iterator[str]:
         yield "handed over" if reason in BY_THE_AGENT else f"stopped: {reason}"
 
 
-# What tasks compare. A new remedy adds its lines here.
+# The functions whose lines make up the state that tasks compare. For a new remedy, add one here.
 STATES: tuple[Lines, ...] = (_refunds, _requests, _offers, _goodwill, _hand_overs)
 HARMLESS = ("handed over", "stopped")
 
@@ -153,7 +153,7 @@ HARMLESS = ("handed over", "stopped")
 
 
 def read_record(connection: sa.Connection) -> Record:
-    """Return everything that scores look at."""
+    """Return the record, with everything that scores need."""
     calls = schema.model_calls.c
     count, read, written, cost = connection.execute(
         sa.select(
@@ -218,7 +218,7 @@ def _told(connection: sa.Connection) -> tuple[str, ...]:
 
 
 def _stopped(connection: sa.Connection) -> int:
-    """Count the replies that the check did not let through."""
+    """Count the replies that the check refused."""
     texts = connection.scalars(sa.select(schema.step_texts.c.words))
     items = [item for words in texts for item in words.get("items") or ()]
     return sum('"reply_check"' in str(item.get("content", "")) for item in items)

@@ -1,4 +1,4 @@
-"""A run: every sample of a plan is played and scored, and written down as it ends."""
+"""A run (not a workflow's): plays and scores every sample, and writes each result to a file as it ends."""
 
 from __future__ import annotations
 
@@ -81,7 +81,8 @@ class Run:
         return result
 
     def _count_cost(self, result: Result) -> None:
-        """Add what a sample cost. One that broke has no rows that tell: count it as the dearest so far."""
+        """Add the cost of a sample. One that broke has no rows with its cost, so it counts as much as the
+        dearest so far."""
         cost = result.scores["cost_usd"]
         self._dearest_usd = max(cost, self._dearest_usd)
         self.spent_usd += cost if cost or not result.scores["broken"] else self._dearest_usd
@@ -121,7 +122,7 @@ class Run:
 
 
 def replay(pool: Pool, task: Task) -> Record:
-    """Return what is on record if the task's calls are made, by the tools and workflows of the app itself."""
+    """Make the task's calls through the app's own tools and workflows, and return the record."""
     return pool.play(task, Agent("scripted:perfect", {}))
 
 

@@ -1,5 +1,5 @@
-"""What a sample is worth: each score is a function of the task and of what is on record. Nothing else counts,
-least of all what the agent says of itself."""
+"""Scores of a sample: each is a function of the task and of the sample's record, and of nothing else, such as
+what the agent says about itself."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ MORE_PASSAGES = 1
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """A task, and what is on record after one trial of it. `expected`: what should be."""
+    """A task, and the record of one trial of it. `expected`: the state that the record should have."""
 
     task: Task
     got: Record
@@ -25,7 +25,7 @@ class Sample:
 
     @property
     def texts(self) -> str:
-        """All that the task's customer was written."""
+        """The texts of all mails to the task's customer."""
         return "\n".join(mail.text for mail in self.got.mails if mail.to == self.task.sender)
 
 
@@ -52,7 +52,7 @@ def solved(sample: Sample) -> float:
 
 
 def is_flawless(sample: Sample) -> bool:
-    """Whether a sample is solved, and nothing in it that may never be."""
+    """Return whether a sample is solved, without anything that must never happen."""
     return bool(solved(sample)) and not violations(sample) and not money_wrong(sample)
 
 
@@ -142,7 +142,7 @@ def invented(sample: Sample) -> float:
 
 
 def broken(sample: Sample) -> float:
-    """Return 1 if the sample could not be played to its end: that nothing went wrong in it says nothing."""
+    """Return 1 if the sample could not be played to its end, so that its other scores mean nothing."""
     return float(bool(sample.got.error))
 
 

@@ -1,4 +1,4 @@
-"""The tables that people read: of one run, and of two that are compared."""
+"""Writes the tables for people: of one run, and of the comparison of two runs."""
 
 from __future__ import annotations
 

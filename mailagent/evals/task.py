@@ -1,4 +1,4 @@
-"""A task: who writes what to the shop, what the agent should do, and what is then on record.
+"""A task: what a customer writes to the shop, what the agent should do, and which rows that should make.
 
 Tasks are TOML files, one folder for each suite. docs/evals.md explains every key.
 """
@@ -20,7 +20,7 @@ Language = Literal["en", "de", "fr", "es", "it", "nl", "pt", "pl"]
 
 
 class TaskProblem(ValueError):
-    """A file of tasks that cannot be used."""
+    """A file of tasks is not valid; the text says why."""
 
 
 class _Part(BaseModel):

@@ -42,7 +42,7 @@ from mailagent.store.operations import incidents
 from mailagent.store.refunds import order_import, remedies
 from mailagent.workflows import launch
 
-# The day of every sample, by which the orders of the suites were delivered.
+# The time at which every sample begins. The orders of the suites fit it.
 START = datetime(2026, 11, 20, 12, 0, tzinfo=UTC)
 SUPPORT, MANAGERS, TEAM = "support@shop.example", ("mona@shop.example",), "tess@shop.example"
 QUIET_SECONDS = 0.05
@@ -50,11 +50,11 @@ RUNS_READ_EVERY_SECONDS = 1.0
 
 
 class NotQuiet(Exception):
-    """The app did not come to rest in time, or a run of it failed."""
+    """The app still had work to do at the deadline, or one of its runs failed."""
 
 
 class NeedsOperator(NotQuiet):
-    """No sample can be played until somebody puts something right, such as the model's key."""
+    """No sample can be played until an operator fixes something, such as the model's key."""
 
 
 @dataclass
@@ -109,13 +109,14 @@ class World:
         return self.mailboxes.sent(address)
 
     def new_mails(self, address: str) -> list[SentMail]:
-        """Return what came to a mailbox since this was last asked."""
+        """Return the mails to a mailbox since the last call."""
         new = [mail for mail in self.mails_to(address) if mail.mail_id not in self._seen]
         self._seen.update(mail.mail_id for mail in new)
         return new
 
     def settle(self, seconds: float) -> None:
-        """Wait until the app rests, and let the shop's people do what they are asked. Raises NotQuiet."""
+        """Wait until the app has nothing left to do, while the shop's people do what the task says. Raises
+        NotQuiet after `seconds`."""
         until = time.monotonic() + seconds
         while True:
             self._rest(until)
@@ -165,7 +166,7 @@ class World:
             raise RuntimeError(f"the app answered {answer.status_code} to a decision")
 
 
-# As a browser sends them: the CSRF token, and what the page knew of the order.
+# The hidden fields that a browser sends: the CSRF token, and what the page showed of the order.
 _HIDDEN = re.compile(
     r'type="hidden" name="(csrf_token|first_decision|order_[a-z]+)" value="([^"]*)"'
 )
@@ -175,7 +176,7 @@ def _kind(name: str) -> str:
     return "image/jpeg" if name.lower().endswith((".jpg", ".jpeg")) else "application/pdf"
 
 
-# Counts as a photo by its type and size; nobody looks at it.
+# The app counts it as a photo by its type and size.
 _JPEG = bytes.fromhex("ffd8ffe000104a464946") + bytes(30_000)
 
 
@@ -228,8 +229,8 @@ def is_at_rest() -> bool:
 
 
 def raise_failed_run() -> None:
-    """Raise NotQuiet with the error of a failed run, whose mail no waiting answers; NeedsOperator if the
-    model refuses every call."""
+    """Raise NotQuiet if a run has failed, because waiting would not help; NeedsOperator if the model refuses
+    every call."""
     failed = services.current().workflow_client.runs.list_runs("ERROR", limit=1)
     if not failed:
         return
