@@ -1,1 +1,1 @@
-"""Asks a configuration what it would have answered to mail that was answered. Writes and sends nothing."""
+"""Asks another model or prompt what it would have done about answered mail. Sends nothing to customers."""

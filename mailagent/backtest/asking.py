@@ -1,5 +1,5 @@
-"""Asks a configuration about past mail. Its tools are answered from the record, and where it wants something
-else, by the policy alone."""
+"""Asks a configuration about past mail. Its tool calls get the recorded answers; a call that the agent did not
+make then is answered by the policy, without a change to rows."""
 
 from __future__ import annotations
 
@@ -44,8 +44,8 @@ LONGEST_PAUSE_SECONDS = 30.0
 
 @dataclass
 class Answer:
-    """What a configuration would have done. `beyond`: it looked up what is not on record, so today's rows
-    answered. `error`: why there is no decision."""
+    """What a configuration would have done. `beyond`: it looked up something that was not recorded, so it got
+    today's rows. `error`: why there is no decision."""
 
     acts: list[str] = field(default_factory=list)
     decided: Decided | None = None
@@ -58,8 +58,8 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Configuration:
-    """Another model or prompt. `name`: of the model. `prices`: what its tokens cost. `tries`: how often it is
-    asked the same while it cannot answer."""
+    """Another model or prompt. `name`: the model's. `prices`: of its tokens. `tries`: how often we ask the same
+    while the provider fails."""
 
     model: services.Model
     instructions: str
@@ -71,8 +71,8 @@ class Configuration:
 def ask(
     past: Past, configuration: Configuration, may_ask: Callable[[], bool] = lambda: True
 ) -> Answer:
-    """Return what the configuration would have done about past mail. `may_ask` is called before each call, and
-    without it there is no answer."""
+    """Return what the configuration would have done about past mail. `may_ask`: called before each model call;
+    if it returns False, the answer has an error instead of a decision."""
     answer, began = Answer(), time.monotonic()
     try:
         _converse(past, configuration, may_ask, answer)
@@ -130,7 +130,7 @@ def _follow(past: Past, answer: Answer, move: loop.Move) -> list[dict[str, Any]]
         case loop.Reply(text):
             answer.decided = decide_by(answer.acts, text, False)
         case loop.CallTool() as call:
-            # No snapshot is open while the model is asked: the server ends one that rests.
+            # Keep no snapshot open while we ask the model: the database ends an idle transaction.
             with services.current().database.snapshot() as connection:
                 return _use(connection, past, answer, call)
         case loop.AskPerson():
@@ -244,7 +244,7 @@ def _propose(
         connection, past.batch["conversation_id"], MAILS_WITH_PHOTOS_MAX
     )
     facts = gather_facts(connection, asked, count_photos(mails))
-    # What was refunded since had not been taken then.
+    # Refunds made since then did not reduce the balance then.
     remaining = Money(facts.remaining.minor + later, order.currency)
     amount = min(asked.worth, remaining) if remaining.minor else asked.worth
     verdict = _verdict(replace(facts, remaining=remaining, amount=amount), past)

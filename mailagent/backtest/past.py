@@ -1,4 +1,4 @@
-"""Answered mail as the agent saw it, and what it did: from rows, which nothing here changes."""
+"""Reads from rows answered mail as the agent saw it, and what the agent did. Changes no row."""
 
 from __future__ import annotations
 
@@ -177,7 +177,7 @@ def _object(text: str) -> dict[str, Any]:
 
 
 def changes(name: str) -> bool:
-    """Whether a tool changes something."""
+    """Return whether a tool changes something, by its name."""
     return name in registry.changing()
 
 

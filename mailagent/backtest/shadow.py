@@ -28,7 +28,7 @@ from mailagent.workflows.steps.recording import step
 EVERY_FIVE_MINUTES = "*/5 * * * *"
 DAY = timedelta(days=1)
 MAILS_AT_ONCE, MAILS_LOOKED_AT = 10, 500
-# After these the next mail is left to the next run.
+# With these outcomes the run ends, and the next run goes on with the next mail.
 STOPS = (Differs.UNKNOWN.value, "over the budget")
 
 
