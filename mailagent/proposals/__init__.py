@@ -1,4 +1,5 @@
-"""Asking for a refund: the facts, the policy's decision and its record, for the agent and for the team alike.
+"""Proposes refunds, for the agent and for the team: gathers the facts, asks the policy, and records its
+decision.
 
 A floor of its own, because pages and workflows both propose refunds and must not know each other.
 """

@@ -1,4 +1,4 @@
-"""Reads the facts by which the policy decides on a refund. Writes and decides nothing."""
+"""Reads from rows the facts by which the policy decides on a refund. It writes and decides nothing."""
 
 from __future__ import annotations
 
@@ -22,7 +22,8 @@ from mailagent.store import audit
 from mailagent.store.database import Row
 from mailagent.store.refunds import orders, policies, remedies
 
-# A photo that came longer ago in the thread is no photo of what is asked for now.
+# We look for photos only in the last so many mails: an older photo does not show what the customer asks for
+# now.
 MAILS_WITH_PHOTOS_MAX = 50
 DAY = timedelta(days=1)
 
@@ -59,7 +60,8 @@ class Asked:
 
 
 def shipping_of(order: Order, lines: Sequence[RefundLine], earlier: Sequence[Refund]) -> Money:
-    """Return the share of the shipping costs that goes back with these lines, if the policy refunds it."""
+    """Return how much of the shipping costs is refunded with these lines; zero if the policy does not refund
+    it."""
     if not services.current().policy.refund_shipping:
         return Money(0, order.currency)
     return price_shipping(order, lines, earlier)
@@ -78,7 +80,7 @@ def is_declined_otherwise(connection: sa.Connection, asked: Asked, mail_ids: Seq
 
 
 def lock_caps(connection: sa.Connection, order: Order) -> None:
-    """Lock what counts towards the same caps. The order must be locked already."""
+    """Lock the rows that count towards the policy's caps. Lock the order first."""
     limits = services.current().policy.caps
     if limits.customer:
         orders.lock_customer(connection, order.customer_email)
@@ -93,7 +95,7 @@ def gather_facts(connection: sa.Connection, asked: Asked, photos: int) -> Refund
     alone = sum(each.held.minor for each in earlier if not each.four_eyes)
     remaining = order.left_after(orders.taken_minor(connection, order.order_id))
     return RefundFacts(
-        # What was refunded elsewhere is not refunded again. If nothing is left, the policy declines.
+        # At most what is left after external refunds. If nothing is left, the policy declines.
         amount=min(asked.worth, remaining) if remaining.minor else asked.worth,
         remaining=remaining,
         order_status=order.status,
@@ -142,7 +144,7 @@ def _of_day(connection: sa.Connection, order: Order) -> Granted | None:
 
 
 def count_photos(mails: Sequence[Row]) -> int:
-    """Return how many photos came with those of these mails that are proven to be the customer's."""
+    """Return how many photos the mails of proven senders among these have."""
     return sum(
         is_photo(Attachment(**file))
         for mail in mails
@@ -152,7 +154,7 @@ def count_photos(mails: Sequence[Row]) -> int:
 
 
 def plain_facts(facts: RefundFacts) -> dict[str, Any]:
-    """Return the facts as JSON keeps them."""
+    """Return the facts as JSON; `read_facts` reads it."""
     return {
         "amount": str(facts.amount),
         "remaining": str(facts.remaining),
@@ -188,7 +190,7 @@ def _plain_parcel(parcel: Shipment) -> dict[str, Any]:
 
 
 def read_facts(plain: Mapping[str, Any]) -> RefundFacts:
-    """Return the facts that `plain_facts` wrote down."""
+    """Return the facts from the JSON of `plain_facts`."""
     delivered_at, worth = plain["delivered_at"], plain.get("worth")
     return RefundFacts(
         amount=read_money(plain["amount"]),

@@ -49,8 +49,8 @@ _ACTIONS: Mapping[OfferStatus, audit.Action] = {
 
 
 def with_promises(connection: sa.Connection) -> Policy:
-    """Return the policy as the model is told it: an offer stands until its date, also if the policy has none
-    any more."""
+    """Return the policy for the model's prompt. While an offer is open, it includes offers, even if the policy
+    has none any more, because an offer stands until its date."""
     live = services.current()
     if live.policy.keep_offers is None and offers.has_any_open(connection, live.now()):
         return replace(live.policy, keep_offers=KeepOffers({}))
@@ -143,7 +143,7 @@ def accept(
 
 
 def expire(connection: sa.Connection, offer: Offer) -> bool:
-    """Close an offer of a locked order whose date has passed; return whether that is news."""
+    """Close an offer of a locked order if its date has passed; return whether that changed it."""
     if offer.status is not OfferStatus.OPEN or offer.is_open(services.current().now()):
         return False
     _close(connection, offer, OfferStatus.EXPIRED, audit.CLOCK, offer.mail_id)

@@ -1,4 +1,4 @@
-"""Has the policy decide on a refund that is asked for, and records its decision. The order is locked."""
+"""Asks the policy about a proposed refund, and records its decision. Callers lock the order first."""
 
 from __future__ import annotations
 
@@ -61,8 +61,8 @@ def consider(
     conversation_id: str,
     despite: Collection[DeclineReason] = (),
 ) -> tuple[RefundFacts, Decision]:
-    """Return what the policy decides, and the facts that it used. Records nothing. Reasons in `despite`
-    decline nothing."""
+    """Return the facts, and what the policy decides on them. Record nothing. `despite`: reasons to decline that
+    the policy ignores."""
     live = services.current()
     lock_caps(connection, asked.order)
     mails = raw_mail.list_with_files(connection, conversation_id, MAILS_WITH_PHOTOS_MAX)
@@ -77,7 +77,7 @@ def decline(
     facts: RefundFacts,
     decision: Declined,
 ) -> None:
-    """Record that the policy declined it."""
+    """Record in the audit log that the policy declined a refund."""
     live = services.current()
     details = {
         "reason": decision.reason.value,
@@ -98,7 +98,8 @@ def record(
     facts: RefundFacts,
     decision: Approved | NeedsManager,
 ) -> Refund:
-    """Record the refund with its decision, and enqueue it."""
+    """Record the refund with its decision, and enqueue its run. If the policy wants the goods back first, also
+    record that it waits for them."""
     live = services.current()
     version = policies.record(connection, live.policy, live.now())
     refund = _refund(proposal, asked, facts, decision, version)
@@ -108,7 +109,7 @@ def record(
     if exceeded := list_exceeded(facts, live.policy, live.now()):
         known["exceeded"] = {name: asdict(each) for name, each in exceeded.items()}
     _record_refund(connection, refund, asked.order, proposal.key, known)
-    if not asked.cancels:  # then the cancellation comes first
+    if not asked.cancels:  # cancelled items are still at the shop
         await_goods(connection, refund, asked.order)
     return refund
 

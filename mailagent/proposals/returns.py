@@ -1,4 +1,4 @@
-"""Has a refund wait for its goods, if the policy wants them back first. The order is locked."""
+"""Makes a refund wait for its goods, if the policy wants them back first. Callers lock the order first."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from mailagent.store.refunds import remedies
 
 
 def await_goods(connection: sa.Connection, refund: Refund, order: Order) -> None:
-    """Let a refund wait for its goods, unless something else comes first already. Also call this when a manager
-    approves it: the goods may have left the shop since it was asked for."""
+    """Record that a refund waits for its goods, unless it already waits for a remedy. Also call this when a
+    manager approves it, because the goods may have left the shop since it was asked for."""
     live = services.current()
     rules = live.policy.return_first
     if rules is None or refund.reason not in rules.reasons or refund.keeps_items:
@@ -37,7 +37,7 @@ def await_goods(connection: sa.Connection, refund: Refund, order: Order) -> None
         mail_id=refund.mail_id,
         items=tuple(RemedyItem(each, names.get(each, each), line.quantity) for each, line in units),
         requested_at=live.now(),
-        due_at=live.now() + timedelta(days=rules.days),  # later, if a manager has to decide
+        due_at=live.now() + timedelta(days=rules.days),  # an approval moves it to a later date
         reason=refund.reason.value,
         policy_version=refund.policy_version,
         refund_id=refund.refund_id,
