@@ -42,7 +42,7 @@ LANGUAGES = {
 @blueprint.post("/language")
 @open_to_all
 def choose() -> Response:
-    """Store the reader's choice of a language in their session, and redirect back to their page."""
+    """Store the reader's choice of a language in a cookie, and redirect back to their page."""
     language = request.form.get("language", "")
     try:
         page = urlsplit(request.referrer or "/ops")

@@ -132,7 +132,7 @@ def is_sent_again(connection: sa.Connection, order_id: str, item_ids: Collection
 
 
 def list_replaced(connection: sa.Connection, refund: Refund) -> Sequence[Remedy]:
-    """Return the open exchanges and replacements that a refund takes the place of: of its items, asked for by
+    """Return the exchanges and replacements that a refund takes the place of: of its items, asked for by
     its mail or an older one. If one mail asks for both, it means different units, if the order has enough; a
     later mail means money instead."""
     return list_replaced_by(connection, [refund])[refund.refund_id]
