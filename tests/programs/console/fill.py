@@ -104,8 +104,9 @@ _STATEMENTS = (
     """
     INSERT INTO orders (order_id, customer_email, customer_name, currency, placed_at, status,
         paid_minor, updated_at)
-    SELECT 'W' || n, 'customer' || n % :customers || '@mail.example', 'Customer ' || n, 'USD',
-        {at_conversation}, 'delivered', 100000, {at_conversation}
+    SELECT 'W' || n, 'customer' || n % :customers || '@'
+            || CASE WHEN n % 2 = 0 THEN 'mail.example' ELSE 'shop' || n % 50 || '.example' END,
+        'Customer ' || n, 'USD', {at_conversation}, 'delivered', 100000, {at_conversation}
     FROM generate_series(1, :refunds) n
     """,
     """
@@ -149,11 +150,12 @@ _STATEMENTS = (
         CASE WHEN NOT waits THEN recorded_at END
     FROM (SELECT *, right(refund_id, 2)::int % 4 = 1 AS waits FROM ledger_entries) entries
     """,
-    # Every tenth still waits for somebody.
+    # Every tenth still waits for somebody; of what was done, every twentieth was sent again.
     """
     INSERT INTO remedies (remedy_id, proposal_key, kind, status, order_id, conversation_id, mail_id,
         items, reason, policy_reasons, requested_at, due_at, decided_by, decided_at)
-    SELECT 'remedy_' || {id_n}, 'r' || n, 'exchange', status, 'W' || n, 'conversation_' || {id_n},
+    SELECT 'remedy_' || {id_n}, 'r' || n,
+        CASE WHEN status = 'done' AND n % 20 <> 3 THEN 'return' ELSE 'exchange' END, status, 'W' || n, 'conversation_' || {id_n},
         'mail_' || {id_n}, '[{{"item_id": "1", "name": "Kettle", "quantity": 1}}]', 'damaged', '[]',
         {at_conversation}, {at_conversation} + interval '3 days',
         CASE WHEN status = 'done' THEN 'tess@shop.example' END,
