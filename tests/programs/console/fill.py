@@ -165,7 +165,7 @@ _STATEMENTS = (
             WHEN n % 30 = 2 THEN 'asked' ELSE 'done' END AS status
         FROM generate_series(1, :refunds) n
     ) made
-    """,
+    """,  # noqa: E501 - SQL
     # What a shadow says to a tenth of the mail of two weeks before the page is opened.
     """
     INSERT INTO comparisons (source, mail_id, conversation_id, at, model, differs, draft, past, now,
