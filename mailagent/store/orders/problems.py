@@ -1,5 +1,5 @@
 """Stored orders that we cannot look up at their source, and since when. So a refund of one waits only for some
-time, and operators get one mail."""
+time, and operators get one mail: it names the first such order. While its incident is open, others get none."""
 
 from __future__ import annotations
 
