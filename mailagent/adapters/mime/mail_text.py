@@ -121,8 +121,8 @@ def _say_different_things(plain: str, html: str) -> bool:
 
 
 def _is_stub(plain: str, html: str) -> bool:
-    """Return whether the plain form is only a stub ("your program shows no HTML"): a few words, most of which
-    are missing in the much longer HTML."""
+    """Return whether the plain form is only a stub ("your program shows no HTML"): a few words, and the
+    much longer HTML lacks most of them."""
     in_plain = _words(plain[:COMPARED_MAX_LENGTH])
     if len(in_plain) >= COMPARED_MIN_WORDS:
         return False
