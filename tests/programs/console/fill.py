@@ -155,7 +155,8 @@ _STATEMENTS = (
     INSERT INTO remedies (remedy_id, proposal_key, kind, status, order_id, conversation_id, mail_id,
         items, reason, policy_reasons, requested_at, due_at, decided_by, decided_at)
     SELECT 'remedy_' || {id_n}, 'r' || n,
-        CASE WHEN status = 'done' AND n % 20 <> 3 THEN 'return' ELSE 'exchange' END, status, 'W' || n, 'conversation_' || {id_n},
+        CASE WHEN status = 'done' AND n % 20 <> 3 THEN 'return' ELSE 'exchange' END, status,
+        'W' || n, 'conversation_' || {id_n},
         'mail_' || {id_n}, '[{{"item_id": "1", "name": "Kettle", "quantity": 1}}]', 'damaged', '[]',
         {at_conversation}, {at_conversation} + interval '3 days',
         CASE WHEN status = 'done' THEN 'tess@shop.example' END,
@@ -165,7 +166,7 @@ _STATEMENTS = (
             WHEN n % 30 = 2 THEN 'asked' ELSE 'done' END AS status
         FROM generate_series(1, :refunds) n
     ) made
-    """,  # noqa: E501 - SQL
+    """,
     # What a shadow says to a tenth of the mail of two weeks before the page is opened.
     """
     INSERT INTO comparisons (source, mail_id, conversation_id, at, model, differs, draft, past, now,

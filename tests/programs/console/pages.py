@@ -57,7 +57,7 @@ def pages(size: Size, client: FlaskClient) -> Mapping[str, str]:
             "audit: a row": f"/ops/audit?subject=mail_{some}",
             "no such page": "/ops/nothing",
             "live": "/ops/live?since=1780000000000000",
-            "metrics, all counted anew": "/metrics",
+            "metrics, all counted again": "/metrics",
         }
     )
 
@@ -72,7 +72,7 @@ def _inbox() -> dict[str, str]:
         "drafts": "/ops?waiting=drafts",
         "drafts, by their short address": "/ops/drafts",
         "with the team": "/ops?waiting=people",
-        "with the team, nobody's": "/ops?waiting=people&owner=nobody",
+        "with the team, unassigned": "/ops?waiting=people&owner=nobody",
         "throttled": "/ops?waiting=throttled",
         "failed": "/ops?waiting=failed",
         "undelivered": "/ops?waiting=undelivered",
@@ -81,7 +81,7 @@ def _inbox() -> dict[str, str]:
         "conversations": "/ops/conversations",
         "conversations, far back": "/ops/conversations?view=pending&older=1770000000000000~x",
         "conversations: mine": "/ops/conversations?view=pending&owner=mine",
-        "conversations: nobody's, closed": "/ops/conversations?view=closed&owner=nobody",
+        "conversations: unassigned, closed": "/ops/conversations?view=closed&owner=nobody",
         "conversations: a common tag": "/ops/conversations?view=pending&tag=parcel",
         "conversations: a rare tag": "/ops/conversations?view=closed&tag=tag+7",
         "conversations: snoozed": "/ops/conversations?view=snoozed",
