@@ -52,8 +52,10 @@ def is_open(connection: sa.Connection, failed: sa.Subquery) -> sa.ColumnElement[
     runs, dismissal = failed.c, _dismissals.alias("dismissal").c
     dismissed_ms = _milliseconds(connection, dismissal.at)
     dismissed = sa.exists().where(dismissal.subject == runs.run_id, dismissed_ms >= runs.failed_ms)
-    answered_ms = _milliseconds(connection, assignments.answered_at(runs.subject))
-    return ~dismissed & (sa.func.coalesce(answered_ms, 0) < runs.failed_ms)
+    answered_ms = _milliseconds(connection, assignments.last_answer_at(runs.subject))
+    # Whether mail waits is asked last: an answer is rare, and the database stops at the first that decides.
+    not_answered = sa.func.coalesce(answered_ms, 0) < runs.failed_ms
+    return ~dismissed & sa.or_(not_answered, assignments.waits_for_agent(runs.subject))
 
 
 def _milliseconds(connection: sa.Connection, at: sa.ColumnElement[Any]) -> sa.ColumnElement[Any]:

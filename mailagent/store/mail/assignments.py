@@ -70,20 +70,30 @@ def _seen_of(conversation_id: str, up_to: str | None = None) -> list[sa.ColumnEl
     return [*of_thread, _mails.c.mail_id <= up_to]  # ids are in order of time
 
 
-def answered_at(conversation_id: sa.ColumnElement[str]) -> sa.ScalarSelect[datetime | None]:
+def answered_at(conversation_id: sa.ColumnElement[str]) -> sa.ColumnElement[datetime | None]:
     """Return the expression for when a person last answered a conversation; NULL if a mail waits for the
     agent."""
-    answered, waits = _ours.alias("answered"), _mails.alias("waits")
+    return sa.case((~waits_for_agent(conversation_id), last_answer_at(conversation_id)))
+
+
+def last_answer_at(conversation_id: sa.ColumnElement[str]) -> sa.ScalarSelect[datetime | None]:
+    """Return the expression for when a person last answered a conversation, whatever came since."""
+    answered = _ours.alias("answered")
+    query = sa.select(sa.func.max(answered.c.created_at)).where(
+        answered.c.conversation_id == conversation_id,
+        answered.c.purpose == Purpose.TEAM_REPLY.value,
+    )
+    return query.correlate_except(answered).scalar_subquery()
+
+
+def waits_for_agent(conversation_id: sa.ColumnElement[str]) -> sa.ColumnElement[bool]:
+    """Return the condition that a mail of a conversation waits for the agent."""
+    waits = _mails.alias("waits")
     waiting = sa.exists().where(
         waits.c.conversation_id == conversation_id,
         is_constant(waits.c.status, MailStatus.UNANSWERED.value),
     )
-    query = sa.select(sa.func.max(answered.c.created_at)).where(
-        answered.c.conversation_id == conversation_id,
-        answered.c.purpose == Purpose.TEAM_REPLY.value,
-        ~waiting.correlate_except(waits),
-    )
-    return query.correlate_except(answered).scalar_subquery()
+    return waiting.correlate_except(waits)
 
 
 def give_back(connection: sa.Connection, conversation_id: str) -> Sequence[Row]:
