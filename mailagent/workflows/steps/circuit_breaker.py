@@ -23,8 +23,8 @@ class Permit:
     failed_lately: bool = False
 
 
-def find_permit(connection: sa.Connection, provider: Provider) -> Permit | None:
-    """Return a permit to call a provider, or None while its breaker is open. If a probe is due, this claims it:
+def claim_permit(connection: sa.Connection, provider: Provider) -> Permit | None:
+    """Claim a permit to call a provider; None while its breaker is open. If a probe is due, it claims it:
     call `note_outcome` after the call, or `free_permit` without one."""
     now = services.current().now()
     found = circuit_breakers.find(connection, provider)

@@ -21,7 +21,7 @@ from mailagent.store.orders import problems, versions
 from mailagent.store.orders.versions import Kept, Told
 from mailagent.store.refunds import orders
 from mailagent.telemetry import spans
-from mailagent.workflows.steps.circuit_breaker import Permit, find_permit, note_outcome
+from mailagent.workflows.steps.circuit_breaker import Permit, claim_permit, note_outcome
 from mailagent.workflows.steps.maintenance.incidents import open_incident
 from mailagent.workflows.steps.recording import retry_outages
 
@@ -41,7 +41,7 @@ def ask(call: Callable[[OrderSource], T]) -> T:
     if source is None or provider is None:
         raise RuntimeError("orders are imported: there is no source to ask")
     with live.database.transaction() as connection:
-        permit = find_permit(connection, provider)
+        permit = claim_permit(connection, provider)
     if permit is None:
         raise SourceProblem(f"{provider.title} is left alone after failures")
     try:

@@ -29,7 +29,12 @@ from mailagent.proposals.offers import with_promises
 from mailagent.store import ids
 from mailagent.store.operations import circuit_breakers, model_calls
 from mailagent.telemetry import spans
-from mailagent.workflows.steps.circuit_breaker import Permit, find_permit, free_permit, note_outcome
+from mailagent.workflows.steps.circuit_breaker import (
+    Permit,
+    claim_permit,
+    free_permit,
+    note_outcome,
+)
 from mailagent.workflows.steps.conversation.batch import Batch, batch_reader
 from mailagent.workflows.steps.conversation.context import Case, read_case
 from mailagent.workflows.steps.conversation.orders import look_up_for, needs_look_up
@@ -198,7 +203,7 @@ def _read_case(asking: _Asking) -> _Next | None:
         asking.told = read_items(connection, asking.before)
         asking.policy = with_promises(connection)
         asking.instructions = standing_instructions(asking.policy)
-        permit = find_permit(connection, OPENAI)
+        permit = claim_permit(connection, OPENAI)
         if permit is not None:
             asking.permit = permit
             return None

@@ -43,7 +43,12 @@ from mailagent.store.database import Row
 from mailagent.store.mail import delivery_events, outbound, suppressions
 from mailagent.store.operations import circuit_breakers
 from mailagent.telemetry import spans
-from mailagent.workflows.steps.circuit_breaker import Permit, find_permit, free_permit, note_outcome
+from mailagent.workflows.steps.circuit_breaker import (
+    Permit,
+    claim_permit,
+    free_permit,
+    note_outcome,
+)
 from mailagent.workflows.steps.delivery.undeliverable import act_on_lost
 from mailagent.workflows.steps.maintenance.incidents import open_incident
 from mailagent.workflows.steps.recording import async_step, declare_marks, mark, step
@@ -78,7 +83,7 @@ def _claim(outbound_id: str) -> tuple[OutboundMail, Permit] | str:
     state instead if it is not queued, if the circuit breaker is open, or if its address is suppressed."""
     live = services.current()
     with live.database.transaction() as connection:
-        permit = find_permit(connection, live.providers.mail)
+        permit = claim_permit(connection, live.providers.mail)
         if permit is None:
             _put_off(connection, outbound_id)
             return _leave_as_it_is(connection, outbound_id)

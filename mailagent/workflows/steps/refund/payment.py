@@ -48,7 +48,7 @@ from mailagent.store.refunds import (
     settlements,
     stops,
 )
-from mailagent.workflows.steps.circuit_breaker import Permit, find_permit, note_outcome
+from mailagent.workflows.steps.circuit_breaker import Permit, claim_permit, note_outcome
 from mailagent.workflows.steps.maintenance.incidents import open_incident
 from mailagent.workflows.steps.recording import async_step, declare_marks, mark
 from mailagent.workflows.steps.refund.condition import list_restocks, meet
@@ -81,7 +81,7 @@ def pay_refund(refund_id: str) -> State:
             return state_of(refunds.load(connection, refund_id).status)
     mark("pay_refund", "intended")
     for intent in intents:
-        permit = _find_permit(intent.request)
+        permit = _claim_permit(intent.request)
         if permit is None:
             return _wait_for_gateway(refund_id)
         outcome = ask_gateway(intent)
@@ -208,14 +208,14 @@ def _record_answer(
 # --- a gateway that does not pay now --------------------------------------------------------------
 
 
-def _find_permit(request: RefundRequest) -> Permit | None:
-    """Return a permit to call the gateway, also for a look-up; None while its circuit breaker is open. The
+def _claim_permit(request: RefundRequest) -> Permit | None:
+    """Claim a permit to call the gateway, also for a look-up; None while its circuit breaker is open. The
     ledger is our own database and is always called."""
     live = services.current()
     if not live.gateway.is_remote(request):
         return Permit(LEDGER)
     with live.database.transaction() as connection:
-        return find_permit(connection, live.providers.gateway)
+        return claim_permit(connection, live.providers.gateway)
 
 
 def failure_of(outcome: PaymentOutcome) -> Failure | None:
