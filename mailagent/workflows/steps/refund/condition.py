@@ -46,7 +46,7 @@ LOOK_AGAIN_SECONDS = 6 * 3600.0
 REMINDED_BEFORE = timedelta(days=3)
 
 
-def meet(refund_id: str) -> float | None:
+def advance_remedy(refund_id: str) -> float | None:
     """Have the items of a refund cancelled, or ask the customer to send them back. Returns how many seconds to
     wait before looking again; None if the refund need not wait any more."""
     with services.current().database.snapshot() as connection:

@@ -22,7 +22,7 @@ from mailagent.store.mail import conversations, inbound, outbound
 from mailagent.store.refunds import approvals, offers, orders, refunds, remedies, settlements
 from mailagent.workflows.steps.order_source import refresh_if_old
 from mailagent.workflows.steps.recording import async_step, declare_marks, mark
-from mailagent.workflows.steps.refund.condition import give_up_refused, meet
+from mailagent.workflows.steps.refund.condition import advance_remedy, give_up_refused
 
 # A message ends the wait at once, and the sweep repeats a message that was missed. A shorter wait would add
 # steps to the history of every waiting refund, and a restart reads all of them.
@@ -62,7 +62,7 @@ def _look(refund_id: str) -> State:
     live = services.current()
     _refresh_order(refund_id)
     # The shop may ship the items while a manager decides, so they are cancelled now.
-    pause = None if _is_refused(refund_id) else meet(refund_id)
+    pause = None if _is_refused(refund_id) else advance_remedy(refund_id)
     with live.database.transaction() as connection:
         # The order is locked first, as everywhere: an expired refund changes what its order has left.
         orders.lock_row_of_refund(connection, refund_id)

@@ -51,7 +51,7 @@ from mailagent.store.refunds import (
 from mailagent.workflows.steps.circuit_breaker import Permit, claim_permit, note_outcome
 from mailagent.workflows.steps.maintenance.incidents import open_incident
 from mailagent.workflows.steps.recording import async_step, declare_marks, mark
-from mailagent.workflows.steps.refund.condition import list_restocks, meet
+from mailagent.workflows.steps.refund.condition import advance_remedy, list_restocks
 from mailagent.workflows.steps.refund.decision import State, promise, state_of
 from mailagent.workflows.steps.refund.gateway_call import Intent, ask_gateway
 from mailagent.workflows.steps.refund.order_check import STOPS, check_before_payment, stop_if_away
@@ -69,7 +69,7 @@ def pay_refund(refund_id: str) -> State:
     Raises NeedsOperatorError when the gateway does not pay until an operator puts something right, after too
     many attempts, or when the gateway is away for too long. The refund stays approved: a replay pays what is
     not paid."""
-    wait_seconds = meet(refund_id)
+    wait_seconds = advance_remedy(refund_id)
     if wait_seconds is not None:
         return state_of(RefundStatus.APPROVED, wait_seconds)
     checked = check_before_payment(refund_id)
