@@ -115,21 +115,21 @@ class Shop:
         return default if language in (None, default.partition("_")[0]) else language or default
 
     @property
-    def circles(self) -> tuple[tuple[str, ...], ...]:
+    def groups_of_people(self) -> tuple[tuple[str, ...], ...]:
         """The team, the managers and the operators, without empty groups; each person only in the first. If our
         mail reaches nobody in one group, we write to the next. Owners are in none."""
         seen: set[str] = set()
-        circles = []
+        groups = []
         for addresses in (self.team_emails, self.manager_emails, self.ops_emails):
-            circles.append(tuple(each for each in addresses if each not in seen))
+            groups.append(tuple(each for each in addresses if each not in seen))
             seen.update(addresses)
-        return tuple(filter(None, circles))
+        return tuple(filter(None, groups))
 
     @property
     def people(self) -> tuple[str, ...]:
         """The addresses of all the shop's people, owners included. Bounces and complaints do not suppress mail
         to them."""
-        known = [address for circle in self.circles for address in circle]
+        known = [address for group in self.groups_of_people for address in group]
         return tuple(dict.fromkeys([*known, *self.report_emails]))
 
 

@@ -16,7 +16,7 @@ def shop(team: tuple[str, ...], managers: tuple[str, ...], ops: tuple[str, ...])
 
 
 @pytest.mark.parametrize(
-    ("team", "managers", "ops", "circles"),
+    ("team", "managers", "ops", "groups"),
     [
         ((TESS,), (MONA, MAX), (OLGA,), ((TESS,), (MONA, MAX), (OLGA,))),
         ((TESS,), (MONA,), (), ((TESS,), (MONA,))),
@@ -25,14 +25,14 @@ def shop(team: tuple[str, ...], managers: tuple[str, ...], ops: tuple[str, ...])
         ((MONA,), (MONA,), (MONA,), ((MONA,),)),
     ],
 )
-def test_everybody_is_in_one_circle_only(
+def test_everybody_is_in_one_group_only(
     team: tuple[str, ...],
     managers: tuple[str, ...],
     ops: tuple[str, ...],
-    circles: tuple[tuple[str, ...], ...],
+    groups: tuple[tuple[str, ...], ...],
 ) -> None:
     found = shop(team, managers, ops)
-    assert found.circles == circles
+    assert found.groups_of_people == groups
     assert sorted(found.people) == sorted({*team, *managers, *ops})
 
 

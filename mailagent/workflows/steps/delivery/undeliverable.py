@@ -67,8 +67,8 @@ def act_on_lost(
             "It will not be tried again. Please write to the person yourself if need be.",
         ],
     )
-    for circle in services.current().shop.circles:
-        others = [address for address in circle if address != mail.to_address]
+    for group in services.current().shop.groups_of_people:
+        others = [address for address in group if address != mail.to_address]
         if others:
             written = mailers.write_notice(
                 connection, notice, others, mail.conversation_id, mail.refund_id
@@ -98,11 +98,12 @@ def _pass_on(connection: sa.Connection, mail: OutboundMail) -> None:
     if any(not OutboundStatus(copy.status).lost for copy in copies):
         return
     told = {copy.to_address for copy in copies}
-    begun = [number for number, circle in enumerate(shop.circles) if told.intersection(circle)]
+    groups = shop.groups_of_people
+    begun = [number for number, group in enumerate(groups) if told.intersection(group)]
     last = max(begun, default=-1)
     # After the last group come the groups before it: a notice to operators goes back to the team.
-    others = [*shop.circles[last + 1 :], *shop.circles[: max(last, 0)]]
-    following = next((circle for circle in others if not told.intersection(circle)), ())
+    others = [*groups[last + 1 :], *groups[: max(last, 0)]]
+    following = next((group for group in others if not told.intersection(group)), ())
     if not following:
         _log_no_reader_left(connection, mail)
     copied = [mailers.copy_notice(connection, mail, key, address) for address in following]
