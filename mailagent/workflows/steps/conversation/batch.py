@@ -42,10 +42,11 @@ class Batch(TypedDict):
 
 @step
 def take_batch(conversation_id: str) -> Batch | None:
-    """Return the unanswered mail of a conversation and what to do with it; None if there is none.
+    """Take the unanswered mail of a conversation for this run. Returns it and what to do with it; None if there
+    is none.
 
-    Also takes back drafts that answer this mail, records the customer's language, and gives a conversation that
-    the loop guard stopped back to the agent.
+    This writes: drafts that answer this mail are taken back, the customer's language is recorded, and a
+    conversation that the loop guard stopped is given back to the agent.
     """
     live = services.current()
     taken_at = live.now()
