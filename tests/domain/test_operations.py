@@ -170,10 +170,10 @@ def starts(limit: RateLimit, calls: list[tuple[int, int]]) -> list[tuple[int, in
     requests_until = tokens_until = 0
     begun = []
     for at, tokens in calls:
-        step = limit.step(tokens)
-        start = max(at, requests_until - step.requests_ahead, tokens_until - step.tokens_ahead)
-        requests_until = max(requests_until, start) + step.requests
-        tokens_until = max(tokens_until, start) + step.tokens
+        share = limit.share_of(tokens)
+        start = max(at, requests_until - share.requests_ahead, tokens_until - share.tokens_ahead)
+        requests_until = max(requests_until, start) + share.requests
+        tokens_until = max(tokens_until, start) + share.tokens
         begun.append((start, tokens))
     return begun
 

@@ -112,7 +112,7 @@ def book(
     database: Database, limits: RateLimit, at: datetime = NOW, tokens: int = 1, within: float = 600
 ) -> datetime | None:
     with database.transaction() as connection:
-        return rate_limits.book(connection, OPENAI, limits.step(tokens), at, within)
+        return rate_limits.book(connection, OPENAI, limits.share_of(tokens), at, within)
 
 
 def test_all_who_ask_at_once_get_turns_one_behind_the_other(database: Database) -> None:
@@ -148,7 +148,7 @@ def test_no_call_starts_before_a_pause_is_over(database: Database) -> None:
 
     def hold(seconds: float, at: datetime = NOW) -> None:
         with database.transaction() as connection:
-            rate_limits.hold(connection, OPENAI, limits.step(0), at, seconds)
+            rate_limits.hold(connection, OPENAI, limits.share_of(0), at, seconds)
 
     hold(20)
     hold(5)  # a shorter one takes nothing back

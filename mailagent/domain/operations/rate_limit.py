@@ -33,9 +33,9 @@ TOKENS_OF_A_MAIL = 33_000
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
-    """What a call takes of each limit, in microseconds. (Not a step of a run.) `requests`, `tokens`: the time
-    until the next call's turn. `requests_ahead`, `tokens_ahead`: how long before its turn it may start if
+class Share:
+    """What a call takes of each limit, in microseconds. `requests`, `tokens`: the time until the next call's turn.
+    `requests_ahead`, `tokens_ahead`: how long before its turn it may start if
     capacity is unused; negative for a large call, which starts after its turn."""
 
     requests: int
@@ -63,13 +63,13 @@ class RateLimit:
         known = [each for each in (by_requests, by_tokens) if each is not None]
         return max(1, min(known)) if known else None
 
-    def step(self, tokens: int) -> Step:
+    def share_of(self, tokens: int) -> Share:
         """Return what one call takes. `tokens`: those that it sends and the most that its answer may have."""
         requests = ceil((MINUTE + REQUESTS_AT_ONCE) / self.requests) if self.requests else 0
         if not self.tokens:
-            return Step(requests, REQUESTS_AT_ONCE if requests else 0, 0, 0)
+            return Share(requests, REQUESTS_AT_ONCE if requests else 0, 0, 0)
         at_once = max(self.tokens / TOKENS_AT_ONCE, min(TOKENS_OF_A_CALL, self.tokens / 2))
         each = MINUTE / (self.tokens - at_once)
         ahead = floor((at_once - min(tokens, self.tokens)) * each)
         took = ceil(tokens * each)
-        return Step(requests, REQUESTS_AT_ONCE if requests else 0, took, ahead)
+        return Share(requests, REQUESTS_AT_ONCE if requests else 0, took, ahead)

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 import sqlalchemy as sa
 
 from mailagent.domain.operations.provider import Provider
-from mailagent.domain.operations.rate_limit import Step
+from mailagent.domain.operations.rate_limit import Share
 from mailagent.store import schema
 from mailagent.store.database import insert_once
 
@@ -19,34 +19,38 @@ _FARTHEST = 3_600_000_000
 
 
 def book(
-    connection: sa.Connection, provider: Provider, step: Step, now: datetime, within_seconds: float
+    connection: sa.Connection,
+    provider: Provider,
+    share: Share,
+    now: datetime,
+    within_seconds: float,
 ) -> datetime | None:
     """Reserve a turn for a call; return when it may start. If that is not within `within_seconds`, reserve
     nothing and return None."""
     at = (now - _EPOCH) // _MICROSECOND
     requests, tokens = _lock(connection, provider, at)
-    start = max(at, requests - step.requests_ahead, tokens - step.tokens_ahead)
+    start = max(at, requests - share.requests_ahead, tokens - share.tokens_ahead)
     if start > at + round(within_seconds * 1_000_000):
         return None
     connection.execute(
         _rate_limits.update()
         .where(_rate_limits.c.provider == provider.name)
         .values(
-            requests_until=max(requests, start) + step.requests,
-            tokens_until=max(tokens, start) + step.tokens,
+            requests_until=max(requests, start) + share.requests,
+            tokens_until=max(tokens, start) + share.tokens,
         )
     )
     return _EPOCH + start * _MICROSECOND
 
 
 def hold(
-    connection: sa.Connection, provider: Provider, step: Step, now: datetime, seconds: float
+    connection: sa.Connection, provider: Provider, share: Share, now: datetime, seconds: float
 ) -> None:
-    """Give no further turns for some seconds, because the provider asks for a pause. `step`: of a usual call,
+    """Give no further turns for some seconds, because the provider asks for a pause. `share`: of a usual call,
     because a call may start some time ahead of its turn. Turns that are already reserved stay."""
     at = (now - _EPOCH) // _MICROSECOND
     requests, _ = _lock(connection, provider, at)
-    until = max(requests, at + round(seconds * 1_000_000) + step.requests_ahead)
+    until = max(requests, at + round(seconds * 1_000_000) + share.requests_ahead)
     connection.execute(
         _rate_limits.update()
         .where(_rate_limits.c.provider == provider.name)

@@ -52,9 +52,10 @@ def take_turn(
         ahead = (_EPOCH + at_ms * _MILLISECOND - now).total_seconds()
         if -TURN_SECONDS <= ahead <= LONGEST_WAIT_SECONDS:
             return Turn(ahead if ahead > CLOSE_ENOUGH_SECONDS else 0.0, at_ms)
-    step = live.rate_limit.step(_tokens_of(instructions, items) if live.rate_limit.tokens else 0)
+    tokens = _tokens_of(instructions, items) if live.rate_limit.tokens else 0
+    share = live.rate_limit.share_of(tokens)
     with live.database.transaction() as connection:
-        starts_at = rate_limits.book(connection, OPENAI, step, now, longest_seconds)
+        starts_at = rate_limits.book(connection, OPENAI, share, now, longest_seconds)
     if starts_at is None:
         return None
     wait = max(0.0, (starts_at - now).total_seconds())
@@ -74,7 +75,7 @@ def note_wish(connection: sa.Connection, outcome: Mapping[str, Any]) -> None:
     live, wish = services.current(), outcome.get("after_seconds")
     if outcome.get("limited") and wish and live.rate_limit.is_limited:
         seconds = min(wish, LONGEST_WAIT_AT_WORK_SECONDS)
-        rate_limits.hold(connection, OPENAI, live.rate_limit.step(0), live.now(), seconds)
+        rate_limits.hold(connection, OPENAI, live.rate_limit.share_of(0), live.now(), seconds)
 
 
 def _tokens_of(instructions: str, items: Sequence[Mapping[str, Any]]) -> int:
