@@ -61,7 +61,7 @@ def _purge() -> Iterator[tuple[int, str]]:
     from mailagent.workflows.steps.maintenance import housekeeping
     from mailagent.workflows.steps.maintenance.sweep import purge_raw_mail
 
-    no_limit = housekeeping.Clock(None)
+    no_limit = housekeeping.Deadline(None)
     raw = 0
     while batch := purge_raw_mail():
         raw += batch

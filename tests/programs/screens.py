@@ -59,10 +59,10 @@ TWO_ITEMS = demo_shop.ReadyMail(
 
 COUNT = """
 from mailagent.app import create_app
-from mailagent.workflows.steps.maintenance.housekeeping import Clock
+from mailagent.workflows.steps.maintenance.housekeeping import Deadline
 from mailagent.workflows.steps.maintenance.report import count_days
 create_app()
-count_days(Clock(60))
+count_days(Deadline(60))
 """
 
 # What is shown, in this order, and what to see on it.

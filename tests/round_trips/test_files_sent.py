@@ -55,15 +55,15 @@ def test_files_go_with_the_text_of_the_mail_and_not_before(shop: Harness) -> Non
     pass_time(shop, days=400)
     kept = replace(services.current().retention, mail_days=90)
     services.bind(replace(services.current(), retention=kept))
-    clock = housekeeping.Clock(None)
-    assert housekeeping.take_out_text(clock) == 0  # it was not sent yet
+    deadline = housekeeping.Deadline(None)
+    assert housekeeping.take_out_text(deadline) == 0  # it was not sent yet
     assert shop.rows("SELECT 1 FROM outgoing_files")
     services.bind(shop.live)
     with running(shop):
         wait_until(shop.at_rest, 30, "rest")
     pass_time(shop, days=400)
     services.bind(replace(services.current(), retention=kept))
-    assert housekeeping.take_out_text(clock) > 0
+    assert housekeeping.take_out_text(deadline) > 0
     assert shop.rows("SELECT 1 FROM outgoing_files") == []
     services.bind(shop.live)
     page = shop.log_in(TESS).get(f"/ops/conversations/{conversation_id}")

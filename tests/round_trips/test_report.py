@@ -19,7 +19,7 @@ from mailagent.domain.operations.model_cost import TokenPrices, day_begins_at
 from mailagent.domain.operations.report import AGENT, DAY, PEOPLE, Figure, Report, last_week
 from mailagent.store import schema
 from mailagent.store.operations import daily_figures
-from mailagent.workflows.steps.maintenance.housekeeping import Clock
+from mailagent.workflows.steps.maintenance.housekeeping import Deadline
 from mailagent.workflows.steps.maintenance.report import count_days, write_weekly
 from tests.cast import ADA, DESK_WISH, GRACE, KETTLE_WISH, MONA, TESS, big_order, order
 from tests.harness import Harness, open_shop, pass_time, post_form, running
@@ -71,7 +71,7 @@ def test_a_day_is_counted_and_counted_again(owned_shop: Harness) -> None:
     prices = TokenPrices(Decimal(1), Decimal(1), Decimal(1))
     services.bind(replace(services.current(), token_prices=prices))
     happen(shop)
-    assert count_days(Clock(None)) == 2
+    assert count_days(Deadline(None)) == 2
     report = read(shop)
     mails = report.of(Figure.MAILS)
     assert (mails.get(AGENT), mails.get(PEOPLE)) == (2, 1)
@@ -81,7 +81,7 @@ def test_a_day_is_counted_and_counted_again(owned_shop: Harness) -> None:
     assert report.of(Figure.APPROVALS) == {"approve": 1}
     assert sum(report.of(Figure.DECISION_SECONDS).values()) == 1
     assert report.of(Figure.COST)[""] > 0
-    count_days(Clock(None))
+    count_days(Deadline(None))
     assert read(shop) == report
     assert len(report.by_day) == 1
 
@@ -93,15 +93,15 @@ def test_days_that_were_never_counted_are_caught_up(owned_shop: Harness) -> None
     long_ago = shop.live.now() - timedelta(days=20)
     with shop.live.database.transaction() as connection:
         connection.execute(schema.inbound_mails.update().values(received_at=long_ago))
-    assert count_days(Clock(None)) == 21
+    assert count_days(Deadline(None)) == 21
     assert read(shop, 30).of(Figure.MAILS)[AGENT] == 1
-    assert count_days(Clock(None)) == 2
+    assert count_days(Deadline(None)) == 2
 
 
 def test_the_owner_gets_each_week_once(owned_shop: Harness) -> None:
     shop = owned_shop
     happen(shop)
-    count_days(Clock(None))
+    count_days(Deadline(None))
     pass_time(shop, days=7)
     since, _ = last_week(services.current().now())
     for _ in range(2):
@@ -123,7 +123,7 @@ def test_nothing_is_mailed_without_an_address(busy_shop: Harness) -> None:
 def test_the_page_and_its_file(owned_shop: Harness) -> None:
     shop = owned_shop
     happen(shop)
-    count_days(Clock(None))
+    count_days(Deadline(None))
     client = shop.log_in(OWNER)
     page = client.get("/ops/report?days=7").text
     assert "3 mails of customers: 2 answered by the agent, 1 by people, 0 waiting." in page
@@ -184,7 +184,7 @@ def test_a_customer_says_once_whether_it_helped(owned_shop: Harness) -> None:
     assert "Thank you" in post_form(client, no, helped="no").text
     assert "Thank you" in client.get(yes).text
     assert [row.helped for row in shop.rows("SELECT helped FROM votes")] == [False]
-    count_days(Clock(None))
+    count_days(Deadline(None))
     assert read(shop).of(Figure.VOTES) == {"no": 1}
     assert "Did our answer help?" in shop.log_in(OWNER).get("/ops/report").text
 

@@ -21,7 +21,7 @@ from tests.round_trips.approvals import decide, link_in
 from tests.round_trips.replays import facts, runs_of, wait_for_quiet
 from tests.workflows.trouble import set_run, table_of_runs
 
-ENDLESS = housekeeping.Clock(None)
+ENDLESS = housekeeping.Deadline(None)
 PATIENCE = 120.0  # seconds, for a busy machine
 
 
@@ -205,9 +205,9 @@ def test_one_step_takes_many_batches_until_its_time_is_used(
     record_runs(shop, "delivery", shop.live.now() - timedelta(days=31), 9)
     asked = itertools.count(1)
     # Asked once for what the schedule began, then before each batch.
-    used = SimpleNamespace(is_over=lambda: next(asked) > 4)
+    used = SimpleNamespace(has_passed=lambda: next(asked) > 4)
     with monkeypatch.context() as patched:
-        patched.setattr(housekeeping, "Clock", lambda _seconds: used)
+        patched.setattr(housekeeping, "Deadline", lambda _seconds: used)
         assert housekeeping.purge_histories() == 6
     assert len(ids_of_runs(shop)) == 3
     assert housekeeping.purge_histories() == 3

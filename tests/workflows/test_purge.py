@@ -140,11 +140,11 @@ class Batches:
         monkeypatch.setattr(raw_mail, "purge", noted)
 
 
-def end_after(batches: int) -> Callable[[float | None], housekeeping.Clock]:
-    """Return what makes clocks whose time is used after so many batches."""
+def end_after(batches: int) -> Callable[[float | None], housekeeping.Deadline]:
+    """Return what makes deadlines that pass after so many batches."""
 
-    class Ending(housekeeping.Clock):
-        def is_over(self) -> bool:
+    class Ending(housekeeping.Deadline):
+        def has_passed(self) -> bool:
             left.pop()
             return not left
 
@@ -169,11 +169,11 @@ def test_a_sweep_whose_time_is_used_leaves_the_rest_to_the_next(
 ) -> None:
     keep(shop.live.database, shop.live.now() - timedelta(days=31), 400)
     batches = Batches(monkeypatch)
-    monkeypatch.setattr(steps, "Clock", end_after(2))
+    monkeypatch.setattr(steps, "Deadline", end_after(2))
     gone = steps.purge_raw_mail()
     assert (len(batches.sizes), sum(batches.sizes)) == (2, gone)
     assert len(raw_ids(shop.live.database)) == 400 - gone
-    monkeypatch.setattr(steps, "Clock", housekeeping.Clock)
+    monkeypatch.setattr(steps, "Deadline", housekeeping.Deadline)
     assert steps.purge_raw_mail() == 400 - gone
 
 
@@ -191,13 +191,15 @@ def test_a_sweep_of_a_worker_that_is_to_end_stops_between_two_batches(
 
 
 @pytest.mark.parametrize(
-    ("seconds", "ago", "over"), [(10.0, 1, False), (10.0, 11, True), (None, 10**6, False)]
+    ("seconds", "ago", "passed"), [(10.0, 1, False), (10.0, 11, True), (None, 10**6, False)]
 )
-def test_a_clock_is_over_when_its_time_is_used(seconds: float | None, ago: int, over: bool) -> None:
-    assert housekeeping.Clock(seconds, time.monotonic() - ago).is_over() == over
+def test_a_deadline_passes_when_its_time_is_used(
+    seconds: float | None, ago: int, passed: bool
+) -> None:
+    assert housekeeping.Deadline(seconds, time.monotonic() - ago).has_passed() == passed
 
 
-def test_what_the_clocks_allow_ends_before_the_next_run_begins() -> None:
+def test_what_the_deadlines_allow_ends_before_the_next_run_begins() -> None:
     assert steps.RAW_SECONDS <= 60 / 4
     assert 3 * housekeeping.STEP_SECONDS <= 3600 * 3 / 4
 

@@ -118,7 +118,7 @@ def test_words_go_with_the_histories_that_speak_of_them(
         wait_for_quiet(shop)
     assert words(shop)
     keep_for(shop, days)
-    housekeeping.delete_histories(housekeeping.Clock(None))
+    housekeeping.delete_histories(housekeeping.Deadline(None))
     assert bool(words(shop)) is stay
 
 
@@ -127,5 +127,5 @@ def test_words_of_a_conversation_that_waits_stay(shop: Harness) -> None:
         fail_before_the_answer(shop)
     before = words(shop)
     keep_for(shop, 400)
-    housekeeping.delete_histories(housekeeping.Clock(None))
+    housekeeping.delete_histories(housekeeping.Deadline(None))
     assert words(shop) == before

@@ -39,14 +39,14 @@ LOOKS_AT_ALL_IN_HOUR = 3  # UTC
 
 
 @dataclass(frozen=True, slots=True)
-class Clock:
-    """The time that a purge may take: `seconds` from now, or None for as long as it needs. In a run, it is also
-    over when the worker shuts down."""
+class Deadline:
+    """When a purge has to end: `seconds` from now, or never if None. In a run, it has also passed when the
+    worker shuts down."""
 
     seconds: float | None
     began: float = field(default_factory=time.monotonic)
 
-    def is_over(self) -> bool:
+    def has_passed(self) -> bool:
         if DBOS.workflow_id is not None and at_work.is_leaving:
             return True
         return self.seconds is not None and time.monotonic() - self.began >= self.seconds
@@ -56,27 +56,29 @@ class Clock:
 def purge_histories() -> int:
     """Delete histories of runs that ended long ago; return how many."""
     looks_at_all = services.current().now().hour == LOOKS_AT_ALL_IN_HOUR
-    return delete_histories(Clock(STEP_SECONDS), None if looks_at_all else LOOKS_BACK_FOR_SCHEDULED)
+    return delete_histories(
+        Deadline(STEP_SECONDS), None if looks_at_all else LOOKS_BACK_FOR_SCHEDULED
+    )
 
 
 @step
 def purge_content() -> int:
     """Remove the content of old conversations, if the shop wants that. Returns how many conversations, and
     mails outside of conversations, in one number."""
-    return take_out_text(Clock(STEP_SECONDS), LOOKS_BACK)
+    return take_out_text(Deadline(STEP_SECONDS), LOOKS_BACK)
 
 
 @step
 def purge_short_lived() -> int:
     """Delete rows that were needed for a while only, and close offers past their date; return how many."""
-    return expire_offers() + delete_short_lived(Clock(STEP_SECONDS))
+    return expire_offers() + delete_short_lived(Deadline(STEP_SECONDS))
 
 
 # --- histories ------------------------------------------------------------------------------------
 
 
-def delete_histories(clock: Clock, back: timedelta | None = None) -> int:
-    """Delete the histories that are old enough, and the texts of their steps, until the clock is over; return
+def delete_histories(deadline: Deadline, back: timedelta | None = None) -> int:
+    """Delete the histories that are old enough, and the texts of their steps, until the deadline; return
     how many histories. `back`: how far back to look for scheduled runs, None for everything."""
     live = services.current()
     now, kept = live.now(), live.retention
@@ -84,17 +86,17 @@ def delete_histories(clock: Clock, back: timedelta | None = None) -> int:
     since = None
     if back is not None:
         since = OldRun("", "", "", round((scheduled - back).timestamp() * 1000))
-    deleted = _delete_all(True, scheduled, clock, since) + _delete_all(False, ended, clock)
-    repeat(lambda connection: retention.purge_step_texts(connection, ended, ROWS_AT_ONCE), clock)
+    deleted = _delete_all(True, scheduled, deadline, since) + _delete_all(False, ended, deadline)
+    repeat(lambda connection: retention.purge_step_texts(connection, ended, ROWS_AT_ONCE), deadline)
     return deleted
 
 
 def _delete_all(
-    scheduled: bool, before: datetime, clock: Clock, since: OldRun | None = None
+    scheduled: bool, before: datetime, deadline: Deadline, since: OldRun | None = None
 ) -> int:
     live, deleted = services.current(), 0
     for run_ids in _list_old(scheduled, before, since):
-        if clock.is_over():
+        if deadline.has_passed():
             break
         with live.database.transaction() as connection:
             gone = live.workflow_client.tables.delete_old(connection, run_ids, before)
@@ -132,8 +134,8 @@ def count_histories() -> int:
 # --- content, and rows that are needed for a while --------------------------------------------------
 
 
-def take_out_text(clock: Clock, back: timedelta | None = None) -> int:
-    """Remove content that is old enough, until the clock is over. `back`: how far back to look, None for
+def take_out_text(deadline: Deadline, back: timedelta | None = None) -> int:
+    """Remove content that is old enough, until the deadline. `back`: how far back to look, None for
     everything. Returns how many conversations, and mails outside of conversations, in one number."""
     live = services.current()
     now = live.now()
@@ -151,26 +153,26 @@ def take_out_text(clock: Clock, back: timedelta | None = None) -> int:
     def versions(connection: sa.Connection) -> int:
         return retention.purge_order_versions(connection, before, ROWS_AT_ONCE)
 
-    gone = repeat(threads, clock) + repeat(loose, clock)
-    repeat(versions, clock)
+    gone = repeat(threads, deadline) + repeat(loose, deadline)
+    repeat(versions, deadline)
     return gone
 
 
-def delete_short_lived(clock: Clock) -> int:
-    """Delete rows that were needed for a while only, until the clock is over; return how many."""
-    return sum(delete_of_rule(rule, clock) for rule in retention.RULES)
+def delete_short_lived(deadline: Deadline) -> int:
+    """Delete rows that were needed for a while only, until the deadline; return how many."""
+    return sum(delete_of_rule(rule, deadline) for rule in retention.RULES)
 
 
-def delete_of_rule(rule: retention.Rule, clock: Clock) -> int:
-    """Delete the rows of one rule until the clock is over; return how many."""
+def delete_of_rule(rule: retention.Rule, deadline: Deadline) -> int:
+    """Delete the rows of one rule until the deadline; return how many."""
     now = services.current().now()
-    return repeat(lambda connection: retention.purge(connection, rule, now, ROWS_AT_ONCE), clock)
+    return repeat(lambda connection: retention.purge(connection, rule, now, ROWS_AT_ONCE), deadline)
 
 
-def repeat(purge: Callable[[sa.Connection], int], clock: Clock) -> int:
-    """Delete in one transaction after another until nothing is left or the clock is over; return how many."""
+def repeat(purge: Callable[[sa.Connection], int], deadline: Deadline) -> int:
+    """Delete in one transaction after another until nothing is left, or until the deadline; return how many."""
     live, gone = services.current(), 0
-    while not clock.is_over():
+    while not deadline.has_passed():
         with live.database.transaction() as connection:
             batch = purge(connection)
         if not batch:

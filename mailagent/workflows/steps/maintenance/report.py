@@ -7,7 +7,7 @@ from mailagent.domain.operations.model_cost import day_begins_at
 from mailagent.domain.operations.report import DAY, last_week
 from mailagent.store.mail import outbound
 from mailagent.store.operations import daily_figures
-from mailagent.workflows.steps.maintenance.housekeeping import LOOKS_AT_ALL_IN_HOUR, Clock
+from mailagent.workflows.steps.maintenance.housekeeping import LOOKS_AT_ALL_IN_HOUR, Deadline
 from mailagent.workflows.steps.recording import step
 
 # Mail may be answered, and a refund paid, weeks after it came. So this many days are counted again once a day;
@@ -21,13 +21,13 @@ COUNT_SECONDS = 300.0
 def report_to_owners() -> int:
     """Count the days that may have changed, and write the report of the last week to each owner, once. Returns
     how many days were counted."""
-    counted = count_days(Clock(COUNT_SECONDS))
+    counted = count_days(Deadline(COUNT_SECONDS))
     write_weekly()
     return counted
 
 
-def count_days(clock: Clock) -> int:
-    """Count the newest days, and those that were never counted, until the clock is over; return how many."""
+def count_days(deadline: Deadline) -> int:
+    """Count the newest days, and those that were never counted, until the deadline; return how many."""
     live = services.current()
     today = day_begins_at(live.now())
     newest = DAYS_AGAIN if live.now().hour == LOOKS_AT_ALL_IN_HOUR else 2
@@ -36,7 +36,7 @@ def count_days(clock: Clock) -> int:
     days = dict.fromkeys([*(today - DAY * number for number in range(newest)), *missing])
     counted = 0
     for day in days:
-        if clock.is_over():
+        if deadline.has_passed():
             break
         with live.database.transaction() as connection:
             daily_figures.count(connection, day, live.token_prices)

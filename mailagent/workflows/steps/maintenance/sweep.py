@@ -21,7 +21,7 @@ from mailagent.store.operations import circuit_breakers, workers
 from mailagent.workflows.recovery import take_over
 from mailagent.workflows.steps.conversation.rate_limit import why_stopped
 from mailagent.workflows.steps.maintenance import address_changes, overdue, tasks
-from mailagent.workflows.steps.maintenance.housekeeping import Clock, repeat
+from mailagent.workflows.steps.maintenance.housekeeping import Deadline, repeat
 from mailagent.workflows.steps.maintenance.rows import process_each, process_waiting
 from mailagent.workflows.steps.recording import step
 
@@ -150,5 +150,7 @@ def purge_raw_mail() -> int:
     """Delete the raw bytes of mail that is old enough; what was parsed of it stays. Returns how many mails."""
     live = services.current()
     before = live.now() - live.waits.raw_mail_kept
-    clock = Clock(RAW_SECONDS)
-    return repeat(lambda connection: raw_mail.purge(connection, before, RAW_MAILS_AT_ONCE), clock)
+    deadline = Deadline(RAW_SECONDS)
+    return repeat(
+        lambda connection: raw_mail.purge(connection, before, RAW_MAILS_AT_ONCE), deadline
+    )
