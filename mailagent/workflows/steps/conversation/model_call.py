@@ -141,7 +141,7 @@ def ask_model(batch: Batch, items: list[StoredText], spent: dict[str, int]) -> R
             return _record_without_call(asking, instead)
         following, move = _ask(asking)
         if move is not None:
-            _tell_operators(following)
+            _note_hold_up_or_raise(following)
             return move
         instead = _look_up(asking, following)
         if instead is not None:
@@ -354,7 +354,7 @@ def _conversation_of(asking: _Asking) -> Conversation:
 def _record_without_call(asking: _Asking, following: _Next) -> RecordedMove:
     with services.current().database.transaction() as connection:
         move = _record(connection, asking, following)
-    _tell_operators(following)
+    _note_hold_up_or_raise(following)
     return move
 
 
@@ -376,8 +376,8 @@ def _record(connection: sa.Connection, asking: _Asking, following: _Next) -> Rec
     return move
 
 
-def _tell_operators(following: _Next) -> None:
-    """Say in the run's attributes what holds it up. Raise NeedsOperatorError if the step is to fail."""
+def _note_hold_up_or_raise(following: _Next) -> None:
+    """Write what holds up the run into its attributes. Raises NeedsOperatorError if the step is to fail."""
     run_id = DBOS.workflow_id
     if following.held_up_by is not None and run_id is not None:
         queue = services.current().workflow_client.queue
