@@ -138,5 +138,5 @@ def bind(services: Services | None) -> None:
 def current() -> Services:
     """Return the current services. Raises RuntimeError before `bind`."""
     if _bound is None:
-        raise RuntimeError("no services are bound: mailagent.app binds them at start")
+        raise RuntimeError("no services are bound: mailagent.bootstrap binds them at start")
     return _bound
