@@ -93,7 +93,7 @@ def answer_error(error: HTTPException) -> Response:
 
 def _render(error: HTTPException, status: int, is_database_away: bool) -> str:
     text, answered_at = TEXTS.get(status), None
-    if is_database_away and _is_console():
+    if is_database_away and is_console():
         text, answered_at = DATABASE_AWAY, services.current().database.answered_at
     elif is_database_away:
         text = AWAY
@@ -109,7 +109,8 @@ def _render(error: HTTPException, status: int, is_database_away: bool) -> str:
     )
 
 
-def _is_console() -> bool:
+def is_console() -> bool:
+    """Return whether the request is for a page of the console."""
     return request.path == "/ops" or request.path.startswith("/ops/")
 
 

@@ -19,7 +19,7 @@ from mailagent import services
 from mailagent.adapters.mail_providers import MailProvider
 from mailagent.domain.mail.webhook import age_seconds, is_fresh
 from mailagent.web.console.page import not_found, page
-from mailagent.web.errors import answer_error
+from mailagent.web.errors import answer_error, is_console
 from mailagent.web.webhooks.body import MEMORY_BYTES, HttpRefusal, copied, read_pieces, whole
 
 logger = logging.getLogger(__name__)
@@ -134,7 +134,7 @@ def answer_refusal(error: HTTPException) -> Response:
     path, provider = request.path.lower(), services.current().mail_provider
     words = ("webhook", "inbound", provider.name)
     meant_for_a_webhook = provider.looks_like_ours(request.headers) or any(w in path for w in words)
-    if path.startswith("/ops") and error.code in (403, 404):
+    if is_console() and error.code in (403, 404):
         return page("ops/refused.html", 403) if error.code == 403 else not_found("page")
     if request.method != "POST" or not meant_for_a_webhook or (error.code or 500) >= 500:
         return answer_error(error)
