@@ -125,11 +125,11 @@ class Queue:
     def wake_again(
         self,
         connection: sa.Connection,
-        has_moved_on: Callable[[sa.ColumnElement[str]], sa.ColumnElement[bool]],
+        where_moved_on: Callable[[sa.ColumnElement[str]], sa.ColumnElement[bool]],
         before: datetime,
     ) -> int:
         """Wake the runs that `SystemTables.list_not_woken` finds, and return how many there were."""
-        not_woken = self._tables.list_not_woken(connection, has_moved_on, before)
+        not_woken = self._tables.list_not_woken(connection, where_moved_on, before)
         for run_id in not_woken:
             self._wake(connection, run_id)
         return len(not_woken)

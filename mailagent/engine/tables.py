@@ -95,11 +95,11 @@ class SystemTables:
     def list_not_woken(
         self,
         connection: sa.Connection,
-        has_moved_on: Callable[[sa.ColumnElement[str]], sa.ColumnElement[bool]],
+        where_moved_on: Callable[[sa.ColumnElement[str]], sa.ColumnElement[bool]],
         before: datetime,
     ) -> list[str]:
         """Return the runs that began before a time, got no message, and whose refund has changed since.
-        `has_moved_on` takes the column of the refund's id, and returns the condition that it has changed."""
+        `where_moved_on` takes the column of the refund's id, and returns the condition that it has changed."""
         runs, messages = self._runs.c, self._messages.c
         was_woken = sa.exists().where(
             messages.destination_uuid == runs.workflow_uuid,
@@ -110,7 +110,7 @@ class SystemTables:
             runs.name == REFUND,
             runs.started_at_epoch_ms < _milliseconds(before),
             ~was_woken,
-            has_moved_on(self._attribute(self._runs.c)),
+            where_moved_on(self._attribute(self._runs.c)),
         )
         return list(connection.scalars(query))
 

@@ -148,7 +148,7 @@ def take_over() -> int:
     live = services.current()
     with live.database.transaction() as connection:
         taken = live.workflow_client.tables.take_over_orphans(
-            connection, workers.alive(connection), workers.can_be_missed(connection)
+            connection, workers.alive(connection), workers.where_dead_without_lease(connection)
         )
     if taken:
         logger.warning("took over %s runs of workers that have vanished", taken)

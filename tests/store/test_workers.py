@@ -40,7 +40,7 @@ def alive(database: Database) -> set[str]:
 
 def can_be_missed(database: Database) -> bool:
     with database.snapshot() as connection:
-        return bool(connection.scalar(sa.select(workers.can_be_missed(connection))))
+        return bool(connection.scalar(sa.select(workers.where_dead_without_lease(connection))))
 
 
 @pytest.mark.parametrize(

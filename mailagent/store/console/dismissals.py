@@ -46,7 +46,7 @@ def may_be(connection: sa.Connection, subject: str) -> bool:
     return bool(connection.scalar(sa.select(sa.or_(lost, failed))))
 
 
-def is_open(connection: sa.Connection, failed: sa.Subquery) -> sa.ColumnElement[bool]:
+def where_open(connection: sa.Connection, failed: sa.Subquery) -> sa.ColumnElement[bool]:
     """Return the condition that a failed run still needs a person. `failed`: a query of failed runs with
     run_id, subject and failed_ms. A run that fails again after a person has dealt with it is open again."""
     runs, dismissal = failed.c, _dismissals.alias("dismissal").c

@@ -183,7 +183,7 @@ class Lists:
             .outerjoin(_dismissals, _dismissals.c.subject == runs.c.run_id)
         )
         if not asked.everything:
-            query = query.where(dismissals.is_open(self._connection, runs))
+            query = query.where(dismissals.where_open(self._connection, runs))
         return Source(query, failed_at, runs.c.run_id, read_entry)
 
 

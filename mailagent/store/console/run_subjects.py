@@ -149,7 +149,7 @@ def _refunds_now(connection: sa.Connection, ids: Sequence[str]) -> Iterator[tupl
     )
     asked = set(connection.scalars(under_way))
     waits = sa.select(_refunds.c.refund_id).where(
-        _refunds.c.refund_id.in_(ids), remedies.holds_up(_refunds.c.refund_id)
+        _refunds.c.refund_id.in_(ids), remedies.where_held_up(_refunds.c.refund_id)
     )
     held_up = set(connection.scalars(waits))
     mails = _list_mails(connection, _mails.c.refund_id, ids)

@@ -265,7 +265,7 @@ CONVERSATION = _Words(
 
 def _find_by_words(connection: sa.Connection, rows: _Words, words: str) -> sa.ColumnElement[bool]:
     if connection.dialect.name != "postgresql":
-        return _is_among_newest(rows, words)
+        return _where_among_newest(rows, words)
     if _share(connection, rows, words) >= _COMMON_SHARE:
         return _has(rows, words)
     # PostgreSQL's planner underestimates the cost of to_tsvector, and would not use its index.
@@ -301,7 +301,7 @@ def _share(connection: sa.Connection, rows: _Words, words: str) -> float:
     return guessed / max(float(total or 0), 1)
 
 
-def _is_among_newest(rows: _Words, words: str) -> sa.ColumnElement[bool]:
+def _where_among_newest(rows: _Words, words: str) -> sa.ColumnElement[bool]:
     newest = sa.select(rows.row_id).order_by(rows.at.desc()).limit(SQLITE_READS)
     whole: sa.ColumnElement[str] = sa.literal("")
     for column in rows.columns:  # a phrase may continue on the next line

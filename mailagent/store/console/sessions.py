@@ -148,23 +148,23 @@ def find_half(connection: sa.Connection, secret: str, now: datetime) -> tuple[st
 
 
 def _find_session(connection: sa.Connection, secret: str, now: datetime) -> Row | None:
-    query = sa.select(_sessions).where(_sessions.c.session_hash == _hash(secret), *_is_live(now))
+    query = sa.select(_sessions).where(_sessions.c.session_hash == _hash(secret), *_where_live(now))
     return connection.execute(query).one_or_none()
 
 
-def _is_live(now: datetime) -> tuple[sa.ColumnElement[bool], ...]:
+def _where_live(now: datetime) -> tuple[sa.ColumnElement[bool], ...]:
     return _sessions.c.ended_at.is_(None), _sessions.c.expires_at > now
 
 
 def end(connection: sa.Connection, secret: str, now: datetime) -> None:
     """End a session. A second call changes nothing."""
     mine = _sessions.c.session_hash == _hash(secret)
-    connection.execute(_sessions.update().where(mine, *_is_live(now)).values(ended_at=now))
+    connection.execute(_sessions.update().where(mine, *_where_live(now)).values(ended_at=now))
 
 
 def _end_all_of(connection: sa.Connection, email: str, now: datetime) -> int:
     theirs = _sessions.c.email == email
-    ended = _sessions.update().where(theirs, *_is_live(now)).values(ended_at=now)
+    ended = _sessions.update().where(theirs, *_where_live(now)).values(ended_at=now)
     return connection.execute(ended).rowcount
 
 

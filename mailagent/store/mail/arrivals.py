@@ -24,7 +24,7 @@ _mails, _outbound = schema.inbound_mails, schema.outbound_mails
 MOST_TIMES = 500
 
 
-def is_proven(proven: bool) -> sa.ColumnElement[bool]:
+def where_proven(proven: bool) -> sa.ColumnElement[bool]:
     """Return the condition for mail of proven senders, or of unproven ones."""
     none = Identity.NONE.value
     return _mails.c.identity != none if proven else _mails.c.identity == none
@@ -34,7 +34,7 @@ def _let_in(since: datetime, proven: bool) -> sa.Select[tuple[str]]:
     return sa.select(_mails.c.mail_id).where(
         _mails.c.received_at >= since,
         _mails.c.status != MailStatus.THROTTLED.value,
-        is_proven(proven),
+        where_proven(proven),
     )
 
 
@@ -53,7 +53,7 @@ def is_sender_limit_reached(
     came = sa.select(_mails.c.mail_id).where(
         _mails.c.received_at >= since,
         _mails.c.from_address == address,
-        is_proven(proven),
+        where_proven(proven),
     )
     return connection.scalar(came.offset(most - 1).limit(1)) is not None
 
@@ -62,7 +62,7 @@ def is_sender_limit_reached(
 UNCONFIRMED = "its sender has not confirmed the address for a mail of the last 24 hours"
 
 
-def is_unconfirmed(address: str | sa.ColumnElement[str], since: datetime) -> sa.Exists:
+def where_unconfirmed(address: str | sa.ColumnElement[str], since: datetime) -> sa.Exists:
     """Return the condition that an unproven mail of an address was not throttled since a time, and that no
     later mail of its conversation was proven. Our answer to such a mail asks the sender to confirm the address;
     their next mail with our code is proven."""
@@ -94,7 +94,7 @@ def list_automatic(
     is_answer = sa.exists().where(
         _mails.c.conversation_id == _outbound.c.conversation_id,
         _mails.c.answered_by == _outbound.c.outbound_id,
-        is_proven(proven),
+        where_proven(proven),
     )
     answered = sa.select(_outbound.c.created_at.label("at")).where(
         _outbound.c.purpose == Purpose.REPLY.value,
@@ -105,7 +105,7 @@ def list_automatic(
     stopped = sa.select(_mails.c.received_at.label("at")).where(
         _mails.c.no_answer_reason == HandOverReason.LOOP_DETECTED.value,
         _mails.c.received_at >= since,
-        is_proven(proven),
+        where_proven(proven),
     )
     parts = [
         (answered.where(_outbound.c.conversation_id == conversation_id), True),

@@ -108,7 +108,7 @@ def give_back(connection: sa.Connection, conversation_id: str) -> Sequence[Row]:
             _mails.c.status == MailStatus.ANSWERED.value,
         )
     )
-    left = [*_seen_of(conversation_id), _LEFT, ~_is_overtaken(conversation_id)]
+    left = [*_seen_of(conversation_id), _LEFT, ~_where_overtaken(conversation_id)]
     if answered_by_mail_at:
         left.append(_mails.c.received_at > answered_by_mail_at)
     inbound.change_status(connection, MailStatus.UNANSWERED, *left, draft_id=None)
@@ -124,7 +124,7 @@ def give_back(connection: sa.Connection, conversation_id: str) -> Sequence[Row]:
     ).all()
 
 
-def _is_overtaken(conversation_id: str) -> sa.ColumnElement[bool]:
+def _where_overtaken(conversation_id: str) -> sa.ColumnElement[bool]:
     """Return the condition that the agent has answered later mail of the conversation, from a sender as proven
     or unproven as this mail's."""
     newer = _mails.alias()

@@ -205,19 +205,19 @@ def change_status(
     return sorted(connection.execute(changed).all())
 
 
-def is_unanswered(mail_ids: Sequence[str]) -> sa.ColumnElement[bool]:
+def where_unanswered(mail_ids: Sequence[str]) -> sa.ColumnElement[bool]:
     """Return the condition for those of these mails that wait for an answer."""
     return _mails.c.mail_id.in_(mail_ids) & (_mails.c.status == MailStatus.UNANSWERED.value)
 
 
 def answer(connection: sa.Connection, mail_ids: Sequence[str], outbound_id: str) -> None:
-    answered = is_unanswered(mail_ids)
+    answered = where_unanswered(mail_ids)
     change_status(connection, MailStatus.ANSWERED, answered, answered_by=outbound_id)
 
 
 def leave_unanswered(connection: sa.Connection, mail_ids: Sequence[str], reason: str) -> None:
     """Record why these mails never get an answer of ours."""
-    change_status(connection, MailStatus.NO_ANSWER, is_unanswered(mail_ids), reason=reason)
+    change_status(connection, MailStatus.NO_ANSWER, where_unanswered(mail_ids), reason=reason)
 
 
 def set_reason(connection: sa.Connection, mail_id: str, reason: str) -> None:

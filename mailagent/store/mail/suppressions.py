@@ -27,7 +27,7 @@ def why_suppressed(connection: sa.Connection, address: str) -> str | None:
     """Return why we do not write to an address; None if we may."""
     if address.endswith(f"@{ERASED_DOMAIN}"):
         return "the customer was erased"
-    query = sa.select(_suppressed.c.reason).where(_is(address))
+    query = sa.select(_suppressed.c.reason).where(_where_address(address))
     return connection.scalars(query.limit(1)).one_or_none()
 
 
@@ -36,13 +36,13 @@ def digest(address: str) -> str:
     return f"sha256:{hashlib.sha256(address.encode()).hexdigest()}"
 
 
-def _is(address: str) -> sa.ColumnElement[bool]:
+def _where_address(address: str) -> sa.ColumnElement[bool]:
     return _suppressed.c.address.in_([address, digest(address)])
 
 
 def allow_again(connection: sa.Connection, address: str) -> bool:
     """Delete the suppression of an address; return whether there was one."""
-    return connection.execute(_suppressed.delete().where(_is(address))).rowcount > 0
+    return connection.execute(_suppressed.delete().where(_where_address(address))).rowcount > 0
 
 
 def list_suppressed(connection: sa.Connection) -> dict[str, str]:

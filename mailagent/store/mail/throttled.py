@@ -13,7 +13,7 @@ from mailagent.domain.mail.message import Identity, MailStatus
 from mailagent.store import schema
 from mailagent.store.database import Row
 from mailagent.store.mail import inbound
-from mailagent.store.mail.arrivals import is_unconfirmed
+from mailagent.store.mail.arrivals import where_unconfirmed
 
 _mails = schema.inbound_mails
 
@@ -30,7 +30,7 @@ def throttle_by_loop_guard(connection: sa.Connection, mail_ids: Sequence[str]) -
 
     Return whether any of them waited.
     """
-    waiting = inbound.is_unanswered(mail_ids)
+    waiting = inbound.where_unanswered(mail_ids)
     return bool(
         inbound.change_status(connection, MailStatus.THROTTLED, waiting, reason=LOOP_DETECTED)
     )
@@ -95,7 +95,7 @@ def list_waiting(
             _mails.c.received_at < before,
             sa.or_(
                 _mails.c.identity != Identity.NONE.value,
-                sa.not_(is_unconfirmed(_mails.c.from_address, asked_since)),
+                sa.not_(where_unconfirmed(_mails.c.from_address, asked_since)),
             ),
         )
         .group_by(_mails.c.from_address, _mails.c.rate_limit_key)

@@ -62,7 +62,7 @@ _WAITING: Mapping[str, tuple[sa.ColumnElement[datetime], sa.ColumnElement[bool]]
         sa.func.coalesce(_refunds.decided_at, _refunds.requested_at),  # without the manager's time
         is_constant(_refunds.status, "approved")
         & ~_is_to_be_settled
-        & ~remedies.holds_up(_refunds.refund_id),
+        & ~remedies.where_held_up(_refunds.refund_id),
     ),
     "settlements": (_settlements.recorded_at, is_constant(_settlements.state, "open")),
     "outgoing": (_outbound.created_at, is_constant(_outbound.status, *_NOT_SENT_YET)),
@@ -225,7 +225,7 @@ def _runs(connection: sa.Connection, runs: Runs) -> Iterator[Sample]:
     failed = runs.failed.subquery()
     query = (
         sa.select(failed.c.workflow, sa.func.count().label("number"))
-        .where(dismissals.is_open(connection, failed))
+        .where(dismissals.where_open(connection, failed))
         .group_by(failed.c.workflow)
     )
     counts = dict.fromkeys((workflow for workflow, _ in states), 0)

@@ -58,7 +58,7 @@ def alive(connection: sa.Connection) -> sa.Select[str]:
     )
 
 
-def can_be_missed(connection: sa.Connection) -> sa.ColumnElement[bool]:
+def where_dead_without_lease(connection: sa.Connection) -> sa.ColumnElement[bool]:
     """Return the condition under which workers without a lease are certainly dead: some worker has reached the
     database for the time of a whole lease without a gap, so every living worker could have done so, too.
 

@@ -137,7 +137,7 @@ def blank_conversations(connection: sa.Connection, conversation_ids: Sequence[st
 # --- text of mail ---------------------------------------------------------------------------------
 
 
-def _is_old(
+def _where_old(
     moment: sa.Column[datetime], before: datetime, since: datetime | None
 ) -> sa.ColumnElement[bool]:
     return moment < before if since is None else sa.and_(moment < before, moment >= since)
@@ -155,7 +155,7 @@ def _quiet(before: datetime, since: datetime | None) -> sa.ColumnElement[bool]:
         sa.exists().where(noted, _own_notes.c.written_at > thread.content_purged_at),
     )
     return sa.and_(
-        _is_old(thread.last_mail_at, before, since),
+        _where_old(thread.last_mail_at, before, since),
         has_text,
         ~sa.exists().where(ours, _outbound.c.created_at >= before),
         ~sa.exists().where(noted, _own_notes.c.written_at >= before),
@@ -167,7 +167,7 @@ def _loose_in(before: datetime, since: datetime | None) -> sa.ColumnElement[bool
     """Return the condition that an inbound mail of no conversation is old."""
     mail = _inbound.c
     return sa.and_(
-        _is_old(mail.received_at, before, since),
+        _where_old(mail.received_at, before, since),
         mail.status == MailStatus.NO_ANSWER.value,
         mail.conversation_id.is_(None),
         sa.or_(mail.body != "", mail.subject != "", mail.from_name != ""),
@@ -180,7 +180,7 @@ def _loose_out(before: datetime, since: datetime | None) -> sa.ColumnElement[boo
     # Keep requests without a decision: when a manager replies, we need the request's text to find quotations.
     undecided = sa.exists().where(refund.refund_id == mail.refund_id, refund.status.in_(_UNDECIDED))
     return sa.and_(
-        _is_old(mail.created_at, before, since),
+        _where_old(mail.created_at, before, since),
         mail.conversation_id.is_(None),
         mail.status.not_in(_UNSENT),
         mail.text != "",
@@ -288,7 +288,7 @@ class Rule:
     moment: sa.Column[datetime]
     days: int
 
-    def is_due(self, now: datetime) -> sa.ColumnElement[bool]:
+    def where_due(self, now: datetime) -> sa.ColumnElement[bool]:
         return self.moment < now - timedelta(days=self.days)
 
 
@@ -307,14 +307,14 @@ RULES = (
 
 def count_short_lived(connection: sa.Connection, rule: Rule, now: datetime) -> int:
     """Return how many rows of a kind are due."""
-    return _count(connection, rule.key.table, rule.is_due(now))
+    return _count(connection, rule.key.table, rule.where_due(now))
 
 
 def purge(connection: sa.Connection, rule: Rule, now: datetime, limit: int) -> int:
     """Delete the oldest rows of a kind that are due; return how many."""
-    due = _lock(connection, rule.key, rule.is_due(now), rule.moment, limit)
+    due = _lock(connection, rule.key, rule.where_due(now), rule.moment, limit)
     if due:
-        connection.execute(sa.delete(rule.key.table).where(rule.key.in_(due), rule.is_due(now)))
+        connection.execute(sa.delete(rule.key.table).where(rule.key.in_(due), rule.where_due(now)))
     return len(due)
 
 

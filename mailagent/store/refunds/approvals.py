@@ -211,7 +211,7 @@ def record_request(
     values = columns_of(_requests, request)
     if insert_once(connection, _requests, values, "approval_id", "question", "manager_email"):
         return request
-    (stored,) = _list_requests(connection, *_is(request))
+    (stored,) = _list_requests(connection, *_where_request(request))
     return stored
 
 
@@ -289,11 +289,11 @@ def record_skip(
 
 
 def _update(connection: sa.Connection, request: ApprovalRequest, **values: Any) -> ApprovalRequest:
-    connection.execute(_requests.update().where(*_is(request)).values(**values))
+    connection.execute(_requests.update().where(*_where_request(request)).values(**values))
     return replace(request, **values)
 
 
-def _is(request: ApprovalRequest) -> tuple[sa.ColumnElement[bool], ...]:
+def _where_request(request: ApprovalRequest) -> tuple[sa.ColumnElement[bool], ...]:
     return (
         _requests.c.approval_id == request.approval_id,
         _requests.c.question == request.question.value,

@@ -54,16 +54,16 @@ def find_of_mails(connection: sa.Connection, mail_ids: Sequence[str]) -> Goodwil
 
 def list_of_customer(connection: sa.Connection, email: str) -> tuple[GoodwillCode, ...]:
     """Return the discounts given for a customer's orders, oldest first."""
-    return _list(connection, _is_of(email))
+    return _list(connection, _where_customer(email))
 
 
 def list_codes_for(connection: sa.Connection, conversation_id: str, email: str) -> tuple[str, ...]:
     """Return the codes that mails of a conversation may contain: its own, and all of its customer's."""
-    here = sa.or_(_codes.c.conversation_id == conversation_id, _is_of(email))
+    here = sa.or_(_codes.c.conversation_id == conversation_id, _where_customer(email))
     return tuple(connection.scalars(sa.select(_codes.c.code).where(here)))
 
 
-def _is_of(email: str) -> sa.ColumnElement[bool]:
+def _where_customer(email: str) -> sa.ColumnElement[bool]:
     theirs = sa.select(schema.orders.c.order_id).where(schema.orders.c.customer_email == email)
     return _codes.c.order_id.in_(theirs)
 

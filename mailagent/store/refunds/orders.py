@@ -50,7 +50,7 @@ def find_of_conversation(
     for spelling in spellings(order_id):
         query = sa.select(
             _orders, sum_elsewhere(_orders.c.order_id).label("elsewhere_minor")
-        ).where(_orders.c.order_id == spelling, _is_of_conversation(conversation_id))
+        ).where(_orders.c.order_id == spelling, _where_conversation(conversation_id))
         rows = connection.execute(query).all()
         if rows:
             return with_parts(connection, rows)[0], int(rows[0].elsewhere_minor)
@@ -114,7 +114,7 @@ def list_shared_payments(connection: sa.Connection, order: Order) -> tuple[str, 
     return tuple(each for each in ids if each in shared)
 
 
-def _is_of_conversation(conversation_id: str) -> sa.ColumnElement[bool]:
+def _where_conversation(conversation_id: str) -> sa.ColumnElement[bool]:
     conversations = schema.conversations
     theirs = sa.select(conversations.c.customer_email).where(
         conversations.c.conversation_id == conversation_id
@@ -151,7 +151,7 @@ def lock_of_conversation(
 ) -> Order | None:
     """Lock an order of the conversation's customer; see `find_of_conversation`."""
     for spelling in spellings(order_id):
-        mine = _is_of_conversation(conversation_id)
+        mine = _where_conversation(conversation_id)
         order = _lock(connection, _orders.c.order_id == spelling, mine)
         if order is not None:
             return order
@@ -160,7 +160,7 @@ def lock_of_conversation(
 
 def lock_of_refund(connection: sa.Connection, refund_id: str) -> Order | None:
     """Lock the order of a refund; return None if there is no such refund."""
-    return _lock(connection, _is_of_refund(refund_id))
+    return _lock(connection, _where_refund(refund_id))
 
 
 def lock_of_approval(connection: sa.Connection, approval_id: str) -> Order | None:
@@ -180,7 +180,7 @@ def lock_row(connection: sa.Connection, order_id: str) -> None:
 
 
 def lock_row_of_refund(connection: sa.Connection, refund_id: str) -> None:
-    _lock_rows(connection, _is_of_refund(refund_id))
+    _lock_rows(connection, _where_refund(refund_id))
 
 
 def lock_customer(connection: sa.Connection, email: str) -> None:
@@ -211,7 +211,7 @@ def _advisory_lock(connection: sa.Connection, kind: int, name: str | None = None
         )
 
 
-def _is_of_refund(refund_id: str) -> sa.ColumnElement[bool]:
+def _where_refund(refund_id: str) -> sa.ColumnElement[bool]:
     order_id = sa.select(_refunds.c.order_id).where(_refunds.c.refund_id == refund_id)
     return _orders.c.order_id == order_id.scalar_subquery()
 

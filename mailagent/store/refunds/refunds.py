@@ -342,7 +342,7 @@ def list_untold(
         _page(sa.null(), limit, after).where(
             _refunds.c.status.in_(["paid", "rejected", "expired", "failed"]),
             _refunds.c.requested_at >= since,
-            sa.or_(~told, sa.and_(sa.exists().where(_was_untrue(here)), ~_returned_mail(here))),
+            sa.or_(~told, sa.and_(sa.exists().where(_where_untrue(here)), ~_returned_mail(here))),
         )
     ).all()
 
@@ -351,12 +351,12 @@ def list_told_before_return(connection: sa.Connection, refund_id: str) -> Sequen
     """Return the refund payments that a mail reported as made and whose money came back after that mail."""
     return connection.execute(
         sa.select(_payments)
-        .join(_outbound, _was_untrue(sa.literal(refund_id)))
+        .join(_outbound, _where_untrue(sa.literal(refund_id)))
         .order_by(_payments.c.idempotency_key)
     ).all()
 
 
-def _was_untrue(refund_id: sa.ColumnElement[str]) -> sa.ColumnElement[bool]:
+def _where_untrue(refund_id: sa.ColumnElement[str]) -> sa.ColumnElement[bool]:
     """Return the condition that a mail reported a refund payment as made and its money came back later. A
     receipt reports all payments; the mail about a failed refund only those that were made by then."""
     receipt = _outbound.c.purpose == Purpose.RECEIPT.value

@@ -102,15 +102,15 @@ def has_lapsed(refund: Refund) -> bool:
     return refund.status is RefundStatus.WITHDRAWN and by_others
 
 
-def holds_up(refund_id: sa.ColumnElement[str]) -> sa.ColumnElement[bool]:
+def where_held_up(refund_id: sa.ColumnElement[str]) -> sa.ColumnElement[bool]:
     """Return the condition that an open remedy must be done before a refund is paid."""
     is_open = is_constant(_remedies.c.status, *sorted(OPEN))
     return sa.exists().where(_remedies.c.refund_id == refund_id, is_open)
 
 
-def has_moved_on(refund_id: sa.ColumnElement[str]) -> sa.ColumnElement[bool]:
+def where_moved_on(refund_id: sa.ColumnElement[str]) -> sa.ColumnElement[bool]:
     """Return the condition that a refund is decided, or that the first of two managers has approved it. An
-    approved refund does not count while `holds_up` is true."""
+    approved refund does not count while `where_held_up` is true."""
     own = schema.refunds.c
     waits = own.status == RefundStatus.AWAITING_APPROVAL.value
     approvals, decisions = schema.approvals, schema.decisions
@@ -118,7 +118,7 @@ def has_moved_on(refund_id: sa.ColumnElement[str]) -> sa.ColumnElement[bool]:
         approvals.c.refund_id == own.refund_id,
         decisions.c.approval_id == approvals.c.approval_id,
     )
-    moved_on = sa.or_(sa.and_(waits, decided), sa.and_(~waits, ~holds_up(own.refund_id)))
+    moved_on = sa.or_(sa.and_(waits, decided), sa.and_(~waits, ~where_held_up(own.refund_id)))
     return sa.exists().where(own.refund_id == refund_id, moved_on)
 
 

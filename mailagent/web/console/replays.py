@@ -66,7 +66,7 @@ def _failed_runs() -> list[Run]:
     with live.database.snapshot() as connection:
         tables = live.workflow_client.tables
         since = live.now() - LOOK_BACK
-        run_ids = tables.list_failed(connection, since, dismissals.is_open)[-FAILED_MAX:]
+        run_ids = tables.list_failed(connection, since, dismissals.where_open)[-FAILED_MAX:]
     runs = live.workflow_client.runs.find_runs(run_ids).values()
     return [run for run in runs if run.workflow in QUEUE_OF and run.has_failed]
 

@@ -188,5 +188,5 @@ def _why_unconfirmed(connection: sa.Connection, mail: ParsedMail, now: datetime)
 
     Do not call it for mail to a reply address, which only readers of our own mail to that mailbox know.
     """
-    asked = arrivals.is_unconfirmed(mail.from_address, now - DAY)
+    asked = arrivals.where_unconfirmed(mail.from_address, now - DAY)
     return arrivals.UNCONFIRMED if connection.scalar(sa.select(asked)) else None

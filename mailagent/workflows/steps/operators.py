@@ -45,7 +45,7 @@ def report_failed_runs() -> int:
     update_incidents()
     with live.database.snapshot() as connection:
         since = live.now() - LOOK_BACK
-        failed = live.workflow_client.tables.list_failed(connection, since, dismissals.is_open)
+        failed = live.workflow_client.tables.list_failed(connection, since, dismissals.where_open)
         untold = _without_told(connection, failed)[:RUNS_AT_ONCE]
     runs = live.workflow_client.runs.find_runs(untold)
     with live.database.transaction() as connection:

@@ -54,7 +54,7 @@ def enqueue_refunds() -> int:
     before = live.now() - timedelta(seconds=live.waits.sweep_after_seconds)
     since = live.now() - live.waits.approval_expiry - UNTOLD_SINCE
     with live.database.transaction() as connection:
-        woken = live.workflow_client.queue.wake_again(connection, remedies.has_moved_on, before)
+        woken = live.workflow_client.queue.wake_again(connection, remedies.where_moved_on, before)
     enqueued = process_waiting(
         lambda connection, limit, after: refunds.list_under_way(connection, before, limit, after),
         _refund_id,
