@@ -256,10 +256,12 @@ def columns_of(table: sa.Table, record: object, /, **values: Any) -> dict[str, A
     return plain | values
 
 
-def is_constant(column: sa.ColumnElement[Any], *values: str) -> sa.ColumnElement[bool]:
+def in_literals(column: sa.ColumnElement[Any], *values: str) -> sa.ColumnElement[bool]:
     """Return the condition that a column has one of these values, written into the SQL and not as parameters:
-    PostgreSQL's generic plans use a partial index only then. Never pass typed text."""
-    return column.in_([sa.literal_column(f"'{value}'") for value in values])
+    PostgreSQL's generic plans use a partial index only then. The values are escaped."""
+    literals = [sa.literal(value, sa.Text, literal_execute=True) for value in values]
+    # SQLite does not see that IN with one value is the condition of a partial index.
+    return column.in_(literals) if len(literals) > 1 else column == literals[0]
 
 
 def overwrite_deleted(connection: sa.Connection) -> None:

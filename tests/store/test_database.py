@@ -15,7 +15,7 @@ import pytest
 import sqlalchemy as sa
 
 from mailagent.store import schema
-from mailagent.store.database import Database, open_database
+from mailagent.store.database import Database, in_literals, open_database
 from mailagent.store.errors import is_outage, without_details
 from mailagent.store.refunds import order_import, orders
 from tests.cast import NOW, order
@@ -184,6 +184,45 @@ def test_errors_tell_nothing_of_what_was_written(database: Database) -> None:
     with pytest.raises(sa.exc.DBAPIError) as caught, database.transaction() as connection:
         connection.execute(sa.text("SELECT nothing WHERE :a = :a"), {"a": "a word of hers"})
     assert "a word of hers" not in str(caught.value)
+
+
+# --- literals -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "text", ["plain", "it's", "'' OR '1' = '1", "100 %", "%(a)s", "a\\b", ":a"]
+)
+def test_literals_are_escaped(database: Database, text: str) -> None:
+    given = sa.literal(text, sa.Text)
+    conditions = (in_literals(given, text), in_literals(given, "x", text), in_literals(given, "x"))
+    with database.snapshot() as connection:
+        found = [connection.scalar(sa.select(sa.literal(1)).where(each)) for each in conditions]
+    assert found == [1, 1, None]
+
+
+def test_a_literal_is_no_parameter_so_a_partial_index_is_used(database: Database) -> None:
+    mails = schema.inbound_mails.c
+    told: list[tuple[object, ...]] = []
+
+    def keep(_connection: object, _cursor: object, *text_and_values: object) -> None:
+        told.append(text_and_values[:2])
+
+    query = sa.select(mails.received_at).where(in_literals(mails.status, "unanswered"))
+    with database.snapshot() as connection:
+        sqlite = connection.dialect.name == "sqlite"
+        if not sqlite:
+            # Of an empty table any plan is a good one.
+            connection.exec_driver_sql("SET LOCAL enable_seqscan = off")
+        sa.event.listen(database.engine, "before_cursor_execute", keep)
+        connection.execute(query)
+        sa.event.remove(database.engine, "before_cursor_execute", keep)
+        text, values = told[-1]
+        assert not values
+        index = "ix_inbound_mails_unanswered"
+        if sqlite:  # it refuses an index that cannot be used
+            text = str(text).replace("FROM inbound_mails", f"FROM inbound_mails INDEXED BY {index}")
+        plan = connection.exec_driver_sql(f"EXPLAIN {'QUERY PLAN ' * sqlite}{text}").all()
+    assert index in str(plan)
 
 
 # --- server words ---------------------------------------------------------------------------------

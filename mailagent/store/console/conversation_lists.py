@@ -10,7 +10,7 @@ import sqlalchemy as sa
 
 from mailagent.domain.mail.conversation import Progress
 from mailagent.store import schema
-from mailagent.store.database import Row, is_constant
+from mailagent.store.database import Row, in_literals
 from mailagent.store.pagination import Cursor, Part, Source, Window, read_part
 
 _threads, _tags = schema.conversations, schema.conversation_tags
@@ -57,7 +57,7 @@ def source_of(wanted: Wanted, now: datetime) -> Source[Row]:
         query = query.where(at.is_not(None), at > now)
     else:
         awake = sa.or_(thread.snoozed_until.is_(None), thread.snoozed_until <= now)
-        query = query.where(is_constant(thread.progress, Progress(wanted.view)), awake)
+        query = query.where(in_literals(thread.progress, Progress(wanted.view)), awake)
     if wanted.owner is not None:
         mine = thread.owner_email == wanted.owner
         query = query.where(mine if wanted.owner else thread.owner_email.is_(None))

@@ -20,7 +20,7 @@ from mailagent.domain.operations.circuit_breaker import away_name
 from mailagent.domain.operations.provider import Providers
 from mailagent.store import schema
 from mailagent.store.console import dismissals
-from mailagent.store.database import Row, is_constant
+from mailagent.store.database import Row, in_literals
 from mailagent.store.operations import circuit_breakers, incidents
 from mailagent.store.pagination import (
     Count,
@@ -192,7 +192,7 @@ def _approvals_sources(manager: str | None) -> list[Source[Entry]]:
         select_refunds(expires_at=_approvals.c.expires_at, owner=_decisions.c.decided_by)
         .outerjoin(_approvals, _approvals.c.refund_id == _refunds.c.refund_id)
         .outerjoin(_decisions, _decisions.c.approval_id == _approvals.c.approval_id)
-        .where(is_constant(_refunds.c.status, "awaiting_approval"))
+        .where(in_literals(_refunds.c.status, "awaiting_approval"))
     )
     queries = [query]
     if manager is not None:
@@ -216,7 +216,7 @@ def _approvals_sources(manager: str | None) -> list[Source[Entry]]:
 
 def _failed_refunds(asked: Asked) -> Source[Entry]:
     query = select_refunds(dismissed_by=_dismissals.c.dismissed_by).where(
-        is_constant(_refunds.c.status, "failed")
+        in_literals(_refunds.c.status, "failed")
     )
     query = _without_dismissed(query, _refunds.c.refund_id, asked)
     return Source(query, _refunds.c.requested_at, _refunds.c.refund_id, read_entry)
@@ -243,7 +243,7 @@ def _drafts_source() -> Source[Entry]:
         )
         .select_from(_drafts)
         .outerjoin(_conversations, _conversations.c.conversation_id == _drafts.c.conversation_id)
-        .where(is_constant(_drafts.c.state, "waiting"))
+        .where(in_literals(_drafts.c.state, "waiting"))
     )
     return Source(query, _drafts.c.created_at, _drafts.c.draft_id, read_entry)
 
@@ -266,9 +266,9 @@ def _people_source(asked: Asked, now: datetime) -> Source[Entry]:
         ),
         conversation_id=thread.conversation_id,
         owner=thread.owner_email,
-    ).where(is_constant(thread.status, "handed_over"), thread.handed_over_at.is_not(None))
+    ).where(in_literals(thread.status, "handed_over"), thread.handed_over_at.is_not(None))
     if not asked.everything:
-        query = query.where(is_constant(thread.progress, Progress.OPEN), ~snoozed)
+        query = query.where(in_literals(thread.progress, Progress.OPEN), ~snoozed)
     if asked.owner is not None:
         is_owner = (
             thread.owner_email == asked.owner if asked.owner else thread.owner_email.is_(None)
@@ -288,7 +288,7 @@ def _inbound_source(waiting: Waiting) -> Source[Entry]:
         state=sa.func.coalesce(mail.no_answer_reason, ""),
         conversation_id=mail.conversation_id,
         **({"run_id": mail.run_id} if is_unanswered else {}),
-    ).where(is_constant(mail.status, waiting.value))
+    ).where(in_literals(mail.status, waiting.value))
     if is_unanswered:
         # The list of drafts has the mail whose answer waits as a draft.
         query = query.where(mail.draft_id.is_(None))
@@ -311,7 +311,7 @@ def _undelivered_source(asked: Asked) -> Source[Entry]:
             dismissed_by=_dismissals.c.dismissed_by,
         )
         .select_from(_outbound)
-        .where(is_constant(mail.status, "failed", "unknown", "undelivered"))
+        .where(in_literals(mail.status, "failed", "unknown", "undelivered"))
     )
     query = _without_dismissed(query, mail.outbound_id, asked)
     return Source(query, mail.created_at, mail.outbound_id, read_entry)

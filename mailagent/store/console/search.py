@@ -18,7 +18,7 @@ from sqlalchemy.dialects.postgresql import REGCONFIG
 from mailagent.domain.text import Term, parse_search, write_search
 from mailagent.store import schema
 from mailagent.store.console.inbox import Entry, read_entry, select_entries, select_refunds
-from mailagent.store.database import Row, is_constant
+from mailagent.store.database import Row, in_literals
 from mailagent.store.errors import is_cancelled
 from mailagent.store.pagination import Part, Source, Window, read_part
 
@@ -119,7 +119,7 @@ def _conversations_sources(connection: sa.Connection, wanted: Wanted) -> list[So
         owner=thread.owner_email,
     )
     if wanted.state:
-        query = query.where(is_constant(thread.status, wanted.state))
+        query = query.where(in_literals(thread.status, wanted.state))
     queries = [query]
     if wanted.words:
         by_address = _has_address(connection, thread.customer_email, wanted.words)
@@ -142,7 +142,7 @@ def _refunds_sources(connection: sa.Connection, wanted: Wanted) -> list[Source[E
     elif wanted.words:
         query = query.where(_refunds.c.order_id.in_(_order_ids(wanted.words)))
     if wanted.state:
-        query = query.where(is_constant(_refunds.c.status, wanted.state))
+        query = query.where(in_literals(_refunds.c.status, wanted.state))
     return [Source(query, _refunds.c.requested_at, _refunds.c.refund_id, read_entry)]
 
 
@@ -171,7 +171,7 @@ def _mails_sources(connection: sa.Connection, wanted: Wanted) -> list[Source[Ent
     if wanted.words:
         query = query.where(_find_by_words(connection, MAIL, wanted.words))
     if wanted.state:
-        query = query.where(is_constant(mail.status, wanted.state))
+        query = query.where(in_literals(mail.status, wanted.state))
     return [Source(query, mail.received_at, mail.mail_id, read_entry)]
 
 

@@ -15,7 +15,7 @@ import sqlalchemy as sa
 from mailagent.domain.mail.conversation import HandOverReason
 from mailagent.domain.mail.message import Identity, MailKind, MailStatus, OutboundStatus, Purpose
 from mailagent.store import audit, schema
-from mailagent.store.database import Row, is_constant
+from mailagent.store.database import Row, in_literals
 from mailagent.store.mail import inbound, throttled
 
 _mails, _ours = schema.inbound_mails, schema.outbound_mails
@@ -91,7 +91,7 @@ def waits_for_agent(conversation_id: sa.ColumnElement[str]) -> sa.ColumnElement[
     waits = _mails.alias("waits")
     waiting = sa.exists().where(
         waits.c.conversation_id == conversation_id,
-        is_constant(waits.c.status, MailStatus.UNANSWERED.value),
+        in_literals(waits.c.status, MailStatus.UNANSWERED.value),
     )
     return waiting.correlate_except(waits)
 

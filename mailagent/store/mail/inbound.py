@@ -24,8 +24,8 @@ from mailagent.store.database import (
     columns_of,
     exists,
     from_row,
+    in_literals,
     insert_once,
-    is_constant,
     required,
 )
 from mailagent.store.ids import new_id
@@ -107,7 +107,7 @@ def list_unanswered(connection: sa.Connection, conversation_id: str) -> tuple[In
 
 def is_any_waiting(connection: sa.Connection) -> bool:
     """Return whether any mail waits for the agent."""
-    unanswered = is_constant(_mails.c.status, MailStatus.UNANSWERED.value)
+    unanswered = in_literals(_mails.c.status, MailStatus.UNANSWERED.value)
     return exists(connection, unanswered, _mails.c.draft_id.is_(None))
 
 

@@ -10,7 +10,7 @@ import sqlalchemy as sa
 
 from mailagent.domain.mail.message import Identity, MailKind
 from mailagent.store import schema
-from mailagent.store.database import Row, exists, is_constant, overwrite_deleted
+from mailagent.store.database import Row, exists, in_literals, overwrite_deleted
 
 _previews, _mails, _raw = schema.photo_previews, schema.inbound_mails, schema.raw_mails
 
@@ -93,7 +93,7 @@ def list_without_previews(connection: sa.Connection, limit: int) -> Sequence[str
         sa.select(_mails.c.mail_id)
         .where(  # the condition of the partial index
             _mails.c.previews_made_at.is_(None),
-            is_constant(_mails.c.kind, MailKind.CUSTOMER.value),
+            in_literals(_mails.c.kind, MailKind.CUSTOMER.value),
             sa.literal_column("attachments") != sa.literal_column(none),
         )
         .order_by(_mails.c.identity == Identity.NONE.value, _mails.c.received_at.desc())

@@ -24,7 +24,7 @@ from mailagent.domain.operations.provider import Providers
 from mailagent.domain.refunds.refund import RefundStatus
 from mailagent.store import schema
 from mailagent.store.console import dismissals
-from mailagent.store.database import insert_once, is_constant
+from mailagent.store.database import in_literals, insert_once
 from mailagent.store.mail import assignments, outbound, throttled
 from mailagent.store.operations import circuit_breakers, incidents, workers
 from mailagent.store.refunds import remedies
@@ -45,27 +45,27 @@ OUTCOMES = ("done", "retry", "operator", "person")
 
 _NOT_SENT_YET = (OutboundStatus.QUEUED.value, OutboundStatus.SENDING.value)
 
-_unanswered = is_constant(_mails.status, MailStatus.UNANSWERED.value)
+_unanswered = in_literals(_mails.status, MailStatus.UNANSWERED.value)
 # The refund waits for a person to pay it, not for a provider.
 _is_to_be_settled = (
     sa.exists()
-    .where(_settlements.refund_id == _refunds.refund_id, is_constant(_settlements.state, "open"))
+    .where(_settlements.refund_id == _refunds.refund_id, in_literals(_settlements.state, "open"))
     .correlate(schema.refunds)
 )
 _WAITING: Mapping[str, tuple[sa.ColumnElement[datetime], sa.ColumnElement[bool]]] = {
     "unanswered": (_mails.received_at, _unanswered & _mails.draft_id.is_(None)),
     "put_off": (_mails.received_at, _unanswered & (_mails.put_off > 0)),
-    "throttled": (_mails.received_at, is_constant(_mails.status, MailStatus.THROTTLED.value)),
-    "drafts": (_drafts.created_at, is_constant(_drafts.state, "waiting")),
-    "approvals": (_refunds.requested_at, is_constant(_refunds.status, "awaiting_approval")),
+    "throttled": (_mails.received_at, in_literals(_mails.status, MailStatus.THROTTLED.value)),
+    "drafts": (_drafts.created_at, in_literals(_drafts.state, "waiting")),
+    "approvals": (_refunds.requested_at, in_literals(_refunds.status, "awaiting_approval")),
     "payments": (
         sa.func.coalesce(_refunds.decided_at, _refunds.requested_at),  # without the manager's time
-        is_constant(_refunds.status, "approved")
+        in_literals(_refunds.status, "approved")
         & ~_is_to_be_settled
         & ~remedies.where_held_up(_refunds.refund_id),
     ),
-    "settlements": (_settlements.recorded_at, is_constant(_settlements.state, "open")),
-    "outgoing": (_outbound.created_at, is_constant(_outbound.status, *_NOT_SENT_YET)),
+    "settlements": (_settlements.recorded_at, in_literals(_settlements.state, "open")),
+    "outgoing": (_outbound.created_at, in_literals(_outbound.status, *_NOT_SENT_YET)),
 }
 
 
@@ -115,7 +115,7 @@ def _mail_in(connection: sa.Connection) -> Iterator[Sample]:
         yield Sample(metric.RECEIVED, (kind.value,), received[kind.value, "", "mails"])
     reasons = _count_reasons(connection)
     statuses = (MailStatus.UNANSWERED.value, MailStatus.THROTTLED.value)
-    where = [is_constant(_mails.status, status) for status in statuses]
+    where = [in_literals(_mails.status, status) for status in statuses]
     open_ones = sum(_number(connection, sa.select(_mails.mail_id).where(each)) for each in where)
     yield Sample(metric.ANSWERED, (), received.total() - open_ones - reasons.total())
     kinds = [kind.value for kind in MailKind if kind is not MailKind.CUSTOMER]
@@ -129,7 +129,7 @@ def _count_reasons(connection: sa.Connection) -> Counter[str]:
     of_customer = sa.case(REASONS, value=_mails.no_answer_reason, else_="other")
     label = sa.case((_mails.kind == MailKind.CUSTOMER.value, of_customer), else_=_mails.kind)
     query = sa.select(label.label("reason"), sa.func.count().label("number")).group_by("reason")
-    rows = connection.execute(query.where(is_constant(_mails.status, MailStatus.NO_ANSWER.value)))
+    rows = connection.execute(query.where(in_literals(_mails.status, MailStatus.NO_ANSWER.value)))
     return Counter({row.reason: row.number for row in rows})
 
 
@@ -144,7 +144,7 @@ def _waiting(connection: sa.Connection, now: datetime) -> Iterator[Sample]:
     overdue = (
         sa.select(_approvals.c.approval_id)
         .join(schema.refunds, _refunds.refund_id == _approvals.c.refund_id)
-        .where(is_constant(_refunds.status, "awaiting_approval"), _approvals.c.expires_at <= now)
+        .where(in_literals(_refunds.status, "awaiting_approval"), _approvals.c.expires_at <= now)
     )
     yield Sample(metric.OVERDUE, (), _number(connection, overdue))
 
@@ -157,7 +157,7 @@ def _mail_out(connection: sa.Connection) -> Iterator[Sample]:
     for statuses in (_NOT_SENT_YET, outbound.LOST):
         query = sa.select(_outbound.status, sa.func.count()).group_by(_outbound.status)
         for status, number in connection.execute(
-            query.where(is_constant(_outbound.status, *statuses))
+            query.where(in_literals(_outbound.status, *statuses))
         ):
             counts[status] = number
     counts[OutboundStatus.SENT.value] = written.total() - counts.total()

@@ -21,7 +21,7 @@ from mailagent.domain.operations.model_cost import (
     tokens_of,
 )
 from mailagent.store import schema
-from mailagent.store.database import Database, from_row, insert_once, is_constant
+from mailagent.store.database import Database, from_row, in_literals, insert_once
 
 _calls = schema.model_calls
 
@@ -125,7 +125,7 @@ def outcomes_by_version(connection: sa.Connection, since: datetime) -> list[Outc
     threads = schema.conversations.c
     is_with_people = sa.and_(
         threads.conversation_id == each.c.conversation_id,
-        is_constant(threads.status, ConversationStatus.HANDED_OVER.value),
+        in_literals(threads.status, ConversationStatus.HANDED_OVER.value),
     )
     untrue = threads.handed_over_reason == HandOverReason.REPLY_NOT_TRUE.value
     last_at = sa.func.max(each.c.last_at).label("last_at")

@@ -12,7 +12,7 @@ from mailagent.domain.money import Money
 from mailagent.domain.refunds.offer import Offer, OfferStatus
 from mailagent.domain.refunds.refund import RefundReason, RefundStatus
 from mailagent.store import schema
-from mailagent.store.database import columns_of, from_row, is_constant
+from mailagent.store.database import columns_of, from_row, in_literals
 
 _offers = schema.offers
 
@@ -53,7 +53,7 @@ def lock(connection: sa.Connection, offer_id: str) -> Offer | None:
 
 def list_overdue(connection: sa.Connection, now: datetime, limit: int) -> Sequence[str]:
     """Return the ids of open offers whose date has passed, oldest first."""
-    is_open = is_constant(_offers.c.status, OfferStatus.OPEN.value)
+    is_open = in_literals(_offers.c.status, OfferStatus.OPEN.value)
     query = sa.select(_offers.c.offer_id).where(is_open, _offers.c.expires_at <= now)
     return list(connection.scalars(query.order_by(_offers.c.expires_at).limit(limit)))
 
@@ -83,7 +83,7 @@ def has_open(
 
 def has_any_open(connection: sa.Connection, now: datetime) -> bool:
     """Return whether any offer of the shop can still be accepted."""
-    is_open = is_constant(_offers.c.status, OfferStatus.OPEN.value)
+    is_open = in_literals(_offers.c.status, OfferStatus.OPEN.value)
     query = sa.select(_offers.c.offer_id).where(is_open, _offers.c.expires_at > now).limit(1)
     return connection.execute(query).first() is not None
 

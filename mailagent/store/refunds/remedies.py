@@ -22,7 +22,7 @@ from mailagent.domain.remedies.remedy import (
     check_transition,
 )
 from mailagent.store import audit, schema
-from mailagent.store.database import Row, columns_of, from_row, is_constant
+from mailagent.store.database import Row, columns_of, from_row, in_literals
 from mailagent.store.pagination import Count, Cursor, Part, Source, Window, moment_of, read_part
 from mailagent.store.refunds import refunds
 
@@ -30,7 +30,7 @@ FIGURE = "tasks"  # of the inbox
 COUNTED_MAX = 1_000
 
 _remedies, _lines = schema.remedies, schema.order_lines
-_IS_TASK = is_constant(_remedies.c.status, RemedyStatus.TASK.value)
+_IS_TASK = in_literals(_remedies.c.status, RemedyStatus.TASK.value)
 
 
 def outcome_key(remedy: Remedy) -> str:
@@ -85,7 +85,7 @@ def list_of_order(connection: sa.Connection, order_id: str) -> Sequence[Remedy]:
 
 def list_open(connection: sa.Connection) -> Sequence[Remedy]:
     """Return all open remedies, oldest first."""
-    return _list(connection, is_constant(_remedies.c.status, *sorted(OPEN)))
+    return _list(connection, in_literals(_remedies.c.status, *sorted(OPEN)))
 
 
 def list_of_mails(
@@ -104,7 +104,7 @@ def has_lapsed(refund: Refund) -> bool:
 
 def where_held_up(refund_id: sa.ColumnElement[str]) -> sa.ColumnElement[bool]:
     """Return the condition that an open remedy must be done before a refund is paid."""
-    is_open = is_constant(_remedies.c.status, *sorted(OPEN))
+    is_open = in_literals(_remedies.c.status, *sorted(OPEN))
     return sa.exists().where(_remedies.c.refund_id == refund_id, is_open)
 
 
@@ -218,7 +218,7 @@ def read(connection: sa.Connection, statuses: Sequence[str], window: Window) -> 
     at = "requested_at" if OPEN.intersection(statuses) else "decided_at"
     sources = [
         Source(
-            sa.select(_remedies).where(is_constant(_remedies.c.status, status)),
+            sa.select(_remedies).where(in_literals(_remedies.c.status, status)),
             _remedies.c[at],
             _remedies.c.remedy_id,
             _remedy,
@@ -263,7 +263,7 @@ def list_overdue(connection: sa.Connection, now: datetime, limit: int) -> Sequen
 
 def list_asked(connection: sa.Connection, kind: RemedyKind, limit: int) -> Sequence[str]:
     """Return the ids of the remedies of a kind for which we have to ask the shop's system, oldest first."""
-    is_asked = is_constant(_remedies.c.status, RemedyStatus.ASKED.value)
+    is_asked = in_literals(_remedies.c.status, RemedyStatus.ASKED.value)
     query = sa.select(_remedies.c.remedy_id).where(is_asked, _remedies.c.kind == kind.value)
     return list(connection.scalars(query.order_by(_remedies.c.requested_at).limit(limit)))
 

@@ -17,12 +17,12 @@ from mailagent.domain.refunds.settlement import (
     SettlementState,
 )
 from mailagent.store import schema
-from mailagent.store.database import Row, from_row, is_constant
+from mailagent.store.database import Row, from_row, in_literals
 from mailagent.store.pagination import Count, Cursor, Part, Source, Window, moment_of, read_part
 
 _rows, _entries, _orders = schema.ledger_settlements, schema.ledger_entries, schema.orders
 _payments = schema.order_payments
-_IS_OPEN = is_constant(_rows.c.state, SettlementState.OPEN.value)
+_IS_OPEN = in_literals(_rows.c.state, SettlementState.OPEN.value)
 
 COUNTED_MAX = 1_000
 FIGURE = "settlements"  # of the inbox
@@ -127,7 +127,7 @@ def read(connection: sa.Connection, state: SettlementState, window: Window) -> P
     time of the report."""
     at = "recorded_at" if state is SettlementState.OPEN else "decided_at"
     source = Source(
-        _QUERY.where(is_constant(_rows.c.state, state.value)),
+        _QUERY.where(in_literals(_rows.c.state, state.value)),
         _rows.c[at],
         _rows.c.idempotency_key,
         _settlement,

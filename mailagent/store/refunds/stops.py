@@ -12,7 +12,7 @@ from mailagent.domain.refunds.refund import Refund
 from mailagent.domain.remedies.remedy import SENT_AGAIN as SENT_AGAIN_KINDS
 from mailagent.domain.remedies.remedy import RemedyStatus
 from mailagent.store import schema
-from mailagent.store.database import is_constant
+from mailagent.store.database import in_literals
 from mailagent.store.mail import conversations
 from mailagent.store.refunds import orders, refunds, remedies
 from mailagent.store.refunds.external_refunds import sum_elsewhere
@@ -72,7 +72,7 @@ _DOUBTFUL = (
     .join(schema.orders, _orders.order_id == _refunds.order_id)
     .join(schema.conversations, schema.conversations.c.conversation_id == _refunds.conversation_id)
     .where(
-        is_constant(_rows.state, "open"),
+        in_literals(_rows.state, "open"),
         sa.or_(
             _orders.status == OrderStatus.CANCELLED.value,
             _orders.customer_email != schema.conversations.c.customer_email,
