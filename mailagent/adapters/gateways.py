@@ -7,9 +7,9 @@ To add one, write a folder beside this module with a class that satisfies `Gatew
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, ClassVar, Protocol
 
 from mailagent.adapters.shopify.provider import ShopifyPayments
 from mailagent.adapters.stripe.provider import Stripe
@@ -53,12 +53,14 @@ class GatewayWebhook(Protocol):
 class GatewayProvider(Protocol):
     """Makes a payment gateway and its webhook from the settings. Settings and rows have its `name`, such as
     `stripe`; people read its `title`. `key_setting`, `secret_setting`: the environment variables with our key
-    and with the webhook's secret."""
+    and with the webhook's secret. `failure_codes`: what its codes of a failed refund mean, in English; the
+    console translates it."""
 
     name: str
     title: str
     key_setting: str
     secret_setting: str
+    failure_codes: ClassVar[Mapping[str, str]]
 
     def has_payment(self, payment_id: str) -> bool:
         """Return whether a payment was made through this gateway, by the form of its id."""
@@ -97,6 +99,13 @@ def find(name: str) -> GatewayProvider | None:
             f"{name!r} is not known; use one of {', '.join(sorted([LEDGER, *_providers]))}"
         )
     return _providers[name]
+
+
+def find_failure_codes(names: str) -> dict[str, str]:
+    """Return what the failure codes of gateways mean. `names`: as a refund stores them, with commas between.
+    The ledger has no codes, because people of the shop write its reasons."""
+    named = [_providers[name] for name in names.split(", ") if name in _providers]
+    return {code: meaning for each in named for code, meaning in each.failure_codes.items()}
 
 
 class RoutedGateway:

@@ -4,8 +4,9 @@ takes."""
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
+from typing import ClassVar
 
 from werkzeug.datastructures import Headers
 
@@ -41,6 +42,7 @@ class ToyGateway:
     title = "Toy Bank"
     key_setting = "TOY_KEY"
     secret_setting = "TOY_SECRET"
+    failure_codes: ClassVar[Mapping[str, str]] = {"toy_box_empty": "the toy box is empty"}
 
     def __init__(self) -> None:
         self.paid: dict[str, RefundRequest] = {}

@@ -11,6 +11,7 @@ from babel.messages.catalog import Catalog
 from babel.messages.extract import extract_from_dir
 from babel.messages.pofile import write_po
 
+from mailagent.adapters import gateways
 from mailagent.adapters.templates.catalogue import PAGES_FOLDER, MessageId
 from mailagent.domain.mail import conversation, draft, message, saved_reply
 from mailagent.domain.operations import circuit_breaker, incident, replay, report
@@ -51,7 +52,7 @@ TABLES: tuple[Any, ...] = (
     [words for words, _ in labels.LINE_STATES.values()],
     [words for words, _ in labels.STOPPED_RUN_OF_MAIL.values()],
     [words for words, _ in labels.PAYMENT_STATES.values()],
-    (labels.REFUSALS, labels.GATEWAY_CODES),
+    (labels.REFUSALS, [each.failure_codes for each in gateways.list_providers()]),
     labels.ACTIONS,
     (labels.DETAILS, labels.SHOP_ONLY),
     run.FAILURES,

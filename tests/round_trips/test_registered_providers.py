@@ -13,6 +13,7 @@ from mailagent.adapters import gateways, mail_providers, order_sources
 from mailagent.domain.mail.delivery import Blame, Refused
 from mailagent.domain.orders.source import SourceProblem
 from mailagent.domain.refunds.payment import NotDone
+from mailagent.domain.refunds.payment import Refused as RefundRefused
 from mailagent.settings import SettingsProblem
 from tests.adapters.toy_providers import ToyGateway, ToyMail, ToyOrders
 from tests.cast import ADA, KETTLE_WISH, OLGA, order
@@ -118,6 +119,21 @@ def test_a_gateway_that_fails_has_a_breaker_and_an_incident_of_its_own(
     assert title in page
     assert "TOY_KEY" in page
     assert "Stripe" not in page
+
+
+@pytest.mark.parametrize(
+    ("code", "told"), [("toy_box_empty", "The toy box is empty"), ("declined", None)]
+)
+def test_the_console_says_what_its_own_codes_mean(
+    toy_shop: Harness, gateway: ToyGateway, code: str, told: str | None
+) -> None:
+    gateway.fault = RefundRefused(code)
+    mail = {"id": "1@toy", "from": ADA, "subject": "Broken", "text": "W1001 is broken, refund it."}
+    assert post(toy_shop, "/webhooks/toymail/inbound", mail) == 200
+    refund = toy_shop.wait_for_refund("failed")
+    page = toy_shop.log_in(OLGA).get(f"/ops/refunds/{refund.refund_id}").text
+    assert code in page
+    assert (f"(<code>{code}</code>)" in page, f"{told} (" in page) == ((told is not None,) * 2)
 
 
 def test_a_mail_provider_that_fails_has_a_breaker_and_an_incident_of_its_own(

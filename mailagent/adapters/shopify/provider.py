@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, ClassVar
 
 from mailagent.adapters.platforms.settings import KEY, WEBHOOK_SECRET, find_problems
 from mailagent.adapters.shopify.orders import NAME, TITLE, is_shopify_payment
@@ -52,6 +53,7 @@ class ShopifyPayments:
     """Satisfies `adapters.gateways.GatewayProvider`. We learn of external refunds from the order's record."""
 
     name, title, key_setting, secret_setting = NAME, TITLE, KEY, WEBHOOK_SECRET
+    failure_codes: ClassVar[Mapping[str, str]] = {}
 
     def has_payment(self, payment_id: str) -> bool:
         """Return whether Shopify took a payment, by the form of its id."""

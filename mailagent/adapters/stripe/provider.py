@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from importlib.util import find_spec
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from mailagent.adapters.stripe.events import StripeWebhook
 from mailagent.adapters.stripe.refunds import NAME, SECRET_SETTING, TITLE, is_stripe_payment
@@ -14,6 +15,22 @@ if TYPE_CHECKING:
 
 PACKAGE = "stripe==16.1.0"
 
+# Why Stripe did not refund: its codes of a refund that failed (`failure_reason`), and of a request that was
+# refused (https://docs.stripe.com/error-codes). The console translates the meanings.
+FAILURE_CODES: Mapping[str, str] = {
+    "lost_or_stolen_card": "the card was reported lost or stolen",
+    "expired_or_canceled_card": "the card has expired or was cancelled",
+    "declined": "the customer's bank declined the refund",
+    "charge_for_pending_refund_disputed": "the customer disputes the payment at their bank",
+    "insufficient_funds": "the shop's balance at the gateway is too low",
+    "merchant_request": "the shop stopped it at the gateway",
+    "charge_already_refunded": "the payment was refunded already",
+    "charge_disputed": "the customer disputes the payment at their bank",
+    "charge_not_refundable": "the payment can no longer be refunded",
+    "refund_disputed_payment": "the customer disputes the payment at their bank",
+    "balance_insufficient": "the shop's balance at the gateway is too low",
+}
+
 
 class Stripe:
     """Satisfies `adapters.gateways.GatewayProvider`."""
@@ -22,6 +39,7 @@ class Stripe:
     title = TITLE
     key_setting = "STRIPE_API_KEY"
     secret_setting = SECRET_SETTING
+    failure_codes: ClassVar[Mapping[str, str]] = FAILURE_CODES
 
     def has_payment(self, payment_id: str) -> bool:
         """Return whether an id is that of a PaymentIntent or a Charge."""

@@ -109,21 +109,6 @@ PAYMENT_STATES: Mapping[str, Badge] = {
     "refused": ("refused by the gateway", "bad"),
 }
 
-# Why a gateway did not refund: Stripe's codes of a refund that failed (`failure_reason`), and of a request that
-# was refused (https://docs.stripe.com/error-codes).
-GATEWAY_CODES: Mapping[str, str] = {
-    "lost_or_stolen_card": "the card was reported lost or stolen",
-    "expired_or_canceled_card": "the card has expired or was cancelled",
-    "declined": "the customer's bank declined the refund",
-    "charge_for_pending_refund_disputed": "the customer disputes the payment at their bank",
-    "insufficient_funds": "the shop's balance at the gateway is too low",
-    "merchant_request": "the shop stopped it at the gateway",
-    "charge_already_refunded": "the payment was refunded already",
-    "charge_disputed": "the customer disputes the payment at their bank",
-    "charge_not_refundable": "the payment can no longer be refunded",
-    "refund_disputed_payment": "the customer disputes the payment at their bank",
-    "balance_insufficient": "the shop's balance at the gateway is too low",
-}
 _GATEWAY_CODE = re.compile(r"(?<!\w)[a-z_]+(?=[:;)]|$)")
 
 REFUSALS: Mapping[Refusal, str] = {
@@ -209,10 +194,11 @@ def detail_labels(details: Mapping[str, Any]) -> list[tuple[str, str]]:
     ]
 
 
-def gateway_codes(words: str) -> list[tuple[str, str]]:
-    """Return the known error codes in a gateway's text, each once, with its meaning in the page's language."""
+def gateway_codes(words: str, meanings: Mapping[str, str]) -> list[tuple[str, str]]:
+    """Return the known error codes in a gateway's text, each once, with its meaning in the page's language.
+    `meanings`: those of the gateway's codes."""
     found = dict.fromkeys(_GATEWAY_CODE.findall(words))
-    return [(code, translate(GATEWAY_CODES[code])) for code in found if code in GATEWAY_CODES]
+    return [(code, translate(meanings[code])) for code in found if code in meanings]
 
 
 def money(minor: int, currency: str) -> str:

@@ -10,8 +10,8 @@ import sqlalchemy as sa
 from flask import Blueprint, Response, abort, url_for
 
 from mailagent import services
+from mailagent.adapters import gateways
 from mailagent.domain.operations.access import Permission
-from mailagent.domain.operations.provider import LEDGER
 from mailagent.domain.refunds.order import OrderStatus
 from mailagent.domain.refunds.refund import Refund, RefundStatus
 from mailagent.mailers.approval_routing import is_one_of
@@ -91,8 +91,10 @@ def _facts(connection: sa.Connection, review: Review, codes: Sequence[str]) -> d
 
 
 def _codes(refund: Refund, why: str | None) -> list[tuple[str, str]]:
-    # For the ledger, the reason is a text of people of the shop.
-    return gateway_codes(why or "") if refund.gateway != LEDGER.name else []
+    gateway = (
+        refund.gateway or services.current().gateway.name
+    )  # none is recorded while it is asked
+    return gateway_codes(why or "", gateways.find_failure_codes(gateway))
 
 
 def _payment(row: Row, refund: Refund) -> dict[str, Any]:
