@@ -18,7 +18,7 @@ from mailagent.adapters import mail_providers
 from mailagent.adapters.links import Links
 from mailagent.adapters.mail_providers import MailProvider, MailSender
 from mailagent.domain.knowledge import Knowledge
-from mailagent.domain.mail.conversation import Budget, Limits
+from mailagent.domain.mail.conversation import AnswerLimits, Limits
 from mailagent.domain.mail.draft import DraftReplies
 from mailagent.domain.mail.webhook import USUAL_HOURS
 from mailagent.domain.operations.model_cost import DailyBudget, TokenPrices
@@ -101,7 +101,7 @@ class Services:
     check_model: Model | None = None  # None: no second model reads the words of a reply
     shadow: Shadow | None = None  # None: no second configuration is asked about mail
     retention: Retention = Retention()
-    budget: Budget = field(default_factory=Budget)
+    answer_limits: AnswerLimits = field(default_factory=AnswerLimits)
     limits: Limits = field(default_factory=Limits)
     now: Callable[[], datetime] = lambda: datetime.now(UTC)
 

@@ -21,7 +21,7 @@ from mailagent.agent import prompt
 from mailagent.cli import orders, worker
 from mailagent.domain import knowledge, shop
 from mailagent.domain.mail import message, webhook
-from mailagent.domain.mail.conversation import Budget, Limits
+from mailagent.domain.mail.conversation import AnswerLimits, Limits
 from mailagent.domain.operations import circuit_breaker, rate_limit, retry
 from mailagent.domain.orders import freshness, source
 from mailagent.domain.refunds import goodwill
@@ -63,7 +63,7 @@ def default(function: type, name: str = "timeout_seconds") -> float:
 
 CODE_LENGTH = goodwill.CODE_GROUPS * goodwill.CODE_GROUP_LENGTH
 CODE_BITS = floor(CODE_LENGTH * log2(len(goodwill.CODE_ALPHABET)))
-BUDGET, LIMITS = Budget(), Limits()
+PER_ANSWER, LIMITS = AnswerLimits(), Limits()
 PAUSES = [recording.FIRST_PAUSE_SECONDS * 2**n for n in range(recording.MOST_TRIES - 1)]
 OPENAI, SENDGRID, STRIPE = map(default, (ChatModel, MailSender, StripeGateway))
 # For seven questions to three refunds, which have a run more.
@@ -89,7 +89,8 @@ FIGURES = {
     "monitoring": (
         f"the history is cut to about {prompt.HISTORY_MAX_TOKENS:,} tokens, the mails that wait to"
         f" {prompt.MAILS_MAX_TOKENS:,}",
-        f"after {BUDGET.model_turns} turns, {BUDGET.tool_calls} tool calls or {BUDGET.tokens:,} tokens",
+        f"after {PER_ANSWER.model_turns} turns, {PER_ANSWER.tool_calls} tool calls or"
+        f" {PER_ANSWER.tokens:,} tokens",
         f"the longest possible answer ({MAX_OUTPUT_TOKENS:,} tokens)",
         f"{rate_limit.TOKENS_OF_A_MAIL:,} a mail",
         f"more than {rate_limit.LONGEST_FIRST_WAIT_SECONDS:.0f} seconds before its first call",
@@ -127,7 +128,7 @@ FIGURES = {
         f"After {retry.PAYMENT_IS_STUCK_AFTER // HOUR} hours the run fails",
         f"{OPENAI} seconds without a byte from OpenAI, {SENDGRID} from SendGrid, {STRIPE} from Stripe",
         f"may take {OPENAI * SHARE:.0f} seconds from OpenAI and {SENDGRID * SHARE:.0f} from SendGrid",
-        f"asks again, {word(BUDGET.provider_retries)} times; then the mail waits",
+        f"asks again, {word(PER_ANSWER.provider_retries)} times; then the mail waits",
         f"If {word(retry.RECIPIENTS_OF_AN_OUTAGE)} addresses in a row are refused",
         f"{word(recording.MOST_TRIES)} times in about {word(sum(PAUSES) / 60)} minutes",
         f"after {word(metrics.STATEMENT_SECONDS)} seconds for each statement",

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from mailagent.domain.mail.conversation import Budget, HandOverReason
+from mailagent.domain.mail.conversation import AnswerLimits, HandOverReason
 from mailagent.domain.operations.circuit_breaker import Failure
 from mailagent.domain.operations.retry import backoff_seconds, share_of
 
@@ -188,28 +188,28 @@ class Spent:
         """Return this plus one reply that could not be sent."""
         return replace(self, unusable_replies=self.unusable_replies + 1)
 
-    def why_over(self, budget: Budget) -> HandOverReason | None:
-        """Return which part of `budget` is used up, as the reason for a person to take over. Check before each
+    def why_over(self, limits: AnswerLimits) -> HandOverReason | None:
+        """Return which of the limits is used up, as the reason for a person to take over. Check before each
         ask, not after.
 
         `provider_retries` are attempts after the first: with 8 of them a ninth failure is the last.
         """
-        if self.unusable_replies >= budget.unusable_replies:
+        if self.unusable_replies >= limits.unusable_replies:
             return HandOverReason.REPLY_NOT_TRUE
-        if self.provider_retries > budget.provider_retries:
+        if self.provider_retries > limits.provider_retries:
             return HandOverReason.PROVIDER_DOWN
         spent = (self.model_turns, self.tokens, self.tool_calls)
-        most = (budget.model_turns, budget.tokens, budget.tool_calls)
+        most = (limits.model_turns, limits.tokens, limits.tool_calls)
         if any(used >= limit for used, limit in zip(spent, most, strict=True)):
             return HandOverReason.BUDGET_SPENT
         return None
 
 
-def is_limited_for_long(move: Move, spent: Spent, budget: Budget) -> bool:
-    """Return whether the last retry of `budget` met a rate limit: the model works, so the mail can wait and
-    needs no person. `spent` counts the failure that led to `move`."""
+def is_limited_for_long(move: Move, spent: Spent, limits: AnswerLimits) -> bool:
+    """Return whether the last retry met the rate limit of the provider: the model works, so the mail can wait
+    and needs no person. `spent` counts the failure that led to `move`."""
     is_limited = isinstance(move, AskAgain) and move.limited
-    return is_limited and spent.why_over(budget) is HandOverReason.PROVIDER_DOWN
+    return is_limited and spent.why_over(limits) is HandOverReason.PROVIDER_DOWN
 
 
 def pause_seconds(move: AskAgain, spent: Spent, run_id: str) -> float:

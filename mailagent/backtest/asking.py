@@ -89,7 +89,7 @@ def _converse(
     items: list[dict[str, Any]] = []
     spent = loop.Spent()
     while answer.decided is None and not answer.error:
-        if spent.why_over(services.current().budget) is not None:
+        if spent.why_over(services.current().answer_limits) is not None:
             answer.decided = decide_by(answer.acts, "", True)
         elif not may_ask():
             answer.error = "live mail came first"

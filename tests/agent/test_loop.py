@@ -24,7 +24,7 @@ from mailagent.agent.loop import (
     tool_result_item,
     tool_result_items,
 )
-from mailagent.domain.mail.conversation import Budget, HandOverReason
+from mailagent.domain.mail.conversation import AnswerLimits, HandOverReason
 
 
 def done(text: str | None = None, *calls: tuple[str, str], tokens: int = 0) -> dict[str, Any]:
@@ -131,9 +131,9 @@ def test_half_a_surrogate_pair_does_not_stop_the_request() -> None:
     assert json.loads(inert_json(["a\ud800b"])) == ["a?b"]
 
 
-# --- budgets ----------------------------------------------------------------------------------
+# --- limits -----------------------------------------------------------------------------------
 
-BUDGET = Budget(model_turns=3, tokens=100, unusable_replies=2, provider_retries=2)
+LIMITS = AnswerLimits(model_turns=3, tokens=100, unusable_replies=2, provider_retries=2)
 
 
 @pytest.mark.parametrize(
@@ -148,8 +148,8 @@ BUDGET = Budget(model_turns=3, tokens=100, unusable_replies=2, provider_retries=
         (Spent(model_turns=9, provider_retries=3), HandOverReason.PROVIDER_DOWN),
     ],
 )
-def test_a_budget_is_over_at_its_limit(spent: Spent, why: HandOverReason | None) -> None:
-    assert spent.why_over(BUDGET) is why
+def test_no_more_is_spent_than_the_limits_allow(spent: Spent, why: HandOverReason | None) -> None:
+    assert spent.why_over(LIMITS) is why
 
 
 def test_each_outcome_is_counted() -> None:
@@ -163,10 +163,10 @@ def test_an_empty_answer_is_paid_for_and_counts_as_a_failed_attempt() -> None:
 
 def test_a_model_that_only_calls_tools_comes_to_an_end() -> None:
     spent, turns = Spent(), 0
-    while spent.why_over(Budget()) is None:
+    while spent.why_over(AnswerLimits()) is None:
         spent = spent.plus(done(None, ("find_my_orders", "c")))
         turns += 1
-    assert turns == Budget().tool_calls
+    assert turns == AnswerLimits().tool_calls
 
 
 @pytest.mark.parametrize(("calls", "over"), [(9, False), (10, True), (500, True)])
@@ -174,7 +174,7 @@ def test_every_call_of_an_answer_counts_although_one_is_done(calls: int, over: b
     many = [("find_my_orders", f"c{number}") for number in range(calls)]
     spent = Spent().plus(done(None, *many))
     assert spent.tool_calls == calls
-    assert spent.why_over(Budget()) is (HandOverReason.BUDGET_SPENT if over else None)
+    assert spent.why_over(AnswerLimits()) is (HandOverReason.BUDGET_SPENT if over else None)
 
 
 def test_what_was_recorded_before_tool_calls_were_counted_can_be_read() -> None:
@@ -217,4 +217,4 @@ def test_a_limit_a_minute_is_waited_for_after_the_last_retry(
     limited: bool, retries: int, for_long: bool
 ) -> None:
     move = AskAgain(0.5, "429", limited)
-    assert is_limited_for_long(move, Spent(provider_retries=retries), Budget()) is for_long
+    assert is_limited_for_long(move, Spent(provider_retries=retries), AnswerLimits()) is for_long

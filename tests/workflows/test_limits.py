@@ -12,7 +12,7 @@ import pytest
 
 from mailagent import services
 from mailagent.adapters.openai.client import ChatModel
-from mailagent.domain.mail.conversation import Budget
+from mailagent.domain.mail.conversation import AnswerLimits
 from mailagent.domain.operations.rate_limit import (
     LONGEST_FIRST_WAIT_SECONDS,
     LONGEST_WAIT_SECONDS,
@@ -92,7 +92,7 @@ def test_what_would_wait_too_long_is_put_off_and_brought_back(shop: Harness, clo
 def test_a_server_that_lets_us_in_late_leaves_no_mail_to_people(
     shop: Harness, clock: Clock
 ) -> None:
-    services.bind(replace(shop.live, now=clock.now, budget=Budget(provider_retries=1)))
+    services.bind(replace(shop.live, now=clock.now, answer_limits=AnswerLimits(provider_retries=1)))
     shop.faults.openai += [refuses("rate_limit_exceeded", wish_ms=500)] * 2
     shop.write("Hello?")
     with running(shop):

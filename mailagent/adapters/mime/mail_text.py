@@ -169,14 +169,14 @@ def _is_text(part: Part) -> bool:
 def _read_segment(part: Part, gathered: Gathered) -> Segment:
     length = len(part.body)
     html = part.media_type == "text/html"
-    budget = gathered.html_bytes if html else gathered.text_bytes
-    gathered.cut = gathered.cut or length > budget
-    data = decoded_body(part, budget)
+    left = gathered.html_bytes if html else gathered.text_bytes
+    gathered.cut = gathered.cut or length > left
+    data = decoded_body(part, left)
     charset = part.parameters.get("charset")
     if html:
-        gathered.html_bytes -= min(length, budget)
+        gathered.html_bytes -= min(length, left)
         return Segment(html=decode_html(data, charset))
-    gathered.text_bytes -= min(length, budget)
+    gathered.text_bytes -= min(length, left)
     return Segment(plain=decode(data, charset).replace("\r\n", "\n"))
 
 

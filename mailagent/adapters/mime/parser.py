@@ -68,11 +68,11 @@ class Part:
         return parts
 
 
-class _Budget:
+class _PartsLeft:
     """How many parts we may still read, in the whole tree."""
 
     def __init__(self) -> None:
-        self.parts = PARTS_MAX
+        self.number = PARTS_MAX
 
 
 def parse_mime(source: bytes, whole: Span) -> Part:
@@ -85,50 +85,50 @@ def parse_mime(source: bytes, whole: Span) -> Part:
     last = whole.end - source.endswith(b"\n", written, whole.end)
     if source.find(b"\n", written, last) < 0 and source.find(b"\r", written, last) >= 0:
         source = source[start : whole.end].replace(b"\r", b"\n")  # line ends of old Macs
-        part = _parse_part(source, Span(0, len(source)), "text/plain", DEPTH_MAX, _Budget())
+        part = _parse_part(source, Span(0, len(source)), "text/plain", DEPTH_MAX, _PartsLeft())
         return replace(part, flaw=part.flaw or ODD_HEADERS)
-    return _parse_part(source, Span(start, whole.end), "text/plain", DEPTH_MAX, _Budget())
+    return _parse_part(source, Span(start, whole.end), "text/plain", DEPTH_MAX, _PartsLeft())
 
 
-def _parse_part(source: bytes, whole: Span, default: str, depth: int, budget: _Budget) -> Part:
+def _parse_part(source: bytes, whole: Span, default: str, depth: int, left: _PartsLeft) -> Part:
     headers, body_start, flaw = parse_block(source, whole)
     media_type, parameters = parse_parameters(first(headers, "content-type"))
     if not _MEDIA_TYPE.fullmatch(media_type):
         # Such as "Content-Type: text". An invalid type must not hide a text.
         media_type = "text/html" if "html" in media_type else default
-    budget.parts -= 1
+    left.number -= 1
     part = Part(source, headers, media_type, parameters, Span(body_start, whole.end), flaw=flaw)
     if media_type.startswith("multipart/"):
-        return _with_children(part, depth, budget)
+        return _with_children(part, depth, left)
     if media_type in {"message/rfc822", "message/global"}:
-        return _with_message(part, depth, budget)
+        return _with_message(part, depth, left)
     return part
 
 
-def _with_children(part: Part, depth: int, budget: _Budget) -> Part:
+def _with_children(part: Part, depth: int, left: _PartsLeft) -> Part:
     boundary = part.parameters.get("boundary", "").encode("utf-8", "ignore")
     if not boundary or len(boundary) > BOUNDARY_MAX_LENGTH:
         return replace(part, media_type="text/plain")
-    if depth == 0 or budget.parts <= 0:
+    if depth == 0 or left.number <= 0:
         return replace(part, media_type="application/octet-stream", cut=True)
-    split = split_parts(part.source, part.body, boundary, budget.parts)
+    split = split_parts(part.source, part.body, boundary, left.number)
     if not split.parts:
         return replace(part, media_type="text/plain")
     default = "message/rfc822" if part.media_type == "multipart/digest" else "text/plain"
     children = tuple(
-        _parse_part(part.source, span, default, depth - 1, budget) for span in split.parts
+        _parse_part(part.source, span, default, depth - 1, left) for span in split.parts
     )
     return replace(part, children=children, cut=split.cut)
 
 
-def _with_message(part: Part, depth: int, budget: _Budget) -> Part:
-    if depth == 0 or budget.parts <= 0:
+def _with_message(part: Part, depth: int, left: _PartsLeft) -> Part:
+    if depth == 0 or left.number <= 0:
         return replace(part, cut=True)
     source, whole = part.source, part.body
     if _transfer_encoding(part) in {"base64", "quoted-printable"}:  # forbidden, but it occurs
         source = decoded_body(part)
         whole = Span(0, len(source))
-    return replace(part, children=(_parse_part(source, whole, "text/plain", depth - 1, budget),))
+    return replace(part, children=(_parse_part(source, whole, "text/plain", depth - 1, left),))
 
 
 def _transfer_encoding(part: Part) -> str:

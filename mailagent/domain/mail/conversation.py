@@ -77,8 +77,8 @@ class Conversation:
 
 
 @dataclass(frozen=True, slots=True)
-class Budget:
-    """What answering one batch of mail may cost. `tool_calls` counts every call that the model asks for, also
+class AnswerLimits:
+    """What answering one batch of mail may take. `tool_calls` counts every call that the model asks for, also
     refused ones; one order takes two or three. `tokens` are input and output together. After
     `unusable_replies` replies that cannot be sent, a person takes over."""
 

@@ -54,7 +54,7 @@ class MailStatus(StrEnum):
     UNANSWERED = "unanswered"
     ANSWERED = "answered"
     NO_ANSWER = "no_answer"  # never will be; the reason is on the row
-    THROTTLED = "throttled"  # over a budget: waits, and is let in later
+    THROTTLED = "throttled"  # above a limit of mails: waits, and is let in later
 
 
 class OutboundStatus(StrEnum):

@@ -169,7 +169,7 @@ def record_written_since(connection: sa.Connection, since: datetime, now: dateti
 def list_doubtful_conversations(connection: sa.Connection) -> Sequence[Row]:
     """Return the conversations with unanswered or throttled mail: how many `mails`, and how many of these are
     throttled because too much mail came (`flooded`)."""
-    flooded = sa.func.sum(sa.case((throttled.BY_BUDGET, 1), else_=0))
+    flooded = sa.func.sum(sa.case((throttled.BY_MAIL_LIMIT, 1), else_=0))
     return connection.execute(
         sa.select(
             _mails.c.conversation_id, sa.func.count().label("mails"), flooded.label("flooded")

@@ -22,7 +22,7 @@ SUMMED_UP = "throttled in a flood until its time was up; people were told how ma
 
 _THROTTLED = _mails.c.status == MailStatus.THROTTLED.value
 BY_LOOP_GUARD = sa.and_(_THROTTLED, _mails.c.no_answer_reason == LOOP_DETECTED)
-BY_BUDGET = sa.and_(_THROTTLED, _mails.c.no_answer_reason != LOOP_DETECTED)
+BY_MAIL_LIMIT = sa.and_(_THROTTLED, _mails.c.no_answer_reason != LOOP_DETECTED)
 
 
 def throttle_by_loop_guard(connection: sa.Connection, mail_ids: Sequence[str]) -> bool:
@@ -54,7 +54,7 @@ def list_conversations_in_loop(connection: sa.Connection, limit: int) -> list[st
 def list_overdue_conversations(
     connection: sa.Connection, before: datetime, limit: int
 ) -> list[str]:
-    overdue = sa.and_(BY_BUDGET, _mails.c.received_at <= before)
+    overdue = sa.and_(BY_MAIL_LIMIT, _mails.c.received_at <= before)
     return _list_conversations(connection, overdue, limit)
 
 
@@ -70,7 +70,7 @@ def close_overdue(
 ) -> list[str]:
     """Leave to people the mail that came before a time and is throttled because too much came: of one thread,
     or of all. Return its senders."""
-    where = [BY_BUDGET, _mails.c.received_at <= before]
+    where = [BY_MAIL_LIMIT, _mails.c.received_at <= before]
     if conversation_id is not None:
         where.append(_mails.c.conversation_id == conversation_id)
     closed = inbound.change_status(connection, MailStatus.NO_ANSWER, *where, reason=reason)
@@ -91,7 +91,7 @@ def list_waiting(
             sa.func.coalesce(_mails.c.rate_limit_key, _mails.c.from_address).label("share"),
         )
         .where(
-            BY_BUDGET,
+            BY_MAIL_LIMIT,
             _mails.c.received_at < before,
             sa.or_(
                 _mails.c.identity != Identity.NONE.value,

@@ -178,9 +178,9 @@ def standing_instructions(policy: Policy | None = None, lead: str | None = None)
 
 
 def _prepare(asking: _Asking) -> _Next | None:
-    """Read the case, and check budget, circuit breaker and rate limit. Return what to do instead of asking;
-    None if the model may be asked."""
-    over = asking.spent.why_over(services.current().budget)
+    """Read the case, and check limits, budget and circuit breaker. Return what to do instead of asking; None if
+    the model may be asked."""
+    over = asking.spent.why_over(services.current().answer_limits)
     if over is not None:
         return _Next("person", {"reason": over.name})
     stopped = None if asking.has_begun else why_stopped()
@@ -284,7 +284,7 @@ def _decide(
         case loop.Reply(text):
             return _Next("reply", text={"text": text})
         case loop.AskAgain(why=why) as move:
-            if is_open or loop.is_limited_for_long(move, spent, services.current().budget):
+            if is_open or loop.is_limited_for_long(move, spent, services.current().answer_limits):
                 return _Next("later", {"why": why}, held_up_by=HeldUpBy.MODEL)
             pause = loop.pause_seconds(move, spent, str(DBOS.workflow_id))
             wait = {"after_seconds": pause, "why": why}
