@@ -20,6 +20,12 @@ from mailagent.domain.orders.source import (
     SourceProblem,
 )
 from mailagent.domain.refunds.order import Order
+from mailagent.domain.refunds.payment import (
+    NotDone,
+    OutcomeUnknown,
+    PaymentOutcome,
+    RefundRequest,
+)
 from mailagent.domain.remedies.address import NewAddress
 from mailagent.domain.text import NeedsOperatorError
 from mailagent.store import schema
@@ -28,7 +34,7 @@ from mailagent.workflows.steps import order_source
 from mailagent.workflows.steps.maintenance.incidents import update_incidents
 from tests.cast import ADA, order
 from tests.harness import Harness, open_shop
-from tests.workflows.paying import pay
+from tests.workflows.paying import MoodyGateway, ledger, pay
 from tests.workflows.proposals import propose, write
 
 pytestmark = pytest.mark.both_databases
@@ -160,3 +166,36 @@ def test_a_refund_whose_order_alone_cannot_be_looked_up_does_not_wait_for_ever(
     with pytest.raises(NeedsOperatorError, match="could not be looked up since"):
         pay(refund_id)
     assert shop.rows("SELECT 1 FROM ledger_entries") == []
+
+
+class FarGateway(MoodyGateway):
+    """A gateway that is not the ledger."""
+
+    def is_remote(self, request: RefundRequest) -> bool:
+        return True
+
+
+@pytest.mark.parametrize(
+    ("answer", "given_back", "is_ours", "end"),
+    [
+        (NotDone("busy", 1), "49.99", False, "failed"),
+        (OutcomeUnknown("no answer"), "49.99", False, "failed"),
+        (OutcomeUnknown("no answer"), "20.00", False, "failed"),
+        (OutcomeUnknown("no answer"), "49.99", True, "paid"),
+    ],
+    ids=["not made", "answer lost", "a part", "made"],
+)
+def test_what_the_shop_gave_back_is_not_taken_for_a_payment_that_the_gateway_did_not_make(
+    shop: Harness, source: Source, answer: PaymentOutcome, given_back: str, is_ours: bool, end: str
+) -> None:
+    shop.stock(order())
+    assert propose(write(shop), "W1001")["outcome"] == "approved"
+    refund_id = shop.refunds()[0].refund_id
+    moved = frozenset({"pay_W1001"}) if is_ours else frozenset()
+    gateway = FarGateway(shop.live.gateway, {"pay_W1001": [answer]}, moved)
+    services.bind(replace(shop.live, gateway=gateway))
+    assert pay(refund_id)["status"] == "approved"
+    payment = {"payment_id": "pay_W1001", "method": "card", "amount": "49.99"}
+    source.answer = lambda: order(payments=[payment | {"refunded": given_back}])
+    assert pay(refund_id)["status"] == end
+    assert ledger(shop) == ({"pay_W1001": 49_99} if is_ours else {})

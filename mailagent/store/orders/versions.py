@@ -145,6 +145,15 @@ def units_before(connection: sa.Connection, remedy: Remedy) -> Counter[str]:
     return units
 
 
+def find_record(connection: sa.Connection, order_id: str) -> Mapping[str, Any] | None:
+    """Return an order's record as its source last returned it; None if no version is stored."""
+    query = sa.select(_versions.c.record).where(_versions.c.order_id == order_id)
+    record: Mapping[str, Any] | None = connection.scalar(
+        query.order_by(_versions.c.version.desc()).limit(1)
+    )
+    return record
+
+
 def list_versions(connection: sa.Connection, order_id: str) -> Sequence[Row]:
     """Return the versions of an order, oldest first."""
     query = sa.select(_versions).where(_versions.c.order_id == order_id)

@@ -109,15 +109,42 @@ def as_source_says(
     stored = orders.lock(connection, order.order_id)
     if stored is None:
         return order
+    told, unsure = _list_told_and_unsure(connection, order.order_id, now, is_remote)
+    told_by_source = _with_elsewhere(order, stored, told, unsure, 0)
+    return _with_units_we_refunded(connection, stored, told_by_source)
+
+
+def more_elsewhere_minor(
+    connection: sa.Connection,
+    order: Order,
+    key: str,
+    now: datetime,
+    is_remote: Callable[[RefundRequest], bool],
+) -> int:
+    """Return how much more was refunded externally than is stored, in minor units, if the refund payment with
+    this idempotency key was not made: then the source's record of the order does not include it."""
+    stored = orders.load(connection, order.order_id)
+    told, unsure = _list_told_and_unsure(connection, order.order_id, now, is_remote)
+    others = [each for each in unsure if each.idempotency_key != key]
+    return _elsewhere(_with_elsewhere(order, stored, told, others, 0)) - _elsewhere(stored)
+
+
+def _list_told_and_unsure(
+    connection: sa.Connection,
+    order_id: str,
+    now: datetime,
+    is_remote: Callable[[RefundRequest], bool],
+) -> tuple[list[Row], list[Row]]:
+    """Return the refund payments that the source's record of an order includes, and those that it may
+    include."""
     told, unsure = [], []
-    for each in external_refunds.list_known(connection, order.order_id):
+    for each in external_refunds.list_known(connection, order_id):
         at_gateway, is_done = is_remote(_request_of(each)), each.state == "done"
         if at_gateway and is_done and each.known_at < now - RECORD_LAGS:
             told.append(each)
         elif at_gateway or is_done:  # the shop knows nothing of the other ones
             unsure.append(each)
-    told_by_source = _with_elsewhere(order, stored, told, unsure, 0)
-    return _with_units_we_refunded(connection, stored, told_by_source)
+    return told, unsure
 
 
 def _with_units_we_refunded(connection: sa.Connection, stored: Order, order: Order) -> Order:

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from datetime import timedelta
 
+import sqlalchemy as sa
+
 from mailagent import services
 from mailagent.domain.operations.circuit_breaker import Breaker, look_again_seconds
 from mailagent.domain.operations.provider import Provider
 from mailagent.domain.operations.retry import PAYMENT_IS_STUCK_AFTER
 from mailagent.domain.orders.freshness import Freshness
+from mailagent.domain.refunds.order import Order
 from mailagent.domain.refunds.refund import Refund, RefundStatus
 from mailagent.domain.text import NeedsOperatorError, tell_moment
 from mailagent.store.operations import circuit_breakers
-from mailagent.store.orders import problems
-from mailagent.store.refunds import refunds
+from mailagent.store.orders import problems, versions
+from mailagent.store.refunds import order_import, orders, refunds, stops
 from mailagent.workflows.steps import order_source
 from mailagent.workflows.steps.refund.decision import State, state_of
 
@@ -42,6 +45,23 @@ def check_before_payment(refund_id: str) -> State | str | None:
     if found is Freshness.FRESH or found is Freshness.REFUSED:
         return STOPS.get(found)
     return _wait(refund, found)
+
+
+def find_stop_if_not_made(connection: sa.Connection, order: Order, key: str) -> str | None:
+    """Return why a payment of a locked order must not be made any more if the gateway has not made it yet; None
+    if it may be. What the order's record says was refunded may be this payment only if it was made. `key`: its
+    idempotency key."""
+    from mailagent.adapters.order_files.record import parse_order  # loads pydantic
+
+    live = services.current()
+    record = versions.find_record(connection, order.order_id)
+    if record is None:
+        return None
+    more = order_import.more_elsewhere_minor(
+        connection, parse_order(record), key, live.now(), live.gateway.is_remote
+    )
+    taken = orders.taken_minor(connection, order.order_id)
+    return stops.ELSEWHERE if more > 0 and taken + more > order.paid.minor else None
 
 
 def _wait(refund: Refund, found: Freshness) -> State | str:

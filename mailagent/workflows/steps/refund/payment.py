@@ -54,7 +54,12 @@ from mailagent.workflows.steps.recording import async_step, declare_marks, mark
 from mailagent.workflows.steps.refund.condition import advance_remedy, list_restocks
 from mailagent.workflows.steps.refund.decision import State, promise, state_of
 from mailagent.workflows.steps.refund.gateway_call import Intent, ask_gateway
-from mailagent.workflows.steps.refund.order_check import STOPS, check_before_payment, stop_if_away
+from mailagent.workflows.steps.refund.order_check import (
+    STOPS,
+    check_before_payment,
+    find_stop_if_not_made,
+    stop_if_away,
+)
 
 declare_marks("pay_refund", "intended", "asked")
 
@@ -106,7 +111,7 @@ def _intend(refund_id: str, stop: str | None) -> list[Intent] | None:
             return None
         # A gateway event and its order may have been recorded at the same moment, without seeing each other.
         order = gateway_events.apply_earlier_events(connection, order, live.now())
-        rows = refund_payments.list_payments(connection, refund_id)
+        rows = before = refund_payments.list_payments(connection, refund_id)
         asked_before = may_have_been_asked(bool(rows), refund.requested_at, live.now())
         looked_up = live.order_source is not None
         stopped = stop or stops.find_stop(connection, order, refund, knows_all=looked_up)
@@ -124,10 +129,12 @@ def _intend(refund_id: str, stop: str | None) -> list[Intent] | None:
         # Only the first payment restocks: units must not be put in stock twice.
         requests[0] = replace(requests[0], restocks=list_restocks(connection, refund))
         asked = {row.idempotency_key: row for row in rows if row.state == "asked"}
+        again = [row.idempotency_key for row in before if looked_up and row.state == "asked"]
+        unmade = {key: find_stop_if_not_made(connection, order, key) for key in again}
         return [
-            Intent(request, asked_before, stopped, asked[request.idempotency_key].asking_since)
-            for request in requests
-            if request.idempotency_key in asked
+            Intent(each, asked_before, stopped or unmade.get(key), asked[key].asking_since)
+            for key, each in ((each.idempotency_key, each) for each in requests)
+            if key in asked
         ]
 
 
