@@ -15,9 +15,12 @@ from hypothesis.stateful import run_state_machine_as_test
 
 from tests.databases import fresh_databases
 from tests.harness import open_shop
+from tests.programs.money.live_source import SourceMachine
 from tests.programs.money.machine import MoneyMachine
 from tests.programs.money.platforms import BANKS
 from tests.programs.proof import DATABASES
+
+MACHINES = {"imported": MoneyMachine, "http": SourceMachine}
 
 
 def main() -> int:
@@ -27,7 +30,9 @@ def main() -> int:
     parser.add_argument("--steps", type=int, default=60, help="steps of a story, at most")
     parser.add_argument("--database", choices=DATABASES, action="append")
     parser.add_argument("--gateway", choices=BANKS, default="bank", help="who moves the money")
+    parser.add_argument("--source", choices=MACHINES, default="imported", help="who has the orders")
     options = parser.parse_args()
+    machine = MACHINES[options.source]
     settings = hypothesis.settings(
         max_examples=options.examples,
         stateful_step_count=options.steps,
@@ -45,7 +50,7 @@ def main() -> int:
             open_shop(Path(folder), fresh()) as shop,
         ):
             MoneyMachine.harness = shop
-            run_state_machine_as_test(MoneyMachine, settings=settings)
+            run_state_machine_as_test(machine, settings=settings)
         seen = ", ".join(f"{count} {what}" for what, count in sorted(MoneyMachine.seen.items()))
         print(f"{kind}: {seen}", flush=True)
     return 0

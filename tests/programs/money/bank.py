@@ -78,10 +78,10 @@ class Bank:
 
     name = "bank"
     takes_back = True
+    remote = False  # whether a circuit breaker stands before it
 
     def is_remote(self, _request: RefundRequest) -> bool:
-        """No circuit breaker stands before it."""
-        return False
+        return self.remote
 
     def __init__(self, now: Callable[[], datetime]) -> None:
         self._now = now

@@ -36,11 +36,12 @@ class View:
     payments: Sequence[Any]  # rows of refund_payments
     signatures: Mapping[str, Sequence[str]]  # by refund: who approved it
     told: Mapping[str, Sequence[str]]  # by refund: the purposes of the mails about it
-    external: Mapping[str, int]  # by order: what was given back without us, in minor units
+    external: Mapping[str, int]  # by order: what the bank gave back without us, in minor units
     entries: Sequence[Entry]
     untold: frozenset[str]  # references of entries whose last word has not arrived
     remedies: tuple[Remedy, ...]
     offers: tuple[Offer, ...]
+    paid: Mapping[str, int]  # by payment: what the bank has received, in minor units
 
 
 def look(harness: Harness, bank: Bank, order_ids: Sequence[str], untold: frozenset[str]) -> View:
@@ -49,7 +50,12 @@ def look(harness: Harness, bank: Bank, order_ids: Sequence[str], untold: frozens
         held = {each: orders.held_minor(connection, each) for each in order_ids}
         ours = [each for one in order_ids for each in refunds.list_of_order(connection, one)]
         outsiders = {
-            each: external_refunds.given_back_minor(connection, each) for each in order_ids
+            order_id: sum(
+                part.amount_minor
+                for part in external_refunds.list_known(connection, order_id)
+                if part.gateway is not None
+            )
+            for order_id in order_ids
         }
         asked = tuple(each for one in order_ids for each in remedies.list_of_order(connection, one))
         offered = tuple(each for one in order_ids for each in offers.list_of_order(connection, one))
@@ -70,7 +76,18 @@ def look(harness: Harness, bank: Bank, order_ids: Sequence[str], untold: frozens
     known = {order_id: minor for order_id, minor in outsiders.items() if minor}
     entries = list(bank.entries)
     return View(
-        found, held, tuple(ours), payments, signatures, told, known, entries, untold, asked, offered
+        found,
+        held,
+        tuple(ours),
+        payments,
+        signatures,
+        told,
+        known,
+        entries,
+        untold,
+        asked,
+        offered,
+        bank.paid,
     )
 
 
@@ -106,11 +123,6 @@ def check_stock(view: View, restocked: Counter[str]) -> None:
 def check_gateway(view: View) -> None:
     """What we asked of the bank is no more than was paid, once for each payment of a refund, and what
     our rows say."""
-    paid = {
-        payment.payment_id: payment.amount.minor
-        for order in view.orders
-        for payment in order.payments
-    }
     rows = {(row.refund_id, row.payment_id): row for row in view.payments}
     bonus = {each.refund_id: each.credit_bonus for each in view.refunds}
     moved: Counter[str] = Counter()
@@ -127,7 +139,7 @@ def check_gateway(view: View) -> None:
         assert (request.credit is not None) == is_credit, "money and store credit"
         assert row.state != "refused" or not entry.moved
     for payment_id, minor in moved.items():
-        assert minor <= paid[payment_id], f"{payment_id} gave back {minor} of {paid[payment_id]}"
+        assert minor <= view.paid[payment_id], f"{payment_id} gave back {minor}"
     assert all(count <= 1 for count in entries.values()), "a refund has two entries at the bank"
     made = {each.reference: each for each in view.entries}
     for row in view.payments:

@@ -37,7 +37,7 @@ from mailagent.domain.refunds.policy import (
     StoreCredit,
 )
 from mailagent.domain.refunds.refund import Refund, RefundReason, RefundStatus
-from mailagent.domain.remedies.remedy import Remedy
+from mailagent.domain.remedies.remedy import Remedy, RemedyStatus
 from mailagent.domain.text import NeedsOperatorError
 from mailagent.remedies import finish
 from mailagent.services import Services
@@ -115,6 +115,7 @@ class MoneyMachine(RuleBasedStateMachine):
     harness: Harness  # set by the test: one shop for all examples, each with customers of its own
     seen: ClassVar[Counter[str]] = Counter()  # how much happened
     open_bank: ClassVar[Callable[[Callable[[], datetime]], Bank]] = Bank
+    incidents: ClassVar[tuple[str, ...]] = ("none", "death", "rival")  # what meets a run at a mark
 
     def __init__(self) -> None:
         super().__init__()
@@ -173,10 +174,13 @@ class MoneyMachine(RuleBasedStateMachine):
         order_id = f"W{self.world}-{len(self.orders) + 1}"
         bought_order = Order(order_id=order_id, customer_email=email, **bought)
         order = self.bank.open_order(bought_order)
-        self.harness.stock(order)
+        self.stock(order)
         with self.live.database.transaction() as connection:  # before any mail of theirs
             record_told(connection, audit.CREDIT_OFFERED, order_id, self.clock - DAY)
         self.orders[order_id] = order
+
+    def stock(self, order: Order) -> None:
+        self.harness.stock(order)
 
     def _write_more(self, draw: Draw) -> None:
         if self.mails < 6:
@@ -341,7 +345,8 @@ class MoneyMachine(RuleBasedStateMachine):
     def remedies_waiting(self) -> list[Remedy]:
         with self.live.database.snapshot() as connection:
             found = remedies.list_open(connection)
-        return [each for each in found if each.order_id in self.orders]
+        by_people = [each for each in found if each.status is not RemedyStatus.ASKED]
+        return [each for each in by_people if each.order_id in self.orders]
 
     def call(self, thread: Thread, name: str, arguments: str, again: bool) -> None:
         call = parse(name, arguments, WITH_CREDIT)
@@ -379,12 +384,12 @@ class MoneyMachine(RuleBasedStateMachine):
             return
         due = self.with_status(RefundStatus.APPROVED)
         refund_id = draw(st.sampled_from(due * 3 + found)).refund_id
-        incident = draw(st.sampled_from(["none", "death", "rival"]))
+        incident = draw(st.sampled_from(self.incidents))
         point = draw(st.sampled_from(["intended", "asked"]))
         self.bank.moods = draw(st.lists(st.sampled_from(MOODS), max_size=4))
         stop = watch(self.incident(incident, point, refund_id))
         try:
-            for step in (look, pay, tell)[: draw(st.sampled_from([3, 3, 2, 1]))]:
+            for step in (look, self.pay, tell)[: draw(st.sampled_from([3, 3, 2, 1]))]:
                 step(refund_id)
         except DeathError:
             pass
@@ -407,11 +412,17 @@ class MoneyMachine(RuleBasedStateMachine):
                 return
             met.append(at)
             self.seen[f"{kind} when {point}"] += 1
-            if kind == "death":
-                raise DeathError
-            pay(refund_id)
+            self.meet(kind, refund_id)
 
         return meet
+
+    def meet(self, kind: str, refund_id: str) -> None:
+        if kind == "death":
+            raise DeathError
+        self.pay(refund_id)
+
+    def pay(self, refund_id: str) -> None:
+        pay(refund_id)
 
     # --- what the bank does -------------------------------------------------------------------
 
@@ -502,7 +513,7 @@ class MoneyMachine(RuleBasedStateMachine):
         for _ in range(4):  # of one or two payments, each of which may have failed
             self.clock += timedelta(minutes=2)  # no earlier call is under way any more
             try:
-                pay(refund_id)
+                self.pay(refund_id)
                 return
             except NeedsOperatorError:
                 self.seen["replays of what failed"] += 1
