@@ -8,10 +8,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from flask import Response, json, render_template, request
+from flask import Response, g, json, render_template, request
 from werkzeug.exceptions import HTTPException, ServiceUnavailable
 
 from mailagent import services
+from mailagent.domain.operations.access import Role
 from mailagent.store.errors import is_outage
 from mailagent.web.language import write_moment
 
@@ -21,6 +22,7 @@ class ErrorText:
     title: str
     lead: str
     to_do: str
+    if_it_lasts: str = ""
 
 
 TEXTS = {
@@ -55,17 +57,23 @@ TEXTS = {
         "This is not available now", "It will be back by itself.", "Wait a minute, then load the page again."
     ),
 }  # fmt: skip
-DATABASE_AWAY = ErrorText(
-    "The database does not answer",
-    "Mail that comes in meanwhile is delivered to us again, and what waits goes on by itself.",
-    "Wait a minute, then load the page again. If you had pressed a button, look then whether it was recorded. "
-    "If you run the server: see whether PostgreSQL is up, and what `flask check` says of DATABASE_URL.",
-)
 # The page for customers and managers, who followed a link in a mail, if the database is down.
 AWAY = ErrorText(
     TEXTS[503].title,
     "What was recorded is kept, and what waits goes on by itself.",
     "Wait a minute, then load the page again. If you had pressed a button, look then whether it was recorded.",
+)
+# The console's page if the database is down.
+DATABASE_AWAY = ErrorText(
+    "The database does not answer",
+    "Mail that comes in meanwhile is delivered to us again, and what waits goes on by itself.",
+    AWAY.to_do,
+    "If this lasts longer than ten minutes, tell the operators: they get no mail from here until the database "
+    "answers.",
+)
+FOR_OPERATORS = (
+    "If you are an operator: see whether PostgreSQL is up, and what `flask check` says of "
+    "DATABASE_URL."
 )
 _PROGRAMS = ("/api/", "/webhooks/", "/metrics", "/healthz", "/readyz", "/demo/state")
 
@@ -92,9 +100,10 @@ def answer_error(error: HTTPException) -> Response:
 
 
 def _render(error: HTTPException, status: int, is_database_away: bool) -> str:
-    text, answered_at = TEXTS.get(status), None
+    text, answered_at, for_operators = TEXTS.get(status), None, ""
     if is_database_away and is_console():
         text, answered_at = DATABASE_AWAY, services.current().database.answered_at
+        for_operators = FOR_OPERATORS if _may_be_operator() else ""
     elif is_database_away:
         text = AWAY
     text = text or ErrorText(
@@ -104,9 +113,17 @@ def _render(error: HTTPException, status: int, is_database_away: bool) -> str:
         "error.html",
         status=status,
         text=text,
+        for_operators=for_operators,
         at=write_moment(datetime.now(UTC)),
         answered_at=write_moment(answered_at) if answered_at else None,
     )
+
+
+def _may_be_operator() -> bool:
+    """Return False if the request's guard has found a person who is no operator before the database went away.
+    The roles of all others are unknown."""
+    person = g.get("person")
+    return person is None or Role.OPERATOR in person.roles
 
 
 def is_console() -> bool:

@@ -77,7 +77,7 @@ TABLES: tuple[Any, ...] = (
     [each.value for each in replay.Reach],
     ([name for _, name in report.SPANS], report.LONGER),
     (report_page.BY, report_page.DECISIONS),
-    (errors.TEXTS, errors.DATABASE_AWAY, errors.AWAY),
+    (errors.TEXTS, errors.DATABASE_AWAY, errors.AWAY, errors.FOR_OPERATORS),
     (inbox.YOURS, inbox.TO_PAY, inbox.TITLES, inbox.MEANINGS, lists.TITLES, organise.READ_FIRST),
     [words for words, _ in beside.SNOOZES.values()],
     (refunds.AMOUNTS, refunds.GRANTED, runs.DONE, refunding.NO_MANAGER),

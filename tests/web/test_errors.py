@@ -6,11 +6,14 @@ import re
 from pathlib import Path
 
 import pytest
-from flask import abort
+import sqlalchemy as sa
+from flask import Response, abort
 from flask.testing import FlaskClient
 
-from mailagent.web.guard import open_to_all
-from tests.cast import MONA, OLGA
+from mailagent.domain.operations.access import Permission
+from mailagent.web.guard import needs, open_to_all
+from tests.cast import MONA, OLGA, TESS
+from tests.databases import ONE_DATABASE
 from tests.harness import Harness, open_shop
 from tests.programs.soak.server import own_server
 from tests.web.page_source import PageSource
@@ -106,7 +109,8 @@ def test_a_stopped_database_is_told_on_every_page_until_it_is_back(tmp_path: Pat
             assert page.status_code == 503, path
             assert "The database does not answer" in page.text
             assert re.search(r"Its last answer came at .*\d\d:\d\d UTC", page.text)
-            assert "flask check" in page.text
+            assert "If this lasts longer than ten minutes, tell the operators" in page.text
+            assert "If you are an operator: see whether PostgreSQL is up" in page.text
             assert "mailagent.css" in page.text
             assert page.headers["Retry-After"] == "60"
             assert OLGA not in page.text
@@ -132,6 +136,27 @@ def test_a_database_that_never_answered_is_told_without_a_time(tmp_path: Path) -
     assert page.status_code == 503
     assert "The database does not answer" in page.text
     assert "Its last answer" not in page.text
+
+
+@ONE_DATABASE
+@pytest.mark.parametrize(("email", "is_told"), [(OLGA, True), (MONA, False), (TESS, False)])
+def test_only_people_who_may_be_operators_are_told_what_operators_do(
+    shop: Harness, email: str, is_told: bool
+) -> None:
+    def lose_database() -> Response:
+        raise sa.exc.OperationalError(
+            "SELECT 1", {}, ConnectionError(), connection_invalidated=True
+        )
+
+    shop.app.config["PROPAGATE_EXCEPTIONS"] = False
+    view = needs(Permission.VIEW)(lose_database)
+    shop.app.add_url_rule("/ops/test-outage", "outage", view)
+    client = shop.log_in(email)
+    page = client.get("/ops/test-outage", headers=BROWSER)
+    assert page.status_code == 503
+    assert "Wait a minute, then load the page again." in page.text
+    assert "If this lasts longer than ten minutes, tell the operators" in page.text
+    assert ("flask check" in page.text) is is_told
 
 
 def test_error_pages_have_nothing_inline(client: FlaskClient) -> None:
