@@ -123,6 +123,19 @@ def test_a_customer_can_confirm_their_last_mail_without_a_forged_one(shop: Harne
     assert identities(shop, forged, more, code) == ["none", "mailbox", "mailbox"]
 
 
+def test_who_uses_the_second_code_writes_again_what_else_is_theirs(shop: Harness) -> None:
+    lost = write(shop, "My kettle leaks.")
+    forged = write(shop, EVIL, to=ask(shop, lost).reply_to)
+    asked = ask(shop, forged)
+    own = write(shop, "Where is my pot?", to=asked.reply_to)
+    asked = ask(shop, own)
+    for body in (asked.text, asked.html):
+        assert "use this second code and write those again in your answer" in body
+    again = write(shop, f"{last_code_in(asked)}\n\nMy kettle leaks.", to=asked.reply_to)
+    assert identities(shop, lost, forged, own, again) == ["none", "none", "mailbox", "mailbox"]
+    assert "My kettle leaks." in row_of(shop, again).new_text
+
+
 def test_a_quotation_of_both_codes_proves_nothing(shop: Harness) -> None:
     to = ask(shop, write(shop, EVIL)).reply_to
     own = write(shop, "That was not me.", to=to)
