@@ -28,6 +28,7 @@ from mailagent.web.approvals import attachments, review_facts
 from mailagent.web.console import inbox, labels, refunds, runs
 from mailagent.web.console.conversations import beside, lists, organise, refunding
 from mailagent.web.owners import report as report_page
+from mailagent.workflows.steps.refund import order_check
 
 ROOT = PAGES_FOLDER.parents[1]
 _METHODS = [
@@ -63,7 +64,7 @@ TABLES: tuple[Any, ...] = (
     refund_labels.REFUND_STATES,
     (remedy_labels.REMEDY_KINDS, remedy_labels.REMEDY_STATES),
     remedy_labels.DONE_BEFORE_APPROVAL,
-    stops.STOPS,
+    (stops.STOPS, order_check.STOPS),
     (review_facts.STATE_SENTENCES, review_facts.CONDITIONS),
     (attachments.NOT_KEPT, attachments.TOO_LARGE, attachments.OURS, attachments.MAIL),
     [each.value for each in conversation.HandOverReason],

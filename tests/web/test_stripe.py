@@ -12,17 +12,17 @@ from typing import Any
 
 import pytest
 import sqlalchemy as sa
-from markupsafe import Markup
+from markupsafe import Markup, escape
 
 from mailagent.demo.fakes.http_server import Answer
 from mailagent.domain.operations.retry import PAYMENT_NEEDS_OPERATOR_AFTER
 from mailagent.domain.refunds.order import OrderProblem
 from mailagent.domain.text import NeedsOperatorError
-from mailagent.store.refunds import external_refunds, refunds
+from mailagent.store.refunds import external_refunds, refunds, stops
 from mailagent.web.webhooks.gateway import LARGEST_EVENT_BYTES
-from mailagent.workflows.steps.refund import decision
+from mailagent.workflows.steps.refund import decision, order_check, payment
 from tests import stripe_server
-from tests.cast import ADA, TESS, order
+from tests.cast import ADA, OLGA, TESS, order
 from tests.harness import Harness, pass_time
 from tests.stripe_server import StripeServer, event, shown
 from tests.web.stripe_shop import (
@@ -322,6 +322,19 @@ def test_what_we_stopped_ourselves_is_told_in_the_language_of_the_page(
     german = {"Accept-Language": "de"}
     page = shop.log_in(TESS).get(f"/ops/refunds/{refund_id}", headers=german).text
     assert "die Bestellung wurde storniert, nachdem die Erstattung genehmigt" in page
+
+
+@pytest.mark.parametrize("stop", [*order_check.STOPS.values(), *stops.STOPS])
+def test_why_we_stopped_a_refund_is_told_in_the_readers_language(
+    shop: Harness, stripe: StripeServer, stop: str
+) -> None:
+    refund_id = approved(shop)
+    with shop.live.database.transaction() as connection:
+        payment._fail(connection, refunds.lock(connection, refund_id), stop, None)
+    client = shop.log_in(OLGA)
+    for path in (f"/ops/refunds/{refund_id}", f"/ops/audit?subject={refund_id}"):
+        assert escape(stop) in client.get(path).text
+        assert escape(stop) not in client.get(path, headers={"Accept-Language": "de"}).text
 
 
 def test_a_paid_refund_that_fails_later_frees_the_money_and_is_told_once(

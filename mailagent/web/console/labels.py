@@ -151,9 +151,9 @@ def state_label(state: str) -> str:
     return translate(STATES.get(state, state.replace("_", " ")))
 
 
-def detail_label(value: object) -> str:
+def detail_label(value: object, name: str = "") -> str:
     """Return the words for a detail of an audit entry: a label for a code, the page's form for an amount or a
-    time; anything else, unchanged."""
+    time, a translation of our own reasons (`why`); anything else, unchanged. `name`: the detail's name."""
     text = str(value)
     if text == SHOP_ONLY:
         return translate(text)
@@ -163,7 +163,9 @@ def detail_label(value: object) -> str:
         return Markup('<time datetime="{}">{}</time>').format(text, write_moment(moment))
     if amount := _parse_amount(text):
         return write_money(amount)
-    return state_label(text) if _SHORT_NAME.fullmatch(text) else text
+    if _SHORT_NAME.fullmatch(text):
+        return state_label(text)
+    return translate(text) if name == "why" else text
 
 
 def _parse_amount(text: str) -> Money | None:
@@ -185,7 +187,7 @@ def detail_labels(details: Mapping[str, Any]) -> list[tuple[str, str]]:
     """Return the details of an audit entry for a timeline, as pairs of a label and words: without ids, and
     without the note, which the decision's entry shows."""
     return [
-        (detail_name(name), detail_label(value))
+        (detail_name(name), detail_label(value, name))
         for name, value in details.items()
         if name != "note"
         and isinstance(value, str | int | float)
