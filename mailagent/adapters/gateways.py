@@ -7,6 +7,7 @@ To add one, write a folder beside this module with a class that satisfies `Gatew
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, ClassVar, Protocol
@@ -101,9 +102,27 @@ def find(name: str) -> GatewayProvider | None:
     return _providers[name]
 
 
-def find_failure_codes(names: str) -> dict[str, str]:
-    """Return what the failure codes of gateways mean. `names`: as a refund stores them, with commas between.
-    The ledger has no codes, because people of the shop write its reasons."""
+def find_codes(words: str, names: str) -> list[tuple[str, str]]:
+    """Return the known failure codes in a text of gateways, each once, with its meaning in English. `names`: of
+    the gateways, as a refund stores them, with commas between. The ledger has no codes, because people of the
+    shop write its reasons."""
+    meanings = _meanings_of(names)
+    found = dict.fromkeys(_CODE.findall(words))
+    return [(code, meanings[code]) for code in found if code in meanings]
+
+
+def explain_codes(words: str, names: str) -> str:
+    """Return a text of gateways with the meaning of each known failure code in its place. `names`: as for
+    `find_codes`."""
+    meanings = _meanings_of(names)
+    return _CODE.sub(lambda found: meanings.get(found[1], found[0]), words)
+
+
+# In our texts a code ends the text, or stands before one of these marks. Before it is the HTTP status, if any.
+_CODE = re.compile(r"(?<!\w)(?:\d{3} )?([a-z_]+)(?=[:;)]|$)")
+
+
+def _meanings_of(names: str) -> dict[str, str]:
     named = [_providers[name] for name in names.split(", ") if name in _providers]
     return {code: meaning for each in named for code, meaning in each.failure_codes.items()}
 

@@ -9,6 +9,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from mailagent import services
+from mailagent.adapters import gateways
 from mailagent.domain.mail.conversation import Conversation
 from mailagent.domain.mail.message import Door, InboundMail, Purpose, are_proven, token_address
 from mailagent.domain.refunds.labels import REFUND_STATES
@@ -77,7 +78,11 @@ def _state_of(connection: sa.Connection, refund: Refund) -> str:
     if refund.status is not RefundStatus.FAILED:
         return words
     details = refund_payments.describe(connection, refund) or refund.failure
-    return f"{words}: {details}" if details else words
+    if not details:
+        return words
+    # None is recorded while it is asked.
+    names = refund.gateway or services.current().gateway.name
+    return f"{words}: {gateways.explain_codes(details, names)}"
 
 
 def _thread(

@@ -167,7 +167,9 @@ def test_a_refund_that_stripe_refuses_until_somebody_puts_that_right(
     write_all(shop, KETTLE)
     run_ids = wait_for_failed(shop, REFUND)
     report_failed_runs()
-    assert "400 balance_insufficient" in shop.wait_for_mails(OLGA)[0].text
+    told = " ".join(shop.wait_for_mails(OLGA)[0].text.split())
+    assert "cannot be paid: the shop's balance at the gateway is too low: Insufficient" in told
+    assert "balance_insufficient" not in told
     assert {refund.status for refund in shop.refunds()} == {"approved"}
     assert_answered(shop)
     wait_until(shop.at_rest, 30, "the answers to be sent")
@@ -196,7 +198,9 @@ def test_a_refund_that_stripe_makes_and_cannot_carry_out(
         stripe.settle("failed", failure_reason="insufficient_funds")
     run_ids = wait_for_failed(shop, REFUND)
     report_failed_runs()
-    assert "insufficient_funds" in shop.wait_for_mails(OLGA)[0].text
+    told = " ".join(shop.wait_for_mails(OLGA)[0].text.split())
+    assert "is failed: the shop's balance at the gateway is too low; put that right" in told
+    assert "insufficient_funds" not in told
     assert {refund.status for refund in shop.refunds()} == {"approved"}
     assert_answered(shop)
     stripe.failing = None

@@ -353,8 +353,10 @@ def test_a_paid_refund_that_fails_later_frees_the_money_and_is_told_once(
         "SELECT text FROM outbound_mails WHERE to_address = :ada ORDER BY outbound_id", ada=ADA
     )
     assert ["did not reach you" in each.text for each in letters] == [False, True]
-    (case,) = shop.rows("SELECT text FROM outbound_mails WHERE to_address = :tess", tess=TESS)
+    (case,) = shop.rows("SELECT * FROM outbound_mails WHERE to_address = :tess", tess=TESS)
     assert "49.99 USD was NOT refunded to payment pi_card: re_1 came back" in case.text
+    assert "came back (the card was reported lost or stolen)" in " ".join(case.text.split())
+    assert "lost_or_stolen_card" not in case.text + case.html
     assert "a refund that had been paid came back" in case.text
 
 

@@ -34,9 +34,9 @@ TOKENS_OF_A_MAIL = 33_000
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """What a call takes of each limit, in microseconds. `requests`, `tokens`: the time until the next call's turn.
-    `requests_ahead`, `tokens_ahead`: how long before its turn it may start if
-    capacity is unused; negative for a large call, which starts after its turn."""
+    """What a call takes of each limit, in microseconds. `requests`, `tokens`: the time until the next call's
+    turn. `requests_ahead`, `tokens_ahead`: how long before its turn it may start if capacity is unused;
+    negative for a large call, which starts after its turn."""
 
     requests: int
     requests_ahead: int

@@ -109,8 +109,6 @@ PAYMENT_STATES: Mapping[str, Badge] = {
     "refused": ("refused by the gateway", "bad"),
 }
 
-_GATEWAY_CODE = re.compile(r"(?<!\w)[a-z_]+(?=[:;)]|$)")
-
 REFUSALS: Mapping[Refusal, str] = {
     Refusal.UNKNOWN: "There is no such run, or its history has been deleted.",
     Refusal.AT_WORK: "This run is still active and goes on by itself. To replay it, stop it first.",
@@ -194,13 +192,6 @@ def detail_labels(details: Mapping[str, Any]) -> list[tuple[str, str]]:
         and value != ""
         and not _ID.fullmatch(str(value))
     ]
-
-
-def gateway_codes(words: str, meanings: Mapping[str, str]) -> list[tuple[str, str]]:
-    """Return the known error codes in a gateway's text, each once, with its meaning in the page's language.
-    `meanings`: those of the gateway's codes."""
-    found = dict.fromkeys(_GATEWAY_CODE.findall(words))
-    return [(code, translate(meanings[code])) for code in found if code in meanings]
 
 
 def money(minor: int, currency: str) -> str:

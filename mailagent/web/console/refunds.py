@@ -29,7 +29,7 @@ from mailagent.store.refunds.approvals import Standing
 from mailagent.store.refunds.reviews import Review
 from mailagent.web.approvals import decision, review_facts
 from mailagent.web.console import timeline_view
-from mailagent.web.console.labels import PAYMENT_STATES, STATES, detail_label, gateway_codes, money
+from mailagent.web.console.labels import PAYMENT_STATES, STATES, detail_label, money
 from mailagent.web.console.page import found, go_to, page, redact
 from mailagent.web.guard import current_person, needs
 from mailagent.web.language import _, translate, write_day
@@ -91,10 +91,9 @@ def _facts(connection: sa.Connection, review: Review, codes: Sequence[str]) -> d
 
 
 def _codes(refund: Refund, why: str | None) -> list[tuple[str, str]]:
-    gateway = (
-        refund.gateway or services.current().gateway.name
-    )  # none is recorded while it is asked
-    return gateway_codes(why or "", gateways.find_failure_codes(gateway))
+    # None is recorded while it is asked.
+    names = refund.gateway or services.current().gateway.name
+    return [(code, translate(said)) for code, said in gateways.find_codes(why or "", names)]
 
 
 def _payment(row: Row, refund: Refund) -> dict[str, Any]:

@@ -7,8 +7,11 @@ from collections.abc import Sequence
 import sqlalchemy as sa
 
 from mailagent import mailers, services
+from mailagent.adapters import gateways
 from mailagent.domain.mail.conversation import Conversation, HandOverReason
 from mailagent.domain.text import tell_error
+from mailagent.engine import REFUND
+from mailagent.engine.run import Run, tell_failure
 from mailagent.store import audit
 from mailagent.store.mail import conversations
 
@@ -46,6 +49,14 @@ def tell_of_row(row_id: str, error: str) -> None:
         audit.record(connection, live.now(), audit.CLOCK, audit.TOLD, row_id)
         lines = [tell_error(error), "The log says more."]
         tell_operators(connection, f"The sweep failed on {row_id}", lines, f"row:{row_id}")
+
+
+def explain_failure(run: Run) -> str:
+    """Return in one line why a run failed, with the gateway's codes in words."""
+    words = tell_failure(run)
+    if run.workflow != REFUND:
+        return words
+    return gateways.explain_codes(words, services.current().gateway.name)
 
 
 def hand_to_team(

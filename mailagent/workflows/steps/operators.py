@@ -11,14 +11,14 @@ from mailagent import engine, services
 from mailagent.domain.mail.message import Purpose
 from mailagent.domain.operations.incident import IncidentKind
 from mailagent.domain.text import tell_moment
-from mailagent.engine.run import Run, subject_of, tell_failure
+from mailagent.engine.run import Run, subject_of
 from mailagent.store import audit
 from mailagent.store.console import dismissals, run_subjects
 from mailagent.store.console.run_subjects import Subject
 from mailagent.store.mail import outbound
 from mailagent.store.operations import incidents
 from mailagent.workflows.steps.maintenance.incidents import update_incidents
-from mailagent.workflows.steps.notices import tell_operators
+from mailagent.workflows.steps.notices import explain_failure, tell_operators
 from mailagent.workflows.steps.recording import step
 
 # Earlier failures are in `flask runs list` only.
@@ -114,7 +114,7 @@ def _lines(run: Run, known: Subject | None) -> list[str]:
     what = f"{run.run_id}, of {run.subject or 'the schedule'}{about}"
     since = f"Since {tell_moment(run.updated_at)}"
     taken_over = f" ({run.attempts} workers have begun it)" if run.was_taken_over else ""
-    return [what, f"{since}: {tell_failure(run)}{taken_over}"]
+    return [what, f"{since}: {explain_failure(run)}{taken_over}"]
 
 
 def _what_to_do(run: Run) -> list[str]:

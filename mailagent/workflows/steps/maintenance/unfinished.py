@@ -13,7 +13,7 @@ from mailagent.domain.mail.conversation import HandOverReason
 from mailagent.domain.mail.message import OutboundStatus, Purpose
 from mailagent.domain.operations.retry import MOST_WAKE_UPS, Care, LastRun, decide_care
 from mailagent.engine import DELIVERY, FAILED, REFUND, run_id_of
-from mailagent.engine.run import Run, tell_failure
+from mailagent.engine.run import Run
 from mailagent.store import audit
 from mailagent.store.console import run_subjects
 from mailagent.store.database import Row
@@ -22,7 +22,7 @@ from mailagent.store.refunds import refunds, remedies
 from mailagent.workflows.steps.delivery.send import take_up
 from mailagent.workflows.steps.delivery.undeliverable import settle_as_lost
 from mailagent.workflows.steps.maintenance.rows import process_waiting
-from mailagent.workflows.steps.notices import tell_operators
+from mailagent.workflows.steps.notices import explain_failure, tell_operators
 from mailagent.workflows.steps.recording import step
 
 TAKEN_UP_BY_SWEEP = 1_000  # mails that were put off; a sweep must end within its minute
@@ -144,7 +144,7 @@ def _tell_operators(connection: sa.Connection, what: str, row_id: str, run: Run 
     lines.append("It is not enqueued any more. The team has the case.")
     button = None
     if run is not None:
-        why = f": {tell_failure(run)}" if run.has_failed else ""
+        why = f": {explain_failure(run)}" if run.has_failed else ""
         lines.append(f"Its last run {run.run_id} is {run.status}{why}")
         lines.append(f"By a shell: flask runs replay {run.run_id}")
         path = f"{services.current().shop.public_url}/ops/runs/{run.run_id}/replay"
