@@ -203,6 +203,53 @@ def test_a_lost_answer_is_for_people_whatever_is_said_later(
     assert mails(shop) == ""
 
 
+NOT_SENT = SourceProblem("cannot be reached", not_done=True)
+NO_RIGHT = SourceProblem("401: check our token", operator=True, not_done=True)
+
+
+@pytest.mark.parametrize(
+    ("problem", "told"),
+    [
+        (NOT_SENT, "The shop's system was not asked: cannot be reached."),
+        (NO_RIGHT, "The shop's system does not change it: it refused us: 401: check our token."),
+    ],
+)
+def test_what_was_certainly_not_done_is_told_so_and_can_be_withdrawn(
+    shop: Harness, batch: Batch, problem: SourceProblem, told: str
+) -> None:
+    with_source(shop, problem)
+    change(batch)
+    pass_time(shop, hours=0.51)
+    assert (see_to(), states(shop)) == (1, ["task"])
+    assert told in " ".join(told_team(shop).split())
+    withdrawn = use(withdraw_refund, later_batch(shop, batch), {"order_id": "W1001"})
+    assert (withdrawn["outcome"], states(shop)) == ("withdrawn", ["withdrawn"])
+
+
+@pytest.mark.parametrize("lost_first", [True, False])
+def test_of_two_requests_one_lost_answer_counts(
+    shop: Harness, batch: Batch, lost_first: bool
+) -> None:
+    """Another process asks at the same time, and gets no answer."""
+
+    def other_asks() -> AddressOutcome:
+        if not lost_first:
+            see_to()
+        raise NOT_SENT
+
+    lost = SourceProblem("no whole answer")
+    with_source(shop, *([lost, other_asks] if lost_first else [other_asks, lost]))
+    change(batch)
+    if lost_first:
+        see_to()
+    pass_time(shop, hours=0.51)
+    see_to()
+    assert states(shop) == ["task"]
+    assert "was asked, but it is not sure what it did" in told_team(shop)
+    told = use(withdraw_refund, later_batch(shop, batch), {"order_id": "W1001"})
+    assert (told["outcome"], states(shop)) == ("too_late", ["task"])
+
+
 def test_nothing_is_asked_for_that_ended_during_the_look_up(shop: Harness, batch: Batch) -> None:
     source = with_source(shop)
     change(batch)

@@ -24,10 +24,6 @@ _WITHOUT_A_HINT_SECONDS = 30.0
 _OUR_KEY = frozenset({401, 403, 407})
 
 
-class NotSent(SourceProblem):
-    """There was no connection, so the request certainly had no effect."""
-
-
 @dataclass(frozen=True, slots=True)
 class Answer:
     """An answer: `value` is its decoded JSON, None for an empty body. Names of `headers` are in lower case."""
@@ -78,7 +74,7 @@ class JsonClient:
             )
         except (httpx2.ConnectError, httpx2.ConnectTimeout) as loss:
             why = f"{self._title} cannot be reached ({type(loss).__name__})"
-            raise NotSent(why) from None
+            raise SourceProblem(why, not_done=True) from None
         except httpx2.RequestError as loss:
             raise self._problem(f"gave no complete answer ({type(loss).__name__})") from None
         except TimeoutError:

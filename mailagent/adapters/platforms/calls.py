@@ -11,7 +11,6 @@ from mailagent.adapters.order_sources.json_client import (
     MOST_BYTES,
     Answer,
     JsonClient,
-    NotSent,
 )
 from mailagent.domain.orders.source import SourceProblem
 from mailagent.domain.refunds.payment import NotDone, OutcomeUnknown
@@ -43,8 +42,10 @@ class CallProblem(Exception):
         self.not_done, self.operator, self.answered = not_done, operator, answered
 
     def as_source_problem(self) -> SourceProblem:
-        """Return the same problem for a look-up of orders."""
-        return SourceProblem(str(self), self.retry_after_seconds, operator=self.operator)
+        """Return the same problem for a request about an order."""
+        return SourceProblem(
+            str(self), self.retry_after_seconds, operator=self.operator, not_done=self.not_done
+        )
 
     def as_outcome(self) -> NotDone | OutcomeUnknown:
         """Return what the problem means for a refund that we asked for."""
@@ -77,7 +78,7 @@ class Caller:
             raise CallProblem(
                 str(problem),
                 problem.retry_after_seconds,
-                not_done=isinstance(problem, NotSent),
+                not_done=problem.not_done,
                 operator=problem.operator,
             ) from problem
 

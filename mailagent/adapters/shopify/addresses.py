@@ -17,8 +17,10 @@ from mailagent.domain.orders.source import (
     AddressChanged,
     AddressOutcome,
     NotSupported,
+    SourceProblem,
     TooLate,
     Unsure,
+    after_change,
 )
 from mailagent.domain.remedies.address import NewAddress, PostalAddress, move_to
 
@@ -40,11 +42,18 @@ def change(run: Callable[..., dict[str, Any]], gid: str, wanted: NewAddress) -> 
         return NotSupported(new)
     if _read(before["shippingAddress"]) == new:
         return AddressChanged()
-    answer = run(queries.CHANGE_ADDRESS, input=_input(gid, before["shippingAddress"], new))
+    try:
+        answer = run(queries.CHANGE_ADDRESS, input=_input(gid, before["shippingAddress"], new))
+    except SourceProblem as problem:
+        if problem.operator and problem.not_done:  # the look-up worked: only this is refused
+            return NotSupported(f"it refused us: {problem}; allow {queries.ADDRESS_SCOPE}")
+        raise
     words = "; ".join(each["message"] for each in answer["orderUpdate"]["userErrors"])
     if words:
         return NotSupported(f"{TITLE}: {words}"[:200])
-    wrong = _find_difference(before, run(queries.ADDRESS, id=gid)["order"], new)
+    with after_change():
+        after = run(queries.ADDRESS, id=gid)["order"]
+    wrong = _find_difference(before, after, new)
     return Unsure(wrong) if wrong else AddressChanged()
 
 

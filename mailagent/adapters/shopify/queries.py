@@ -110,6 +110,7 @@ mutation($input: OrderInput!) {
 }
 """
 
+ADDRESS_SCOPE = "write_orders"
 RESTOCK_SCOPE = "read_locations"
 
 # Where units can be restocked: Shopify does not restock without a location.
@@ -166,6 +167,7 @@ ALL = (
 
 __all__ = [
     "ADDRESS",
+    "ADDRESS_SCOPE",
     "ALL",
     "CANCEL",
     "CHANGE_ADDRESS",

@@ -23,6 +23,7 @@ from mailagent.domain.orders.source import (
     OrderPage,
     SourceProblem,
     TooLate,
+    after_change,
     cut_page,
 )
 from mailagent.domain.refunds.order import Order, OrderProblem
@@ -88,7 +89,8 @@ class ShopifySource:
             refused = self._ask_to_cancel(gid, request)
             if refused:
                 return NotSupported(refused)
-        return Cancelled(self._cancelled(gid))
+        with after_change():
+            return Cancelled(self._cancelled(gid))
 
     def _ask_to_cancel(self, gid: str, request: CancelRequest) -> str | None:
         """Ask Shopify to cancel an order; return why it refuses, or None."""
@@ -118,7 +120,8 @@ class ShopifySource:
             refused = _why_not(order) or self._take_back(gid, order, request, mark)
             if refused:
                 return refused
-        found = self._load(gid)
+        with after_change():
+            found = self._load(gid)
         return Cancelled(found) if found else NotSupported(f"{TITLE} has lost order {gid}")
 
     def _take_back(

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
@@ -19,12 +20,30 @@ T = TypeVar("T")
 
 class SourceProblem(Exception):
     """The source gave no usable answer; the text says why. Ask again after `retry_after_seconds`. `operator`:
-    an operator must act, because the source refuses our key or breaks its contract, and every request fails."""
+    an operator must act, because the source refuses our key or breaks its contract, and every request fails.
+    `not_done`: the source has certainly changed nothing, because the request was not sent or was refused."""
 
-    def __init__(self, why: str, retry_after_seconds: float = 0, *, operator: bool = False) -> None:
+    def __init__(
+        self,
+        why: str,
+        retry_after_seconds: float = 0,
+        *,
+        operator: bool = False,
+        not_done: bool = False,
+    ) -> None:
         super().__init__(why)
         self.retry_after_seconds = retry_after_seconds
-        self.operator = operator
+        self.operator, self.not_done = operator, not_done
+
+
+@contextmanager
+def after_change() -> Iterator[None]:
+    """Look something up after the source was asked for a change: if that fails, the change may be done."""
+    try:
+        yield
+    except SourceProblem as problem:
+        problem.not_done = False
+        raise
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import asdict, replace
-from datetime import datetime
+from dataclasses import asdict, dataclass, replace
+from datetime import datetime, timedelta
 from typing import Any
 
 import sqlalchemy as sa
@@ -207,6 +207,34 @@ def note(connection: sa.Connection, remedy: Remedy, **values: Any) -> Remedy:
         values["items"] = [asdict(item) for item in changed.items]
     connection.execute(_remedies.update().where(own).values(**values))
     return changed
+
+
+@dataclass(frozen=True, slots=True)
+class Asking:
+    """A request to the shop's system. `is_first`: no earlier request may have done the remedy."""
+
+    remedy_id: str
+    at: datetime
+    is_first: bool
+
+
+def note_asking(connection: sa.Connection, remedy_id: str, now: datetime) -> Asking | None:
+    """Record that the shop's system is asked now. Lock the order first, and commit before you ask. Returns None
+    if it must not be asked any more."""
+    remedy = find(connection, remedy_id)
+    if remedy is None or remedy.status is not RemedyStatus.ASKED:
+        return None
+    # Each request has another time, so that `note_not_done` of one leaves that of another.
+    at = max(now, remedy.asked_at + timedelta(microseconds=1)) if remedy.asked_at else now
+    note(connection, remedy, asked_at=at)
+    return Asking(remedy_id, at, remedy.asked_at is None)
+
+
+def note_not_done(connection: sa.Connection, asking: Asking) -> None:
+    """Record that a request has certainly changed nothing, unless another one may have."""
+    if asking.is_first:
+        own = sa.and_(_remedies.c.remedy_id == asking.remedy_id, _remedies.c.asked_at == asking.at)
+        connection.execute(_remedies.update().where(own).values(asked_at=None))
 
 
 # --- lists ----------------------------------------------------------------------------------------

@@ -43,7 +43,7 @@ def ask(call: Callable[[OrderSource], T]) -> T:
     with live.database.transaction() as connection:
         permit = claim_permit(connection, provider)
     if permit is None:
-        raise SourceProblem(f"{provider.title} is left alone after failures")
+        raise SourceProblem(f"{provider.title} is left alone after failures", not_done=True)
     try:
         with spans.call(provider.name, "look up"):
             answer = call(source)

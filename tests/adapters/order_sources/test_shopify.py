@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from dataclasses import replace
 from typing import Any
 
@@ -529,3 +531,52 @@ def test_an_address_that_shopify_refuses_is_for_people(
     assert isinstance(outcome, NotSupported)
     assert "Zip is not valid" in outcome.why
     assert shop.named("#1001")["shippingAddress"] == address
+
+
+DENIED = error("ACCESS_DENIED", "Access denied for orderUpdate field.", path=["orderUpdate"])
+THROTTLED = throttled(lambda: Answer(200, None))
+
+
+@pytest.mark.parametrize(
+    ("fault", "not_done"), [(THROTTLED, True), (Answer(500, {"errors": "Oops"}), False)]
+)
+def test_a_change_that_was_certainly_not_made_is_told_from_a_lost_answer(
+    shop: PlayedShopify, address: dict[str, Any], fault: Answer, not_done: bool
+) -> None:
+    shop.before = lambda query: shop.faults.append(fault) if "shippingAddress" in query else None
+    with pytest.raises(SourceProblem) as found:
+        shop.make().change_address("#1001", NEW_ADDRESS)
+    assert (found.value.not_done, updates(shop)) == (not_done, 1)
+
+
+def test_a_missing_right_to_change_an_address_is_for_people(
+    shop: PlayedShopify, address: dict[str, Any]
+) -> None:
+    shop.before = lambda query: shop.faults.append(DENIED) if "shippingAddress" in query else None
+    outcome = shop.make().change_address("#1001", NEW_ADDRESS)
+    assert isinstance(outcome, NotSupported)
+    assert "refused us: Shopify answered with an error (ACCESS_DENIED)" in outcome.why
+    assert "allow write_orders" in outcome.why
+
+
+def test_a_failed_look_after_a_change_does_not_undo_it(
+    shop: PlayedShopify, address: dict[str, Any]
+) -> None:
+    shop.after_update = lambda _fields: shop.faults.append(THROTTLED)
+    with pytest.raises(SourceProblem) as found:
+        shop.make().change_address("#1001", NEW_ADDRESS)
+    assert (found.value.not_done, updates(shop)) == (False, 1)
+    shop.stock(order("#1002", status="pending", delivered_at=None))
+    shop.before = lambda query: shop.faults.append(THROTTLED) if "orderCancel" in query else None
+    with pytest.raises(SourceProblem) as found:
+        shop.make().cancel_order(CancelRequest("k", "#1002"))
+    assert not found.value.not_done
+
+
+def test_what_was_never_sent_was_certainly_not_done(shop: PlayedShopify) -> None:
+    with closing(socket.socket()) as refusing:
+        refusing.bind(("127.0.0.1", 0))
+        source = shop.make(f"http://127.0.0.1:{refusing.getsockname()[1]}")
+        with pytest.raises(SourceProblem) as found:
+            source.cancel_order(CancelRequest("k", "#1001"))
+    assert found.value.not_done

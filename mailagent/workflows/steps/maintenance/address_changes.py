@@ -30,6 +30,7 @@ from mailagent.domain.remedies.labels import REMEDY_KINDS
 from mailagent.domain.remedies.remedy import Remedy, RemedyKind, RemedyStatus
 from mailagent.store import audit
 from mailagent.store.refunds import orders, remedies
+from mailagent.store.refunds.remedies import Asking
 from mailagent.workflows.steps import order_source
 from mailagent.workflows.steps.maintenance.rows import process_each
 from mailagent.workflows.steps.notices import tell_team
@@ -64,14 +65,20 @@ def _see_to(remedy_id: str) -> int:
         logger.warning("order %s keeps its address for now: %s", remedy.order_id, problem)
         if live.now() - remedy.requested_at < GIVEN_TO_PEOPLE_AFTER:
             return 0
-        outcome = Unsure(str(problem))
-    if remedy.asked_at is not None and not isinstance(outcome, AddressChanged):
-        outcome = Unsure(outcome.why)  # an earlier request may have done it: its answer was lost
+        outcome = _tell(problem)
     with live.database.transaction() as connection:
         locked = remedies.lock(connection, remedy_id)
         if locked is not None and locked.status is RemedyStatus.ASKED:
+            if locked.asked_at is not None and not isinstance(outcome, AddressChanged):
+                outcome = Unsure(outcome.why)  # a request may have done it: its answer was lost
             _record(connection, locked, outcome)
     return 1
+
+
+def _tell(problem: SourceProblem | OrderProblem) -> NotSupported | Unsure:
+    if isinstance(problem, SourceProblem) and problem.not_done and problem.operator:
+        return NotSupported(f"it refused us: {problem}")
+    return Unsure(str(problem))
 
 
 def _change(remedy: Remedy) -> AddressOutcome:
@@ -86,13 +93,34 @@ def _change(remedy: Remedy) -> AddressOutcome:
     if found is not Freshness.FRESH:
         return Unsure(f"the order's record there is {found.value}")
     with live.database.transaction() as connection:
-        refused = _find_obstacle(connection, remedy)
-        if refused is None:  # from here on it may be done, even if this process dies
-            remedies.note(connection, remedy, asked_at=remedy.asked_at or live.now())
+        allowed = _note_asking(connection, remedy)
+    if not isinstance(allowed, Asking):
+        return allowed
+    wanted = NewAddress(**parts)
+    try:
+        outcome = order_source.ask(lambda source: source.change_address(remedy.order_id, wanted))
+    except SourceProblem as problem:
+        if problem.not_done:
+            _note_not_done(allowed)
+        raise
+    if isinstance(outcome, NotSupported | TooLate):
+        _note_not_done(allowed)
+    return outcome
+
+
+def _note_asking(connection: sa.Connection, remedy: Remedy) -> Asking | TooLate | Unsure:
+    """Record that the system is asked: from here on it may be done, even if this process dies. Or return why it
+    must not be asked."""
+    refused = _find_obstacle(connection, remedy)
     if refused is not None:
         return refused
-    wanted = NewAddress(**parts)
-    return order_source.ask(lambda source: source.change_address(remedy.order_id, wanted))
+    asking = remedies.note_asking(connection, remedy.remedy_id, services.current().now())
+    return asking or Unsure("another sweep has dealt with it")
+
+
+def _note_not_done(asking: Asking) -> None:
+    with services.current().database.transaction() as connection:
+        remedies.note_not_done(connection, asking)
 
 
 def _find_obstacle(connection: sa.Connection, remedy: Remedy) -> TooLate | Unsure | None:
@@ -100,9 +128,6 @@ def _find_obstacle(connection: sa.Connection, remedy: Remedy) -> TooLate | Unsur
     order = orders.lock_of_conversation(connection, remedy.order_id, remedy.conversation_id)
     if order is None:
         return Unsure("the order is another customer's now")
-    current = remedies.find(connection, remedy.remedy_id)
-    if current is None or current.status is not RemedyStatus.ASKED:
-        return Unsure("another sweep has dealt with it")
     if order.status is not OrderStatus.PENDING:
         return TooLate(f"the order is {order.status.value}")
     is_replaced = _find_later(connection, remedy) is not None
@@ -132,9 +157,7 @@ def _record(connection: sa.Connection, remedy: Remedy, outcome: AddressOutcome) 
     elif isinstance(outcome, TooLate):
         ending.end(connection, remedy, RemedyStatus.NOT_POSSIBLE, actor)
     elif isinstance(outcome, NotSupported):
-        task = _make_task(
-            connection, remedies.note(connection, remedy, address=None, asked_at=None)
-        )
+        task = _make_task(connection, remedies.note(connection, remedy, address=None))
         _tell_team(
             connection,
             task,
