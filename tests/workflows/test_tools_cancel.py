@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import socket
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
@@ -11,6 +14,7 @@ import pytest
 
 from mailagent import services
 from mailagent.adapters.order_files.record import render_order
+from mailagent.adapters.order_sources.http.source import HttpOrderSource
 from mailagent.domain.orders.source import (
     Cancelled,
     CancelOutcome,
@@ -20,10 +24,11 @@ from mailagent.domain.orders.source import (
 )
 from mailagent.domain.refunds.order import Order, OrderStatus
 from mailagent.domain.refunds.policy import Policy
-from mailagent.domain.remedies.remedy import TaskProblem
+from mailagent.domain.remedies.remedy import RemedyStatus, TaskProblem
 from mailagent.mailers.fact import sentence
 from mailagent.remedies import finish
 from mailagent.store.orders import versions
+from mailagent.store.refunds import remedies
 from mailagent.workflows.steps.conversation.batch import Batch, batch_reader
 from mailagent.workflows.steps.maintenance import tasks
 from mailagent.workflows.tools.cancel_order import cancel_order
@@ -224,6 +229,107 @@ def test_a_system_that_stays_silent_is_given_to_people(shop: Harness, batch: Bat
     assert "not done in time" not in mails(shop)
     (conversation,) = shop.rows("SELECT handed_over_at FROM conversations")
     assert conversation.handed_over_at is not None
+
+
+NOT_SENT = SourceProblem("the shop's server cannot be reached", not_done=True)
+
+
+def told_team(shop: Harness) -> str:
+    rows = shop.rows("SELECT text FROM outbound_mails WHERE to_address = :t", t=TESS)
+    return " ".join(" ".join(row.text for row in rows).split())
+
+
+@pytest.mark.both_databases
+def test_what_the_system_was_never_reached_for_is_taken_back(
+    shop: Harness, batch: Batch, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("no_proxy", "*")
+    with_source(shop)
+    with closing(socket.socket()) as refusing:
+        refusing.bind(("127.0.0.1", 0))
+        source = HttpOrderSource(f"http://127.0.0.1:{refusing.getsockname()[1]}", "token")
+        services.bind(replace(services.current(), order_source=source))
+        cancel(batch)
+        pay(refund_id(shop))
+        # Nothing was sent yet, but the next attempt may send it.
+        early = use(withdraw_refund, later_batch(shop, batch), {"order_id": "W1001"})
+        assert (early["outcome"], states(shop)[0]) == ("too_late", "asked")
+        pass_time(shop, hours=6.1)
+        pay(refund_id(shop))
+    assert states(shop) == ("task", "approved", "pending")
+    assert "has not cancelled it: the order server cannot be reached" in told_team(shop)
+    told = use(withdraw_refund, later_batch(shop, batch), {"order_id": "W1001"})
+    assert (told["outcome"], told["requests"]) == ("withdrawn", ["cancel"])
+    assert states(shop) == ("withdrawn", "withdrawn", "pending")
+    assert pay(refund_id(shop))["status"] == "withdrawn"
+
+
+@pytest.mark.both_databases
+@pytest.mark.parametrize("order_of_answers", ["lost, not sent", "not sent, lost", "at once"])
+def test_a_cancellation_with_one_lost_answer_is_not_taken_back(
+    shop: Harness, batch: Batch, order_of_answers: str
+) -> None:
+    lost = SourceProblem("no whole answer")
+
+    def other_asks() -> CancelOutcome:
+        pay(refund_id(shop))  # another process, whose answer is lost
+        raise NOT_SENT
+
+    answers = {
+        "lost, not sent": [lost, NOT_SENT],
+        "not sent, lost": [NOT_SENT, lost],
+        "at once": [other_asks, lost],
+    }
+    with_source(shop, *answers[order_of_answers])
+    cancel(batch)
+    if order_of_answers != "at once":
+        pay(refund_id(shop))
+    pass_time(shop, hours=6.1)
+    pay(refund_id(shop))
+    assert states(shop) == ("task", "approved", "pending")
+    told = use(withdraw_refund, later_batch(shop, batch), {"order_id": "W1001"})
+    assert (told["outcome"], states(shop)[0]) == ("too_late", "task")
+
+
+@pytest.mark.both_databases
+@pytest.mark.parametrize("asks_first", [True, False])
+def test_a_cancellation_is_either_asked_for_or_taken_back(
+    shop: Harness, batch: Batch, asks_first: bool
+) -> None:
+    """A second process has read that the system is to be asked, while the customer takes the task back."""
+
+    def withdraw() -> dict[str, Any]:
+        return use(withdraw_refund, later, {"order_id": "W1001"})
+
+    told: list[dict[str, Any]] = []
+
+    def answers() -> CancelOutcome:
+        told.append(withdraw())
+        return cancelled()
+
+    source = with_source(shop, NOT_SENT, answers)
+    cancel(batch)
+    later = later_batch(shop, batch)
+    if asks_first:
+        pay(refund_id(shop))
+        assert pay(refund_id(shop))["status"] == "paid"
+        assert (told[0]["outcome"], len(source.asked)) == ("too_late", 2)
+        assert states(shop) == ("done", "paid", "cancelled")
+        return
+    pass_time(shop, hours=6.1)
+    with ThreadPoolExecutor() as pool:
+        with shop.live.database.transaction() as connection:
+            (row,) = connection.exec_driver_sql("SELECT remedy_id FROM remedies").all()
+            remedies.lock(connection, row.remedy_id)
+            second = pool.submit(pay, refund_id(shop))
+            with pytest.raises(TimeoutError):
+                second.result(timeout=1)  # it has read that the system is to be asked, and waits
+            remedy = remedies.lock(connection, row.remedy_id)
+            assert remedy is not None
+            remedies.move(connection, remedy, RemedyStatus.TASK)
+        second.result(timeout=30)
+    assert (source.asked, withdraw()["outcome"]) == ([], "withdrawn")
+    assert states(shop) == ("withdrawn", "withdrawn", "pending")
 
 
 @ONE_DATABASE

@@ -111,9 +111,8 @@ def _decide(reader: Reader, order: Order, wanted: tuple[WantedItem, ...], key: s
         return shipped_in_part_output(order.order_id, left or {})
     items = items_of(order, lines) if wanted else ()
     # An order source is asked to cancel. Without a source, or if nothing was paid, a person cancels.
-    live = services.current()
-    asked_at = live.now() if live.order_source is not None else None
-    status = RemedyStatus.ASKED if asked_at else RemedyStatus.TASK
+    has_source = services.current().order_source is not None
+    status = RemedyStatus.ASKED if has_source else RemedyStatus.TASK
     if not order.paid.minor:
         return request(reader, order, RemedyKind.CANCEL, key, items=items)
     shipping = shipping_of(order, lines, earlier)
@@ -125,7 +124,7 @@ def _decide(reader: Reader, order: Order, wanted: tuple[WantedItem, ...], key: s
         return declined_output(decision, order.order_id)
     refund = proposal.record(connection, proposed, asked, facts, decision)
     values = {"items": items, "status": status, "refund_id": refund.refund_id}
-    output = request(reader, order, RemedyKind.CANCEL, key, asked_at=asked_at, **values)
+    output = request(reader, order, RemedyKind.CANCEL, key, **values)
     if not wanted:
         ending.withdraw_all(connection, order.order_id, reader.mail_ids)
     return output | {"facts": [*output["facts"], f"refund/{order.order_id}"]}

@@ -38,6 +38,8 @@ from mailagent.workflows.steps.notices import hand_to_team
 
 logger = logging.getLogger(__name__)
 
+# What a task says of the shop's system. It has not, if it was surely not reached, or refused our request.
+_CANNOT, _HAS_NOT = "cannot cancel", "has not cancelled"
 # Early enough for a person to stop the parcel.
 GIVEN_TO_PEOPLE_AFTER = timedelta(hours=6)
 FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS = 30.0, 1800.0
@@ -124,17 +126,24 @@ def _ask_source(remedy: Remedy) -> CancelOutcome | float:
     live = services.current()
     if live.order_source is None:
         return NotSupported("orders are imported")
-    with live.database.snapshot() as connection:
+    with live.database.transaction() as connection:
+        remedies.lock(connection, remedy.remedy_id)
+        asking = remedies.note_asking(connection, remedy.remedy_id, live.now())
         is_whole = _is_whole(remedy, versions.units_before(connection, remedy))
+    if asking is None:  # it has moved on since it was read
+        return FIRST_PAUSE_SECONDS
     items = () if is_whole else tuple(_asked(remedy).items())
     request = CancelRequest(remedy.remedy_id, remedy.order_id, items, "the customer cancelled")
     try:
         return order_source.ask(lambda source: source.cancel_order(request))
     except (SourceProblem, OrderProblem) as problem:
+        if isinstance(problem, SourceProblem) and problem.not_done:
+            with live.database.transaction() as connection:
+                remedies.note_not_done(connection, asking)
         waited = live.now() - remedy.requested_at
         logger.warning("order %s is not cancelled yet: %s", remedy.order_id, problem)
         if waited >= GIVEN_TO_PEOPLE_AFTER:
-            return NotSupported(f"the shop's system gave no answer: {problem}")
+            return NotSupported(str(problem))
         wanted = problem.retry_after_seconds if isinstance(problem, SourceProblem) else 0.0
         pause = max(wanted, waited.total_seconds() / 4)
         return float(min(max(pause, FIRST_PAUSE_SECONDS), LONGEST_PAUSE_SECONDS))
@@ -166,7 +175,7 @@ def _record(connection: sa.Connection, remedy_id: str, outcome: CancelOutcome) -
             _give_to_people(
                 connection,
                 remedy,
-                f"The shop's system cannot cancel it: {why}.",
+                f"The shop's system {_CANNOT if remedy.asked_at else _HAS_NOT} it: {why}.",
                 "Please cancel it before it is shipped, and say so: then its refund is paid.",
             )
 
