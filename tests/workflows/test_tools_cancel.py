@@ -275,7 +275,7 @@ def test_a_cancellation_with_one_lost_answer_is_not_taken_back(
         pay(refund_id(shop))  # another process, whose answer is lost
         raise NOT_SENT
 
-    answers = {
+    answers: dict[str, list[Any]] = {
         "lost, not sent": [lost, NOT_SENT],
         "not sent, lost": [NOT_SENT, lost],
         "at once": [other_asks, lost],
