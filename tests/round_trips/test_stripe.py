@@ -128,7 +128,7 @@ def test_a_refund_that_stripe_settles_is_seen_at_once_and_one_that_comes_back_is
     tell(shop, "refund.failed", stripe.refunds[0])
     shop.wait_for_refund("failed")
     assert "did not reach you" in shop.wait_for_mails(ADA, 3)[-1].text
-    assert "re_1 came back (lost_or_stolen_card)" in shop.wait_for_mails(TESS)[0].text
+    assert "came back (the card was reported lost or stolen)" in shop.wait_for_mails(TESS)[0].text
     wait_until(shop.at_rest, 20, "everything to be sent")
     assert (len(shop.mails_to(ADA)), len(shop.mails_to(TESS)), len(stripe.refunds)) == (3, 1, 1)
 
