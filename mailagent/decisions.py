@@ -22,7 +22,7 @@ from mailagent.store.refunds import offers, orders, policies, refunds
 from mailagent.store.refunds.approvals import RecordedDecision, Standing
 
 
-def settle(connection: sa.Connection, refund: Refund, standing: Standing) -> Refund:
+def apply_decisions(connection: sa.Connection, refund: Refund, standing: Standing) -> Refund:
     """Apply each decision that can no longer be taken back, and return the refund as it is then. A second call
     changes nothing."""
     now = services.current().now()

@@ -96,7 +96,7 @@ def _converse(
         letters.append(Letter(turn.mail, [mail.text for mail in world.mails_to(world.task.sender)]))
         world.write(turn)
         try:
-            world.settle(seconds)
+            world.run_until_quiet(seconds)
         except NotQuiet as problem:
             return problem
         answers = world.new_mails(turn.sender or world.task.sender)

@@ -114,7 +114,7 @@ class World:
         self._seen.update(mail.mail_id for mail in new)
         return new
 
-    def settle(self, seconds: float) -> None:
+    def run_until_quiet(self, seconds: float) -> None:
         """Wait until the app has nothing left to do, while the shop's people do what the task says. Raises
         NotQuiet after `seconds`."""
         until = time.monotonic() + seconds

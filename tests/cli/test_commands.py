@@ -428,7 +428,7 @@ def record_mail(shop: Harness, address: str, status: OutboundStatus, number: int
     written_at = shop.live.now() + timedelta(seconds=number)
     with shop.live.database.transaction() as connection:
         outbound.record(connection, mail, f"test:{number}", written_at)
-        outbound.settle(connection, mail.outbound_id, status, written_at)
+        outbound.set_status(connection, mail.outbound_id, status, written_at)
 
 
 SENT, LOST = OutboundStatus.SENT, OutboundStatus.UNDELIVERED

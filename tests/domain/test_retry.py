@@ -16,12 +16,12 @@ from mailagent.domain.operations.retry import (
     NOBODY_KNOWS,
     SAW_LATER_MAIL,
     Care,
+    Done,
     Events,
     LastRun,
     MailState,
     SendNow,
-    Settle,
-    Settled,
+    SetStatus,
     Verdict,
     WaitFor,
     backoff_seconds,
@@ -66,16 +66,20 @@ NEVER, NONE_LATER, LATER = Events.NEVER, Events.NONE_LATER, Events.LATER
         (state(QUEUED, next_attempt_at=NOW), LATER, SendNow()),
         (state(QUEUED, next_attempt_at=NOW + SECOND), LATER, WaitFor(1)),
         (state(QUEUED, created_at=NOW - MAIL_IS_STALE_AFTER + SECOND), LATER, SendNow()),
-        (state(QUEUED, created_at=NOW - MAIL_IS_STALE_AFTER), LATER, Settle(OutboundStatus.FAILED)),
-        (state(SENDING, sending_at=NOW, accepted=True), LATER, Settle(SENT)),
-        (state(QUEUED, accepted=True), LATER, Settle(SENT)),
-        (state(SENT), LATER, Settled()),
-        (state(OutboundStatus.FAILED, accepted=True), LATER, Settled()),
-        (state(UNKNOWN), LATER, Settled()),
+        (
+            state(QUEUED, created_at=NOW - MAIL_IS_STALE_AFTER),
+            LATER,
+            SetStatus(OutboundStatus.FAILED),
+        ),
+        (state(SENDING, sending_at=NOW, accepted=True), LATER, SetStatus(SENT)),
+        (state(QUEUED, accepted=True), LATER, SetStatus(SENT)),
+        (state(SENT), LATER, Done()),
+        (state(OutboundStatus.FAILED, accepted=True), LATER, Done()),
+        (state(UNKNOWN), LATER, Done()),
     ],
 )
 def test_what_to_do_about_a_mail(
-    mail: MailState, events: Events, expected: SendNow | WaitFor | Settle | Settled
+    mail: MailState, events: Events, expected: SendNow | WaitFor | SetStatus | Done
 ) -> None:
     assert decide_delivery(mail, NOW, 60, events) == expected
 
@@ -85,33 +89,33 @@ def test_what_to_do_about_a_mail(
     [
         (silent(seconds=0), LATER, WaitFor(60)),
         (silent(seconds=59), LATER, WaitFor(1)),
-        (silent(seconds=60), LATER, Settle(QUEUED, SAW_LATER_MAIL)),
-        (silent(hours=9), LATER, Settle(QUEUED, SAW_LATER_MAIL)),
+        (silent(seconds=60), LATER, SetStatus(QUEUED, SAW_LATER_MAIL)),
+        (silent(hours=9), LATER, SetStatus(QUEUED, SAW_LATER_MAIL)),
         (silent(seconds=59), NONE_LATER, WaitFor(1)),
         (silent(seconds=60), NONE_LATER, WaitFor(60)),
         (silent(seconds=179), NONE_LATER, WaitFor(1)),
-        (silent(seconds=180), NONE_LATER, Settle(UNKNOWN)),
+        (silent(seconds=180), NONE_LATER, SetStatus(UNKNOWN)),
         (silent(seconds=59), NEVER, WaitFor(1)),
-        (silent(seconds=60), NEVER, Settle(UNKNOWN)),
+        (silent(seconds=60), NEVER, SetStatus(UNKNOWN)),
         # While the vendor is away nothing breaks the silence; it begins when that is over.
         (replace(silent(hours=9), away=True), LATER, WaitFor(60)),
         (replace(silent(hours=9), away=True), NONE_LATER, WaitFor(60)),
         (replace(silent(hours=9), away=True), NEVER, WaitFor(60)),
         (replace(silent(hours=9), back_at=NOW - MINUTE + SECOND), LATER, WaitFor(1)),
-        (replace(silent(hours=9), back_at=NOW - MINUTE), LATER, Settle(QUEUED, SAW_LATER_MAIL)),
+        (replace(silent(hours=9), back_at=NOW - MINUTE), LATER, SetStatus(QUEUED, SAW_LATER_MAIL)),
         (replace(silent(hours=9), back_at=NOW - 3 * MINUTE + SECOND), NONE_LATER, WaitFor(1)),
-        (replace(silent(hours=9), back_at=NOW - 3 * MINUTE), NONE_LATER, Settle(UNKNOWN)),
+        (replace(silent(hours=9), back_at=NOW - 3 * MINUTE), NONE_LATER, SetStatus(UNKNOWN)),
         (replace(silent(seconds=59), back_at=NOW - MINUTE), LATER, WaitFor(1)),
         (replace(silent(hours=71), away=True), NONE_LATER, WaitFor(60)),
-        (replace(silent(hours=72), away=True), NONE_LATER, Settle(UNKNOWN)),
-        (replace(silent(hours=72), back_at=NOW), NONE_LATER, Settle(UNKNOWN)),
-        (state(SENDING, sending_at=NOW - MINUTE, sent_again=True), LATER, Settle(UNKNOWN)),
+        (replace(silent(hours=72), away=True), NONE_LATER, SetStatus(UNKNOWN)),
+        (replace(silent(hours=72), back_at=NOW), NONE_LATER, SetStatus(UNKNOWN)),
+        (state(SENDING, sending_at=NOW - MINUTE, sent_again=True), LATER, SetStatus(UNKNOWN)),
         (state(SENDING, sending_at=NOW, sent_again=True), LATER, WaitFor(60)),
-        (state(SENDING, sending_at=NOW, sent_again=True, accepted=True), LATER, Settle(SENT)),
+        (state(SENDING, sending_at=NOW, sent_again=True, accepted=True), LATER, SetStatus(SENT)),
     ],
 )
 def test_a_mail_of_which_nobody_knows_is_sent_again_only_if_a_later_one_is_told_of(
-    mail: MailState, events: Events, expected: SendNow | WaitFor | Settle
+    mail: MailState, events: Events, expected: SendNow | WaitFor | SetStatus
 ) -> None:
     assert decide_delivery(mail, NOW, 60, events) == expected
 
@@ -128,26 +132,26 @@ FOUND, NONE = Trace.FOUND, Trace.NONE
     ("mail", "events", "expected"),
     [
         # What the vendor's records say, once it was silent for long enough.
-        (quiet(trace=FOUND, seconds=60), NEVER, Settle(SENT)),
-        (quiet(False, trace=FOUND, seconds=60), LATER, Settle(SENT)),
-        (replace(quiet(trace=FOUND, seconds=60), sent_again=True), NEVER, Settle(SENT)),
-        (quiet(False, trace=NONE, seconds=60), NONE_LATER, Settle(QUEUED, HAS_NO_TRACE)),
-        (quiet(False, trace=NONE, seconds=60), NEVER, Settle(QUEUED, HAS_NO_TRACE)),
-        (replace(quiet(trace=NONE, seconds=60), sent_again=True), NEVER, Settle(UNKNOWN)),
+        (quiet(trace=FOUND, seconds=60), NEVER, SetStatus(SENT)),
+        (quiet(False, trace=FOUND, seconds=60), LATER, SetStatus(SENT)),
+        (replace(quiet(trace=FOUND, seconds=60), sent_again=True), NEVER, SetStatus(SENT)),
+        (quiet(False, trace=NONE, seconds=60), NONE_LATER, SetStatus(QUEUED, HAS_NO_TRACE)),
+        (quiet(False, trace=NONE, seconds=60), NEVER, SetStatus(QUEUED, HAS_NO_TRACE)),
+        (replace(quiet(trace=NONE, seconds=60), sent_again=True), NEVER, SetStatus(UNKNOWN)),
         # Nobody can tell: once more if twice is better than never, and never a third time.
         (quiet(seconds=59), NEVER, WaitFor(1)),
-        (quiet(seconds=60), NEVER, Settle(QUEUED, NOBODY_KNOWS)),
+        (quiet(seconds=60), NEVER, SetStatus(QUEUED, NOBODY_KNOWS)),
         (quiet(seconds=179), NONE_LATER, WaitFor(1)),
-        (quiet(seconds=180), NONE_LATER, Settle(QUEUED, NOBODY_KNOWS)),
-        (replace(quiet(hours=1), sent_again=True), NEVER, Settle(UNKNOWN)),
-        (replace(quiet(hours=1), sent_again=True), NONE_LATER, Settle(UNKNOWN)),
-        (replace(quiet(hours=1), created_at=NOW - MAIL_IS_STALE_AFTER), NEVER, Settle(UNKNOWN)),
-        (quiet(False, seconds=60), NEVER, Settle(UNKNOWN)),
-        (quiet(False, seconds=180), NONE_LATER, Settle(UNKNOWN)),
+        (quiet(seconds=180), NONE_LATER, SetStatus(QUEUED, NOBODY_KNOWS)),
+        (replace(quiet(hours=1), sent_again=True), NEVER, SetStatus(UNKNOWN)),
+        (replace(quiet(hours=1), sent_again=True), NONE_LATER, SetStatus(UNKNOWN)),
+        (replace(quiet(hours=1), created_at=NOW - MAIL_IS_STALE_AFTER), NEVER, SetStatus(UNKNOWN)),
+        (quiet(False, seconds=60), NEVER, SetStatus(UNKNOWN)),
+        (quiet(False, seconds=180), NONE_LATER, SetStatus(UNKNOWN)),
     ],
 )
 def test_a_mail_nobody_knows_of_is_looked_up_or_sent_once_more_where_twice_is_better_than_never(
-    mail: MailState, events: Events, expected: SendNow | WaitFor | Settle
+    mail: MailState, events: Events, expected: SendNow | WaitFor | SetStatus
 ) -> None:
     assert decide_delivery(mail, NOW, 60, events) == expected
 

@@ -166,7 +166,7 @@ def furnish(harness: Harness, email: str = ADA, order_id: str = "W2001") -> Case
         reply = SavedReply(f"reply_{order_id}", f"About {order_id}", "Hello.", TESS, now)
         saved_replies.save(connection, reply)
         outbound.record(connection, _answer(email, order_id, mail), f"person:{order_id}", now)
-        outbound.settle(connection, f"outbound_{order_id}", OutboundStatus.SENT, now)
+        outbound.set_status(connection, f"outbound_{order_id}", OutboundStatus.SENT, now)
         sessions.record_link(connection, secret, TESS, "/ops", now, now + timedelta(minutes=15))
     values = {
         "token": token_of(harness, approval_id),

@@ -61,7 +61,7 @@ def lose(shop: Harness, outbound_id: str) -> None:
     """Have a mail of ours not reach its reader."""
     with shop.live.database.transaction() as connection:
         mail = outbound.load(connection, outbound_id)
-        outbound.settle(connection, outbound_id, OutboundStatus.UNDELIVERED, shop.live.now())
+        outbound.set_status(connection, outbound_id, OutboundStatus.UNDELIVERED, shop.live.now())
         act_on_lost(connection, mail, OutboundStatus.UNDELIVERED, "mailbox full")
 
 

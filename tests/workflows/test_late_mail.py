@@ -95,7 +95,7 @@ def test_a_mail_that_may_have_gone_out_is_not_written_again(shop: Harness) -> No
     decide(shop, approval_path(shop), "approve")
     pass_time(shop, hours=1)
     with shop.live.database.transaction() as connection:
-        outbound.settle(connection, outbound_id, OutboundStatus.QUEUED, shop.live.now(), "lost")
+        outbound.set_status(connection, outbound_id, OutboundStatus.QUEUED, shop.live.now(), "lost")
     assert send_mail(outbound_id) == "sent"
     first, second = shop.faults.asked
     assert first == second

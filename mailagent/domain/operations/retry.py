@@ -137,7 +137,7 @@ class WaitFor:
 
 
 @dataclass(frozen=True, slots=True)
-class Settle:
+class SetStatus:
     """Set the mail's status. QUEUED sends it again, for the reason `why`; every other status ends its
     delivery."""
 
@@ -146,13 +146,13 @@ class Settle:
 
 
 @dataclass(frozen=True, slots=True)
-class Settled:
+class Done:
     """Nothing is left to do."""
 
 
 def decide_delivery(
     mail: MailState, now: datetime, outcome_seconds: int, events: Events
-) -> SendNow | WaitFor | Settle | Settled:
+) -> SendNow | WaitFor | SetStatus | Done:
     """Decide what to do about a mail that was not sent at once.
 
     A mail is "sending" if the process died while it sent the mail, or if the provider's response was lost. The
@@ -164,15 +164,15 @@ def decide_delivery(
     more if it may go twice. We do not wait so long if no event ever came. While the provider is away there are
     no later mails, so the time begins when it is back, unless the mail is older than MAIL_IS_STALE_AFTER."""
     if mail.undelivered and mail.status is not OutboundStatus.UNDELIVERED:
-        return Settle(OutboundStatus.UNDELIVERED)
+        return SetStatus(OutboundStatus.UNDELIVERED)
     if mail.status not in (OutboundStatus.QUEUED, OutboundStatus.SENDING):
-        return Settled()
+        return Done()
     if mail.accepted:
-        return Settle(OutboundStatus.SENT)
+        return SetStatus(OutboundStatus.SENT)
     if mail.status is OutboundStatus.SENDING:
         return _decide_unknown(mail, now, timedelta(seconds=outcome_seconds), events)
     if now >= mail.created_at + MAIL_IS_STALE_AFTER:
-        return Settle(OutboundStatus.FAILED)
+        return SetStatus(OutboundStatus.FAILED)
     if mail.next_attempt_at is not None and now < mail.next_attempt_at:
         return WaitFor((mail.next_attempt_at - now).total_seconds())
     return SendNow()
@@ -180,27 +180,27 @@ def decide_delivery(
 
 def _decide_unknown(
     mail: MailState, now: datetime, silence: timedelta, events: Events
-) -> WaitFor | Settle:
+) -> WaitFor | SetStatus:
     silent_for = _silent_for(mail, now)
     if silent_for < silence:
         return WaitFor((silence - silent_for).total_seconds())
     if mail.trace is Trace.FOUND:
-        return Settle(OutboundStatus.SENT)
+        return SetStatus(OutboundStatus.SENT)
     if mail.sent_again:
-        return Settle(OutboundStatus.UNKNOWN)
+        return SetStatus(OutboundStatus.UNKNOWN)
     if events is Events.LATER:
-        return Settle(OutboundStatus.QUEUED, SAW_LATER_MAIL)
+        return SetStatus(OutboundStatus.QUEUED, SAW_LATER_MAIL)
     if mail.trace is Trace.NONE:
-        return Settle(OutboundStatus.QUEUED, HAS_NO_TRACE)
+        return SetStatus(OutboundStatus.QUEUED, HAS_NO_TRACE)
     if events is Events.NEVER or silent_for >= silence * SILENCES_BEFORE_GIVING_UP:
         return _give_up(mail, now)
     return WaitFor((silence - silent_for % silence).total_seconds())
 
 
-def _give_up(mail: MailState, now: datetime) -> Settle:
+def _give_up(mail: MailState, now: datetime) -> SetStatus:
     if mail.may_go_twice and now < mail.created_at + MAIL_IS_STALE_AFTER:
-        return Settle(OutboundStatus.QUEUED, NOBODY_KNOWS)
-    return Settle(OutboundStatus.UNKNOWN)
+        return SetStatus(OutboundStatus.QUEUED, NOBODY_KNOWS)
+    return SetStatus(OutboundStatus.UNKNOWN)
 
 
 def is_trace_wanted(mail: MailState, now: datetime, outcome_seconds: int) -> bool:

@@ -80,7 +80,7 @@ def _list(connection: sa.Connection, where: sa.ColumnElement[bool]) -> tuple[Dra
 # --- what becomes of them -------------------------------------------------------------------------
 
 
-def settle(
+def record_decision(
     connection: sa.Connection,
     draft_id: str,
     state: DraftState,
@@ -89,12 +89,12 @@ def settle(
     outbound_id: str | None = None,
 ) -> bool:
     """Record what a person did with a draft. If it does not wait any more, change nothing and return False."""
-    settled = connection.execute(
+    recorded = connection.execute(
         _drafts.update()
         .where(_drafts.c.draft_id == draft_id, _WAITING)
         .values(state=state.value, decided_by=decided_by, decided_at=now, outbound_id=outbound_id)
     )
-    return settled.rowcount == 1
+    return recorded.rowcount == 1
 
 
 def supersede(

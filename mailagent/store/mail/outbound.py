@@ -234,7 +234,7 @@ def count_others_refused(connection: sa.Connection, outbound_id: str, now: datet
     return connection.scalar(query) or 0
 
 
-def settle(
+def set_status(
     connection: sa.Connection,
     outbound_id: str,
     status: OutboundStatus,

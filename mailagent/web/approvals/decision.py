@@ -15,7 +15,7 @@ import sqlalchemy as sa
 from flask import request
 
 from mailagent import services
-from mailagent.decisions import settle
+from mailagent.decisions import apply_decisions
 from mailagent.domain.amount_field import parse_typed_amount
 from mailagent.domain.mail.redaction import mask_card_numbers
 from mailagent.domain.money import Money
@@ -309,7 +309,7 @@ def _record(
     if standing.final(refund.four_eyes) is None:
         standing = _await_second(connection, standing, decision)
     _audit_decision(connection, refund, standing, decision)
-    settle(connection, refund, standing)
+    apply_decisions(connection, refund, standing)
     _enqueue(connection, refund, "decided" if standing.final(refund.four_eyes) else "countersign")
     return standing
 

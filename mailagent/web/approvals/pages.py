@@ -10,7 +10,7 @@ from flask import Blueprint, Response, abort, make_response, render_template, re
 
 from mailagent import services
 from mailagent.adapters.links import ApprovalLink
-from mailagent.decisions import settle
+from mailagent.decisions import apply_decisions
 from mailagent.domain.refunds.labels import REFUND_STATES
 from mailagent.domain.refunds.refund import Refund, RefundStatus
 from mailagent.mailers.approval_routing import is_one_of
@@ -109,7 +109,7 @@ def _lock(connection: sa.Connection, link: ApprovalLink) -> tuple[Standing, Revi
     order = orders.lock_of_approval(connection, link.approval_id)
     standing = _find_standing(connection, link)
     refund = refunds.lock(connection, standing.approval.refund_id)
-    refund = settle(connection, refund, standing)
+    refund = apply_decisions(connection, refund, standing)
     return standing, reviews.load(connection, refund, order)
 
 

@@ -225,7 +225,7 @@ def _act(
     if action.name == "take_over":
         assignment.take_over(connection, conversation, person)
     elif action.name == "discard":
-        drafts.settle(connection, draft_id, DraftState.DISCARDED, person, now)
+        drafts.record_decision(connection, draft_id, DraftState.DISCARDED, person, now)
         why = f"{person} decided that it needs no answer: {action.reason}"
         inbound.leave_unanswered(connection, draft.mail_ids, why)
         details = {"reason": action.reason}
@@ -240,7 +240,7 @@ def _act(
             letter = replace(letter, order_ids=composed.order_ids) if is_edited else composed
         outbound_id = mailers.write_reply(reader, mails, letter, by_person=True, files=action.files)
         inbound.answer(connection, draft.mail_ids, outbound_id)
-        drafts.settle(connection, draft_id, state, person, now, outbound_id)
+        drafts.record_decision(connection, draft_id, state, person, now, outbound_id)
         live.workflow_client.queue.enqueue_delivery(connection, outbound_id)
         done: audit.Action = "draft sent with changes" if is_edited else "draft sent"
         audit.record(connection, now, person, done, draft_id, {"outbound_id": outbound_id})

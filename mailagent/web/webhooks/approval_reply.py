@@ -11,7 +11,7 @@ from datetime import datetime, timedelta
 import sqlalchemy as sa
 
 from mailagent import mailers, services
-from mailagent.decisions import settle
+from mailagent.decisions import apply_decisions
 from mailagent.domain.mail.auto_response import READ_RECEIPT
 from mailagent.domain.mail.message import Door, Identity, MailKind, ParsedMail, Purpose, find_token
 from mailagent.domain.mail.reply_commands import ManagersReply, read_reply
@@ -96,7 +96,7 @@ def _hear(
     requests = outbound.list_requests(connection, refund.refund_id, ask.manager_email)
     reply = read_reply(mail.new_text, "\n".join(requests))
     standing = _find(connection, ask)
-    refund = settle(connection, refund, standing)
+    refund = apply_decisions(connection, refund, standing)
     review = reviews.load(connection, refund, order)
     if is_one_of(review.owners, ask.manager_email):
         reply = ManagersReply(None, None)  # ignore it, also as a note

@@ -91,7 +91,7 @@ def _give_to(
     now, conversation_id = services.current().now(), conversation.conversation_id
     reason = HandOverReason.TAKEN_OVER.value
     for draft in drafts.list_waiting_of(connection, conversation_id):
-        drafts.settle(connection, draft.draft_id, DraftState.DISCARDED, email, now)
+        drafts.record_decision(connection, draft.draft_id, DraftState.DISCARDED, email, now)
         audit.record(connection, now, email, "draft discarded", draft.draft_id, {"why": reason})
     assignments.leave(connection, conversation_id, up_to)
     conversations.hand_over(connection, conversation_id, reason, now, owner_email=owner)

@@ -172,10 +172,10 @@ def _look_up_one(
         return Freshness.FRESH
     else:
         found = order_source.refresh(known[0].order_id)
-    return _settle(use, conversation, order_id, found, was_known=known is not None)
+    return _record_look_up(use, conversation, order_id, found, was_known=known is not None)
 
 
-def _settle(
+def _record_look_up(
     use: OrderUse,
     conversation: Conversation,
     order_id: str,

@@ -30,7 +30,7 @@ from mailagent.domain.operations.retry import (
     Events,
     MailState,
     SendNow,
-    Settle,
+    SetStatus,
     Verdict,
     WaitFor,
     backoff_seconds,
@@ -218,8 +218,8 @@ class Outlook(TypedDict):
 
 
 def _look_at_delivery(outbound_id: str) -> Outlook:
-    """Find out what became of a mail that was not sent at once, settle it if that is known, and return what to
-    do next."""
+    """Find out what became of a mail that was not sent at once, set its status if it is known, and return what
+    to do next."""
     live = services.current()
     trace = _find_trace(outbound_id)
     with live.database.transaction() as connection:
@@ -238,8 +238,8 @@ def _look_at_delivery(outbound_id: str) -> Outlook:
                 return Outlook(kind="send", status=row.status, wait_seconds=0)
             case WaitFor(seconds):
                 return _wait(row.status, seconds)
-            case Settle(status, why):
-                return _settle(connection, row, status, why)
+            case SetStatus(status, why):
+                return _set_status(connection, row, status, why)
         return Outlook(kind="settled", status=row.status, wait_seconds=0)
 
 
@@ -299,11 +299,11 @@ def _events_so_far(connection: sa.Connection, row: Row) -> Events:
     return Events.LATER if later else Events.NONE_LATER
 
 
-def _settle(
+def _set_status(
     connection: sa.Connection, row: Row, status: OutboundStatus, sent_again_why: str
 ) -> Outlook:
     live, outbound_id = services.current(), row.outbound_id
-    outbound.settle(connection, outbound_id, status, live.now(), sent_again_why)
+    outbound.set_status(connection, outbound_id, status, live.now(), sent_again_why)
     # This record makes `MailState.sent_again` true, so it happens at most once.
     action: audit.Action = audit.SENT_AGAIN if status is OutboundStatus.QUEUED else "mail settled"
     details = {"status": status.value} | ({"why": sent_again_why} if sent_again_why else {})

@@ -23,13 +23,13 @@ _FATES = {
 }
 
 
-def settle_as_lost(
+def record_as_lost(
     connection: sa.Connection, row: Row, status: OutboundStatus, action: audit.Action, why: str
 ) -> OutboundMail:
-    """Settle a locked outbound mail that is not sent any more as `status`, and act on it as `act_on_lost` does.
+    """Record `status` of a locked outbound mail that is not sent any more, and act on it as `act_on_lost` does.
     Returns the mail."""
     now, outbound_id = services.current().now(), row.outbound_id
-    outbound.settle(connection, outbound_id, status, now)
+    outbound.set_status(connection, outbound_id, status, now)
     audit.record(connection, now, audit.CLOCK, action, outbound_id, {"status": status.value})
     mail = outbound.load(connection, outbound_id)
     act_on_lost(connection, mail, status, why)

@@ -17,7 +17,7 @@ from mailagent import services
 from mailagent.domain.mail.conversation import HandOverReason
 from mailagent.domain.mail.message import OutboundStatus
 from mailagent.store.mail import assignments, conversations, drafts, outbound, throttled
-from mailagent.workflows.steps.delivery.undeliverable import settle_as_lost
+from mailagent.workflows.steps.delivery.undeliverable import record_as_lost
 from mailagent.workflows.steps.maintenance.flood import (
     CASES_PER_HOUR,
     KEPT_UNANSWERED,
@@ -81,11 +81,11 @@ def _writing() -> Iterator[sa.Connection]:
 
 
 def _doubt_ours(outbound_id: str) -> None:
-    """Settle a mail of ours as unknown. Events about it may be lost, so nothing waits for them."""
+    """Record a mail of ours as unknown. Events about it may be lost, so nothing waits for them."""
     with _writing() as connection:
         row = outbound.row_of(connection, outbound_id, lock=True)
         if row.status in (OutboundStatus.QUEUED, OutboundStatus.SENDING):
-            settle_as_lost(connection, row, OutboundStatus.UNKNOWN, DOUBTED, _WHY)
+            record_as_lost(connection, row, OutboundStatus.UNKNOWN, DOUBTED, _WHY)
 
 
 def _hand_over(conversation_id: str) -> None:

@@ -20,7 +20,7 @@ from mailagent.store.database import Row
 from mailagent.store.mail import conversations, outbound
 from mailagent.store.refunds import refunds, remedies
 from mailagent.workflows.steps.delivery.send import take_up
-from mailagent.workflows.steps.delivery.undeliverable import settle_as_lost
+from mailagent.workflows.steps.delivery.undeliverable import record_as_lost
 from mailagent.workflows.steps.maintenance.rows import process_waiting
 from mailagent.workflows.steps.notices import explain_failure, tell_operators
 from mailagent.workflows.steps.recording import step
@@ -195,12 +195,12 @@ def _process_mail(outbound_id: str, runs: Mapping[str, Run]) -> int:
 
 
 def _give_up(connection: sa.Connection, outbound_id: str, run: Run | None) -> None:
-    """Settle a mail that no run could send: the next manager is asked, or people are told."""
+    """Record as lost a mail that no run could send: the next manager is asked, or people are told."""
     row = outbound.row_of(connection, outbound_id, lock=True)
     if row.status not in (OutboundStatus.QUEUED, OutboundStatus.SENDING):
         return
     queued = row.status == OutboundStatus.QUEUED
     status = OutboundStatus.FAILED if queued else OutboundStatus.UNKNOWN
-    mail = settle_as_lost(connection, row, status, "mail given up", row.error or "")
+    mail = record_as_lost(connection, row, status, "mail given up", row.error or "")
     if mail.purpose is not Purpose.NOTICE:
         _tell_operators(connection, f"Mail {outbound_id}", outbound_id, run)

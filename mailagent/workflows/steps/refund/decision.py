@@ -12,7 +12,7 @@ from dbos import DBOS
 
 from mailagent import mailers, services
 from mailagent import remedies as ending
-from mailagent.decisions import settle
+from mailagent.decisions import apply_decisions
 from mailagent.domain.mail.conversation import HandOverReason
 from mailagent.domain.refunds.receipt import seconds_to_wait
 from mailagent.domain.refunds.refund import REFUSED, Refund, RefundStatus
@@ -70,7 +70,7 @@ def _look(refund_id: str) -> State:
         if refund.status is not RefundStatus.AWAITING_APPROVAL:
             return state_of(refund.status)
         standing = approvals.load_standing_of_refund(connection, refund_id)
-        refund = settle(connection, refund, standing)
+        refund = apply_decisions(connection, refund, standing)
         now, undo_until = live.now(), standing.undo_until(live.now())
         if refund.status is not RefundStatus.AWAITING_APPROVAL:
             return state_of(refund.status)
