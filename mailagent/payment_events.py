@@ -9,7 +9,7 @@ from __future__ import annotations
 import sqlalchemy as sa
 
 from mailagent import services
-from mailagent.domain.refunds.payment import Dispute, GatewayRefund, RefundState
+from mailagent.domain.refunds.payment import INTENDED, Dispute, GatewayRefund, RefundState
 from mailagent.domain.refunds.refund import Refund, RefundStatus
 from mailagent.engine import REFUND, run_id_of
 from mailagent.store import audit
@@ -56,7 +56,7 @@ def follow_refund(
         return f"{told.reference} came back after all"
     # A refund that failed at the gateway waits for an operator, whose replay makes a new one.
     gave_way = external_refunds.is_known_failure(connection, told.reference)
-    if row.state == "asked" and refund.status is RefundStatus.APPROVED and not gave_way:
+    if row.state == INTENDED and refund.status is RefundStatus.APPROVED and not gave_way:
         _enqueue(connection, refund, again)
         return f"refund {refund.refund_id} looks at once"
     return KNOWN

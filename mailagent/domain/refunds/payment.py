@@ -102,6 +102,9 @@ def refund_id_of(key: str) -> str:
     return key.partition(".")[0]
 
 
+# The state of a refund payment that is recorded and has not ended. The gateway may have been asked for it.
+INTENDED = "asked"
+
 PaymentOutcome = Refunded | Pending | Refused | NotDone | OutcomeUnknown
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from mailagent.domain.money import Money
-from mailagent.domain.refunds.payment import GatewayRefund, RefundState
+from mailagent.domain.refunds.payment import INTENDED, GatewayRefund, RefundState
 
 
 class Kind(StrEnum):
@@ -61,7 +61,7 @@ def compare(
 ) -> list[Difference]:
     """Return how our refunds of a payment differ from the gateway's."""
     differences = []
-    unmatched = [part for part in ours if part.state in ("asked", "done")]
+    unmatched = [part for part in ours if part.state in (INTENDED, "done")]
     for refund in theirs:
         part = _find(refund, ours)
         if part in unmatched:
@@ -89,7 +89,7 @@ def _compare_one(
     payment_id: str, part: OurPart | None, theirs: GatewayRefund
 ) -> Iterator[tuple[Kind, str]]:
     failed, reference = theirs.state is RefundState.FAILED, theirs.reference
-    if part is None or part.state not in ("asked", "done"):
+    if part is None or part.state not in (INTENDED, "done"):
         if not failed:
             yield Kind.UNKNOWN_HERE, _describe_unknown(payment_id, part, theirs)
         return
@@ -103,7 +103,7 @@ def _compare_one(
         why = theirs.why or "no reason given"
         told = f"{ours} failed at the gateway, which has it as {reference} ({why})"
         yield Kind.FAILED_THERE, told
-    elif part.state == "asked":
+    elif part.state == INTENDED:
         told = f"{ours} is under way here; the gateway has it as {reference}, {theirs.state}"
         yield Kind.PENDING, told
     elif part.key and theirs.state is RefundState.PENDING:

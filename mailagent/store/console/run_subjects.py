@@ -17,6 +17,7 @@ from mailagent.domain.masking import mask_address
 from mailagent.domain.money import Money
 from mailagent.domain.operations.replay import MailNow, RowsNow
 from mailagent.domain.operations.run_about import RunAbout
+from mailagent.domain.refunds.payment import INTENDED
 from mailagent.store import schema
 from mailagent.store.mail import assignments
 from mailagent.store.refunds import refunds, remedies
@@ -145,7 +146,7 @@ def _refunds_now(connection: sa.Connection, ids: Sequence[str]) -> Iterator[tupl
     expire = sa.select(approval.refund_id, approval.expires_at).where(approval.refund_id.in_(ids))
     expires_at = {row.refund_id: row.expires_at for row in connection.execute(expire)}
     under_way = sa.select(intent.refund_id).where(
-        intent.refund_id.in_(ids), intent.state == "asked"
+        intent.refund_id.in_(ids), intent.state == INTENDED
     )
     asked = set(connection.scalars(under_way))
     waits = sa.select(_refunds.c.refund_id).where(

@@ -12,6 +12,7 @@ import sqlalchemy as sa
 
 from mailagent.domain.money import Money
 from mailagent.domain.refunds.payment import (
+    INTENDED,
     GatewayRefund,
     RefundedTotal,
     RefundRequest,
@@ -211,6 +212,6 @@ def list_payment_ids(connection: sa.Connection, since: datetime) -> list[str]:
     requested = (
         sa.select(_payments.c.payment_id)
         .join(_refunds, _refunds.c.refund_id == _payments.c.refund_id)
-        .where(sa.or_(_payments.c.intended_at >= since, _payments.c.state == "asked"))
+        .where(sa.or_(_payments.c.intended_at >= since, _payments.c.state == INTENDED))
     )
     return sorted(connection.scalars(sa.union(changed, requested)))

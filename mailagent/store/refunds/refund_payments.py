@@ -12,7 +12,7 @@ import sqlalchemy as sa
 from mailagent.domain.money import Money
 from mailagent.domain.refunds.credit import share_credit
 from mailagent.domain.refunds.order import Order
-from mailagent.domain.refunds.payment import RefundRequest
+from mailagent.domain.refunds.payment import INTENDED, RefundRequest
 from mailagent.domain.refunds.refund import Refund
 from mailagent.store import schema
 from mailagent.store.database import Row
@@ -39,7 +39,7 @@ def intend_payment(
         refund_id=refund_id,
         payment_id=payment_id,
         amount_minor=amount.minor,
-        state="asked",
+        state=INTENDED,
         intended_at=now,
     )
     return connection.execute(intent.returning(_payments)).one()
@@ -129,7 +129,7 @@ def record_payment(connection: sa.Connection, key: str, state: str, **values: An
     A refused intent can still become done, but not the other way: if two runs asked under one key, the one that
     heard of a refund is right.
     """
-    open_states = ["asked", "refused"] if state == "done" else ["asked"]
+    open_states = [INTENDED, "refused"] if state == "done" else [INTENDED]
     connection.execute(
         _payments.update()
         .where(_payments.c.idempotency_key == key, _payments.c.state.in_(open_states))
@@ -146,7 +146,7 @@ def begin_asking(
         _payments.update()
         .where(
             _payments.c.idempotency_key == key,
-            _payments.c.state == "asked",
+            _payments.c.state == INTENDED,
             _payments.c.asking_since.is_not_distinct_from(known),
         )
         .values(asking_since=now)
@@ -167,7 +167,7 @@ def give_up(connection: sa.Connection, refund_id: str, why: str) -> bool:
     mine = _payments.c.refund_id == refund_id
     rows = connection.execute(sa.select(_payments).where(mine).with_for_update()).all()
     for row in rows:
-        if row.state != "asked" or row.asking_since or pending_reference(row):
+        if row.state != INTENDED or row.asking_since or pending_reference(row):
             return False
     connection.execute(_payments.update().where(mine).values(state="refused", problem=why))
     return True
@@ -176,7 +176,7 @@ def give_up(connection: sa.Connection, refund_id: str, why: str) -> bool:
 def note_not_made(connection: sa.Connection, refund_id: str) -> int:
     """Record that the gateway has certainly not made a refund's unanswered payments, because a person has
     looked; return how many payments these are."""
-    unsure = (_payments.c.state == "asked", _payments.c.asking_since.is_not(None))
+    unsure = (_payments.c.state == INTENDED, _payments.c.asking_since.is_not(None))
     query = _payments.update().where(_payments.c.refund_id == refund_id, *unsure)
     return connection.execute(query.values(asking_since=None)).rowcount
 
@@ -203,7 +203,7 @@ def pending_problem(reference: str) -> str:
 def pending_reference(row: Row) -> str | None:
     """Return the gateway's reference of a refund that it has not settled; None for any other intent."""
     problem = row.problem or ""
-    if row.state != "asked" or not problem.startswith(_PENDING):
+    if row.state != INTENDED or not problem.startswith(_PENDING):
         return None
     return str(problem).removeprefix(_PENDING).removesuffix(_UNSETTLED)
 

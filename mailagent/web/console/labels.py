@@ -14,6 +14,7 @@ from mailagent.domain.mail.draft import DraftState
 from mailagent.domain.mail.message import Identity
 from mailagent.domain.money import Money, parse_currency, parse_money
 from mailagent.domain.refunds.labels import REFUND_REASONS, REFUND_STATES
+from mailagent.domain.refunds.payment import INTENDED
 from mailagent.engine.replay import Refusal
 from mailagent.store import audit
 from mailagent.web.language import translate, write_moment, write_money
@@ -104,7 +105,7 @@ STOPPED_RUN_OF_MAIL: Mapping[str, Badge] = {
 }
 
 PAYMENT_STATES: Mapping[str, Badge] = {
-    "asked": ("the gateway was asked", "waiting"),
+    INTENDED: ("the gateway was asked", "waiting"),
     "done": ("refunded", "good"),
     "refused": ("refused by the gateway", "bad"),
 }

@@ -23,6 +23,7 @@ from mailagent.domain.operations.retry import (
 )
 from mailagent.domain.refunds.order import Order
 from mailagent.domain.refunds.payment import (
+    INTENDED,
     NotDone,
     OutcomeUnknown,
     PaymentOutcome,
@@ -128,8 +129,8 @@ def _intend(refund_id: str, stop: str | None) -> list[Intent] | None:
         )
         # Only the first payment restocks: units must not be put in stock twice.
         requests[0] = replace(requests[0], restocks=list_restocks(connection, refund))
-        asked = {row.idempotency_key: row for row in rows if row.state == "asked"}
-        again = [row.idempotency_key for row in before if looked_up and row.state == "asked"]
+        asked = {row.idempotency_key: row for row in rows if row.state == INTENDED}
+        again = [row.idempotency_key for row in before if looked_up and row.state == INTENDED]
         unmade = {key: find_stop_if_not_made(connection, order, key) for key in again}
         return [
             Intent(each, asked_before, stopped or unmade.get(key), asked[key].asking_since)
@@ -167,7 +168,7 @@ def _record_outcome(
         refund = refunds.lock(connection, request.refund_id)
         _record_answer(connection, request, _look_again(connection, request, outcome))
         rows = refund_payments.list_payments(connection, request.refund_id)
-        if any(row.state == "asked" for row in rows):
+        if any(row.state == INTENDED for row in rows):
             return None
         return _conclude(connection, refund, rows)
 
@@ -199,17 +200,17 @@ def _record_answer(
         case Refused(why):
             record("refused", problem=why)
         case Pending(reference):
-            record("asked", problem=refund_payments.pending_problem(reference))
+            record(INTENDED, problem=refund_payments.pending_problem(reference))
         case NotDone(why, failed=str(reference)):
             external_refunds.record_failed(
                 connection, reference, request, live.gateway.name, live.now()
             )
-            record("asked", problem=why)
+            record(INTENDED, problem=why)
         case NotDone(why) | OutcomeUnknown(why):
             row = refund_payments.find_payment(connection, key)
             is_pending = row is not None and refund_payments.pending_reference(row)
             # A refund that was pending stays so when a look-up fails.
-            record("asked", problem=row.problem if row and is_pending else why)
+            record(INTENDED, problem=row.problem if row and is_pending else why)
 
 
 # --- a gateway that does not pay now --------------------------------------------------------------
@@ -272,7 +273,7 @@ def _stop_for_operator(refund_id: str, outcome: Pending | NotDone | OutcomeUnkno
 def _wait_or_give_up(refund_id: str, outcome: Pending | NotDone | OutcomeUnknown) -> State:
     with services.current().database.snapshot() as connection:
         rows = refund_payments.list_payments(connection, refund_id)
-    waiting = [row for row in rows if row.state == "asked"]
+    waiting = [row for row in rows if row.state == INTENDED]
     attempts = max((row.attempts for row in waiting), default=1)
     pending = any(refund_payments.pending_reference(row) for row in waiting)
     most = PENDING_NEEDS_OPERATOR_AFTER if pending else PAYMENT_NEEDS_OPERATOR_AFTER
