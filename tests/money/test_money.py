@@ -19,12 +19,13 @@ from mailagent.workflows.steps.conversation.batch import Batch, take_batch
 from mailagent.workflows.tools.propose_refund import propose_refund
 from tests.cast import MAX, MONA, big_order
 from tests.harness import Harness, running
+from tests.programs.money.live_source import SourceMachine
 from tests.programs.money.machine import MoneyMachine
 from tests.programs.money.platforms import BANKS
 from tests.tool_use import use
 
 # PostgreSQL has the same rules, and takes longer.
-STORIES = {"sqlite": 60, "postgresql": 12}
+STORIES = {"sqlite": 60, "postgresql": 9}
 
 
 def test_the_money_is_right_whatever_happens(shop: Harness) -> None:
@@ -36,12 +37,22 @@ def test_the_money_is_right_at_a_platform(shop: Harness, platform: str) -> None:
     let_anything_happen(shop, platform, 4, 25)
 
 
-def let_anything_happen(shop: Harness, bank: str, stories: int, steps: int) -> None:
+def test_the_money_is_right_while_the_shops_system_changes_orders(shop: Harness) -> None:
+    let_anything_happen(shop, "bank", 3, 25, SourceMachine)
+
+
+def let_anything_happen(
+    shop: Harness,
+    bank: str,
+    stories: int,
+    steps: int,
+    machine: type[MoneyMachine] = MoneyMachine,
+) -> None:
     MoneyMachine.harness = shop
     MoneyMachine.open_bank = BANKS[bank]
     MoneyMachine.seen.clear()
     run_state_machine_as_test(
-        MoneyMachine,
+        machine,
         settings=hypothesis.settings(
             max_examples=stories,
             stateful_step_count=steps,
