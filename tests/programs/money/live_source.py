@@ -7,6 +7,7 @@ come too late.
 
 from __future__ import annotations
 
+import contextlib
 import inspect
 from collections.abc import Callable
 from dataclasses import replace
@@ -39,7 +40,7 @@ from tests.programs.money.purchases import purchases
 look_up_orders: Callable[[Any], Any] = inspect.unwrap(conversation_orders.look_up_orders)
 
 # What happens more often here.
-HAPPENS_TOO = (*["run"] * 8, *["change_order"] * 3, "cancel")
+HAPPENS_TOO = (*["run"] * 8, *["change_order"] * 3, "cancel", *["pay_again"] * 3)
 BANK = Provider(ProviderKind.GATEWAY, "bank", "The bank", "")
 
 
@@ -134,6 +135,18 @@ class SourceMachine(MoneyMachine):
             super().pay(refund_id)
         finally:
             self.shop.told = outer
+
+    def _pay_again(self, draw: Draw) -> None:
+        """The bank does not pay at first, and the shop changes the order meanwhile."""
+        for refund in self.with_status(RefundStatus.APPROVED)[:1]:
+            change = draw(st.sampled_from(shop.CHANGES))
+            self.bank.moods = [draw(st.sampled_from(["busy", "lost before", "lost after"]))]
+            with contextlib.suppress(NeedsOperatorError):
+                self.pay(refund.refund_id)
+                self.change(refund.order_id, change, 1)
+                self.bank.moods = []
+                self.pay(refund.refund_id)
+            self.bank.moods = []
 
     def refund_by_bank(self, request: RefundRequest) -> PaymentOutcome:
         """Ask the bank, and note it if money moved that the look-up did not leave."""
