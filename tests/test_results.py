@@ -9,12 +9,13 @@ import subprocess
 import sys
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from mailagent.app import ROOT
 from tests.programs.full_run import __main__ as program
-from tests.programs.full_run import history
+from tests.programs.full_run import history, pieces
 from tests.programs.full_run.parts import load_parts, module_of
 from tests.programs.full_run.results import OLD, block_of, fill_in, read_results
 from tests.programs.proof import part_of
@@ -124,29 +125,54 @@ def test_a_table_says_that_it_is_out_of_date(monkeypatch: pytest.MonkeyPatch) ->
 # --- a run ----------------------------------------------------------------------------------------
 
 
-def test_a_part_that_ran_is_not_run_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
-) -> None:
-    calls = tmp_path / "calls"
+@pytest.fixture
+def ran(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+    """Let pieces of parts print a line instead; return `count` of these, their exit `code` and the `kept`
+    results."""
+    state: dict[str, Any] = {"count": 0, "code": 0, "kept": {}}
     real = subprocess.run
 
-    def run(command: list[str], **options: object) -> subprocess.CompletedProcess[bytes]:
-        script = f"open({str(calls)!r}, 'a').write('x'); print('12 held')"
-        return real([sys.executable, "-c", script], **options)  # type: ignore[call-overload,no-any-return]
+    def run(command: list[str], **options: Any) -> subprocess.CompletedProcess[bytes]:
+        if command[0] == "git":
+            return real(command, **options)
+        state["count"] += 1
+        script = f"print('12 held'); raise SystemExit({state['code']})"
+        return real([sys.executable, "-c", script], **options)
 
-    kept: dict[str, object] = {}
+    head = history._git(ROOT, "rev-parse", "HEAD").stdout.decode().strip()
     monkeypatch.setattr(program, "FOLDER", tmp_path / "raw")
-    monkeypatch.setattr(program, "this_run", lambda: {"commit": "c0ffee1", "date": "2026-11-25"})
+    monkeypatch.setattr(program, "this_run", lambda: {"commit": head, "date": "2026-11-25"})
+    monkeypatch.setattr(pieces, "has_changed", lambda *_: False)
     monkeypatch.setattr(subprocess, "run", run)
-    monkeypatch.setattr(program, "read_results", lambda: kept)
-    monkeypatch.setattr(program, "write_results", kept.update)
+    monkeypatch.setattr(program, "read_results", lambda: state["kept"])
+    monkeypatch.setattr(program, "write_results", state["kept"].update)
+    return state
+
+
+def test_a_piece_that_held_is_not_run_again(ran: dict[str, Any]) -> None:
     assert program._run(PARTS["restore"], again=False)
     assert program._run(PARTS["restore"], again=False)
-    assert calls.read_text() == "x"
+    assert ran["count"] == 1
     assert program._run(PARTS["restore"], again=True)
-    assert calls.read_text() == "xx"
-    assert "12 held" in json.dumps(kept["restore"])
-    capfd.readouterr()
+    assert ran["count"] == 2
+    assert "12 held" in json.dumps(ran["kept"]["restore"])
+
+
+def test_a_piece_that_failed_is_run_again(ran: dict[str, Any]) -> None:
+    ran["code"] = 1
+    assert not program._run(PARTS["restore"], again=False)
+    ran["code"] = 0
+    assert program._run(PARTS["restore"], again=False)
+    assert ran["count"] == 2
+
+
+def test_a_piece_is_run_again_if_what_it_measures_has_changed(
+    ran: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert program._run(PARTS["restore"], again=False)
+    monkeypatch.setattr(pieces, "has_changed", lambda *_: True)
+    assert program._run(PARTS["restore"], again=False)
+    assert ran["count"] == 2
 
 
 def test_an_unknown_part_is_named() -> None:

@@ -80,13 +80,27 @@ def _parse_arguments() -> argparse.Namespace:
         help="each point of a story once, however often it comes",
     )
     parser.add_argument("--jobs", type=int, default=3, help="points tried at the same time")
+    parser.add_argument(
+        "--share",
+        type=_parse_share,
+        default=(1, 1),
+        metavar="K/N",
+        help="every Nth story, from the Kth on: N commands with each K sweep all",
+    )
     return parser.parse_args()
+
+
+def _parse_share(text: str) -> tuple[int, int]:
+    number, slash, shares = text.partition("/")
+    if not (slash and number.isdecimal() and shares.isdecimal() and 0 < int(number) <= int(shares)):
+        raise argparse.ArgumentTypeError(f"{text}: write K/N with 1 <= K <= N, such as 2/4")
+    return int(number), int(shares)
 
 
 def _sweep(kind: str, copy: Copy, options: argparse.Namespace) -> Iterator[Result]:
     with ThreadPoolExecutor(options.jobs) as jobs:
         wanted = []
-        for found in jobs.map(partial(_find, kind, copy), _stories(options.only)):
+        for found in jobs.map(partial(_find, kind, copy), _stories(options)):
             if isinstance(found, Result):
                 yield _printed(found)
                 continue
@@ -101,10 +115,13 @@ def _sweep(kind: str, copy: Copy, options: argparse.Namespace) -> Iterator[Resul
             yield _printed(tried.result())
 
 
-def _stories(only: str) -> Sequence[Story]:
-    """Return the stories that can have points of such a name; a story that is named is played alone."""
-    named = [story for story in STORIES if only and only.partition(":")[0] in story.name]
-    return named or STORIES
+def _stories(options: argparse.Namespace) -> Sequence[Story]:
+    """Return the share of the stories that can have points of the wanted name; a story that is named is played
+    alone."""
+    wanted = options.only.partition(":")[0]
+    named = [story for story in STORIES if wanted and wanted in story.name]
+    number, shares = options.share
+    return (named or STORIES)[number - 1 :: shares]
 
 
 def _is_wanted(point: Point, options: argparse.Namespace) -> bool:

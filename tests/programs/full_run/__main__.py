@@ -1,7 +1,8 @@
 """Run every program in full, one after the other: `python -m tests.programs.full_run`.
 
-After an interruption the same command goes on: what ran at this commit is not run again. The results are in
-docs/results.json, and in the tables of the documents. Exits with 1 if a part failed.
+After an interruption the same command goes on: it does not run again what held before, unless what that
+measures has changed since. The results are in docs/results.json, and in the tables of the documents. Exits with
+1 if a part failed.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import platform
 import subprocess
 import sys
 import time
+from collections.abc import Mapping
 from importlib.metadata import version
 from pathlib import Path
 
@@ -18,6 +20,7 @@ import click
 
 from mailagent.app import ROOT
 from tests.programs.full_run.parts import Part, load_parts, module_of
+from tests.programs.full_run.pieces import Piece, file_name, find_done, keep
 from tests.programs.full_run.results import fill_in, read_results, write_results
 from tests.programs.proof import this_run
 
@@ -30,7 +33,7 @@ _PACKAGES = ("dbos", "sqlalchemy", "psycopg")
 @click.option("--only", "names", multiple=True, help="Run these parts only.")
 @click.option("--list", "only_list", is_flag=True, help="Run nothing; list the parts.")
 @click.option("--tables", is_flag=True, help="Run nothing; write the tables of what ran before.")
-@click.option("--again", is_flag=True, help="Run also what ran at this commit.")
+@click.option("--again", is_flag=True, help="Run also what held before.")
 def full_run(names: tuple[str, ...], only_list: bool, tables: bool, again: bool) -> None:
     """Run every program in full."""
     parts = load_parts()
@@ -49,23 +52,26 @@ def full_run(names: tuple[str, ...], only_list: bool, tables: bool, again: bool)
 
 
 def _run(part: Part, again: bool) -> bool:
-    """Run what of a part has not run at this commit, and write its result; return whether all of it held."""
+    """Run the pieces of a part that have not run, and write its result; return whether all of it held."""
     run = this_run()
     folder = FOLDER / run["commit"].replace(" ", "")
     folder.mkdir(parents=True, exist_ok=True)
-    began, outcomes, files = time.monotonic(), [], []
-    for number, piece in enumerate(part.pieces, start=1):
-        file = folder / f"{part.name.replace(' ', '-')}-{number}"
-        files.append(file.with_suffix(".json" if part.table else ".txt"))
-        outcomes.append(_run_piece(part, piece, file, again))
-    outcome = "held" if all(code == 0 for code, _ in outcomes) else "failed"
+    began = time.monotonic()
+    pieces = [
+        (None if again else find_done(part, piece, FOLDER)) or _run_piece(part, piece, run, folder)
+        for piece in part.pieces
+    ]
+    outcome = "held" if all(piece.code == 0 for piece in pieces) else "failed"
+    files = [piece.results for piece in pieces]
     if not all(each.exists() for each in files):
         click.echo(f"{part.name}: {outcome}, without figures")
         return False
+    oldest = min(pieces, key=lambda piece: piece.date)
     result = {
-        **run,
+        "commit": oldest.commit,
+        "date": oldest.date,
         "machine": _machine(),
-        "seconds": round(sum(seconds for _, seconds in outcomes)),
+        "seconds": sum(piece.seconds for piece in pieces),
         "outcome": outcome,
         "table": part.render(files),
     }
@@ -74,22 +80,21 @@ def _run(part: Part, again: bool) -> bool:
     return outcome == "held"
 
 
-def _run_piece(part: Part, piece: tuple[str, ...], file: Path, again: bool) -> tuple[int, float]:
-    """Return the exit code of one command and how many seconds it took; from its log, if it ran before."""
-    done = file.with_suffix(".done")
-    if done.exists() and not again:
-        before, took = done.read_text().split()
-        return int(before), float(took)
-    program, *options = piece
+def _run_piece(part: Part, command: tuple[str, ...], run: Mapping[str, str], folder: Path) -> Piece:
+    """Run one command, and keep what it printed and its outcome."""
+    program, *options = command
+    file = folder / file_name(command)
     json_options = ["--json", str(file.with_suffix(".json"))] if part.table else []
-    command = [sys.executable, "-m", module_of(program), *options, *json_options]
-    click.echo(f"{part.name}: {' '.join(piece)} …")
+    whole = [sys.executable, "-m", module_of(program), *options, *json_options]
+    click.echo(f"{part.name}: {' '.join(command)} …")
     began = time.monotonic()
     with file.with_suffix(".txt").open("wb") as out, file.with_suffix(".err").open("wb") as error:
-        code = subprocess.run(command, cwd=ROOT, stdout=out, stderr=error, check=False).returncode
-    seconds = time.monotonic() - began
-    done.write_text(f"{code} {seconds:.0f}\n")
-    return code, seconds
+        code = subprocess.run(whole, cwd=ROOT, stdout=out, stderr=error, check=False).returncode
+    seconds = round(time.monotonic() - began)
+    results = file.with_suffix(".json" if part.table else ".txt")
+    piece = Piece(code, seconds, run["commit"], run["date"], results)
+    keep(piece, file)
+    return piece
 
 
 def _machine() -> dict[str, str]:
