@@ -24,6 +24,7 @@ from mailagent.domain.refunds.payment import (
     NotDone,
     OutcomeUnknown,
     PaymentOutcome,
+    Pending,
     RefundRequest,
 )
 from mailagent.domain.remedies.address import NewAddress
@@ -32,8 +33,10 @@ from mailagent.store import schema
 from mailagent.store.operations import circuit_breakers, incidents
 from mailagent.workflows.steps import order_source
 from mailagent.workflows.steps.maintenance.incidents import update_incidents
+from mailagent.workflows.steps.refund import gateway_call
+from mailagent.workflows.steps.refund.gateway_call import Intent
 from tests.cast import ADA, order
-from tests.harness import Harness, open_shop
+from tests.harness import Harness, open_shop, pass_time
 from tests.workflows.paying import MoodyGateway, ledger, pay
 from tests.workflows.proposals import propose, write
 
@@ -195,7 +198,78 @@ def test_what_the_shop_gave_back_is_not_taken_for_a_payment_that_the_gateway_did
     gateway = FarGateway(shop.live.gateway, {"pay_W1001": [answer]}, moved)
     services.bind(replace(shop.live, gateway=gateway))
     assert pay(refund_id)["status"] == "approved"
-    payment = {"payment_id": "pay_W1001", "method": "card", "amount": "49.99"}
-    source.answer = lambda: order(payments=[payment | {"refunded": given_back}])
+    source.answer = lambda: given_back_by_shop(given_back)
+    pass_time(shop, minutes=2)  # until then the call may be under way
     assert pay(refund_id)["status"] == end
     assert ledger(shop) == ({"pay_W1001": 49_99} if is_ours else {})
+
+
+def given_back_by_shop(amount: str) -> Order:
+    payment = {"payment_id": "pay_W1001", "method": "card", "amount": "49.99", "refunded": amount}
+    return order(payments=[payment])
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [lambda: given_back_by_shop("49.99"), lambda: order(status="cancelled")],
+    ids=["given back", "cancelled"],
+)
+def test_a_payment_is_not_given_up_while_another_worker_asks_for_it(
+    shop: Harness, source: Source, changed: Callable[[], Order]
+) -> None:
+    shop.stock(order())
+    assert propose(write(shop), "W1001")["outcome"] == "approved"
+    refund_id = shop.refunds()[0].refund_id
+    gateway = FarGateway(shop.live.gateway)
+
+    def other_worker() -> None:
+        gateway.before = lambda: None
+        source.answer = changed
+        assert pay(refund_id)["status"] == "approved"
+
+    gateway.before = other_worker
+    services.bind(replace(shop.live, gateway=gateway))
+    assert pay(refund_id)["status"] == "paid"
+    assert ledger(shop) == {"pay_W1001": 49_99}
+
+
+def test_a_worker_that_stops_a_payment_keeps_another_one_from_asking(
+    shop: Harness, source: Source, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The other one has read the order before it was cancelled, and asks after that."""
+    shop.stock(order())
+    assert propose(write(shop), "W1001")["outcome"] == "approved"
+    refund_id = shop.refunds()[0].refund_id
+    real = gateway_call._begin
+
+    def late(intent: Intent, now: datetime) -> bool:
+        monkeypatch.setattr(gateway_call, "_begin", real)
+        source.answer = lambda: order(status="cancelled")
+        assert pay(refund_id)["status"] == "failed"
+        return real(intent, now)
+
+    monkeypatch.setattr(gateway_call, "_begin", late)
+    assert pay(refund_id)["status"] == "failed"
+    assert ledger(shop) == {}
+
+
+def test_our_own_refund_that_failed_is_not_taken_for_the_shops(
+    shop: Harness, source: Source
+) -> None:
+    """The shop's record counts the refund that was pending at the gateway."""
+    shop.stock(order())
+    assert propose(write(shop), "W1001")["outcome"] == "approved"
+    refund_id = shop.refunds()[0].refund_id
+    failed = NotDone("re_1 is failed: insufficient_funds", 0, for_people=True, failed="re_1")
+
+    class FailingGateway(FarGateway):
+        def look_up(self, request: RefundRequest) -> PaymentOutcome:
+            return failed
+
+    gateway = FailingGateway(shop.live.gateway, {"pay_W1001": [Pending("re_1", 3600.0)]})
+    services.bind(replace(shop.live, gateway=gateway))
+    assert pay(refund_id)["status"] == "approved"
+    source.answer = lambda: given_back_by_shop("49.99")
+    with pytest.raises(NeedsOperatorError, match="insufficient_funds"):
+        pay(refund_id)
+    assert shop.rows("SELECT status FROM refunds")[0].status == "approved"

@@ -287,6 +287,7 @@ def test_a_cancellation_with_one_lost_answer_is_not_taken_back(
     pass_time(shop, hours=6.1)
     pay(refund_id(shop))
     assert states(shop) == ("task", "approved", "pending")
+    assert "was asked, but it is not sure what it did" in told_team(shop)
     told = use(withdraw_refund, later_batch(shop, batch), {"order_id": "W1001"})
     assert (told["outcome"], states(shop)[0]) == ("too_late", "task")
 

@@ -117,12 +117,14 @@ class JsonClient:
     def _judge(self, status: int, headers: Mapping[str, str]) -> SourceProblem:
         wait_seconds = retry_after_seconds(headers) or 0.0
         if status in _OUR_KEY:
-            return self._problem(f"refuses us ({status}): check our token", operator=True)
+            why = f"refuses us ({status}): check our token"
+            return self._problem(why, operator=True, not_done=True)
         if 300 <= status < 400:
             why = f"answers with a redirect ({status}): set ORDER_SOURCE_URL to the target"
             return self._problem(why, operator=True)
         if status == 429:
-            return self._problem("limits our rate (429)", wait_seconds or _WITHOUT_A_HINT_SECONDS)
+            wait_seconds = wait_seconds or _WITHOUT_A_HINT_SECONDS
+            return self._problem("limits our rate (429)", wait_seconds, not_done=True)
         return self._problem(f"answered {status}", wait_seconds)
 
     def _decode(self, data: bytes, status: int) -> Any:
@@ -136,6 +138,13 @@ class JsonClient:
             raise self._problem("answered with something that is not whole JSON") from None
 
     def _problem(
-        self, why: str, retry_after_seconds: float = 0.0, *, operator: bool = False
+        self,
+        why: str,
+        retry_after_seconds: float = 0.0,
+        *,
+        operator: bool = False,
+        not_done: bool = False,
     ) -> SourceProblem:
-        return SourceProblem(f"{self._title} {why}", retry_after_seconds, operator=operator)
+        return SourceProblem(
+            f"{self._title} {why}", retry_after_seconds, operator=operator, not_done=not_done
+        )

@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from mailagent.adapters.shopify import queries
+from mailagent.adapters.shopify.client import is_denied
 from mailagent.adapters.shopify.orders import TITLE
 from mailagent.domain.orders.source import (
     AddressChanged,
@@ -45,7 +46,7 @@ def change(run: Callable[..., dict[str, Any]], gid: str, wanted: NewAddress) -> 
     try:
         answer = run(queries.CHANGE_ADDRESS, input=_input(gid, before["shippingAddress"], new))
     except SourceProblem as problem:
-        if problem.operator and problem.not_done:  # the look-up worked: only this is refused
+        if problem.not_done and is_denied(str(problem)):  # the look-up worked: only this is refused
             return NotSupported(f"it refused us: {problem}; allow {queries.ADDRESS_SCOPE}")
         raise
     words = "; ".join(each["message"] for each in answer["orderUpdate"]["userErrors"])

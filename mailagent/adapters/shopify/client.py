@@ -103,6 +103,11 @@ class ShopifyClient:
         raise self._caller.refusal(answer)
 
 
+def is_denied(words: str) -> bool:
+    """Return whether an error means that our token has no access scope for what we asked."""
+    return _DENIED in words
+
+
 def is_in_use(words: str) -> bool:
     """Return whether an error means that the idempotency key may have been used: then look the refund up."""
     return any(sign in words for sign in _KEY_IN_USE)

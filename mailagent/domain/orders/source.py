@@ -104,7 +104,7 @@ class AddressChanged:
 
 @dataclass(frozen=True, slots=True)
 class Unsure:
-    """After the change, the source has another address than we asked for: a person must look."""
+    """The source may have done something else than we asked for, or its answer was lost: a person must look."""
 
     why: str
 

@@ -40,8 +40,8 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What to search for. `since` and `until` bound the time by which the list is ordered. `state` must be one
-    of this kind's states, because it goes into the SQL as it is."""
+    """What to search for. `since` and `until` bound the time by which the list is ordered. `state`: one of
+    this kind's states."""
 
     words: str
     kind: Kind

@@ -23,6 +23,7 @@ from mailagent.domain.orders.source import (
     NotSupported,
     SourceProblem,
     TooLate,
+    Unsure,
 )
 from mailagent.domain.refunds.offer import units_of
 from mailagent.domain.refunds.order import Order, OrderProblem, OrderStatus
@@ -38,8 +39,7 @@ from mailagent.workflows.steps.notices import hand_to_team
 
 logger = logging.getLogger(__name__)
 
-# What a task says of the shop's system. It has not, if it was surely not reached, or refused our request.
-_CANNOT, _HAS_NOT = "cannot cancel", "has not cancelled"
+_PLEASE_CANCEL = "Please cancel it before it is shipped, and say so: then its refund is paid."
 # Early enough for a person to stop the parcel.
 GIVEN_TO_PEOPLE_AFTER = timedelta(hours=6)
 FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS = 30.0, 1800.0
@@ -121,7 +121,7 @@ def _tell(connection: sa.Connection, remedy: Remedy, key: str) -> None:
     services.current().workflow_client.queue.enqueue_delivery(connection, outbound_id)
 
 
-def _ask_source(remedy: Remedy) -> CancelOutcome | float:
+def _ask_source(remedy: Remedy) -> CancelOutcome | Unsure | float:
     """Return the answer of the shop's system, or after how many seconds to ask again under the same key."""
     live = services.current()
     if live.order_source is None:
@@ -143,13 +143,13 @@ def _ask_source(remedy: Remedy) -> CancelOutcome | float:
         waited = live.now() - remedy.requested_at
         logger.warning("order %s is not cancelled yet: %s", remedy.order_id, problem)
         if waited >= GIVEN_TO_PEOPLE_AFTER:
-            return NotSupported(str(problem))
+            return Unsure(str(problem))
         wanted = problem.retry_after_seconds if isinstance(problem, SourceProblem) else 0.0
         pause = max(wanted, waited.total_seconds() / 4)
         return float(min(max(pause, FIRST_PAUSE_SECONDS), LONGEST_PAUSE_SECONDS))
 
 
-def _record(connection: sa.Connection, remedy_id: str, outcome: CancelOutcome) -> None:
+def _record(connection: sa.Connection, remedy_id: str, outcome: CancelOutcome | Unsure) -> None:
     """Record the answer of the shop's system, unless the remedy has moved on since it was asked."""
     remedy = remedies.lock(connection, remedy_id)
     if remedy is None or remedy.status is not RemedyStatus.ASKED:
@@ -172,11 +172,17 @@ def _record(connection: sa.Connection, remedy_id: str, outcome: CancelOutcome) -
         case TooLate():
             ending.end(connection, remedy, RemedyStatus.NOT_POSSIBLE, actor)
         case NotSupported(why):
+            cannot = f"The shop's system cannot cancel it: {why}."
+            _give_to_people(connection, remedy, cannot, _PLEASE_CANCEL)
+        case Unsure(why) if remedy.asked_at is None:  # it was not reached, or refused our request
+            has_not = f"The shop's system has not cancelled it: {why}."
+            _give_to_people(connection, remedy, has_not, _PLEASE_CANCEL)
+        case Unsure(why):
             _give_to_people(
                 connection,
                 remedy,
-                f"The shop's system {_CANNOT if remedy.asked_at else _HAS_NOT} it: {why}.",
-                "Please cancel it before it is shipped, and say so: then its refund is paid.",
+                f"The shop's system was asked, but it is not sure what it did: {why}.",
+                "Please see whether it is cancelled, cancel it if not, and say so: then its refund is paid.",
             )
 
 

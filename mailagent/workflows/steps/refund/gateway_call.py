@@ -24,30 +24,34 @@ CALL_IS_UNDER_WAY_FOR = timedelta(minutes=1)
 @dataclass(frozen=True, slots=True)
 class Intent:
     """A payment that the gateway is asked for. `asked_before`: it may have been asked under this key already.
-    `stopped`: why it must not be asked any more, such as an order that was cancelled meanwhile. `asking_since`:
-    when a worker last began a call that may still be under way."""
+    `stopped`: why it must not be asked any more, such as an order that was cancelled meanwhile.
+    `stopped_if_not_made`: why not, if the look-up finds that the gateway has not made it. `asking_since`: when
+    a worker last began a call that may still be under way."""
 
     request: RefundRequest
     asked_before: bool
     stopped: str | None
+    stopped_if_not_made: str | None
     asking_since: datetime | None
 
 
 def ask_gateway(intent: Intent) -> PaymentOutcome:
     """Return what became of an earlier call, or make the call unless the intent is stopped."""
-    gateway = services.current().gateway
+    gateway, stopped = services.current().gateway, intent.stopped
     if intent.asked_before:
         with spans.call(gateway.name, "look up"):
             known = gateway.look_up(intent.request)
         if not isinstance(known, NotDone):
             return _unless_under_way(intent, known)
-        if known.failed and not intent.stopped and not _is_known_failure(known.failed):
+        if known.failed and not stopped and not _is_known_failure(known.failed):
             return known  # for an operator, whose replay calls the gateway again
-    if intent.stopped:
-        return Refused(intent.stopped)
+        stopped = stopped or intent.stopped_if_not_made
     begun_at = services.current().now()
-    if not _begin(intent, begun_at):
+    # To stop it also takes the turn: a worker that read the intent before does not ask after that.
+    if (stopped and _may_be_under_way(intent)) or not _begin(intent, begun_at):
         return OutcomeUnknown("it is settled, or another worker asks at this moment", answered=True)
+    if stopped:
+        return Refused(stopped)
     with spans.call(gateway.name, "refund"):
         outcome = gateway.refund(intent.request)
     if isinstance(outcome, NotDone) and not intent.request.may_be_made:
@@ -57,12 +61,14 @@ def ask_gateway(intent: Intent) -> PaymentOutcome:
 
 def _unless_under_way(intent: Intent, known: PaymentOutcome) -> PaymentOutcome:
     """Return an outcome, but ask no people while another worker's call may be under way."""
-    since = intent.asking_since
-    if since is None or services.current().now() - since >= CALL_IS_UNDER_WAY_FOR:
-        return known
-    if isinstance(known, OutcomeUnknown) and known.for_people:
+    if isinstance(known, OutcomeUnknown) and known.for_people and _may_be_under_way(intent):
         return replace(known, for_people=False, answered=True)
     return known
+
+
+def _may_be_under_way(intent: Intent) -> bool:
+    since = intent.asking_since
+    return since is not None and services.current().now() - since < CALL_IS_UNDER_WAY_FOR
 
 
 def _begin(intent: Intent, now: datetime) -> bool:

@@ -131,9 +131,9 @@ def _intend(refund_id: str, stop: str | None) -> list[Intent] | None:
         requests[0] = replace(requests[0], restocks=list_restocks(connection, refund))
         asked = {row.idempotency_key: row for row in rows if row.state == INTENDED}
         again = [row.idempotency_key for row in before if looked_up and row.state == INTENDED]
-        unmade = {key: find_stop_if_not_made(connection, order, key) for key in again}
+        not_made = {key: find_stop_if_not_made(connection, order, key) for key in again}
         return [
-            Intent(each, asked_before, stopped or unmade.get(key), asked[key].asking_since)
+            Intent(each, asked_before, stopped, not_made.get(key), asked[key].asking_since)
             for key, each in ((each.idempotency_key, each) for each in requests)
             if key in asked
         ]
