@@ -43,7 +43,7 @@ class Handler(BaseHTTPRequestHandler):
 
 
 def find_orders(email, cursor="0"):
-    theirs = [order for order in ORDERS.values() if order["customer"]["email"] == email]
+    theirs = [order for order in ORDERS.values() if order["customer"]["email"].lower() == email]
     theirs.sort(key=lambda order: order["placed_at"], reverse=True)
     end = int(cursor) + 50
     return 200, {"orders": theirs[end - 50 : end], "next": str(end) if theirs[end:] else None}

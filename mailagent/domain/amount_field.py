@@ -37,7 +37,8 @@ _SIGNS = {
 _BLANKS = re.compile(r"[\s\u00a0\u2009\u202f'’]")
 # "500,-" and "500.": no decimals.
 _NO_DECIMALS = re.compile(r"(?<=[0-9])[.,][-–—−]{0,2}(?=$|[^0-9.,])")
-_FIELD = re.compile(r"([^0-9.,]*\.?)([0-9][0-9.,]*)([^0-9.,]*\.?)")
+# A point that belongs to a sign follows a letter, as in "Fr. 500". Before a digit, any other begins decimals.
+_FIELD = re.compile(r"([^0-9.,]*(?:(?<=[^\W\d_])\.)?)([0-9][0-9.,]*)([^0-9.,]*\.?)")
 _GROUPED = re.compile(r"[0-9]{1,3}([.,])[0-9]{3}(?:\1[0-9]{3})*")
 
 
@@ -49,7 +50,8 @@ def parse_typed_amount(text: str, currency: str, _: Fill = fill) -> Money:
     tells the person what to write instead.
     """
     found = _FIELD.fullmatch(_NO_DECIMALS.sub("", _BLANKS.sub("", text)))
-    if not found:
+    # "USD.50" is half a dollar or fifty: a code is no abbreviation.
+    if not found or found[1].upper() == f"{currency}.":
         none = _("“%(text)s” is not an amount.", text=text)
         raise ValueError(f"{none} {_example(currency, _)}")
     before, number, after = found.groups()

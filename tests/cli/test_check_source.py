@@ -97,6 +97,7 @@ OLD = order_record("W0", placed_at="2020-01-01T00:00:00Z", delivered_at=None, st
         (listing(order_record(), order_record()), "gives an order twice"),
         (listing(following="again"), 'page 2: "next" was given before'),
         (listing(order_record(surprise=1)), "unknown key 'surprise'"),
+        (listing(), "is not in GET /orders?email="),
         (listing(order_record(status="shipped")), "differs from the same order in"),
         (
             lambda request: Answer(404) if request.path == "/orders/W1001" else None,

@@ -73,6 +73,9 @@ def test_settings_are_obeyed_or_named_with_the_reason_why_not(tmp_path: Path) ->
     given = {**REAL, "DRAFT_REPLIES": "all", "DEFAULT_LANGUAGE": "de", "OPENAI_MODEL": "m"}
     scripted = Providers(tmp_path, 8000, given)
     assert scripted.environment()["DRAFT_REPLIES"] == "all"
+    assert (
+        scripted.environment()["FLASK_SKIP_DOTENV"] == "1"
+    )  # else .env would bring the refused ones
     obeyed, of_model, refused = scripted.tell_settings()
     assert obeyed == "Your settings hold: DEFAULT_LANGUAGE, DRAFT_REPLIES."
     assert of_model == (

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -27,10 +28,12 @@ from mailagent.domain.refunds.payment import (
     Pending,
     RefundRequest,
 )
+from mailagent.domain.refunds.policy import LateParcels, Policy
 from mailagent.domain.remedies.address import NewAddress
 from mailagent.domain.text import NeedsOperatorError
 from mailagent.store import schema
 from mailagent.store.operations import circuit_breakers, incidents
+from mailagent.store.refunds import stops
 from mailagent.workflows.steps import order_source
 from mailagent.workflows.steps.maintenance.incidents import update_incidents
 from mailagent.workflows.steps.refund import gateway_call
@@ -273,3 +276,25 @@ def test_our_own_refund_that_failed_is_not_taken_for_the_shops(
     with pytest.raises(NeedsOperatorError, match="insufficient_funds"):
         pay(refund_id)
     assert shop.rows("SELECT status FROM refunds")[0].status == "approved"
+
+
+@pytest.mark.parametrize(("status", "end"), [("in_transit", "paid"), ("delivered", "failed")])
+def test_a_parcel_that_has_come_after_all_is_not_refunded_without_a_person(
+    shop: Harness, source: Source, status: str, end: str
+) -> None:
+    days = LateParcels(ask_after_days=5, refund_after_days=14)
+    services.bind(replace(shop.live, policy=Policy(late_parcels=days)))
+    moved = (shop.live.now() - timedelta(days=15)).isoformat()
+    parcel = {"shipment_id": "S1", "status": "in_transit", "last_event_at": moved}
+    sent: dict[str, Any] = {"status": "shipped", "delivered_at": None}
+    sent["placed_at"] = "2026-01-02T00:00:00Z"
+    shop.stock(order(**sent, shipments=[parcel]))
+    told = propose(write(shop), "W1001", reason="not_delivered")
+    assert told["outcome"] == "approved"
+    newest = parcel | {"status": status}
+    if status == "delivered":
+        newest["delivered_at"] = shop.live.now().isoformat()
+    source.answer = lambda: order(**sent, shipments=[newest])
+    assert pay(shop.refunds()[0].refund_id)["status"] == end
+    assert shop.refunds()[0].failure == (stops.ARRIVED if end == "failed" else None)
+    assert ledger(shop) == ({} if end == "failed" else {"pay_W1001": 49_99})

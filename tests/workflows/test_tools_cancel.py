@@ -28,9 +28,10 @@ from mailagent.domain.remedies.remedy import RemedyStatus, TaskProblem
 from mailagent.mailers.fact import sentence
 from mailagent.remedies import finish
 from mailagent.store.orders import versions
-from mailagent.store.refunds import remedies
+from mailagent.store.refunds import remedies, stops
 from mailagent.workflows.steps.conversation.batch import Batch, batch_reader
 from mailagent.workflows.steps.maintenance import tasks
+from mailagent.workflows.steps.refund.order_check import UNITS_BACK
 from mailagent.workflows.tools.cancel_order import cancel_order
 from mailagent.workflows.tools.request_change import request_change
 from mailagent.workflows.tools.withdraw_refund import withdraw_refund
@@ -229,6 +230,40 @@ def test_a_system_that_stays_silent_is_given_to_people(shop: Harness, batch: Bat
     assert "not done in time" not in mails(shop)
     (conversation,) = shop.rows("SELECT handed_over_at FROM conversations")
     assert conversation.handed_over_at is not None
+
+
+def test_an_order_that_was_sent_after_all_is_not_paid_back(shop: Harness, batch: Batch) -> None:
+    """The shop's system has said that it is cancelled."""
+    source = with_source(shop, cancelled())
+    source.orders = lambda _order_id: pending(status="shipped")
+    cancel(batch)
+    assert pay(refund_id(shop))["status"] == "failed"
+    assert states(shop) == ("done", "failed", "shipped")
+    assert shop.refunds()[0].failure == stops.SENT_ANYWAY
+    assert shop.rows("SELECT 1 FROM ledger_entries") == []
+
+
+@pytest.mark.parametrize(
+    ("mugs_left", "status", "end"),
+    [(2, "shipped", "failed"), (1, "shipped", "paid"), (2, "pending", "paid")],
+)
+def test_units_that_were_sent_after_all_are_not_paid_back(
+    shop: Harness, batch: Batch, mugs_left: int, status: str, end: str
+) -> None:
+    kettle, mugs = pending().lines
+    told = versions.Told(pending(), render_order(pending()))
+    with shop.live.database.transaction() as connection:
+        versions.keep(connection, [told], "the shop", shop.live.now(), lambda _request: True)
+    source = with_source(
+        shop, Cancelled(replace(pending(), lines=(kettle, replace(mugs, quantity=1))))
+    )
+    newest = pending(status=status)
+    source.orders = lambda _order_id: replace(
+        newest, lines=(kettle, replace(mugs, quantity=mugs_left))
+    )
+    cancel(batch, ("M1", 1))
+    assert pay(refund_id(shop))["status"] == end
+    assert shop.refunds()[0].failure == (UNITS_BACK if end == "failed" else None)
 
 
 NOT_SENT = SourceProblem("the shop's server cannot be reached", not_done=True)

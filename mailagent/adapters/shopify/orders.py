@@ -26,6 +26,7 @@ from mailagent.domain.refunds.order import (
 
 NAME = "shopify"
 TITLE = "Shopify"
+PACKED = 10  # the most lines of a parcel that we read
 
 Fields = Mapping[str, Any]
 
@@ -204,14 +205,22 @@ def _parcels(fulfilments: Sequence[Fields], lines: Sequence[Fields]) -> list[Shi
                 expected_at=_instant(each["estimatedDeliveryAt"]),
                 delivered_at=delivered_at,
                 last_event_at=max(moments, default=None),
-                items=tuple(
-                    (names[x["lineItem"]["id"]], x["quantity"])
-                    for x in each["fulfillmentLineItems"]["nodes"]
-                    if x["lineItem"]["id"] in names and x["quantity"]
-                ),
+                items=_packed(each["fulfillmentLineItems"]["nodes"], names),
             )
         )
     return found
+
+
+def _packed(nodes: Sequence[Fields], names: Mapping[str, str]) -> tuple[tuple[str, int], ...]:
+    """Return what a parcel holds; nothing, which means that it may hold anything, if it may hold more than we
+    read."""
+    if len(nodes) >= PACKED:
+        return ()
+    return tuple(
+        (names[x["lineItem"]["id"]], x["quantity"])
+        for x in nodes
+        if x["lineItem"]["id"] in names and x["quantity"]
+    )
 
 
 def _instant(text: str | None) -> datetime | None:

@@ -7,9 +7,11 @@ A query may cost at most 1,000 points, about one for each object that it may ret
 from __future__ import annotations
 
 from mailagent.adapters.shopify.client import VERSION
+from mailagent.adapters.shopify.orders import PACKED
 
-# The most lines of a page, and the most parcels, transactions and refunds of an order.
-LINES, PARCELS, TRANSACTIONS, REFUNDS = 50, 10, 60, 40
+# The most lines of a page, and the most parcels, transactions and refunds of an order. If an order has so many,
+# it may have more.
+LINES, PARCELS, TRANSACTIONS, REFUNDS = 50, 11, 60, 40
 
 _MONEY = "{ presentmentMoney { amount currencyCode } }"
 
@@ -51,7 +53,7 @@ query($id: ID!) {{
       id status displayStatus createdAt inTransitAt estimatedDeliveryAt deliveredAt
       trackingInfo(first: 1) {{ company number url }}
       events(first: 1, sortKey: HAPPENED_AT, reverse: true) {{ nodes {{ happenedAt }} }}
-      fulfillmentLineItems(first: 10) {{ nodes {{ quantity lineItem {{ id }} }} }}
+      fulfillmentLineItems(first: {PACKED}) {{ nodes {{ quantity lineItem {{ id }} }} }}
     }}
     transactions(first: {TRANSACTIONS}) {{
       id kind status gateway amountSet {_MONEY} parentTransaction {{ id }}

@@ -55,11 +55,11 @@ class ShopifySource:
         found = self._find(f"email:{_quoted(email)}", ORDERS_A_PAGE, cursor)
         wanted = normalise_address(email)
         nodes, problems = cut_page(found["nodes"], ORDERS_A_PAGE)
-        if any(each["email"] is None for each in nodes):
+        if nodes and all(each["email"] is None for each in nodes):
             why = f"{TITLE} hides the addresses of customers: allow protected customer data"
             raise SourceProblem(why, operator=True)
         # The search also finds similar addresses.
-        ids = [x["id"] for x in nodes if normalise_address(x["email"]) == wanted]
+        ids = [x["id"] for x in nodes if normalise_address(x["email"] or "") == wanted]
         orders = []
         for gid in ids:
             try:
@@ -194,6 +194,8 @@ class ShopifySource:
         # The order may have more transactions, and its sums would be wrong.
         if len(fields["transactions"]) >= queries.TRANSACTIONS:
             raise OrderProblem(f"order {fields['name']}: has too many transactions to read")
+        if len(fields["fulfillments"]) >= queries.PARCELS:
+            raise OrderProblem(f"order {fields['name']}: has too many parcels to read")
         return read_order(fields, self._lines(fields))
 
     def _lines(self, fields: dict[str, Any]) -> list[dict[str, Any]]:

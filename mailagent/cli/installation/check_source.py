@@ -163,6 +163,12 @@ def _check_order(
     told = f"{where}: gave order {order.order_id}; give the order of this number"
     report.expect(f"{where} is that order", order.order_id == order_id, told)
     of_list = [each for each in listed if each.order_id == order_id]
+    if email and order.customer_email == email.lower():
+        told = (
+            f"{where}: is not in GET /orders?email={email.lower()}; give all orders of the address, whatever "
+            "its capitals are"
+        )
+        report.expect(f"{where} is in the list", bool(of_list), told)
     if of_list:
         told = f"{where}: differs from the same order in GET /orders?email={email}; give the same record"
         report.expect(f"{where} is as in the list", of_list[0] == order, told)

@@ -131,6 +131,7 @@ class Providers:
             "NO_PROXY": "127.0.0.1,localhost," + self._environ.get("NO_PROXY", ""),
             "no_proxy": "127.0.0.1,localhost," + self._environ.get("no_proxy", ""),
             "PYTHONUNBUFFERED": "1",
+            "FLASK_SKIP_DOTENV": "1",  # `flask demo` has read it, and says what holds of it
         }
 
     def _model_settings(self) -> dict[str, str]:

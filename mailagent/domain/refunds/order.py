@@ -93,6 +93,12 @@ class Order:
         return units
 
     @property
+    def was_sent(self) -> bool:
+        """Whether some of it has left the shop, as far as we know."""
+        is_sent = self.status in (OrderStatus.SHIPPED, OrderStatus.DELIVERED)
+        return is_sent or any(each.has_left for each in self.shipments)
+
+    @property
     def charged_back(self) -> Money:
         """The sum of the payments that the customer's bank took back."""
         return Money(

@@ -6,6 +6,7 @@ A remedy itself moves no money.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
@@ -111,6 +112,18 @@ class Remedy:
     @property
     def is_open(self) -> bool:
         return self.status in OPEN
+
+    @property
+    def units(self) -> Counter[str]:
+        """How many units of each item it is for, by item id; empty for the whole order."""
+        units = Counter[str]()
+        for item in self.items:
+            units[item.item_id] += item.quantity
+        return units
+
+    @property
+    def is_done_cancellation(self) -> bool:
+        return self.kind is RemedyKind.CANCEL and self.status is RemedyStatus.DONE
 
     @property
     def may_be_done(self) -> bool:

@@ -139,8 +139,17 @@ def units_before(connection: sa.Connection, remedy: Remedy) -> Counter[str]:
     """Return how many units of each item the order had, by the last version before the remedy was asked for."""
     known = list_versions(connection, remedy.order_id)
     before = [each for each in known if each.fetched_at <= remedy.requested_at]
+    return _units_in(before[-1].record if before else None)
+
+
+def units_now(connection: sa.Connection, order_id: str) -> Counter[str]:
+    """Return how many units of each item the order has, by its last version."""
+    return _units_in(find_record(connection, order_id))
+
+
+def _units_in(record: Mapping[str, Any] | None) -> Counter[str]:
     units = Counter[str]()
-    for item in before[-1].record["items"] if before else ():
+    for item in record["items"] if record else ():
         units[item["item_id"]] += item["quantity"]
     return units
 

@@ -7,11 +7,13 @@ from collections.abc import Iterable
 import sqlalchemy as sa
 
 from mailagent.domain.operations.run_about import hash_customer
+from mailagent.domain.orders.shipment import find_parcels
+from mailagent.domain.refunds.offer import units_of
 from mailagent.domain.refunds.order import Order, OrderStatus
-from mailagent.domain.refunds.refund import Refund
+from mailagent.domain.refunds.refund import Refund, RefundReason
 from mailagent.domain.remedies.remedy import SENT_AGAIN as SENT_AGAIN_KINDS
-from mailagent.domain.remedies.remedy import RemedyStatus
-from mailagent.store import schema
+from mailagent.domain.remedies.remedy import RemedyKind, RemedyStatus
+from mailagent.store import audit, schema
 from mailagent.store.database import in_literals
 from mailagent.store.mail import conversations
 from mailagent.store.refunds import orders, refunds, remedies
@@ -21,10 +23,12 @@ CANCELLED = "the order was cancelled after the refund was approved and before it
 NEW_CUSTOMER = "the order's customer has another address than when the refund was asked for"
 CHARGED_BACK = "the customer's bank took the payment back (chargeback) before the refund was paid"
 SENT_AGAIN = "its items were sent again after it was asked for"
+SENT_ANYWAY = "the order was sent, although what it pays for had been cancelled"
+ARRIVED = "a parcel of it was delivered after it was approved because none had come"
 ELSEWHERE = "something was refunded elsewhere since it was asked for, and too little is left"
 # Up to so many refunds are selected by their ids; for more, the query reads all refunds in the ledger.
 FEW = 500
-STOPS = (CANCELLED, NEW_CUSTOMER, CHARGED_BACK, SENT_AGAIN, ELSEWHERE)
+STOPS = (CANCELLED, NEW_CUSTOMER, CHARGED_BACK, SENT_AGAIN, SENT_ANYWAY, ARRIVED, ELSEWHERE)
 
 
 def find_stop(
@@ -42,9 +46,27 @@ def find_stop(
         return CHARGED_BACK
     if remedies.is_sent_since(connection, refund):
         return SENT_AGAIN
+    if order.was_sent and _is_for_cancelled_order(connection, refund):
+        return SENT_ANYWAY
+    if _has_arrived(order, refund):
+        return ARRIVED
     if knows_all and orders.taken_minor(connection, order.order_id) > order.paid.minor:
         return ELSEWHERE
     return None
+
+
+def _is_for_cancelled_order(connection: sa.Connection, refund: Refund) -> bool:
+    remedy = remedies.find_of_refund(connection, refund.refund_id)
+    return remedy is not None and remedy.is_done_cancellation and not remedy.items
+
+
+def _has_arrived(order: Order, refund: Refund) -> bool:
+    """Return whether a refund was approved without a person because a parcel is late, and one of its parcels
+    has come since. The policy leaves it to a manager if one had come before."""
+    if refund.reason is not RefundReason.NOT_DELIVERED or refund.decided_by != audit.POLICY:
+        return False
+    parcels = find_parcels(order.shipments, dict(units_of(refund.item_ids, refund.lines))).parcels
+    return any(each.is_delivered for each in parcels)
 
 
 def find_stops(connection: sa.Connection, refund_ids: Iterable[str]) -> dict[str, str]:
@@ -84,6 +106,15 @@ _DOUBTFUL = (
                 _remedies.order_id == _orders.order_id,
                 _remedies.status == RemedyStatus.DONE.value,
                 _remedies.kind.in_([each.value for each in SENT_AGAIN_KINDS]),
+            ),
+            sa.exists().where(
+                _remedies.refund_id == _refunds.refund_id,
+                _remedies.status == RemedyStatus.DONE.value,
+                _remedies.kind == RemedyKind.CANCEL.value,
+            ),
+            sa.and_(
+                _refunds.reason == RefundReason.NOT_DELIVERED.value,
+                _refunds.decided_by == audit.POLICY,
             ),
         ),
     )

@@ -246,6 +246,36 @@ def test_an_order_with_more_money_movements_than_we_read_is_not_summed(shop: Pla
     assert (page.orders, len(page.problems)) == ((), 1)
 
 
+def test_an_order_with_more_parcels_than_we_read_is_not_told_of(shop: PlayedShopify) -> None:
+    shop.stock(order("#1001", status="shipped", delivered_at=None))
+    fields = shop.named("#1001")
+    fields["fulfillments"] = Listed(fields["fulfillments"].all * 11, shop, False)
+    with pytest.raises(OrderProblem, match="parcels"):
+        load(shop)
+
+
+def test_a_parcel_with_more_lines_than_we_read_may_hold_anything(shop: PlayedShopify) -> None:
+    shop.stock(order("#1001", status="shipped", delivered_at=None))
+    (parcel,) = shop.named("#1001")["fulfillments"].all
+    parcel["fulfillmentLineItems"] = Listed(parcel["fulfillmentLineItems"].all * 10, shop)
+    assert load(shop).shipments[0].items == ()
+
+
+def test_one_order_without_an_address_is_only_not_this_customers(
+    shop: PlayedShopify, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shop.stock(order("#1001"))
+    source = shop.make()
+    real = source._find
+
+    def find(*arguments: Any) -> dict[str, Any]:
+        found = real(*arguments)
+        return found | {"nodes": [{"id": "gid/of-a-till", "email": None}, *found["nodes"]]}
+
+    monkeypatch.setattr(source, "_find", find)
+    assert [each.order_id for each in source.find_orders(ADA).orders] == ["#1001"]
+
+
 # --- cancel ---------------------------------------------------------------------------------------
 
 

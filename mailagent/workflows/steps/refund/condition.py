@@ -132,7 +132,7 @@ def _ask_source(remedy: Remedy) -> CancelOutcome | Unsure | float:
         is_whole = _is_whole(remedy, versions.units_before(connection, remedy))
     if asking is None:  # it has moved on since it was read
         return FIRST_PAUSE_SECONDS
-    items = () if is_whole else tuple(_asked(remedy).items())
+    items = () if is_whole else tuple(remedy.units.items())
     request = CancelRequest(remedy.remedy_id, remedy.order_id, items, "the customer cancelled")
     try:
         return order_source.ask(lambda source: source.cancel_order(request))
@@ -186,21 +186,14 @@ def _record(connection: sa.Connection, remedy_id: str, outcome: CancelOutcome | 
             )
 
 
-def _asked(remedy: Remedy) -> Counter[str]:
-    units = Counter[str]()
-    for item in remedy.items:
-        units[item.item_id] += item.quantity
-    return units
-
-
 def _is_whole(remedy: Remedy, before: Counter[str]) -> bool:
-    return not remedy.items or (bool(before) and not before - _asked(remedy))
+    return not remedy.items or (bool(before) and not before - remedy.units)
 
 
 def _find_difference(connection: sa.Connection, remedy: Remedy, order: Order) -> str | None:
     """Return how an order that a system calls cancelled differs from what was asked for; None if it does not.
     Units of the order's other refunds may be gone, too."""
-    before, asked = versions.units_before(connection, remedy), _asked(remedy)
+    before, asked = versions.units_before(connection, remedy), remedy.units
     is_whole, is_cancelled = _is_whole(remedy, before), order.status is OrderStatus.CANCELLED
     if order.order_id != remedy.order_id or is_whole is not is_cancelled:
         return f"order {order.order_id} is {order.status}"

@@ -16,14 +16,16 @@ from mailagent.domain.refunds.refund import Refund, RefundStatus
 from mailagent.domain.text import NeedsOperatorError, tell_moment
 from mailagent.store.operations import circuit_breakers
 from mailagent.store.orders import problems, versions
-from mailagent.store.refunds import order_import, orders, refunds, stops
+from mailagent.store.refunds import order_import, orders, refunds, remedies, stops
 from mailagent.workflows.steps import order_source
 from mailagent.workflows.steps.refund.decision import State, state_of
 
 GONE = "the shop's system does not know the order any more"
+UNITS_BACK = "the order was sent with units that had been cancelled"
 UNUSABLE = "the order's record in the shop's system cannot be read"
 REFUSED = "the order has changed in the shop's system in what this refund rests on"
-STOPS = {Freshness.GONE: GONE, Freshness.UNUSABLE: UNUSABLE, Freshness.REFUSED: REFUSED}
+STOPS = (GONE, UNUSABLE, REFUSED, UNITS_BACK)
+_STOPS_OF = {Freshness.GONE: GONE, Freshness.UNUSABLE: UNUSABLE, Freshness.REFUSED: REFUSED}
 _FIRST_WAIT_SECONDS = 2.0
 
 
@@ -42,9 +44,22 @@ def check_before_payment(refund_id: str) -> State | str | None:
     if refund.status is not RefundStatus.APPROVED:
         return None
     found = order_source.refresh(refund.order_id)
-    if found is Freshness.FRESH or found is Freshness.REFUSED:
-        return STOPS.get(found)
-    return _wait(refund, found)
+    if found is Freshness.FRESH:
+        with live.database.snapshot() as connection:
+            return UNITS_BACK if _has_units_back(connection, refund) else None
+    return _STOPS_OF[found] if found is Freshness.REFUSED else _wait(refund, found)
+
+
+def _has_units_back(connection: sa.Connection, refund: Refund) -> bool:
+    """Return whether an order was sent, and its newest record has units again that were cancelled for a refund.
+    Of a whole order, `stops` knows it."""
+    remedy = remedies.find_of_refund(connection, refund.refund_id)
+    if remedy is None or not remedy.is_done_cancellation or not remedy.items:
+        return False
+    if not orders.load(connection, refund.order_id).was_sent:
+        return False
+    before = versions.units_before(connection, remedy)
+    return bool(remedy.units - (before - versions.units_now(connection, remedy.order_id)))
 
 
 def find_stop_if_not_made(connection: sa.Connection, order: Order, key: str) -> str | None:
@@ -71,8 +86,8 @@ def _wait(refund: Refund, found: Freshness) -> State | str:
         away = circuit_breakers.find(connection, provider) if provider else None
         began = problems.find_since(connection, refund.order_id)
     if began and live.now() - began >= PAYMENT_IS_STUCK_AFTER:
-        if found in STOPS:
-            return STOPS[found]
+        if found in _STOPS_OF:
+            return _STOPS_OF[found]
         raise NeedsOperatorError(
             f"refund {refund.refund_id} cannot be paid: order {refund.order_id} could not be looked up since "
             f"{tell_moment(began)}; when it can, replay this run"

@@ -64,7 +64,7 @@ from mailagent.workflows.steps.refund.order_check import (
 
 declare_marks("pay_refund", "intended", "asked")
 
-_OUR_STOPS = frozenset({*stops.STOPS, *STOPS.values()})
+_OUR_STOPS = frozenset({*stops.STOPS, *STOPS})
 
 
 @async_step
