@@ -31,8 +31,15 @@ def main() -> int:
     parser.add_argument("--database", choices=DATABASES, action="append")
     parser.add_argument("--gateway", choices=BANKS, default="bank", help="who moves the money")
     parser.add_argument("--source", choices=MACHINES, default="imported", help="who has the orders")
+    parser.add_argument("--seed", type=int, help="play the same stories again")
     options = parser.parse_args()
+    if options.source == "http" and options.gateway != "bank":
+        parser.error(
+            f"{options.gateway} pays only for its own orders: --source http needs --gateway bank"
+        )
     machine = MACHINES[options.source]
+    if options.seed is not None:
+        hypothesis.seed(options.seed)(machine)
     settings = hypothesis.settings(
         max_examples=options.examples,
         stateful_step_count=options.steps,

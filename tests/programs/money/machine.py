@@ -237,17 +237,23 @@ class MoneyMachine(RuleBasedStateMachine):
         waiting = self.with_status(RefundStatus.AWAITING_APPROVAL)
         if not waiting:
             return
-        refund = draw(st.sampled_from(waiting))
+        refund, manager = draw(st.sampled_from(waiting)), draw(st.sampled_from([MONA, MAX]))
         decision = draw(st.sampled_from(["approve"] * 6 + ["reject", "perhaps"]))
         amount = draw(st.sampled_from([""] * 8 + ["1", "0.50", "99999999", "-1", "half"]))
-        path, client = self.link(refund, draw(st.sampled_from([MONA, MAX]))), self.harness.client
+        status = draw(st.sampled_from(["cancelled", "cancelled", ""]))
+        self.decide(refund, manager, decision, amount, status)
+
+    def decide(
+        self, refund: Refund, manager: str, decision: str, amount: str = "", order_status: str = ""
+    ) -> None:
+        path, client = self.link(refund, manager), self.harness.client
         page = client.get(path).text
         assert self.refund(refund.refund_id) == refund, "a GET changed something"
         token = re.search(r'name="csrf_token" value="([^"]+)"', page)
         if token is not None:
             form = {"decision": decision, "amount": amount, "csrf_token": token[1]}
             if 'name="order_status" value="cancelled"' in page:
-                form["order_status"] = draw(st.sampled_from(["cancelled", "cancelled", ""]))
+                form["order_status"] = order_status
             client.post(path, data=form)
             client.post(path, data=form)  # a double click
 
