@@ -65,10 +65,23 @@ def find_wish(text: str) -> Wish:
     wish = Wish(_first_match("wishes", text, Wish.UNCLEAR))
     if wish is Wish.STATUS:
         return Wish.NEWS
+    rest = _PLAIN_QUESTION.sub(" ", text)
+    if wish in (Wish.CANCEL, Wish.REFUND) and rest != text:
+        asked = find_wish(rest)
+        return Wish.QUESTION if asked in (Wish.YES, Wish.THANKS, Wish.UNCLEAR) else asked
     told = " ".join(re.findall(r"[^.!?\n]+(?!\?)(?=[.!\n]|\Z)", text))  # what is no question
     if wish in (Wish.YES, Wish.THANKS, Wish.UNCLEAR) and pick_reason(told) != RefundReason.OTHER:
         return Wish.REFUND
     return wish
+
+
+# "How can I cancel?" asks for words; "can you cancel it?", "can I return it?" ask for the deed.
+_PLAIN_QUESTION = re.compile(
+    r"(?<![^.!?\n])(?![^.!?\n]*\b(?:please|bitte|can|could|would|kann|können|könnten) (?:you|i|ich|sie)\b"
+    r"[^.!?\n]*\b(?:refund|money|return|geld|erstatt|zurück))(?![^.!?\n]*\b(?:please|bitte|you|sie)\b)"
+    r"[^.!?\n]*\b(?:how|why|is|was|do i|does|did|wie|warum|ist|war)\b[^.!?\n]*\?",
+    re.IGNORECASE,
+)
 
 
 def pick_reason(text: str) -> RefundReason:
@@ -142,7 +155,7 @@ def _amount_named(text: str, name: str) -> int | None:
 
 _NUMBER = r"\d{1,2}|" + "|".join(_WORDS["numbers"])
 # "one of the two coffee mugs", "a broken mug"; but not "a refund of the mugs".
-_BETWEEN = r"(?:(?:of|von)\s+(?:\w+\s+){1,3}?|(?!refund|replacement)\w+\s+)?"
+_BETWEEN = r"(?:(?:of|von)\s+(?:\w+\s+){0,3}?|(?!refund|replacement)\w+\s+)?"
 
 
 def choose_items(
@@ -150,7 +163,9 @@ def choose_items(
 ) -> list[dict[str, Any]]:
     """Return the items that `text` names, and how many of each; if it names none, all that can be refunded.
     None of them if it names something that was not ordered. `one_order`: the text is about this order alone."""
-    listed = list(items)
+    left_out = " ".join(_LEFT_OUT.findall(text))
+    text = _LEFT_OUT.sub(" ", text)
+    listed = [item for item in items if not _is_left_out(str(item.get("name", "")), left_out, text)]
     amounts = {
         str(item["item_id"]): _amount_named(text, str(item.get("name", ""))) for item in listed
     }
@@ -165,6 +180,17 @@ def choose_items(
         }
         for item in named or refundable or listed
     ]
+
+
+# "The tin, not the mugs", "all but the mugs".
+_LEFT_OUT = re.compile(
+    r"\b(?:not|but|except|nicht|außer) (?:for )?(?:the|my|die|den|das|der)\b[^.,;!?\n]*",
+    re.IGNORECASE,
+)
+
+
+def _is_left_out(name: str, left_out: str, text: str) -> bool:
+    return names_item(left_out, name) and not names_item(text, name)
 
 
 def _at_most(amount: int | None, refundable: int | None) -> int | None:
