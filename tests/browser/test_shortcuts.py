@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 import pytest
 from playwright.sync_api import Browser, expect
 
+from mailagent import services
+from mailagent.domain.mail.draft import DraftReplies
 from tests.browser.eyes import DESKTOP, Eyes
 from tests.browser.people import log_in
 from tests.cast import ADA, GRACE, OLGA, TESS
-from tests.harness import Harness
+from tests.harness import Harness, wait_until
 
 pytestmark = pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
 
@@ -90,6 +93,37 @@ def test_everything_can_be_done_with_keys(served: Harness, browser: Browser) -> 
     page.keyboard.press("/")
     expect(page.locator("#q")).to_be_focused()
     context.close()
+
+
+@pytest.mark.parametrize(
+    ("typed", "outcome"),
+    [("", "Sent as the agent wrote it"), ("Just a joke? ", "Sent with changes")],
+)
+def test_keys_send_the_text_of_a_draft_as_it_stands_in_the_field(
+    served: Harness, browser: Browser, typed: str, outcome: str
+) -> None:
+    services.bind(replace(served.live, draft_replies=DraftReplies.ALL))
+    served.write("Which orders of mine do you have?")
+    wait_until(lambda: bool(served.rows("SELECT 1 FROM drafts")), 30, "a draft")
+    (row,) = served.rows("SELECT * FROM drafts")
+    context = log_in(served, browser, TESS, viewport=DESKTOP)
+    page = context.new_page()
+    page.goto(f"{served.live.shop.public_url}/ops/drafts/{row.draft_id}")
+    page.wait_for_load_state()
+    field, attached = page.get_by_label("The agent's answer"), page.locator("input[type=file]")
+    page.keyboard.press("r")
+    expect(field).to_be_focused()
+    page.keyboard.press("Control+Home")
+    page.keyboard.type(typed)
+    attached.set_input_files({"name": "run.exe", "mimeType": "text/plain", "buffer": b"MZ"})
+    field.press("Control+Enter")
+    expect(page.get_by_role("heading", name="Nothing was sent")).to_be_visible()
+    page.wait_for_load_state()
+    field.press("Control+Enter")
+    expect(page.get_by_role("heading", name=outcome)).to_be_visible()
+    context.close()
+    (mail,) = served.wait_for_mails(ADA)
+    assert ("Just a joke?" in mail.text) == bool(typed)
 
 
 def test_the_sheet_of_keys_opens_and_turns_them_off(served: Harness, browser: Browser) -> None:

@@ -29,6 +29,7 @@ from mailagent.web.language import _
 blueprint = Blueprint("ops_drafts", __name__)
 
 LONGEST_REASON = 500
+_RECORDS = "records"  # no field: the facts have changed, so the page shows the new text
 
 
 @blueprint.get("/ops/drafts")
@@ -121,7 +122,8 @@ def _page(
     draft = _with_facts_of_now(connection, conversation, draft)
     others = drafts.list_waiting_of(connection, draft.conversation_id)
     unanswered = inbound.list_unanswered(connection, draft.conversation_id)
-    typed = request.form.get("text") if problem or late else None
+    keeps_typed = late or (problem is not None and problem.field != _RECORDS)
+    typed = request.form.get("text") if keeps_typed else None
     codes = goodwill.list_codes_for(connection, draft.conversation_id, conversation.customer_email)
     return page(
         "ops/draft.html",
@@ -178,7 +180,7 @@ def parse_action(draft: Draft, text_before: str) -> Action:
     match name:
         case "send" if is_changed and _comparable(typed) == _comparable(text_before):
             raise FormProblem(
-                "text",
+                _RECORDS,
                 _("Our records have changed. Please read the text again before you send it."),
             )
         case "send" if is_changed:

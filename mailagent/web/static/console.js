@@ -67,6 +67,13 @@
     else location.href = "/ops/search";
   }
 
+  // Sends what stands in the field: a draft has a button for a changed text.
+  function send(field) {
+    const isChanged = "changed" in field.dataset || field.value !== field.defaultValue;
+    const forChanged = isChanged ? field.form?.querySelector("button[data-if-changed]") : null;
+    field.form?.requestSubmit(forChanged ?? field.form.querySelector("button.primary, button"));
+  }
+
   const KEYS = {
     j: () => move(1),
     k: () => move(-1),
@@ -79,7 +86,7 @@
     const place = event.target;
     if (event.key === "Enter" && (event.ctrlKey || event.metaKey) && place.matches("textarea")) {
       event.preventDefault();
-      place.form?.requestSubmit(place.form.querySelector("button.primary, button"));
+      send(place);
       return;
     }
     const isTyping = place.matches("input, textarea, select") || event.ctrlKey || event.metaKey || event.altKey;

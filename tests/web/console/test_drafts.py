@@ -326,6 +326,7 @@ def test_facts_that_changed_since_are_read_anew_and_nothing_is_sent_unread(
     assert "was cancelled." in told
     refused = press(drafting, waiting.draft_id, "send", text=waiting.text)
     assert "read the text again" in refused.text
+    assert "was cancelled." in refused.text.partition("<textarea")[2]
     assert written(drafting) == []
     press(drafting, waiting.draft_id, "send")
     assert "was cancelled." in written(drafting)[0].text
