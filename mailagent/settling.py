@@ -17,18 +17,19 @@ from mailagent.domain.refunds.settlement import (
     SettlementState,
     check_outcome,
 )
+from mailagent.domain.text import Fill, fill
 from mailagent.payment_events import follow_refund
 from mailagent.store import audit
 from mailagent.store.refunds import settlements, stops
 
 
-def settle(connection: sa.Connection, outcome: Outcome, person: str) -> bool:
+def settle(connection: sa.Connection, outcome: Outcome, person: str, _: Fill = fill) -> bool:
     """Record what a person, named by their address, says of an entry of the ledger. Returns False if it is
-    recorded already. Raises SettlementProblem if it may not be recorded."""
+    recorded already. Raises SettlementProblem, translated by `_`, if it may not be recorded."""
     known = settlements.lock(connection, outcome.idempotency_key)
     refund_ids = [known.refund_id] if known else []
     stop = next(iter(stops.find_stops(connection, refund_ids).values()), None)
-    if not check_outcome(known, outcome, stop) or known is None:
+    if not check_outcome(known, outcome, stop, _) or known is None:
         return False
     now = services.current().now()
     settlements.record(connection, outcome, person, now)
@@ -52,10 +53,13 @@ def settle(connection: sa.Connection, outcome: Outcome, person: str) -> bool:
 
 
 def settle_all(
-    connection: sa.Connection, outcomes: Sequence[tuple[int, Outcome]], person: str
+    connection: sa.Connection,
+    outcomes: Sequence[tuple[int, Outcome]],
+    person: str,
+    _: Fill = fill,
 ) -> int:
     """Record what a file says of entries of the ledger. `outcomes`: with the line number of each. Returns how
-    many are new.
+    many are new. `_` translates the problems.
 
     Raises SettlementFileProblem with every line that cannot be recorded; then nothing may be committed.
     """
@@ -63,9 +67,9 @@ def settle_all(
     # Sorted, so that two imports at once cannot deadlock.
     for line_no, outcome in sorted(outcomes, key=lambda each: each[1].idempotency_key):
         try:
-            news += settle(connection, outcome, person)
+            news += settle(connection, outcome, person, _)
         except SettlementProblem as problem:
             problems.append((line_no, str(problem)))
     if problems:
-        raise SettlementFileProblem(problems)
+        raise SettlementFileProblem(problems, _)
     return news

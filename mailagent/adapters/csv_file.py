@@ -31,15 +31,12 @@ def write_csv(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 
 def read_csv(data: bytes) -> Iterator[tuple[int, dict[str, str]]]:
     """Yield the line number of each row that is not empty, and its cells by the column's name in lower case.
-    Commas or semicolons separate cells. Raises ValueError."""
+    Commas or semicolons separate cells. Raises UnicodeDecodeError, or csv.Error for what is no CSV."""
     text = data.decode("utf-8-sig")
     first = text.partition("\n")[0]
     delimiter = ";" if first.count(";") > first.count(",") else ","
-    try:
-        reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
-        heads = [cell.strip().lower() for cell in next(reader, [])]
-        for cells in reader:
-            if any(cell.strip() for cell in cells):
-                yield reader.line_num, dict(zip(heads, map(str.strip, cells), strict=False))
-    except csv.Error as problem:
-        raise ValueError(f"it cannot be read as CSV ({problem})") from None
+    reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
+    heads = [cell.strip().lower() for cell in next(reader, [])]
+    for cells in reader:
+        if any(cell.strip() for cell in cells):
+            yield reader.line_num, dict(zip(heads, map(str.strip, cells), strict=False))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 from collections.abc import Iterable, Mapping, Sequence
 
 from mailagent.adapters.csv_file import read_csv, write_csv
@@ -14,7 +15,7 @@ from mailagent.domain.refunds.settlement import (
     SettlementFileProblem,
     SettlementState,
 )
-from mailagent.domain.text import is_one_line
+from mailagent.domain.text import Fill, fill, is_one_line
 
 COLUMNS = (
     "settlement", "order_id", "customer", "payment_id", "method", "amount", "currency", "recorded_at",
@@ -46,39 +47,52 @@ def _row(each: Settlement, stop: str) -> Sequence[str]:
     )
 
 
-def read_outcomes(data: bytes) -> list[tuple[int, Outcome]]:
+def read_outcomes(data: bytes, _: Fill = fill) -> list[tuple[int, Outcome]]:
     """Return the outcomes in a file, each with its line number. Lines without an outcome are left out.
 
-    Raises SettlementFileProblem with every line that cannot be read.
+    Raises SettlementFileProblem with every line that cannot be read, translated by `_`.
     """
     found: dict[str, tuple[int, Outcome]] = {}
     problems = []
-    try:
-        rows = list(read_csv(data))
-    except ValueError as problem:
-        text = "the file is not UTF-8" if isinstance(problem, UnicodeDecodeError) else str(problem)
-        raise SettlementFileProblem([(1, f"{text}; save it as CSV in UTF-8")]) from None
-    for line_no, cells in rows:
+    for line_no, cells in _read_rows(data, _):
         try:
-            outcome = _outcome(cells)
+            outcome = _outcome(cells, _)
             if outcome and outcome.idempotency_key in found:
                 before = found[outcome.idempotency_key][0]
-                raise ValueError(f"line {before} names the same settlement; keep one of them")
+                raise ValueError(
+                    _(
+                        "line %(number)s names the same settlement; keep one of them",
+                        number=str(before),
+                    )
+                )
         except ValueError as problem:
             problems.append((line_no, str(problem)))
         else:
             if outcome:
                 found[outcome.idempotency_key] = line_no, outcome
     if problems:
-        raise SettlementFileProblem(problems)
+        raise SettlementFileProblem(problems, _)
     return list(found.values())
 
 
-def _outcome(cells: Mapping[str, str]) -> Outcome | None:
+def _read_rows(data: bytes, _: Fill) -> list[tuple[int, dict[str, str]]]:
+    try:
+        return list(read_csv(data))
+    except UnicodeDecodeError:
+        text = _("the file is not UTF-8; save it as CSV in UTF-8")
+    except csv.Error as problem:
+        text = _("it cannot be read as CSV (%(why)s); save it as CSV in UTF-8", why=str(problem))
+    raise SettlementFileProblem([(1, text)], _)
+
+
+def _outcome(cells: Mapping[str, str], _: Fill) -> Outcome | None:
     missing = [name for name in ("settlement", "outcome") if name not in cells]
     if missing:
         raise ValueError(
-            f"there is no column {' and no '.join(missing)}; keep the first line of the exported file"
+            _(
+                "a column is missing (%(names)s); keep the first line of the exported file",
+                names=", ".join(missing),
+            )
         )
     said = cells["outcome"].lower()
     if not said:
@@ -87,28 +101,45 @@ def _outcome(cells: Mapping[str, str]) -> Outcome | None:
     state = SettlementState.SETTLED if paid_before else _OUTCOMES.get(said)
     if state is None:
         raise ValueError(
-            f"“{cells['outcome']}” is no outcome; write settled or failed, or {_PAID_BEFORE} for what must not"
-            " be paid any more and is"
+            _(
+                "“%(text)s” is no outcome; write settled or failed, or paid_before for what must not be paid"
+                " any more and is",
+                text=cells["outcome"],
+            )
         )
     if not cells["settlement"]:
-        raise ValueError("the settlement is missing; take its id from the exported list")
+        raise ValueError(_("the settlement is missing; take its id from the exported list"))
     return Outcome(
-        _text(cells, "settlement") or "",
+        _text(cells, "settlement", _) or "",
         state,
-        _text(cells, "reference"),
-        _text(cells, "reason"),
-        _amount(cells),
+        _text(cells, "reference", _),
+        _text(cells, "reason", _),
+        _amount(cells, _),
         paid_before,
     )
 
 
-def _text(cells: Mapping[str, str], name: str) -> str | None:
+def _text(cells: Mapping[str, str], name: str, _: Fill) -> str | None:
     text = cells.get(name, "")
     if len(text) > LONGEST_TEXT or not is_one_line(text):
-        raise ValueError(f"the {name} must be one line of at most {LONGEST_TEXT} characters")
+        raise ValueError(
+            _(
+                "“%(name)s” must be one line of at most %(most)s characters",
+                name=name,
+                most=LONGEST_TEXT,
+            )
+        )
     return text or None
 
 
-def _amount(cells: Mapping[str, str]) -> Money | None:
+def _amount(cells: Mapping[str, str], _: Fill) -> Money | None:
     amount, currency = cells.get("amount"), cells.get("currency")
-    return parse_typed_amount(amount, parse_currency(currency)) if amount and currency else None
+    if not amount or not currency:
+        return None
+    try:
+        code = parse_currency(currency)
+    except ValueError:
+        raise ValueError(
+            _("“%(text)s” is not a currency; write its code, such as USD", text=currency)
+        ) from None
+    return parse_typed_amount(amount, code, _)

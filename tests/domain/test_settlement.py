@@ -65,7 +65,7 @@ def test_an_outcome_is_news_once(
         (
             KNOWN,
             Outcome("refund_1", SETTLED, amount=Money(4998, "USD")),
-            "the amount is 49.99 USD, not 49.98 USD",
+            r"the amount is \$49.99, not \$49.98",
         ),
     ],
 )
@@ -74,6 +74,24 @@ def test_what_cannot_be_says_what_to_do(
 ) -> None:
     with pytest.raises(SettlementProblem, match=what):
         check_outcome(known, outcome)
+
+
+@pytest.mark.parametrize(
+    ("known", "outcome", "stop"),
+    [
+        (None, Outcome("refund_9", SETTLED), None),
+        (KNOWN, Outcome("refund_1", SETTLED, amount=Money(4998, "USD")), None),
+        (replace(KNOWN, credit=KNOWN.amount), Outcome("refund_1", SETTLED), None),
+        (KNOWN, Outcome("refund_1", FAILED), None),
+        (replace(KNOWN, state=FAILED), Outcome("refund_1", SETTLED), None),
+        (KNOWN, Outcome("refund_1", SETTLED), "it was cancelled"),
+    ],
+)
+def test_every_problem_of_an_outcome_is_translated(
+    known: Settlement | None, outcome: Outcome, stop: str | None
+) -> None:
+    with pytest.raises(SettlementProblem, match=r"^in German$"):
+        check_outcome(known, outcome, stop, lambda _message, **_facts: "in German")
 
 
 def test_the_shop_has_a_week_unless_it_promises_a_time() -> None:
@@ -125,11 +143,30 @@ def test_a_spreadsheet_may_save_it_with_semicolons_and_commas_in_amounts() -> No
 
 
 @pytest.mark.parametrize(
+    "data",
+    [
+        b"\xff\xfe",
+        b'a,b\n"1',
+        b"order,outcome\nW1,settled\n",
+        f"{HEAD}a,,,paid,,\nb,1.0.0,USD,settled,,\n,,,settled,,\nc,1,US$,failed,,\n".encode(),
+        f"{HEAD}c,,,failed,,\nc,,,settled,,\nd,,,settled,{'x' * 201},\n".encode(),
+    ],
+)
+def test_every_problem_of_a_file_is_translated(data: bytes) -> None:
+    with pytest.raises(SettlementFileProblem) as caught:
+        read_outcomes(data, lambda _message, **facts: str(facts.get("problem", "in German")))
+    assert {each.replace("in German", "").strip() for each in caught.value.lines} == {""}
+
+
+@pytest.mark.parametrize(
     ("data", "problems"),
     [
         (b"\xff\xfe", ["line 1: the file is not UTF-8; save it as CSV in UTF-8"]),
         (b'a,b\n"1', ["line 1: it cannot be read as CSV"]),
-        (b"order,outcome\nW1,settled\n", ["line 2: there is no column settlement; keep the first"]),
+        (
+            b"order,outcome\nW1,settled\n",
+            ["line 2: a column is missing (settlement); keep the first"],
+        ),
         (
             f"{HEAD}a,,,paid,,\nb,1.0.0,USD,settled,,\n,,,settled,,\nc,,,failed,,\nc,,,settled,,\n".encode(),
             [
@@ -141,7 +178,7 @@ def test_a_spreadsheet_may_save_it_with_semicolons_and_commas_in_amounts() -> No
         ),
         (
             f"{HEAD}a,,,settled,{'x' * 201},\n".encode(),
-            ["line 2: the reference must be one line of at most 200 characters"],
+            ["line 2: “reference” must be one line of at most 200 characters"],
         ),
     ],
 )

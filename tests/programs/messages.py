@@ -38,6 +38,7 @@ _METHODS = [
     ),
     ("mailagent/web/**.py", "python"),
     ("mailagent/domain/**.py", "python"),
+    ("mailagent/adapters/settlement_file.py", "python"),
 ]
 _KEYWORDS = {"_": None, "TaskProblem": None, "gettext": None, "ngettext": (1, 2)}
 _OPTIONS = {"**.html": {"trimmed": "true", "newstyle_gettext": "true", "silent": "false"}}

@@ -14,6 +14,7 @@ from mailagent import services
 from mailagent.domain.refunds.refund import Refund
 from mailagent.store import schema
 from mailagent.store.refunds import settlements
+from mailagent.web.language import COOKIE
 from mailagent.workflows.steps.maintenance.settlements import tell_overdue_settlements
 from tests.cast import ADA, GRACE, KETTLE_WISH, MONA, OLGA, TESS, order
 from tests.cli.commands import flask
@@ -251,7 +252,13 @@ def test_the_page_takes_the_file_too(paying_shop: Harness) -> None:
     filled = fill_in(file.text, {first: ",settled,B1,", second: ",settled,B2,"})
     wrong = post(filled.replace(b"49.99", b"49.98"))
     assert (wrong.status_code, wrong.text.count("the amount is")) == (422, 2)
-    assert "line 2: the amount is 49.99 USD, not 49.98 USD" in wrong.text
+    assert "line 2: the amount is $49.99, not $49.98" in wrong.text
+    client.set_cookie(COOKIE, "de")
+    wrong = post(filled.replace(b"49.99", b"49.98"))
+    assert "Zeile 2: der Betrag ist 49,99\u00a0$, nicht 49,98\u00a0$" in wrong.text
+    failed = post_form(client, f"{PATH}/{first}", PATH, fail="yes", reason="")
+    assert "eine fehlgeschlagene Zahlung braucht einen Grund" in failed.text
+    client.set_cookie(COOKIE, "en")
     done = post(filled)
     assert client.get(done.headers["Location"]).text.count("2 new outcomes, 0 known before") == 1
     wait_until(lambda: {each.status for each in shop.refunds()} == {"paid"}, 30, "both receipts")

@@ -16,6 +16,7 @@ from mailagent.domain.refunds.policy import KeepOffers, Policy
 from mailagent.domain.refunds.refund import RefundReason, RefundStatus
 from mailagent.store import audit, schema
 from mailagent.store.refunds import refunds
+from mailagent.web.language import COOKIE
 from mailagent.workflows.steps.refund.decision import State, look_at_decision
 from tests.cast import MAX, MONA, order
 from tests.harness import Harness
@@ -172,6 +173,9 @@ def test_the_second_manager_is_asked_when_the_first_approval_stands(dear: Questi
     assert look(dear)["outbound_ids"] == []
     early = dear.press(opened, "approve", manager=MAX, form={"first_decision": "made"})
     assert f"{MONA} can take the first approval back until" in early.text
+    opened[0].set_cookie(COOKIE, "de")
+    early = dear.press(opened, "approve", manager=MAX, form={"first_decision": "made"})
+    assert f"{MONA} kann die erste Genehmigung bis" in early.text
     assert dear.shop.rows("SELECT 1 FROM countersignatures") == []
     at(dear.shop, MINUTES + 0.1)
     look(dear)

@@ -9,6 +9,7 @@ from enum import StrEnum
 
 from mailagent.domain.money import Money
 from mailagent.domain.refunds.payment import GatewayRefund, RefundState
+from mailagent.domain.text import Fill, fill
 
 # After so many days we tell the operators that an entry is not paid, unless the shop promises another time.
 USUAL_DAYS = 7
@@ -110,43 +111,61 @@ class SettlementProblem(ValueError):
 
 
 class SettlementFileProblem(ValueError):
-    """Lines of a settlement file that we cannot read. `problems`: pairs of a line number and what is wrong."""
+    """Lines of a settlement file that we cannot read. `problems`: pairs of a line number and what is wrong.
+    `_` translates the word before the number."""
 
-    def __init__(self, problems: Sequence[tuple[int, str]]) -> None:
-        self.lines = [f"line {line_no}: {text}" for line_no, text in sorted(problems)]
+    def __init__(self, problems: Sequence[tuple[int, str]], _: Fill = fill) -> None:
+        self.lines = [
+            _("line %(number)s: %(problem)s", number=str(line_no), problem=text)
+            for line_no, text in sorted(problems)
+        ]
         super().__init__("; ".join(self.lines))
 
 
-def check_outcome(known: Settlement | None, outcome: Outcome, stop: str | None = None) -> bool:
+def check_outcome(
+    known: Settlement | None, outcome: Outcome, stop: str | None = None, _: Fill = fill
+) -> bool:
     """Return whether an outcome changes the state. Raises SettlementProblem if it cannot be recorded. `stop`:
-    why the entry must not be paid any more; None if it may be.
+    why the entry must not be paid any more; None if it may be. `_` translates the problem.
 
     A settled entry may fail later, when the money comes back. A failed entry cannot become settled, because the
     team already has the refund.
     """
     if known is None:
         raise SettlementProblem(
-            f"there is no settlement {outcome.idempotency_key}; take the ids from the exported list"
+            _(
+                "there is no settlement %(key)s; take the ids from the exported list",
+                key=outcome.idempotency_key,
+            )
         )
     if outcome.amount not in (None, known.to_give):
         raise SettlementProblem(
-            f"the amount is {known.to_give}, not {outcome.amount}; pay exactly what is recorded"
+            _(
+                "the amount is %(recorded)s, not %(amount)s; pay exactly what is recorded",
+                recorded=known.to_give,
+                amount=outcome.amount,
+            )
         )
     gives_credit = known.credit and outcome.state is SettlementState.SETTLED
     if gives_credit and not (outcome.bank_reference or known.bank_reference):
         raise SettlementProblem(
-            "store credit needs its code, which the receipt tells; add it as the reference"
+            _("store credit needs its code, which the receipt tells; add it as the reference")
         )
     if outcome.state is SettlementState.FAILED and not outcome.reason:
-        raise SettlementProblem("a failed payment needs a reason; say why")
+        raise SettlementProblem(_("a failed payment needs a reason; say why"))
     if known.state is SettlementState.FAILED and outcome.state is SettlementState.SETTLED:
         raise SettlementProblem(
-            "it has failed before, and the refund was given to people; tell the team that it is paid"
+            _(
+                "it has failed before, and the refund was given to people; tell the team that it is paid"
+            )
         )
     is_paid = outcome.state is SettlementState.SETTLED and known.state is SettlementState.OPEN
     if stop and is_paid and not outcome.paid_before:
         raise SettlementProblem(
-            f"{stop}. If you have paid it already, say that it was paid before; else do not pay it, and say"
-            " that it could not be paid, with this reason"
+            _(
+                "%(stop)s. If you have paid it already, say that it was paid before; else do not pay it, and"
+                " say that it could not be paid, with this reason",
+                stop=_(stop),
+            )
         )
     return known.state is not outcome.state

@@ -44,9 +44,6 @@ SHOWN_AFTER_CLOSING = timedelta(days=7)
 # After taking a decision back, a manager has at least this time to decide again.
 REOPENED_FOR = timedelta(hours=1)
 
-OWN = "This is your own order; somebody else decides on it."
-PROPOSED = "You asked for this refund; somebody else decides on it."
-
 
 def is_open(refund: Refund, standing: Standing) -> bool:
     """Return whether a manager may still decide. After the approval's date nobody may, even if the run has not
@@ -81,7 +78,9 @@ def is_proposer(refund: Refund, manager: str) -> bool:
 def tell_own(refund: Refund, manager: str) -> str:
     """Return a sentence for a manager that says why they must not decide on this refund: it is their own order,
     or they asked for it (`Review.owners`)."""
-    return PROPOSED if is_proposer(refund, manager) else OWN
+    if is_proposer(refund, manager):
+        return _("You asked for this refund; somebody else decides on it.")
+    return _("This is your own order; somebody else decides on it.")
 
 
 def find_missing_first(first: RecordedDecision | None) -> str | None:
@@ -248,8 +247,11 @@ def take(
     if first and until:
         raise FormProblem(
             "decision",
-            f"{first.decided_by} can take the first approval back until"
-            f" {until:%H:%M} UTC. Please decide after that.",
+            _(
+                "%(manager)s can take the first approval back until %(until)s. Please decide after that.",
+                manager=first.decided_by,
+                until=until,
+            ),
         )
     if form.offer_percent is not None:
         _check_offer(connection, review)

@@ -76,7 +76,7 @@ def decide(settlement: str) -> Response:
     )
     try:
         with services.current().database.transaction() as connection:
-            settle(connection, outcome, current_person().email)
+            settle(connection, outcome, current_person().email, _)
     except SettlementProblem as problem:
         return _page([f"{settlement}: {problem}"])
     return go_to(PATH)
@@ -108,11 +108,12 @@ def import_file() -> Response:
     """Record the outcomes in a file: all of its lines or none."""
     file = request.files.get("file")
     try:
-        outcomes = read_outcomes(file.read() if file else b"")
+        outcomes = read_outcomes(file.read() if file else b"", _)
         if not outcomes:
-            raise SettlementFileProblem([(1, "no line has an outcome; choose a file with some")])
+            none = _("no line has an outcome; choose a file with some")
+            raise SettlementFileProblem([(1, none)], _)
         with services.current().database.transaction() as connection:
-            news = settle_all(connection, outcomes, current_person().email)
+            news = settle_all(connection, outcomes, current_person().email, _)
     except SettlementFileProblem as problem:
         return _page([*problem.lines, _("Nothing was imported.")])
     return go_to(f"{PATH}?imported={news}-{len(outcomes) - news}")
