@@ -427,7 +427,7 @@ def test_hostile_words_stay_words_on_a_page(name: str) -> None:
     elements = Elements(html)
     assert not elements.tags & {"iframe", "style"}
     scripts = [attributes.get("src") for tag, attributes in elements.found if tag == "script"]
-    assert set(scripts) <= {"/static/approval.js"}
+    assert set(scripts) <= {"/static/approval.js", "/static/times.js"}
     assert not elements.attributes & {"onerror", "style"}
     preview = "/approvals.preview/t.o.k/m_17/0"
     sources = [attributes.get("src") for tag, attributes in elements.found if tag == "img"]

@@ -99,6 +99,25 @@ def test_nothing_on_the_page_breaks_its_own_policy(link: str, browser: Browser) 
 
 
 @ONE_DATABASE
+@pytest.mark.parametrize("has_script", [True, False])
+def test_times_are_in_the_managers_zone_and_in_utc_without_a_script(
+    served: Harness, link: str, browser: Browser, has_script: bool
+) -> None:
+    context = browser.new_context(timezone_id="Asia/Kolkata", java_script_enabled=has_script)
+    page = context.new_page()
+    page.goto(link)
+    for state in ("open", "decided"):
+        text = page.locator("main").text_content() or ""
+        assert ("UTC" in text) != has_script, state
+        assert bool(re.search(r"\d+ \w+ \d{4}, \d\d:\d\d GMT\+5:30", text)) == has_script, state
+        if state == "open":
+            page.get_by_role("button", name="Approve the refund").click()
+            expect(page.get_by_role("heading", name=re.compile("approved"))).to_be_visible()
+            page.wait_for_load_state()
+    context.close()
+
+
+@ONE_DATABASE
 def test_of_two_managers_at_once_the_first_decides_and_the_other_is_told_who(
     served: Harness, link: str, browser: Browser
 ) -> None:

@@ -23,7 +23,7 @@ from tests.web.console.failed_runs import keep_figures
 def inbox(served: Harness, browser: Browser) -> Iterator[Page]:
     """An open inbox in which nothing waits."""
     keep_figures(served, seconds=0)
-    context = log_in(served, browser, OLGA)
+    context = log_in(served, browser, OLGA, timezone_id="Asia/Kolkata")
     page = context.new_page()
     page.goto(f"{served.live.shop.public_url}/ops")
     expect(page.get_by_text("Nothing is waiting")).to_be_visible()
@@ -100,7 +100,9 @@ def test_an_inbox_whose_login_has_ended_says_that_it_is_not_up_to_date(inbox: Pa
     ask_in_vain(inbox)
     expect(status).to_be_empty()
     ask_in_vain(inbox)
-    stale = re.compile(r"^Not up to date since \d\d:\d\d UTC\. Reload, or log in again$")
+    stale = re.compile(
+        r"^Not up to date since \d+ \w+ \d{4}, \d\d:\d\d GMT\+5:30\. Reload, or log in again$"
+    )
     expect(status).to_have_text(stale)
     inbox.context.add_cookies([{"name": each["name"], "value": each["value"],
                                 "url": inbox.url} for each in cookies])  # fmt: skip

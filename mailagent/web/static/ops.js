@@ -55,7 +55,7 @@
 
   function say() {
     const stale = failures > 1; // one may be a moment without a network
-    const since = upToDate.toISOString().slice(11, 16);
+    const since = window.inLocalZone(upToDate);
     const sentence = stale ? `${news.dataset.stale.replace("#", since)} ` : "";
     const offer = stale ? news.dataset.reload : number ? news.dataset.new.replace("#", number) : "";
     document.title = number ? `(${number}) ${title}` : title;
