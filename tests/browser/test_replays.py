@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator
+from datetime import datetime, timedelta
 
 import pytest
 from playwright.sync_api import Browser, Page, ViewportSize, expect
@@ -81,6 +82,43 @@ def test_from_the_alert_mail_to_what_failed_for_one_reason(served: Harness, phon
     expect(phone.get_by_text("No run failed for this reason")).to_be_visible()
     assert len(served.rows("SELECT 1 FROM ledger_entries")) == 2
     assert eyes.problems == {}
+
+
+@pytest.mark.parametrize(
+    ("has_script", "zone", "offset"), [(True, "your time zone", 330), (False, "UTC", 0)]
+)
+def test_times_of_the_list_are_typed_into_the_filter_as_they_are_read(
+    served: Harness, browser: Browser, has_script: bool, zone: str, offset: int
+) -> None:
+    with failing("pay_refund"):
+        wish(served)
+        runs = served.live.workflow_client.runs
+        wait_until(lambda: len(runs.list_runs("ERROR")) == 2, 60, "both to fail")
+    context = log_in(
+        served,
+        browser,
+        OLGA,
+        viewport=NARROW,
+        timezone_id="Asia/Kolkata",
+        java_script_enabled=has_script,
+    )
+    page = context.new_page()
+    page.goto(f"{served.live.shop.public_url}/ops/replays")
+    page.get_by_role("link", name="Mistake in").click()
+    page.get_by_text("Filters", exact=True).click()
+    at = datetime.fromisoformat(page.locator("td time").last.get_attribute("datetime") or "")
+    read = [(at + timedelta(minutes=offset + more)).strftime("%Y-%m-%dT%H:%M") for more in (-2, 2)]
+    fields = [page.get_by_label(f"Failed {word} ({zone})") for word in ("from", "until")]
+    for field, text in zip(fields, read, strict=True):
+        field.fill(text)
+    page.get_by_role("button", name="Show", exact=True).click()
+    expect(page.get_by_text("2 of 2 failed then")).to_be_visible()
+    for field, text in zip(fields, read, strict=True):
+        expect(field).to_have_value(text)
+    fields[0].fill(read[1])
+    page.get_by_role("button", name="Show", exact=True).click()
+    expect(page.get_by_text("0 of 2 failed then")).to_be_visible()
+    context.close()
 
 
 def test_the_page_of_a_run_follows_it_and_waits_for_its_reader(

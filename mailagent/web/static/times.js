@@ -27,7 +27,27 @@
     }
   }
 
+  // Fields of a filter: the page and the URL have UTC, the reader sees and types the time of their own zone.
+  function toLocalFields(form) {
+    const fields = [...form.querySelectorAll("input[data-utc]")];
+    if (!fields.length) return;
+    for (const field of fields) {
+      const moment = new Date(`${field.defaultValue}Z`);
+      if (isNaN(moment)) continue;
+      const shifted = new Date(moment - moment.getTimezoneOffset() * 60000);
+      field.value = shifted.toISOString().slice(0, 16);
+    }
+    for (const place of form.querySelectorAll("[data-zone]")) place.textContent = place.dataset.zone;
+    form.addEventListener("formdata", ({ formData }) => {
+      for (const field of fields) {
+        const moment = new Date(field.value);
+        if (!isNaN(moment)) formData.set(field.name, moment.toISOString().slice(0, 16));
+      }
+    });
+  }
+
   window.toLocalTimes = toLocalTimes; // for refresh.js
   window.inLocalZone = inLocalZone; // for ops.js
   toLocalTimes(document);
+  for (const form of document.forms) toLocalFields(form);
 })();
