@@ -156,18 +156,44 @@ def find_value_problems(name: str, text: str) -> list[str]:
     return []
 
 
+# How other programs call it, and how we do.
+_OUR_WORDS = {
+    "AGENT": "TEAM", "APPROVER": "MANAGER", "EMAIL": "ADDRESS", "MAIL": "ADDRESS", "OPERATOR": "OPS",
+    "OWNER": "REPORT", "SECRET": "API", "STAFF": "TEAM", "TOKEN": "KEY",
+}  # fmt: skip
+_UNITS = {"SECOND", "MINUTE", "HOUR", "DAY"}
+_OTEL = "OTEL_"  # OpenTelemetry reads many variables itself
+
+
 def find_misspelt(names: Iterable[str]) -> dict[str, str]:
     """Return the variables that are no setting but look like one, each with the setting that it looks like."""
-    known = [setting.name for setting in SETTINGS]
     hidden = {str(field.alias) for field in Settings.model_fields.values()}
+    unknown = sorted(name for name in set(names) - hidden if not name.startswith(_OTEL))
+    return {name: meant for name in unknown if (meant := _meant_by(name.upper()))}
 
-    def meant_by(name: str) -> list[str]:
-        near = difflib.get_close_matches(name, known, 1, cutoff=0.82)
-        return near or [each for each in known if name.startswith(each)]
 
-    return {
-        name: meant[0] for name in sorted(set(names) - hidden) if (meant := meant_by(name.upper()))
-    }
+def _meant_by(name: str) -> str | None:
+    # AWS_SECRET_KEY and TEST_DATABASE_URL are other programs' own.
+    known = [each.name for each in SETTINGS if not name.endswith(f"_{each.name}")]
+    words = [word.rstrip("S") for word in name.split("_")]
+    ours = [_OUR_WORDS.get(word, word) for word in words]
+    spellings = (words, ours, [ours[0], *words[1:]])
+    alike = [each for each in known if any(_shortens(words, each) for words in spellings)]
+    near = (
+        difflib.get_close_matches(name, known, 1, cutoff=0.82)
+        or difflib.get_close_matches(name, alike, 1, cutoff=0)
+        or [each for each in known if name.startswith(each)]
+    )
+    return near[0] if near else None
+
+
+def _shortens(words: list[str], known: str) -> bool:
+    """Whether a name of at least two words, in whatever unit, is a setting's name with words left out."""
+    others = [word.rstrip("S") for word in known.split("_")]
+    meant = {word.rstrip("S") for word in words} - _UNITS
+    if len(words) > 1 and meant == set(others) - _UNITS:
+        return True
+    return len(meant) > 1 and words[0].rstrip("S") == others[0] and meant <= set(others)
 
 
 def _names(problem: str, settings: set[str]) -> bool:

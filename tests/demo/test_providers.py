@@ -90,6 +90,14 @@ def test_settings_are_obeyed_or_named_with_the_reason_why_not(tmp_path: Path) ->
     assert Providers(tmp_path, 8000, {"PATH": "/bin"}).tell_settings() == []
 
 
+def test_what_is_no_setting_of_the_demo_is_named(tmp_path: Path) -> None:
+    given = {"MANAGER_EMAIL": "me@shop.example", "PORT": "8080", "PATH": "/bin"}
+    assert Providers(tmp_path, 8000, given).tell_settings() == [
+        "Not used: MANAGER_EMAIL (no such setting: did you mean MANAGER_EMAILS?).",
+        "Not used: PORT (give the port by --port).",
+    ]
+
+
 def test_every_setting_of_the_environment_is_obeyed_or_named(tmp_path: Path) -> None:
     given = {setting.name: "x" for setting in SETTINGS}
     told = " ".join(Providers(tmp_path, 8000, given).tell_settings())

@@ -12,7 +12,7 @@ from mailagent.demo.fakes.openai import MODEL_NAME, OpenAIServer
 from mailagent.demo.fakes.orders import OrderServer
 from mailagent.demo.fakes.sendgrid import SendGridServer
 from mailagent.demo.fakes.webhooks import WebhookKey, WebhookSender
-from mailagent.settings import SETTINGS
+from mailagent.settings import SETTINGS, find_misspelt
 
 # What a developer may set for the demo. All other settings are not passed on: a demo must not pay, send,
 # trace or connect anywhere.
@@ -100,6 +100,10 @@ class Providers:
             told.append(f"Not used: {', '.join(of_model)} ({why}).")
         if refused:
             told.append(f"Not used: {', '.join(refused)} ({_OWN}).")
+        for name, meant in find_misspelt(self._environ).items():
+            told.append(f"Not used: {name} (no such setting: did you mean {meant}?).")
+        if self._environ.get("PORT", "").strip():
+            told.append("Not used: PORT (give the port by --port).")
         return told
 
     def _settings(self) -> dict[str, str]:
