@@ -30,6 +30,7 @@ from mailagent.store.console import search, sessions
 from mailagent.store.operations import workers
 from mailagent.web import api, metrics
 from mailagent.web.console import replays
+from mailagent.web.owners import report
 from mailagent.workflows import recovery
 from mailagent.workflows.steps import recording
 from mailagent.workflows.steps.delivery import send
@@ -94,6 +95,7 @@ FIGURES = {
         f"the longest possible answer ({MAX_OUTPUT_TOKENS:,} tokens)",
         f"{rate_limit.TOKENS_OF_A_MAIL:,} a mail",
         f"more than {rate_limit.LONGEST_FIRST_WAIT_SECONDS:.0f} seconds before its first call",
+        f"Beyond {report.MOST_COUNTED_NOW} mails in two days",
     ),
     "operate": (
         f"at most {word(retry.MOST_WAKE_UPS)} times",

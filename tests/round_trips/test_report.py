@@ -19,6 +19,7 @@ from mailagent.domain.operations.model_cost import TokenPrices, day_begins_at
 from mailagent.domain.operations.report import AGENT, DAY, PEOPLE, Figure, Report, last_week
 from mailagent.store import schema
 from mailagent.store.operations import daily_figures
+from mailagent.web.owners import report as report_page
 from mailagent.workflows.steps.maintenance.housekeeping import Deadline
 from mailagent.workflows.steps.maintenance.report import count_days, write_weekly
 from tests.cast import ADA, DESK_WISH, GRACE, KETTLE_WISH, MONA, TESS, big_order, order
@@ -84,6 +85,32 @@ def test_a_day_is_counted_and_counted_again(owned_shop: Harness) -> None:
     count_days(Deadline(None))
     assert read(shop) == report
     assert len(report.by_day) == 1
+
+
+def test_the_page_and_the_file_have_what_just_happened(owned_shop: Harness) -> None:
+    shop = owned_shop
+    shop.write("Where is my order?")
+    shop.wait_for_mails(ADA)
+    count_days(Deadline(None))
+    shop.write("And when does it come?", from_address=GRACE, from_name="Grace")
+    shop.wait_for_mails(GRACE)
+    client = shop.log_in(OWNER)
+    text = client.get("/ops/report").text
+    assert "2 mails of customers" in text
+    assert "Counted once an hour" not in text
+    rows = list(csv.DictReader(io.StringIO(client.get("/ops/report/export").text)))
+    assert sum(int(row["value"]) for row in rows if row["figure"] == "mails") == 2
+
+
+def test_many_mails_are_counted_once_an_hour(
+    owned_shop: Harness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(report_page, "MOST_COUNTED_NOW", 0)
+    owned_shop.write("Where is my order?")
+    owned_shop.wait_for_mails(ADA)
+    text = owned_shop.log_in(OWNER).get("/ops/report").text
+    assert "0 mails of customers" in text
+    assert "Counted once an hour" in text
 
 
 def test_days_that_were_never_counted_are_caught_up(owned_shop: Harness) -> None:

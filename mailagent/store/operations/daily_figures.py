@@ -4,8 +4,9 @@ rows are purged."""
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
+from typing import Any
 
 import sqlalchemy as sa
 
@@ -35,6 +36,10 @@ _days = schema.daily_figures
 _mails, _ours, _votes = schema.inbound_mails, schema.outbound_mails, schema.votes
 _refunds, _approvals, _decisions = schema.refunds, schema.approvals, schema.decisions
 _conversations = schema.conversations
+Fresh = Mapping[
+    datetime, Counter[Key]
+]  # the newest days, counted now: they replace the stored ones
+_NONE_FRESH: Fresh = {}
 # A chart shows these day by day.
 _BY_DAY = (Figure.MAILS, Figure.COST)
 
@@ -79,13 +84,29 @@ _IS_FIRST = ~sa.exists().where(
 def count(connection: sa.Connection, day: datetime, prices: TokenPrices | None) -> None:
     """Count a day from the rows, and replace its stored figures. `prices`: for calls without a recorded
     cost."""
-    found = _of_mails(connection, day) + _of_refunds(connection, day)
-    found.update(_of_approvals(connection, day))
-    found.update(_of_others(connection, day, prices))
+    found = figures_of(connection, day, prices)
     connection.execute(_days.delete().where(_days.c.day == day))
     for (figure, label), value in found.items():
         row = {"day": day, "figure": figure.value, "label": label, "value": value}
         insert_once(connection, _days, row, "day", "figure", "label")
+
+
+def figures_of(
+    connection: sa.Connection, day: datetime, prices: TokenPrices | None
+) -> Counter[Key]:
+    """Return what `count` would store."""
+    found = _of_mails(connection, day) + _of_refunds(connection, day)
+    found.update(_of_approvals(connection, day))
+    found.update(_of_others(connection, day, prices))
+    return found
+
+
+def has_more_mails(connection: sa.Connection, since: datetime, most: int) -> bool:
+    """Whether more than `most` mails came since then."""
+    newest = sa.select(_mails.c.received_at).where(_mails.c.received_at >= since).limit(most + 1)
+    return (
+        connection.scalar(sa.select(sa.func.count()).select_from(newest.subquery())) or 0
+    ) > most
 
 
 def _within(moment: sa.Column[datetime], day: datetime) -> tuple[sa.ColumnElement[bool], ...]:
@@ -189,20 +210,35 @@ def list_uncounted(connection: sa.Connection, today: datetime, most: int) -> Seq
     return [day for day in days if day not in counted]
 
 
-def read(connection: sa.Connection, since: datetime, until: datetime) -> Report:
+def read(
+    connection: sa.Connection, since: datetime, until: datetime, fresh: Fresh = _NONE_FRESH
+) -> Report:
     """Return the report on the days from `since` to before `until`."""
-    within = _days.c.day >= since, _days.c.day < until
+    within = _stored(since, until, fresh)
     summed = sa.select(_days.c.figure, _days.c.label, sa.func.sum(_days.c.value).label("value"))
     totals = connection.execute(summed.where(*within).group_by(_days.c.figure, _days.c.label))
     shown = sa.select(_days).where(*within, _days.c.figure.in_(_BY_DAY))
     by_day: dict[datetime, Counter[Key]] = {}
     for row in connection.execute(shown):
         by_day.setdefault(row.day, Counter())[Figure(row.figure), row.label] = row.value
-    found = {(Figure(row.figure), row.label): int(row.value) for row in totals}
-    return Report(since, until, Counter(found), by_day)
+    found = Counter({(Figure(row.figure), row.label): int(row.value) for row in totals})
+    for day, counted in fresh.items():
+        found.update(counted)
+        by_day[day] = Counter({key: counted[key] for key in counted if key[0] in _BY_DAY})
+    return Report(since, until, found, by_day)
 
 
-def list_rows(connection: sa.Connection, since: datetime, until: datetime) -> Sequence[Row]:
+def list_rows(
+    connection: sa.Connection, since: datetime, until: datetime, fresh: Fresh = _NONE_FRESH
+) -> Sequence[Sequence[Any]]:
     """Return all figures of the days from `since` to before `until`, for a file."""
-    query = sa.select(_days).where(_days.c.day >= since, _days.c.day < until)
-    return connection.execute(query.order_by(_days.c.day, _days.c.figure, _days.c.label)).all()
+    stored = sa.select(_days).where(*_stored(since, until, fresh))
+    rows = connection.execute(stored.order_by(_days.c.day, _days.c.figure, _days.c.label))
+    newest = [
+        (day, *key, value) for day, counted in fresh.items() for key, value in counted.items()
+    ]
+    return [*rows, *sorted(newest)]
+
+
+def _stored(since: datetime, until: datetime, fresh: Fresh) -> tuple[sa.ColumnElement[bool], ...]:
+    return _days.c.day >= since, _days.c.day < until, _days.c.day.not_in(list(fresh))
