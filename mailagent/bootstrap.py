@@ -24,6 +24,7 @@ from mailagent.domain.refunds.payment import PaymentGateway
 from mailagent.domain.refunds.settlement import SettlementRules
 from mailagent.engine.client import WorkflowClient
 from mailagent.settings import Settings, SettingsProblem, load_settings
+from mailagent.store import audit
 from mailagent.store.clock import open_clock
 from mailagent.store.console import run_subjects
 from mailagent.store.database import Database, open_database
@@ -70,7 +71,7 @@ def make_services(settings: Settings, *, works: bool) -> None:
     live = services.Services(
         database=database,
         workflow_client=WorkflowClient(
-            database.engine, run_subjects.describe, _give_another_chance
+            database.engine, run_subjects.describe, _give_another_chance, audit.count_replays
         ),
         shop=settings.shop,
         policy=settings.policy,

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from mailagent.engine.enqueue import Queue
     from mailagent.engine.replay import Replays
-    from mailagent.engine.runs import Runs
+    from mailagent.engine.runs import CountReplays, Runs
 
 
 class WorkflowClient:
@@ -32,10 +32,13 @@ class WorkflowClient:
         engine: sa.Engine,
         describe: Callable[[sa.Connection, str], RunAbout] | None = None,
         before_replay: Callable[[sa.Connection], None] | None = None,
+        count_replays: CountReplays | None = None,
     ) -> None:
         """Connect at first use. `describe` finds out what a row is about, so that its run can be found by it.
-        `before_replay` prepares rows for a run that is replayed."""
+        `before_replay` prepares rows for a run that is replayed. `count_replays` counts by run how often
+        people have replayed it in place, which DBOS does not record."""
         self._engine, self._describe, self._before_replay = engine, describe, before_replay
+        self._count_replays = count_replays
         self.tables = SystemTables(engine.dialect.name == "sqlite")
 
     @cached_property
@@ -60,7 +63,7 @@ class WorkflowClient:
     def runs(self) -> Runs:
         from mailagent.engine.runs import Runs
 
-        return Runs(self._dbos, self.tables, self._engine)
+        return Runs(self._dbos, self.tables, self._engine, self._count_replays)
 
     @cached_property
     def replays(self) -> Replays:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -55,6 +56,7 @@ class Run:
     attributes: Mapping[str, str] = field(default_factory=dict)
     was_forked_from: bool = False  # it has forks
     attempts: int = 0  # how many workers have begun it since it was enqueued or replayed
+    replays: int = 0  # how often a person has replayed it in place; counted for failed runs only
     failed_step: FailedStep | None = None
     error_kind: str | None = None  # the name of the error's class
 
@@ -85,6 +87,14 @@ class Run:
     def was_taken_over(self) -> bool:
         """Whether another worker began it again, because the one before it crashed or was stopped."""
         return self.attempts > 1
+
+    @property
+    def attempt(self) -> int:
+        """The number of its latest attempt. The attempts before ended with a crash, a replay or a fork."""
+        forks = sum(map(int, re.findall(r"-fork-(\d+)", self.run_id)))
+        if self.forked_from and not forks:  # by another tool, which gives other ids
+            forks = 1
+        return max(1, self.attempts) + self.replays + forks
 
     @property
     def has_failed(self) -> bool:
@@ -146,15 +156,18 @@ def first_step_to_repeat(run: Run) -> int:
 OUTLASTED = "the database was unavailable for minutes"
 _GIVEN_UP = "its worker crashed or was stopped %(attempts)s times"
 _AT_STEP = "step %(number)s, %(step)s: %(why)s"
-FAILURES = (OUTLASTED, _GIVEN_UP, _AT_STEP)
+_ATTEMPT = "attempt %(number)s: %(why)s"
+FAILURES = (OUTLASTED, _GIVEN_UP, _AT_STEP, _ATTEMPT)
 
 
 def tell_failure(run: Run, _: Fill = fill) -> str:
-    """Return in one line why a run failed: the step and the error, masked. `_` puts facts into a message, and
-    may translate it."""
+    """Return in one line why a run failed: the step, the attempt unless it was the first, and the error,
+    masked. `_` puts facts into a message, and may translate it."""
     if run.status == GIVEN_UP:
         return _(_GIVEN_UP, attempts=run.attempts)
     why = _(OUTLASTED) if run.outlasted else run.why
+    if run.attempt > 1:
+        why = _(_ATTEMPT, number=run.attempt, why=why)
     if run.failed_step is None:
         return why
     return _(_AT_STEP, number=run.failed_step.number, step=run.failed_step.name, why=why)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 import sqlalchemy as sa
@@ -15,15 +15,23 @@ from mailagent.engine.run import RecordedStep, Run, RunFilter, error_text, read_
 from mailagent.engine.tables import SystemTables
 
 SUBJECTS_AT_ONCE = 50
+CountReplays = Callable[[sa.Connection, Sequence[str]], Mapping[str, int]]
 
 
 class Runs:
     """Finds runs, their forks and their steps, and what DBOS knows of versions and queues."""
 
-    def __init__(self, dbos: DBOSClient, tables: SystemTables, engine: sa.Engine) -> None:
+    def __init__(
+        self,
+        dbos: DBOSClient,
+        tables: SystemTables,
+        engine: sa.Engine,
+        count_replays: CountReplays | None = None,
+    ) -> None:
         self._dbos = dbos
         self._tables = tables
         self._engine = engine
+        self._count_replays = count_replays
 
     def find_run(self, run_id: str, with_steps: bool = False) -> Run | None:
         """Return a run, or None when DBOS does not know it."""
@@ -31,15 +39,19 @@ class Runs:
         if not found:
             return None
         run = read_run(found[0], self._steps(run_id) if with_steps else ())
-        return self._with_failed_steps([run])[0]
+        return self._with_failures([run])[0]
 
-    def _with_failed_steps(self, runs: Sequence[Run]) -> list[Run]:
+    def _with_failures(self, runs: Sequence[Run]) -> list[Run]:
         failed = [run.run_id for run in runs if run.has_failed]
         if not failed:
             return list(runs)
         with self._engine.connect() as connection:
             steps = find_failed_steps(connection, failed)
-        return [replace(run, failed_step=steps.get(run.run_id)) for run in runs]
+            replays = self._count_replays(connection, failed) if self._count_replays else {}
+        return [
+            replace(run, failed_step=steps.get(run.run_id), replays=replays.get(run.run_id, 0))
+            for run in runs
+        ]
 
     def _steps(self, run_id: str) -> tuple[RecordedStep, ...]:
         return tuple(
@@ -58,7 +70,7 @@ class Runs:
         if not run_ids:
             return {}
         found = self._dbos.list_workflows(workflow_ids=list(run_ids))
-        return {run.run_id: run for run in self._with_failed_steps([*map(read_run, found)])}
+        return {run.run_id: run for run in self._with_failures([*map(read_run, found)])}
 
     def find_latest(self, run_ids: Sequence[str]) -> dict[str, Run]:
         """Return, by the id of each of these runs that exists, the run that counts for its row. Of the run and

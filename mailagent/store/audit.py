@@ -188,17 +188,24 @@ def list_details(
     return connection.scalars(query.order_by(_audit.c.audit_id)).all()
 
 
-def count_of(connection: sa.Connection, subject: str, action: Action | None = None) -> int:
-    """Return how many acts on a row are on record: all, or only those with this `action`."""
+def count_of(connection: sa.Connection, subject: str) -> int:
+    """Return how many acts on a row are on record."""
     query = sa.select(sa.func.count()).where(_audit.c.subject == subject)
-    return (
-        connection.scalar(query if action is None else query.where(_audit.c.action == action)) or 0
-    )
+    return connection.scalar(query) or 0
 
 
 def count_each(connection: sa.Connection, subjects: Sequence[str]) -> Counter[str]:
     """Return how many acts on each of these rows are on record."""
     query = sa.select(_audit.c.subject, sa.func.count()).where(_audit.c.subject.in_(subjects))
+    rows = connection.execute(query.group_by(_audit.c.subject))
+    return Counter({row.subject: row[1] for row in rows})
+
+
+def count_replays(connection: sa.Connection, run_ids: Sequence[str]) -> Counter[str]:
+    """Return how often each of these runs was replayed in place."""
+    query = sa.select(_audit.c.subject, sa.func.count()).where(
+        _audit.c.subject.in_(run_ids), _audit.c.action == "run rewound"
+    )
     rows = connection.execute(query.group_by(_audit.c.subject))
     return Counter({row.subject: row[1] for row in rows})
 

@@ -115,6 +115,7 @@ def test_a_run_that_was_taken_over_is_told_with_the_number_of_workers(shop: Harn
     with running(shop):
         (notice,) = shop.wait_for_mails(OPS)
     assert "(3 workers have begun it)" in notice.text
+    assert "take_batch: attempt 3: " in notice.text
 
 
 def test_a_cancelled_run_is_nothing_to_tell(shop: Harness) -> None:

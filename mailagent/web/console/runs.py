@@ -134,7 +134,6 @@ def show_run(run: Run, done: str | None = None, refused: str | None = None) -> R
     with live.database.snapshot() as connection:
         rows = run_subjects.look(connection, [run.subject]).get(run.subject)
         known = run_subjects.list_subjects(connection, [run.subject]).get(run.subject)
-        replays = audit.count_of(connection, run.run_id, "run rewound")
     line = line_of(run, known)
     return page(
         "ops/run.html",
@@ -151,7 +150,7 @@ def show_run(run: Run, done: str | None = None, refused: str | None = None) -> R
         ],
         origin=run_path(run.forked_from) if run.forked_from else None,
         steps=[_step(step) for step in with_text(run.steps)],
-        replays=replays,
+        replays=run.replays,
         alike=address("/ops/replays", {"reason": reason_key(run)}) if run.has_failed else None,
         may_replay=run.workflow in QUEUE_OF and not run.is_active,
         may_cancel=run.is_active,

@@ -182,6 +182,13 @@ def test_a_run_that_failed_again_says_how_often_it_was_replayed(
         assert (
             f"Replayed here before: {number}. It has failed again." in olga.get(path(run_id)).text
         )
+        for page in (path(run_id), "/ops/runs?status=failed", "/ops"):
+            assert f"pay_refund: attempt {number + 1}: " in olga.get(page).text, page
+    with failing("pay_refund"), running(shop):
+        press(olga, run_id, "fork")
+        wait_for_run(shop, REFUND, "ERROR")
+        wait_for_quiet(shop)
+    assert "pay_refund: attempt 2: " in olga.get(path(f"{run_id}-fork-1")).text
 
 
 def test_a_key_that_was_missing_is_named_everywhere(shop: Harness, olga: FlaskClient) -> None:
