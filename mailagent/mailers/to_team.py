@@ -42,6 +42,7 @@ def write_to_team(
         "answer_to": reply_to,
         "sender_verified": are_proven(latest),
         "conversation_id": conversation.conversation_id,
+        "page": f"{live.shop.public_url}/ops/conversations/{conversation.conversation_id}",
         "subject": conversation.subject,
         "why": why,
         "summary": summary,

@@ -111,11 +111,17 @@ def a_hand_over_and_the_team_s_answer(shop: Harness) -> None:
     shop.write(f"I want a person! {CANARY}", **SAYS_IT)
     (case,) = shop.wait_for_mails(TESS)
     assert CANARY in case.text
+    (row,) = shop.rows("SELECT conversation_id FROM conversations")
+    page = f"{shop.live.shop.public_url}/ops/conversations/{row.conversation_id}"
+    assert page in case.text
+    assert page in (case.html or "")
+    quoted = "\n".join(f"> {line}" for line in case.text.splitlines())
     shop.write(
-        f"Dear {CANARY}, I will call you.",
+        f"Dear {CANARY}, I will call you.\n\nOn Monday we wrote:\n{quoted}",
         from_address=TESS, from_name=f"Tess {CANARY}", to=str(case.reply_to), subject=f"Re: {case.subject}",
     )  # fmt: skip
-    shop.wait_for_mails(ADA, 2)
+    for mail in shop.wait_for_mails(ADA, 2):  # also not as a quotation
+        assert page not in f"{mail.text}{mail.html}"
 
 
 def a_manager_s_decision(shop: Harness) -> None:
