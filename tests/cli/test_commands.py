@@ -152,6 +152,7 @@ def test_a_dispute_sees_what_the_order_source_had_said_and_when(shop: Harness) -
                 "http",
                 NOW + timedelta(hours=hours),
                 lambda _request: True,
+                versions.find_marks(connection, order_id="W1001"),
             )
     shown = json.loads(flask(shop, "orders", "show", "W1001", "--versions").output)
     assert [each["record"]["status"] for each in shown] == ["pending", "shipped"]

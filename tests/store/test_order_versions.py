@@ -34,8 +34,11 @@ def is_remote(request: RefundRequest) -> bool:
 
 def keep(database: Database, *records: dict[str, Any], hours: int = 0) -> Kept:
     told = [Told(found, render_order(found)) for found in map(parse_order, records)]
+    before = {}
     with database.transaction() as connection:
-        return versions.keep(connection, told, "http", NOW + hours * HOUR, is_remote)
+        for each in told:
+            before |= versions.find_marks(connection, order_id=each.order.order_id)
+        return versions.keep(connection, told, "http", NOW + hours * HOUR, is_remote, before)
 
 
 def kept_records(database: Database, order_id: str = "W1001") -> list[tuple[int, str]]:

@@ -8,6 +8,7 @@ from functools import partial
 from typing import Any
 
 from mailagent import services
+from mailagent.adapters.order_files.record import render_order
 from mailagent.domain.operations.provider import Provider, ProviderKind
 from mailagent.domain.orders.source import (
     AddressOutcome,
@@ -18,6 +19,7 @@ from mailagent.domain.orders.source import (
 )
 from mailagent.domain.refunds.order import Order
 from mailagent.domain.remedies.address import NewAddress
+from mailagent.store.orders import versions
 from mailagent.store.refunds import orders
 from tests.harness import Harness
 
@@ -54,6 +56,14 @@ class PlayedSource:
         if isinstance(answer, SourceProblem):
             raise answer
         return answer() if callable(answer) else answer
+
+
+def keep_version(shop: Harness, found: Order) -> None:
+    """Have a version of an order, as a look-up saves it."""
+    told, live = versions.Told(found, render_order(found)), shop.live
+    with live.database.transaction() as connection:
+        before = versions.find_marks(connection, order_id=found.order_id)
+        versions.keep(connection, [told], "the shop", live.now(), live.gateway.is_remote, before)
 
 
 def with_source(shop: Harness, *says: Any) -> PlayedSource:

@@ -33,7 +33,7 @@ from mailagent.domain.remedies.address import NewAddress
 from mailagent.domain.text import NeedsOperatorError
 from mailagent.store import schema
 from mailagent.store.operations import circuit_breakers, incidents
-from mailagent.store.refunds import stops
+from mailagent.store.refunds import external_refunds, stops
 from mailagent.workflows.steps import order_source
 from mailagent.workflows.steps.maintenance.incidents import update_incidents
 from mailagent.workflows.steps.refund import gateway_call
@@ -172,6 +172,54 @@ def test_a_refund_whose_order_alone_cannot_be_looked_up_does_not_wait_for_ever(
     with pytest.raises(NeedsOperatorError, match="could not be looked up since"):
         pay(refund_id)
     assert shop.rows("SELECT 1 FROM ledger_entries") == []
+
+
+@pytest.mark.parametrize("others", [1, 9], ids=["once", "all the time"])
+def test_an_answer_that_another_look_up_has_overtaken_does_not_replace_it(
+    shop: Harness, source: Source, others: int
+) -> None:
+    """While our question is on its way, the shop gives the money back, and another worker sees that."""
+    shop.stock(order())
+    assert propose(write(shop), "W1001")["outcome"] == "approved"
+    assert order_source.refresh("W1001") is Freshness.FRESH
+    left = others
+
+    def old_answer() -> Order:
+        nonlocal left
+        if not left:
+            return given_back_by_shop("49.99")
+        left -= 1
+        source.answer = lambda: given_back_by_shop(f"49.{90 + left}")
+        assert order_source.refresh("W1001") is Freshness.FRESH
+        source.answer = old_answer
+        return order()
+
+    source.answer = old_answer
+    pass_time(shop, minutes=1)
+    refund_id = shop.refunds()[0].refund_id
+    end = pay(refund_id)["status"]
+    assert (end, left) == (("failed", 0) if others == 1 else ("approved", 4))
+    with shop.live.database.snapshot() as connection:
+        assert external_refunds.given_back_minor(connection, "W1001") >= 49_90
+    assert ledger(shop) == {}
+
+
+def test_an_order_is_not_asked_for_again_if_another_look_up_has_said_the_same(
+    shop: Harness, source: Source
+) -> None:
+    shop.stock(order())
+    asked = 0
+
+    def answer() -> Order:
+        nonlocal asked
+        asked += 1
+        if asked == 1:
+            assert order_source.refresh("W1001") is Freshness.FRESH
+        return order(status="cancelled")
+
+    source.answer = answer
+    assert order_source.refresh("W1001") is Freshness.FRESH
+    assert asked == 2
 
 
 class FarGateway(MoodyGateway):

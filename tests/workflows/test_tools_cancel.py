@@ -13,7 +13,6 @@ from typing import Any
 import pytest
 
 from mailagent import services
-from mailagent.adapters.order_files.record import render_order
 from mailagent.adapters.order_sources.http.source import HttpOrderSource
 from mailagent.domain.orders.source import (
     Cancelled,
@@ -27,7 +26,6 @@ from mailagent.domain.refunds.policy import Policy
 from mailagent.domain.remedies.remedy import RemedyStatus, TaskProblem
 from mailagent.mailers.fact import sentence
 from mailagent.remedies import finish
-from mailagent.store.orders import versions
 from mailagent.store.refunds import remedies, stops
 from mailagent.workflows.steps.conversation.batch import Batch, batch_reader
 from mailagent.workflows.steps.maintenance import tasks
@@ -40,7 +38,7 @@ from tests.databases import ONE_DATABASE
 from tests.harness import Harness, open_shop, pass_time
 from tests.tool_use import use
 from tests.workflows.camera import STRAPS, answer, camera_order, click, later_batch, page_of, reject
-from tests.workflows.cancelling import with_source
+from tests.workflows.cancelling import keep_version, with_source
 from tests.workflows.paying import look, pay, tell
 from tests.workflows.proposals import propose, write
 
@@ -110,9 +108,7 @@ def test_the_shops_system_cancels_and_then_the_refund_is_paid(shop: Harness, bat
 
 
 def test_single_items_are_cancelled_and_refunded(shop: Harness, batch: Batch) -> None:
-    told = versions.Told(pending(), render_order(pending()))
-    with shop.live.database.transaction() as connection:
-        versions.keep(connection, [told], "the shop", shop.live.now(), lambda _request: True)
+    keep_version(shop, pending())
     kettle, mugs = pending().lines
     source = with_source(
         shop, Cancelled(replace(pending(), lines=(kettle, replace(mugs, quantity=1))))
@@ -251,9 +247,7 @@ def test_units_that_were_sent_after_all_are_not_paid_back(
     shop: Harness, batch: Batch, mugs_left: int, status: str, end: str
 ) -> None:
     kettle, mugs = pending().lines
-    told = versions.Told(pending(), render_order(pending()))
-    with shop.live.database.transaction() as connection:
-        versions.keep(connection, [told], "the shop", shop.live.now(), lambda _request: True)
+    keep_version(shop, pending())
     source = with_source(
         shop, Cancelled(replace(pending(), lines=(kettle, replace(mugs, quantity=1))))
     )

@@ -16,7 +16,7 @@ from mailagent.domain.remedies.remedy import Remedy
 from mailagent.store import schema
 from mailagent.store.database import Row
 from mailagent.store.refunds import order_import
-from mailagent.store.refunds.order_import import Saved
+from mailagent.store.refunds.order_import import Saved, VersionProblem
 
 _versions, _orders = schema.order_versions, schema.orders
 _refunds, _external = schema.refunds, schema.external_refunds
@@ -32,10 +32,28 @@ class Told:
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """The version of each saved order, and the problem of each order that could not be saved, by order id."""
+    """The version of each saved order, and the problem of each order that could not be saved, by order id.
+    `overtaken`: orders that were not saved because another look-up was saved since the source was asked."""
 
     versions: dict[str, int] = field(default_factory=dict)
     problems: dict[str, str] = field(default_factory=dict)
+    overtaken: list[str] = field(default_factory=list)
+
+
+# The version of a stored order, and when its source last returned it. Machines' clocks may differ, so compare
+# marks only for equality.
+Mark = tuple[int, datetime | None]
+
+
+def find_marks(
+    connection: sa.Connection, *, order_id: str | None = None, email: str | None = None
+) -> dict[str, Mark]:
+    """Return the mark of a stored order, or the marks of a customer's orders, by order id. Read them before the
+    source is asked."""
+    query = sa.select(_orders.c.order_id, _orders.c.version, _orders.c.seen_at)
+    where = _orders.c.order_id == order_id if order_id else _orders.c.customer_email == email
+    rows = connection.execute(query.where(where))
+    return {row.order_id: (row.version, row.seen_at) for row in rows}
 
 
 def keep(
@@ -44,39 +62,51 @@ def keep(
     source: str,
     now: datetime,
     is_remote: Callable[[RefundRequest], bool],
+    before: Mapping[str, Mark],
 ) -> Kept:
     """Save orders of a source, whose refunded sums include our own refunds. If our refunds forbid a change,
-    report a problem and keep the stored order. `is_remote`: as in `PaymentGateway`."""
+    report a problem and keep the stored order. `is_remote`: as in `PaymentGateway`; `before`: the marks of the
+    stored orders before the source was asked. An order with another mark is saved only if the newest version
+    says the same: our answer may be older."""
     kept, seen = Kept(), list[str]()
-    latest = _find_latest(connection, [each.order.order_id for each in told])
+    latest = _lock_latest(connection, [each.order.order_id for each in told])
     # In the order of their ids, so that two concurrent look-ups cannot deadlock.
     for each in sorted(told, key=lambda each: each.order.order_id):
         order_id = each.order.order_id
         known = latest.get(order_id)
+        if known is not None and (known.order_version, known.seen_at) != before.get(order_id):
+            known = _lock_latest(connection, [order_id])[order_id]
+            if known.record != each.record:
+                kept.overtaken.append(order_id)
+                continue
         if known and known.record == each.record and known.is_current and not known.has_refunds:
             kept.versions[order_id] = known.version
             seen.append(order_id)
             continue
         try:
             order = order_import.as_source_says(connection, each.order, now, is_remote)
-            saved = order_import.save(connection, order, now)
+            saved = order_import.save(connection, order, now, None if known else 0)
         except OrderProblem as problem:
             kept.problems[order_id] = str(problem)
             continue
+        except VersionProblem:  # another look-up has just created it
+            kept.overtaken.append(order_id)
+            continue
         if saved is Saved.UNCHANGED:
             seen.append(order_id)
-        known = (
-            None if saved is Saved.CREATED else _find_latest(connection, [order_id]).get(order_id)
-        )
+        elif saved is Saved.CHANGED:
+            known = _lock_latest(connection, [order_id])[order_id]
         kept.versions[order_id] = _record(connection, each, known, source, now)
     _note_seen(connection, seen, now)
     return kept
 
 
-def _find_latest(connection: sa.Connection, order_ids: Sequence[str]) -> dict[str, Row]:
-    """Return the latest version of these orders, by order id. `is_current`: no import has changed the order
-    since. `has_refunds`: then we read the record again even if it is the same, because the meaning of its
-    refunded sums depends on our refunds."""
+def _lock_latest(connection: sa.Connection, order_ids: Sequence[str]) -> dict[str, Row]:
+    """Lock these orders, and return their marks and latest versions by order id. `is_current`: no import has
+    changed the order since. `has_refunds`: then we read the record again even if it is the same, because the
+    meaning of its refunded sums depends on our refunds.
+
+    If this waits for a lock, the marks are those after the wait, and the rest may be older."""
     newest = (
         sa.select(_versions.c.order_id, sa.func.max(_versions.c.version).label("version"))
         .where(_versions.c.order_id.in_(order_ids))
@@ -88,15 +118,18 @@ def _find_latest(connection: sa.Connection, order_ids: Sequence[str]) -> dict[st
         sa.exists().where(_refunds.c.order_id == _orders.c.order_id),
         sa.exists().where(_external.c.order_id == _orders.c.order_id),
     ).label("has_refunds")
+    order_version = _orders.c.version.label("order_version")
+    theirs = _versions.c.order_id == newest.c.order_id
     query = (
-        sa.select(_versions, is_current, has_refunds)
-        .join(
-            newest,
-            sa.and_(
-                newest.c.order_id == _versions.c.order_id, newest.c.version == _versions.c.version
-            ),
+        sa.select(
+            *(_orders.c.order_id, order_version, _orders.c.seen_at),
+            *(_versions.c.version, _versions.c.record, is_current, has_refunds),
         )
-        .join(_orders, _orders.c.order_id == _versions.c.order_id)
+        .outerjoin(newest, newest.c.order_id == _orders.c.order_id)
+        .outerjoin(_versions, sa.and_(theirs, _versions.c.version == newest.c.version))
+        .where(_orders.c.order_id.in_(order_ids))
+        .order_by(_orders.c.order_id)
+        .with_for_update(of=_orders)
     )
     return {row.order_id: row for row in connection.execute(query)}
 
@@ -107,7 +140,7 @@ def _record(
     """Record a version of a locked order, unless another look-up has just done so; return its number."""
     if latest is not None and latest.record == told.record and latest.is_current:
         return int(latest.version)
-    version = int(latest.version) + 1 if latest else 1
+    version = int(latest.version or 0) + 1 if latest else 1
     connection.execute(
         _versions.insert(),
         {

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import logging
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TypeVar
 
 import sqlalchemy as sa
@@ -18,7 +18,7 @@ from mailagent.domain.orders.source import OrderSource, SourceProblem
 from mailagent.domain.refunds.order import Order, OrderProblem
 from mailagent.store.operations import incidents
 from mailagent.store.orders import problems, versions
-from mailagent.store.orders.versions import Kept, Told
+from mailagent.store.orders.versions import Kept, Mark, Told
 from mailagent.store.refunds import orders
 from mailagent.telemetry import spans
 from mailagent.workflows.steps.circuit_breaker import Permit, claim_permit, note_outcome
@@ -28,6 +28,8 @@ from mailagent.workflows.steps.recording import retry_outages
 logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
+# How often an order is asked for again if other look-ups of it are saved meanwhile.
+_MOST_TRIES = 5
 
 
 def ask(call: Callable[[OrderSource], T]) -> T:
@@ -78,10 +80,15 @@ def _note(permit: Permit, failure: Failure | None) -> None:
     retry_outages(record)
 
 
-def save(found: Sequence[Order], note: Callable[[sa.Connection, Kept], None] | None = None) -> Kept:
-    """Save orders as the source returned them. `note` records more in the same transaction. Returns the saved
-    versions, and why the other orders could not be saved. The first of those opens an incident, unless it is
-    open; it ends when none is left."""
+def save(
+    found: Sequence[Order],
+    before: Mapping[str, Mark],
+    note: Callable[[sa.Connection, Kept], None] | None = None,
+) -> Kept:
+    """Save orders as the source returned them. `before`: the marks of the stored orders before the source was
+    asked; refresh an order that another look-up has `overtaken`. `note` records more in the same transaction.
+    Returns the saved versions, and why the other orders could not be saved. The first of those opens an
+    incident, unless it is open; it ends when none is left."""
     from mailagent.adapters.order_files.record import render_order  # loads pydantic
 
     live = services.current()
@@ -92,7 +99,7 @@ def save(found: Sequence[Order], note: Callable[[sa.Connection, Kept], None] | N
     def record() -> tuple[Kept, list[str]]:
         with live.database.transaction() as connection:
             noted = problems.list_noted(connection, [each.order_id for each in found])
-            kept = versions.keep(connection, told, name, now, live.gateway.is_remote)
+            kept = versions.keep(connection, told, name, now, live.gateway.is_remote, before)
             new = [
                 f"order {order_id}: {why}; people decide on its refunds"
                 for order_id, why in kept.problems.items()
@@ -127,7 +134,19 @@ def report(told: Sequence[str]) -> None:
 
 def refresh(order_id: str) -> Freshness:
     """Look up a stored order at the source, save it, and return what that showed. If it fails, record why. If
-    the source's answer was wrong, tell the operators."""
+    the source's answer was wrong, tell the operators.
+
+    If another look-up is saved after we asked, ask again, because its answer may be newer."""
+    for _ in range(_MOST_TRIES):
+        found = _refresh_once(order_id)
+        if found is not None:
+            return found
+    return _note_problem(order_id, Freshness.AWAY)
+
+
+def _refresh_once(order_id: str) -> Freshness | None:
+    with services.current().database.snapshot() as connection:
+        before = versions.find_marks(connection, order_id=order_id)
     try:
         order = ask(lambda source: source.load_order(order_id))
     except SourceProblem:
@@ -143,7 +162,10 @@ def refresh(order_id: str) -> Freshness:
     if order.order_id != order_id:
         why = f"the answer is another order, {order.order_id}"
         return _note_problem(order_id, Freshness.UNUSABLE, why)
-    return Freshness.FRESH if save([order]).versions else Freshness.REFUSED
+    kept = save([order], before)
+    if kept.overtaken:
+        return None
+    return Freshness.FRESH if kept.versions else Freshness.REFUSED
 
 
 def _note_problem(order_id: str, found: Freshness, why: str | None = None) -> Freshness:

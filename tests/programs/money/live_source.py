@@ -115,7 +115,7 @@ class SourceMachine(MoneyMachine):
 
     def stock(self, order: Order) -> None:
         self.shop.orders[order.order_id] = order
-        order_source.save([order])
+        order_source.save([order], before={})
 
     def some_change(self, draw: Draw) -> tuple[str, str, int]:
         due = [refund.order_id for refund in self.with_status(RefundStatus.APPROVED)]

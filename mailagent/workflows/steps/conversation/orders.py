@@ -19,7 +19,7 @@ from mailagent.domain.orders.source import MOST_ORDERS, MOST_PAGES, SourceProble
 from mailagent.domain.refunds.order import Order, OrderProblem
 from mailagent.mailers import Reader
 from mailagent.store.mail import conversations, inbound
-from mailagent.store.orders import lookups
+from mailagent.store.orders import lookups, versions
 from mailagent.store.orders.versions import Kept
 from mailagent.store.refunds import orders
 from mailagent.workflows.steps import order_source
@@ -51,7 +51,8 @@ def look_up_orders(batch: Batch) -> LookedUp:
     """Look up the orders of the customer who wrote, and save them."""
     with services.current().database.snapshot() as connection:
         conversation = conversations.load(connection, batch["conversation_id"])
-    email = conversation.customer_email
+        email = conversation.customer_email
+        before = versions.find_marks(connection, email=email)
     try:
         found = _list_orders(email)
     except SourceProblem:
@@ -66,7 +67,9 @@ def look_up_orders(batch: Batch) -> LookedUp:
         now, thread = services.current().now(), conversation.conversation_id
         lookups.record_all(connection, thread, now, complete=complete)
 
-    kept = order_source.save(theirs, note)
+    kept = order_source.save(theirs, before, note)
+    for order_id in kept.overtaken:
+        order_source.refresh(order_id)
     order_source.report(found.problems)
     return LookedUp(outcome="found", versions=kept.versions)
 
@@ -214,7 +217,10 @@ def _look_up_unknown(conversation: Conversation, order_id: str) -> Freshness:
     if order.order_id not in orders.spellings(order_id):
         order_source.report([f"order {order_id}: the answer is another order, {order.order_id}"])
         return Freshness.UNUSABLE
-    return Freshness.FRESH if order_source.save([order]).versions else Freshness.UNUSABLE
+    kept = order_source.save([order], before={})
+    if kept.overtaken:  # it was not stored when we asked
+        return order_source.refresh(order.order_id)
+    return Freshness.FRESH if kept.versions else Freshness.UNUSABLE
 
 
 def _load_any(order_ids: Sequence[str]) -> Order | None:
