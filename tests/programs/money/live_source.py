@@ -73,11 +73,12 @@ class SourceMachine(MoneyMachine):
         )
         services.bind(self.live)
 
-    @initialize(data=st.data(), bought=purchases(), shop=st.tuples(*[st.booleans()] * 3))
+    @initialize(data=st.data(), bought=purchases(), shop=st.tuples(*[st.booleans()] * 4))
     def ada_buys_and_writes(
-        self, data: st.DataObject, bought: dict[str, Any], shop: tuple[bool, bool, bool]
+        self, data: st.DataObject, bought: dict[str, Any], shop: tuple[bool, ...]
     ) -> None:
-        self.bank.remote, self.shop.lags, self.shop.refunds_itself = shop
+        self.bank.remote, self.shop.lags, self.shop.refunds_itself, sends_anyway = shop
+        self.shop.sends_anyway = sends_anyway
         super().ada_buys_and_writes(bought)
         self.ask_anew(data.draw)
 
@@ -95,6 +96,8 @@ class SourceMachine(MoneyMachine):
         }
         why = {"reason": "not_as_described", "pay_as": "money"}
         tool, wish = ("propose_refund", wish | why) if is_sent else ("cancel_order", wish)
+        if not is_sent and draw(st.booleans()):
+            wish["items"] = []  # the whole order
         self.call(self.threads[0], tool, json.dumps(wish), again=False)
         for manager in (MONA, MAX):
             for refund in self.with_status(RefundStatus.AWAITING_APPROVAL):
@@ -114,7 +117,7 @@ class SourceMachine(MoneyMachine):
     # --- what the shop does -------------------------------------------------------------------
 
     def stock(self, order: Order) -> None:
-        self.shop.orders[order.order_id] = order
+        self.shop.sell(order)
         order_source.save([order], before={})
 
     def some_change(self, draw: Draw) -> tuple[str, str, int]:
@@ -180,7 +183,10 @@ class SourceMachine(MoneyMachine):
     def refund_by_bank(self, request: RefundRequest) -> PaymentOutcome:
         """Ask the bank, and note it if money moved that the look-up did not leave."""
         refund = self.refund(request.refund_id)
-        wrong, before = self.shop.find_wrong(request, refund.despite_cancel), len(self.bank.entries)
+        mine = [each for each in self.view().remedies if each.refund_id == request.refund_id]
+        cancelled = next((each for each in mine if each.is_done_cancellation), None)
+        wrong = self.shop.find_wrong(request, refund.despite_cancel, cancelled)
+        before = len(self.bank.entries)
         outcome = self.ask_bank(request)
         if wrong and len(self.bank.entries) > before and self.bank.entries[-1].moved:
             self.wrong.append(wrong)
@@ -223,7 +229,7 @@ class SourceMachine(MoneyMachine):
         by_shop = {each.refund_id for each in view.remedies if each.remedy_id in cancelled}
         self.seen["refunds paid after the shop cancelled"] += len(paid & by_shop)
         for refund in view.refunds:
-            for why in (*stops.STOPS, *order_check.STOPS.values()):
+            for why in (*stops.STOPS, *order_check.STOPS):
                 if why in (refund.failure or ""):
                     self.seen[f"refunds stopped: {why}"] += 1
 

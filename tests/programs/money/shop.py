@@ -15,6 +15,7 @@ from mailagent.demo.fakes.http_server import Answer, Request
 from mailagent.domain.money import Money
 from mailagent.domain.refunds.order import Order, OrderStatus, Payment
 from mailagent.domain.refunds.payment import RefundRequest
+from mailagent.domain.remedies.remedy import Remedy
 from mailagent.store.refunds.order_import import RECORD_LAGS
 from tests.order_server import OrderServer
 from tests.programs.money.bank import Bank, Entry
@@ -26,38 +27,45 @@ MOODS = ("well", "well", "well", "away", "lost")
 CHANGES = (
     *["delivered", "refunded", "refunded", "refunded"],
     *["handed over", "cancelled", "cancelled and refunded"],
-    *["items removed", "amount lowered", "refund taken back"],
+    *["items removed", "amount lowered", "refund taken back", "sent after all"],
 )
 
 
 @dataclass(frozen=True)
 class Told:
     """What a look-up said of an order. `elsewhere`: what its record shows beyond what we gave back, in minor
-    units."""
+    units; `lacks_units`: it has not all units that were bought."""
 
     status: OrderStatus
     paid: int
     elsewhere: int
+    was_sent: bool
+    lacks_units: bool
 
 
 class LiveShop(OrderServer):
     """The order server of one story. `orders` are as they truly are; their `refunded_minor` is what the shop
     gave back beside the bank. `told`: the last look-up of each order, none if the last one failed. `lags`: a
     refund at the bank reaches the records after RECORD_LAGS. `refunds_itself`: with a cancellation, the shop
-    gives the money back itself; `gave_back` has the keys of those."""
+    gives the money back itself; `gave_back` has the keys of those. `sends_anyway`: it sends what it has just
+    cancelled."""
 
     def __init__(self, bank: Bank, now: Callable[[], datetime]) -> None:
         super().__init__()
         self._bank = bank
         self._now = now
         self.orders: dict[str, Order] = {}
+        self._bought: dict[str, Order] = {}
         self.moods: list[str] = []
         self.told: dict[str, Told] = {}
         self.lags = False
-        self.refunds_itself = False
+        self.refunds_itself = self.sends_anyway = False
         self.gave_back: set[str] = set()
 
     # --- what its people do -------------------------------------------------------------------
+
+    def sell(self, order: Order) -> None:
+        self.orders[order.order_id] = self._bought[order.order_id] = order
 
     def happen(self, order_id: str, change: str, share: int) -> None:
         """Change an order as `CHANGES` names it. `share`: 1 for all that is left, 2 for half of it."""
@@ -68,6 +76,10 @@ class LiveShop(OrderServer):
             case "handed over":
                 parcels = (parcel(self._now()),)
                 order = replace(order, status=OrderStatus.SHIPPED, shipments=parcels)
+            case "sent after all":  # with the units that were cancelled
+                again, parcels = self._bought[order_id], (parcel(self._now()),)
+                order = replace(order, status=OrderStatus.SHIPPED, shipments=parcels)
+                order = replace(order, lines=again.lines, discount_minor=again.discount_minor)
             case "refunded":
                 order = self._give_back(order, self._left(order) // share)
             case "cancelled and refunded":
@@ -137,7 +149,9 @@ class LiveShop(OrderServer):
     def _tell(self, order_id: str) -> Told:
         order = self._shown(order_id)
         elsewhere = (each.refunded_minor - self._ours(each.payment_id) for each in order.payments)
-        return Told(order.status, order.paid.minor, sum(max(0, minor) for minor in elsewhere))
+        more = sum(max(0, minor) for minor in elsewhere)
+        lacks_units = bool(self._bought[order_id].units - order.units)
+        return Told(order.status, order.paid.minor, more, order.was_sent, lacks_units)
 
     def _ours(self, payment_id: str) -> int:
         return sum(e.request.amount.minor for e in self._moved(payment_id) if e.ours)
@@ -160,18 +174,26 @@ class LiveShop(OrderServer):
             if order.payments != before.payments:
                 self.gave_back.add(key)
             self.orders[order_id], self._cancelled[key] = order, {"order_id": order_id}
+            said = render_order(self._shown(order_id))
+            if self.sends_anyway:
+                self.happen(order_id, "sent after all", 1)
+            return Answer(200, said)
         return Answer(200, render_order(self._shown(order_id)))
 
     # --- what must hold -----------------------------------------------------------------------
 
-    def find_wrong(self, request: RefundRequest, despite_cancel: bool) -> str | None:
+    def find_wrong(
+        self, request: RefundRequest, despite_cancel: bool, cancelled: Remedy | None
+    ) -> str | None:
         """Return why the bank must not be asked for a refund of ours, as the run's last look-up says; None if
-        it may."""
+        it may. `cancelled`: the done cancellation that it is for."""
         told = self.told.get(request.order_id)
         if told is None:
             return f"{request} follows no look-up"
         if told.status is OrderStatus.CANCELLED and not despite_cancel:
             return f"{request} is for an order that was cancelled"
+        if cancelled and told.was_sent and not (cancelled.items and told.lacks_units):
+            return f"{request} is for what was cancelled, and was sent after all"
         entries = [each for each in self._bank.entries if each.moved and each.ours]
         same = [each for each in entries if each.request.order_id == request.order_id]
         left = told.paid - told.elsewhere - sum(each.request.amount.minor for each in same)
