@@ -9,11 +9,17 @@ import sqlalchemy as sa
 from mailagent import mailers, services
 from mailagent.adapters import gateways
 from mailagent.domain.mail.conversation import Conversation, HandOverReason
-from mailagent.domain.text import tell_error
+from mailagent.domain.refunds.escalation import list_candidates
+from mailagent.domain.refunds.labels import MANAGER_REASONS
+from mailagent.domain.refunds.policy import ManagerReason
+from mailagent.domain.remedies.labels import REMEDY_KINDS
+from mailagent.domain.remedies.remedy import Remedy
+from mailagent.domain.text import tell_error, tell_moment
 from mailagent.engine import REFUND
 from mailagent.engine.run import Run, tell_failure
 from mailagent.store import audit
 from mailagent.store.mail import conversations
+from mailagent.store.refunds import orders
 
 
 def tell_operators(
@@ -32,11 +38,40 @@ def tell_operators(
     live.workflow_client.queue.enqueue_deliveries(connection, written)
 
 
-def tell_team(connection: sa.Connection, key: str, title: str, lines: Sequence[str]) -> None:
-    """Mail a notice to the team; once for each `key`."""
+def tell_team(
+    connection: sa.Connection,
+    key: str,
+    title: str,
+    lines: Sequence[str],
+    readers: Sequence[str] | None = None,
+) -> None:
+    """Mail a notice to the team, or to `readers` only; once for each `key` and reader."""
     live = services.current()
     notice = mailers.Notice(key, title, lines)
-    written = mailers.write_notice(connection, notice, live.shop.team_emails)
+    written = mailers.write_notice(connection, notice, readers or live.shop.team_emails)
+    live.workflow_client.queue.enqueue_deliveries(connection, written)
+
+
+def list_managers_for(connection: sa.Connection, task: Remedy) -> tuple[str, ...]:
+    """Return the managers who may do a task that the team may not: it is never their own order."""
+    owner = orders.load(connection, task.order_id).customer_email
+    return list_candidates(services.current().shop.manager_emails, (owner,))
+
+
+def tell_managers_of_task(connection: sa.Connection, task: Remedy) -> None:
+    """Mail a task to the managers who may do it; once."""
+    live, order = services.current(), orders.load(connection, task.order_id)
+    prices = {line.item_id: line.unit_price for line in order.lines}
+    lines = [
+        *(f"{each.quantity} × {each.name}, {prices[each.item_id]} each" for each in task.items),
+        f"For: {order.customer_name} <{order.customer_email}>; paid for the order: {order.paid}",
+        *(f"Why a manager: {MANAGER_REASONS[ManagerReason(why)]}" for why in task.policy_reasons),
+        f"Do it by {tell_moment(task.due_at)}, and say so: the customer then gets a mail.",
+    ]
+    title = f"{REMEDY_KINDS[task.kind].capitalize()}, order {task.order_id}: a manager has to do it"
+    button = ("What is wanted", f"{live.shop.public_url}/ops/tasks")
+    notice = mailers.Notice(f"managers:{task.remedy_id}", title, lines, button)
+    written = mailers.write_notice(connection, notice, list_managers_for(connection, task))
     live.workflow_client.queue.enqueue_deliveries(connection, written)
 
 

@@ -47,7 +47,7 @@ from mailagent.store.ids import new_id
 from mailagent.store.mail import inbound, outbound
 from mailagent.store.refunds import orders, policies, refunds, remedies
 from mailagent.workflows.steps.conversation.batch import is_waiting
-from mailagent.workflows.steps.notices import tell_team
+from mailagent.workflows.steps.notices import tell_managers_of_task, tell_team
 from mailagent.workflows.tools.propose_refund import (
     ITEMS_MAX,
     Item,
@@ -316,6 +316,8 @@ def _tell_team(connection: sa.Connection, remedy: Remedy) -> None:
         f"What is wanted: {services.current().shop.public_url}/ops/tasks",
     ]
     tell_team(connection, f"task:{remedy.remedy_id}", f"{what}, order {remedy.order_id}", lines)
+    if remedy.needs_manager:
+        tell_managers_of_task(connection, remedy)
 
 
 def requested_output(remedy: Remedy) -> Output:

@@ -3,8 +3,11 @@ team gets the conversation."""
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Sequence
 from datetime import timedelta
+
+import sqlalchemy as sa
 
 from mailagent import remedies as ending
 from mailagent import services
@@ -16,15 +19,15 @@ from mailagent.store import audit
 from mailagent.store.mail import conversations
 from mailagent.store.refunds import remedies
 from mailagent.workflows.steps.maintenance.rows import process_each
-from mailagent.workflows.steps.notices import hand_to_team, tell_team
+from mailagent.workflows.steps.notices import hand_to_team, list_managers_for, tell_team
 
 TASKS_AT_ONCE = 500
 NAMED = 20
 
 
 def see_to() -> int:
-    """Remind the team, once, of tasks that have waited for half of their time, and deal with those past their
-    date. Returns how many.
+    """Remind the team, once, of tasks that have waited for half of their time, and managers of those that only
+    they may do; and deal with those past their date. Returns how many.
 
     A task past its date ends. But the team gets it again if the shop's system may have done it, and it gets a
     later date if a refund holds it up.
@@ -62,9 +65,24 @@ def _remind() -> int:
     with live.database.transaction() as connection:
         slow = remedies.take_slow(connection, before, live.now(), TASKS_AT_ONCE)
         if slow:
-            title = f"{len(slow)} tasks wait" if len(slow) > 1 else "A task waits"
-            tell_team(connection, f"tasks:{slow[0].remedy_id}", title, _lines(slow))
+            tell_team(connection, f"tasks:{slow[0].remedy_id}", _title(slow), _lines(slow))
+        for manager, theirs in _by_manager(connection, slow).items():
+            key, why = f"managers:{theirs[0].remedy_id}:reminder", "Only managers may do them."
+            lines = [*_lines(theirs), why]
+            tell_team(connection, key, _title(theirs), lines, [manager])
     return len(slow)
+
+
+def _by_manager(connection: sa.Connection, slow: Sequence[Remedy]) -> dict[str, list[Remedy]]:
+    found = defaultdict[str, list[Remedy]](list)
+    for each in slow:
+        for manager in list_managers_for(connection, each) if each.needs_manager else ():
+            found[manager].append(each)
+    return found
+
+
+def _title(slow: Sequence[Remedy]) -> str:
+    return f"{len(slow)} tasks wait" if len(slow) > 1 else "A task waits"
 
 
 def _lines(slow: Sequence[Remedy]) -> list[str]:
