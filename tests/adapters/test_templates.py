@@ -17,7 +17,6 @@ from mailagent.adapters.html.text import render_text
 from mailagent.adapters.templates import formats
 from mailagent.adapters.templates.engine import RenderedMail, Templates
 from mailagent.adapters.templates.mail_samples import (
-    CONVERSATION_LINK,
     LINK,
     LOGIN_LINK,
     NOON,
@@ -101,7 +100,7 @@ def test_hostile_words_stay_words_in_html(name: str) -> None:
     links = {
         "approval_request": [LINK],
         "login_link": [LOGIN_LINK],
-        "hand_over": [CONVERSATION_LINK],
+        "hand_over": ["https://shop.example/ops/conversations/c_17"],
         "notice": [REPLAY_LINK],
         "reply": [VOTE_LINKS["yes"], VOTE_LINKS["no"]],
     }

@@ -16,7 +16,7 @@ from mailagent.store import schema
 from mailagent.store.database import Database
 from mailagent.store.mail import inbound
 from mailagent.store.orders import lookups, versions
-from mailagent.store.orders.versions import Kept, Told
+from mailagent.store.orders.versions import Kept, Mark, Told
 from mailagent.store.privacy import erasure, retention
 from mailagent.store.refunds import external_refunds, order_import, orders, refund_payments, refunds
 from tests.cast import ADA, GRACE, NOW, OLGA, order, order_record
@@ -34,7 +34,7 @@ def is_remote(request: RefundRequest) -> bool:
 
 def keep(database: Database, *records: dict[str, Any], hours: int = 0) -> Kept:
     told = [Told(found, render_order(found)) for found in map(parse_order, records)]
-    before = {}
+    before: dict[str, Mark] = {}
     with database.transaction() as connection:
         for each in told:
             before |= versions.find_marks(connection, order_id=each.order.order_id)

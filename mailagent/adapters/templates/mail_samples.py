@@ -19,7 +19,6 @@ TO_CUSTOMERS = frozenset(
 COMMON = {"support_name": "shop.example", "support_address": "support@shop.example"}
 LINK = "https://support.shop.example/approvals/token"
 LOGIN_LINK = "https://support.shop.example/ops/login/secret"
-CONVERSATION_LINK = "https://shop.example/ops/conversations/c_17"
 REPLAY_LINK = "https://shop.example/ops/runs/refund-01/replay"
 NOON = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
 
@@ -50,7 +49,6 @@ VOTE_LINKS = {
     "yes": "https://support.shop.example/helped/yes",
     "no": "https://support.shop.example/helped/no",
 }
-
 
 _PLAIN_RECEIPT: dict[str, Any] = {
     "order_id": "W1002",
@@ -381,7 +379,7 @@ def _hand_over(say: Say) -> dict[str, Any]:
         "answer_to": "case+abcdefghijklmnop@shop.example",
         "sender_verified": False,
         "conversation_id": "c_17",
-        "page": CONVERSATION_LINK,
+        "page": "https://shop.example/ops/conversations/c_17",
         "why": "the customer asked for a person",
         "summary": say("Ada's kettle leaks after a month of use. She wants to talk to a person."),
         "mails": [
