@@ -114,7 +114,13 @@ def test_a_letter_with_a_photo_and_what_the_steps_recorded(page: Page) -> None:
     eyes.look_on("the demo with a run")
     page.set_viewport_size({"width": 320, "height": 640})
     assert page.evaluate("document.documentElement.scrollWidth") <= 320
+    everything = page.locator(".run, .step details")
+    everything.evaluate_all("all => all.forEach(each => { each.open = true; })")
+    wide = "all => all.filter(each => each.scrollWidth > each.clientWidth).length"
+    assert page.locator(".run pre").evaluate_all(wide) > 0
+    eyes.look_on("the demo with all that runs recorded")
     assert eyes.problems == {}
+    expect(told.get_by_role("group", name=re.compile(r"What step \d+ recorded"))).to_be_visible()
 
 
 def test_a_transfer_waits_in_the_settlements_until_a_person_has_paid_it(

@@ -357,9 +357,14 @@
     return make("details", { className: "run", open, dataset: { id: run.run_id } }, summary, steps);
   }
 
+  // Its lines do not wrap, so it must be scrollable with keys.
+  function recorded(step, json) {
+    return make("pre", { tabIndex: 0, role: "group", ariaLabel: `What step ${step.number} recorded` }, json);
+  }
+
   function stepItem(step) {
     const json = ["null", '""', "[]", "{}"].includes(step.json) || step.json === JSON.stringify(step.told) ? null : step.json;
-    const whole = json && make("details", {}, make("summary", {}, "as recorded"), make("pre", {}, json));
+    const whole = json && make("details", {}, make("summary", {}, "as recorded"), recorded(step, json));
     return make(
       "li",
       { className: step.error ? "step failed" : "step" },
