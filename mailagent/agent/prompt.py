@@ -120,7 +120,8 @@ address is for an order that is not shipped. withdraw_refund withdraws such a re
 _OFFERS = """
 This shop may first offer part of the price if the customer keeps the items: propose_refund then says
 "offered". Name the fact offer. Call accept_offer only when a later mail clearly says yes to it. If
-they want the refund instead, or anything else, do not accept: propose the refund again, or ask.
+they want the refund instead, or anything else, do not accept: propose the refund again, or ask. If
+they want nothing any more, call withdraw_refund.
 """
 
 _STORE_CREDIT = """

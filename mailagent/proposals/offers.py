@@ -3,7 +3,7 @@ refund. The order is locked."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import timedelta
 
@@ -140,6 +140,22 @@ def accept(
         proposal.decline(connection, proposed, asked, facts, decision)
     _close(connection, offer, OfferStatus.LAPSED, audit.POLICY, proposed.mail_id)
     return None
+
+
+def withdraw(connection: sa.Connection, order_id: str, mail_id: str) -> None:
+    """Close the open offers of a locked order, which the customer does not want."""
+    now = services.current().now()
+    for offer in offers.list_of_order(connection, order_id):
+        if offer.is_open(now):
+            _close(connection, offer, OfferStatus.DECLINED, audit.CUSTOMER, mail_id)
+
+
+def is_withdrawn(connection: sa.Connection, order_id: str, mail_ids: Sequence[str]) -> bool:
+    """Return whether these mails declined an offer of an order."""
+    action = _ACTIONS[OfferStatus.DECLINED]
+    threads = {each.conversation_id for each in offers.list_of_order(connection, order_id)}
+    found = (each for thread in threads for each in audit.list_details(connection, thread, action))
+    return any(each["order_id"] == order_id and each["mail_id"] in mail_ids for each in found)
 
 
 def expire(connection: sa.Connection, offer: Offer) -> bool:

@@ -13,6 +13,7 @@ from mailagent import mailers, services
 from mailagent.demo.scripted_model import Fact
 from mailagent.domain.refunds.policy import KeepOffers, Policy, ReturnFirst
 from mailagent.domain.refunds.refund import RefundReason, RefundStatus
+from mailagent.mailers.fact import sentence
 from mailagent.mailers.letter import letter_by_person
 from mailagent.store import audit
 from mailagent.workflows.steps.conversation.batch import Batch, batch_reader
@@ -21,6 +22,7 @@ from mailagent.workflows.steps.delivery.send import send_mail
 from mailagent.workflows.steps.maintenance.housekeeping import expire_offers
 from mailagent.workflows.tools.accept_offer import accept_offer
 from mailagent.workflows.tools.look_at_order import look_at_order
+from mailagent.workflows.tools.withdraw_refund import withdraw_refund
 from tests.cast import ADA, GRACE, TESS, order
 from tests.databases import ONE_DATABASE
 from tests.harness import Harness
@@ -245,6 +247,23 @@ def test_a_yes_can_mean_one_offer_only(generous: Harness) -> None:
 
 
 @pytest.mark.both_databases
+@pytest.mark.both_databases
+def test_who_wants_nothing_any_more_withdraws_the_offer_and_hears_so(generous: Harness) -> None:
+    make_offer(generous)
+    never_mind = answer(generous, "Never mind, I keep it as it is.")
+    told = use(withdraw_refund, never_mind, {"order_id": "W1001"})
+    assert (told["outcome"], told["facts"]) == ("withdrawn", ["offer/W1001"])
+    assert use(withdraw_refund, never_mind, {"order_id": "W1001"}) == told  # replayed
+    assert [each.status for each in offered(generous)] == ["declined"]
+    with generous.live.database.transaction() as connection:
+        fact = batch_reader(connection, never_mind).find("offer/W1001")
+    assert fact is not None
+    assert "does not stand any more" in sentence(fact)
+    later = answer(generous)
+    assert accept(later)["outcome"] == "closed"
+    assert use(withdraw_refund, later, {"order_id": "W1001"})["outcome"] == "nothing_waits"
+
+
 def test_the_housekeeping_closes_offers_past_their_date(generous: Harness) -> None:
     make_offer(generous)
     later(generous, days=6)

@@ -1,4 +1,5 @@
-"""The tool that withdraws what still waits on an order: refunds that no gateway was asked to pay, and tasks."""
+"""The tool that withdraws what still waits on an order: refunds that no gateway was asked to pay, tasks, and
+offers."""
 
 from __future__ import annotations
 
@@ -12,6 +13,7 @@ from mailagent import services
 from mailagent.domain.refunds.refund import Refund, RefundStatus
 from mailagent.domain.remedies.remedy import RemedyKind
 from mailagent.mailers import Reader
+from mailagent.proposals import offers
 from mailagent.store import audit
 from mailagent.store.refunds import orders, refund_payments, refunds, remedies
 from mailagent.workflows.steps.conversation.batch import is_waiting
@@ -34,7 +36,7 @@ class WithdrawRefund(Arguments):
 
 
 def withdraw_refund(reader: Reader, arguments: Mapping[str, Any]) -> Output:
-    """Withdraw the refunds and tasks of one order that wait, including those asked for in another conversation.
+    """Withdraw the refunds, tasks and offers of one order that wait, including those of another conversation.
 
     What is paid, or may be, is not touched. The output comes from the rows, so the same call again gets the
     same output.
@@ -50,7 +52,14 @@ def withdraw_refund(reader: Reader, arguments: Mapping[str, Any]) -> Output:
         # A refund that follows a cancellation or a return stays: that may be done already.
         if remedies.find_of_refund(connection, refund.refund_id) is None:
             _withdraw(connection, refund.refund_id, reader.mail_ids[-1])
-    return _output(connection, reader.mail_ids, order.order_id)
+    offers.withdraw(connection, order.order_id, reader.mail_ids[-1])
+    output = _output(connection, reader.mail_ids, order.order_id)
+    if not offers.is_withdrawn(connection, order.order_id, reader.mail_ids):
+        return output
+    if output["outcome"] == "nothing_waits":
+        return offer_withdrawn_output(order.order_id)
+    say = f"{output['say']} The offer is withdrawn: name the fact offer, too."
+    return output | {"facts": [*output["facts"], f"offer/{order.order_id}"], "say": say}
 
 
 def _withdraw(connection: sa.Connection, refund_id: str, mail_id: str) -> None:
@@ -131,6 +140,16 @@ def withdrawn_output(order_id: str, gone: Sequence[Refund], others: Sequence[Ref
     }
 
 
+def offer_withdrawn_output(order_id: str) -> Output:
+    """Return the answer when an offer of part of the price was withdrawn, and nothing else waited."""
+    return {
+        "outcome": "withdrawn",
+        "facts": [f"offer/{order_id}"],
+        "order_id": order_id,
+        "say": "The offer is withdrawn: name the fact. They can ask again in a new mail.",
+    }
+
+
 def cancelling_output(order_id: str) -> Output:
     """Return the answer when nothing is withdrawn, because the items of a waiting refund are cancelled or are
     about to be."""
@@ -182,7 +201,7 @@ TOOL = Tool(
     "withdraw_refund",
     WithdrawRefund,
     "Withdraw what the customer asked for on one order and what still waits: refunds that are not"
-    " being paid yet, exchanges, replacements and changes of address. Use it only when they say that they do"
-    " not want it any more.",
+    " being paid yet, exchanges, replacements, changes of address, and an offer to keep the items. Use it"
+    " only when they say that they do not want it any more.",
     withdraw_refund,
 )
