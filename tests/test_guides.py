@@ -16,7 +16,9 @@ from mailagent.adapters.openai.client import MAX_OUTPUT_TOKENS, ChatModel
 from mailagent.adapters.order_files import export
 from mailagent.adapters.order_sources import json_client
 from mailagent.adapters.sendgrid.sender import MailSender
+from mailagent.adapters.shopify import source as shopify
 from mailagent.adapters.stripe.gateway import LOOK_AGAIN_SECONDS, StripeGateway
+from mailagent.adapters.woocommerce import source as woocommerce
 from mailagent.agent import prompt
 from mailagent.cli import orders, worker
 from mailagent.domain import knowledge, shop
@@ -153,7 +155,11 @@ FIGURES = {
         f"lock_milliseconds={migration.Patience().lock_milliseconds} ",
         f"-x seconds={migration.Patience().seconds:.0f}",
     ),
-    "platforms": (f"within {word(freshness.FRESH_FOR.seconds / 60)} minutes",),
+    "platforms": (
+        f"within {word(freshness.FRESH_FOR.seconds / 60)} minutes",
+        f"newest orders (Shopify: {shopify.ORDERS_A_PAGE * source.MOST_PAGES},"
+        f" WooCommerce: {woocommerce.ORDERS_A_PAGE * source.MOST_PAGES})",
+    ),
     "policy": (f"at least {message.PHOTO_MIN_BYTES // 1000} kB",),
     "benchmarks": (f"longer than {word(search.MOST_SECONDS)} seconds",),
     "reliability": (
