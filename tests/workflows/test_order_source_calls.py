@@ -17,6 +17,7 @@ from mailagent.domain.orders.source import (
     AddressOutcome,
     CancelOutcome,
     CancelRequest,
+    NotYet,
     OrderPage,
     SourceProblem,
 )
@@ -125,6 +126,23 @@ def test_a_probe_that_breaks_the_adapter_is_over_and_another_may_follow(
         except SourceProblem:
             found = None
     assert found == order()
+    with shop.live.database.snapshot() as connection:
+        assert circuit_breakers.find(connection, provider) is None
+
+
+def test_a_source_that_has_not_finished_yet_is_not_away(shop: Harness, source: Source) -> None:
+    def cancels() -> Order | None:
+        raise NotYet("the platform has not yet cancelled it", 30)
+
+    source.answer = breaks
+    with pytest.raises(SourceProblem, match="KeyError"):
+        order_source.ask(lambda each: each.load_order("W1001"))
+    source.answer = cancels
+    for _ in range(FAILURES_TO_OPEN):
+        with pytest.raises(NotYet):
+            order_source.ask(lambda each: each.load_order("W1001"))
+    provider = shop.live.providers.orders
+    assert provider
     with shop.live.database.snapshot() as connection:
         assert circuit_breakers.find(connection, provider) is None
 

@@ -14,10 +14,12 @@ import pytest
 
 from mailagent import services
 from mailagent.adapters.order_sources.http.source import HttpOrderSource
+from mailagent.domain.operations.circuit_breaker import FAILURES_TO_OPEN
 from mailagent.domain.orders.source import (
     Cancelled,
     CancelOutcome,
     NotSupported,
+    NotYet,
     SourceProblem,
     TooLate,
 )
@@ -204,6 +206,17 @@ def test_a_task_that_is_not_done_in_time_ends_its_refund(shop: Harness, batch: B
     assert tasks.see_to() == 1
     assert states(shop) == ("expired", "withdrawn", "pending")
     assert "was not done in time" in mails(shop)
+
+
+@ONE_DATABASE
+def test_a_system_that_takes_its_time_is_asked_again(shop: Harness, batch: Batch) -> None:
+    source = with_source(shop, *[NotYet("not yet", 30)] * FAILURES_TO_OPEN, cancelled())
+    cancel(batch)
+    for _ in range(FAILURES_TO_OPEN):
+        assert pay(refund_id(shop))["status"] == "approved"
+        assert states(shop) == ("asked", "approved", "pending")
+    assert pay(refund_id(shop))["status"] == "paid"
+    assert len({each.idempotency_key for each in source.asked}) == 1
 
 
 @ONE_DATABASE

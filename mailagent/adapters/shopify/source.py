@@ -20,6 +20,7 @@ from mailagent.domain.orders.source import (
     CancelOutcome,
     CancelRequest,
     NotSupported,
+    NotYet,
     OrderPage,
     SourceProblem,
     TooLate,
@@ -106,7 +107,7 @@ class ShopifySource:
             fields = self._fields(gid)
             if fields and fields["cancelledAt"]:
                 return self._read(fields)
-        raise SourceProblem(f"{TITLE} has not yet cancelled {gid}", 30)
+        raise NotYet(f"{TITLE} has not yet cancelled {gid}", 30)
 
     def _cancel_items(self, gid: str, request: CancelRequest) -> CancelOutcome:
         """Cancel single items by a refund without money, as Shopify's documentation says.
@@ -149,7 +150,7 @@ class ShopifySource:
         if answer["refund"]:
             return None
         if is_in_use(words):
-            raise SourceProblem(f"{TITLE}: {words}", 30)
+            raise NotYet(f"{TITLE}: {words}", 30)
         return NotSupported(f"{TITLE}: {words}")
 
     def change_address(self, order_id: str, wanted: NewAddress) -> AddressOutcome:

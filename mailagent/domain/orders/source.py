@@ -36,6 +36,11 @@ class SourceProblem(Exception):
         self.operator, self.not_done = operator, not_done
 
 
+class NotYet(SourceProblem):
+    """The source works, but has not finished yet what it was asked for: ask again. This is no failure of the
+    source."""
+
+
 @contextmanager
 def after_change() -> Iterator[None]:
     """Look something up after the source was asked for a change: if that fails, the change may be done."""

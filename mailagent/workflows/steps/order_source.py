@@ -14,7 +14,7 @@ from mailagent import services
 from mailagent.domain.operations.circuit_breaker import Failure
 from mailagent.domain.operations.incident import IncidentKind
 from mailagent.domain.orders.freshness import Freshness, is_fresh
-from mailagent.domain.orders.source import OrderSource, SourceProblem
+from mailagent.domain.orders.source import NotYet, OrderSource, SourceProblem
 from mailagent.domain.refunds.order import Order, OrderProblem
 from mailagent.store.operations import incidents
 from mailagent.store.orders import problems, versions
@@ -36,7 +36,8 @@ def ask(call: Callable[[OrderSource], T]) -> T:
     """Call the order source, and return its answer.
 
     Raises SourceProblem if it does not answer, if the adapter cannot read the answer, or while the circuit
-    breaker is open; OrderProblem if an order's record is wrong; RuntimeError if the shop imports its orders.
+    breaker is open; NotYet if it has not finished, which is no failure for the breaker; OrderProblem if an
+    order's record is wrong; RuntimeError if the shop imports its orders.
     """
     live = services.current()
     source, provider = live.order_source, live.providers.orders
@@ -49,12 +50,12 @@ def ask(call: Callable[[OrderSource], T]) -> T:
     try:
         with spans.call(provider.name, "look up"):
             answer = call(source)
+    except (OrderProblem, NotYet):
+        _note(permit, None)
+        raise
     except SourceProblem as problem:
         told = str(problem)
         _note(permit, Failure(told, problem.retry_after_seconds, problem.operator))
-        raise
-    except OrderProblem:
-        _note(permit, None)
         raise
     except Exception as problem:  # noqa: BLE001 - after any error the probe is over
         # Leave out the error's text: it may quote a customer's data.

@@ -20,6 +20,7 @@ from mailagent.domain.orders.source import (
     Cancelled,
     CancelRequest,
     NotSupported,
+    NotYet,
     SourceProblem,
     TooLate,
     Unsure,
@@ -292,7 +293,7 @@ def test_shopify_takes_its_time_to_cancel(shop: PlayedShopify) -> None:
 def test_a_cancel_that_takes_longer_is_asked_again_later(shop: PlayedShopify) -> None:
     shop.stock(pending())
     shop.cancels_after_looks = 3
-    with pytest.raises(SourceProblem) as found:
+    with pytest.raises(NotYet) as found:
         shop.make().cancel_order(CancelRequest("k", "#1001"))
     assert found.value.retry_after_seconds > 0
     assert isinstance(shop.make().cancel_order(CancelRequest("k", "#1001")), Cancelled)
