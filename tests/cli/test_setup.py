@@ -30,7 +30,7 @@ from tests.ports import choose_port
 from tests.processes import Web, base_environment
 
 # As docs/configure.md says it; the seconds are those of the machine, without the time to think.
-QUESTIONS, MOST_SECONDS = 16, 60
+QUESTIONS, MOST_SECONDS = 17, 60
 SECRETS = ("sk-of-the-model", "SG.of-the-mail", "rk_test_of-the-money")
 
 
@@ -64,6 +64,7 @@ class Newcomer:
             "OPENAI_PRICES": "",
             "OPENAI_DAILY_BUDGET": "",
             "PAYMENT_GATEWAY": "",
+            "SENDGRID_BASE_URL": "",
             "SENDGRID_API_KEY": SECRETS[1],
             "SENDGRID_INBOUND_PUBLIC_KEY": self.inbound_key.public_text(),
             "SENDGRID_EVENTS_PUBLIC_KEY": self.events_key.public_text(),
@@ -206,6 +207,8 @@ ERROR = {"error": {"message": "no", "type": "x", "code": "invalid_api_key", "par
     [
         ("OPENAI_BASE_URL", 401, ERROR, "problem: OPENAI_API_KEY: the model does not answer"),
         ("SENDGRID_BASE_URL", 401, {"errors": []}, "SendGrid refuses this key (401)"),
+        ("SENDGRID_BASE_URL", 401, {"errors": []}, "if that is the wrong region, stop"),
+        ("SENDGRID_BASE_URL", 404, {}, "answered 404: is it SendGrid's API?"),
         ("SENDGRID_BASE_URL", 200, {"scopes": ["stats.read"]}, "this key may not send mail"),
         ("SENDGRID_BASE_URL", 200, "hello", "SendGrid answered 200: try again later"),
         ("STRIPE_API_BASE", 403, ERROR, "Stripe refuses this key (403)"),
@@ -228,6 +231,21 @@ def test_each_key_is_checked_by_a_call(
     assert code == 1
     assert told in said
     assert not any(secret in said for secret in SECRETS)
+
+
+@pytest.mark.parametrize(
+    ("region", "url"),
+    [("", "api.sendgrid.com"), ("global", "api.sendgrid.com"), ("EU", "api.eu.sendgrid.com")],
+)
+def test_the_region_of_sendgrid_is_asked_at_its_own_address(
+    newcomer: Newcomer, region: str, url: str
+) -> None:
+    closed = {"HTTPS_PROXY": "http://127.0.0.1:9", "SENDGRID_BASE_URL": ""}
+    newcomer.environ = {**newcomer.environ, **closed}
+    code, said = newcomer.pipe(newcomer.answers(SENDGRID_BASE_URL=region))
+    assert code == 1
+    assert f"problem: SENDGRID_BASE_URL: https://{url} could not be asked" in said
+    assert "Traceback" not in said
 
 
 def test_at_a_terminal_a_secret_is_not_shown_and_a_wrong_answer_is_asked_for_again(

@@ -6,8 +6,8 @@ import os
 import secrets
 import subprocess
 import sys
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import click
@@ -28,7 +28,8 @@ Answers = dict[str, str]
 
 @dataclass(frozen=True)
 class Question:
-    """One setting. `default` may depend on the answers before; `check` is a call that returns what is wrong."""
+    """One setting. `default` may depend on the answers before; `check` is a call that returns what is wrong.
+    `words`: what a person may type for a value."""
 
     name: str
     text: str
@@ -37,6 +38,7 @@ class Question:
     required: bool = True
     check: Callable[[Answers], str | None] | None = None
     asked: Callable[[Answers], bool] = lambda _answers: True
+    words: Mapping[str, str] = field(default_factory=dict)
 
 
 def _domain(answers: Answers) -> str:
@@ -96,6 +98,11 @@ _QUESTIONS: dict[str, tuple[Question, ...]] = {
         ),
     ),
     "Mail that goes out": (
+        Question(
+            "SENDGRID_BASE_URL", "SendGrid's region: global, or eu for an EU account",
+            setup_checks.SENDGRID_REGIONS["global"],
+            check=setup_checks.reach_sendgrid, words=setup_checks.SENDGRID_REGIONS,
+        ),
         Question("SENDGRID_API_KEY", "SendGrid key", secret=True, check=setup_checks.read_scopes),
     ),
 }  # fmt: skip
@@ -193,7 +200,8 @@ def _prompt(question: Question, answers: Answers) -> str:
     text = f"  {question.name}: {question.text}" + (f" [{shown}]" if shown else "")
     hidden = question.secret and sys.stdin.isatty()
     typed = click.prompt(text, default="", show_default=False, hide_input=hidden)
-    return str(typed).strip() or known
+    answer = str(typed).strip()
+    return question.words.get(answer.lower(), answer) or known
 
 
 def _find_problems(question: Question, answers: Answers) -> list[str]:

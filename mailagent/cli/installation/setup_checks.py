@@ -15,6 +15,8 @@ from mailagent.adapters.stripe.provider import PACKAGE
 _ROOT = Path(__file__).resolve().parents[3]
 _SECONDS = 20.0
 Answers = Mapping[str, str]
+# https://www.twilio.com/docs/sendgrid/data-residency/faq
+SENDGRID_REGIONS = {"global": "https://api.sendgrid.com", "eu": "https://api.eu.sendgrid.com"}
 
 
 def migrate(answers: Answers) -> str | None:
@@ -43,13 +45,23 @@ def ask_model(answers: Answers) -> str | None:
     )
 
 
+def reach_sendgrid(answers: Answers) -> str | None:
+    """Ask SendGrid's API without a key, which it refuses."""
+    url = answers["SENDGRID_BASE_URL"].rstrip("/")
+    try:
+        status = httpx2.get(f"{url}/v3/scopes", timeout=_SECONDS).status_code
+    except (httpx2.HTTPError, httpx2.InvalidURL) as problem:
+        return f"{url} could not be asked ({type(problem).__name__}): check it and the network"
+    return None if status in (200, 401, 403) else f"{url} answered {status}: is it SendGrid's API?"
+
+
 def read_scopes(answers: Answers) -> str | None:
     """Ask SendGrid what the key may do. https://www.twilio.com/docs/sendgrid/api-reference/api-key-permissions"""
-    base = answers.get("SENDGRID_BASE_URL") or "https://api.sendgrid.com"
+    base = answers["SENDGRID_BASE_URL"].rstrip("/")
     headers = {"Authorization": f"Bearer {answers['SENDGRID_API_KEY']}"}
-    found = _get("SendGrid", f"{base.rstrip('/')}/v3/scopes", headers=headers)
+    found = _get("SendGrid", f"{base}/v3/scopes", headers=headers)
     if isinstance(found, str):
-        return found
+        return f"{found}. It was asked at {base}: if that is the wrong region, stop and begin again"
     if "mail.send" not in found.get("scopes", []):
         return "this key may not send mail: make one with the permission Mail Send"
     return None
