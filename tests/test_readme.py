@@ -14,7 +14,7 @@ from mailagent import cli
 from mailagent.settings import SETTINGS
 from tests.programs import reference
 from tests.programs.reference import whole_app
-from tests.programs.screens import APPROVALS, CAPTIONS, DOCUMENT, WINDOWS
+from tests.programs.screens import APPROVALS, CAPTIONS, DOCUMENT, OPENING, WINDOWS
 
 ROOT = Path(__file__).resolve().parent.parent
 DOCUMENTS = [
@@ -116,7 +116,10 @@ def test_every_picture_is_shown_or_kept_by_the_script() -> None:
 
 
 def test_the_screens_are_those_that_the_program_takes() -> None:
-    shown = re.findall(r'src="pictures/(\S+)-light\.png"', DOCUMENT.read_text("utf-8"))
+    text = DOCUMENT.read_text("utf-8")
+    assert text.startswith(OPENING)
+    shown = re.findall(r'src="pictures/(\S+)-light\.png"', text)
+    assert re.findall(r'srcset="pictures/(\S+)-dark\.png"', text) == shown
     pages = [f"{name}-{window}" for name in CAPTIONS for window in WINDOWS]
     assert shown == [*APPROVALS, *pages]
 

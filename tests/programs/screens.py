@@ -116,7 +116,9 @@ CAPTIONS: Mapping[str, tuple[str, str]] = {
 OPENING = """\
 # Screens
 
-Every page that people of the shop see, light or dark as the reader's own screen is.
+The pages that people of the shop use most, light or dark as the reader's own screen is.
+Not pictured: the list of conversations, saved replies, a refund by the team, taking a decision back, what a
+replay together plans and does, errors, "Did this help?", the sheet of shortcuts, and the demo on a phone.
 The pictures are taken from a running demo, by `python -m tests.programs.screens`.
 To try the pages, start `flask demo` and log in at `/ops` as olga@shop.example.
 Her mailbox is on the demo's page.
