@@ -10,7 +10,6 @@ import io
 import os
 import re
 import shutil
-import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping
@@ -56,14 +55,6 @@ TWO_ITEMS = demo_shop.ReadyMail(
     "My camera",
     "Hello,\n\nthe camera and the lens of my order W1010 arrived damaged. Please refund both.\n\nGrace",
 )
-
-COUNT = """
-from mailagent.app import create_app
-from mailagent.workflows.steps.maintenance.housekeeping import Deadline
-from mailagent.workflows.steps.maintenance.report import count_days
-create_app()
-count_days(Deadline(60))
-"""
 
 # What is shown, in this order, and what to see on it.
 CAPTIONS: Mapping[str, tuple[str, str]] = {
@@ -294,7 +285,6 @@ def live_through(providers: Providers, supervisor: Supervisor) -> None:
     restart(supervisor, MAILAGENT_SETTLES="")
     write(providers, letters["one_mug"], ADA, 4)
     compare(supervisor)
-    subprocess.run([sys.executable, "-c", COUNT], cwd=ROOT, env=supervisor.environment, check=True)
     restart(supervisor, DRAFT_REPLIES="all", DRAFT_REFUNDS="all")
     before = len(providers.mailboxes.sent(MONA)) + len(providers.mailboxes.sent(MAX))
     write(providers, letters["no_number"], MONA, before + 1)
