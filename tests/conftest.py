@@ -40,7 +40,8 @@ DATABASE_OF_FOLDER = {
     "workflows": "postgresql",
 }
 
-# Their tests take longest, so they come first: otherwise all processes but one wait for the last of them.
+# Their tests take longest, so they come first. With --dist worksteal, a process that has no tests left takes
+# some of another's: by default each keeps hundreds, and at the end all but one wait.
 LONGEST_FIRST = ("money", "browser", "evals", "migrations", "round_trips", "workflows", "demo")
 
 # A shell ignores SIGINT for what it starts in the background, and children inherit that. The tests send SIGINT.
