@@ -102,6 +102,10 @@ def find(name: str) -> GatewayProvider | None:
     return _providers[name]
 
 
+# In our texts a code ends the text, or stands before one of these marks. Before it is the HTTP status, if any.
+_CODE = re.compile(r"(?<!\w)(?:\d{3} )?([a-z_]+)(?=[:;)]|$)")
+
+
 def find_codes(words: str, names: str) -> list[tuple[str, str]]:
     """Return the known failure codes in a text of gateways, each once, with its meaning in English. `names`: of
     the gateways, as a refund stores them, with commas between. The ledger has no codes, because people of the
@@ -116,10 +120,6 @@ def explain_codes(words: str, names: str) -> str:
     `find_codes`."""
     meanings = _meanings_of(names)
     return _CODE.sub(lambda found: meanings.get(found[1], found[0]), words)
-
-
-# In our texts a code ends the text, or stands before one of these marks. Before it is the HTTP status, if any.
-_CODE = re.compile(r"(?<!\w)(?:\d{3} )?([a-z_]+)(?=[:;)]|$)")
 
 
 def _meanings_of(names: str) -> dict[str, str]:

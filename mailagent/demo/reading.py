@@ -65,8 +65,9 @@ def find_wish(text: str) -> Wish:
     wish = Wish(_first_match("wishes", text, Wish.UNCLEAR))
     if wish is Wish.STATUS:
         return Wish.NEWS
-    rest = _PLAIN_QUESTION.sub(" ", text)
-    if wish in (Wish.CANCEL, Wish.REFUND) and rest != text:
+    sentences = re.findall(r"[^.!?\n]+[.!?\n]?", text)
+    rest = "".join(each for each in sentences if not _is_plain_question(each))
+    if wish in (Wish.CANCEL, Wish.REFUND) and any(map(_is_plain_question, sentences)):
         asked = find_wish(rest)
         return Wish.QUESTION if asked in (Wish.YES, Wish.THANKS, Wish.UNCLEAR) else asked
     told = " ".join(re.findall(r"[^.!?\n]+(?!\?)(?=[.!\n]|\Z)", text))  # what is no question
@@ -76,12 +77,17 @@ def find_wish(text: str) -> Wish:
 
 
 # "How can I cancel?" asks for words; "can you cancel it?", "can I return it?" ask for the deed.
-_PLAIN_QUESTION = re.compile(
-    r"(?<![^.!?\n])(?![^.!?\n]*\b(?:please|bitte|can|could|would|kann|können|könnten) (?:you|i|ich|sie)\b"
-    r"[^.!?\n]*\b(?:refund|money|return|geld|erstatt|zurück))(?![^.!?\n]*\b(?:please|bitte|you|sie)\b)"
-    r"[^.!?\n]*\b(?:how|why|is|was|do i|does|did|wie|warum|ist|war)\b[^.!?\n]*\?",
-    re.IGNORECASE,
+_ASKS = re.compile(r"\b(?:how|why|is|was|do i|does|did|wie|warum|ist|war)\b")
+_WANTS = re.compile(
+    r"\b(?:please|bitte|you|sie)\b"
+    r"|\b(?:can|could|would|kann|könnten) (?:i|ich)\b.*\b(?:refund|money|return|geld|erstatt|zurück)"
 )
+
+
+def _is_plain_question(sentence: str) -> bool:
+    plain = sentence.lower()
+    is_question = plain.endswith("?") and _ASKS.search(plain) is not None
+    return is_question and not _WANTS.search(plain)
 
 
 def pick_reason(text: str) -> RefundReason:

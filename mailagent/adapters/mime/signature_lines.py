@@ -9,7 +9,7 @@ from itertools import groupby
 from mailagent.adapters.mime.quote_marks import plain_line
 from mailagent.adapters.mime.quote_words import DEVICES, LEGAL_STEMS, SENT_FROM, SENT_FROM_ENDINGS
 
-# A longer block below "--" is probably text that somebody separated by dashes.
+# A longer block below "--" is probably text that the writer separated by dashes.
 SIGNATURE_MAX_LINES = 10
 SIGNATURE_MAX_LENGTH = 600
 SENT_FROM_MAX_LENGTH = 90

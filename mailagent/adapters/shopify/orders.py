@@ -39,7 +39,7 @@ GIVEN_BACK = "REFUND"
 PENDING = frozenset({"PENDING", "AWAITING_RESPONSE", "UNKNOWN"})
 MOVED = PENDING | {"SUCCESS"}
 
-# The order was sent. As in the export, an order of which a part is not sent is pending.
+# The order was sent. As in the export, an order that was sent in part is pending.
 _SENT = frozenset({"FULFILLED", "FULFILLMENT_NOT_REQUIRED"})
 # Nothing of the order has left the shop, and no warehouse was asked to send it.
 UNSENT = frozenset({"UNFULFILLED", "OPEN", "ON_HOLD", "SCHEDULED", "RESTOCKED"})

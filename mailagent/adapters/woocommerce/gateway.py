@@ -173,7 +173,7 @@ class WooCommerceGateway:
 
 @contextmanager
 def _before_asking() -> Iterator[None]:
-    """Mark a problem in this block as `not_done`: we have not asked yet, so nobody must check whether it was
+    """Mark a problem in this block as `not_done`: we have not asked yet, so it was certainly not
     paid."""
     try:
         yield

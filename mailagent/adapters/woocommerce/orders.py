@@ -168,7 +168,7 @@ def _moment(text: str) -> datetime:
 
 
 def has_parcels(fields: Fields) -> bool:
-    """Return whether WooCommerce has parcels of an order, whatever the order's status."""
+    """Return whether WooCommerce has parcels of an order. The order's status does not matter."""
     return bool(_tracked(fields["meta_data"]))
 
 

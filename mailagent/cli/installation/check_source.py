@@ -165,8 +165,8 @@ def _check_order(
     of_list = [each for each in listed if each.order_id == order_id]
     if email and order.customer_email == email.lower():
         told = (
-            f"{where}: is not in GET /orders?email={email.lower()}; give all orders of the address, whatever "
-            "its capitals are"
+            f"{where}: is not in GET /orders?email={email.lower()}; give all orders of the address, and "
+            "compare addresses without capitals"
         )
         report.expect(f"{where} is in the list", bool(of_list), told)
     if of_list:

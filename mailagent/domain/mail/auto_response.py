@@ -227,8 +227,8 @@ def _has_list_precedence(signs: Signs) -> bool:
 
 
 def _is_passed_on(signs: Signs) -> bool:
-    """Whether a list of ours, such as a Google Group that is the support address, passed on a mail of somebody
-    else. Mail that our own people write to the list, such as a newsletter, does not count."""
+    """Whether a list of ours, such as a Google Group that is the support address, passed on a mail of a
+    customer. Mail that our own people write to the list, such as a newsletter, does not count."""
     return _is_of_our_list(signs) and not _is_ours(signs, signs.from_address.rpartition("@")[2])
 
 

@@ -10,7 +10,7 @@ from typing import Protocol, TypeVar
 from mailagent.domain.refunds.order import Order
 from mailagent.domain.remedies.address import NewAddress
 
-# One look-up of a customer's orders reads at most this much. Nobody writes about more.
+# One look-up of a customer's orders reads at most this much. A mail is rarely about more.
 MOST_PAGES = 2
 MOST_ORDERS = 50
 MOST_ORDERS_A_PAGE = 50

@@ -55,7 +55,7 @@ def where_open(connection: sa.Connection, failed: sa.Subquery) -> sa.ColumnEleme
     answered_ms = _milliseconds(connection, assignments.last_answer_at(runs.subject))
     # Whether mail waits is asked last: an answer is rare, and the database stops at the first that decides.
     not_answered = sa.func.coalesce(answered_ms, 0) < runs.failed_ms
-    return ~dismissed & sa.or_(not_answered, assignments.waits_for_agent(runs.subject))
+    return ~dismissed & sa.or_(not_answered, assignments.where_mail_waits(runs.subject))
 
 
 def _milliseconds(connection: sa.Connection, at: sa.ColumnElement[Any]) -> sa.ColumnElement[Any]:

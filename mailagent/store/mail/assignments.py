@@ -73,7 +73,7 @@ def _seen_of(conversation_id: str, up_to: str | None = None) -> list[sa.ColumnEl
 def answered_at(conversation_id: sa.ColumnElement[str]) -> sa.ColumnElement[datetime | None]:
     """Return the expression for when a person last answered a conversation; NULL if a mail waits for the
     agent."""
-    return sa.case((~waits_for_agent(conversation_id), last_answer_at(conversation_id)))
+    return sa.case((~where_mail_waits(conversation_id), last_answer_at(conversation_id)))
 
 
 def last_answer_at(conversation_id: sa.ColumnElement[str]) -> sa.ScalarSelect[datetime | None]:
@@ -86,7 +86,7 @@ def last_answer_at(conversation_id: sa.ColumnElement[str]) -> sa.ScalarSelect[da
     return query.correlate_except(answered).scalar_subquery()
 
 
-def waits_for_agent(conversation_id: sa.ColumnElement[str]) -> sa.ColumnElement[bool]:
+def where_mail_waits(conversation_id: sa.ColumnElement[str]) -> sa.ColumnElement[bool]:
     """Return the condition that a mail of a conversation waits for the agent."""
     waits = _mails.alias("waits")
     waiting = sa.exists().where(

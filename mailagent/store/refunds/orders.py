@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 
 import sqlalchemy as sa
@@ -69,6 +69,13 @@ def list_of_customer(
         theirs = sa.select(sa.func.count()).where(_orders.c.customer_email == email)
         total = connection.scalar(theirs) or 0
     return with_parts(connection, rows), total
+
+
+def find_owners(connection: sa.Connection, order_ids: Collection[str]) -> dict[str, str]:
+    """Return the mail address of each order's customer, by order id."""
+    query = sa.select(_orders.c.order_id, _orders.c.customer_email)
+    rows = connection.execute(query.where(_orders.c.order_id.in_(order_ids)))
+    return {row.order_id: row.customer_email for row in rows}
 
 
 def list_names(connection: sa.Connection, email: str, limit: int) -> set[str]:

@@ -52,9 +52,9 @@ def tell_team(
     live.workflow_client.queue.enqueue_deliveries(connection, written)
 
 
-def list_managers_for(connection: sa.Connection, task: Remedy) -> tuple[str, ...]:
-    """Return the managers who may do a task that the team may not: it is never their own order."""
-    owner = orders.load(connection, task.order_id).customer_email
+def list_managers_for(owner: str) -> tuple[str, ...]:
+    """Return the managers who may do a task that the team may not. `owner`: the order's customer, who is
+    none of them."""
     return list_candidates(services.current().shop.manager_emails, (owner,))
 
 
@@ -71,7 +71,7 @@ def tell_managers_of_task(connection: sa.Connection, task: Remedy) -> None:
     title = f"{REMEDY_KINDS[task.kind].capitalize()}, order {task.order_id}: a manager has to do it"
     button = ("What is wanted", f"{live.shop.public_url}/ops/tasks")
     notice = mailers.Notice(f"managers:{task.remedy_id}", title, lines, button)
-    written = mailers.write_notice(connection, notice, list_managers_for(connection, task))
+    written = mailers.write_notice(connection, notice, list_managers_for(order.customer_email))
     live.workflow_client.queue.enqueue_deliveries(connection, written)
 
 

@@ -17,7 +17,7 @@ from mailagent.domain.remedies.remedy import Remedy, RemedyStatus
 from mailagent.domain.text import tell_moment
 from mailagent.store import audit
 from mailagent.store.mail import conversations
-from mailagent.store.refunds import remedies
+from mailagent.store.refunds import orders, remedies
 from mailagent.workflows.steps.maintenance.rows import process_each
 from mailagent.workflows.steps.notices import hand_to_team, list_managers_for, tell_team
 
@@ -74,9 +74,11 @@ def _remind() -> int:
 
 
 def _by_manager(connection: sa.Connection, slow: Sequence[Remedy]) -> dict[str, list[Remedy]]:
+    theirs = [each for each in slow if each.needs_manager]
+    owners = orders.find_owners(connection, [each.order_id for each in theirs])
     found = defaultdict[str, list[Remedy]](list)
-    for each in slow:
-        for manager in list_managers_for(connection, each) if each.needs_manager else ():
+    for each in theirs:
+        for manager in list_managers_for(owners[each.order_id]):
             found[manager].append(each)
     return found
 

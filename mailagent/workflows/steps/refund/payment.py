@@ -133,9 +133,15 @@ def _intend(refund_id: str, stop: str | None) -> list[Intent] | None:
         again = [row.idempotency_key for row in before if looked_up and row.state == INTENDED]
         not_made = {key: find_stop_if_not_made(connection, order, key) for key in again}
         return [
-            Intent(each, asked_before, stopped, not_made.get(key), asked[key].asking_since)
-            for key, each in ((each.idempotency_key, each) for each in requests)
-            if key in asked
+            Intent(
+                request,
+                asked_before,
+                stopped,
+                not_made.get(request.idempotency_key),
+                asked[request.idempotency_key].asking_since,
+            )
+            for request in requests
+            if request.idempotency_key in asked
         ]
 
 
