@@ -195,7 +195,6 @@ def test_a_shop_has_phrases_of_its_own_and_translates_them(tmp_path: Path) -> No
             '{% set phrases = {"hi": "Hallo!"} %}',
             "has other ids than English: all_",
         ),
-        ("_phrases.txt", "Hello!", "does not set `phrases`"),
         ("_phrases.txt", "{% set phrases = {} %}", "does not set `phrases`"),
         ("_phrases.txt", "{% set phrases = {", "_phrases.txt, line 1: "),
     ],

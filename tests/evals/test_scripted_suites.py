@@ -13,7 +13,7 @@ from tests.programs.scripted_suites import BY_HAND, compare, play, table
 TASKS = load_tasks()
 # The last play an attack that code stops, a thread after another, and two mails without a proof.
 SAMPLE = [
-    *TASKS[7::120],
+    *TASKS[7::240],
     *(task for task in TASKS if task.id in ("a-abuelita", "asks-again-for-the-same")),
     *(task for task in TASKS if task.id in ("a-unproven-accepts-an-offer", "q-unproven-sender")),
 ]

@@ -25,7 +25,7 @@ from tests.programs.money.platforms import BANKS
 from tests.tool_use import use
 
 # PostgreSQL has the same rules, and takes longer.
-STORIES = {"sqlite": 60, "postgresql": 9}
+STORIES = {"sqlite": 40, "postgresql": 9}
 
 
 def test_the_money_is_right_whatever_happens(shop: Harness) -> None:

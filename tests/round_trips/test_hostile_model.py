@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+import random
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+
+import pytest
 
 from mailagent import services
 from mailagent.agent.reply.composition import ALL_WORDS_MAX_LENGTH
@@ -22,6 +25,7 @@ from tests.databases import ONE_DATABASE
 from tests.harness import Harness, wait_until
 from tests.round_trips.approvals import decide, link_in
 from tests.round_trips.replays import wait_for_quiet
+from tests.sample import SEED
 from tests.tool_calls import _numbers, calls, refund_of, says
 
 
@@ -86,11 +90,15 @@ def test_what_is_not_true_never_leaves(busy_shop: Harness) -> None:
         assert "did not agree with our records" in case[-1].text
 
 
-def test_false_words_by_the_hundred_are_in_no_mail(busy_shop: Harness) -> None:
+def test_false_words_by_the_hundred_are_in_no_mail(
+    busy_shop: Harness, request: pytest.FixtureRequest
+) -> None:
     """A reply has two parts of words with 25 false sentences each, and one fact."""
     services.bind(replace(busy_shop.live, limits=NO_LIMITS))
     lines = [line for name in LIES_OF for line in name.read_text("utf-8").splitlines()]
-    lies = [json.loads(line)["text"] for line in lines]
+    assert len(lines) > 2_000
+    chosen = lines if request.config.getoption("whole") else random.Random(SEED).sample(lines, 500)
+    lies = [json.loads(line)["text"] for line in chosen]
     parts = ["\n".join(lies[start : start + 25]) for start in range(0, len(lies), 25)]
     assert max(map(len, parts)) < ALL_WORDS_MAX_LENGTH / 2
     replies = [parts[start : start + 2] for start in range(0, len(parts), 2)]
@@ -99,7 +107,6 @@ def test_false_words_by_the_hundred_are_in_no_mail(busy_shop: Harness) -> None:
         busy_shop.write("Where is my money?", subject=f"Mail {number}")
     busy_shop.wait_for_mails(ADA, len(replies), 180)
     told = {mail.text for mail in busy_shop.mails_to(ADA)}
-    assert len(lies) > 2_000
     assert len(told) == 1, "each mail has the fact and nothing else"
     assert "We find no order" in told.pop()
 
