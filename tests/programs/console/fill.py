@@ -1,6 +1,7 @@
 """A shop with much mail, made by the database itself: for measuring the console, and, small, for testing it.
 
-Only PostgreSQL. Everything follows from its number, so two fills of one size are the same.
+Only PostgreSQL. Everything follows from its number and the day, so two fills of one size on one day are the
+same. The newest mail is of today or yesterday, as in a shop that is open.
 """
 
 from __future__ import annotations
@@ -30,7 +31,8 @@ class Size:
 
 
 _ID = "lpad({n}::text, 26, '0')"
-_AT = "timestamptz '2026-01-01 00:00Z' + {n} * interval '{step} seconds'"
+_DAYS = 289  # from the first mail to today
+_AT = f"date_trunc('day', now(), 'UTC') - interval '{_DAYS} days' + {{n}} * interval '{{step}} seconds'"
 
 _STATEMENTS = (
     # Half of the customers have their mail at one provider.
@@ -208,7 +210,8 @@ _STATEMENTS = (
     # A year, with as many labels a day as a large shop has.
     """
     INSERT INTO daily_figures (day, figure, label, value)
-    SELECT timestamptz '2025-12-01 00:00Z' + n * interval '1 day', figure, label, 1 + n % 400
+    SELECT date_trunc('day', now(), 'UTC') - interval '365 days' + n * interval '1 day', figure,
+        label, 1 + n % 400
     FROM generate_series(0, 364) n, (
         SELECT 'mails' AS figure, unnest(ARRAY['agent', 'people', 'waiting', 'none']) AS label
         UNION ALL SELECT unnest(ARRAY['cost', 'questions']), ''
@@ -296,7 +299,7 @@ def fill(engine: sa.Engine, size: Size, without: Sequence[str] = ()) -> None:
         "each": max(size.conversations // size.others, 4),
         "refunds": size.approvals * 5,
     }
-    step_of_mail = max(25_000_000 // size.mails, 1)  # so that it all lies within one year
+    step_of_mail = max(_DAYS * 86_400 // size.mails, 1)
     names = {
         "id_n": _ID.format(n="n"),
         "id_c": _ID.format(n="c"),

@@ -19,6 +19,7 @@ def pages(size: Size, client: FlaskClient) -> Mapping[str, str]:
     """Return the address of each, by what it is. `client`: the browser of somebody who sees all of them."""
     some, failed = f"{size.conversations // 2:026}", f"conversation-{2:026}"
     customer = f"customer{size.conversations // 4}@mail.example"
+    year = f"from={_day(365)}&to={_day(1)}"
     reason = re.search(r"reason=(\w+)", client.get("/ops/replays").text)
     assert reason is not None
     return (
@@ -31,13 +32,13 @@ def pages(size: Size, client: FlaskClient) -> Mapping[str, str]:
             "a customer, to erase": f"/ops/customers/{customer}/erase",
             "tasks": "/ops/tasks",
             "tasks, done": "/ops/tasks?state=ended",
-            "tasks, done, far back": "/ops/tasks?state=ended&older=1770000000000000~x",
+            "tasks, done, far back": f"/ops/tasks?state=ended&older={_position(250)}",
             "settlements": "/ops/settlements",
             "settlements, paid": "/ops/settlements?state=settled",
             "settlements, file": "/ops/settlements/export",
             "report": "/ops/report?days=90",
-            "report, a year": "/ops/report?from=2025-12-01&to=2026-11-30",
-            "report, a year, file": "/ops/report/export?from=2025-12-01&to=2026-11-30",
+            "report, a year": f"/ops/report?{year}",
+            "report, a year, file": f"/ops/report/export?{year}",
             "knowledge": "/ops/knowledge",
             "comparisons": "/ops/comparisons?source=shadow",
             "model": "/ops/model",
@@ -56,10 +57,23 @@ def pages(size: Size, client: FlaskClient) -> Mapping[str, str]:
             "audit: an act, from the beginning": "/ops/audit?action=dismissed&order=oldest",
             "audit: a row": f"/ops/audit?subject=mail_{some}",
             "no such page": "/ops/nothing",
-            "live": "/ops/live?since=1780000000000000",
+            "live": f"/ops/live?since={_microseconds(180)}",
             "metrics, all counted again": "/metrics",
         }
     )
+
+
+def _day(days_ago: int) -> str:
+    return (datetime.now(UTC) - timedelta(days=days_ago)).date().isoformat()
+
+
+def _microseconds(days_ago: int) -> int:
+    return int((datetime.now(UTC) - timedelta(days=days_ago)).timestamp()) * 10**6
+
+
+def _position(days_ago: int) -> str:
+    """Return a place in a list, as the addresses of its pages have it."""
+    return f"{_microseconds(days_ago)}~x"
 
 
 def _inbox() -> dict[str, str]:
@@ -68,7 +82,7 @@ def _inbox() -> dict[str, str]:
         "waiting for a manager": "/ops?waiting=approvals",
         "waiting for Mona": f"/ops?waiting=approvals&manager={MONA}",
         "waiting for Max, newest first": f"/ops?waiting=approvals&manager={MAX}&order=newest",
-        "waiting for a manager, last page": "/ops?waiting=approvals&newer=1790000000000000~x",
+        "waiting for a manager, last page": f"/ops?waiting=approvals&newer={_position(2)}",
         "drafts": "/ops?waiting=drafts",
         "drafts, by their short address": "/ops/drafts",
         "with the team": "/ops?waiting=people",
@@ -79,7 +93,7 @@ def _inbox() -> dict[str, str]:
         "undelivered, with what was dismissed": "/ops?waiting=undelivered&shown=all",
         "without an answer": "/ops?waiting=unanswered",
         "conversations": "/ops/conversations",
-        "conversations, far back": "/ops/conversations?view=pending&older=1770000000000000~x",
+        "conversations, far back": f"/ops/conversations?view=pending&older={_position(250)}",
         "conversations: mine": "/ops/conversations?view=pending&owner=mine",
         "conversations: unassigned, closed": "/ops/conversations?view=closed&owner=nobody",
         "conversations: a common tag": "/ops/conversations?view=pending&tag=parcel",
@@ -106,9 +120,9 @@ def _searches(size: Size) -> dict[str, str]:
         "search: two in every mail": f"/ops/search?q={COMMON}+hello",
         "search: common and rare": f"/ops/search?q={COMMON}+{RARE}",
         "search: common, a month, oldest": (
-            f"/ops/search?q={COMMON}&from=2026-03-01&to=2026-03-31&order=oldest"
+            f"/ops/search?q={COMMON}&from={_day(240)}&to={_day(210)}&order=oldest"
         ),
-        "search: all mail, far back": "/ops/search?kind=mails&older=1770000000000000~x",
+        "search: all mail, far back": f"/ops/search?kind=mails&older={_position(250)}",
         "search: refunds that expired": "/ops/search?kind=refunds&state=expired",
     }
 
