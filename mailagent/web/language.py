@@ -30,6 +30,7 @@ blueprint = Blueprint("language", __name__)
 
 COOKIE = "language"
 _KEPT_SECONDS = 365 * 24 * 3600
+_FOUND = "mailagent.language"  # in the WSGI environment of a request
 _ENGLISH = "en"
 
 # The languages of the pages, each with its name in that language.
@@ -63,7 +64,12 @@ def find_language() -> str:
     """Return the language of the page for the current request."""
     if not has_request_context():
         return _ENGLISH
-    return _negotiate(request.cookies.get(COOKIE, ""), request.headers.get("Accept-Language", ""))
+    known = request.environ
+    if _FOUND not in known:  # a page asks hundreds of times
+        chosen, header = request.cookies.get(COOKIE, ""), request.headers.get("Accept-Language", "")
+        known[_FOUND] = _negotiate(chosen, header)
+    language: str = known[_FOUND]
+    return language
 
 
 @lru_cache(maxsize=256)

@@ -141,6 +141,7 @@ class Lists:
         self._connection = connection
         self._failed_runs = failed_runs
         self._now = now
+        self._sources: dict[Asked, list[Source[Entry]]] = {}  # a list is read and counted
 
     def read(self, asked: Asked, window: Window) -> Part[Entry]:
         """Return one page of a list."""
@@ -152,6 +153,11 @@ class Lists:
 
     def sources(self, asked: Asked) -> list[Source[Entry]]:
         """Return where the rows of a list come from."""
+        if asked not in self._sources:
+            self._sources[asked] = self._find_sources(asked)
+        return self._sources[asked]
+
+    def _find_sources(self, asked: Asked) -> list[Source[Entry]]:
         match asked.waiting:
             case Waiting.APPROVALS:
                 return _approvals_sources(asked.manager)

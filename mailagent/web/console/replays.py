@@ -15,7 +15,7 @@ from mailagent.domain.money import Money
 from mailagent.domain.operations.access import Permission
 from mailagent.domain.operations.replay import plan_replay, tell_rows
 from mailagent.engine import QUEUE_OF
-from mailagent.engine.reasons import reason_key, sort_by_reason
+from mailagent.engine.reasons import Reason, sort_by_reason
 from mailagent.engine.replay import ReplayRefused
 from mailagent.engine.run import Run, first_step_to_repeat
 from mailagent.store import audit
@@ -41,21 +41,21 @@ REPLAYED_TOGETHER: Final = "runs replayed together"
 def show() -> Response:
     """Show the reasons why runs failed. With `reason`, show the plan of replaying these runs; for a single run,
     its own plan page. This starts nothing."""
-    failed = _failed_runs()
+    reasons = sort_by_reason(_failed_runs())
     if key := typed("reason"):
-        alike = [run for run in failed if reason_key(run) == key]
-        if len(alike) == 1:
-            return go_to(f"{run_path(alike[0].run_id)}/replay")
-        return _show_plan(key, failed)
+        reason = _find_reason(key, reasons)
+        if reason and len(reason.runs) == 1:
+            return go_to(f"{run_path(reason.runs[0].run_id)}/replay")
+        return _show_plan(key, reason)
     live = services.current()
     window = Window(newest_first=True, size=5)
     with live.database.snapshot() as connection:
         earlier = audit.read(connection, audit.Wanted(action=REPLAYED_TOGETHER), window)
     return page(
         "ops/replays.html",
-        reasons=sort_by_reason(failed),
+        reasons=reasons,
         workflows=WORKFLOWS,
-        more=len(failed) >= FAILED_MAX,
+        more=sum(len(reason.runs) for reason in reasons) >= FAILED_MAX,
         earlier=earlier.rows,
     )
 
@@ -71,10 +71,13 @@ def _failed_runs() -> list[Run]:
     return [run for run in runs if run.workflow in QUEUE_OF and run.has_failed]
 
 
-def _show_plan(key: str, failed: Sequence[Run], refused: bool = False) -> Response:
+def _find_reason(key: str, reasons: Sequence[Reason]) -> Reason | None:
+    return next((reason for reason in reasons if reason.key == key), None)
+
+
+def _show_plan(key: str, reason: Reason | None, refused: bool = False) -> Response:
     facts = {"reason": key, "from": typed("from"), "to": typed("to")}
     since, until = _parse_minute(facts["from"]), _parse_minute(facts["to"])
-    reason = next((each for each in sort_by_reason(failed) if each.key == key), None)
     chosen = [
         run
         for run in (reason.runs if reason else ())
@@ -151,7 +154,9 @@ def replay() -> Response:
             person = current_person().email
             audit.record(connection, live.now(), person, REPLAYED_TOGETHER, replay_id, details)
     if not ready:
-        return _show_plan(typed("reason", request.form), _failed_runs(), refused=True)
+        key = typed("reason", request.form)
+        reason = _find_reason(key, sort_by_reason(_failed_runs()))
+        return _show_plan(key, reason, refused=True)
     for run_id in ready:
         _replay(run_id, replay_id)
     return go_to(f"/ops/replays/{replay_id}")

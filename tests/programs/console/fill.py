@@ -225,8 +225,7 @@ _STATEMENTS = (
     """,
     """
     INSERT INTO approvals (approval_id, refund_id, requested_at, expires_at)
-    SELECT 'approval_' || {id_n}, 'refund_' || {id_n}, {at_conversation},
-        {at_conversation} + interval '7 days'
+    SELECT 'approval_' || {id_n}, 'refund_' || {id_n}, {at_conversation}, now() + interval '7 days'
     FROM generate_series(5, :refunds, 5) n
     """,
     """

@@ -266,7 +266,9 @@ def _address_is_changed_by_shopify(shop: SweptShop) -> None:
     shop.wait(lambda: sweeps.enqueue() and _has(shop, ADA, 2), "the address to be changed")
     sweeps.close()
     assert changed
-    for order in changed:  # once more if the app dies before it has recorded that the order was changed
+    for (
+        order
+    ) in changed:  # once more if the app dies before it has recorded that the order was changed
         address = order["shippingAddress"]
         found = address["address1"], address["zip"], address["city"]
         assert found == tuple(NEW_ADDRESS.values()), f"it goes to {found}"
