@@ -21,8 +21,13 @@ COLUMNS = (
     "settlement", "order_id", "customer", "payment_id", "method", "amount", "currency", "recorded_at",
     "pay_by", "do_not_pay", "outcome", "reference", "reason",
 )  # fmt: skip
-_OUTCOMES = {each.value: each for each in SettlementState if each is not SettlementState.OPEN}
-_PAID_BEFORE = "paid_before"
+_PAID_BEFORE, _CAME_BACK = "paid_before", "came_back"
+_OUTCOMES = {
+    "settled": SettlementState.SETTLED,
+    _PAID_BEFORE: SettlementState.SETTLED,
+    "failed": SettlementState.FAILED,
+    _CAME_BACK: SettlementState.FAILED,
+}
 
 
 def write_settlements(settlements: Iterable[Settlement], stops: Mapping[str, str]) -> str:
@@ -97,13 +102,12 @@ def _outcome(cells: Mapping[str, str], _: Fill) -> Outcome | None:
     said = cells["outcome"].lower()
     if not said:
         return None
-    paid_before = said == _PAID_BEFORE
-    state = SettlementState.SETTLED if paid_before else _OUTCOMES.get(said)
+    state = _OUTCOMES.get(said)
     if state is None:
         raise ValueError(
             _(
-                "“%(text)s” is no outcome; write settled or failed, or paid_before for what must not be paid"
-                " any more and is",
+                "“%(text)s” is no outcome; write settled or failed, paid_before for what must not be paid any"
+                " more and is, or came_back for what was paid and came back",
                 text=cells["outcome"],
             )
         )
@@ -115,7 +119,8 @@ def _outcome(cells: Mapping[str, str], _: Fill) -> Outcome | None:
         _text(cells, "reference", _),
         _text(cells, "reason", _),
         _amount(cells, _),
-        paid_before,
+        paid_before=said == _PAID_BEFORE,
+        came_back=said == _CAME_BACK,
     )
 
 

@@ -90,9 +90,10 @@ def settle_one(settlement: str, reference: str | None, paid_before: bool) -> Non
 @settlements.command("fail")
 @click.argument("settlement")
 @click.option("--reason", required=True, help="Why it could not be paid, or came back.")
-def fail_one(settlement: str, reason: str) -> None:
+@click.option("--came-back", is_flag=True, help="It was paid, and the money came back.")
+def fail_one(settlement: str, reason: str, came_back: bool) -> None:
     """Say that a settlement could not be paid, or came back; the team gets the case."""
-    _tell(Outcome(settlement, SettlementState.FAILED, reason=reason))
+    _tell(Outcome(settlement, SettlementState.FAILED, reason=reason, came_back=came_back))
 
 
 def _tell(outcome: Outcome) -> None:

@@ -70,3 +70,43 @@ def test_one_is_ticked_off_and_one_comes_back_in_a_file(
     eyes.look_on("paid")
     assert eyes.problems == {}
     context.close()
+
+
+def test_the_return_key_settles_nothing(paying: Harness, browser: Browser) -> None:
+    context = log_in(paying, browser, OLGA)
+    page = context.new_page()
+    page.goto(f"{paying.live.shop.public_url}/ops/settlements")
+    line = page.get_by_role("row", name=re.compile("W1001"))
+    line.get_by_text("Could not be paid").click()
+    reason = line.get_by_label("Why? The team reads it.")
+    reason.fill("the bank refused the account")
+    reason.press("Enter")
+    line.get_by_label("Reference of the payment").press("Enter")
+    expect(reason).to_have_value("the bank refused the account")  # the page is still the same
+    line.get_by_role("button", name="Give it to the team").click()
+    expect(page.get_by_text("in 1 payment.")).to_be_visible()
+    states = paying.rows("SELECT state, reason FROM ledger_settlements WHERE state <> 'open'")
+    assert [tuple(row) for row in states] == [("failed", "the bank refused the account")]
+    context.close()
+
+
+def test_a_page_on_which_it_was_still_open_does_not_say_that_money_came_back(
+    paying: Harness, browser: Browser
+) -> None:
+    context = log_in(paying, browser, OLGA)
+    page, stale = context.new_page(), context.new_page()
+    for each in (page, stale):
+        each.goto(f"{paying.live.shop.public_url}/ops/settlements")
+    page.get_by_role("button", name=re.compile("Paid.*W1001")).click()
+    expect(page.get_by_text("in 1 payment.")).to_be_visible()
+    line = stale.get_by_role("row", name=re.compile("W1001"))
+    line.get_by_text("Could not be paid").click()
+    line.get_by_label("Why? The team reads it.").fill("closed account")
+    line.get_by_role("button", name="Give it to the team").click()
+    expect(stale.get_by_role("alert")).to_contain_text("it is recorded as paid")
+    page.get_by_role("link", name="Paid", exact=True).click()
+    page.get_by_text("It came back").click()
+    page.get_by_label("Why? The team reads it.").fill("closed account")
+    page.get_by_role("button", name="Give it to the team").click()
+    assert "We have to correct that" in paying.wait_for_mails(ADA, 3)[-1].text
+    context.close()

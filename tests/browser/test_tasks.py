@@ -43,6 +43,7 @@ def test_one_task_is_done_and_one_is_not_possible(served: Harness, browser: Brow
     expect(page.get_by_role("alert")).to_contain_text("say why it is not possible")
     eyes.look_on("a problem")
     page.get_by_label("Words to the customer").fill("It is sold out.")
+    page.get_by_label("Words to the customer").press("Enter")  # presses no button
     page.get_by_role("button", name=re.compile("Not possible.*W1002")).click()
     expect(page.get_by_text("Nothing is to be done.")).to_be_visible()
     assert "> It is sold out." in served.wait_for_mails(ADA, 4)[-1].text

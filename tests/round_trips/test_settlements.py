@@ -141,6 +141,11 @@ def test_money_that_came_back_later_is_for_the_team_too(paying_shop: Harness) ->
     assert flask(shop, "refunds", "settlements", "settle", key).exit_code == 0
     shop.wait_for_mails(ADA, 2)
     result = flask(shop, "refunds", "settlements", "fail", key, "--reason", "returned by the bank")
+    assert "it is recorded as paid" in result.output
+    result = flask(
+        *(shop, "refunds", "settlements", "fail", key),
+        *("--reason", "returned by the bank", "--came-back"),
+    )
     assert result.output == f"{key} is failed.\n"
     refund = shop.wait_for_refund("failed")
     assert refund.returned == refund.amount

@@ -124,7 +124,7 @@ def test_a_file_says_so_too(shop: Harness) -> None:
 def test_what_could_not_be_paid_after_all_is_never_told_as_refunded(shop: Harness) -> None:
     """A person says "paid", and then "could not be paid", between the run's look and its record."""
     say(shop, SettlementState.SETTLED)
-    failed = partial(say, shop, SettlementState.FAILED, reason="wrong account")
+    failed = partial(say, shop, SettlementState.FAILED, reason="wrong account", came_back=True)
     services.bind(replace(services.current(), gateway=Late(shop.live.gateway, failed)))
     assert pay(key(shop))["status"] == "failed"
     tell(key(shop))

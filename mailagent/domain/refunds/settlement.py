@@ -96,7 +96,8 @@ class Settlement:
 class Outcome:
     """What a person reports about a settlement. SETTLED may have the `bank_reference`, and for store credit
     needs its code there; FAILED needs a `reason`. `amount`: if given, it must be the recorded one.
-    `paid_before`: they had already paid it when a reason came not to pay it any more."""
+    `paid_before`: they had already paid it when a reason came not to pay it any more. `came_back`: it was paid,
+    and the money came back."""
 
     idempotency_key: str
     state: SettlementState
@@ -104,6 +105,7 @@ class Outcome:
     reason: str | None = None
     amount: Money | None = None
     paid_before: bool = False
+    came_back: bool = False
 
 
 class SettlementProblem(ValueError):
@@ -128,7 +130,8 @@ def check_outcome(
     """Return whether an outcome changes the state. Raises SettlementProblem if it cannot be recorded. `stop`:
     why the entry must not be paid any more; None if it may be. `_` translates the problem.
 
-    A settled entry may fail later, when the money comes back. A failed entry cannot become settled, because the
+    A settled entry fails only when the money comes back: whoever says so must have known that it was paid, for
+    another person may have paid it while a list was open. A failed entry cannot become settled, because the
     team already has the refund.
     """
     if known is None:
@@ -153,12 +156,7 @@ def check_outcome(
         )
     if outcome.state is SettlementState.FAILED and not outcome.reason:
         raise SettlementProblem(_("a failed payment needs a reason; say why"))
-    if known.state is SettlementState.FAILED and outcome.state is SettlementState.SETTLED:
-        raise SettlementProblem(
-            _(
-                "it has failed before, and the refund was given to people; tell the team that it is paid"
-            )
-        )
+    _check_order(known, outcome, _)
     is_paid = outcome.state is SettlementState.SETTLED and known.state is SettlementState.OPEN
     if stop and is_paid and not outcome.paid_before:
         raise SettlementProblem(
@@ -169,3 +167,21 @@ def check_outcome(
             )
         )
     return known.state is not outcome.state
+
+
+def _check_order(known: Settlement, outcome: Outcome, _: Fill) -> None:
+    """Raise SettlementProblem if an outcome cannot follow the state."""
+    news = known.state, outcome.state
+    if news == (SettlementState.SETTLED, SettlementState.FAILED) and not outcome.came_back:
+        raise SettlementProblem(
+            _(
+                "it is recorded as paid; if the money has come back, say so in the list of what is paid, or"
+                " with came_back in a file"
+            )
+        )
+    if news == (SettlementState.FAILED, SettlementState.SETTLED):
+        raise SettlementProblem(
+            _(
+                "it has failed before, and the refund was given to people; tell the team that it is paid"
+            )
+        )

@@ -3,7 +3,7 @@ by one or by a file."""
 
 from __future__ import annotations
 
-from flask import Blueprint, Response, request
+from flask import Blueprint, Response, abort, request
 
 from mailagent import services
 from mailagent.adapters.settlement_file import read_outcomes, write_settlements
@@ -64,15 +64,20 @@ def _page(problems: list[str] | None = None) -> Response:
 @blueprint.post("/ops/settlements/<settlement>")
 @needs(Permission.SETTLE)
 def decide(settlement: str) -> Response:
-    """Record that a payment was made, or could not be, as the pressed button says."""
-    state = SettlementState.FAILED if "fail" in request.form else SettlementState.SETTLED
+    """Record that a payment was made, could not be, or came back, as the pressed button says."""
+    has_failed = "fail" in request.form
+    if has_failed == ("settle" in request.form):
+        abort(
+            400
+        )  # the customer is told the outcome, so a form without one of the buttons does nothing
     reference, reason = (typed(name, request.form) or None for name in ("reference", "reason"))
     outcome = Outcome(
         settlement,
-        state,
+        SettlementState.FAILED if has_failed else SettlementState.SETTLED,
         reference,
-        reason if "fail" in request.form else None,
+        reason if has_failed else None,
         paid_before="paid_before" in request.form,
+        came_back="came_back" in request.form,
     )
     try:
         with services.current().database.transaction() as connection:
