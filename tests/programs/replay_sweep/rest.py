@@ -11,7 +11,7 @@ from mailagent.workflows.steps.maintenance.unfinished import enqueue_deliveries,
 from tests.harness import Harness
 from tests.workflows.trouble import is_sqlite
 
-PATIENCE_SECONDS = 60.0
+PATIENCE_SECONDS = 120.0
 # As if a minute had passed: the sweep wakes what has missed its wake-up, such as a reply whose run was
 # cancelled right after it had written it.
 SWEEP_EVERY_SECONDS = 1.5
