@@ -112,8 +112,8 @@ def _check_mails(harness: Harness, story: Story, customer: Customer) -> None:
             "SELECT purpose, text FROM outbound_mails WHERE to_address = :to ORDER BY outbound_id",
             to=customer.email,
         )
-        told = "\n".join(f"    {row.purpose}: {row.text[:300]}" for row in written)
-        raise PromiseBroken(f"the customer has {got} mails, not {story.end.mails}\n{told}")
+        words = "\n".join(f"    {row.purpose}: {row.text[:300]}" for row in written)
+        raise PromiseBroken(f"the customer has {got} mails, not {story.end.mails}\n{words}")
     theirs = [mail for mail in _mails(harness) if _owner_of(mail) == customer.email]
     sent = _times_sent(harness)
     for mail in theirs:
