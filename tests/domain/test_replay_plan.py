@@ -12,6 +12,7 @@ from mailagent.domain.mail.message import OutboundStatus, Purpose
 from mailagent.domain.money import Money
 from mailagent.domain.operations.replay import (
     EFFECTS,
+    DecisionNow,
     MailNow,
     Reach,
     RowsNow,
@@ -123,6 +124,18 @@ def test_a_step_that_nobody_knows_is_no_mistake(name: str, told: str) -> None:
             {},
             {"expires_at": NOW},
             "until 20 November 2026, 12:00 UTC: links in earlier mails still work",
+        ),
+        (
+            RefundStatus.AWAITING_APPROVAL,
+            {},
+            {"decision": DecisionNow(True, MONA, ASKED.amount, NOW), "expires_at": NOW},
+            f"approved by {MONA}, and that counts from 20 November 2026, 12:00 UTC on: then it will be paid,",
+        ),
+        (
+            RefundStatus.AWAITING_APPROVAL,
+            {},
+            {"decision": DecisionNow(False, MONA, ASKED.amount, NOW), "expires_at": NOW},
+            f"rejected by {MONA}, and that counts from 20 November 2026, 12:00 UTC on: then the customer",
         ),
         (
             RefundStatus.APPROVED,

@@ -74,7 +74,7 @@ TABLES: tuple[Any, ...] = (
     circuit_breaker.MEANS,
     incident.INCIDENTS,
     (replay.EFFECTS, replay.UNKNOWN, replay.REACHED, replay.REFUNDS, replay.UNCHANGED),
-    (replay.ASKED, replay.TO_PAY, replay.HELD_UP),
+    (replay.ASKED, replay.TO_PAY, replay.HELD_UP, replay.TO_APPROVE, replay.TO_REJECT),
     (replay.MAILS, replay.MAIL_STATES, replay.NOT_SENT),
     [each.value for each in replay.Reach],
     ([name for _, name in report.SPANS], report.LONGER),

@@ -12,9 +12,11 @@ import sqlalchemy as sa
 
 from mailagent import services
 from mailagent.domain.money import Money
+from mailagent.domain.operations.replay import tell_rows
 from mailagent.domain.refunds.policy import KeepOffers, Policy
 from mailagent.domain.refunds.refund import RefundReason, RefundStatus
 from mailagent.store import audit, schema
+from mailagent.store.console import run_subjects
 from mailagent.store.refunds import refunds
 from mailagent.web.language import COOKIE
 from mailagent.workflows.steps.refund.decision import State, look_at_decision
@@ -44,6 +46,13 @@ def look(question: Question) -> State:
     """Let the refund's run look at the decision."""
     effect: Callable[[str], State] = inspect.unwrap(look_at_decision)
     return effect(question.refund_id)
+
+
+def plan(question: Question) -> str:
+    """Return what a replay of the refund's run says about the refund before it is begun."""
+    with question.shop.live.database.snapshot() as connection:
+        rows = run_subjects.look(connection, [question.refund_id])[question.refund_id]
+    return tell_rows(rows)[0]
 
 
 def actions(shop: Harness) -> list[str]:
@@ -107,6 +116,23 @@ def test_the_console_says_that_a_decision_can_be_taken_back(question: Question) 
     assert "A manager has decided, and can take that back until" in page
     assert "Decision: approved</strong>" in page
     assert "/decide" not in page
+
+
+@pytest.mark.parametrize(
+    ("pressed", "done", "amount"),
+    [("approve", "approved", "$1,000.00"), ("reject", "rejected", "$1,499.00")],
+)
+def test_the_plan_of_a_replay_says_what_was_decided_and_from_when_it_counts(
+    question: Question, pressed: str, done: str, amount: str
+) -> None:
+    assert "waits for a manager" in plan(question)
+    question.decide(pressed, form={"amount": "1000"})
+    told = plan(question)
+    assert told.startswith(f"The refund of {amount} is {done} by {MONA}, and that counts from ")
+    at(question.shop, MINUTES + 0.1)
+    assert plan(question) == told  # until a run applies it
+    assert look(question)["status"] == done
+    assert "that counts from" not in plan(question)
 
 
 def test_a_late_undo_says_that_it_changed_nothing(question: Question) -> None:
@@ -182,6 +208,15 @@ def test_the_second_manager_is_asked_when_the_first_approval_stands(dear: Questi
     (asked,) = dear.shop.rows("SELECT subject FROM outbound_mails WHERE to_address = :to", to=MAX)
     assert "Second approval: refund $1,000.00?" in asked.subject
     assert dear.refund().amount == Money(1_000_00, "USD")
+
+
+def test_the_plan_of_a_replay_waits_for_the_second_manager(dear: Question) -> None:
+    dear.decide("approve", form={"amount": "1000"})
+    assert "waits for a manager" in plan(dear)
+    at(dear.shop, MINUTES + 0.1)
+    look(dear)
+    dear.decide("approve", manager=MAX)
+    assert plan(dear).startswith(f"The refund of $1,000.00 is approved by {MAX}, and")
 
 
 def test_each_of_two_approvals_can_be_taken_back_by_its_author(dear: Question) -> None:

@@ -10,6 +10,7 @@ from enum import StrEnum
 from typing import Protocol
 
 from mailagent.domain.mail.message import OutboundStatus, Purpose
+from mailagent.domain.money import Money
 from mailagent.domain.refunds.labels import REFUND_STATES
 from mailagent.domain.refunds.refund import Refund, RefundStatus
 from mailagent.domain.text import Fill, fill
@@ -119,17 +120,30 @@ class MailNow:
 
 
 @dataclass(frozen=True, slots=True)
+class DecisionNow:
+    """A manager's decision that approves `amount`, or rejects the refund. From `counts_from` on nobody can take
+    it back, and the refund's run applies it."""
+
+    approves: bool
+    decided_by: str
+    amount: Money
+    counts_from: datetime
+
+
+@dataclass(frozen=True, slots=True)
 class RowsNow:
     """The rows that a run is about, as they are now. `unanswered`: how many mails wait, without those that a
     waiting draft answers; None if the run is about no conversation. `expires_at`: when the approval request of
-    the refund expires. `asked`: an intent to pay is on record, so the gateway may have been asked. `held_up`:
-    goods must come back, or items be cancelled, before the payment."""
+    the refund expires. `decision`: what was decided on the refund, by both managers if it needs two. `asked`:
+    an intent to pay is on record, so the gateway may have been asked. `held_up`: goods must come back, or items
+    be cancelled, before the payment."""
 
     unanswered: int | None = None
     draft_ids: tuple[str, ...] = ()
     handed_over: bool = False
     refund: Refund | None = None
     expires_at: datetime | None = None
+    decision: DecisionNow | None = None
     asked: bool = False
     held_up: bool = False
     mails: tuple[MailNow, ...] = ()
@@ -161,6 +175,14 @@ def _tell_unanswered(count: int, handed_over: bool, _: Fill) -> str:
 
 
 def _tell_refund(refund: Refund, rows: RowsNow, _: Fill) -> str:
+    decision = rows.decision
+    if refund.status is RefundStatus.AWAITING_APPROVAL and decision is not None:
+        return _(
+            TO_APPROVE if decision.approves else TO_REJECT,
+            amount=decision.amount,
+            decided_by=decision.decided_by,
+            counts_from=decision.counts_from,
+        )
     facts = {
         "amount": refund.amount,
         "reference": refund.gateway_reference,
@@ -185,6 +207,14 @@ REFUNDS = {
         " and nothing is paid without a decision."
     ),
 }
+TO_APPROVE = (
+    "The refund of %(amount)s is approved by %(decided_by)s, and that counts from %(counts_from)s on: then it"
+    " will be paid, once, after goods or a cancellation that it may wait for."
+)
+TO_REJECT = (
+    "The refund of %(amount)s is rejected by %(decided_by)s, and that counts from %(counts_from)s on: then the"
+    " customer is told, and nothing is paid."
+)
 UNCHANGED = "The refund of %(amount)s is %(state)s: a replay does not change that."
 ASKED = (
     "The refund of %(amount)s is to be paid: the gateway may have been asked already, so it is looked up first,"

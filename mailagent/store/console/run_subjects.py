@@ -15,12 +15,13 @@ from mailagent.domain.mail.draft import DraftState
 from mailagent.domain.mail.message import OutboundStatus, Purpose
 from mailagent.domain.masking import mask_address
 from mailagent.domain.money import Money
-from mailagent.domain.operations.replay import MailNow, RowsNow
+from mailagent.domain.operations.replay import DecisionNow, MailNow, RowsNow
 from mailagent.domain.operations.run_about import RunAbout
 from mailagent.domain.refunds.payment import INTENDED
+from mailagent.domain.refunds.refund import Refund
 from mailagent.store import schema
 from mailagent.store.mail import assignments
-from mailagent.store.refunds import refunds, remedies
+from mailagent.store.refunds import approvals, refunds, remedies
 
 _conversations, _refunds, _mails = schema.conversations, schema.refunds, schema.outbound_mails
 _inbound, _drafts = schema.inbound_mails, schema.drafts
@@ -142,9 +143,7 @@ def _conversations_now(
 
 
 def _refunds_now(connection: sa.Connection, ids: Sequence[str]) -> Iterator[tuple[str, RowsNow]]:
-    approval, intent = schema.approvals.c, schema.refund_payments.c
-    expire = sa.select(approval.refund_id, approval.expires_at).where(approval.refund_id.in_(ids))
-    expires_at = {row.refund_id: row.expires_at for row in connection.execute(expire)}
+    intent, standings = schema.refund_payments.c, approvals.list_standings(connection, ids)
     under_way = sa.select(intent.refund_id).where(
         intent.refund_id.in_(ids), intent.state == INTENDED
     )
@@ -155,17 +154,30 @@ def _refunds_now(connection: sa.Connection, ids: Sequence[str]) -> Iterator[tupl
     held_up = set(connection.scalars(waits))
     mails = _list_mails(connection, _mails.c.refund_id, ids)
     for refund in refunds.list_by_id(connection, ids):
-        row_id = refund.refund_id
+        row_id, standing = refund.refund_id, standings.get(refund.refund_id)
         yield (
             row_id,
             RowsNow(
                 refund=refund,
-                expires_at=expires_at.get(row_id),
+                expires_at=standing.approval.expires_at if standing else None,
+                decision=_decision_now(refund, standing) if standing else None,
                 asked=row_id in asked,
                 held_up=row_id in held_up,
                 mails=mails.get(row_id, ()),
             ),
         )
+
+
+def _decision_now(refund: Refund, standing: approvals.Standing) -> DecisionNow | None:
+    final = standing.final(refund.four_eyes)
+    if final is None:
+        return None
+    amount = refund.amount
+    for each in (standing.first, standing.second):  # each may have approved less
+        if each is not None and each.amount_minor is not None:
+            amount = Money(each.amount_minor, amount.currency)
+    counts_from = final.undo_until or final.decided_at
+    return DecisionNow(final.approves, final.decided_by, amount, counts_from)
 
 
 def _list_mails(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime
 from typing import Any
@@ -126,22 +126,30 @@ def find_standing_of_refund(connection: sa.Connection, refund_id: str) -> Standi
     return _find_standing(connection, _approvals.c.refund_id == refund_id)
 
 
+def list_standings(connection: sa.Connection, refund_ids: Sequence[str]) -> dict[str, Standing]:
+    """Return the approvals of these refunds with their decisions, by refund id."""
+    found = _list_standings(connection, _approvals.c.refund_id.in_(refund_ids))
+    return {standing.approval.refund_id: standing for standing in found}
+
+
 def _find_standing(connection: sa.Connection, where: sa.ColumnElement[bool]) -> Standing | None:
+    return next(_list_standings(connection, where), None)
+
+
+def _list_standings(connection: sa.Connection, where: sa.ColumnElement[bool]) -> Iterator[Standing]:
     query = (
         sa.select(_approvals, _decisions, _countersignatures)
         .outerjoin(_decisions, _decisions.c.approval_id == _approvals.c.approval_id)
         .outerjoin(_countersignatures, _countersignatures.c.approval_id == _approvals.c.approval_id)
         .where(where)
     )
-    row = connection.execute(query).one_or_none()
-    if row is None:
-        return None
-    first, second = _values(row, _decisions), _values(row, _countersignatures)
-    return Standing(
-        Approval(**_values(row, _approvals)),
-        RecordedDecision(**first) if first["approval_id"] else None,
-        RecordedDecision(**second) if second["approval_id"] else None,
-    )
+    for row in connection.execute(query).all():
+        first, second = _values(row, _decisions), _values(row, _countersignatures)
+        yield Standing(
+            Approval(**_values(row, _approvals)),
+            RecordedDecision(**first) if first["approval_id"] else None,
+            RecordedDecision(**second) if second["approval_id"] else None,
+        )
 
 
 def _values(row: Row, table: sa.Table) -> dict[str, Any]:
