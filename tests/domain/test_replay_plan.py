@@ -202,6 +202,16 @@ def test_what_waits_for_an_answer_is_told(count: int, handed_over: bool, told: s
 
 
 @pytest.mark.parametrize(("unanswered", "sentences"), [(0, 1), (1, 2)])
+def test_what_the_team_wrote_is_told_apart_from_what_goes_to_the_team(
+    unanswered: int, sentences: int
+) -> None:
+    told = tell_rows(RowsNow(unanswered=unanswered, from_team=2, handed_over=True))
+    assert len(told) == sentences
+    assert told[0] == "Mails from the team that wait: 2. Answers among them go to the customer."
+    assert ("it goes to the team" in told[-1]) is bool(unanswered)
+
+
+@pytest.mark.parametrize(("unanswered", "sentences"), [(0, 1), (1, 2)])
 def test_a_draft_that_waits_is_told_apart_from_mail_that_is_to_be_answered(
     unanswered: int, sentences: int
 ) -> None:

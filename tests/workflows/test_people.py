@@ -16,7 +16,9 @@ from mailagent import handback
 from mailagent.demo.scripted_model import Phrase
 from mailagent.domain.mail.conversation import HandOverReason
 from mailagent.domain.mail.message import MailStatus, OutboundMail, Purpose
+from mailagent.domain.operations.replay import tell_rows
 from mailagent.store import schema
+from mailagent.store.console import run_subjects
 from mailagent.store.mail import conversations, drafts, inbound, outbound, suppressions, throttled
 from mailagent.workflows.steps.conversation.batch import Batch, take_batch
 from mailagent.workflows.steps.conversation.people import (
@@ -103,6 +105,30 @@ HOLD = pytest.param(
     give_to_agent,
     id="hold",
 )
+
+
+def plan(shop: Harness) -> list[str]:
+    """Return what a replay says about the mails that wait."""
+    conversation_id = thread(shop).conversation_id
+    with shop.live.database.snapshot() as connection:
+        rows = run_subjects.look(connection, [conversation_id])[conversation_id]
+    return [told for told in tell_rows(rows) if "wait" in told]
+
+
+def test_the_plan_of_a_replay_says_who_gets_the_teams_words_and_who_the_customers(
+    shop: Harness,
+) -> None:
+    batch = written_by_team(shop, "Dear Ada, I will call you.")
+    for_customer = "Mails from the team that wait: 1. Answers among them go to the customer."
+    assert plan(shop) == [for_customer]
+    shop.write("And my kettle?", to=f"case+{thread(shop).reply_token}@shop.example")
+    told, for_team = plan(shop)
+    assert told == for_customer
+    assert for_team.startswith("Mails that wait: 1. People look after this conversation")
+    forward_team_replies(batch)
+    (answer,) = shop.rows("SELECT to_address FROM outbound_mails WHERE purpose = 'team_reply'")
+    assert answer.to_address == ADA
+    assert plan(shop) == [for_team]
 
 
 @pytest.mark.parametrize(("asked", "step", "since"), [HAND_OVER, PASS_ON, FORWARD, HOLD])

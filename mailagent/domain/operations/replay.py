@@ -132,13 +132,14 @@ class DecisionNow:
 
 @dataclass(frozen=True, slots=True)
 class RowsNow:
-    """The rows that a run is about, as they are now. `unanswered`: how many mails wait, without those that a
-    waiting draft answers; None if the run is about no conversation. `expires_at`: when the approval request of
-    the refund expires. `decision`: what was decided on the refund, by both managers if it needs two. `asked`:
-    an intent to pay is on record, so the gateway may have been asked. `held_up`: goods must come back, or items
-    be cancelled, before the payment."""
+    """The rows that a run is about, as they are now. `unanswered`: how many mails of the customer wait, without
+    those that a waiting draft answers; None if the run is about no conversation. `from_team`: how many mails of
+    the team wait. `expires_at`: when the approval request of the refund expires. `decision`: what was decided
+    on the refund, by both managers if it needs two. `asked`: an intent to pay is on record, so the gateway may
+    have been asked. `held_up`: goods must come back, or items be cancelled, before the payment."""
 
     unanswered: int | None = None
+    from_team: int = 0
     draft_ids: tuple[str, ...] = ()
     handed_over: bool = False
     refund: Refund | None = None
@@ -156,7 +157,13 @@ def tell_rows(rows: RowsNow, _: Fill = fill) -> tuple[str, ...]:
         + f": /ops/drafts/{draft_id}"
         for draft_id in rows.draft_ids
     ]
-    if rows.unanswered or (rows.unanswered == 0 and not rows.draft_ids):
+    if rows.from_team:
+        words = _(
+            "Mails from the team that wait: %(number)s. Answers among them go to the customer.",
+            number=rows.from_team,
+        )
+        told.append(words)
+    if rows.unanswered or (rows.unanswered == 0 and not rows.draft_ids and not rows.from_team):
         told.append(_tell_unanswered(rows.unanswered, rows.handed_over, _))
     if rows.refund is not None:
         told.append(_tell_refund(rows.refund, rows, _))

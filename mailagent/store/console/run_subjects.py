@@ -12,7 +12,7 @@ import sqlalchemy as sa
 
 from mailagent.domain.mail.conversation import ConversationStatus
 from mailagent.domain.mail.draft import DraftState
-from mailagent.domain.mail.message import OutboundStatus, Purpose
+from mailagent.domain.mail.message import MailKind, OutboundStatus, Purpose
 from mailagent.domain.masking import mask_address
 from mailagent.domain.money import Money
 from mailagent.domain.operations.replay import DecisionNow, MailNow, RowsNow
@@ -122,11 +122,12 @@ def _conversations_now(
     )
     drafted = connection.execute(waiting.order_by(draft.created_at, draft.draft_id)).all()
     without = sa.or_(mail.draft_id.is_(None), mail.draft_id.not_in([row[1] for row in drafted]))
-    unanswered = sa.select(mail.conversation_id, sa.func.count().label("number")).where(
+    from_team = (mail.kind == MailKind.TEAM.value).label("from_team")
+    unanswered = sa.select(mail.conversation_id, from_team, sa.func.count()).where(
         mail.conversation_id.in_(ids), mail.status == "unanswered", without
     )
-    rows = connection.execute(unanswered.group_by(mail.conversation_id))
-    numbers = {row.conversation_id: row.number for row in rows}
+    rows = connection.execute(unanswered.group_by(mail.conversation_id, "from_team"))
+    numbers = {(row_id, is_of_team): number for row_id, is_of_team, number in rows}
     # Mail about a refund belongs to the refund's own run.
     mails = _list_mails(connection, _mails.c.conversation_id, ids, _mails.c.refund_id.is_(None))
     status = sa.select(thread.conversation_id, thread.status).where(thread.conversation_id.in_(ids))
@@ -134,7 +135,8 @@ def _conversations_now(
         yield (
             row_id,
             RowsNow(
-                unanswered=numbers.get(row_id, 0),
+                unanswered=numbers.get((row_id, False), 0),
+                from_team=numbers.get((row_id, True), 0),
                 draft_ids=tuple(row.draft_id for row in drafted if row.conversation_id == row_id),
                 handed_over=is_with == ConversationStatus.HANDED_OVER.value,
                 mails=mails.get(row_id, ()),
