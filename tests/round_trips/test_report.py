@@ -142,6 +142,21 @@ def test_the_owner_gets_each_week_once(owned_shop: Harness) -> None:
     assert len(shop.wait_for_mails(OWNER, 2)) == 2
 
 
+def test_the_week_has_what_changed_after_its_days_were_counted(owned_shop: Harness) -> None:
+    shop = owned_shop
+    shop.write("Where is my order?")
+    shop.wait_for_mails(ADA)
+    count_days(Deadline(None))
+    shop.write("Where is mine?", from_address=GRACE, from_name="Grace")
+    shop.wait_for_mails(GRACE)
+    wait_for_quiet(shop)
+    pass_time(shop, days=7)
+    write_weekly()
+    (mail,) = shop.wait_for_mails(OWNER)
+    assert "2 mails of customers: 2 answered by the agent" in mail.text
+    assert read(shop, 14).of(Figure.MAILS)[AGENT] == 2  # the page says the same
+
+
 def test_nothing_is_mailed_without_an_address(busy_shop: Harness) -> None:
     write_weekly()
     assert busy_shop.rows("SELECT 1 FROM outbound_mails") == []

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from datetime import datetime
+
 from mailagent import mailers, services
 from mailagent.domain.operations.model_cost import day_begins_at
 from mailagent.domain.operations.report import DAY, last_week
@@ -34,7 +37,11 @@ def count_days(deadline: Deadline) -> int:
     with live.database.snapshot() as connection:
         missing = daily_figures.list_uncounted(connection, today, DAYS_BACK)
     days = dict.fromkeys([*(today - DAY * number for number in range(newest)), *missing])
-    counted = 0
+    return _count(days, deadline)
+
+
+def _count(days: Iterable[datetime], deadline: Deadline) -> int:
+    live, counted = services.current(), 0
     for day in days:
         if deadline.has_passed():
             break
@@ -45,16 +52,18 @@ def count_days(deadline: Deadline) -> int:
 
 
 def write_weekly() -> None:
-    """Write the report of the last whole week to each owner who has not got it."""
+    """Write the report of the last whole week to each owner who has not got it, with its days counted anew."""
     live = services.current()
     since, until = last_week(live.now())
     week = f"{since:%G-W%V}"
     keys = {address: f"report:{week}:{address}" for address in live.shop.report_emails}
-    with live.database.transaction() as connection:
+    with live.database.snapshot() as connection:
         told = outbound.list_recorded(connection, keys.values()) if keys else frozenset[str]()
-        addresses = [address for address, key in keys.items() if key not in told]
-        if not addresses:
-            return
+    addresses = [address for address, key in keys.items() if key not in told]
+    days = [since + DAY * number for number in range((until - since) // DAY)]
+    if not addresses or _count(days, Deadline(None)) < len(days):
+        return  # all have it; or the worker shuts down, and a later run writes it
+    with live.database.transaction() as connection:
         report = daily_figures.read(connection, since, until)
         path = f"/ops/report?from={since:%Y-%m-%d}&to={until - DAY:%Y-%m-%d}"
         notice = mailers.Notice(
