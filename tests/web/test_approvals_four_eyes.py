@@ -13,11 +13,14 @@ import sqlalchemy as sa
 
 from mailagent import services
 from mailagent.domain.money import Money
+from mailagent.domain.operations.model_cost import day_begins_at
+from mailagent.domain.operations.report import Figure
 from mailagent.domain.refunds.refund import RefundStatus
+from mailagent.store.operations import daily_figures
 from mailagent.store.refunds import approvals
 from tests.cast import MAX, MONA
 from tests.databases import ONE_DATABASE
-from tests.harness import Harness
+from tests.harness import Harness, pass_time
 from tests.web.questions import Question, everything
 
 
@@ -74,6 +77,32 @@ def test_one_rejection_is_enough(dear: Question, by: str) -> None:
     assert (dear.refund().status, dear.refund().decided_by) == (RefundStatus.REJECTED, by)
     assert dear.shop.rows("SELECT held_minor FROM orders")[0].held_minor == 0
     assert countersignatures(dear) == ([(MAX, "reject")] if by == MAX else [])
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "outcome", "hours"),
+    [
+        (None, None, "awaiting_approval", []),
+        ("reject", None, "reject", [1]),
+        ("approve", None, "awaiting_approval", []),
+        ("approve", "approve", "approve", [2]),
+        ("approve", "reject", "reject", [2]),
+    ],
+)
+def test_the_report_counts_an_approval_when_the_second_manager_has_approved(
+    dear: Question, first: str | None, second: str | None, outcome: str, hours: list[int]
+) -> None:
+    for decision, manager, hour in ((first, MONA, 1), (second, MAX, 2)):
+        pass_time(dear.shop, hours=hour)
+        if decision is not None:
+            dear.decide(decision, manager=manager)
+    day = day_begins_at(dear.refund().requested_at)
+    with dear.shop.live.database.snapshot() as connection:
+        found = daily_figures.figures_of(connection, day, None)
+    outcomes = [label for each, label in found if each is Figure.APPROVALS]
+    assert outcomes == [outcome]
+    times = [int(label) for each, label in found if each is Figure.DECISION_SECONDS]
+    assert [round(seconds / 3600) for seconds in times] == hours
 
 
 @ONE_DATABASE

@@ -35,6 +35,7 @@ from mailagent.store.refunds.credits import CREDIT_MINOR, IS_CREDIT
 _days = schema.daily_figures
 _mails, _ours, _votes = schema.inbound_mails, schema.outbound_mails, schema.votes
 _refunds, _approvals, _decisions = schema.refunds, schema.approvals, schema.decisions
+_countersignatures = schema.countersignatures
 _conversations = schema.conversations
 Fresh = Mapping[
     datetime, Counter[Key]
@@ -159,10 +160,17 @@ def _of_refunds(connection: sa.Connection, day: datetime) -> Counter[Key]:
 
 def _of_approvals(connection: sa.Connection, day: datetime) -> Counter[Key]:
     joined = sa.join(_refunds, _approvals, _approvals.c.refund_id == _refunds.c.refund_id)
-    joined = joined.outerjoin(_decisions, _decisions.c.approval_id == _approvals.c.approval_id)
-    outcome = sa.func.coalesce(_decisions.c.decision, _refunds.c.status).label("outcome")
+    first, second, approval_id = _decisions.c, _countersignatures.c, _approvals.c.approval_id
+    # Of a refund that needs two managers, the first one's approval decides nothing.
+    decides = sa.or_(~_refunds.c.four_eyes, first.decision != "approve")
+    joined = joined.outerjoin(_decisions, sa.and_(first.approval_id == approval_id, decides))
+    joined = joined.outerjoin(_countersignatures, second.approval_id == approval_id)
+    outcome = sa.func.coalesce(first.decision, second.decision, _refunds.c.status)
+    decided_at = sa.func.coalesce(first.decided_at, second.decided_at)
     query = (
-        sa.select(outcome, _approvals.c.requested_at, _decisions.c.decided_at)
+        sa.select(
+            outcome.label("outcome"), _approvals.c.requested_at, decided_at.label("decided_at")
+        )
         .select_from(joined)
         .where(*_within(_refunds.c.requested_at, day))
     )
