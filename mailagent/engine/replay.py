@@ -81,7 +81,7 @@ class Replays:
         refused. Raises ReplayRefused as `replay_run` does.
         """
         run, start = self._load_ended(run_id, from_step)
-        following = len(self._runs.list_forks(run_id)) + 1
+        following = self._runs.next_fork_number(run_id)
         if number is not None and number != following:
             raise ReplayRefused(
                 Refusal.MOVED_ON,

@@ -114,6 +114,13 @@ class Runs:
         found = self._dbos.list_workflows(forked_from=run_id, load_input=False, load_output=False)
         return [read_run(each) for each in found]
 
+    def next_fork_number(self, run_id: str) -> int:
+        """Return the number of the next fork of a run, above those of its forks. Some may have been deleted,
+        and some have ids of DBOS's without a number."""
+        forks, begins = self.list_forks(run_id), f"{run_id}-fork-"
+        numbers = [each.run_id.removeprefix(begins) for each in forks]
+        return max([len(forks), *(int(each) for each in numbers if each.isdecimal())]) + 1
+
     def list_histories(self, subjects: Sequence[str]) -> dict[str, str]:
         """Return the status of every run about these rows, forks included, by id."""
         found: dict[str, str] = {}

@@ -218,7 +218,7 @@ def preview(run_id: str) -> Response:
             (last + 1, _("after the last step")),
         ],
         seen=_seen(run),
-        number=len(live.workflow_client.runs.list_forks(run_id)) + 1,
+        number=live.workflow_client.runs.next_fork_number(run_id),
     )
 
 

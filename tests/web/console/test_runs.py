@@ -170,6 +170,19 @@ def test_a_fork_of_a_conversation_waits_for_its_turn(shop: Harness, olga: FlaskC
         assert len(shop.wait_for_mails(ADA)) == 1
 
 
+def test_a_run_is_forked_again_after_one_of_its_forks_was_deleted(
+    shop: Harness, olga: FlaskClient
+) -> None:
+    with failing("take_batch"), running(shop):
+        shop.write("Hello?")
+        run_id = wait_for_run(shop, "conversation", "ERROR")
+    for _ in range(2):
+        press(olga, run_id, "fork")
+    shop.live.workflow_client.replays.delete_histories([f"{run_id}-fork-1"])
+    assert press(olga, run_id, "fork").status_code == 303
+    assert load(shop, f"{run_id}-fork-3").forked_from == run_id
+
+
 def test_a_run_that_failed_again_says_how_often_it_was_replayed(
     shop: Harness, olga: FlaskClient
 ) -> None:
