@@ -89,6 +89,19 @@ def test_what_the_team_answered_by_mail_stays_answered(shop: Harness) -> None:
     assert [mail.status for mail in customer_mails(shop)] == ["no_answer"]
 
 
+def test_people_are_told_again_of_mail_that_they_gave_back_and_that_is_theirs_again(
+    shop: Harness,
+) -> None:
+    told = "SELECT * FROM outbound_mails WHERE purpose = 'hand_over'"
+    shop.write("Where is my parcel?")
+    passed_on(shop)
+    by_mail(shop)
+    assert len(shop.rows(told)) == 1
+    passed_on(shop)  # before the agent could answer
+    assert [mail.status for mail in customer_mails(shop)] == ["no_answer"]
+    assert len(shop.rows(told)) == 2
+
+
 def test_people_are_told_again_if_the_agent_still_cannot_answer(shop: Harness) -> None:
     told = "SELECT * FROM outbound_mails WHERE purpose = 'hand_over'"
     shop.write("Where is my parcel?")

@@ -123,14 +123,17 @@ def pass_on_to_people(batch: Batch) -> list[str]:
 
     If people have given it back since, the mail waits for the agent: a run for it is enqueued already.
     """
-    key = f"passed_on:{batch['mail_ids'][-1]}"
+    matter = f"passed_on:{batch['mail_ids'][-1]}"
     with services.current().database.transaction() as connection:
         conversation = conversations.lock(connection, batch["conversation_id"])
         mails = inbound.list_by_id(connection, batch["mail_ids"])
         is_open = conversation.status is ConversationStatus.OPEN
         if is_open or not any(mail.awaits_agent for mail in mails):
-            return outbound.list_by_subject(connection, conversation.conversation_id, key)
+            return outbound.list_by_subject(connection, conversation.conversation_id, matter)
         inbound.leave_unanswered(connection, batch["mail_ids"], assignments.PEOPLE_ANSWER)
+        # Mail that people gave back is a new case when it is theirs again.
+        given_back_at = audit.latest_at(connection, conversation.conversation_id, audit.GIVEN_BACK)
+        key = f"{matter}:{given_back_at:%Y-%m-%dT%H:%M:%S.%f}" if given_back_at else matter
         why, readers = "the customer wrote again", _readers(conversation)
         return mailers.write_to_team(connection, conversation, why, None, key, readers)
 
