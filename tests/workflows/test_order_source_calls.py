@@ -36,6 +36,7 @@ from mailagent.store import schema
 from mailagent.store.operations import circuit_breakers, incidents
 from mailagent.store.refunds import external_refunds, stops
 from mailagent.workflows.steps import order_source
+from mailagent.workflows.steps.conversation.orders import look_up_orders
 from mailagent.workflows.steps.maintenance.incidents import update_incidents
 from mailagent.workflows.steps.refund import gateway_call
 from mailagent.workflows.steps.refund.gateway_call import Intent
@@ -145,6 +146,16 @@ def test_a_source_that_has_not_finished_yet_is_not_away(shop: Harness, source: S
     assert provider
     with shop.live.database.snapshot() as connection:
         assert circuit_breakers.find(connection, provider) is None
+
+
+def test_a_run_that_was_to_ask_the_source_goes_on_once_the_shop_imports_its_orders(
+    shop: Harness, source: Source
+) -> None:
+    batch = write(shop)
+    assert batch["looks_up"]
+    live = shop.live
+    services.bind(replace(live, order_source=None, providers=replace(live.providers, orders=None)))
+    assert look_up_orders(batch) == {"outcome": "imported", "versions": {}}
 
 
 def cheaper() -> Order:

@@ -30,8 +30,9 @@ from mailagent.workflows.tools.tool import OrderUse
 
 class LookedUp(TypedDict):
     """The result of the look-up at the start of a run. `outcome`: `found`; `away`: the source does not answer,
-    so the run uses the stored orders; `later`: it does not answer again, so the mail waits. `versions`: the
-    version of each order that was found, by its number."""
+    so the run uses the stored orders; `imported`: so it does because the shop has no source any more; `later`:
+    it does not answer again, so the mail waits. `versions`: the version of each order that was found, by its
+    number."""
 
     outcome: str
     versions: dict[str, int]
@@ -49,6 +50,8 @@ class _Found:
 @step
 def look_up_orders(batch: Batch) -> LookedUp:
     """Look up the orders of the customer who wrote, and save them."""
+    if services.current().order_source is None:  # it was configured when the mails were taken
+        return LookedUp(outcome="imported", versions={})
     with services.current().database.snapshot() as connection:
         conversation = conversations.load(connection, batch["conversation_id"])
         email = conversation.customer_email
