@@ -123,7 +123,7 @@ def test_a_step_that_nobody_knows_is_no_mistake(name: str, told: str) -> None:
             RefundStatus.AWAITING_APPROVAL,
             {},
             {"expires_at": NOW},
-            "until 20 November 2026, 12:00 UTC: links in earlier mails still work",
+            "until 20 November 2026, 12:00 UTC, then it expires: until then links in earlier mails work",
         ),
         (
             RefundStatus.AWAITING_APPROVAL,

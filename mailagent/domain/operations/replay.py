@@ -210,8 +210,8 @@ REFUNDS = {
         "The refund of %(amount)s was paid on %(paid_at)s (reference %(reference)s): it is not paid again."
     ),
     RefundStatus.AWAITING_APPROVAL: (
-        "The refund of %(amount)s waits for a manager until %(expires_at)s: links in earlier mails still work,"
-        " and nothing is paid without a decision."
+        "The refund of %(amount)s waits for a manager until %(expires_at)s, then it expires: until then links"
+        " in earlier mails work, and nothing is paid without a decision."
     ),
 }
 TO_APPROVE = (
