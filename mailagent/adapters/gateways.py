@@ -20,7 +20,6 @@ from mailagent.domain.refunds.payment import (
     GatewayRefund,
     PaymentGateway,
     PaymentOutcome,
-    Refunded,
     RefundRequest,
 )
 
@@ -131,7 +130,8 @@ class RoutedGateway:
     """Sends refunds to one gateway for the payments that it knows by their ids, and to another one for all
     others.
 
-    For example, an order may be paid by card and by the shop's gift card.
+    For example, an order may be paid by card and by the shop's gift card. What the other gateway was asked for
+    before the shop changed PAYMENT_GATEWAY stays there.
     """
 
     def __init__(
@@ -142,23 +142,15 @@ class RoutedGateway:
 
     def is_remote(self, request: RefundRequest) -> bool:
         """Return whether the gateway of this payment is called over the network."""
-        return self._known.is_remote(request)
+        return self._of(request) is self._known
 
     def refund(self, request: RefundRequest) -> PaymentOutcome:
         """Refund through the gateway of this payment."""
         return self._of(request).refund(request)
 
     def look_up(self, request: RefundRequest) -> PaymentOutcome:
-        """Return the outcome of an earlier call.
-
-        It also asks the other gateway, which may have paid before the shop changed PAYMENT_GATEWAY.
-        """
-        gateway = self._of(request)
-        if gateway is self._known:
-            earlier = self._rest.look_up(request)
-            if isinstance(earlier, Refunded):
-                return earlier
-        return gateway.look_up(request)
+        """Return the outcome of an earlier call."""
+        return self._of(request).look_up(request)
 
     def list_refunds(self, payment_id: str) -> Sequence[GatewayRefund]:
         """Return all refunds of a payment, those of the other gateway last."""
@@ -166,4 +158,5 @@ class RoutedGateway:
         return [*theirs, *self._rest.list_refunds(payment_id)]
 
     def _of(self, request: RefundRequest) -> PaymentGateway:
-        return self._known if self._known.is_remote(request) else self._rest
+        stays = request.asked_gateway == self._rest.name
+        return self._known if self._known.is_remote(request) and not stays else self._rest

@@ -666,6 +666,7 @@ sa.Table(
     sa.Column("problem", sa.Text),
     sa.Column("intended_at", instant, nullable=False),
     sa.Column("asking_since", instant),
+    sa.Column("asked_gateway", sa.Text),
     sa.Column("done_at", instant),
     sa.Column("returned_at", instant),
     sa.UniqueConstraint("refund_id", "payment_id"),

@@ -216,7 +216,7 @@ def test_one_workers_answer_does_not_end_another_ones_call(shop: Harness, withdr
             row = refund_payments.find_payment(connection, key)
             assert row is not None
             assert refund_payments.begin_asking(
-                connection, key, row.asking_since, now + timedelta(minutes=1)
+                connection, key, row.asking_since, now + timedelta(minutes=1), "moody"
             )
 
     moody(shop, {GIFT: [NotDone("too many requests", 60)]}, before=meanwhile)

@@ -15,9 +15,10 @@ from mailagent.domain.money import Money
 @dataclass(frozen=True, slots=True)
 class RefundRequest:
     """One request to a gateway: refund `amount` of `payment_id` under `idempotency_key`. `may_be_made`: the
-    gateway may have carried out an earlier call under this key, whose outcome we do not know. `credit`: the
-    store credit that the customer gets instead of the money. `restocks`: pairs of an item id and a number of
-    units that came back and go into stock again."""
+    gateway may have carried out an earlier call under this key, whose outcome we do not know. `asked_gateway`:
+    the name of the gateway that has this refund, or may have it; None if none was asked. `credit`: the store
+    credit that the customer gets instead of the money. `restocks`: pairs of an item id and a number of units
+    that came back and go into stock again."""
 
     idempotency_key: str
     refund_id: str
@@ -25,6 +26,7 @@ class RefundRequest:
     payment_id: str
     amount: Money
     may_be_made: bool = False
+    asked_gateway: str | None = None
     credit: Money | None = None
     restocks: tuple[tuple[str, int], ...] = ()
 

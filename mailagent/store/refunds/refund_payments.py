@@ -18,7 +18,7 @@ from mailagent.store import schema
 from mailagent.store.database import Row
 
 _refunds, _payments = schema.refunds, schema.refund_payments
-_external = schema.external_refunds
+_external, _entries = schema.external_refunds, schema.ledger_entries
 
 # The condition that the gateway has made a refund payment, and that the money has not come back to the shop.
 PAID = sa.and_(_payments.c.state == "done", _payments.c.returned_at.is_(None))
@@ -61,6 +61,7 @@ def list_requests(refund: Refund, rows: Sequence[Row]) -> list[RefundRequest]:
             payment_id=row.payment_id,
             amount=Money(row.amount_minor, refund.amount.currency),
             may_be_made=row.asking_since is not None,
+            asked_gateway=row.asked_gateway,
             credit=credit,
         )
         for row, credit in zip(rows, credits, strict=True)
@@ -84,7 +85,8 @@ def list_parts(
 ) -> Sequence[Row]:
     """Return all refund payments, ours and external ones, of one order, or of these payments on any order. Each
     row is a part of its payment that was refunded or is about to be. An external one has no `refund_id` and no
-    `idempotency_key`; its `gateway` reported it. `known_at`: when we learned that it was made."""
+    `idempotency_key`; its `gateway` reported it. `known_at`: when we learned that it was made. `asked_gateway`:
+    the gateway that has a payment of ours, or may have it."""
 
     def here(order: sa.Column[str], payment: sa.Column[str]) -> sa.ColumnElement[bool]:
         return payment.in_(payment_ids) if order_id is None else order == order_id
@@ -95,7 +97,7 @@ def list_parts(
             _refunds.c.order_id, _payments.c.payment_id, _refunds.c.currency, _payments.c.amount_minor,
             _payments.c.state, _payments.c.reference, _payments.c.returned_at,
             _payments.c.refund_id, _payments.c.idempotency_key, none.label("gateway"),
-            _payments.c.done_at.label("known_at"), _refunds.c.credit_bonus,
+            _payments.c.done_at.label("known_at"), _refunds.c.credit_bonus, _payments.c.asked_gateway,
         )
         .join(_refunds, _refunds.c.refund_id == _payments.c.refund_id)
         .where(here(_refunds.c.order_id, _payments.c.payment_id))
@@ -103,7 +105,7 @@ def list_parts(
     external = sa.select(
         _external.c.order_id, _external.c.payment_id, _external.c.currency, _external.c.amount_minor,
         sa.literal("done"), _external.c.reference, _external.c.returned_at,
-        none, none, _external.c.gateway, _external.c.seen_at, sa.cast(sa.null(), sa.Integer),
+        none, none, _external.c.gateway, _external.c.seen_at, sa.cast(sa.null(), sa.Integer), none,
     ).where(here(_external.c.order_id, _external.c.payment_id))  # fmt: skip
     return connection.execute(ours.union_all(external)).all()
 
@@ -138,9 +140,9 @@ def record_payment(connection: sa.Connection, key: str, state: str, **values: An
 
 
 def begin_asking(
-    connection: sa.Connection, key: str, known: datetime | None, now: datetime
+    connection: sa.Connection, key: str, known: datetime | None, now: datetime, gateway: str
 ) -> bool:
-    """Record that we ask the gateway now. Return False, and record nothing, if another worker has begun to ask
+    """Record that we ask `gateway` now. Return False, and record nothing, if another worker has begun to ask
     since we read `asking_since` as `known`, or if the intent has an answer."""
     begun = connection.execute(
         _payments.update()
@@ -149,7 +151,7 @@ def begin_asking(
             _payments.c.state == INTENDED,
             _payments.c.asking_since.is_not_distinct_from(known),
         )
-        .values(asking_since=now)
+        .values(asking_since=now, asked_gateway=gateway)
     )
     return begun.rowcount == 1
 
@@ -158,7 +160,8 @@ def end_asking(connection: sa.Connection, key: str, begun_at: datetime) -> None:
     """Record that the call begun at `begun_at` was certainly not carried out, unless another worker has begun
     one since."""
     begun = (_payments.c.idempotency_key == key, _payments.c.asking_since == begun_at)
-    connection.execute(_payments.update().where(*begun).values(asking_since=None))
+    none = {"asking_since": None, "asked_gateway": None}
+    connection.execute(_payments.update().where(*begun).values(none))
 
 
 def give_up(connection: sa.Connection, refund_id: str, why: str) -> bool:
@@ -175,10 +178,11 @@ def give_up(connection: sa.Connection, refund_id: str, why: str) -> bool:
 
 def note_not_made(connection: sa.Connection, refund_id: str) -> int:
     """Record that the gateway has certainly not made a refund's unanswered payments, because a person has
-    looked; return how many payments these are."""
-    unsure = (_payments.c.state == INTENDED, _payments.c.asking_since.is_not(None))
-    query = _payments.update().where(_payments.c.refund_id == refund_id, *unsure)
-    return connection.execute(query.values(asking_since=None)).rowcount
+    looked; return how many payments these are. What the ledger has stays there."""
+    unsure = (_payments.c.state == INTENDED, _payments.c.asked_gateway.is_not(None))
+    in_ledger = sa.exists().where(_entries.c.idempotency_key == _payments.c.idempotency_key)
+    query = _payments.update().where(_payments.c.refund_id == refund_id, *unsure, ~in_ledger)
+    return connection.execute(query.values(asking_since=None, asked_gateway=None)).rowcount
 
 
 def mark_returned(connection: sa.Connection, key: str, now: datetime, why: str | None) -> bool:

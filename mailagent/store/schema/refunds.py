@@ -103,6 +103,8 @@ refund_payments = table(
     sa.Column("intended_at", UtcDateTime, nullable=False),
     # When we began to ask the gateway, while we do not know the outcome of that call.
     sa.Column("asking_since", UtcDateTime),
+    # The gateway that has this payment, or may have it. It goes on there if PAYMENT_GATEWAY is changed.
+    sa.Column("asked_gateway", sa.Text),
     sa.Column("done_at", UtcDateTime),
     # When the gateway said that the money came back, after it had said "done": the customer never got it.
     sa.Column("returned_at", UtcDateTime),

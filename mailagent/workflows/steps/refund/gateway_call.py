@@ -3,10 +3,12 @@ Two workers never ask at the same time."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from mailagent import services
+from mailagent.domain.operations.provider import LEDGER
 from mailagent.domain.refunds.payment import (
     NotDone,
     OutcomeUnknown,
@@ -14,6 +16,7 @@ from mailagent.domain.refunds.payment import (
     RefundRequest,
     Refused,
 )
+from mailagent.domain.text import NeedsOperatorError
 from mailagent.store.refunds import external_refunds, refund_payments
 from mailagent.telemetry import spans
 
@@ -33,6 +36,27 @@ class Intent:
     stopped: str | None
     stopped_if_not_made: str | None
     asking_since: datetime | None
+
+
+def gateway_of(request: RefundRequest) -> str:
+    """Return the name of the gateway that a request goes to, by today's settings."""
+    gateway = services.current().gateway
+    return gateway.name if gateway.is_remote(request) else LEDGER.name
+
+
+def check_gateways(requests: Iterable[RefundRequest]) -> None:
+    """Raise NeedsOperatorError if another gateway than today's has one of these refunds, or may have it: asking
+    today's could pay twice."""
+    for each in requests:
+        asked = each.asked_gateway
+        if asked not in (None, gateway_of(each)):
+            raise NeedsOperatorError(
+                f"refund {each.refund_id} cannot be paid: {asked} was asked to refund payment "
+                f"{each.payment_id} and may have done it, but PAYMENT_GATEWAY is "
+                f"{services.current().gateway.name} now; set PAYMENT_GATEWAY={asked} again and replay this "
+                f"run, or if you see at {asked} that it was not refunded and will not be: flask refunds "
+                f"ask-again {each.refund_id}, then replay this run"
+            )
 
 
 def ask_gateway(intent: Intent) -> PaymentOutcome:
@@ -74,9 +98,9 @@ def _may_be_under_way(intent: Intent) -> bool:
 def _begin(intent: Intent, now: datetime) -> bool:
     """Record that the gateway is asked now. Return False if another worker has begun, or if the intent is
     settled or withdrawn."""
-    key = intent.request.idempotency_key
+    key, gateway = intent.request.idempotency_key, gateway_of(intent.request)
     with services.current().database.transaction() as connection:
-        return refund_payments.begin_asking(connection, key, intent.asking_since, now)
+        return refund_payments.begin_asking(connection, key, intent.asking_since, now, gateway)
 
 
 def _end(intent: Intent, begun_at: datetime) -> None:

@@ -54,7 +54,12 @@ from mailagent.workflows.steps.maintenance.incidents import open_incident
 from mailagent.workflows.steps.recording import async_step, declare_marks, mark
 from mailagent.workflows.steps.refund.condition import advance_remedy, list_restocks
 from mailagent.workflows.steps.refund.decision import State, promise, state_of
-from mailagent.workflows.steps.refund.gateway_call import Intent, ask_gateway
+from mailagent.workflows.steps.refund.gateway_call import (
+    Intent,
+    ask_gateway,
+    check_gateways,
+    gateway_of,
+)
 from mailagent.workflows.steps.refund.order_check import (
     STOPS,
     check_before_payment,
@@ -86,6 +91,7 @@ def pay_refund(refund_id: str) -> State:
         with services.current().database.snapshot() as connection:
             return state_of(refunds.load(connection, refund_id).status)
     mark("pay_refund", "intended")
+    check_gateways(intent.request for intent in intents)
     for intent in intents:
         permit = _claim_permit(intent.request)
         if permit is None:
@@ -196,9 +202,10 @@ def _record_answer(
 ) -> None:
     live, key = services.current(), request.idempotency_key
     record = partial(refund_payments.record_payment, connection, key)
+    has_it = {"asked_gateway": gateway_of(request)}
     match outcome:
         case Refunded(reference):
-            record("done", reference=reference, problem=None, done_at=live.now())
+            record("done", reference=reference, problem=None, done_at=live.now(), **has_it)
             # An event that says that the refund has failed may have come before this older answer.
             failure = gateway_events.find_failure(connection, request.payment_id, reference)
             if failure is not None:
@@ -206,7 +213,7 @@ def _record_answer(
         case Refused(why):
             record("refused", problem=why)
         case Pending(reference):
-            record(INTENDED, problem=refund_payments.pending_problem(reference))
+            record(INTENDED, problem=refund_payments.pending_problem(reference), **has_it)
         case NotDone(why, failed=str(reference)):
             external_refunds.record_failed(
                 connection, reference, request, live.gateway.name, live.now()
@@ -345,10 +352,8 @@ def _conclude(connection: sa.Connection, refund: Refund, rows: Sequence[Row]) ->
 
 
 def _gateways_of(refund: Refund, rows: Sequence[Row]) -> str:
-    gateway = services.current().gateway
-    has_it = {True: gateway.name, False: LEDGER.name}
     requests = refund_payments.list_requests(refund, rows)
-    return ", ".join(sorted({has_it[gateway.is_remote(request)] for request in requests}))
+    return ", ".join(sorted({each.asked_gateway or gateway_of(each) for each in requests}))
 
 
 def _fail(connection: sa.Connection, refund: Refund, why: str, gateway: str | None) -> None:
