@@ -27,7 +27,7 @@ from graphql import (
 from graphql.execution.values import get_directive_values
 
 from mailagent.adapters.shopify.client import VERSION
-from mailagent.adapters.shopify.orders import gid_of, payment_id_of
+from mailagent.adapters.shopify.orders import gid_of, is_manual, payment_id_of
 from mailagent.demo.fakes.http_server import Answer, LineCut, LocalServer, Request
 from mailagent.domain.money import Money, parse_money
 from mailagent.domain.refunds.order import Order, OrderStatus
@@ -39,6 +39,8 @@ Info = GraphQLResolveInfo[Any]
 TOKEN = "shpat_17"
 APP = "client-17:secret-17"
 MOST_COST = 1000
+# Shopify's manual payment methods. It records a refund of one, and moves no money.
+MANUAL = frozenset({"Bank Deposit", "Money Order", "Cash on Delivery (COD)", "manual"})
 PLACE = {"__typename": "Location", "id": "gid://shopify/Location/1"}
 
 Create = Callable[[], Answer]
@@ -106,7 +108,7 @@ class ShopifyServer:
         """Return our names of the payments of an order."""
         paid = ("SALE", "CAPTURE")
         return [
-            payment_id_of(x["id"])
+            payment_id_of(x["id"], manual=is_manual(x))
             for x in self.named(name)["transactions"].all
             if x["kind"] in paid
         ]
@@ -188,6 +190,7 @@ class ShopifyServer:
                 "kind": "SALE",
                 "status": "SUCCESS",
                 "gateway": each.method,
+                "manualPaymentGateway": each.method in MANUAL,
                 "amountSet": bag(each.amount.minor, currency),
                 "parentTransaction": None,
                 "order": fields,

@@ -13,13 +13,15 @@ from functools import partial
 from typing import Any
 from urllib.parse import parse_qs
 
-from mailagent.adapters.woocommerce.orders import payment_id_of
+from mailagent.adapters.woocommerce.orders import is_manual, payment_id_of
 from mailagent.demo.fakes.http_server import Answer, LineCut, LocalServer, Request
 from mailagent.domain.money import Money, parse_money
 from mailagent.domain.refunds.order import Order, OrderStatus
 
 TOKEN = "ck_17:cs_17"
 PAGE = "/wp-json/wc/v3"
+
+NO_PLUGIN = "Le moyen de paiement ne permet pas de remboursement automatique."
 
 Create = Callable[[], Answer]
 Fault = Callable[[Create], Answer]
@@ -97,7 +99,8 @@ class WooCommerceServer:
 
     def payment_id(self, number: str) -> str:
         """Return our name of the payment of an order."""
-        return payment_id_of(self.numbered(number)["id"])
+        order = self.numbered(number)
+        return payment_id_of(order["id"], manual=is_manual(order))
 
     def moved(self) -> list[dict[str, Any]]:
         """Return all refunds that the payment plugin paid."""
@@ -179,11 +182,10 @@ class WooCommerceServer:
             made = self._save(order, asked["amount"], asked["reason"], wanted)
             if self.plugin_dies:
                 raise LineCut
-            if self.plugin_failure:
+            failure = NO_PLUGIN if is_manual(order) else self.plugin_failure
+            if failure and asked["api_refund"]:
                 self.delete(order, made)
-                return error(
-                    500, "woocommerce_rest_cannot_create_order_refund", self.plugin_failure
-                )
+                return error(500, "woocommerce_rest_cannot_create_order_refund", failure)
             made["refunded_payment"] = asked["api_refund"]
             self._restock(order, wanted if asked["api_restock"] else [])
             return Answer(201, made)

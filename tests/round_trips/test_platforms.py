@@ -156,6 +156,25 @@ def a_person_looks_and_lets_it_be_asked_again(shop: Harness) -> None:
     client.replays.replay_run(run_id)
 
 
+def test_what_the_shop_took_itself_is_given_back_by_a_person(
+    shop: Harness, platform: Platform
+) -> None:
+    """The platform would record a refund of a bank transfer, and the customer would get nothing."""
+    method = "Bank Deposit" if isinstance(platform, ShopifyServer) else "bacs"
+    platform.stock(order(payments=[{"payment_id": "p", "method": method, "amount": "49.99"}]))
+    ask_for_refund(shop, platform)
+    open_one = "SELECT idempotency_key FROM ledger_settlements WHERE state = 'open'"
+    wait_until(lambda: bool(shop.rows(open_one)), 30, "the settlement")
+    assert shop.refunds()[0].status == "approved"
+    assert not any("We have refunded" in mail.text for mail in shop.mails_to(ADA))
+    (row,) = shop.rows(open_one)
+    path = f"/ops/settlements/{row.idempotency_key}"
+    post_form(shop.log_in(OLGA), path, "/ops/settlements", settle="yes", reference="SEPA 17")
+    assert shop.wait_for_refund("paid").gateway == "ledger"
+    wait_until(lambda: "SEPA 17" in shop.mails_to(ADA)[-1].text, 20, "the receipt")
+    assert made_by_us(platform) == []
+
+
 # --- items ----------------------------------------------------------------------------------------
 
 KETTLES = {"item_id": "K1", "name": "Kettle", "quantity": 1, "unit_price": "49.99"}

@@ -32,6 +32,9 @@ Fields = Mapping[str, Any]
 
 _TRANSACTION = "gid://shopify/OrderTransaction/"
 _PAYMENT = "shopify:"
+# A payment that the shop took without Shopify. `refundCreate` would record a refund of it and move no money.
+_MANUAL = "shopify-manual:"
+_CASH = "cash"
 
 PAID_KINDS = frozenset({"SALE", "CAPTURE"})
 GIVEN_BACK = "REFUND"
@@ -62,9 +65,15 @@ def is_shopify_payment(payment_id: str) -> bool:
     return payment_id.startswith(_PAYMENT)
 
 
-def payment_id_of(gid: str) -> str:
-    """Return our payment id for a transaction of Shopify."""
-    return _PAYMENT + gid.removeprefix(_TRANSACTION)
+def payment_id_of(gid: str, *, manual: bool = False) -> str:
+    """Return our payment id for a transaction of Shopify. `manual`: the shop took the money without Shopify."""
+    return (_MANUAL if manual else _PAYMENT) + gid.removeprefix(_TRANSACTION)
+
+
+def is_manual(transaction: Fields) -> bool:
+    """Return whether the shop took the money of a transaction without Shopify, such as by bank deposit or on
+    delivery."""
+    return bool(transaction["manualPaymentGateway"]) or transaction["gateway"] == _CASH
 
 
 def gid_of(payment_id: str) -> str:
@@ -163,7 +172,7 @@ def _payments(fields: Fields, currency: str) -> tuple[Payment, ...]:
             amount = minor_of(each["amountSet"], currency)
             refunded = min(given.pop(each["id"], 0), amount)
             method = imported_method(each["gateway"] or "")
-            payment_id = payment_id_of(each["id"])
+            payment_id = payment_id_of(each["id"], manual=is_manual(each))
             payments.append(Payment(payment_id, method, Money(amount, currency), since, refunded))
     return spread(payments, given.total())
 

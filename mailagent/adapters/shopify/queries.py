@@ -56,7 +56,7 @@ query($id: ID!) {{
       fulfillmentLineItems(first: {PACKED}) {{ nodes {{ quantity lineItem {{ id }} }} }}
     }}
     transactions(first: {TRANSACTIONS}) {{
-      id kind status gateway amountSet {_MONEY} parentTransaction {{ id }}
+      id kind status gateway manualPaymentGateway amountSet {_MONEY} parentTransaction {{ id }}
     }}
   }}
 }}

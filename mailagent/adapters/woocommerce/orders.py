@@ -32,6 +32,10 @@ TITLE = "WooCommerce"
 Fields = Mapping[str, Any]
 
 _PAYMENT = "woocommerce:"
+# A payment that no plugin can refund, because the shop took the money itself.
+_MANUAL = "woocommerce-manual:"
+# WooCommerce's own methods that move no money, and what an order has without a payment plugin.
+_MANUAL_METHODS = frozenset({"bacs", "cheque", "cod", "other", ""})
 _PARCELS = "_wc_shipment_tracking_items"
 _REFUNDED_LINE = "_refunded_item_id"
 # Nothing of an order with such a status has been sent.
@@ -43,9 +47,15 @@ def is_woocommerce_payment(payment_id: str) -> bool:
     return payment_id.startswith(_PAYMENT)
 
 
-def payment_id_of(number: int) -> str:
-    """Return our payment id for an order's payment; also used as the reference of a refund."""
-    return f"{_PAYMENT}{number}"
+def payment_id_of(number: int, *, manual: bool = False) -> str:
+    """Return our payment id for an order's payment; also used as the reference of a refund. `manual`: the shop
+    took the money itself."""
+    return f"{_MANUAL if manual else _PAYMENT}{number}"
+
+
+def is_manual(fields: Fields) -> bool:
+    """Return whether the shop took the money of an order itself, such as by bank transfer or on delivery."""
+    return (fields["payment_method"] or "") in _MANUAL_METHODS
 
 
 def post_id_of(payment_id: str) -> str:
@@ -154,8 +164,9 @@ def _payments(fields: Fields, total: int, currency: str) -> tuple[Payment, ...]:
     if not (fields["date_paid_gmt"] or fields["status"] in WOO_PAID or given):
         return ()
     method = imported_method(fields["payment_method"] or "")
+    payment_id = payment_id_of(fields["id"], manual=is_manual(fields))
     amount = Money(total, currency)
-    return (Payment(payment_id_of(fields["id"]), method, amount, refunded_minor=min(given, total)),)
+    return (Payment(payment_id, method, amount, refunded_minor=min(given, total)),)
 
 
 def _status(fields: Fields) -> OrderStatus:

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from mailagent.adapters.shopify.client import ShopifyClient
+from mailagent.adapters.shopify.provider import ShopifyPayments
 from mailagent.adapters.shopify.source import ShopifySource
 from mailagent.demo.fakes.http_server import Answer
 from mailagent.domain.money import Money
@@ -35,6 +36,7 @@ from tests.adapters.order_sources.contract import (
 from tests.cast import ADA, order
 from tests.platforms.shopify_server import (
     APP,
+    MANUAL,
     TOKEN,
     Listed,
     ShopifyServer,
@@ -149,6 +151,20 @@ def test_what_was_given_back_stands_at_its_payment(shop: PlayedShopify) -> None:
     shop.statuses.append("FAILURE")
     shop.refund_in_admin("#1001", 100)
     assert [each.refunded_minor for each in load(shop).payments] == [1000]
+
+
+@pytest.mark.parametrize("method", [*sorted(MANUAL), "cash"])
+def test_a_payment_that_the_shop_took_itself_is_not_shopifys_to_refund(
+    shop: PlayedShopify, method: str
+) -> None:
+    paid = [
+        {"payment_id": "p1", "method": method, "amount": "9.99"},
+        {"payment_id": "p2", "method": "shopify_payments", "amount": "40.00"},
+    ]
+    shop.stock(order("#1001", payments=paid))
+    found = [each.payment_id for each in load(shop).payments]
+    assert found == shop.payment_ids("#1001")
+    assert [ShopifyPayments().has_payment(each) for each in found] == [False, True]
 
 
 def test_units_that_the_shop_took_back_are_gone(shop: PlayedShopify) -> None:

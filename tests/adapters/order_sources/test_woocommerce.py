@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from mailagent.adapters.woocommerce.client import WooCommerceClient
+from mailagent.adapters.woocommerce.provider import WooCommercePayments
 from mailagent.adapters.woocommerce.source import WooCommerceSource
 from mailagent.domain.money import Money
 from mailagent.domain.orders.source import Cancelled, CancelRequest, NotSupported, TooLate
@@ -98,6 +99,23 @@ def test_an_order_that_was_not_paid_has_no_payment(shop: PlayedWooCommerce) -> N
     shop.stock(order("1001", payments=[], status="pending", delivered_at=None))
     shop.numbered("1001")["status"] = "pending"
     assert load(shop).payments == ()
+
+
+@pytest.mark.parametrize(
+    ("method", "of_a_plugin"),
+    [
+        *[(each, False) for each in ("bacs", "cheque", "cod", "other", "", None)],
+        ("stripe", True),
+    ],
+)
+def test_a_payment_that_the_shop_took_itself_is_no_plugins_to_refund(
+    shop: PlayedWooCommerce, method: str | None, of_a_plugin: bool
+) -> None:
+    shop.stock(order("1001"))
+    shop.numbered("1001")["payment_method"] = method
+    (paid,) = load(shop).payments
+    assert paid.payment_id == shop.payment_id("1001")
+    assert WooCommercePayments().has_payment(paid.payment_id) is of_a_plugin
 
 
 def test_what_was_given_back_stands_at_the_payment(shop: PlayedWooCommerce) -> None:
