@@ -295,12 +295,11 @@ def write_remedy(connection: sa.Connection, remedy: Remedy, dedup_key: str) -> s
 
 
 def write_team_reply(
-    connection: sa.Connection, conversation: Conversation, mail: InboundMail
+    connection: sa.Connection, conversation: Conversation, mail: InboundMail, words: str
 ) -> str:
-    """Forward a team member's mail to the customer."""
+    """Send the words of a team member's mail to the customer: nothing that it quotes, which may be internal."""
     member = mail.from_name or mail.from_address.partition("@")[0]
-    key = f"team:{mail.mail_id}"
-    return write_person_reply(connection, conversation, member, mail.new_text, key)
+    return write_person_reply(connection, conversation, member, words, f"team:{mail.mail_id}")
 
 
 def write_person_reply(

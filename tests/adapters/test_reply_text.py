@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mailagent.adapters.mime.reply_text import is_answer, new_text, own_words
+from mailagent.adapters.mime.reply_text import is_answer, new_text, own_words, words_to_pass_on
+from mailagent.domain.mail.message import body_of_hidden
 from tests.adapters.quotes import ATTRIBUTIONS, NEW, OURS, quoted
 from tests.growth import assert_linear
 
@@ -202,6 +203,29 @@ def test_a_forward_without_a_mark_has_no_words_of_theirs(subject: str) -> None:
 def test_the_subject_of_an_answer_is_told(subject: str) -> None:
     assert is_answer(subject)
     assert not is_answer("Address: 12 New Road")
+
+
+@pytest.mark.parametrize("above", ["", "Sent from my iPhone", "-- \nTess Team", "\u200b"])
+@pytest.mark.parametrize(
+    "quote",
+    [quoted(OURS), f"{ATTRIBUTIONS['gmail en']}\n{OURS}", HEADER_BLOCKS["outlook en"], OURS],
+    ids=["quote signs", "attribution", "header block", "no mark"],
+)
+def test_an_answer_that_only_quotes_has_no_words_to_pass_on(above: str, quote: str) -> None:
+    assert words_to_pass_on(f"{above}\n\n{quote}", [OURS], "Re: Your kettle") == ""
+    assert words_to_pass_on(f"{NEW}\n\n{quote}", [OURS], "Re: Your kettle") == NEW
+
+
+@pytest.mark.parametrize("mark", FORWARD_MARKS.values(), ids=FORWARD_MARKS.keys())
+def test_a_forward_has_no_words_to_pass_on(mark: str) -> None:
+    body = f"Please answer her.\n\n{mark}\n{HEADER_BLOCKS['outlook en']}\n\n{OURS}"
+    assert words_to_pass_on(body, [], "Re: Your kettle") == ""
+    assert words_to_pass_on("Please answer her.", [], "Fwd: Your kettle") == ""
+
+
+@pytest.mark.parametrize("body", ["", " \n", body_of_hidden("Pay all of it."), "a\n" * 20_002])
+def test_a_mail_that_shows_nothing_or_too_much_has_no_words_to_pass_on(body: str) -> None:
+    assert words_to_pass_on(body, [], "Re: Your kettle") == ""
 
 
 def test_an_answer_to_a_forward_is_an_answer() -> None:

@@ -121,7 +121,7 @@ def test_what_says_more_to_the_agent_is_for_nobody(below: str) -> None:
     assert decide_team_command(f"agent\n\n{below}", CASE[0], CASE) is TeamCommand.HELD_AGENT
 
 
-@pytest.mark.parametrize("text", ["Our agent will call you.", "Hello\nagent", "agents", ""])
+@pytest.mark.parametrize("text", ["Our agent will call you.", "Hello\nagent", "agents"])
 def test_a_line_that_only_speaks_of_the_agent_is_for_the_customer(text: str) -> None:
     assert decide_team_command(text, CASE[0], CASE) is TeamCommand.FOR_CUSTOMER
 
@@ -159,6 +159,11 @@ def test_an_answer_with_the_subject_of_the_case_is_for_the_customer(subject: str
 )
 def test_an_answer_with_a_subject_of_its_own_is_held(subject: str) -> None:
     assert decide_team_command("I am away, call Max.", subject, CASE) is TeamCommand.HELD_SUBJECT
+
+
+@pytest.mark.parametrize("text", ["", " \n"])
+def test_an_answer_without_new_text_is_held(text: str) -> None:
+    assert decide_team_command(text, CASE[0], CASE) is TeamCommand.HELD_EMPTY
 
 
 def test_a_case_without_a_subject_can_be_answered() -> None:

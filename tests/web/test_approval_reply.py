@@ -104,6 +104,28 @@ def test_anything_else_is_a_note_that_the_others_read(question: Question, text: 
     assert text in ask(question, MAX).text
 
 
+@ONE_DATABASE
+@pytest.mark.parametrize("above", ["", "Sent from my iPhone\n"])
+def test_a_reply_that_only_quotes_the_request_is_no_note(question: Question, above: str) -> None:
+    quoted = "\n".join(f"> {line}" for line in ask(question).text.splitlines())
+    mail = reply(question, f"{above}On Monday The Shop wrote:\n{quoted}")
+    assert "Not decided" in mail.no_answer_reason
+    assert question.shop.rows("SELECT 1 FROM approval_notes") == []
+    (answer,) = told(question.shop)
+    assert "above what your program quotes" in answer
+
+
+@ONE_DATABASE
+def test_a_note_for_the_customer_holds_nothing_that_we_told_the_manager(question: Question) -> None:
+    """The program quotes our answer to the manager without a mark."""
+    request = ask(question)
+    reply(question, "Why is it so dear?")
+    (notice,) = question.shop.rows("SELECT * FROM outbound_mails WHERE purpose = 'notice'")
+    text = f"Reject\n\nFor the customer:\nWe are sorry.\n\n{notice.text}"
+    question.shop.write(text, from_address=MONA, to=request.reply_to, in_reply_to=notice.message_id)
+    assert question.refund().note == "We are sorry."
+
+
 def by_mallory(asked: Question) -> Any:
     return reply(asked, "approve", MALLORY)
 

@@ -16,6 +16,7 @@ from mailagent import handback
 from mailagent.demo.scripted_model import Phrase
 from mailagent.domain.mail.conversation import HandOverReason
 from mailagent.domain.mail.message import MailStatus, OutboundMail, Purpose
+from mailagent.domain.mail.reply_commands import TeamCommand
 from mailagent.domain.operations.replay import tell_rows
 from mailagent.store import schema
 from mailagent.store.console import run_subjects
@@ -193,6 +194,72 @@ def test_what_was_answered_stays_answered_when_a_stop_comes_late(shop: Harness) 
         inbound.leave_unanswered(connection, batch["mail_ids"], "the loop guard stopped it")
     (mail,) = shop.rows("SELECT status, no_answer_reason FROM inbound_mails")
     assert (mail.status, mail.no_answer_reason) == ("answered", None)
+
+
+# --- what the team quotes -------------------------------------------------------------------------
+
+
+def case_of(shop: Harness, customer: str = ADA) -> Any:
+    """Have a customer's conversation handed over; return the mail with the case, and the team's address."""
+    shop.write("My kettle is broken, a human please!", from_address=customer)
+    (found,) = shop.rows("SELECT * FROM conversations WHERE customer_email = :of", of=customer)
+    batch = take_batch(found.conversation_id)
+    assert batch is not None
+    hand_over(batch, person_move("CUSTOMER_ASKED"))
+    return newest_case(shop, found.conversation_id)
+
+
+def newest_case(shop: Harness, conversation_id: str) -> Any:
+    return shop.rows(
+        "SELECT outbound_mails.*, team_token FROM outbound_mails JOIN conversations USING (conversation_id)"
+        " WHERE purpose = 'hand_over' AND conversation_id = :of ORDER BY outbound_id DESC LIMIT 1",
+        of=conversation_id,
+    )[0]
+
+
+def answer_case(shop: Harness, case: Any, text: str) -> list[Any]:
+    """Let Tess answer a case, which her program quotes; return our mails that this wrote."""
+    quoted = "\n".join(f"> {line}" for line in case.text.splitlines())
+    shop.write(
+        f"{text}\n\nOn Tue, 3 Nov 2026 at 10:12, The Shop <support@shop.example> wrote:\n{quoted}\n",
+        from_address=TESS, from_name="Tess Team", to=f"team+{case.team_token}@shop.example",
+        subject=f"Re: {case.subject}", in_reply_to=case.message_id,
+    )  # fmt: skip
+    batch = take_batch(case.conversation_id)
+    assert batch is not None
+    written = forward_team_replies(batch)
+    return [
+        shop.rows("SELECT * FROM outbound_mails WHERE outbound_id = :id", id=outbound_id)[0]
+        for outbound_id in written
+    ]
+
+
+@pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
+@pytest.mark.parametrize("above", ["", "Sent from my iPhone", "-- \nTess Team"])
+def test_a_case_that_is_sent_back_without_words_does_not_reach_the_customer(
+    shop: Harness, above: str
+) -> None:
+    (notice,) = answer_case(shop, case_of(shop), above)
+    assert (notice.purpose, notice.to_address) == ("notice", TESS)
+    assert "Why: held: it has no new text" in notice.text
+    assert "write above what your program quotes" in notice.text
+    (mail,) = shop.rows("SELECT * FROM inbound_mails WHERE kind = 'team'")
+    assert (mail.status, mail.no_answer_reason) == ("no_answer", TeamCommand.HELD_EMPTY.value)
+    assert "Back to the agent" in mail.body  # people still see all of it
+
+
+@pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
+def test_the_teams_usual_answer_reaches_each_customer(shop: Harness) -> None:
+    """The next case of Ada's quotes it, so that it stands in our newest mail to Tess."""
+    usual = "Please send us a photo of the damage.\n\nBest regards, Tess of the support team"
+    case = case_of(shop)
+    for one in (case, case_of(shop, GRACE)):
+        (sent,) = answer_case(shop, one, usual)
+        assert (sent.purpose, usual in sent.text) == ("team_reply", True)
+        assert "Why:" not in sent.text
+        if one is case:
+            shop.write("I have none.", to=f"case+{thread(shop).reply_token}@shop.example")
+            assert pass_on_to_people(take(shop))
 
 
 # --- claiming mail --------------------------------------------------------------------------------

@@ -1,7 +1,7 @@
-"""Finds what the customer newly wrote in a mail, apart from quotations.
+"""Finds what the author of a mail newly wrote, apart from quotations.
 
-We also store the full text. If nothing would be left, all of it counts as new. First we look for our own stored
-texts, which works in every language; then we apply rules to lines.
+We also store the full text. If nothing would be left of a customer's mail, all of it counts as new. First we
+look for our own stored texts, which works in every language; then we apply rules to lines.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from mailagent.adapters.mime.quote_marks import (
 )
 from mailagent.adapters.mime.quote_words import FORWARD_PREFIXES, REPLY_PREFIXES
 from mailagent.adapters.mime.signature_lines import without_signature
+from mailagent.domain.mail.message import shows_nothing
 
 LINE_MAX_LENGTH = 2_000  # longer lines are text, whatever they look like
 # We look for marks in the first 500 lines of the customer's own. Below, only lines with a quote sign are
@@ -55,10 +56,24 @@ def new_text(body: str, our_texts: Sequence[str] = (), subject: str = "") -> str
         return whole
     lines = _split(whole)
     stretches, is_forward = _written(lines, our_lines(lines, our_texts))
-    if is_forward:
-        return whole
+    return whole if is_forward else _without_signatures(stretches) or whole
+
+
+def words_to_pass_on(body: str, our_texts: Sequence[str], subject: str) -> str:
+    """Return the newly written part of an answer of our people, which goes to a customer or decides; an empty
+    text for a forward, and for a mail in which nothing is new. `our_texts` as for `new_text`."""
+    whole = body.strip()
+    if shows_nothing(body) or _FORWARD_SUBJECT.match(subject) or whole.count("\n") > MAIL_MAX_LINES:
+        return ""
+    lines = _split(whole)
+    stretches, is_forward = _written(lines, our_lines(lines, our_texts))
+    words = "" if is_forward else _without_signatures(stretches)
+    return words if plain_line(words) else ""
+
+
+def _without_signatures(stretches: Sequence[Sequence[str]]) -> str:
     kept = [line for stretch in stretches for line in without_signature(stretch)]
-    return "\n".join(kept).strip() or whole
+    return "\n".join(kept).strip()
 
 
 def is_answer(subject: str) -> bool:

@@ -117,6 +117,7 @@ class TeamCommand(StrEnum):
 
     FOR_CUSTOMER = "for the customer"
     FOR_AGENT = "gave it back to the agent"
+    HELD_EMPTY = "held: it has no new text, or forwards a mail"
     HELD_AGENT = "held: gives it back to the agent, but says more"
     HELD_SUBJECT = "held: its subject is not the subject of the case"
 
@@ -124,10 +125,13 @@ class TeamCommand(StrEnum):
 def decide_team_command(text: str, subject: str, case_subjects: Collection[str]) -> TeamCommand:
     """Decide what a team member's mail does.
 
-    `text` is the mail without quotations. `case_subjects` are the subjects of the conversation and of our mails
-    to the team about it. A mail with another subject is held: it may be an automatic answer without a mark.
+    `text` is the mail without quotations, empty if nothing in it is new. `case_subjects` are the subjects of
+    the conversation and of our mails to the team about it. A mail with another subject is held: it may be an
+    automatic answer without a mark.
     """
     first, *below = [line.strip() for line in text.splitlines() if line.strip()] or [""]
+    if not first:
+        return TeamCommand.HELD_EMPTY
     if first.strip(" .!*").lower() in BACK_TO_AGENT:
         return TeamCommand.FOR_AGENT if _is_greeting(below) else TeamCommand.HELD_AGENT
     if not any(_goes_on(_bare(subject), _bare(one)) for one in case_subjects):

@@ -368,15 +368,15 @@ def list_to_customer(
     return connection.execute(newest).all()[::-1]
 
 
-def list_texts_to(connection: sa.Connection, address: str) -> list[str]:
+def list_texts_to(
+    connection: sa.Connection, address: str, message_ids: Sequence[str] | None = None
+) -> list[str]:
     """Return the texts of our newest 20 mails to an address, oldest first, without links that decide or log in.
-    The next mail from that address may quote them."""
-    texts = connection.scalars(
-        sa.select(_mails.c.text)
-        .where(_mails.c.to_address == address)
-        .order_by(_mails.c.created_at.desc())
-        .limit(20)
-    ).all()
+    The next mail from that address may quote them. `message_ids`: only these mails."""
+    query = sa.select(_mails.c.text).where(_mails.c.to_address == address)
+    if message_ids is not None:
+        query = query.where(_mails.c.message_id.in_(message_ids))
+    texts = connection.scalars(query.order_by(_mails.c.created_at.desc()).limit(20)).all()
     return [without_keys(text) for text in texts[::-1]]
 
 

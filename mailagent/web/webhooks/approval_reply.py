@@ -11,9 +11,11 @@ from datetime import datetime, timedelta
 import sqlalchemy as sa
 
 from mailagent import mailers, services
+from mailagent.adapters.mime.reply_text import words_to_pass_on
 from mailagent.decisions import apply_decisions
 from mailagent.domain.mail.auto_response import READ_RECEIPT
 from mailagent.domain.mail.message import Door, Identity, MailKind, ParsedMail, Purpose, find_token
+from mailagent.domain.mail.redaction import without_keys
 from mailagent.domain.mail.reply_commands import ManagersReply, read_reply
 from mailagent.domain.money import Money
 from mailagent.domain.refunds.escalation import ApprovalRequest, Question, Skip
@@ -32,7 +34,10 @@ from mailagent.web.webhooks import threading
 
 ANSWERS_PER_HOUR = 20  # mails that we send to one manager, counting all notices
 
-_HOW = 'To decide, answer with the word "approve" or "reject" alone in the first line, or use the link.'
+_HOW = (
+    'To decide, answer with the word "approve" or "reject" alone in the first line, above what your program'
+    " quotes, or use the link."
+)
 _LINK = "Please use the link in the mail that asked you."
 _BLOCKED = (
     "The request itself holds a line that reads like a decision, so a reply cannot decide it."
@@ -93,8 +98,7 @@ def _hear(
     order = orders.lock_known(connection, refund.order_id)
     refund = refunds.lock(connection, refund.refund_id)
     approvals.end_absence(connection, ask.manager_email)
-    requests = outbound.list_requests(connection, refund.refund_id, ask.manager_email)
-    reply = read_reply(mail.new_text, "\n".join(requests))
+    reply = _read(connection, mail, ask, refund)
     standing = _find(connection, ask)
     refund = apply_decisions(connection, refund, standing)
     review = reviews.load(connection, refund, order)
@@ -114,6 +118,18 @@ def _hear(
     )
     mailers.answer_manager(connection, ask, notice, inbound.find(connection, mail_id))
     return reason
+
+
+def _read(
+    connection: sa.Connection, mail: ParsedMail, ask: ApprovalRequest, refund: Refund
+) -> ManagersReply:
+    """Parse a manager's reply, without what it quotes of our mails in this thread, which are internal."""
+    requests = outbound.list_requests(connection, refund.refund_id, ask.manager_email)
+    referred = (*mail.references, *mail.in_reply_to)
+    notices = outbound.list_texts_to(connection, ask.manager_email, referred)
+    ours = [*map(without_keys, requests), *notices]
+    words = words_to_pass_on(mail.body, ours, mail.subject)
+    return read_reply(words, "\n".join(requests))
 
 
 def _refuse(

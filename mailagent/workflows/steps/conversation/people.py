@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import sqlalchemy as sa
 
 from mailagent import handback, mailers, services
+from mailagent.adapters.mime.reply_text import words_to_pass_on
 from mailagent.domain.mail.conversation import (
     HOUR,
     Conversation,
@@ -14,9 +15,11 @@ from mailagent.domain.mail.conversation import (
     HandOverReason,
 )
 from mailagent.domain.mail.message import InboundMail, MailStatus, Purpose
+from mailagent.domain.mail.redaction import without_keys
 from mailagent.domain.mail.reply_commands import TeamCommand, decide_team_command
 from mailagent.domain.operations.access import Permission, permissions_of
 from mailagent.store import audit
+from mailagent.store.database import Row
 from mailagent.store.mail import assignments, conversations, inbound, outbound, throttled
 from mailagent.workflows.steps.conversation.batch import Batch, is_answered_too_often
 from mailagent.workflows.steps.conversation.model_call import RecordedMove
@@ -92,9 +95,11 @@ def _act_on_team_command(
     conversation_id = conversation.conversation_id
     written = outbound.list_of_conversation(connection, conversation_id)
     to_team = [row.subject for row in written if row.purpose == Purpose.HAND_OVER.value]
-    meant = decide_team_command(mail.new_text, mail.subject, [conversation.subject, *to_team])
+    # Not `new_text`: if nothing is new, that is the quoted case, which is internal.
+    words = words_to_pass_on(mail.body, _internal_texts(written), mail.subject)
+    meant = decide_team_command(words, mail.subject, [conversation.subject, *to_team])
     if meant is TeamCommand.FOR_CUSTOMER:
-        outbound_id = mailers.write_team_reply(connection, conversation, mail)
+        outbound_id = mailers.write_team_reply(connection, conversation, mail, words)
         inbound.answer(connection, [mail.mail_id], outbound_id)
         return "customer answered", [outbound_id]
     inbound.leave_unanswered(connection, [mail.mail_id], meant.value)
@@ -108,12 +113,19 @@ def _act_on_team_command(
             f"Subject: {mail.subject}",
             f"Why: {meant.value}",
             f"Conversation: {conversation_id}, {conversation.subject}",
-            "To answer the customer, reply to the mail with the case and leave its subject as it is.",
+            "To answer the customer, reply to the mail with the case: write above what your program quotes of"
+            " it, and leave its subject as it is.",
             'To give the conversation back, reply with "Back to the agent" and nothing else.',
         ],
     )
     team = services.current().shop.team_emails
     return "team reply held", mailers.write_notice(connection, notice, team, conversation_id)
+
+
+def _internal_texts(written: Sequence[Row]) -> list[str]:
+    """Return what we wrote to our own people in a conversation, without links that log in."""
+    internal = (Purpose.HAND_OVER.value, Purpose.NOTICE.value)
+    return [without_keys(row.text) for row in written if row.purpose in internal]
 
 
 @step
