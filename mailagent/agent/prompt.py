@@ -17,7 +17,7 @@ from typing import Any
 
 from mailagent.agent.loop import inert_json
 from mailagent.domain.knowledge import Passage
-from mailagent.domain.mail.message import InboundMail, left_out, shows_nothing
+from mailagent.domain.mail.message import InboundMail, copied_lines, left_out, shows_nothing
 
 # However long a thread is, a case stays a small part of the token budget at every turn. The tokens of a mail
 # that waits include its subject and file names, as written in the case.
@@ -320,10 +320,11 @@ def _left_out(mail: InboundMail, our_texts: Sequence[str]) -> str:
         return ""  # then the whole body is the text
     ours = "\n".join(map(_bare, our_texts))
     our_lines = {_bare(line) for text in our_texts for line in text.split("\n")}
-    rest = []
+    copied, rest = copied_lines(mail.body, mail.new_text), []
     for line in left_out(mail.body, mail.new_text).split("\n")[:LEFT_OUT_MAX_LINES]:
         bare = _bare(line)
-        if bare and bare not in (ours if len(bare) >= _OURS_LEAST_LENGTH else our_lines):
+        known = ours if len(bare) >= _OURS_LEAST_LENGTH else our_lines
+        if bare and (line in copied or bare not in known):
             rest.append(line)
     return _readable("\n".join(rest))
 
@@ -365,8 +366,6 @@ def _tokens_of(value: object) -> int:
 # Letters that people do not see but models read: the Unicode tag block, and marks that change the direction of
 # writing. Attackers hide text with them.
 _UNSEEN = re.compile("[\u200b\u200e\u200f\u202a-\u202e\u2060-\u2069\ufeff\U000e0000-\U000e007f]")
-
-
 # Mail programs add these to what they quote, and break lines where they like.
 _OURS_LEAST_LENGTH = 16
 _NOT_WORDS = re.compile(r"[\s>*_|]+")

@@ -55,6 +55,12 @@ HEADER_BLOCKS = {
 }
 
 
+SEVERAL = (
+    "- 1 × Stainless steel kettle, $29.99\n- 1 × Hand-painted ceramic mug, $20.00\n"
+    "Which of the two is it about?\nThe shop"
+)
+
+
 @pytest.mark.parametrize("attribution", ATTRIBUTIONS.values(), ids=ATTRIBUTIONS.keys())
 @pytest.mark.parametrize("history", [quoted(OURS), OURS], ids=["quote signs", "no quote signs"])
 def test_text_above_a_quote_is_new(attribution: str, history: str) -> None:
@@ -208,12 +214,24 @@ def test_the_subject_of_an_answer_is_told(subject: str) -> None:
 @pytest.mark.parametrize("above", ["", "Sent from my iPhone", "-- \nTess Team", "\u200b"])
 @pytest.mark.parametrize(
     "quote",
-    [quoted(OURS), f"{ATTRIBUTIONS['gmail en']}\n{OURS}", HEADER_BLOCKS["outlook en"], OURS],
-    ids=["quote signs", "attribution", "header block", "no mark"],
+    [
+        quoted(OURS),
+        f"{ATTRIBUTIONS['gmail en']}\n{OURS}",
+        # A part of our mail that our text does not have: the program has changed a link.
+        f"{HEADER_BLOCKS['outlook en']}\n\n{OURS}\nhttps://safe.example/?url=shop.example/ops",
+    ],
+    ids=["quote signs", "attribution", "header block"],
 )
 def test_an_answer_that_only_quotes_has_no_words_to_pass_on(above: str, quote: str) -> None:
     assert words_to_pass_on(f"{above}\n\n{quote}", [OURS], "Re: Your kettle") == ""
     assert words_to_pass_on(f"{NEW}\n\n{quote}", [OURS], "Re: Your kettle") == NEW
+
+
+@pytest.mark.parametrize("ours", [OURS, SEVERAL], ids=["from its beginning", "several lines"])
+def test_an_answer_that_quotes_us_without_a_mark_has_no_words_to_pass_on(ours: str) -> None:
+    """What is left of it may be a part of our mail that a program has changed."""
+    body = f"{NEW}\n\n{ours}\nhttps://safe.example/?url=shop.example/ops"
+    assert words_to_pass_on(body, [f"Hello Ada,\n\n{SEVERAL}", OURS], "Re: Your kettle") == ""
 
 
 @pytest.mark.parametrize("mark", FORWARD_MARKS.values(), ids=FORWARD_MARKS.keys())
@@ -300,6 +318,39 @@ def test_our_text_in_a_script_without_spaces_is_recognised() -> None:
 def test_a_line_of_ours_that_the_customer_wrote_into_is_theirs() -> None:
     body = "your kettle is on its way and should reach you on Tuesday. NO, it did not"
     assert new_text(body, our_texts=[OURS]) == body
+
+
+LISTED = f"Hello Ada,\n\nOrder W1001:\n{SEVERAL}"
+
+
+@pytest.mark.parametrize("lines", [1, 2])
+@pytest.mark.parametrize("below", ["", f"\n\n{quoted(LISTED)}"])
+def test_a_line_of_ours_that_the_author_copied_is_theirs(lines: int, below: str) -> None:
+    copied = "\n".join(LISTED.splitlines()[3 : 3 + lines])
+    own = f"Hello,\n\nit is about this:\n{copied}\n\nThanks, Ada"
+    assert new_text(own + below, [LISTED]) == own
+
+
+def test_several_lines_of_ours_without_a_mark_are_a_quotation() -> None:
+    """The program leaves out the greeting, and breaks lines anew."""
+    for ours in (SEVERAL, SEVERAL.replace(", ", ",\n")):
+        assert new_text(f"{NEW}\n\n{ours}", [LISTED]) == NEW
+        assert new_text(f"{ours}\n\n{NEW}", [LISTED]) == NEW
+
+
+@pytest.mark.parametrize(
+    "mark", [ATTRIBUTIONS["gmail en"], HEADER_BLOCKS["outlook en"], "> Hello Ada,"]
+)
+def test_a_line_of_ours_below_a_mark_is_a_quotation(mark: str) -> None:
+    line = LISTED.splitlines()[3]
+    assert new_text(f"{NEW}\n\n{mark}\n\n{line}\n", [LISTED]) == NEW
+    assert own_words(f"{NEW}\n\n{mark}\n\n{line}\n", [LISTED]) == NEW
+
+
+def test_an_answer_behind_our_question_on_its_line_is_kept() -> None:
+    ours = "Thank you for your mail, dear Ada.\nWhich order is it?\nThe shop"
+    answer = "Which order is it? The one of last week, W1001"
+    assert new_text(f"Thank you for your mail, dear Ada.\n{answer}", [ours]) == answer
 
 
 @given(st.text(), st.text(), st.text(max_size=50))

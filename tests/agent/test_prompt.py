@@ -300,6 +300,15 @@ def test_a_short_answer_in_the_rest_is_told_though_our_mail_has_that_word(rest: 
     assert told["left_out"].endswith("W1001")
 
 
+def test_our_own_lines_that_the_customer_copied_into_the_answer_are_told() -> None:
+    items = "- 1 × Steel kettle, red\n- 1 × Ceramic mug, blue\n- 1 × Wooden spoon, long"
+    ours = past(f"Hello Ada,\n\n{items}\n\nThe shop", NOW, Author.SHOP)
+    quoted = "\n> ".join(items.split("\n"))
+    body = f"These three:\n{items}\nThanks!\n\n> {quoted}"
+    later = mail(body=body, new_text="These three:\nThanks!")
+    assert case(later, history=(ours,))["mails"][0]["left_out"] == items
+
+
 def test_a_later_mail_that_quotes_us_alone_has_no_rest() -> None:
     later = mail(body="Thanks!\n> Hello Ada", new_text="Thanks!")
     assert "left_out" not in case(later, history=(past("Hello Ada", NOW, Author.SHOP),))["mails"][0]

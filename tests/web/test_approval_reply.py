@@ -89,6 +89,19 @@ def test_a_decision_by_reply_can_be_taken_back_by_the_link(question: Question) -
     assert made.decision == "reject"
 
 
+@ONE_DATABASE
+def test_a_note_that_our_answer_repeated_is_read_again(question: Question) -> None:
+    waits = replace(question.shop.live.waits, approval_undo_seconds=300)
+    services.bind(replace(question.shop.live, waits=waits))
+    note = "It was used for a year.\nSo we cannot take it back, as our terms say.\nMona of the refunds desk"
+    for undone in (True, False):
+        reply(question, f"Reject\n\nFor the customer:\n{note}")
+        (made,) = question.shop.rows("SELECT note, note_shared FROM decisions")
+        assert (made.note, bool(made.note_shared)) == (note, True)
+        if undone:
+            question.decide("undo")
+
+
 @pytest.mark.parametrize(
     "text", ["Approve?", "Yes, go on.", "approve, but only half", "Is this new?"]
 )
@@ -117,13 +130,15 @@ def test_a_reply_that_only_quotes_the_request_is_no_note(question: Question, abo
 
 @ONE_DATABASE
 def test_a_note_for_the_customer_holds_nothing_that_we_told_the_manager(question: Question) -> None:
-    """The program quotes our answer to the manager without a mark."""
+    """The program quotes our answer to the manager without a mark: nothing is decided."""
     request = ask(question)
     reply(question, "Why is it so dear?")
     (notice,) = question.shop.rows("SELECT * FROM outbound_mails WHERE purpose = 'notice'")
     text = f"Reject\n\nFor the customer:\nWe are sorry.\n\n{notice.text}"
     question.shop.write(text, from_address=MONA, to=request.reply_to, in_reply_to=notice.message_id)
-    assert question.refund().note == "We are sorry."
+    assert question.refund().status is RefundStatus.AWAITING_APPROVAL
+    assert "Not decided" in told(question.shop)[-1]
+    assert question.shop.rows("SELECT 1 FROM approval_notes WHERE text LIKE '%sorry%'") == []
 
 
 def by_mallory(asked: Question) -> Any:

@@ -262,6 +262,39 @@ def test_the_teams_usual_answer_reaches_each_customer(shop: Harness) -> None:
             assert pass_on_to_people(take(shop))
 
 
+@pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
+def test_sentences_that_the_team_uses_again_reach_the_customer(shop: Harness) -> None:
+    """Her first answer stands in the case that she answers now."""
+    ask = "Please send us a photo of the damage."
+    greeting = (
+        "Best regards, Tess of the support team\nThe Shop, 12 New Road, London\n"
+        "Open from Monday to Friday, 9 to 5"
+    )
+    (first,) = answer_case(shop, case_of(shop), f"Dear Ada,\n\n{ask}\n\n{greeting}")
+    shop.write("Here it is.", to=f"case+{thread(shop).reply_token}@shop.example")
+    pass_on_to_people(take(shop))
+    case = newest_case(shop, first.conversation_id)
+    assert ask in case.text
+    again = f"Dear Ada,\n\nNo picture was attached.\n{ask}\n\n{greeting}"
+    (sent,) = answer_case(shop, case, again)
+    assert again in sent.text
+
+
+@pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
+def test_a_case_that_a_program_quotes_without_a_mark_does_not_reach_the_customer(
+    shop: Harness,
+) -> None:
+    case = case_of(shop)
+    shop.write(
+        f"I will call her.\n\n{case.text}", from_address=TESS,
+        to=f"team+{case.team_token}@shop.example", subject=f"Re: {case.subject}",
+    )  # fmt: skip
+    forward_team_replies(take(shop))
+    assert shop.rows("SELECT 1 FROM outbound_mails WHERE purpose = 'team_reply'") == []
+    (mail,) = shop.rows("SELECT * FROM inbound_mails WHERE kind = 'team'")
+    assert mail.no_answer_reason == TeamCommand.HELD_EMPTY.value
+
+
 # --- claiming mail --------------------------------------------------------------------------------
 
 

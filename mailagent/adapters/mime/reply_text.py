@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
 from mailagent.adapters.mime.quote_marks import (
     QUOTE_SIGNS,
@@ -55,19 +56,24 @@ def new_text(body: str, our_texts: Sequence[str] = (), subject: str = "") -> str
     if not whole or _FORWARD_SUBJECT.match(subject) or whole.count("\n") > MAIL_MAX_LINES:
         return whole
     lines = _split(whole)
-    stretches, is_forward = _written(lines, our_lines(lines, our_texts))
-    return whole if is_forward else _without_signatures(stretches) or whole
+    written = _written(lines, our_texts)
+    return whole if written.is_forward else _without_signatures(written.stretches) or whole
 
 
 def words_to_pass_on(body: str, our_texts: Sequence[str], subject: str) -> str:
-    """Return the newly written part of an answer of our people, which goes to a customer or decides; an empty
-    text for a forward, and for a mail in which nothing is new. `our_texts` as for `new_text`."""
+    """Return the newly written part of an answer of our people, which goes to a customer or decides.
+
+    Empty for a forward, if nothing is new, and if the mail quotes us without a mark: what is left of such a
+    mail may be ours, too. `our_texts` as for `new_text`.
+    """
     whole = body.strip()
     if shows_nothing(body) or _FORWARD_SUBJECT.match(subject) or whole.count("\n") > MAIL_MAX_LINES:
         return ""
     lines = _split(whole)
-    stretches, is_forward = _written(lines, our_lines(lines, our_texts))
-    words = "" if is_forward else _without_signatures(stretches)
+    written = _written(lines, our_texts, to_pass_on=True)
+    if written.is_forward or written.quotes_unmarked:
+        return ""
+    words = _without_signatures(written.stretches)
     return words if plain_line(words) else ""
 
 
@@ -88,8 +94,7 @@ def own_words(body: str, our_texts: Sequence[str] = (), subject: str = "") -> st
     if whole.count("\n") > MAIL_MAX_LINES:
         return ""
     lines = _split(whole)
-    stretches, _ = _written(lines, our_lines(lines, our_texts))
-    kept = [line for stretch in stretches for line in stretch]
+    kept = [line for stretch in _written(lines, our_texts).stretches for line in stretch]
     if len(kept) == len(lines) and _FORWARD_SUBJECT.match(subject):
         return ""
     return "\n".join(kept).strip()
@@ -101,23 +106,40 @@ def _split(whole: str) -> list[str]:
     return searched + lines[MARKS_MAX_LINES:]
 
 
-def _written(lines: Sequence[str], ours: Sequence[bool]) -> tuple[list[list[str]], bool]:
-    """Return the lines that are not quoted, in pieces between quotations, and whether the mail is a forward; of
-    a forward, only the lines above the forwarded text."""
+@dataclass(frozen=True, slots=True)
+class _Written:
+    """The lines that are not quoted, in pieces between quotations; of a forward, only those above the forwarded
+    text. `quotes_unmarked`: words of ours were left out though no mark or quote sign stands above them."""
+
+    stretches: list[list[str]]
+    is_forward: bool = False
+    quotes_unmarked: bool = False
+
+
+def _written(lines: Sequence[str], our_texts: Sequence[str], to_pass_on: bool = False) -> _Written:
+    """Tell what was written. `to_pass_on`: a quotation without quote signs ends it, even if we know that its
+    words are ours."""
     plain = [plain_line(line[:LINE_MAX_LENGTH]) for line in lines]
     quoted = [_is_quoted(line) for line in lines]
+    ours = our_lines(lines, our_texts)
+    unmarked = unmarked_quote(lines, ours, our_texts)
+    marked = next((at for at, sign in enumerate(quoted) if sign), len(lines))
     kept: list[list[str]] = [[]]
     left = MARKS_MAX_LINES
     at, at_top = 0, True  # above the first mark; a forward within quoted history is history
+    quotes_unmarked = False
     while at < len(lines):
         if quoted[at]:
             bare = plain_line(_QUOTE_PREFIX.sub("", lines[at][:LINE_MAX_LENGTH], count=1))
             if at_top and is_forwarded_line(bare):
-                return kept, True
+                return _Written(kept, is_forward=True)
             if is_reply_above(bare):
                 break
             at += 1
-        elif ours[at] or _is_wrapped_quote(lines, quoted, at):
+        elif ours[at] and at >= min(marked, unmarked):
+            quotes_unmarked = quotes_unmarked or at < marked
+            at += 1
+        elif _is_wrapped_quote(lines, quoted, at):
             at += 1
         elif left <= 0 or (found := find_mark(plain, at)) is None:
             kept[-1].append(lines[at])
@@ -125,20 +147,22 @@ def _written(lines: Sequence[str], ours: Sequence[bool]) -> tuple[list[list[str]
             at += 1
             continue
         elif found.mark is Mark.FORWARDED:
-            return kept, True
+            return _Written(kept, is_forward=True)
         else:
             following = next_text(plain, found.end)
             # If the quote is marked line by line, or known to be ours, new text may follow it.
             ends = following < len(lines) and (
-                quoted[following] or ours[following] or find_mark(plain, following)
+                quoted[following]
+                or (ours[following] and not to_pass_on)
+                or find_mark(plain, following)
             )
             if found.mark is Mark.REPLY_ABOVE or not ends:
                 break
-            at, at_top = found.end, False
+            at, at_top, marked = found.end, False, min(marked, found.end)
             left -= 1
         if kept[-1]:
             kept.append([])
-    return kept, False
+    return _Written(kept, quotes_unmarked=quotes_unmarked)
 
 
 def _is_quoted(line: str) -> bool:
@@ -168,11 +192,13 @@ OUR_TEXTS_MAX_LENGTH = 100_000  # characters of our newest texts; a mail quotes 
 # We compare pieces of this many characters, without white space, to tell our words from a customer's.
 PIECE_LENGTH = 16
 _OVERLAP = PIECE_LENGTH - 1
+# People copy a line of ours, or two. A program quotes more, and begins where our mail begins.
+UNMARKED_LEAST_LINES = 3
 _NOT_TEXT = str.maketrans("", "", "> \t\r\n\u00a0\u200b\ufeff*_|")
 
 
 def our_lines(lines: Sequence[str], our_texts: Sequence[str]) -> list[bool]:
-    """Return for each line whether it is from one of `our_texts`, which are newest last.
+    """Return for each line whether its words are from one of `our_texts`, which are newest last.
 
     A line is ours if every piece of it is, so a line of ours into which the customer wrote is theirs. A line
     that is too short for a piece is ours if it is next to a line of ours, as in our text.
@@ -188,6 +214,30 @@ def our_lines(lines: Sequence[str], our_texts: Sequence[str]) -> list[bool]:
     return found
 
 
+def unmarked_quote(lines: Sequence[str], ours: Sequence[bool], our_texts: Sequence[str]) -> int:
+    """Return the first line that shows that a program quotes us without a mark, or the end of the mail.
+
+    It begins one of `our_texts`, or is the first of several long lines of ours in a row. Another line of ours
+    (`ours`, from `our_lines`) may be copied, or one that our mail has from its author.
+    """
+    bare = [_bare(line[:LINE_MAX_LENGTH]) for line in lines]
+    said = [at for at, words in enumerate(bare) if words]
+    beginnings = {_bare(text[:LINE_MAX_LENGTH])[:PIECE_LENGTH] for text in our_texts}
+    first = count = 0
+    for number, at in enumerate(said):
+        if not ours[at]:
+            count = 0
+            continue
+        following = said[number : number + PIECE_LENGTH]
+        if "".join(bare[each][:PIECE_LENGTH] for each in following)[:PIECE_LENGTH] in beginnings:
+            return at
+        first = first if count else at
+        count += len(bare[at]) >= PIECE_LENGTH
+        if count == UNMARKED_LEAST_LINES:
+            return first
+    return len(lines)
+
+
 def _mark_continuations(
     bare: list[str], found: list[bool], pieces: set[str], order: range, *, backwards: bool
 ) -> None:
@@ -195,7 +245,8 @@ def _mark_continuations(
     for at in order:
         line = bare[at]
         joined = line[-_OVERLAP:] + near if backwards else near + line[:_OVERLAP]
-        if line and not found[at] and near:
+        # Behind the beginning of a longer line the customer may have written something.
+        if 0 < len(line) < PIECE_LENGTH and not found[at] and near:
             found[at] = _all_in(joined, pieces)
         if found[at]:
             near = (line + near)[:_OVERLAP] if backwards else (near + line)[-_OVERLAP:]

@@ -295,6 +295,15 @@ def left_out(body: str, new_text: str) -> str:
     return "\n".join(rest).strip()
 
 
+def copied_lines(body: str, new_text: str) -> frozenset[str]:
+    """Return the lines of `body` without a quote sign between the first and the last line of `new_text`. The
+    author has perhaps copied those that are ours."""
+    own = new_text.strip().split("\n")
+    between, found, _ = body.partition(own[0])[2].partition(own[-1])
+    lines = between.split("\n") if found else []
+    return frozenset(line for line in lines if not line.lstrip().startswith((">", "\uff1e")))
+
+
 def confirm_code(token: str, mail_id: str, last_only: bool = False) -> str:
     """Return the six digits that the recipient of a confirm mail sends back to prove the mailbox.
 

@@ -117,7 +117,7 @@ class TeamCommand(StrEnum):
 
     FOR_CUSTOMER = "for the customer"
     FOR_AGENT = "gave it back to the agent"
-    HELD_EMPTY = "held: it has no new text, or forwards a mail"
+    HELD_EMPTY = "held: it has no new text apart from what it quotes or forwards"
     HELD_AGENT = "held: gives it back to the agent, but says more"
     HELD_SUBJECT = "held: its subject is not the subject of the case"
 

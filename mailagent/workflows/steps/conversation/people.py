@@ -96,7 +96,8 @@ def _act_on_team_command(
     written = outbound.list_of_conversation(connection, conversation_id)
     to_team = [row.subject for row in written if row.purpose == Purpose.HAND_OVER.value]
     # Not `new_text`: if nothing is new, that is the quoted case, which is internal.
-    words = words_to_pass_on(mail.body, _internal_texts(written), mail.subject)
+    internal = _list_internal(written, conversation.customer_email)
+    words = words_to_pass_on(mail.body, internal, mail.subject)
     meant = decide_team_command(words, mail.subject, [conversation.subject, *to_team])
     if meant is TeamCommand.FOR_CUSTOMER:
         outbound_id = mailers.write_team_reply(connection, conversation, mail, words)
@@ -122,10 +123,24 @@ def _act_on_team_command(
     return "team reply held", mailers.write_notice(connection, notice, team, conversation_id)
 
 
-def _internal_texts(written: Sequence[Row]) -> list[str]:
-    """Return what we wrote to our own people in a conversation, without links that log in."""
-    internal = (Purpose.HAND_OVER.value, Purpose.NOTICE.value)
-    return [without_keys(row.text) for row in written if row.purpose in internal]
+def _list_internal(written: Sequence[Row], customer: str) -> list[str]:
+    """Return what we wrote to our own people in a conversation, without links that log in, and without lines
+    that the customer got: a case quotes the team's answers, and people use sentences and signatures again."""
+    told = {
+        line.strip()
+        for row in written
+        if row.to_address == customer
+        for line in row.text.splitlines()
+    }
+    return [
+        "\n".join(
+            line
+            for line in without_keys(row.text).splitlines()
+            if line.lstrip("> ").rstrip() not in told
+        )
+        for row in written
+        if row.purpose in (Purpose.HAND_OVER.value, Purpose.NOTICE.value)
+    ]
 
 
 @step
