@@ -47,6 +47,9 @@ def test_nobody_else_can_answer_for_the_team(busy_shop: Harness) -> None:
     assert {row.status for row in rows} == {"no_answer"}
     assert all("not provably by the team" in row.no_answer_reason for row in rows)
     assert len(busy_shop.mails_to(ADA)) == 1
+    notice = busy_shop.wait_for_mails(TESS, 2)[1]
+    assert MALLORY in notice.text
+    assert busy_shop.mails_to(MALLORY) == []
 
 
 def test_one_word_gives_the_conversation_back_with_what_nobody_answered(busy_shop: Harness) -> None:

@@ -426,3 +426,30 @@ def test_our_own_mail_coming_back_is_no_customer(shop: Harness) -> None:
 
 def test_the_boundary_is_the_one_that_sendgrid_uses() -> None:
     assert BOUNDARY == "xYzZY"
+
+
+# --- the team's answers ---------------------------------------------------------------------------
+
+
+def test_the_team_is_told_once_an_hour_of_an_answer_that_is_not_provably_theirs(
+    shop: Harness,
+) -> None:
+    noon = shop.live.now().replace(hour=12, minute=0)
+    shop.live = replace(shop.live, now=lambda: noon)
+    pass_time(shop, hours=0)
+    shop.write("A human, please!")
+    (thread,) = shop.rows("SELECT * FROM conversations")
+    door = f"team+{thread.team_token}@shop.example"
+    for minutes, sender, told in ((0, TESS, 1), (10, MALLORY, 1), (70, MALLORY, 2)):
+        pass_time(shop, minutes=minutes)
+        shop.write(f"I will call you, {minutes}.", from_address=sender, aligned=False, to=door)
+        notices = shop.rows("SELECT * FROM outbound_mails ORDER BY outbound_id")
+        assert [row.to_address for row in notices] == [TESS] * told
+    assert {row.subject for row in notices} == {"An answer to a case did not go to the customer"}
+    assert [name in row.text for name, row in zip((TESS, MALLORY), notices, strict=True)] == [
+        True,
+        True,
+    ]
+    assert f"/ops/conversations/{thread.conversation_id}" in notices[0].text
+    rows = shop.rows("SELECT status, run_id FROM inbound_mails WHERE kind = 'team'")
+    assert rows == [("no_answer", None)] * 3

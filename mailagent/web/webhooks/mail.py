@@ -154,7 +154,10 @@ def _record(
     if mail.bounce is not None:
         record_bounce(connection, mail, mail.bounce, now)
     if mail.kind_reason == REWRITTEN_BY_LIST:
-        _tell_of_list(connection, now)
+        _tell_team_once(connection, _about_list(now))
+    if place.conversation is not None and place.no_answer_reason == threading.NOT_PROVABLY_TEAM:
+        notice = _about_unproven_answer(mail, place.conversation, now)
+        _tell_team_once(connection, notice, place.conversation_id)
     approval_reply.receive(connection, mail, mail_id, now)
     return mail_id
 
@@ -174,14 +177,39 @@ def _without_replays(mail: ParsedMail, known: Known) -> ParsedMail:
     return mail.without_signatures("known_date") if known.signed_date else mail
 
 
-def _tell_of_list(connection: sa.Connection, now: datetime) -> None:
-    """Mail the team, once a day, that we cannot answer customers whose address a mailing list has replaced."""
+def _about_list(now: datetime) -> mailers.Notice:
+    """Say, once a day, that we cannot answer customers whose address a mailing list has replaced."""
+    title = "Customers who write to your mailing list get no answer"
+    return mailers.Notice(f"rewritten-by-list:{now:%Y-%m-%d}", title, _OF_LIST)
+
+
+def _about_unproven_answer(
+    mail: ParsedMail, conversation: Conversation, now: datetime
+) -> mailers.Notice:
+    """Say, once an hour for each conversation, that an answer to a case came without proof that the team wrote
+    it."""
+    conversation_id = conversation.conversation_id
+    page = f"{services.current().shop.public_url}/ops/conversations/{conversation_id}"
+    lines = [
+        f"Conversation: {conversation_id}, {conversation.subject}",
+        f"The answer says that it is from {mail.from_address}. It came without proof, by SPF or DKIM, that"
+        " somebody in TEAM_EMAILS or OPS_EMAILS wrote it.",
+        "If it was yours, answer from your address of the shop. If you did, have DKIM set up for its domain.",
+        f"To answer the customer now: {page}",
+        "You get this mail at most once an hour for each conversation.",
+    ]
+    title = "An answer to a case did not go to the customer"
+    return mailers.Notice(f"unproven-answer:{conversation_id}:{now:%Y-%m-%dT%H}", title, lines)
+
+
+def _tell_team_once(
+    connection: sa.Connection, notice: mailers.Notice, conversation_id: str | None = None
+) -> None:
+    """Mail a notice to the team, unless it has got one with this key."""
     live = services.current()
-    key = f"rewritten-by-list:{now:%Y-%m-%d}"
-    if outbound.is_recorded(connection, f"{key}:{live.shop.team_emails[0]}"):
+    if outbound.is_recorded(connection, f"{notice.key}:{live.shop.team_emails[0]}"):
         return
-    notice = mailers.Notice(key, "Customers who write to your mailing list get no answer", _OF_LIST)
-    written = mailers.write_notice(connection, notice, live.shop.team_emails)
+    written = mailers.write_notice(connection, notice, live.shop.team_emails, conversation_id)
     live.workflow_client.queue.enqueue_deliveries(connection, written)
 
 

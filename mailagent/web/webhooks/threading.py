@@ -29,6 +29,8 @@ from mailagent.domain.shop import rate_limit_key
 from mailagent.store.mail import arrivals, conversations, inbound
 from mailagent.store.refunds import approvals
 
+NOT_PROVABLY_TEAM = "sent to the team's address of a case, but not provably by the team"
+
 
 @dataclass(frozen=True, slots=True)
 class Place:
@@ -158,8 +160,7 @@ def _place_of_team(mail: ParsedMail, conversation: Conversation | None) -> Place
     if conversation is None:
         return Place(replace(mail, kind=MailKind.TEAM), None, "no conversation has this address")
     if not from_team or mail.identity not in (Identity.DKIM, Identity.SPF):
-        why = "sent to the team's address of a case, but not provably by the team"
-        return Place(replace(mail, kind=MailKind.TEAM), conversation, why)
+        return Place(replace(mail, kind=MailKind.TEAM), conversation, NOT_PROVABLY_TEAM)
     return Place(replace(mail, kind=MailKind.TEAM), conversation)
 
 
