@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from mailagent.domain.mail.message import PHOTO_MIN_BYTES, Attachment
 from mailagent.domain.mail.reply_commands import (
     NOTE_MAX_LENGTH,
     TeamCommand,
@@ -164,6 +165,30 @@ def test_an_answer_with_a_subject_of_its_own_is_held(subject: str) -> None:
 @pytest.mark.parametrize("text", ["", " \n"])
 def test_an_answer_without_new_text_is_held(text: str) -> None:
     assert decide_team_command(text, CASE[0], CASE) is TeamCommand.HELD_EMPTY
+
+
+@pytest.mark.parametrize(
+    ("name", "content_type", "size", "meant"),
+    [
+        ("label.pdf", "application/pdf", 900, TeamCommand.HELD_FILES),
+        ("label.png", "application/octet-stream", 900, TeamCommand.HELD_FILES),
+        ("photo.jpg", "image/jpeg", PHOTO_MIN_BYTES, TeamCommand.HELD_FILES),
+        ("image001.png", "image/png", PHOTO_MIN_BYTES - 1, TeamCommand.FOR_CUSTOMER),
+        ("smime.p7s", "application/pkcs7-signature", 20_000, TeamCommand.FOR_CUSTOMER),
+        ("tess.vcf", "text/vcard", 900, TeamCommand.FOR_CUSTOMER),
+    ],
+)
+def test_an_answer_with_a_file_is_held_but_not_for_a_logo_or_a_signature(
+    name: str, content_type: str, size: int, meant: TeamCommand
+) -> None:
+    files = [Attachment(name, content_type, size)]
+    assert decide_team_command("Here is your label.", CASE[0], CASE, files) is meant
+    assert decide_team_command("agent", CASE[0], CASE, files) is TeamCommand.FOR_AGENT
+
+
+def test_an_answer_that_is_only_a_file_is_held_for_its_file() -> None:
+    files = [Attachment("label.pdf", "application/pdf", 900)]
+    assert decide_team_command("", CASE[0], CASE, files) is TeamCommand.HELD_FILES
 
 
 def test_a_case_without_a_subject_can_be_answered() -> None:

@@ -7,6 +7,7 @@ import threading
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import datetime
+from email.message import EmailMessage
 from typing import Any
 
 import pytest
@@ -31,6 +32,7 @@ from mailagent.workflows.steps.conversation.reply import write_reply
 from mailagent.workflows.steps.delivery.send import send_mail
 from mailagent.workflows.steps.maintenance import restored
 from mailagent.workflows.steps.maintenance.flood import CASES_PER_HOUR
+from tests.adapters.parse_requests import raw_request
 from tests.cast import ADA, GRACE, JUERGEN, MALLORY, TESS
 from tests.cli.commands import flask
 from tests.harness import Harness
@@ -293,6 +295,27 @@ def test_a_case_that_a_program_quotes_without_a_mark_does_not_reach_the_customer
     assert shop.rows("SELECT 1 FROM outbound_mails WHERE purpose = 'team_reply'") == []
     (mail,) = shop.rows("SELECT * FROM inbound_mails WHERE kind = 'team'")
     assert mail.no_answer_reason == TeamCommand.HELD_EMPTY.value
+
+
+@pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
+def test_an_answer_with_a_file_is_held_and_the_team_is_told_which(shop: Harness) -> None:
+    case = case_of(shop)
+    door = f"team+{case.team_token}@shop.example"
+    message = EmailMessage()
+    message["From"], message["To"], message["Subject"] = TESS, door, f"Re: {case.subject}"
+    message.set_content("Here is your label.")
+    message.add_attachment(b"%PDF", "application", "pdf", filename="label.pdf")
+    proof = "{@shop.example : pass}"
+    body = raw_request(message.as_bytes(), envelope_to=(door,), dkim=proof, envelope_from=TESS)
+    assert shop.post_inbound(body).status_code == 200
+    (written,) = forward_team_replies(take(shop))
+    (notice,) = shop.rows("SELECT * FROM outbound_mails WHERE outbound_id = :id", id=written)
+    assert (notice.purpose, notice.to_address) == ("notice", TESS)
+    assert "it has files" in notice.text
+    assert "Files: label.pdf" in notice.text
+    page = f"{shop.live.shop.public_url}/ops/conversations/{case.conversation_id}"
+    assert f"To answer with files: {page}" in notice.text
+    assert "To send files, answer on the page" in case.text
 
 
 # --- claiming mail --------------------------------------------------------------------------------

@@ -6,10 +6,11 @@ Only unmistakable words count. Pure; whether the sender may do it is checked els
 from __future__ import annotations
 
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
+from mailagent.domain.mail.message import PHOTO_MIN_BYTES, Attachment
 from mailagent.domain.text import without_controls
 
 NOTE_MAX_LENGTH = 2000
@@ -105,6 +106,15 @@ GREETING_MAX_WORDS = 6  # in one line: a longer line is a sentence
 GREETING_MAX_LENGTH = 60  # of one line, for languages without spaces
 SUBJECT_MIN_LENGTH = 8  # characters that must agree: programs cut subjects, people add to them
 
+# Files that mail programs add by themselves: signatures, keys, visiting cards.
+_ADDED_TYPES = frozenset(
+    {
+        *("application/pkcs7-signature", "application/x-pkcs7-signature"),
+        *("application/pgp-signature", "application/pgp-keys"),
+        *("text/vcard", "text/x-vcard", "text/directory"),
+    }
+)
+
 # What mail programs put before the subject of an answer or a forwarded mail, and the tags of mail gateways.
 _PREFIX = re.compile(
     r"(?:(?:re|ref|aw|antw|antwort|sv|vs|odp|rif|r|rép|tr|rv|res|enc|ynt|atb|fw|fwd|wg|回复|答复|转发|返信)"
@@ -117,26 +127,35 @@ class TeamCommand(StrEnum):
 
     FOR_CUSTOMER = "for the customer"
     FOR_AGENT = "gave it back to the agent"
+    HELD_FILES = "held: it has files, which do not go with an answer by mail"
     HELD_EMPTY = "held: it has no new text apart from what it quotes or forwards"
     HELD_AGENT = "held: gives it back to the agent, but says more"
     HELD_SUBJECT = "held: its subject is not the subject of the case"
 
 
-def decide_team_command(text: str, subject: str, case_subjects: Collection[str]) -> TeamCommand:
+def decide_team_command(
+    text: str, subject: str, case_subjects: Collection[str], files: Sequence[Attachment] = ()
+) -> TeamCommand:
     """Decide what a team member's mail does.
 
     `text` is the mail without quotations, empty if nothing in it is new. `case_subjects` are the subjects of
     the conversation and of our mails to the team about it. A mail with another subject is held: it may be an
-    automatic answer without a mark.
+    automatic answer without a mark. So is one with files: without them, its words may be wrong.
     """
     first, *below = [line.strip() for line in text.splitlines() if line.strip()] or [""]
-    if not first:
-        return TeamCommand.HELD_EMPTY
     if first.strip(" .!*").lower() in BACK_TO_AGENT:
         return TeamCommand.FOR_AGENT if _is_greeting(below) else TeamCommand.HELD_AGENT
     if not any(_goes_on(_bare(subject), _bare(one)) for one in case_subjects):
         return TeamCommand.HELD_SUBJECT
-    return TeamCommand.FOR_CUSTOMER
+    if any(map(is_sent_on_purpose, files)):
+        return TeamCommand.HELD_FILES
+    return TeamCommand.FOR_CUSTOMER if first else TeamCommand.HELD_EMPTY
+
+
+def is_sent_on_purpose(file: Attachment) -> bool:
+    """Return whether a file is more than what a mail program adds, or the logo of a signature."""
+    is_logo = file.content_type.startswith("image/") and file.size_bytes < PHOTO_MIN_BYTES
+    return not (is_logo or file.content_type in _ADDED_TYPES)
 
 
 def _is_greeting(lines: list[str]) -> bool:

@@ -16,7 +16,11 @@ from mailagent.domain.mail.conversation import (
 )
 from mailagent.domain.mail.message import InboundMail, MailStatus, Purpose
 from mailagent.domain.mail.redaction import without_keys
-from mailagent.domain.mail.reply_commands import TeamCommand, decide_team_command
+from mailagent.domain.mail.reply_commands import (
+    TeamCommand,
+    decide_team_command,
+    is_sent_on_purpose,
+)
 from mailagent.domain.operations.access import Permission, permissions_of
 from mailagent.store import audit
 from mailagent.store.database import Row
@@ -98,7 +102,8 @@ def _act_on_team_command(
     # Not `new_text`: if nothing is new, that is the quoted case, which is internal.
     internal = _list_internal(written, conversation.customer_email)
     words = words_to_pass_on(mail.body, internal, mail.subject)
-    meant = decide_team_command(words, mail.subject, [conversation.subject, *to_team])
+    subjects = [conversation.subject, *to_team]
+    meant = decide_team_command(words, mail.subject, subjects, mail.attachments)
     if meant is TeamCommand.FOR_CUSTOMER:
         outbound_id = mailers.write_team_reply(connection, conversation, mail, words)
         inbound.answer(connection, [mail.mail_id], outbound_id)
@@ -107,20 +112,29 @@ def _act_on_team_command(
     if meant is TeamCommand.FOR_AGENT:
         handback.give_back(connection, conversation_id)
         return audit.GIVEN_BACK, []
-    notice = mailers.Notice(
+    notice = _about_held(conversation, mail, meant)
+    team = services.current().shop.team_emails
+    return "team reply held", mailers.write_notice(connection, notice, team, conversation_id)
+
+
+def _about_held(conversation: Conversation, mail: InboundMail, why: TeamCommand) -> mailers.Notice:
+    """Say why a team member's mail did not go to the customer, and what to do."""
+    files = ", ".join(each.name for each in mail.attachments if is_sent_on_purpose(each))
+    page = f"{services.current().shop.public_url}/ops/conversations/{conversation.conversation_id}"
+    return mailers.Notice(
         f"held:{mail.mail_id}",
         f"A reply of {mail.from_address} did not go to the customer",
         [
             f"Subject: {mail.subject}",
-            f"Why: {meant.value}",
-            f"Conversation: {conversation_id}, {conversation.subject}",
+            f"Why: {why.value}",
+            *([f"Files: {files}"] if files else []),
+            f"Conversation: {conversation.conversation_id}, {conversation.subject}",
             "To answer the customer, reply to the mail with the case: write above what your program quotes of"
             " it, and leave its subject as it is.",
+            f"To answer with files: {page}",
             'To give the conversation back, reply with "Back to the agent" and nothing else.',
         ],
     )
-    team = services.current().shop.team_emails
-    return "team reply held", mailers.write_notice(connection, notice, team, conversation_id)
 
 
 def _list_internal(written: Sequence[Row], customer: str) -> list[str]:
