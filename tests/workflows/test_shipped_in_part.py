@@ -2,19 +2,32 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from mailagent import services
+from mailagent.domain.orders.source import NotSupported
+from mailagent.domain.refunds.order import Order
+from mailagent.domain.refunds.policy import KeepOffers, Policy
 from mailagent.mailers.fact import sentence
+from mailagent.remedies import finish
+from mailagent.store.refunds import remedies
 from mailagent.workflows.steps.conversation.batch import Batch, batch_reader
+from mailagent.workflows.steps.delivery.send import send_mail
+from mailagent.workflows.steps.refund.order_check import UNITS_BACK
+from mailagent.workflows.tools.accept_offer import accept_offer
 from mailagent.workflows.tools.cancel_order import cancel_order
 from mailagent.workflows.tools.request_change import request_change
-from tests.cast import YESTERDAY, order
+from tests.cast import TESS, YESTERDAY, order
 from tests.databases import ONE_DATABASE
 from tests.harness import Harness
 from tests.tool_use import use
-from tests.workflows.proposals import write
+from tests.workflows.camera import click, later_batch
+from tests.workflows.cancelling import keep_version, stored, with_source
+from tests.workflows.paying import pay, tell
+from tests.workflows.proposals import propose, write
 
 pytestmark = ONE_DATABASE
 
@@ -28,17 +41,19 @@ NOT_SHIPPED = "Order W1001 of 1 November 2026 has not been shipped yet."
 ADDRESS = "12 New Road, Springfield 12345"
 
 
-def stock(shop: Harness, *parcels: dict[str, Any]) -> Batch:
+def an_order(*parcels: dict[str, Any]) -> Order:
     shipments = [{"shipment_id": f"S{number}", **each} for number, each in enumerate(parcels)]
-    shop.stock(
-        order(
-            status="pending",
-            placed_at="2026-11-01T09:00:00Z",
-            delivered_at=None,
-            items=ITEMS,
-            shipments=shipments,
-        )
+    return order(
+        status="pending",
+        placed_at="2026-11-01T09:00:00Z",
+        delivered_at=None,
+        items=ITEMS,
+        shipments=shipments,
     )
+
+
+def stock(shop: Harness, *parcels: dict[str, Any]) -> Batch:
+    shop.stock(an_order(*parcels))
     return write(shop, text=f"What about W1001? Or send it to {ADDRESS}")
 
 
@@ -121,3 +136,99 @@ def test_an_item_on_two_lines_is_counted_over_both(shop: Harness) -> None:
     cancel(write(shop, text="Cancel W1001"))
     assert shop.refunds() == ()
     assert shop.rows("SELECT 1 FROM remedies") == []
+
+
+# --- what was sent is refunded, and the rest is cancelled ------------------------------------------
+
+
+@pytest.fixture
+def rest(shop: Harness) -> Batch:
+    """The kettle was sent and refunded; the mugs are still in the shop."""
+    batch = stock(shop, parcel("in_transit", KETTLE))
+    assert propose(batch, "W1001")["outcome"] == "needs_manager"
+    click(shop, "approve")
+    assert pay(shop.refunds()[0].refund_id)["status"] == "paid"
+    return later_batch(shop, batch)
+
+
+def asked(shop: Harness) -> list[dict[str, int]]:
+    """The units of each cancellation; none for the whole order."""
+    with shop.live.database.snapshot() as connection:
+        return [dict(each.units) for each in remedies.list_of_order(connection, "W1001")]
+
+
+def cancel_by_hand(shop: Harness) -> None:
+    (row,) = shop.rows("SELECT remedy_id FROM remedies WHERE kind = 'cancel'")
+    with shop.live.database.transaction() as connection:
+        assert finish(connection, row.remedy_id, TESS, True, None)
+
+
+def test_of_an_order_that_was_sent_in_part_the_rest_is_cancelled_and_paid(
+    shop: Harness, rest: Batch
+) -> None:
+    assert cancel(rest)["items"] == ["Mug"]
+    assert asked(shop) == [{"M1": 2}]
+    cancel_by_hand(shop)
+    assert pay(shop.refunds()[1].refund_id)["status"] == "paid"
+    assert shop.refunds()[1].amount.minor == 20_00
+    (mail,) = shop.rows("SELECT text FROM outbound_mails WHERE purpose = 'remedy'")
+    assert "These items of order W1001 are cancelled:\n- 2 × Mug" in mail.text
+
+
+@pytest.mark.parametrize("is_listed", [True, False])
+def test_the_shops_system_is_asked_for_the_rest_alone(
+    shop: Harness, rest: Batch, is_listed: bool
+) -> None:
+    """Shopify lists no units that came back, but their parcel."""
+    found = stored(shop, "W1001")
+    assert found is not None
+    mugs_alone = tuple(line for line in found.lines if line.item_id == "M1")
+    keep_version(shop, found if is_listed else replace(found, lines=mugs_alone))
+    source = with_source(shop, NotSupported("a part of the order was sent"))
+    cancel(rest)
+    refund_id = shop.refunds()[1].refund_id
+    pay(refund_id)
+    assert source.asked[0].items == (("M1", 2),)
+    cancel_by_hand(shop)
+    assert pay(refund_id)["status"] == "paid"
+
+
+def test_units_that_were_sent_although_cancelled_are_not_paid_back(
+    shop: Harness, rest: Batch
+) -> None:
+    with_source(shop, NotSupported("a part of the order was sent"))
+    cancel(rest)
+    refund_id = shop.refunds()[1].refund_id
+    pay(refund_id)
+    cancel_by_hand(shop)
+    sent = [parcel("in_transit", KETTLE), parcel("in_transit", MUGS | {"quantity": 1})]
+    shop.stock(an_order(*sent))
+    assert pay(refund_id)["status"] == "failed"
+    assert shop.refunds()[1].failure == UNITS_BACK
+
+
+def test_who_cancels_the_rest_twice_has_asked_once(shop: Harness, rest: Batch) -> None:
+    cancel(rest)
+    assert cancel(later_batch(shop, rest))["outcome"] == "task"
+    assert asked(shop) == [{"M1": 2}]
+
+
+def test_what_the_customer_keeps_is_not_cancelled(shop: Harness) -> None:
+    services.bind(replace(shop.live, policy=Policy(keep_offers=KeepOffers({}))))
+    batch = stock(shop)
+    assert propose(batch, "W1001")["outcome"] == "needs_manager"
+    click(shop, "offer", offer_percent="30")
+    (mail,) = tell(shop.refunds()[0].refund_id)
+    assert send_mail(mail) == "sent"
+    batch = later_batch(shop, batch)
+    assert use(accept_offer, batch, {"order_id": "W1001"})["outcome"] == "accepted"
+    assert cancel(later_batch(shop, batch))["outcome"] == "task"
+    assert asked(shop) == [{"M1": 2}]
+
+
+def test_what_was_refunded_but_not_sent_is_cancelled_with_the_rest(shop: Harness) -> None:
+    batch = stock(shop)
+    assert propose(batch, "W1001")["outcome"] == "needs_manager"
+    click(shop, "approve")
+    assert cancel(later_batch(shop, batch))["outcome"] == "task"
+    assert asked(shop) == [{}]

@@ -10,6 +10,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
+from mailagent.domain.orders.shipment import ShipmentStatus
 from mailagent.domain.refunds.order import Order, OrderProblem
 from mailagent.domain.refunds.payment import RefundRequest
 from mailagent.domain.remedies.remedy import Remedy
@@ -170,9 +171,21 @@ def note_changed(connection: sa.Connection, order_id: str, before: datetime) -> 
 
 def units_before(connection: sa.Connection, remedy: Remedy) -> Counter[str]:
     """Return how many units of each item the order had, by the last version before the remedy was asked for."""
+    return _units_in(_record_before(connection, remedy))
+
+
+def was_sent_before(connection: sa.Connection, remedy: Remedy) -> bool:
+    """Return whether a carrier had a parcel of the order, by the last version before the remedy was asked
+    for."""
+    record = _record_before(connection, remedy)
+    statuses = (ShipmentStatus(each["status"]) for each in (record or {}).get("shipments", ()))
+    return any(status is not ShipmentStatus.LABEL_CREATED for status in statuses)
+
+
+def _record_before(connection: sa.Connection, remedy: Remedy) -> Mapping[str, Any] | None:
     known = list_versions(connection, remedy.order_id)
     before = [each for each in known if each.fetched_at <= remedy.requested_at]
-    return _units_in(before[-1].record if before else None)
+    return before[-1].record if before else None
 
 
 def units_now(connection: sa.Connection, order_id: str) -> Counter[str]:

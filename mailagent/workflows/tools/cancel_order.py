@@ -7,7 +7,7 @@ makes if it can, else a person.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from pydantic import Field
@@ -17,8 +17,14 @@ from mailagent import services
 from mailagent.domain.orders.shipment import left_to_ship
 from mailagent.domain.refunds.order import Order, OrderStatus
 from mailagent.domain.refunds.policy import Declined
-from mailagent.domain.refunds.refund import ItemsProblem, RefundReason, WantedItem, price_lines
-from mailagent.domain.remedies.remedy import RemedyKind, RemedyStatus
+from mailagent.domain.refunds.refund import (
+    ItemsProblem,
+    Refund,
+    RefundReason,
+    WantedItem,
+    price_lines,
+)
+from mailagent.domain.remedies.remedy import Remedy, RemedyKind, RemedyStatus
 from mailagent.mailers import Reader
 from mailagent.proposals import proposal
 from mailagent.proposals.facts import Asked, shipping_of
@@ -77,14 +83,22 @@ def cancel_order(reader: Reader, arguments: Mapping[str, Any]) -> Output:
 def _cancel(reader: Reader, order: Order, wanted: tuple[WantedItem, ...], key: str) -> Output:
     if RemedyKind.CANCEL not in services.current().policy.remedies.offered:
         return not_offered_output()
-    item_ids = [each.item_id for each in wanted]
-    for known in reversed(remedies.list_of_order(reader.connection, order.order_id)):
-        again = known.is_open or known.mail_id in reader.mail_ids
-        if again and known.touches(RemedyKind.CANCEL, item_ids):
-            return requested_output(known)
+    same = _find_same(reader, order, [each.item_id for each in wanted])
+    if same is not None:
+        return requested_output(same)
     if order.status is not OrderStatus.PENDING:
         return _too_late(reader, order)
     return _decide(reader, order, wanted, key)
+
+
+def _find_same(reader: Reader, order: Order, item_ids: Collection[str]) -> Remedy | None:
+    """Return the newest cancellation of some of these items, or of the whole order, that is open, or that the
+    same mail asked for."""
+    for known in reversed(remedies.list_of_order(reader.connection, order.order_id)):
+        again = known.is_open or known.mail_id in reader.mail_ids
+        if again and known.touches(RemedyKind.CANCEL, item_ids):
+            return known
+    return None
 
 
 def _too_late(reader: Reader, order: Order) -> Output:
@@ -101,15 +115,20 @@ def _decide(reader: Reader, order: Order, wanted: tuple[WantedItem, ...], key: s
     earlier = refunds.list_of_order(connection, order.order_id)
     item_ids = dict.fromkeys(line.item_id for line in order.lines)
     lines = price_lines(order, wanted or [WantedItem(each) for each in item_ids], earlier)
+    same = None if wanted or lines else _find_same(reader, order, order.units)
+    if same is not None:
+        return requested_output(same)
     left = left_to_ship(order.shipments, order.units)
     if left is not None and not any(left.values()):
         return _too_late(reader, order)
+    items = items_of(order, lines)
     units = Counter[str]()
-    for each in items_of(order, lines):
+    for each in items:
         units[each.item_id] += each.quantity
     if left is None or any(count > left[item_id] for item_id, count in units.items()):
         return shipped_in_part_output(order.order_id, left or {})
-    items = items_of(order, lines) if wanted else ()
+    if not wanted and _is_whole(order, earlier):
+        items = ()
     # An order source is asked to cancel. Without a source, or if nothing was paid, a person cancels.
     has_source = services.current().order_source is not None
     status = RemedyStatus.ASKED if has_source else RemedyStatus.TASK
@@ -128,6 +147,13 @@ def _decide(reader: Reader, order: Order, wanted: tuple[WantedItem, ...], key: s
     if not wanted:
         ending.withdraw_all(connection, order.order_id, reader.mail_ids)
     return output | {"facts": [*output["facts"], f"refund/{order.order_id}"]}
+
+
+def _is_whole(order: Order, earlier: Sequence[Refund]) -> bool:
+    """Return whether all of an order can be cancelled: no carrier has or had a parcel of it, and the customer
+    keeps none of its items for part of the price. `earlier`: all refunds of the order."""
+    is_sent = any(each.is_handed_over for each in order.shipments)
+    return not is_sent and not any(each.keeps_items and each.holds_money for each in earlier)
 
 
 def shipped_in_part_output(order_id: str, left: Mapping[str, int]) -> Output:

@@ -129,7 +129,7 @@ def _ask_source(remedy: Remedy) -> CancelOutcome | Unsure | float:
     with live.database.transaction() as connection:
         remedies.lock(connection, remedy.remedy_id)
         asking = remedies.note_asking(connection, remedy.remedy_id, live.now())
-        is_whole = _is_whole(remedy, versions.units_before(connection, remedy))
+        is_whole = _is_whole(connection, remedy)
     if asking is None:  # it has moved on since it was read
         return FIRST_PAUSE_SECONDS
     items = () if is_whole else tuple(remedy.units.items())
@@ -186,15 +186,19 @@ def _record(connection: sa.Connection, remedy_id: str, outcome: CancelOutcome | 
             )
 
 
-def _is_whole(remedy: Remedy, before: Counter[str]) -> bool:
-    return not remedy.items or (bool(before) and not before - remedy.units)
+def _is_whole(connection: sa.Connection, remedy: Remedy) -> bool:
+    """Return whether a remedy is for all that the order had when it was asked for. Of an order that was sent in
+    part, the shop's system may list only what is left; it still cannot cancel the whole."""
+    before = versions.units_before(connection, remedy)
+    has_all = bool(before) and not before - remedy.units
+    return not remedy.items or (has_all and not versions.was_sent_before(connection, remedy))
 
 
 def _find_difference(connection: sa.Connection, remedy: Remedy, order: Order) -> str | None:
     """Return how an order that a system calls cancelled differs from what was asked for; None if it does not.
     Units of the order's other refunds may be gone, too."""
     before, asked = versions.units_before(connection, remedy), remedy.units
-    is_whole, is_cancelled = _is_whole(remedy, before), order.status is OrderStatus.CANCELLED
+    is_whole, is_cancelled = _is_whole(connection, remedy), order.status is OrderStatus.CANCELLED
     if order.order_id != remedy.order_id or is_whole is not is_cancelled:
         return f"order {order.order_id} is {order.status}"
     if is_whole:

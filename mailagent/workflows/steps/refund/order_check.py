@@ -11,8 +11,10 @@ from mailagent.domain.operations.circuit_breaker import Breaker, look_again_seco
 from mailagent.domain.operations.provider import Provider
 from mailagent.domain.operations.retry import PAYMENT_IS_STUCK_AFTER
 from mailagent.domain.orders.freshness import Freshness
-from mailagent.domain.refunds.order import Order
+from mailagent.domain.orders.shipment import left_to_ship
+from mailagent.domain.refunds.order import Order, OrderStatus
 from mailagent.domain.refunds.refund import Refund, RefundStatus
+from mailagent.domain.remedies.remedy import Remedy
 from mailagent.domain.text import NeedsOperatorError, tell_moment
 from mailagent.store.operations import circuit_breakers
 from mailagent.store.orders import problems, versions
@@ -51,15 +53,24 @@ def check_before_payment(refund_id: str) -> State | str | None:
 
 
 def _has_units_back(connection: sa.Connection, refund: Refund) -> bool:
-    """Return whether an order was sent, and its newest record has units again that were cancelled for a refund.
-    Of a whole order, `stops` knows it."""
+    """Return whether units that were cancelled for a refund may have been sent, and its order's newest record
+    has them again. Of a whole order, `stops` knows it."""
     remedy = remedies.find_of_refund(connection, refund.refund_id)
     if remedy is None or not remedy.is_done_cancellation or not remedy.items:
         return False
-    if not orders.load(connection, refund.order_id).was_sent:
+    if not _may_be_sent(orders.load(connection, refund.order_id), remedy):
         return False
     before = versions.units_before(connection, remedy)
     return bool(remedy.units - (before - versions.units_now(connection, remedy.order_id)))
+
+
+def _may_be_sent(order: Order, remedy: Remedy) -> bool:
+    """Return whether units of a remedy may have left the shop. Other units of a pending order may have left
+    before."""
+    if order.status is not OrderStatus.PENDING:
+        return order.was_sent
+    left = left_to_ship(order.shipments, order.units)
+    return left is None or any(left[item_id] < number for item_id, number in remedy.units.items())
 
 
 def find_stop_if_not_made(connection: sa.Connection, order: Order, key: str) -> str | None:
