@@ -136,8 +136,8 @@ def withdraw_all(connection: sa.Connection, order_id: str, mail_ids: Sequence[st
 
 
 def supersede(connection: sa.Connection, refund: Refund) -> None:
-    """Withdraw the exchanges and replacements that wait for the items of an approved refund, and tell the
-    customer. Lock the order first."""
+    """Withdraw the exchanges and replacements that wait for the items of a refund, which is approved, or whose
+    offer is accepted, and tell the customer. Lock the order first."""
     for each in remedies.list_replaced(connection, refund):
         if each.status is RemedyStatus.TASK:
             actor, mail_id = audit.CUSTOMER, refund.mail_id

@@ -33,12 +33,13 @@ from mailagent.domain.refunds.policy import (
     return_by,
 )
 from mailagent.domain.refunds.refund import Refund
+from mailagent.domain.remedies.remedy import SENT_AGAIN, STANDING
 from mailagent.proposals import proposal
 from mailagent.proposals.facts import Asked
 from mailagent.proposals.proposal import Proposal
 from mailagent.store import audit
 from mailagent.store.ids import new_id
-from mailagent.store.refunds import offers, policies, refunds
+from mailagent.store.refunds import offers, policies, refunds, remedies
 
 _ACTIONS: Mapping[OfferStatus, audit.Action] = {
     OfferStatus.ACCEPTED: "offer accepted",
@@ -172,8 +173,21 @@ def _is_known(connection: sa.Connection, offer: Offer, decision: Decision) -> bo
     if not isinstance(decision, NeedsManager) or decision.four_eyes:
         return isinstance(decision, Approved)
     before = refunds.find(connection, offer.instead_of or "")
-    known = {*(before.policy_reasons if before else ()), ManagerReason.REFUSED_BEFORE.value}
+    if before is None or _is_sent_since(connection, offer, before):
+        return False
+    known = {*before.policy_reasons, ManagerReason.REFUSED_BEFORE.value}
     return known.issuperset(each.value for each in decision.reasons)
+
+
+def _is_sent_since(connection: sa.Connection, offer: Offer, before: Refund) -> bool:
+    """Return whether its items were exchanged or replaced since it was offered, or whether the customer has
+    asked for that after the refund that it was offered instead of."""
+    return any(
+        each.requested_at > before.requested_at
+        or (each.decided_at is not None and each.decided_at > offer.offered_at)
+        for each in remedies.list_of_order(connection, offer.order_id)
+        if each.kind in SENT_AGAIN and each.status in STANDING and offer.is_for([*each.units])
+    )
 
 
 def _as_refund(connection: sa.Connection, offer: Offer, order: Order) -> Asked | None:

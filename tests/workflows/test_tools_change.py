@@ -12,23 +12,25 @@ import pytest
 import sqlalchemy as sa
 
 from mailagent import services
-from mailagent.domain.refunds.policy import Policy, Remedies
-from mailagent.domain.refunds.refund import RefundStatus
-from mailagent.domain.remedies.remedy import RemedyKind
+from mailagent.domain.refunds.policy import KeepOffers, Policy, Remedies
+from mailagent.domain.refunds.refund import Refund, RefundStatus
+from mailagent.domain.remedies.remedy import RemedyKind, TaskProblem
 from mailagent.mailers.fact import sentence
 from mailagent.remedies import find_waiting, finish, supersede
 from mailagent.store.privacy import erasure, retention
 from mailagent.store.refunds import remedies
 from mailagent.workflows.steps.conversation.batch import Batch, batch_reader
+from mailagent.workflows.steps.delivery.send import send_mail
 from mailagent.workflows.steps.maintenance.tasks import see_to
+from mailagent.workflows.tools.accept_offer import accept_offer
 from mailagent.workflows.tools.request_change import request_change
 from mailagent.workflows.tools.withdraw_refund import withdraw_refund
 from tests.cast import ADA, GRACE, MAX, MONA, OLGA, TESS, big_order, order
 from tests.databases import ONE_DATABASE
 from tests.harness import Harness
 from tests.tool_use import use
-from tests.workflows.camera import answer, end, later_batch
-from tests.workflows.paying import pay
+from tests.workflows.camera import answer, click, end, later_batch
+from tests.workflows.paying import pay, tell
 from tests.workflows.proposals import propose, write
 
 ADDRESS = "12 New Road\nSpringfield 12345"
@@ -412,6 +414,74 @@ def test_goods_for_one_unit_and_money_for_another(
         with shop.live.database.transaction() as connection:
             assert finish(connection, row.remedy_id, TESS, True, None)
         assert pay(shop.refunds()[0].refund_id)["status"] == "paid"
+
+
+def offer_instead(shop: Harness, batch: Batch, *item: tuple[str, int]) -> None:
+    """Ask for money; have Mona offer part of the price instead, and the customer read it."""
+    services.bind(replace(services.current(), policy=Policy(keep_offers=KeepOffers({}))))
+    assert propose(batch, "W1001", *item)["outcome"] == "needs_manager"
+    click(shop, "offer", offer_percent="30")
+    (mail,) = tell(shop.refunds()[0].refund_id)
+    assert send_mail(mail) == "sent"
+
+
+def send_again(shop: Harness) -> None:
+    (row,) = shop.rows("SELECT remedy_id FROM remedies")
+    with shop.live.database.transaction() as connection:
+        assert finish(connection, row.remedy_id, TESS, True, None)
+
+
+def accept(shop: Harness, batch: Batch) -> Refund:
+    """Have the customer say yes."""
+    assert (
+        use(accept_offer, later_batch(shop, batch), {"order_id": "W1001"})["outcome"] == "accepted"
+    )
+    return shop.refunds()[-1]
+
+
+def test_who_keeps_it_for_part_of_the_price_gets_no_other_one(shop: Harness, batch: Batch) -> None:
+    change(batch)
+    later = later_batch(shop, batch)
+    offer_instead(shop, later)
+    assert tasks(shop) == [("exchange", "task")]
+    refund = accept(shop, later)
+    assert (refund.status, refund.decided_by) == (RefundStatus.APPROVED, MONA)
+    assert tasks(shop) == [("exchange", "withdrawn")]
+    (mail,) = shop.rows("SELECT text FROM outbound_mails WHERE purpose = 'remedy'")
+    assert "your request is withdrawn" in mail.text
+    assert pay(refund.refund_id)["status"] == "paid"
+    with pytest.raises(TaskProblem, match="ended already"):
+        send_again(shop)
+
+
+@ONE_DATABASE
+@pytest.mark.parametrize("since", ["sent again", "another wish"])
+def test_the_manager_of_an_offer_decides_again_on_goods_that_are_sent_since(
+    shop: Harness, batch: Batch, since: str
+) -> None:
+    change(batch)
+    later = later_batch(shop, batch)
+    offer_instead(shop, later)
+    if since == "sent again":
+        send_again(shop)
+    else:
+        later = later_batch(shop, later)
+        assert change(later, wish=None)["outcome"] == "task"
+    refund = accept(shop, later)
+    assert refund.status is RefundStatus.AWAITING_APPROVAL
+
+
+@ONE_DATABASE
+def test_part_of_the_price_of_one_unit_leaves_the_other_one_to_be_sent(shop: Harness) -> None:
+    mugs = {"item_id": "M1", "name": "Mug", "quantity": 2, "unit_price": "20.00"}
+    paid = {"payment_id": "p", "method": "card", "amount": "40.00"}
+    shop.stock(order(items=[mugs], payments=[paid]))
+    batch = write(shop, text="One mug broke, send another. The other one I give back.")
+    change(batch, "replacement", wish=None, items=[{"item_id": "M1", "quantity": 1}])
+    offer_instead(shop, batch, ("M1", 1))
+    assert pay(accept(shop, batch).refund_id)["status"] == "paid"
+    assert tasks(shop) == [("replacement", "task")]
+    send_again(shop)
 
 
 @ONE_DATABASE

@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from mailagent import remedies as ending
 from mailagent import services
+from mailagent.domain.refunds.refund import RefundStatus
 from mailagent.mailers import Reader
 from mailagent.proposals import offers as proposals
 from mailagent.proposals.proposal import Proposal
 from mailagent.store import audit
 from mailagent.store.mail import told
-from mailagent.store.refunds import offers, orders
+from mailagent.store.refunds import offers, orders, refunds
 from mailagent.workflows.steps.conversation.batch import is_waiting
 from mailagent.workflows.tools.tool import (
     Arguments,
@@ -50,7 +52,12 @@ def accept_offer(reader: Reader, arguments: Mapping[str, Any]) -> Output:
     key = f"offer:{offer.offer_id}"
     proposed = Proposal(reader.conversation_id, reader.mail_ids[-1], key)
     refund = proposals.accept(connection, offer, order, proposed)
-    return accepted_output(order.order_id) if refund else closed_output(order.order_id)
+    if refund is None:
+        return closed_output(order.order_id)
+    if refund.status is RefundStatus.APPROVED and offer.instead_of is not None:
+        # The manager knew of these; a manager who approves a refund withdraws them, too.
+        ending.supersede(connection, refunds.load(connection, offer.instead_of))
+    return accepted_output(order.order_id)
 
 
 def accepted_output(order_id: str) -> Output:
