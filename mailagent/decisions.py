@@ -59,6 +59,7 @@ def _conclude(connection: sa.Connection, refund: Refund, decision: RecordedDecis
         approved = refunds.load(connection, refund.refund_id)
         await_goods(connection, approved, orders.load(connection, refund.order_id))
         remedies.supersede(connection, approved)
+        remedies.narrow(connection, approved)
     else:
         remedies.resume(connection, refund)
     if decision.offer_percent is not None:

@@ -12,10 +12,12 @@ from datetime import datetime, timedelta
 import sqlalchemy as sa
 
 from mailagent import mailers, services
+from mailagent.domain.refunds.offer import units_of
 from mailagent.domain.refunds.refund import Refund, RefundStatus
 from mailagent.domain.remedies.remedy import (
     SENT_AGAIN,
     Remedy,
+    RemedyItem,
     RemedyKind,
     RemedyStatus,
     TaskOutcome,
@@ -142,6 +144,31 @@ def supersede(connection: sa.Connection, refund: Refund) -> None:
         if each.status is RemedyStatus.TASK:
             actor, mail_id = audit.CUSTOMER, refund.mail_id
             end(connection, each, RemedyStatus.WITHDRAWN, actor, mail_id=mail_id)
+
+
+def narrow(connection: sa.Connection, refund: Refund) -> None:
+    """Have people cancel only the units of an approved refund, if a manager approved fewer than were asked for,
+    and tell the team. What the shop's system may have cancelled stays. Lock the order first."""
+    remedy = remedies.find_of_refund(connection, refund.refund_id)
+    if refund.whole is None or remedy is None or remedy.may_be_done:
+        return
+    if remedy.kind is not RemedyKind.CANCEL or remedy.status is not RemedyStatus.TASK:
+        return
+    order = orders.load(connection, refund.order_id)
+    names = {line.item_id: line.name for line in order.lines}
+    units = units_of(refund.item_ids, refund.lines)
+    items = tuple(RemedyItem(each, names.get(each, each), number) for each, number in units)
+    remedies.note(connection, remedy, items=items)
+    live = services.current()
+    lines = [
+        *(f"{item.quantity} × {item.name}" for item in items),
+        "A manager approved a refund of these only. Please cancel nothing else.",
+        f"What is wanted: {live.shop.public_url}/ops/tasks",
+    ]
+    title = f"Cancellation of fewer items, order {remedy.order_id}"
+    notice = mailers.Notice(f"fewer:{remedy.remedy_id}", title, lines)
+    written = mailers.write_notice(connection, notice, live.shop.team_emails)
+    live.workflow_client.queue.enqueue_deliveries(connection, written)
 
 
 def resume(connection: sa.Connection, refund: Refund) -> None:

@@ -523,6 +523,88 @@ def test_an_order_that_nothing_was_paid_for_is_a_task_without_a_refund(shop: Har
     assert shop.refunds() == ()
 
 
+# --- a manager approves fewer units ---------------------------------------------------------------
+
+
+def ask_a_manager(shop: Harness, batch: Batch, *items: tuple[str, int | None]) -> None:
+    services.bind(replace(services.current(), policy=Policy({"USD": 1})))
+    cancel(batch, *items)
+    assert states(shop) == ("task", "awaiting_approval", "pending")
+
+
+def finish_task(shop: Harness) -> None:
+    (row,) = shop.rows("SELECT remedy_id FROM remedies")
+    with shop.live.database.transaction() as connection:
+        assert finish(connection, row.remedy_id, TESS, True, None)
+
+
+@pytest.mark.parametrize(
+    ("items", "left"),
+    [([("M1", 2)], "- 1 × Mug"), ([], "- 1 × Kettle\n- 1 × Mug")],
+    ids=["items", "the whole order"],
+)
+def test_people_cancel_only_what_a_manager_approved(
+    shop: Harness, batch: Batch, items: list[tuple[str, int | None]], left: str
+) -> None:
+    ask_a_manager(shop, batch, *items)
+    click(shop, "approve", quantity_2="1")
+    assert "Please cancel nothing else" in told_team(shop)
+    finish_task(shop)
+    assert f"These items of order W1001 are cancelled:\n{left}\n" in mails(shop)
+    assert pay(refund_id(shop))["status"] == "paid"
+    tell(refund_id(shop))
+    (conversation,) = shop.rows("SELECT handed_over_at FROM conversations")
+    assert conversation.handed_over_at is None
+
+
+@ONE_DATABASE
+def test_people_cancel_all_of_it_while_the_manager_may_take_fewer_units_back(
+    tmp_path: Path, database_url: str
+) -> None:
+    with open_shop(tmp_path, database_url, {"APPROVAL_UNDO_SECONDS": "300"}) as shop:
+        shop.stock(pending())
+        ask_a_manager(shop, write(shop, text=LETTER), ("M1", 2))
+        click(shop, "approve", quantity_2="1")
+        assert "Please cancel nothing else" not in told_team(shop)
+        pass_time(shop, minutes=6)
+        assert look(refund_id(shop))["status"] == "approved"
+        assert "Please cancel nothing else" in told_team(shop)
+
+
+@pytest.mark.parametrize("items", [[("M1", 2)], []], ids=["items", "the whole order"])
+def test_what_was_cancelled_already_and_is_not_paid_is_a_case_for_the_team(
+    shop: Harness, batch: Batch, items: list[tuple[str, int | None]]
+) -> None:
+    ask_a_manager(shop, batch, *items)
+    finish_task(shop)
+    click(shop, "approve", quantity_2="1")
+    assert pay(refund_id(shop))["status"] == "paid"
+    for _ in range(2):  # a replay changes nothing
+        tell(refund_id(shop))
+    assert told_team(shop).count("more items are cancelled or back than were approved") == 1
+    (conversation,) = shop.rows("SELECT handed_over_at FROM conversations")
+    assert conversation.handed_over_at is not None
+
+
+@ONE_DATABASE
+def test_what_the_shops_system_may_have_cancelled_stays_the_task(
+    shop: Harness, batch: Batch
+) -> None:
+    services.bind(replace(services.current(), policy=Policy({"USD": 1})))
+    with_source(shop, SourceProblem("no answer"), SourceProblem("no answer"))
+    cancel(batch, ("M1", 2))
+    look(refund_id(shop))
+    pass_time(shop, hours=6.1)
+    look(refund_id(shop))
+    assert states(shop) == ("task", "awaiting_approval", "pending")
+    click(shop, "approve", quantity_2="1")
+    finish_task(shop)
+    assert "- 2 × Mug" in mails(shop)
+    assert pay(refund_id(shop))["status"] == "paid"
+    tell(refund_id(shop))
+    assert "more items are cancelled or back than were approved" in told_team(shop)
+
+
 # --- another mind ---------------------------------------------------------------------------------
 
 

@@ -35,6 +35,7 @@ class HandOverReason(StrEnum):
     PAYMENT_FAILED = "a refund could not be paid"
     PAYMENT_RETURNED = "a refund that had been paid came back"
     DONE_UNPAID = "its items are cancelled or back, and no refund was approved"
+    DONE_PART_UNPAID = "more items are cancelled or back than were approved to be refunded"
     TASK_OVERDUE = "a task was not done in time"
     REFUND_STUCK = "a refund cannot be brought to its end"
     LEFT_UNANSWERED = "a mail stayed unanswered for too long"

@@ -252,7 +252,7 @@ def give_up_refused(connection: sa.Connection, refund: Refund) -> None:
     if remedy is None:
         return
     if remedy.status is RemedyStatus.DONE:
-        _hand_over(connection, remedy)
+        _hand_over(connection, remedy, HandOverReason.DONE_UNPAID)
     if not remedy.is_open:
         return
     if remedy.status is RemedyStatus.AWAITING_GOODS:
@@ -269,12 +269,23 @@ def give_up_refused(connection: sa.Connection, refund: Refund) -> None:
     )
 
 
-def _hand_over(connection: sa.Connection, remedy: Remedy) -> None:
+def hand_over_unpaid(connection: sa.Connection, refund: Refund) -> None:
+    """Give the case to the team if a manager approved fewer units of a refund than were cancelled, or are
+    back: the customer has neither these goods nor the money."""
+    remedy = remedies.find_of_refund(connection, refund.refund_id)
+    if refund.whole is None or remedy is None or remedy.status is not RemedyStatus.DONE:
+        return
+    paid = Counter(dict(units_of(refund.item_ids, refund.lines)))
+    if not remedy.items or remedy.units - paid:
+        _hand_over(connection, remedy, HandOverReason.DONE_PART_UNPAID)
+
+
+def _hand_over(connection: sa.Connection, remedy: Remedy, why: HandOverReason) -> None:
     """Give the conversation to the team, once: they may have given it back since."""
     conversation = conversations.lock(connection, remedy.conversation_id)
     key = f"refused:{remedy.remedy_id}"
     if not outbound.list_by_subject(connection, conversation.conversation_id, key):
-        hand_to_team(connection, conversation, HandOverReason.DONE_UNPAID, key)
+        hand_to_team(connection, conversation, why, key)
 
 
 def _give_to_people(connection: sa.Connection, remedy: Remedy, *lines: str) -> None:

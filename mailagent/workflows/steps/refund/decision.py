@@ -22,7 +22,11 @@ from mailagent.store.mail import conversations, inbound, outbound
 from mailagent.store.refunds import approvals, offers, orders, refunds, remedies, settlements
 from mailagent.workflows.steps.order_source import refresh_if_old
 from mailagent.workflows.steps.recording import async_step, declare_marks, mark
-from mailagent.workflows.steps.refund.condition import advance_remedy, give_up_refused
+from mailagent.workflows.steps.refund.condition import (
+    advance_remedy,
+    give_up_refused,
+    hand_over_unpaid,
+)
 
 # A message ends the wait at once, and the sweep repeats a message that was missed. A shorter wait would add
 # steps to the history of every waiting refund, and a restart reads all of them.
@@ -148,6 +152,8 @@ def tell_customer(refund_id: str) -> list[str] | Awaiting:
         template = _TEMPLATES.get(refund.status)
         if refund.status in REFUSED:
             give_up_refused(connection, refund)
+        elif refund.status is RefundStatus.PAID:
+            hand_over_unpaid(connection, refund)
         if refund.receipt_id is not None:
             # A shared receipt has told the customer, even if the refund failed later.
             outbound_ids = [refund.receipt_id]
