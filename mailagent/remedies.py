@@ -26,6 +26,7 @@ from mailagent.domain.remedies.remedy import (
 )
 from mailagent.domain.shop import person_of
 from mailagent.engine import REFUND, run_id_of
+from mailagent.proposals.returns import list_due
 from mailagent.store import audit
 from mailagent.store.refunds import orders, refunds, remedies
 
@@ -202,6 +203,19 @@ def close(
     audit.record(connection, now, actor, _ACTIONS[status], remedy.remedy_id, told)
     if remedy.refund_id is not None:
         _follow(connection, remedy.refund_id, status, actor)
+    if remedy.kind is RemedyKind.RETURN and status is RemedyStatus.DONE:
+        _end_same_returns(connection, remedy, actor)
+
+
+def _end_same_returns(connection: sa.Connection, remedy: Remedy, actor: str) -> None:
+    """End the other returns of an order that wait for goods which came back with this one."""
+    order = orders.load(connection, remedy.order_id)
+    for each in remedies.list_of_order(connection, remedy.order_id):
+        if each.kind is RemedyKind.RETURN and each.is_open and each.refund_id is not None:
+            refund = refunds.load(connection, each.refund_id)
+            if not list_due(connection, refund, order):
+                close(connection, each, RemedyStatus.DONE, actor)
+                break  # that has gone on with the next one
 
 
 def _follow(connection: sa.Connection, refund_id: str, status: RemedyStatus, actor: str) -> None:

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Sequence
 from datetime import timedelta
 
 import sqlalchemy as sa
 
 from mailagent import services
 from mailagent.domain.orders.shipment import left_to_ship
-from mailagent.domain.refunds.offer import units_of
 from mailagent.domain.refunds.order import Order, OrderStatus
 from mailagent.domain.refunds.refund import Refund
 from mailagent.domain.remedies.remedy import Remedy, RemedyItem, RemedyKind, RemedyStatus
 from mailagent.store import audit
 from mailagent.store.ids import new_id
-from mailagent.store.refunds import remedies
+from mailagent.store.refunds import refunds, remedies
 
 
 def await_goods(connection: sa.Connection, refund: Refund, order: Order) -> None:
@@ -22,12 +23,13 @@ def await_goods(connection: sa.Connection, refund: Refund, order: Order) -> None
     manager approves it, because the goods may have left the shop since it was asked for."""
     live = services.current()
     rules = live.policy.return_first
-    if rules is None or refund.reason not in rules.reasons or refund.keeps_items:
+    if rules is None or not _needs_goods(refund):
         return
-    if not _have_left(refund, order) or remedies.find_of_refund(connection, refund.refund_id):
+    items = list_due(connection, refund, order)
+    if not items or not _have_left(items, order):
         return
-    names = {line.item_id: line.name for line in order.lines}
-    units = zip(refund.item_ids, refund.lines, strict=True)
+    if remedies.find_of_refund(connection, refund.refund_id):
+        return
     remedy = Remedy(
         remedy_id=new_id("remedy"),
         kind=RemedyKind.RETURN,
@@ -35,7 +37,7 @@ def await_goods(connection: sa.Connection, refund: Refund, order: Order) -> None
         order_id=refund.order_id,
         conversation_id=refund.conversation_id,
         mail_id=refund.mail_id,
-        items=tuple(RemedyItem(each, names.get(each, each), line.quantity) for each, line in units),
+        items=items,
         requested_at=live.now(),
         due_at=live.now() + timedelta(days=rules.days),  # an approval moves it to a later date
         reason=refund.reason.value,
@@ -48,12 +50,41 @@ def await_goods(connection: sa.Connection, refund: Refund, order: Order) -> None
     audit.record(connection, live.now(), audit.POLICY, "request made", remedy.remedy_id, details)
 
 
-def _have_left(refund: Refund, order: Order) -> bool:
-    """Return whether all its goods may have left the shop. An order is pending until all of it was sent; a
+def list_due(connection: sa.Connection, refund: Refund, order: Order) -> tuple[RemedyItem, ...]:
+    """Return the units of a refund that have to come back for it. They come back once: for an earlier refund of
+    which this one is the rest, or for one that then was not paid."""
+    known = remedies.list_of_order(connection, refund.order_id)
+    back, rest, others = Counter[str](), _units(refund, is_rest=True), Counter[str]()
+    for each in known:
+        if each.kind is RemedyKind.RETURN and each.status is RemedyStatus.DONE:
+            back += each.units
+    cancelled = {each.refund_id for each in known if each.kind is RemedyKind.CANCEL}
+    for other in refunds.list_of_order(connection, refund.order_id):
+        is_other = other.refund_id not in {refund.refund_id, *cancelled}
+        if is_other and other.holds_money and _needs_goods(other):
+            others += _units(other, is_rest=False)
+    due = (rest - back) + (_units(refund, is_rest=False) - (back - others))
+    names = {line.item_id: line.name for line in order.lines}
+    return tuple(RemedyItem(each, names.get(each, each), number) for each, number in due.items())
+
+
+def _needs_goods(refund: Refund) -> bool:
+    rules = services.current().policy.return_first
+    return not refund.keeps_items and (rules is None or refund.reason in rules.reasons)
+
+
+def _units(refund: Refund, *, is_rest: bool) -> Counter[str]:
+    units = Counter[str]()
+    for item_id, line in zip(refund.item_ids, refund.lines, strict=True):
+        units[item_id] += line.quantity if line.is_rest is is_rest else 0
+    return units
+
+
+def _have_left(items: Sequence[RemedyItem], order: Order) -> bool:
+    """Return whether all these items may have left the shop. An order is pending until all of it was sent; a
     customer cannot send back what is still there."""
     if order.status is not OrderStatus.PENDING:
         return order.status is not OrderStatus.CANCELLED
     sent = [each for each in order.shipments if each.has_left]
     left = left_to_ship(sent, order.units)
-    units = units_of(refund.item_ids, refund.lines)
-    return bool(sent) and (left is None or not any(left[item_id] for item_id, _ in units))
+    return bool(sent) and (left is None or not any(left[each.item_id] for each in items))

@@ -283,6 +283,104 @@ def test_never_mind_keeps_the_goods(shop: Harness, batch: Batch) -> None:
     assert pay(refund_id(shop))["status"] == "withdrawn"
 
 
+# --- goods come back once -------------------------------------------------------------------------
+
+
+def finish_return(shop: Harness, number: int = 0) -> None:
+    rows = shop.rows("SELECT remedy_id FROM remedies ORDER BY remedy_id")
+    with shop.live.database.transaction() as connection:
+        assert finish(connection, rows[number].remedy_id, TESS, True, None)
+
+
+def approve_a_part(shop: Harness, batch: Batch) -> str:
+    """Have Mona approve 30.00 of the kettle's price, and ask for the kettle."""
+    services.bind(replace(services.current(), policy=Policy({"USD": 1}, return_first=RULES)))
+    ask(batch)
+    click(shop, "approve", amount="30.00")
+    assert pay(refund_id(shop))["status"] == "approved"
+    return refund_id(shop)
+
+
+@pytest.mark.both_databases
+def test_the_rest_of_the_price_of_goods_that_are_back_is_paid_at_once(
+    shop: Harness, batch: Batch
+) -> None:
+    first = approve_a_part(shop, batch)
+    finish_return(shop)
+    assert pay(first)["status"] == "paid"
+    ask(later_batch(shop, batch))
+    click(shop, "approve")
+    assert pay(refund_id(shop))["status"] == "paid"
+    assert states(shop) == [("paid", "done"), ("paid", "")]
+    assert len(mails(shop)) == 1
+
+
+def test_goods_that_come_back_for_a_part_of_the_price_are_back_for_the_rest(
+    shop: Harness, batch: Batch
+) -> None:
+    first = approve_a_part(shop, batch)
+    ask(later_batch(shop, batch))
+    click(shop, "approve")
+    assert pay(refund_id(shop))["status"] == "approved"
+    finish_return(shop)
+    assert states(shop) == [("approved", "done"), ("approved", "done")]
+    assert [pay(each)["status"] for each in (first, refund_id(shop))] == ["paid", "paid"]
+
+
+@ONE_DATABASE
+def test_goods_that_are_back_for_a_refund_that_was_not_paid_are_not_asked_for_again(
+    shop: Harness, batch: Batch
+) -> None:
+    shop.stock(order("W3", items=[MUGS | {"quantity": 2}], payments=[PAID | {"amount": "20.00"}]))
+    propose(batch, "W3", ("M1", 1), reason="changed_mind")
+    finish_return(shop)
+    with shop.live.database.transaction() as connection:
+        refund = refunds.lock(connection, refund_id(shop))
+        refunds.move(connection, refund, RefundStatus.FAILED, failure="a closed account")
+    again = later_batch(shop, batch)
+    propose(again, "W3", ("M1", 1), reason="changed_mind")
+    assert states(shop) == [("failed", "done"), ("approved", "")]
+    assert pay(refund_id(shop))["status"] == "paid"
+    propose(later_batch(shop, again), "W3", ("M1", 1), reason="changed_mind")  # the other mug
+    click(shop, "approve")
+    assert states(shop)[2] == ("approved", "awaiting_goods")
+
+
+@ONE_DATABASE
+def test_a_rest_that_is_approved_alone_awaits_no_goods(shop: Harness, batch: Batch) -> None:
+    mug = MUGS | {"quantity": 1}
+    kettle = {"item_id": "K1", "name": "Kettle", "quantity": 1, "unit_price": "49.99"}
+    shop.stock(order(items=[kettle, mug], payments=[PAID | {"amount": "59.99"}]))
+    first = approve_a_part(shop, batch)
+    finish_return(shop)
+    pay(first)
+    both = ("K1", None), ("M1", None)
+    propose(later_batch(shop, batch), "W1001", *both, reason="changed_mind")
+    assert states(shop)[1] == ("awaiting_approval", "awaiting_goods")
+    click(shop, "approve", quantity_2="0")
+    assert pay(refund_id(shop))["status"] == "paid"
+    assert len(mails(shop)) == 1
+    assert [row.status for row in shop.rows("SELECT status FROM remedies")] == [
+        "done",
+        "not_possible",
+    ]
+
+
+@ONE_DATABASE
+def test_goods_that_are_back_and_not_paid_for_are_a_case_for_the_team(
+    shop: Harness, batch: Batch
+) -> None:
+    shop.stock(order("W3", items=[MUGS], payments=[PAID]))
+    services.bind(replace(services.current(), policy=Policy({"USD": 1}, return_first=RULES)))
+    propose(batch, "W3", ("M1", 3), reason="changed_mind")
+    finish_return(shop)
+    click(shop, "approve", quantity_1="1")
+    assert pay(refund_id(shop))["status"] == "paid"
+    tell(refund_id(shop))
+    (case,) = shop.rows("SELECT text FROM outbound_mails WHERE to_address = :t", t=TESS)
+    assert "more items are cancelled or back than were approved" in " ".join(case.text.split())
+
+
 # --- POST /api/returns/…/received -----------------------------------------------------------------
 
 TOKEN = "a-token-of-the-shop-for-tests-only"
@@ -342,6 +440,23 @@ def test_a_gateway_is_told_once_what_is_back_whatever_payments_give_it_back(
     assert pay(refund_id(shop))["status"] == "paid"
     told = [entry.request.restocks for entry in bank.entries]
     assert told == [(("K1", 1),) if reasons else (), ()]
+
+
+@ONE_DATABASE
+def test_the_rest_of_a_price_puts_nothing_in_stock_again(shop: Harness, batch: Batch) -> None:
+    rules, bank = replace(RULES, restock_reasons=RULES.reasons), RemoteBank(shop.live.now)
+    policy = Policy({"USD": 1}, return_first=rules)
+    services.bind(replace(services.current(), policy=policy, gateway=bank))
+    shop.stock(bank.open_order(order()))
+    ask(batch)
+    click(shop, "approve", amount="30.00")
+    first = refund_id(shop)
+    ask(later_batch(shop, batch))
+    click(shop, "approve")
+    finish_return(shop)
+    for each in (first, refund_id(shop)):
+        assert pay(each)["status"] == "paid"
+    assert [entry.request.restocks for entry in bank.entries] == [(("K1", 1),), ()]
 
 
 class RemoteBank(Bank):

@@ -28,8 +28,9 @@ from mailagent.domain.orders.source import (
 from mailagent.domain.refunds.offer import units_of
 from mailagent.domain.refunds.order import Order, OrderProblem, OrderStatus
 from mailagent.domain.refunds.refund import HOLDING, Refund, RefundStatus
-from mailagent.domain.remedies.remedy import Remedy, RemedyItem, RemedyKind, RemedyStatus
+from mailagent.domain.remedies.remedy import Remedy, RemedyKind, RemedyStatus
 from mailagent.mailers import Notice, write_notice
+from mailagent.proposals.returns import list_due
 from mailagent.store import audit
 from mailagent.store.mail import conversations, outbound
 from mailagent.store.orders import versions
@@ -81,6 +82,8 @@ def _wait_for_goods(known: Remedy) -> float | None:
             return None
         if not outbound.is_recorded(connection, remedies.asked_key(remedy)):
             remedy = _ask_for_goods(connection, remedy)
+            if remedy is None:
+                return None
         elif remedy.reminded_at is None and now >= remedy.due_at - notice:
             due_at = max(remedy.due_at, now + notice)  # later, if no worker ran
             remedy = remedies.note(connection, remedy, reminded_at=now, due_at=due_at)
@@ -97,23 +100,23 @@ def _reminded_before() -> timedelta:
     return min(REMINDED_BEFORE, timedelta(days=rules.days) / 2) if rules else REMINDED_BEFORE
 
 
-def _ask_for_goods(connection: sa.Connection, remedy: Remedy) -> Remedy:
-    """Ask for the units that were approved, which may be fewer than were asked for."""
+def _ask_for_goods(connection: sa.Connection, remedy: Remedy) -> Remedy | None:
+    """Ask for the units that were approved, which may be fewer than were asked for. If none has to come back
+    any more, end the return, and return None."""
     live = services.current()
     rules, items = live.policy.return_first, remedy.items
     # If the policy has no such rules any more, keep the days that it gave.
     time = timedelta(days=rules.days) if rules else remedy.due_at - remedy.requested_at
     if remedy.refund_id is not None:
-        items = _approved(refunds.load(connection, remedy.refund_id), items)
+        refund = refunds.load(connection, remedy.refund_id)
+        items = list_due(connection, refund, orders.load(connection, remedy.order_id))
+    if not items:
+        remedy = remedies.note(connection, remedy, refund_id=None)
+        ending.close(connection, remedy, RemedyStatus.NOT_POSSIBLE, audit.CLOCK)
+        return None
     remedy = remedies.note(connection, remedy, due_at=live.now() + time, items=items)
     _tell(connection, remedy, remedies.asked_key(remedy))
     return remedy
-
-
-def _approved(refund: Refund, items: tuple[RemedyItem, ...]) -> tuple[RemedyItem, ...]:
-    names = {item.item_id: item.name for item in items}
-    lines = zip(refund.item_ids, refund.lines, strict=True)
-    return tuple(RemedyItem(item_id, names[item_id], line.quantity) for item_id, line in lines)
 
 
 def _tell(connection: sa.Connection, remedy: Remedy, key: str) -> None:
@@ -241,7 +244,9 @@ def list_restocks(connection: sa.Connection, refund: Refund) -> tuple[tuple[str,
     if rules is None or remedy is None or refund.reason not in rules.restock_reasons:
         return ()
     is_back = remedy.kind is RemedyKind.RETURN and remedy.status is RemedyStatus.DONE
-    return units_of(refund.item_ids, refund.lines) if is_back else ()
+    # The rest of a price has no goods of its own: they came back for an earlier refund.
+    own = [pair for pair in zip(refund.item_ids, refund.lines, strict=True) if not pair[1].is_rest]
+    return units_of([each for each, _ in own], [line for _, line in own]) if is_back else ()
 
 
 def give_up_refused(connection: sa.Connection, refund: Refund) -> None:
