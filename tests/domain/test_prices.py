@@ -277,6 +277,21 @@ def test_what_a_manager_took_off_is_left_once_and_no_more() -> None:
     assert refund(bought, everything, [lowered, half]).amount.minor == 2_00
 
 
+@pytest.mark.parametrize("status", [RefundStatus.WITHDRAWN, RefundStatus.FAILED])
+@pytest.mark.parametrize("at_once", [True, False])
+def test_a_rest_that_was_given_is_not_given_again_when_its_first_refund_ends_unpaid(
+    status: RefundStatus, at_once: bool
+) -> None:
+    bought = shop_order()
+    first = refund(bought, [WantedItem("M")], [])
+    lowered = replace(first, amount=Money(first.amount.minor - 3_00, "USD"), status=PAID)
+    refunds = [lowered, replace(refund(bought, [WantedItem("M")], [lowered]), status=PAID)]
+    refunds[0] = replace(lowered, status=status)
+    for units in [2] if at_once else [1, 1]:
+        refunds.append(replace(refund(bought, [WantedItem("M", units)], refunds), status=PAID))
+    assert sum(each.held.minor for each in refunds) == first.amount.minor
+
+
 @pytest.mark.parametrize("status", [RefundStatus.AWAITING_APPROVAL, RefundStatus.FAILED])
 def test_nothing_is_left_of_a_refund_that_is_not_approved_and_holds_its_units(
     status: RefundStatus,

@@ -249,8 +249,8 @@ def price_lines(
 
 
 class _Past:
-    """What earlier refunds hold of each line, by line number: `taken` units; `given`, what these are worth in
-    minor units; and `rest`, what managers took off and no refund has given since, in minor units."""
+    """What earlier refunds hold of each line, by number: `taken` units; `given`, their worth in minor units;
+    `rest`, what managers took off less what was given of it: below 0 if the first refund then ended unpaid."""
 
     def __init__(self, earlier: Sequence[Refund]) -> None:
         self.taken, self.given, self.rest = taken_units(earlier), Counter[int](), Counter[int]()
@@ -278,7 +278,7 @@ def _units_of(order: Order, want: WantedItem, past: _Past) -> list[RefundLine]:
         units = min(left, line.quantity - start)
         rest = past.rest[line.line_no]
         if units > 0:
-            worth = _line_worth(order, line, start + units) - before
+            worth = _line_worth(order, line, start + units) - before + min(0, rest)
             # If the order has changed since, later units must not make up for what earlier ones got too little.
             amount = Money(max(0, min(worth, _most_for(order, line, units))), order.currency)
             chosen.append(RefundLine(line.line_no, units, amount))
