@@ -28,16 +28,17 @@ from mailagent.domain.refunds.policy import Policy
 from mailagent.domain.remedies.remedy import RemedyStatus, TaskProblem
 from mailagent.mailers.fact import sentence
 from mailagent.remedies import finish
-from mailagent.store.refunds import remedies, stops
+from mailagent.store.refunds import approvals, remedies, stops
 from mailagent.workflows.steps.conversation.batch import Batch, batch_reader
 from mailagent.workflows.steps.maintenance import tasks
 from mailagent.workflows.steps.refund.order_check import UNITS_BACK
 from mailagent.workflows.tools.cancel_order import cancel_order
 from mailagent.workflows.tools.request_change import request_change
 from mailagent.workflows.tools.withdraw_refund import withdraw_refund
-from tests.cast import GRACE, MONA, TESS, big_order, order
+from tests.cast import GRACE, MAX, MONA, TESS, big_order, order
 from tests.databases import ONE_DATABASE
 from tests.harness import Harness, open_shop, pass_time
+from tests.round_trips.approvals import decide
 from tests.tool_use import use
 from tests.workflows.camera import STRAPS, answer, camera_order, click, later_batch, page_of, reject
 from tests.workflows.cancelling import keep_version, with_source
@@ -569,6 +570,21 @@ def test_people_cancel_all_of_it_while_the_manager_may_take_fewer_units_back(
         pass_time(shop, minutes=6)
         assert look(refund_id(shop))["status"] == "approved"
         assert "Please cancel nothing else" in told_team(shop)
+
+
+@ONE_DATABASE
+def test_people_cancel_what_both_managers_approved(shop: Harness, batch: Batch) -> None:
+    policy = Policy({"USD": 1}, four_eyes_above={"USD": 1})
+    services.bind(replace(services.current(), policy=policy))
+    cancel(batch, ("M1", 2))
+    click(shop, "approve", quantity_2="1")
+    assert "Please cancel nothing else" not in told_team(shop)
+    with shop.live.database.snapshot() as connection:
+        approval = approvals.find_of_refund(connection, refund_id(shop))
+    assert approval is not None
+    decide(shop, shop.live.links.sign_approval(approval.approval_id, MAX), "approve")
+    finish_task(shop)
+    assert "are cancelled:\n- 1 × Mug" in mails(shop)
 
 
 @pytest.mark.parametrize("items", [[("M1", 2)], []], ids=["items", "the whole order"])
