@@ -66,6 +66,17 @@ def test_every_event_that_we_use_is_read(name: str, not_reached: bool) -> None:
     assert event.event.not_reached is not_reached
 
 
+def test_a_block_is_no_bounce_although_it_comes_as_one() -> None:
+    event = one(type="blocked", status="4.7.1", reason="421 4.7.1 try later")
+    assert event.event is DeliveryKind.BLOCKED
+    assert event.event.not_reached
+
+
+@pytest.mark.parametrize("type_", ["bounce", "expired", None, ["blocked"]])
+def test_a_bounce_of_another_type_stays_one(type_: object) -> None:
+    assert one(type=type_).event is DeliveryKind.BOUNCE
+
+
 @pytest.mark.parametrize(
     "changes",
     [

@@ -61,6 +61,18 @@ def test_after_a_hard_bounce_nothing_more_is_sent_there(busy_shop: Harness) -> N
     assert len(busy_shop.mails_to(ADA)) == 1
 
 
+def test_a_blocked_answer_is_the_teams_and_later_mail_goes_there_again(busy_shop: Harness) -> None:
+    busy_shop.write(QUESTION)
+    (answer,) = busy_shop.wait_for_mails(ADA)
+    busy_shop.report(answer, "bounce", type="blocked", reason="421 4.7.1 try later")
+    (told,) = busy_shop.wait_for_mails(TESS)
+    assert "did not arrive" in told.subject
+    assert "Why: blocked: 421 4.7.1 try later" in told.text
+    busy_shop.write("Hello again, which orders do I have?")
+    busy_shop.wait_for_mails(ADA, 2)
+    assert suppressed(busy_shop) == []
+
+
 def test_a_deferral_is_no_reason_to_worry(busy_shop: Harness) -> None:
     busy_shop.write(QUESTION)
     (answer,) = busy_shop.wait_for_mails(ADA)

@@ -34,11 +34,20 @@ def _event(row: dict[str, Any]) -> DeliveryEvent | None:
         return None
     if occurred_at is None:
         return None
+    kind = _kind(row)
+    if kind is None:
+        return None
+    return DeliveryEvent(outbound_id, kind, _reason(row), occurred_at, _key(row, outbound_id))
+
+
+def _kind(row: dict[str, Any]) -> DeliveryKind | None:
+    """Return the kind of an event; None if we do not use it. A block comes as a bounce of type `blocked`."""
     try:
         kind = DeliveryKind(str(row.get("event")))
     except ValueError:
         return None
-    return DeliveryEvent(outbound_id, kind, _reason(row), occurred_at, _key(row, outbound_id))
+    is_block = kind is DeliveryKind.BOUNCE and row.get("type") == "blocked"
+    return DeliveryKind.BLOCKED if is_block else kind
 
 
 def _instant(timestamp: object) -> datetime | None:

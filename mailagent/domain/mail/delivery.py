@@ -64,19 +64,29 @@ SendOutcome = Accepted | Refused | NotSent | OutcomeUnknown
 
 
 class DeliveryKind(StrEnum):
-    """The kinds of delivery events. We do not track opens and clicks."""
+    """The kinds of delivery events. We do not track opens and clicks.
+
+    A bounce is permanent. `BLOCKED`: the receiving server refused this mail, or deferred it for too long; later
+    mail to the address may arrive.
+    """
 
     PROCESSED = "processed"
     DEFERRED = "deferred"
     DELIVERED = "delivered"
     BOUNCE = "bounce"
+    BLOCKED = "blocked"
     DROPPED = "dropped"
     SPAMREPORT = "spamreport"
 
     @property
     def not_reached(self) -> bool:
         """Whether the recipient did not get the mail, or reported it as spam: a person must see it."""
-        return self in (DeliveryKind.BOUNCE, DeliveryKind.DROPPED, DeliveryKind.SPAMREPORT)
+        return self in (
+            DeliveryKind.BOUNCE,
+            DeliveryKind.BLOCKED,
+            DeliveryKind.DROPPED,
+            DeliveryKind.SPAMREPORT,
+        )
 
 
 @dataclass(frozen=True, slots=True)
