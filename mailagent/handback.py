@@ -13,10 +13,11 @@ from mailagent.store.mail import assignments, conversations, inbound
 def give_back(connection: sa.Connection, conversation_id: str) -> bool:
     """Hand a conversation back to the agent and enqueue its unanswered mail. Return False if the agent has
     it already. The caller has locked the conversation, and records who did this."""
-    if conversations.load(connection, conversation_id).status is ConversationStatus.OPEN:
+    conversation = conversations.load(connection, conversation_id)
+    if conversation.status is ConversationStatus.OPEN:
         return False
     workflow_client = services.current().workflow_client
-    waiting = assignments.give_back(connection, conversation_id)
+    waiting = assignments.give_back(connection, conversation)
     conversations.give_back(connection, conversation_id)
     if waiting:
         *earlier, newest = waiting

@@ -10,7 +10,7 @@ from datetime import timedelta
 import pytest
 
 from mailagent import services
-from mailagent.store.mail import conversations
+from mailagent.store.mail import assignments, conversations
 from mailagent.workflows.steps.conversation import people
 from mailagent.workflows.steps.conversation.batch import take_batch
 from mailagent.workflows.steps.maintenance import sweep
@@ -33,10 +33,10 @@ def passed_on(shop: Harness) -> None:
     assert people.pass_on_to_people(batch)
 
 
-def write_for_team(shop: Harness, text: str) -> None:
+def write_for_team(shop: Harness, text: str, **headers: str | None) -> None:
     """Let Tess answer the case by mail, and have her words dealt with."""
     door = f"team+{thread(shop).team_token}@shop.example"
-    shop.write(text, from_address=TESS, to=door, subject="Re: My order")
+    shop.write(text, from_address=TESS, to=door, subject="Re: My order", **headers)
     batch = take_batch(thread(shop).conversation_id)
     assert batch is not None
     assert batch["task"] == "forward"
@@ -100,6 +100,40 @@ def test_people_are_told_again_of_mail_that_they_gave_back_and_that_is_theirs_ag
     passed_on(shop)  # before the agent could answer
     assert [mail.status for mail in customer_mails(shop)] == ["no_answer"]
     assert len(shop.rows(told)) == 2
+
+
+@pytest.mark.parametrize(
+    ("answered", "statuses"),
+    [(0, ["no_answer", "unanswered"]), (1, ["no_answer"] * 2), (None, ["no_answer"] * 2)],
+    ids=["the first case", "the second case", "no case that its headers name"],
+)
+def test_what_came_while_the_team_wrote_its_answer_is_the_agents(
+    shop: Harness, answered: int | None, statuses: list[str]
+) -> None:
+    first = shop.write("Where is my parcel?")
+    overdue(shop)
+    shop.write("And which orders do I have?", in_reply_to=first.message_id)
+    passed_on(shop)
+    cases = shop.rows(
+        "SELECT * FROM outbound_mails WHERE purpose = 'hand_over' ORDER BY created_at"
+    )
+    assert len(cases) == 2
+    case = None if answered is None else cases[answered].message_id
+    write_for_team(shop, "Dear Ada, it comes today.", in_reply_to=case)
+    by_mail(shop)
+    assert [mail.status for mail in customer_mails(shop)] == statuses
+    assert thread(shop).status == "open"
+
+
+def test_what_came_after_the_last_case_is_the_agents(shop: Harness) -> None:
+    shop.write("Where is my parcel?")
+    overdue(shop)
+    shop.write("Hello?", in_reply_to=customer_mails(shop)[0].message_id)
+    with shop.live.database.transaction() as connection:
+        assignments.leave(connection, thread(shop).conversation_id)
+    write_for_team(shop, "Dear Ada, it comes today.")
+    by_mail(shop)
+    assert [mail.status for mail in customer_mails(shop)] == ["no_answer", "unanswered"]
 
 
 def test_people_are_told_again_if_the_agent_still_cannot_answer(shop: Harness) -> None:

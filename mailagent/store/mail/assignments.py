@@ -12,7 +12,7 @@ from typing import Final
 
 import sqlalchemy as sa
 
-from mailagent.domain.mail.conversation import HandOverReason
+from mailagent.domain.mail.conversation import Conversation, HandOverReason
 from mailagent.domain.mail.message import Identity, MailKind, MailStatus, OutboundStatus, Purpose
 from mailagent.store import audit, schema
 from mailagent.store.database import Row, in_literals
@@ -96,21 +96,15 @@ def where_mail_waits(conversation_id: sa.ColumnElement[str]) -> sa.ColumnElement
     return waiting.correlate_except(waits)
 
 
-def give_back(connection: sa.Connection, conversation_id: str) -> Sequence[Row]:
+def give_back(connection: sa.Connection, conversation: Conversation) -> Sequence[Row]:
     """Let the agent answer the mail that was left to people and is still unanswered. Return all of the
     customer's mail that waits for the agent now, oldest first."""
-    # For answers at /ops we know which mails the person saw. A person who answered by mail has certainly not
-    # seen what came later.
-    answered_by_mail_at: datetime | None = connection.scalar(
-        sa.select(sa.func.max(_mails.c.received_at)).where(
-            _mails.c.conversation_id == conversation_id,
-            _mails.c.kind == MailKind.TEAM.value,
-            _mails.c.status == MailStatus.ANSWERED.value,
-        )
-    )
+    conversation_id = conversation.conversation_id
+    # For answers at /ops we know which mails the person saw.
+    seen_until = _answered_by_mail_until(connection, conversation)
     left = [*_seen_of(conversation_id), _LEFT, ~_where_overtaken(conversation_id)]
-    if answered_by_mail_at:
-        left.append(_mails.c.received_at > answered_by_mail_at)
+    if seen_until:
+        left.append(_mails.c.received_at > seen_until)
     inbound.change_status(connection, MailStatus.UNANSWERED, *left, draft_id=None)
     return connection.execute(
         sa.select(_mails.c.mail_id, _mails.c.wake_ups, _mails.c.identity)
@@ -122,6 +116,38 @@ def give_back(connection: sa.Connection, conversation_id: str) -> Sequence[Row]:
         )
         .order_by(_mails.c.received_at, _mails.c.mail_id)
     ).all()
+
+
+def _answered_by_mail_until(
+    connection: sa.Connection, conversation: Conversation
+) -> datetime | None:
+    """Return when the newest case was written that people answered by mail; None without such an answer. A case
+    is our mail to the team with the conversation: its readers have not seen what the customer wrote later.
+
+    An answer that refers to no case answers the newest before it, or what was there when a person took the
+    conversation over.
+    """
+    cases = connection.execute(
+        sa.select(_ours.c.message_id, _ours.c.created_at).where(
+            _ours.c.conversation_id == conversation.conversation_id,
+            _ours.c.purpose == Purpose.HAND_OVER.value,
+        )
+    ).all()
+    answers = connection.execute(
+        sa.select(_mails.c.in_reply_to, _mails.c.mail_references, _mails.c.received_at).where(
+            _mails.c.conversation_id == conversation.conversation_id,
+            _mails.c.kind == MailKind.TEAM.value,
+            _mails.c.status == MailStatus.ANSWERED.value,
+        )
+    )
+    looks = [conversation.handed_over_at, *(case.created_at for case in cases)]
+    seen: list[datetime] = []
+    for answer in answers:
+        referred = {*answer.in_reply_to, *answer.mail_references}
+        seen += [case.created_at for case in cases if case.message_id in referred] or [
+            look for look in looks if look is not None and look <= answer.received_at
+        ]
+    return max(seen, default=None)
 
 
 def _where_overtaken(conversation_id: str) -> sa.ColumnElement[bool]:
