@@ -42,3 +42,9 @@ def run_id_of(workflow: str, row_id: str, again: int | str = 0) -> str:
     """Return the id of the run that is enqueued for a row. `again` distinguishes later ones."""
     name = f"{workflow}-{row_id.partition('_')[2]}"
     return f"{name}-{again}" if again else name
+
+
+def mail_of(run_id: str) -> str:
+    """Return the id of the mail that a conversation's run was enqueued for; of a fork, its origin's. The id is
+    no mail's if the DBOS console named the fork."""
+    return f"mail_{run_id.removeprefix(f'{CONVERSATION}-').partition('-')[0]}"

@@ -1,9 +1,10 @@
 """The `conversation` workflow: answers the unanswered mail of one conversation with one mail, then ends.
 
-All mail of a run is of one kind (`MailKind`), and its senders are all proven or all unproven. The next run
-takes the rest.
+All mail of a run is of one kind (`MailKind`), and its senders are all proven or all unproven. Other runs take
+the rest.
 
-Its queue runs one workflow per customer at a time.
+Its queue runs one workflow per customer at a time, and one more for mail in the customer's name that is not
+proven to be theirs.
 """
 
 from __future__ import annotations

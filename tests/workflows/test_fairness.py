@@ -5,20 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
-from mailagent import services
 from mailagent.domain.operations.run_about import RunAbout, hash_customer
 from mailagent.engine.enqueue import partition_of
-from mailagent.workflows.steps.maintenance import sweep
+from mailagent.workflows.steps.conversation import batch
 from tests.cast import ADA, GRACE, TESS
 from tests.databases import postgres_copy
 from tests.harness import Harness, open_shop, running, wait_until
 from tests.processes import Worker, base_environment
-from tests.programs.stampede.story import Clock
 from tests.workflows.counting_openai import CrowdedOpenAI
 from tests.workflows.trouble import table_of_runs
 
@@ -113,12 +111,9 @@ def runs_at_work(shop: Harness) -> bool:
     return any(run.is_active for run in runs if run.workflow == "conversation")
 
 
-def test_two_runs_of_one_thread_beside_each_other_answer_each_mail_once(
+def test_two_runs_of_one_thread_beside_each_other_answer_a_mail_each(
     small_worker: Harness, openai: CrowdedOpenAI
 ) -> None:
-    clock = Clock()
-    small_worker.live = replace(small_worker.live, now=clock.now)
-    services.bind(small_worker.live)
     first = small_worker.write("Hello?")
     # Of one thread, but in her name only, so it queues apart.
     small_worker.write("Hello again?", in_reply_to=first.message_id, aligned=False)
@@ -126,15 +121,57 @@ def test_two_runs_of_one_thread_beside_each_other_answer_each_mail_once(
         small_worker.wait_for_mails(ADA)
         wait_until(lambda: not runs_at_work(small_worker), 30, "both runs to end")
         assert openai.most_of == {hash_customer(ADA): 2}  # they were beside each other
-        clock.put_forward(small_worker.live.waits.sweep_after_seconds + 1)
-        sweep.enqueue_mail()
-        wait_until(small_worker.at_rest, 30, "the mail that was left over to be answered")
+        wait_until(small_worker.at_rest, 30, "both mails to be answered")
     assert len(small_worker.rows("SELECT 1 FROM conversations")) == 1
     mails = small_worker.rows("SELECT status, answered_by FROM inbound_mails")
     assert [mail.status for mail in mails] == ["answered", "answered"]
     assert len({mail.answered_by for mail in mails}) == 2
     assert len(small_worker.mails_to(ADA)) == 2
     assert not small_worker.mails_to(TESS)
+
+
+def take_as(run_id: str, shop: Harness, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Take a batch in a run of this id; return the texts of its mails."""
+    monkeypatch.setattr(batch, "DBOS", SimpleNamespace(workflow_id=run_id))
+    (thread,) = shop.rows("SELECT conversation_id FROM conversations")
+    taken = batch.take_batch(thread.conversation_id)
+    texts = {row.mail_id: row.new_text for row in shop.rows("SELECT * FROM inbound_mails")}
+    return [] if taken is None else [texts[mail_id] for mail_id in taken["mail_ids"]]
+
+
+def run_for(text: str, shop: Harness) -> str:
+    rows = shop.rows("SELECT run_id FROM inbound_mails WHERE new_text = :text", text=text)
+    return str(rows[0].run_id)
+
+
+@pytest.mark.parametrize("suffix", ["", "-2", "-fork-1"], ids=["first", "again", "fork"])
+def test_a_run_takes_mail_like_the_one_it_was_enqueued_for(
+    shop: Harness, monkeypatch: pytest.MonkeyPatch, suffix: str
+) -> None:
+    first = shop.write("Hello?")
+    shop.write("In her name.", in_reply_to=first.message_id, aligned=False)
+    shop.write("Hello again?", in_reply_to=first.message_id)
+    for_ada, for_other = (run_for(text, shop) + suffix for text in ("Hello?", "In her name."))
+    assert take_as(for_ada, shop, monkeypatch) == ["Hello?", "Hello again?"]
+    assert take_as(for_other, shop, monkeypatch) == ["In her name."]
+    with shop.live.database.transaction() as connection:
+        connection.exec_driver_sql(
+            "UPDATE inbound_mails SET status = 'no_answer', no_answer_reason = 'a test' "
+            "WHERE new_text <> 'In her name.'"
+        )
+    assert take_as(for_ada, shop, monkeypatch) == []  # the other mail's run may be at work
+    assert take_as(for_other, shop, monkeypatch) == ["In her name."]
+
+
+def test_the_teams_words_are_taken_although_an_older_mail_waits(
+    shop: Harness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shop.write("Hello?")
+    (thread,) = shop.rows("SELECT team_token FROM conversations")
+    door = f"team+{thread.team_token}@shop.example"
+    shop.write("Dear Ada, I will call you.", from_address=TESS, to=door, subject="Re: My order")
+    for text in ("Hello?", "Dear Ada, I will call you."):
+        assert take_as(run_for(text, shop), shop, monkeypatch) == [text]
 
 
 @pytest.mark.parametrize(

@@ -17,6 +17,7 @@ from mailagent.domain.mail.conversation import (
 )
 from mailagent.domain.mail.language import find_language
 from mailagent.domain.mail.message import InboundMail, MailKind, Purpose
+from mailagent.engine import mail_of
 from mailagent.mailers import Reader
 from mailagent.store import audit
 from mailagent.store.database import Row
@@ -43,7 +44,7 @@ class Batch(TypedDict):
 @step
 def take_batch(conversation_id: str) -> Batch | None:
     """Take the unanswered mail of a conversation for this run. Returns it and what to do with it; None if there
-    is none.
+    is none. Mail of senders that are proven has other runs than mail of those that are not.
 
     This writes: drafts that answer this mail are taken back, the customer's language is recorded, and a
     conversation that the loop guard stopped is given back to the agent.
@@ -53,7 +54,7 @@ def take_batch(conversation_id: str) -> Batch | None:
     with live.database.transaction() as connection:
         conversation = conversations.lock(connection, conversation_id)
         waiting = inbound.list_unanswered(connection, conversation_id)
-        first = next((mail for mail in waiting if mail.awaits_agent), None)
+        first = _first(connection, waiting)
         if first is None:
             return None
         task = _task(connection, conversation, first)
@@ -81,6 +82,17 @@ def take_batch(conversation_id: str) -> Batch | None:
     if live.order_source is not None and batch["verified"]:
         batch["looks_up"] = True
     return batch
+
+
+def _first(connection: sa.Connection, waiting: Sequence[InboundMail]) -> InboundMail | None:
+    """Return the mail to begin with: the one that this run was enqueued for, else the oldest whose sender is as
+    proven or unproven. The others have runs of their own, which may be at work now."""
+    awaiting = [mail for mail in waiting if mail.awaits_agent]
+    own = inbound.find(connection, mail_of(DBOS.workflow_id)) if DBOS.workflow_id else None
+    if own is not None:
+        awaiting = [mail for mail in awaiting if mail.identity.proven == own.identity.proven]
+        awaiting.sort(key=lambda mail: mail.mail_id != own.mail_id)
+    return awaiting[0] if awaiting else None
 
 
 def _take_drafts_back(connection: sa.Connection, mails: Sequence[InboundMail]) -> list[InboundMail]:
