@@ -8,7 +8,9 @@ from email.message import EmailMessage
 from typing import Any
 
 import pytest
+from werkzeug.test import TestResponse
 
+from mailagent.demo.fakes.mailboxes import SentMail
 from mailagent.domain.mail.outgoing_file import OutgoingFile
 from mailagent.domain.mail.redaction import Mention
 from mailagent.domain.operations.run_about import hash_customer
@@ -18,7 +20,7 @@ from mailagent.store.mail import outgoing_files, suppressions
 from mailagent.store.privacy import erasure
 from tests.adapters.parse_requests import raw_request
 from tests.cast import ADA, DESK_WISH, GRACE, MONA, OLGA, SUPPORT, TESS, big_order, order
-from tests.harness import Harness, post_form, wait_until
+from tests.harness import Harness, post_form, running, wait_until
 from tests.round_trips.approvals import decide, link_in
 from tests.round_trips.cells import cells
 from tests.round_trips.mail_with_file import NAME, write_with_file
@@ -253,6 +255,13 @@ def _runs_about(shop: Harness, email: str) -> list[str]:
     return [run_id for run_id, status in histories.items() if status in ACTIVE]
 
 
+def wait_for_writer(shop: Harness) -> None:
+    """Wait until somebody waits for a lock. SQLite lets nobody begin to write."""
+    if shop.live.database.engine.dialect.name == "postgresql":
+        locks = "SELECT 1 FROM pg_locks WHERE NOT granted"
+        wait_until(lambda: bool(shop.rows(locks)), 30, "a lock")
+
+
 def test_mail_in_the_moment_of_erasure_opens_a_conversation_of_its_own(shop: Harness) -> None:
     first = shop.write("Hello")
     database = shop.live.database
@@ -264,18 +273,67 @@ def test_mail_in_the_moment_of_erasure_opens_a_conversation_of_its_own(shop: Har
         with database.transaction() as connection:
             alias, _ = erasure.erase(connection, ADA, OLGA, 0, shop.live.now())
             late = pool.submit(shop.write, "And my parcel?", in_reply_to=first.message_id)
-            if database.engine.dialect.name == "postgresql":  # SQLite lets nobody begin to write
-                wait_until(
-                    lambda: bool(shop.rows("SELECT 1 FROM pg_locks WHERE NOT granted")),
-                    30,
-                    "a lock",
-                )
+            wait_for_writer(shop)
         late.result(30)
     theirs = shop.rows(
         "SELECT c.customer_email, m.new_text FROM inbound_mails m JOIN conversations c"
         " ON c.conversation_id = m.conversation_id ORDER BY m.received_at"
     )
     assert [tuple(row) for row in theirs] == [(alias, ""), (ADA, "And my parcel?")]
+
+
+def answered(shop: Harness) -> SentMail:
+    shop.write("Which orders do I have?")
+    (answer,) = shop.wait_for_mails(ADA)
+    wait_for_quiet(shop)
+    return answer
+
+
+def report_late(shop: Harness, answer: SentMail) -> TestResponse:
+    return shop.report(answer, "bounce", reason=f"550 <{ADA}>: user unknown")
+
+
+def what_a_bounce_left(shop: Harness) -> list[object]:
+    """Return what stands in the rows that a bounce may write."""
+    return [
+        shop.rows("SELECT event, reason FROM delivery_events WHERE event = 'bounce'"),
+        shop.rows("SELECT address, reason FROM suppressed_addresses"),
+        shop.rows("SELECT subject FROM outbound_mails WHERE to_address = :tess", tess=TESS),
+    ]
+
+
+def test_a_bounce_after_the_erasure_brings_nothing_back(busy_shop: Harness) -> None:
+    answer = answered(busy_shop)
+    erased = busy_shop.app.test_cli_runner().invoke(args=["erase", ADA, "--yes"])
+    assert erased.exit_code == 0, erased.output
+    assert report_late(busy_shop, answer).status_code == 200
+    wait_for_quiet(busy_shop)
+    assert what_a_bounce_left(busy_shop) == [[("bounce", None)], [], []]
+    assert tables_with_canaries(busy_shop) == {}
+
+
+def test_a_bounce_in_the_moment_of_erasure_brings_nothing_back(busy_shop: Harness) -> None:
+    answer = answered(busy_shop)
+    database = busy_shop.live.database
+    with ThreadPoolExecutor(1) as pool:
+        with database.transaction() as connection:
+            erasure.erase(connection, ADA, OLGA, 0, busy_shop.live.now())
+            late = pool.submit(report_late, busy_shop, answer)
+            wait_for_writer(busy_shop)
+        assert late.result(30).status_code == 200
+    wait_for_quiet(busy_shop)
+    assert what_a_bounce_left(busy_shop) == [[("bounce", None)], [], []]
+
+
+def test_a_bounce_that_is_acted_on_after_the_erasure_suppresses_no_alias(shop: Harness) -> None:
+    with running(shop):
+        answer = answered(shop)
+    report_late(shop, answer)
+    with shop.live.database.transaction() as connection:
+        erasure.erase(connection, ADA, OLGA, 0, shop.live.now())
+    with running(shop):
+        wait_for_quiet(shop)
+    assert what_a_bounce_left(shop)[:2] == [[("bounce", None)], []]
 
 
 def test_nobody_is_erased_while_something_of_theirs_is_under_way(shop: Harness) -> None:

@@ -9,6 +9,7 @@ import sqlalchemy as sa
 from mailagent.domain.mail.delivery import DeliveryKind
 from mailagent.store import schema
 from mailagent.store.database import exists, insert_once
+from mailagent.store.mail import suppressions
 
 _mails, _events = schema.outbound_mails, schema.delivery_events
 
@@ -27,17 +28,24 @@ def record_event(
     occurred_at: datetime,
     now: datetime,
 ) -> bool:
-    """Record a delivery event of one of our mails; return False if it was known, or the mail is not ours."""
+    """Record a delivery event of one of our mails. Return False if there is nothing to do about it: it was
+    known, the mail is not ours, or the customer was erased. Of an erased customer's mail it records no reason,
+    because it may name the address."""
+    # With a lock, so that no erasure misses the event.
+    recipient = sa.select(_mails.c.to_address).where(_mails.c.outbound_id == outbound_id)
+    to_address = connection.scalar(recipient.with_for_update())
+    if to_address is None:
+        return False
+    erased = suppressions.is_erased(to_address)
     values = {
         "event_key": event_key,
         "outbound_id": outbound_id,
         "event": event,
-        "reason": reason,
+        "reason": None if erased else reason,
         "occurred_at": occurred_at,
         "received_at": now,
     }
-    ours = exists(connection, _mails.c.outbound_id == outbound_id)
-    return ours and insert_once(connection, _events, values, "event_key")
+    return insert_once(connection, _events, values, "event_key") and not erased
 
 
 def why_undelivered(connection: sa.Connection, outbound_id: str) -> str | None:

@@ -17,6 +17,11 @@ _suppressed = schema.suppressed_addresses
 ERASED_DOMAIN = "erased.invalid"
 
 
+def is_erased(address: str) -> bool:
+    """Return whether an address is the alias of an erased customer."""
+    return address.endswith(f"@{ERASED_DOMAIN}")
+
+
 def suppress(connection: sa.Connection, address: str, reason: str, now: datetime) -> bool:
     """Record that we do not write to an address any more; return whether that is new."""
     values = {"address": address, "reason": reason, "since": now}
@@ -25,7 +30,7 @@ def suppress(connection: sa.Connection, address: str, reason: str, now: datetime
 
 def why_suppressed(connection: sa.Connection, address: str) -> str | None:
     """Return why we do not write to an address; None if we may."""
-    if address.endswith(f"@{ERASED_DOMAIN}"):
+    if is_erased(address):
         return "the customer was erased"
     query = sa.select(_suppressed.c.reason).where(_where_address(address))
     return connection.scalars(query.limit(1)).one_or_none()

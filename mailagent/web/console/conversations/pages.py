@@ -74,7 +74,7 @@ def show_page(
         calls=calls,
         is_newest=before is None,
         older=address(request.path, {"before": str(part.older)}) if part.older else None,
-        erased=conversation.customer_email.endswith(f"@{suppressions.ERASED_DOMAIN}"),
+        erased=suppressions.is_erased(conversation.customer_email),
         once=new_id("act"),
         seen=seen,
         now=services.current().now(),

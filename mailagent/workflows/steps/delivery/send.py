@@ -320,10 +320,12 @@ def _suppress(connection: sa.Connection, outbound_id: str, to_address: str) -> N
     """Suppress a customer's address after a permanent bounce or a complaint in a signed event.
 
     The shop's own people are never suppressed: a full mailbox would cut a manager off from every later refund.
+    Nor is the alias of an erased customer: nothing is sent to it anyway.
     """
     live = services.current()
     why = delivery_events.why_unwelcome(connection, outbound_id)
-    if why is not None and to_address not in live.shop.people:
+    spared = to_address in live.shop.people or suppressions.is_erased(to_address)
+    if why is not None and not spared:
         suppressions.suppress(connection, to_address, why, live.now())
 
 
