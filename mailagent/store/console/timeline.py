@@ -234,24 +234,20 @@ def count_waiting(connection: sa.Connection, conversation_id: str) -> dict[str, 
     return {status: found.get(status, 0) for status in ("unanswered", "throttled")}
 
 
-def newest_ids(
+def count_mails(
     connection: sa.Connection, conversation_id: str, kinds: Sequence[str], address: str
-) -> tuple[str, str, str]:
-    """Return the ids of the newest inbound mail of these kinds, of our newest mail to an address, and of the
-    newest waiting draft; empty for none. A page compares them with those it showed: ids sort by time."""
-    mail, ours, draft = _inbound.c, _outbound.c, schema.drafts.c
-    newest = (
-        (mail.mail_id, mail.kind.in_(kinds)),
-        (ours.outbound_id, ours.to_address == address),
-        (draft.draft_id, draft.state == "waiting"),
-    )
-    mail_id, outbound_id, draft_id = (
+) -> tuple[int, int]:
+    """Return how many inbound mails of these kinds a conversation has, and how many of our mails to an
+    address."""
+    came, went = (
         connection.scalar(
-            sa.select(sa.func.max(key)).where(key.table.c.conversation_id == conversation_id, where)
+            sa.select(sa.func.count()).where(
+                column.table.c.conversation_id == conversation_id, column.in_(values)
+            )
         )
-        for key, where in newest
+        for column, values in ((_inbound.c.kind, kinds), (_outbound.c.to_address, [address]))
     )
-    return mail_id or "", outbound_id or "", draft_id or ""
+    return came or 0, went or 0
 
 
 def list_events(connection: sa.Connection, outbound_ids: Sequence[str]) -> dict[str, list[Row]]:

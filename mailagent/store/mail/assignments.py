@@ -28,7 +28,6 @@ WRITTEN_AFTER_RESTORE: Final = "mail written after a restore"
 # With these reasons only single mails go to people; the agent may answer later mail of the conversation.
 _OVERTAKEN = (throttled.LOOP_DETECTED, throttled.SUMMED_UP)
 
-_OF_CUSTOMER = _mails.c.kind == MailKind.CUSTOMER.value
 _LEFT = sa.or_(
     sa.and_(
         _mails.c.status == MailStatus.NO_ANSWER.value,
@@ -45,29 +44,28 @@ _LEFT = sa.or_(
 )
 
 
-def leave(connection: sa.Connection, conversation_id: str, up_to: str | None = None) -> None:
-    """Leave the customer's unanswered mail to people. `up_to`: the id of the newest mail that the person saw;
-    later mail stays with the agent. Mail of the team is not touched, and still goes to the customer."""
+def leave(connection: sa.Connection, conversation_id: str) -> None:
+    """Leave the customer's unanswered mail to people. Mail of the team is not touched, and still goes to the
+    customer."""
     unanswered = _mails.c.status == MailStatus.UNANSWERED.value
-    seen = _seen_of(conversation_id, up_to)
-    inbound.change_status(connection, MailStatus.NO_ANSWER, unanswered, *seen, reason=PEOPLE_ANSWER)
+    theirs = _of_customer(conversation_id)
+    inbound.change_status(
+        connection, MailStatus.NO_ANSWER, unanswered, theirs, reason=PEOPLE_ANSWER
+    )
 
 
-def answer(
-    connection: sa.Connection, conversation_id: str, outbound_id: str, up_to: str | None = None
-) -> None:
+def answer(connection: sa.Connection, conversation_id: str, outbound_id: str) -> None:
     """Record that a person's mail `outbound_id` answers all mail of a conversation that was left to people or
-    is throttled. `up_to`: the id of the newest mail that the person saw; later mail still waits for people."""
-    theirs = sa.or_(_LEFT, _mails.c.status == MailStatus.THROTTLED.value)
-    seen = _seen_of(conversation_id, up_to)
-    inbound.change_status(connection, MailStatus.ANSWERED, theirs, *seen, answered_by=outbound_id)
+    is throttled."""
+    left = sa.or_(_LEFT, _mails.c.status == MailStatus.THROTTLED.value)
+    theirs = _of_customer(conversation_id)
+    inbound.change_status(connection, MailStatus.ANSWERED, left, theirs, answered_by=outbound_id)
 
 
-def _seen_of(conversation_id: str, up_to: str | None = None) -> list[sa.ColumnElement[bool]]:
-    of_thread = [_mails.c.conversation_id == conversation_id, _OF_CUSTOMER]
-    if up_to is None:
-        return of_thread
-    return [*of_thread, _mails.c.mail_id <= up_to]  # ids are in order of time
+def _of_customer(conversation_id: str) -> sa.ColumnElement[bool]:
+    return sa.and_(
+        _mails.c.conversation_id == conversation_id, _mails.c.kind == MailKind.CUSTOMER.value
+    )
 
 
 def answered_at(conversation_id: sa.ColumnElement[str]) -> sa.ColumnElement[datetime | None]:
@@ -100,17 +98,16 @@ def give_back(connection: sa.Connection, conversation: Conversation) -> Sequence
     """Let the agent answer the mail that was left to people and is still unanswered. Return all of the
     customer's mail that waits for the agent now, oldest first."""
     conversation_id = conversation.conversation_id
-    # For answers at /ops we know which mails the person saw.
+    # An answer at /ops marks the mail that it answers; an answer by mail does not.
     seen_until = _answered_by_mail_until(connection, conversation)
-    left = [*_seen_of(conversation_id), _LEFT, ~_where_overtaken(conversation_id)]
+    left = [_of_customer(conversation_id), _LEFT, ~_where_overtaken(conversation_id)]
     if seen_until:
         left.append(_mails.c.received_at > seen_until)
     inbound.change_status(connection, MailStatus.UNANSWERED, *left, draft_id=None)
     return connection.execute(
         sa.select(_mails.c.mail_id, _mails.c.wake_ups, _mails.c.identity)
         .where(
-            _mails.c.conversation_id == conversation_id,
-            _OF_CUSTOMER,
+            _of_customer(conversation_id),
             _mails.c.status == MailStatus.UNANSWERED.value,
             _mails.c.draft_id.is_(None),
         )

@@ -70,7 +70,7 @@ def answer(conversation_id: str) -> Response:
                 " you may want to change your answer."
             )
             return answer_page(connection, conversation, 409, typed, read_first, seen)
-        assignment.answer(connection, conversation, person, text, once, seen.mail_id, files)
+        assignment.answer(connection, conversation, person, text, once, files)
     return back_to(conversation_id)
 
 

@@ -5,6 +5,8 @@ The caller has locked the conversation, so a second click sees the result of the
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
 from dataclasses import astuple, dataclass, replace
 from typing import Any
 
@@ -51,15 +53,9 @@ def parse_answer(typed: str) -> str:
     return text
 
 
-def take_over(
-    connection: sa.Connection,
-    conversation: Conversation,
-    email: str,
-    up_to: str | None = None,
-) -> None:
-    """Assign a conversation to a person who asks for it. `up_to`: the newest mail that they saw; later mail
-    still waits, and a run passes it on to them."""
-    _give_to(connection, conversation, email, email, up_to)
+def take_over(connection: sa.Connection, conversation: Conversation, email: str) -> None:
+    """Assign a conversation to a person who asks for it."""
+    _give_to(connection, conversation, email, email)
     now = services.current().now()
     audit.record(connection, now, email, "conversation taken over", conversation.conversation_id)
 
@@ -79,13 +75,7 @@ def assign(
     audit.record(connection, now, email, "conversation assigned", conversation_id, details)
 
 
-def _give_to(
-    connection: sa.Connection,
-    conversation: Conversation,
-    email: str,
-    owner: str,
-    up_to: str | None = None,
-) -> None:
+def _give_to(connection: sa.Connection, conversation: Conversation, email: str, owner: str) -> None:
     """Make a person the owner: hand the conversation over, supersede its drafts, and leave its waiting mail to
     them."""
     now, conversation_id = services.current().now(), conversation.conversation_id
@@ -93,7 +83,7 @@ def _give_to(
     for draft in drafts.list_waiting_of(connection, conversation_id):
         drafts.record_decision(connection, draft.draft_id, DraftState.DISCARDED, email, now)
         audit.record(connection, now, email, "draft discarded", draft.draft_id, {"why": reason})
-    assignments.leave(connection, conversation_id, up_to)
+    assignments.leave(connection, conversation_id)
     conversations.hand_over(connection, conversation_id, reason, now, owner_email=owner)
 
 
@@ -112,22 +102,21 @@ def answer(
     email: str,
     text: str,
     once: str,
-    up_to: str | None = None,
     files: tuple[OutgoingFile, ...] = (),
 ) -> None:
-    """Record a person's answer to the customer, and enqueue its delivery. Call `was_sent` before.
+    """Record a person's answer to the customer, who has seen all mail, and enqueue its delivery. Call
+    `was_sent` before.
 
-    `once`: the form's id. `up_to`: the newest mail that the person saw; later mail stays unanswered. A person
-    who answers in a conversation of the agent takes it over.
+    `once`: the form's id. A person who answers in a conversation of the agent takes it over.
     """
     live, conversation_id = services.current(), conversation.conversation_id
     if conversation.status is ConversationStatus.OPEN:
-        take_over(connection, conversation, email, up_to)
-    assignments.leave(connection, conversation_id, up_to)
+        take_over(connection, conversation, email)
+    assignments.leave(connection, conversation_id)
     member = email.partition("@")[0]
     key = _key(conversation_id, once)
     outbound_id = mailers.write_person_reply(connection, conversation, member, text, key, files)
-    assignments.answer(connection, conversation_id, outbound_id, up_to)
+    assignments.answer(connection, conversation_id, outbound_id)
     live.workflow_client.queue.enqueue_delivery(connection, outbound_id)
     details: dict[str, Any] = {"outbound_id": outbound_id}
     if files:
@@ -148,22 +137,25 @@ def give_back(connection: sa.Connection, conversation: Conversation, email: str)
 
 NEWS_MAX = 20  # the conversation's page has more
 
-_LONGEST = 600
+_SEEN = re.compile(r"(\d{1,9})\|(\d{1,9})\|([^|]*)\|(.*)")
 _SHOWN_KINDS = (MailKind.CUSTOMER.value, MailKind.TEAM.value)
 
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """What the author of an answer saw: the newest mail from and to the customer, the newest waiting draft,
-    and the owner; each empty if there is none."""
+    """What the author of an answer saw: how many mails from and to the customer, the newest waiting draft, and
+    the owner; the last two are empty if there is none.
 
-    mail_id: str = ""
-    outbound_id: str = ""
+    We count mails because their ids and times come from several machines.
+    """
+
+    mails_in: int = 0
+    mails_out: int = 0
     draft_id: str = ""
     owner: str = ""
 
     def __str__(self) -> str:
-        return "|".join(astuple(self))
+        return "|".join(map(str, astuple(self)))
 
     def differs_from(self, now: Seen, person: str) -> bool:
         """Return whether something has happened that the person should read first. Their own take-over does not
@@ -182,17 +174,17 @@ class News:
 
 def parse_seen(text: str) -> Seen:
     """Return what the form's author saw, from its hidden field; an empty Seen for an invalid value."""
-    parts = text.split("|", 3)
-    if len(parts) != 4 or len(text) > _LONGEST or not text.isprintable():
-        return Seen()
-    return Seen(*parts)
+    parts = _SEEN.fullmatch(text)
+    return Seen(int(parts[1]), int(parts[2]), parts[3], parts[4]) if parts else Seen()
 
 
 def find_seen(connection: sa.Connection, conversation: Conversation) -> Seen:
-    """Return the newest rows that the conversation's page shows now."""
+    """Return what the conversation's page shows now."""
     email, conversation_id = conversation.customer_email, conversation.conversation_id
-    newest = timeline.newest_ids(connection, conversation_id, _SHOWN_KINDS, email)
-    return Seen(*newest, conversation.owner_email or "")
+    came, went = timeline.count_mails(connection, conversation_id, _SHOWN_KINDS, email)
+    waiting = drafts.list_waiting_of(connection, conversation_id)
+    newest = waiting[-1].draft_id if waiting else ""
+    return Seen(came, went, newest, conversation.owner_email or "")
 
 
 def news_since(
@@ -201,7 +193,7 @@ def news_since(
     """Return what has happened in a conversation between `seen` and `now`, the newest first."""
     email, conversation_id = conversation.customer_email, conversation.conversation_id
     page = timeline.read_page(connection, conversation_id, None)
-    new = [entry for entry in page.rows if _is_new(entry, seen, now, email)]
+    new = _new_of(page.rows, seen, now, email)
     codes = goodwill.list_codes_for(connection, conversation_id, email)
     sent = [entry.facts["outbound_id"] for entry in new if entry.kind is EntryKind.MAIL_OUT]
     files = outgoing_files.list_of(connection, sent)
@@ -215,14 +207,15 @@ def news_since(
     return News(owner_change, tuple(timeline_view.of_entries(new[:NEWS_MAX], {}, codes, files)))
 
 
-def _is_new(entry: Entry, seen: Seen, now: Seen, email: str) -> bool:
-    facts = entry.facts
-    match entry.kind:
-        case EntryKind.MAIL_IN:
-            return bool(facts["kind"] in _SHOWN_KINDS and facts["mail_id"] > seen.mail_id)
-        case EntryKind.MAIL_OUT:
-            return bool(facts["to_address"] == email and facts["outbound_id"] > seen.outbound_id)
-        case EntryKind.DRAFT:
-            changed = seen.draft_id != now.draft_id
-            return changed and facts["draft_id"] in (seen.draft_id, now.draft_id)
-    return False
+def _new_of(entries: Sequence[Entry], seen: Seen, now: Seen, email: str) -> list[Entry]:
+    """Return those of the entries, the newest first, that came after `seen`: as many of the newest mails as
+    there are more now, and the drafts that changed."""
+    came = [e for e in entries if e.kind is EntryKind.MAIL_IN and e.facts["kind"] in _SHOWN_KINDS]
+    went = [e for e in entries if e.kind is EntryKind.MAIL_OUT and e.facts["to_address"] == email]
+    changed = {seen.draft_id, now.draft_id} if seen.draft_id != now.draft_id else set()
+    new = [
+        *came[: max(now.mails_in - seen.mails_in, 0)],
+        *went[: max(now.mails_out - seen.mails_out, 0)],
+        *(e for e in entries if e.kind is EntryKind.DRAFT and e.facts["draft_id"] in changed),
+    ]
+    return sorted(new, key=lambda entry: entry.cursor, reverse=True)
