@@ -98,6 +98,8 @@ def test_long_chains_keep_the_first_and_the_last_ten() -> None:
         ((f"case+{TOKEN}@shop.example.evil.example",), None),
         (("case+short@shop.example",), None),
         ((f"x+{TOKEN}@shop.example",), None),
+        ((f"ca\u017fe+{TOKEN}@shop.example",), None),  # a long s, which is an s in capitals
+        ((f"case+\u017f{TOKEN[1:]}@shop.example",), None),
         ((f"case+{TOKEN}",), None),
         ((), None),
     ],

@@ -247,7 +247,8 @@ _NAMED_MAX = 5
 _PLAIN_WORD = re.compile(r"[^\W\d_]{1,20}(?:['’-][^\W\d_]{1,20})?[,.;:!?]{0,3}")
 _LEFT_OUT = "…"
 _TOKEN_ADDRESS = re.compile(
-    r"(case|confirm|team|approval|test)\+([a-z2-7]{16,32})@(.+)", re.IGNORECASE
+    r"(case|confirm|team|approval|test)\+([a-z2-7]{16,32})@(.+)",
+    re.IGNORECASE | re.ASCII,  # without ASCII, a long s (ſ) would be an s
 )
 
 
