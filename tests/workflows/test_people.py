@@ -178,6 +178,15 @@ def test_a_replay_forwards_only_what_was_not_forwarded(shop: Harness) -> None:
     assert (len(both), len(rows)) == (2, 2)
 
 
+def test_what_the_agent_has_already_is_not_given_back_again(shop: Harness) -> None:
+    batch = written_by_team(shop, "Back to the agent", "Back to the agent")
+    assert forward_team_replies(batch) == []
+    assert thread(shop).status == "open"
+    # A second act would restart the loop guard's count, and the deadline of the mail that waits.
+    acts = shop.rows("SELECT actor FROM audit WHERE action = 'conversation given back'")
+    assert acts == [(TESS,)]
+
+
 def test_a_batch_of_which_people_took_one_mail_gets_no_answer_of_the_agents(shop: Harness) -> None:
     first = shop.write("Hello, is anybody there?")
     shop.write("Hello again.", in_reply_to=first.message_id)

@@ -87,15 +87,16 @@ def forward_team_replies(batch: Batch) -> list[str]:
                 continue
             action, written = _act_on_team_command(connection, conversation, mail)
             outbound_ids += written
-            audit.record(connection, live.now(), mail.from_address, action, conversation_id)
+            if action is not None:
+                audit.record(connection, live.now(), mail.from_address, action, conversation_id)
     return outbound_ids
 
 
 def _act_on_team_command(
     connection: sa.Connection, conversation: Conversation, mail: InboundMail
-) -> tuple[audit.Action, list[str]]:
-    """Do what a team member's mail asks for. Return the action for the audit log, and the ids of the mails
-    written."""
+) -> tuple[audit.Action | None, list[str]]:
+    """Do what a team member's mail asks for. Return the action for the audit log, None if it changed nothing,
+    and the ids of the mails written."""
     conversation_id = conversation.conversation_id
     written = outbound.list_of_conversation(connection, conversation_id)
     to_team = [row.subject for row in written if row.purpose == Purpose.HAND_OVER.value]
@@ -110,8 +111,7 @@ def _act_on_team_command(
         return "customer answered", [outbound_id]
     inbound.leave_unanswered(connection, [mail.mail_id], meant.value)
     if meant is TeamCommand.FOR_AGENT:
-        handback.give_back(connection, conversation_id)
-        return audit.GIVEN_BACK, []
+        return audit.GIVEN_BACK if handback.give_back(connection, conversation_id) else None, []
     notice = _about_held(conversation, mail, meant)
     team = services.current().shop.team_emails
     return "team reply held", mailers.write_notice(connection, notice, team, conversation_id)
