@@ -10,11 +10,12 @@ from datetime import timedelta
 import pytest
 
 from mailagent import services
+from mailagent.domain.operations.run_about import hash_customer
 from mailagent.store.mail import assignments, conversations
 from mailagent.workflows.steps.conversation import people
 from mailagent.workflows.steps.conversation.batch import take_batch
 from mailagent.workflows.steps.maintenance import sweep
-from tests.cast import TESS
+from tests.cast import ADA, TESS
 from tests.handed_over import (
     by_button,
     customer_mails,
@@ -134,6 +135,21 @@ def test_what_came_after_the_last_case_is_the_agents(shop: Harness) -> None:
     write_for_team(shop, "Dear Ada, it comes today.")
     by_mail(shop)
     assert [mail.status for mail in customer_mails(shop)] == ["no_answer", "unanswered"]
+
+
+def test_mail_in_the_customers_name_that_is_not_proven_is_given_back_too(shop: Harness) -> None:
+    first = shop.write("Where is my parcel?")
+    shop.write("And my invoice?", in_reply_to=first.message_id, aligned=False)
+    conversation_id = thread(shop).conversation_id
+    with shop.live.database.transaction() as connection:
+        conversations.hand_over(connection, conversation_id, "a test", shop.live.now())
+        assignments.leave(connection, conversation_id)
+    by_button(shop)
+    mails = customer_mails(shop)
+    assert [mail.status for mail in mails] == ["unanswered"] * 2
+    runs = [shop.live.workflow_client.runs.find_run(mail.run_id) for mail in mails]
+    partitions = [run.partition_key for run in runs if run is not None and run.is_active]
+    assert partitions == [hash_customer(ADA), f"{hash_customer(ADA)}-unproven"]
 
 
 def test_people_are_told_again_if_the_agent_still_cannot_answer(shop: Harness) -> None:
