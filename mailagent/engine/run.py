@@ -192,9 +192,7 @@ def subject_of(run: Run) -> str:
 
 
 def read_run(status: WorkflowStatus, steps: tuple[RecordedStep, ...] = ()) -> Run:
-    # DBOS leaves an input that it cannot read as text. One such run must not hide the others.
     """Return a run from DBOS's record of it."""
-    arguments = status.input["args"] if isinstance(status.input, dict) else ("",)
     # DBOS adds attributes of its own, such as a trace, which are not text.
     attributes = {
         name: value for name, value in (status.attributes or {}).items() if isinstance(value, str)
@@ -202,7 +200,7 @@ def read_run(status: WorkflowStatus, steps: tuple[RecordedStep, ...] = ()) -> Ru
     return Run(
         run_id=status.workflow_id,
         workflow=status.name,
-        subject=str(attributes.get("subject") or arguments[0]),
+        subject=attributes.get("subject") or _first_argument(status),
         status=status.status,
         created_at=read_instant(status.created_at) or datetime.fromtimestamp(0, UTC),
         updated_at=read_instant(status.updated_at) or datetime.fromtimestamp(0, UTC),
@@ -217,6 +215,16 @@ def read_run(status: WorkflowStatus, steps: tuple[RecordedStep, ...] = ()) -> Ru
         was_forked_from=bool(status.was_forked_from),
         attempts=status.recovery_attempts or 0,
     )
+
+
+def _first_argument(status: WorkflowStatus) -> str:
+    """Return a run's first argument, or "" for none and for text that a database refuses. A run that somebody
+    enqueued by a client of DBOS may have any arguments, and must not hide the others."""
+    given = status.input
+    if not isinstance(given, dict):  # DBOS leaves an input that it cannot read as text
+        return ""
+    first = str(next(iter((*given["args"], *given["kwargs"].values())), ""))
+    return first if is_one_line(first) else ""
 
 
 # The text of these errors needs no type before it.

@@ -26,12 +26,20 @@ from mailagent.workflows.steps import operators
 from mailagent.workflows.steps.maintenance import sweep as steps
 from mailagent.workflows.steps.maintenance import unfinished
 from mailagent.workflows.steps.maintenance.incidents import open_incident
+from mailagent.workflows.steps.notices import explain_failure
 from tests.cast import ADA, GRACE, JUERGEN, KETTLE_WISH, NOW, TESS, order
 from tests.harness import Harness, open_shop, pass_time, running, wait_until
 from tests.web.console.drafts import press
 from tests.web.console.failed_runs import change_run
 from tests.web.doors import METRICS_TOKEN
-from tests.workflows.trouble import failing, later, set_run, wait_for_run
+from tests.workflows.trouble import (
+    Mistake,
+    enqueue_by_hand,
+    failing,
+    later,
+    set_run,
+    wait_for_run,
+)
 
 OPS = "olga@shop.example"
 
@@ -162,6 +170,40 @@ def test_a_notice_that_cannot_be_delivered_makes_no_further_notice(shop: Harness
         wait_for_run(shop, "delivery", "ERROR")
     assert operators.report_failed_runs() == 0
     assert len(shop.rows("SELECT 1 FROM outbound_mails WHERE purpose = 'notice'")) == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "named"),
+    [
+        (["outbound_none"], {}),
+        (["outbound_\0"], {}),
+        ([], {}),
+        ([], {"outbound_id": "outbound_none"}),
+    ],
+    ids=["missing", "no text for a database", "none", "named"],
+)
+def test_a_run_that_was_enqueued_by_hand_is_told(
+    shop: Harness, arguments: list[str], named: dict[str, str]
+) -> None:
+    enqueue_by_hand(shop, "delivery-by-hand", *arguments, **named)
+    set_run(shop, "delivery-by-hand", "ERROR")
+    assert operators.report_failed_runs() == 1
+    assert subjects(shop) == ["Run delivery-by-hand has failed"]
+
+
+def test_a_run_that_cannot_be_reported_hides_no_other(
+    shop: Harness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bad, good = fail_for(shop, ADA, GRACE)
+
+    def explain(run: Run) -> str:
+        if run.run_id == bad:
+            raise Mistake("a reason that cannot be read")
+        return explain_failure(run)
+
+    monkeypatch.setattr(operators, "explain_failure", explain)
+    assert [operators.report_failed_runs() for _ in range(2)] == [1, 0]
+    assert set(subjects(shop)) == {f"The sweep failed on {bad}", f"Run {good} has failed"}
 
 
 def test_a_sweep_that_fails_is_told_once_a_day(shop: Harness) -> None:

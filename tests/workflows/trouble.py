@@ -10,8 +10,10 @@ from dataclasses import replace
 from datetime import timedelta
 
 import sqlalchemy as sa
+from dbos import DBOSClient, DBOSPortableJSONSerializer, EnqueueOptions
 
 from mailagent import services
+from mailagent.engine import DELIVERY, QUEUE_OF
 from mailagent.store import schema
 from mailagent.workflows.steps import recording
 from tests.cast import DESK_WISH, MONA, big_order
@@ -73,6 +75,22 @@ def wait_for_run(shop: Harness, workflow: str, status: str) -> str:
 
     wait_until(lambda: bool(found()), 30, f"a {workflow} run that is {status}")
     return found()[0]
+
+
+def enqueue_by_hand(shop: Harness, run_id: str, *arguments: str, **named: str) -> None:
+    """Enqueue a delivery as anybody with a client of DBOS can, with any arguments."""
+    client = DBOSClient(
+        system_database_engine=shop.live.database.engine,
+        serializer=DBOSPortableJSONSerializer(),
+        application_name="mailagent",
+    )
+    options: EnqueueOptions = {
+        "workflow_name": DELIVERY,
+        "queue_name": QUEUE_OF[DELIVERY],
+        "workflow_id": run_id,
+    }
+    client.enqueue(options, *arguments, **named)
+    client.destroy()
 
 
 def set_run(shop: Harness, run_id: str, status: str, worker_id: str = "test") -> None:

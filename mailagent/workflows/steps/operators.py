@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import logging
+from collections.abc import Mapping, Sequence
 from datetime import timedelta
 
 import sqlalchemy as sa
@@ -15,11 +16,14 @@ from mailagent.engine.run import Run, subject_of
 from mailagent.store import audit
 from mailagent.store.console import dismissals, run_subjects
 from mailagent.store.console.run_subjects import Subject
-from mailagent.store.mail import outbound
+from mailagent.store.errors import is_outage
 from mailagent.store.operations import incidents
 from mailagent.workflows.steps.maintenance.incidents import update_incidents
+from mailagent.workflows.steps.maintenance.rows import process_each
 from mailagent.workflows.steps.notices import explain_failure, tell_operators
 from mailagent.workflows.steps.recording import step
+
+logger = logging.getLogger(__name__)
 
 # Earlier failures are in `flask runs list` only.
 LOOK_BACK = timedelta(days=3)
@@ -47,20 +51,32 @@ def report_failed_runs() -> int:
         since = live.now() - LOOK_BACK
         failed = live.workflow_client.tables.list_failed(connection, since, dismissals.where_open)
         untold = _without_told(connection, failed)[:RUNS_AT_ONCE]
-    runs = live.workflow_client.runs.find_runs(untold)
+    runs = list(live.workflow_client.runs.find_runs(untold).values())
+    try:
+        return _report(runs)
+    except Exception as error:
+        if is_outage(error):
+            raise
+        logger.exception("event=report_failed: cannot report failed runs in one mail")
+        return process_each(runs, lambda run: run.run_id, lambda run: _report([run]))
+
+
+def _report(runs: Sequence[Run]) -> int:
+    live = services.current()
     with live.database.transaction() as connection:
-        by_subject = {subject_of(run): run for run in reversed(list(runs.values()))}
+        by_subject = {subject_of(run): run for run in reversed(runs)}
         told = audit.told(connection, list(by_subject))
-        for subject in {*by_subject, *runs} - told:
+        for subject in {*by_subject, *(run.run_id for run in runs)} - told:
             audit.record(connection, live.now(), audit.CLOCK, audit.TOLD, subject)
         known = _failed_by_known_incident(connection)
+        about = run_subjects.list_subjects(connection, {run.subject for run in runs})
         to_tell = [
             run
             for subject, run in by_subject.items()
-            if not (subject in told or run.run_id in known or _delivers_notice(connection, run))
+            if not (subject in told or run.run_id in known or _delivers_notice(run, about))
         ]
         if to_tell:
-            _tell(connection, sorted(to_tell, key=lambda run: run.updated_at))
+            _tell(connection, sorted(to_tell, key=lambda run: run.updated_at), about)
     return len(to_tell)
 
 
@@ -79,16 +95,14 @@ def _failed_by_known_incident(connection: sa.Connection) -> set[str]:
     return incidents.runs_refused_by_model(connection, refused.since - SAME_INCIDENT)
 
 
-def _delivers_notice(connection: sa.Connection, run: Run) -> bool:
+def _delivers_notice(run: Run, about: Mapping[str, Subject]) -> bool:
     # A notice about a failed notice would fail, too.
-    if run.workflow != engine.DELIVERY:
-        return False
-    return outbound.load(connection, run.subject).purpose is Purpose.NOTICE
+    known = about.get(run.subject)
+    return run.workflow == engine.DELIVERY and known is not None and known.what == Purpose.NOTICE
 
 
-def _tell(connection: sa.Connection, runs: Sequence[Run]) -> None:
+def _tell(connection: sa.Connection, runs: Sequence[Run], known: Mapping[str, Subject]) -> None:
     first, base = runs[0], f"{services.current().shop.public_url}/ops"
-    known = run_subjects.list_subjects(connection, {run.subject for run in runs})
     shown = [(run, known.get(run.subject)) for run in runs[:RUNS_IN_ONE_MAIL]]
     if len(runs) == 1:
         title, path = f"Run {first.run_id} has failed", f"{base}/runs/{first.run_id}"

@@ -17,7 +17,14 @@ from mailagent.engine.run import Run
 from tests.cast import ADA, GRACE, KETTLE_WISH, MALLORY, OLGA, order
 from tests.harness import Harness, post_form, running
 from tests.round_trips.replays import wait_for_quiet
-from tests.workflows.trouble import failing, set_run, table_of_runs, wait_for_run, watched
+from tests.workflows.trouble import (
+    enqueue_by_hand,
+    failing,
+    set_run,
+    table_of_runs,
+    wait_for_run,
+    watched,
+)
 
 
 @pytest.fixture
@@ -120,6 +127,22 @@ def test_a_failed_run_is_found_looked_at_and_run_again_once(
     acts = shop.rows("SELECT actor, action FROM audit WHERE subject = :run_id", run_id=run_id)
     assert (OLGA, "run rewound") in [tuple(act) for act in acts]
     assert "it is not paid again" in olga.get(f"{path(run_id)}/replay?from_step=1").text
+
+
+@pytest.mark.parametrize(
+    ("arguments", "named"),
+    [(["outbound_\0"], {}), ([], {}), ([], {"outbound_id": "outbound_none"})],
+    ids=["no text for a database", "none", "named"],
+)
+def test_a_run_that_was_enqueued_by_hand_is_shown(
+    shop: Harness, olga: FlaskClient, arguments: list[str], named: dict[str, str]
+) -> None:
+    enqueue_by_hand(shop, "delivery-by-hand", *arguments, **named)
+    set_run(shop, "delivery-by-hand", "ERROR")
+    pages = ("/ops", "/ops/runs", "/ops/replays", "/ops?waiting=failed", path("delivery-by-hand"))
+    assert [olga.get(page).status_code for page in pages] == [200] * len(pages)
+    assert load(shop, "delivery-by-hand").subject == named.get("outbound_id", "")
+    assert shop.app.test_cli_runner().invoke(args=["runs", "list"]).exit_code == 0
 
 
 def test_a_fork_is_made_once_and_pays_once(shop: Harness, olga: FlaskClient) -> None:
