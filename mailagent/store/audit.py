@@ -132,6 +132,14 @@ CREDIT_OFFERED: Final = "store credit offered"
 OFFER_TOLD: Final = "offer told"
 CLOSED: Final = "breaker closed"
 TAKEN_BACK: Final = "decision taken back"  # the triggers look for it
+# What happens to a refund that its customer must be told.
+OUTCOMES: Final[tuple[Action, ...]] = (
+    "refund expired",
+    "refund failed",
+    "refund paid",
+    "refund rejected",
+    "refund returned",
+)
 
 
 def record(

@@ -8,6 +8,7 @@ import json
 import re
 import time
 from collections.abc import Callable, Sequence
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -41,6 +42,7 @@ from tests.web.stripe_shop import (
     stripe,
 )
 from tests.workflows.paying import propose
+from tests.workflows.trouble import backdate_refund
 
 __all__ = ["shop", "stripe"]
 
@@ -372,7 +374,8 @@ def test_whoever_was_not_told_yet_hears_of_it_from_the_sweep(
     shop: Harness, stripe: StripeServer
 ) -> None:
     refund_id = came_back(shop, stripe)
-    since = shop.refunds()[0].requested_at
+    backdate_refund(shop, 90)
+    since = shop.live.now() - timedelta(days=30)
 
     def untold() -> list[str]:
         with shop.live.database.snapshot() as connection:

@@ -15,7 +15,14 @@ from tests.cast import ADA, DESK_WISH, KETTLE_WISH, MONA, TESS, big_order, order
 from tests.harness import Harness, open_shop, running, wait_until
 from tests.round_trips.approvals import decide, link_in
 from tests.round_trips.provider_faults import limited
-from tests.workflows.trouble import failing, forget_runs, later, set_run, wait_for_run
+from tests.workflows.trouble import (
+    backdate_refund,
+    failing,
+    forget_runs,
+    later,
+    set_run,
+    wait_for_run,
+)
 
 OPS = "olga@shop.example"
 
@@ -178,6 +185,7 @@ def test_a_customer_is_told_although_the_run_ended_before(
         set_run(shop, wait_for_run(shop, "refund", "ERROR"), status)
         wait_until(shop.at_rest, 30, "the answer to be sent")
     assert len(shop.mails_to(ADA)) == 1
+    backdate_refund(shop, 90)  # it waited for goods
     later(shop, minutes=minutes)
     assert unfinished.enqueue_refunds() == 1
     assert is_paid_once(shop)

@@ -141,6 +141,14 @@ def later(shop: Harness, **delta: float) -> None:
     services.bind(replace(shop.live, now=lambda: now))
 
 
+def backdate_refund(shop: Harness, days: int) -> None:
+    """Let the only refund have been asked for and decided so many days earlier."""
+    with shop.live.database.transaction() as connection:
+        (row,) = connection.execute(sa.select(schema.refunds)).all()
+        earlier = row.requested_at - timedelta(days=days)
+        connection.execute(schema.refunds.update().values(requested_at=earlier, decided_at=earlier))
+
+
 def forget_runs(shop: Harness) -> None:
     """Lose every wake-up, as a restored backup of the app's tables would."""
     with shop.live.database.transaction() as connection:

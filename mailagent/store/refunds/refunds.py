@@ -19,7 +19,7 @@ from mailagent.domain.refunds.refund import (
     RefundStatus,
     check_transition,
 )
-from mailagent.store import schema
+from mailagent.store import audit, schema
 from mailagent.store.database import Row, columns_of, from_row, required
 
 _refunds, _lines, _payments = schema.refunds, schema.refund_lines, schema.refund_payments
@@ -331,8 +331,8 @@ def stop_waking(connection: sa.Connection, refund_id: str, wake_ups: int) -> boo
 def list_untold(
     connection: sa.Connection, since: datetime, limit: int, after: str = ""
 ) -> Sequence[Row]:
-    """Return refunds, requested since a time, that have ended or whose money came back without a mail to the
-    customer about it; with the columns of `list_under_way`."""
+    """Return refunds that have ended or whose money came back, since a time, without a mail to the customer
+    about it; with the columns of `list_under_way`."""
     here = _refunds.c.refund_id
     told = sa.or_(
         _refunds.c.receipt_id.is_not(None),
@@ -341,10 +341,16 @@ def list_untold(
     return connection.execute(
         _page(sa.null(), limit, after).where(
             _refunds.c.status.in_(["paid", "rejected", "expired", "failed"]),
-            _refunds.c.requested_at >= since,
+            _refunds.c.refund_id.in_(_ended_since(since)),
             sa.or_(~told, sa.and_(sa.exists().where(_where_untrue(here)), ~_returned_mail(here))),
         )
     ).all()
+
+
+def _ended_since(since: datetime) -> sa.Select[str]:
+    # By the audit log: a row has no time at which it failed, and none at which its money came back.
+    entry = schema.audit.c
+    return sa.select(entry.subject).where(entry.action.in_(audit.OUTCOMES), entry.at >= since)
 
 
 def list_told_before_return(connection: sa.Connection, refund_id: str) -> Sequence[Row]:

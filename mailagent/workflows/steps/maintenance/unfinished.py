@@ -27,7 +27,7 @@ from mailagent.workflows.steps.recording import step
 
 TAKEN_UP_BY_SWEEP = 1_000  # mails that were put off; a sweep must end within its minute
 
-# A refund may wait for a manager until it expires, and then for the gateway for some days.
+# So long after a refund ended we look for one whose customer was not told.
 UNTOLD_SINCE = timedelta(days=30)
 
 
@@ -52,7 +52,7 @@ def enqueue_refunds() -> int:
     outcome. Wake runs that missed a message. Returns how many."""
     live = services.current()
     before = live.now() - timedelta(seconds=live.waits.sweep_after_seconds)
-    since = live.now() - live.waits.approval_expiry - UNTOLD_SINCE
+    since = live.now() - UNTOLD_SINCE
     with live.database.transaction() as connection:
         woken = live.workflow_client.queue.wake_again(connection, remedies.where_moved_on, before)
     enqueued = process_waiting(
