@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import sqlalchemy as sa
 
 from mailagent import services
+from mailagent.domain.refunds.policy import Policy, ReturnFirst
+from mailagent.domain.refunds.refund import RefundReason
 from mailagent.engine import REFUND, run_id_of
 from mailagent.workflows.steps.maintenance import unfinished
 from tests.cast import ADA, DESK_WISH, KETTLE_WISH, MONA, TESS, big_order, order
@@ -17,6 +20,7 @@ from tests.round_trips.approvals import decide, link_in
 from tests.round_trips.provider_faults import limited
 from tests.workflows.trouble import (
     backdate_refund,
+    dbos_client,
     failing,
     forget_runs,
     later,
@@ -158,6 +162,27 @@ def test_what_an_operator_cancelled_is_left_alone_for_a_day_and_then_shown(shop:
         assert shop.rows("SELECT * FROM ledger_entries") == []
         shop.live.workflow_client.replays.replay_run(run_id)
         shop.wait_for_refund("paid")
+
+
+def test_a_refund_that_waits_is_left_alone_when_a_fork_of_its_run_was_cancelled(
+    shop: Harness,
+) -> None:
+    goods_first = ReturnFirst(frozenset(RefundReason), "Send it to 1 Shop Street.", days=14)
+    shop.live = replace(shop.live, policy=Policy(return_first=goods_first))
+    services.bind(shop.live)
+    with running(shop), dbos_client(shop) as client:
+        shop.stock(order())
+        shop.write(KETTLE_WISH)
+        run_id = wait_for_run(shop, "refund", "PENDING")
+        wait_until(shop.at_rest, 30, "the refund to wait for its goods")
+        fork_id = client.fork_workflow(run_id, 1).workflow_id  # our own console refuses it
+        wait_until(lambda: shop.refunds()[0].run_id == fork_id, 20, "the fork to claim it")
+        client.cancel_workflow(fork_id)
+    later(shop, hours=25)
+    assert unfinished.enqueue_refunds() == 0
+    set_run(shop, run_id, "CANCELLED")
+    later(shop, hours=50)
+    assert unfinished.enqueue_refunds() == 1
 
 
 def test_a_request_that_never_reached_its_manager_is_made_again(shop: Harness) -> None:

@@ -77,20 +77,27 @@ def wait_for_run(shop: Harness, workflow: str, status: str) -> str:
     return found()[0]
 
 
-def enqueue_by_hand(shop: Harness, run_id: str, *arguments: str, **named: str) -> None:
-    """Enqueue a delivery as anybody with a client of DBOS can, with any arguments."""
+@contextmanager
+def dbos_client(shop: Harness) -> Iterator[DBOSClient]:
+    """Do what anybody with access to the database can do, or the DBOS console."""
     client = DBOSClient(
         system_database_engine=shop.live.database.engine,
         serializer=DBOSPortableJSONSerializer(),
         application_name="mailagent",
     )
+    yield client
+    client.destroy()
+
+
+def enqueue_by_hand(shop: Harness, run_id: str, *arguments: str, **named: str) -> None:
+    """Enqueue a delivery with any arguments."""
     options: EnqueueOptions = {
         "workflow_name": DELIVERY,
         "queue_name": QUEUE_OF[DELIVERY],
         "workflow_id": run_id,
     }
-    client.enqueue(options, *arguments, **named)
-    client.destroy()
+    with dbos_client(shop) as client:
+        client.enqueue(options, *arguments, **named)
 
 
 def set_run(shop: Harness, run_id: str, status: str, worker_id: str = "test") -> None:

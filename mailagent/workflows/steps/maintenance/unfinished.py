@@ -78,8 +78,20 @@ def _runs_of_refund(row: Row) -> list[str]:
     return [row.run_id or run_id_of(REFUND, row.refund_id)]
 
 
-def _process_refund(row: Row, runs: Mapping[str, Run]) -> int:
+def _find_run(row: Row, runs: Mapping[str, Run]) -> Run | None:
+    """Return the run that counts for a refund: its own, or if that is a fork that has ended, another one of the
+    same origin that is active."""
+    live = services.current()
     run = runs.get(_runs_of_refund(row)[0])
+    if run is None or run.is_active or run.forked_from is None:
+        return run
+    with live.database.snapshot() as connection:
+        origin = live.workflow_client.tables.find_origin(connection, run.run_id)
+    return live.workflow_client.runs.find_latest([origin]).get(origin, run)
+
+
+def _process_refund(row: Row, runs: Mapping[str, Run]) -> int:
+    run = _find_run(row, runs)
     overdue = None if row.expires_at is None else services.current().now() >= row.expires_at
     if overdue and run is not None and run.is_active:
         return _wake(row, run)
@@ -100,7 +112,7 @@ def _wake(row: Row, run: Run) -> int:
 
 
 def _process_untold(row: Row, runs: Mapping[str, Run]) -> int:
-    run = runs.get(_runs_of_refund(row)[0])
+    run = _find_run(row, runs)
     care = decide_care(_last_run(run), _quiet_for(run), row.wake_ups, cancel_counts=False)
     return _take_care(row, care, run)
 
