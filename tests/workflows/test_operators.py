@@ -267,6 +267,14 @@ def note(
         return open_incident(connection, incident, why)
 
 
+def refuse(shop: Harness, provider: Provider) -> None:
+    failure = Failure("answered 401", needs_operator=True)
+    with shop.live.database.transaction() as connection:
+        circuit_breakers.record_failure(
+            connection, provider, failure, shop.live.now(), probing=False
+        )
+
+
 def subjects(shop: Harness) -> list[str]:
     rows = shop.rows("SELECT subject FROM outbound_mails WHERE purpose = 'notice'")
     return [row.subject for row in rows]
@@ -320,6 +328,7 @@ def test_a_gateway_that_is_not_used_any_more_refuses_nobody(shop: Harness) -> No
     stripe = Provider(ProviderKind.GATEWAY, "stripe", "Stripe", "STRIPE_API_KEY")
     providers = replace(shop.live.providers, gateway=stripe)
     services.bind(replace(shop.live, providers=providers))
+    refuse(shop, stripe)
     note(shop, IncidentKind.GATEWAY)
     operators.report_failed_runs()
     assert opened(shop).keys() == {"provider:gateway"}
@@ -347,11 +356,7 @@ def test_a_refusal_by_sendgrid_is_in_the_inbox_and_in_the_check(shop: Harness) -
     with running(shop):
         pass  # a worker has registered the queues, without which the check says nothing else
     note(shop, IncidentKind.MAIL_PROVIDER)
-    failure = Failure("answered 401", needs_operator=True)
-    with shop.live.database.transaction() as connection:
-        circuit_breakers.record_failure(
-            connection, services.current().providers.mail, failure, shop.live.now(), probing=False
-        )
+    refuse(shop, services.current().providers.mail)
     assert "SendGrid refuses us: no mail goes out" in shop.log_in(OPS).get("/ops").text
     checked = shop.app.test_cli_runner().invoke(args=["check"])
     assert checked.exit_code == 1

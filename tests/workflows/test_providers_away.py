@@ -12,13 +12,17 @@ import pytest
 import sqlalchemy as sa
 
 from mailagent import services
+from mailagent.demo.fakes.http_server import Answer
+from mailagent.domain.operations.incident import IncidentKind
 from mailagent.domain.operations.provider import Provider
+from mailagent.domain.refunds.payment import key_of
 from mailagent.domain.text import NeedsOperatorError
 from mailagent.store import schema
-from mailagent.store.operations import circuit_breakers
+from mailagent.store.operations import circuit_breakers, incidents
 from mailagent.store.refunds import refund_payments
 from mailagent.workflows.steps.delivery import send
 from mailagent.workflows.steps.maintenance import sweep
+from mailagent.workflows.steps.maintenance.incidents import update_incidents
 from mailagent.workflows.steps.refund import payment
 from tests import stripe_server
 from tests.cast import OLGA, TESS, order
@@ -27,7 +31,7 @@ from tests.programs.stampede.story import Clock
 from tests.round_trips.provider_faults import lost_before, no_key
 from tests.stripe_server import StripeServer
 from tests.workflows.paying import propose
-from tests.workflows.trouble import forget_runs
+from tests.workflows.trouble import forget_runs, watched
 
 pay: Callable[[str], Any] = inspect.unwrap(payment.pay_refund)
 look: Callable[[str], Any] = inspect.unwrap(send.look_at_delivery)
@@ -232,3 +236,50 @@ def test_a_stripe_that_stays_away_is_an_operator_s_business(
         pay(first)
     clock.put_forward(61)
     assert [pay(refund_id)["status"] for refund_id in refund_ids] == ["paid", "paid"]
+
+
+def disputed(_create: stripe_server.Create) -> Answer:
+    return stripe_server.error(400, "charge_disputed", "This charge has been charged back.")
+
+
+def test_a_refusal_of_one_refund_shows_that_the_key_is_right_again(
+    refund_ids: list[str], stripe: StripeServer, clock: Clock
+) -> None:
+    first, second = refund_ids
+    stripe.faults += [stripe_server.no_key, disputed]
+    with pytest.raises(NeedsOperatorError, match="401"):
+        pay(first)
+    update_incidents()
+    assert is_refused()
+    clock.put_forward(121)
+    assert pay(first)["status"] == "failed"
+    update_incidents()
+    assert not is_refused()
+    stripe.faults.append(stripe_server.no_key)
+    with pytest.raises(NeedsOperatorError, match="401"):
+        pay(second)
+    assert is_refused()
+
+
+def test_a_probe_that_asks_nothing_closes_no_breaker(
+    refund_ids: list[str], stripe: StripeServer, clock: Clock
+) -> None:
+    first, second = refund_ids
+    stripe.faults.append(stripe_server.no_key)
+    with pytest.raises(NeedsOperatorError, match="401"):
+        pay(first)
+    clock.put_forward(121)
+
+    def another_worker_asks() -> None:
+        with services.current().database.transaction() as connection:
+            assert refund_payments.begin_asking(connection, key_of(second, 1), None, clock.now())
+
+    with watched("pay_refund intended", another_worker_asks):
+        assert pay(second)["status"] == "approved"
+    assert is_open(services.current().providers.gateway)
+    assert pay(first)["status"] == "paid"  # the probe is free
+
+
+def is_refused() -> bool:
+    with services.current().database.snapshot() as connection:
+        return incidents.find_open(connection, IncidentKind.GATEWAY) is not None

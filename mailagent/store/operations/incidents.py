@@ -87,8 +87,7 @@ def _count(connection: sa.Connection, incident: IncidentKind, action: str) -> in
 # --- recovery probes ------------------------------------------------------------------------------
 
 
-_calls, _mails, _parts = schema.model_calls.c, schema.outbound_mails.c, schema.refund_payments.c
-_entries = schema.ledger_entries.c
+_calls, _mails = schema.model_calls.c, schema.outbound_mails.c
 _inbound, _conversations = schema.inbound_mails.c, schema.conversations.c
 
 
@@ -106,12 +105,6 @@ def has_mail_gone_out(connection: sa.Connection, since: datetime) -> bool:
     return exists(
         connection, _mails.created_at > since - MAIL_IS_UNDER_WAY_FOR, _mails.sent_at > since
     )
-
-
-def has_gateway_refunded(connection: sa.Connection, since: datetime) -> bool:
-    """Return whether a gateway other than the ledger has made a refund since a time."""
-    by_ledger = sa.exists().where(_entries.idempotency_key == _parts.idempotency_key)
-    return exists(connection, _parts.done_at > since, ~by_ledger)
 
 
 def count_loops(connection: sa.Connection, since: datetime) -> int:

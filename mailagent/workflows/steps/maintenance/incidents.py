@@ -14,7 +14,7 @@ import sqlalchemy as sa
 
 from mailagent import services
 from mailagent.domain.operations.incident import IncidentKind, OpenIncident, tell_incident
-from mailagent.domain.operations.provider import LEDGER
+from mailagent.domain.operations.provider import Provider
 from mailagent.domain.text import tell_error, tell_moment
 from mailagent.store.console import run_subjects
 from mailagent.store.operations import circuit_breakers, incidents
@@ -101,11 +101,14 @@ def _is_over(connection: sa.Connection, known: OpenIncident, now: datetime) -> b
             return incidents.has_mail_gone_out(connection, known.since)
         case IncidentKind.ORDER_SOURCE:
             source = live.providers.orders
-            return source is None or circuit_breakers.find(connection, source) is None
+            return source is None or _works(connection, source)
         case IncidentKind.ORDER_RECORDS:
             return now - known.since >= RECORDS_TOLD_FOR
-        case IncidentKind.GATEWAY if live.providers.gateway is LEDGER:
-            return True  # the gateway that refused us is not used any more
         case IncidentKind.GATEWAY:
-            return incidents.has_gateway_refunded(connection, known.since)
+            return _works(connection, live.providers.gateway)
     return _SIGNS[known.incident](connection, now) is None
+
+
+def _works(connection: sa.Connection, provider: Provider) -> bool:
+    # Also if it has taken the place of the one that refused us.
+    return circuit_breakers.find(connection, provider) is None

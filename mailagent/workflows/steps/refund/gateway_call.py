@@ -22,6 +22,7 @@ from mailagent.telemetry import spans
 
 # Longer than any gateway's adapter waits: until then another worker's call may be under way.
 CALL_IS_UNDER_WAY_FOR = timedelta(minutes=1)
+NOT_ASKED = OutcomeUnknown("it is settled, or another worker asks at this moment", answered=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +61,8 @@ def check_gateways(requests: Iterable[RefundRequest]) -> None:
 
 
 def ask_gateway(intent: Intent) -> PaymentOutcome:
-    """Return what became of an earlier call, or make the call unless the intent is stopped."""
+    """Return what became of an earlier call, or make the call unless the intent is stopped. Return NOT_ASKED if
+    it is another worker's turn."""
     gateway, stopped = services.current().gateway, intent.stopped
     if intent.asked_before:
         with spans.call(gateway.name, "look up"):
@@ -73,7 +75,7 @@ def ask_gateway(intent: Intent) -> PaymentOutcome:
     begun_at = services.current().now()
     # To stop it also takes the turn: a worker that read the intent before does not ask after that.
     if (stopped and _may_be_under_way(intent)) or not _begin(intent, begun_at):
-        return OutcomeUnknown("it is settled, or another worker asks at this moment", answered=True)
+        return NOT_ASKED
     if stopped:
         return Refused(stopped)
     with spans.call(gateway.name, "refund"):

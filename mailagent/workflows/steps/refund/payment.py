@@ -49,12 +49,18 @@ from mailagent.store.refunds import (
     settlements,
     stops,
 )
-from mailagent.workflows.steps.circuit_breaker import Permit, claim_permit, note_outcome
+from mailagent.workflows.steps.circuit_breaker import (
+    Permit,
+    claim_permit,
+    free_permit,
+    note_outcome,
+)
 from mailagent.workflows.steps.maintenance.incidents import open_incident
 from mailagent.workflows.steps.recording import async_step, declare_marks, mark
 from mailagent.workflows.steps.refund.condition import advance_remedy, list_restocks
 from mailagent.workflows.steps.refund.decision import State, promise, state_of
 from mailagent.workflows.steps.refund.gateway_call import (
+    NOT_ASKED,
     Intent,
     ask_gateway,
     check_gateways,
@@ -175,7 +181,7 @@ def _record_outcome(
     live = services.current()
     with live.database.transaction() as connection:
         if live.gateway.is_remote(request):
-            note_outcome(connection, permit, failure_of(outcome))
+            _note_call(connection, permit, outcome)
         orders.lock_row(connection, request.order_id)
         refund = refunds.lock(connection, request.refund_id)
         _record_answer(connection, request, _look_again(connection, request, outcome))
@@ -183,6 +189,13 @@ def _record_outcome(
         if any(row.state == INTENDED for row in rows):
             return None
         return _conclude(connection, refund, rows)
+
+
+def _note_call(connection: sa.Connection, permit: Permit, outcome: PaymentOutcome) -> None:
+    if outcome is NOT_ASKED:
+        free_permit(connection, permit)
+    else:
+        note_outcome(connection, permit, failure_of(outcome))
 
 
 def _look_again(
