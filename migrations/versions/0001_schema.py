@@ -615,6 +615,7 @@ sa.Table(
     sa.Column("failure", sa.Text),
     sa.Column("run_id", sa.Text),
     sa.Column("wake_ups", sa.Integer, nullable=False, server_default="0"),
+    sa.Column("look_up_problem_met_at", instant),
     sa.Column("receipt_id", sa.Text),
     sa.Column("credit_bonus", sa.Integer),
     sa.Column("keeps_items", sa.Boolean, nullable=False, server_default=sa.false()),

@@ -203,6 +203,28 @@ def test_a_refund_whose_order_alone_cannot_be_looked_up_does_not_wait_for_ever(
     assert shop.rows("SELECT 1 FROM ledger_entries") == []
 
 
+@pytest.mark.parametrize("answer", [breaks, lambda: None], ids=["away", "gone"])
+def test_an_old_problem_of_the_order_is_new_to_a_refund_that_waited_for_goods(
+    shop: Harness, source: Source, answer: Callable[[], Order | None]
+) -> None:
+    shop.stock(order())
+    assert propose(write(shop), "W1001")["outcome"] == "approved"
+    refund_id = shop.refunds()[0].refund_id
+    source.answer = answer
+    order_source.refresh("W1001")  # for a page
+    for day in (10, 20):
+        pass_until(shop, shop.live.now() + timedelta(days=day))
+        source.answer = answer
+        state = pay(refund_id)
+        assert state["status"] == "approved"
+        assert state["wait_seconds"] < 5
+        with shop.live.database.transaction() as connection:
+            connection.execute(schema.breakers.delete())
+        source.answer = order
+        order_source.refresh("W1001")
+    assert pay(refund_id)["status"] == "paid"
+
+
 @pytest.mark.parametrize("others", [1, 9], ids=["once", "all the time"])
 def test_an_answer_that_another_look_up_has_overtaken_does_not_replace_it(
     shop: Harness, source: Source, others: int

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
+from typing import cast
 
 import sqlalchemy as sa
 
@@ -12,7 +13,7 @@ from mailagent.domain.orders.freshness import Freshness
 from mailagent.store import schema
 from mailagent.store.database import exists
 
-_orders = schema.orders
+_orders, _refunds = schema.orders, schema.refunds
 _kind, _at = _orders.c.look_up_problem, _orders.c.look_up_problem_at
 # Problems in the source's answer about an order. (AWAY is not one: then there is no answer.)
 _ANSWERS = (Freshness.GONE.value, Freshness.UNUSABLE.value, Freshness.REFUSED.value)
@@ -30,11 +31,20 @@ def note(connection: sa.Connection, order_id: str, found: Freshness, now: dateti
     return connection.execute(query.values(look_up_problem_at=began)).rowcount > 0
 
 
-def find_since(connection: sa.Connection, order_id: str) -> datetime | None:
-    """Return since when an order cannot be looked up; None if its last look-up was usable."""
-    query = sa.select(_at).where(_orders.c.order_id == order_id)
-    since: datetime | None = connection.scalar(query)
-    return since
+def meet(connection: sa.Connection, refund_id: str, order_id: str, now: datetime) -> datetime:
+    """Record that a refund which is to be paid meets its order's problem. Return when it first met it: `now` if
+    it is new to the refund, or if the problem has just ended."""
+    here = _refunds.c.refund_id == refund_id
+    query = sa.select(_at, _refunds.c.look_up_problem_met_at)
+    began, met = connection.execute(
+        query.select_from(_orders.join(_refunds, here)).where(_orders.c.order_id == order_id)
+    ).one()
+    if began is None:
+        return now
+    if met is None or met < began:
+        connection.execute(_refunds.update().where(here).values(look_up_problem_met_at=now))
+        return now
+    return cast(datetime, met)
 
 
 def list_noted(connection: sa.Connection, order_ids: Sequence[str]) -> set[str]:

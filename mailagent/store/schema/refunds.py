@@ -50,6 +50,8 @@ refunds = table(
     # The refund's current run, which gets its wake-ups.
     sa.Column("run_id", sa.Text),
     sa.Column("wake_ups", sa.Integer, nullable=False, server_default="0"),
+    # When its run first met the present problem of its order: see `orders.look_up_problem_at`.
+    sa.Column("look_up_problem_met_at", UtcDateTime),
     # The mail that is its receipt, if that was written for another refund and is for several.
     sa.Column("receipt_id", sa.Text),
     # The bonus in percent, if the customer chose store credit; NULL for money.

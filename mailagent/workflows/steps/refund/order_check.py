@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
-
 import sqlalchemy as sa
 
 from mailagent import services
-from mailagent.domain.operations.circuit_breaker import Breaker, look_again_seconds
-from mailagent.domain.operations.provider import Provider
+from mailagent.domain.operations.circuit_breaker import look_again_seconds
 from mailagent.domain.operations.retry import PAYMENT_IS_STUCK_AFTER
 from mailagent.domain.orders.freshness import Freshness
 from mailagent.domain.orders.shipment import left_to_ship
@@ -16,7 +13,6 @@ from mailagent.domain.refunds.order import Order, OrderStatus
 from mailagent.domain.refunds.refund import Refund, RefundStatus
 from mailagent.domain.remedies.remedy import Remedy
 from mailagent.domain.text import NeedsOperatorError, tell_moment
-from mailagent.store.operations import circuit_breakers
 from mailagent.store.orders import problems, versions
 from mailagent.store.refunds import order_import, orders, refunds, remedies, stops
 from mailagent.workflows.steps import order_source
@@ -92,30 +88,15 @@ def find_stop_if_not_made(connection: sa.Connection, order: Order, key: str) -> 
 
 def _wait(refund: Refund, found: Freshness) -> State | str:
     live = services.current()
-    provider = live.providers.orders
-    with live.database.snapshot() as connection:
-        away = circuit_breakers.find(connection, provider) if provider else None
-        began = problems.find_since(connection, refund.order_id)
-    if began and live.now() - began >= PAYMENT_IS_STUCK_AFTER:
+    with live.database.transaction() as connection:
+        since = problems.meet(connection, refund.refund_id, refund.order_id, live.now())
+    waited = live.now() - since
+    if waited >= PAYMENT_IS_STUCK_AFTER:
         if found in _STOPS_OF:
             return _STOPS_OF[found]
         raise NeedsOperatorError(
             f"refund {refund.refund_id} cannot be paid: order {refund.order_id} could not be looked up since "
-            f"{tell_moment(began)}; when it can, replay this run"
+            f"{tell_moment(since)}; when it can, replay this run"
         )
-    waited = live.now() - (refund.decided_at or refund.requested_at)
-    if provider and away:
-        stop_if_away(refund.refund_id, provider, away, waited)
     wait_seconds = look_again_seconds(refund.refund_id, waited.total_seconds(), _FIRST_WAIT_SECONDS)
     return state_of(RefundStatus.APPROVED, wait_seconds, wakes=False)
-
-
-def stop_if_away(refund_id: str, provider: Provider, away: Breaker, waited: timedelta) -> None:
-    """Raise NeedsOperatorError if a provider that a refund needs has been away for so long that an operator has
-    to look. `waited`: how long the refund has waited; it may be new although the provider failed long ago."""
-    since = away.opened_at
-    if since and min(services.current().now() - since, waited) >= PAYMENT_IS_STUCK_AFTER:
-        raise NeedsOperatorError(
-            f"refund {refund_id} cannot be paid: {provider.title} is away since {tell_moment(since)} "
-            f"({away.why}); when it works again, replay this run: it looks up what was paid first"
-        )

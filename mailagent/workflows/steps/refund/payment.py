@@ -17,6 +17,7 @@ from mailagent.domain.operations.circuit_breaker import Failure, look_again_seco
 from mailagent.domain.operations.incident import IncidentKind
 from mailagent.domain.operations.provider import LEDGER
 from mailagent.domain.operations.retry import (
+    PAYMENT_IS_STUCK_AFTER,
     PAYMENT_NEEDS_OPERATOR_AFTER,
     PENDING_NEEDS_OPERATOR_AFTER,
     backoff_seconds,
@@ -36,7 +37,7 @@ from mailagent.domain.refunds.payment import (
 )
 from mailagent.domain.refunds.refund import Refund, RefundStatus, split_over_payments
 from mailagent.domain.refunds.settlement import SettlementState
-from mailagent.domain.text import NeedsOperatorError, tell_error
+from mailagent.domain.text import NeedsOperatorError, tell_error, tell_moment
 from mailagent.store import audit
 from mailagent.store.database import Row
 from mailagent.store.operations import circuit_breakers
@@ -70,7 +71,6 @@ from mailagent.workflows.steps.refund.order_check import (
     STOPS,
     check_before_payment,
     find_stop_if_not_made,
-    stop_if_away,
 )
 
 declare_marks("pay_refund", "intended", "asked")
@@ -274,8 +274,17 @@ def _wait_for_gateway(refund_id: str) -> State:
         rows = refund_payments.list_payments(connection, refund_id)
         away = circuit_breakers.find(connection, live.providers.gateway)
     waited = live.now() - min(row.intended_at for row in rows)
-    if away:
-        stop_if_away(refund_id, live.providers.gateway, away, waited)
+    # It may be new although the gateway failed long ago.
+    if (
+        away
+        and away.opened_at
+        and min(live.now() - away.opened_at, waited) >= PAYMENT_IS_STUCK_AFTER
+    ):
+        raise NeedsOperatorError(
+            f"refund {refund_id} cannot be paid: {live.providers.gateway.title} is away since "
+            f"{tell_moment(away.opened_at)} ({away.why}); when it works again, replay this run: it looks up "
+            "what was paid first"
+        )
     wait_seconds = look_again_seconds(refund_id, waited.total_seconds())
     return state_of(RefundStatus.APPROVED, wait_seconds, wakes=False)
 
