@@ -272,7 +272,8 @@ def test_a_probe_that_asks_nothing_closes_no_breaker(
 
     def another_worker_asks() -> None:
         with services.current().database.transaction() as connection:
-            assert refund_payments.begin_asking(connection, key_of(second, 1), None, clock.now())
+            begun = connection, key_of(second, 1), None, clock.now()
+            assert refund_payments.begin_asking(*begun, "stripe")
 
     with watched("pay_refund intended", another_worker_asks):
         assert pay(second)["status"] == "approved"
