@@ -297,7 +297,9 @@ class Reader:
         if not self.proven:
             return None
         address = self.conversation.customer_email
-        found, total = orders.list_of_customer(self.connection, address, ORDERS_LISTED)
+        found, total = orders.list_of_customer(
+            self.connection, address, ORDERS_LISTED, with_gone=False
+        )
         listed = [
             {
                 "order_id": order.order_id,

@@ -405,6 +405,54 @@ def test_a_replay_of_every_step_changes_nothing(
             assert facts(source_shop) == before, step
 
 
+def ask_for_list(shop: Harness) -> str:
+    """Let the customer ask for their orders an hour after W1001 was looked up, and return the answer."""
+    pass_time(shop, hours=1)
+    shop.faults.openai += [calls("find_my_orders"), says(Fact("my_orders"))]
+    shop.write("Which orders do I have?")
+    wait_until(lambda: len(shop.mails_to(ADA)) == 2, 30, "the list")
+    return shop.mails_to(ADA)[1].text
+
+
+def test_an_order_that_was_given_to_another_customer_is_not_listed(
+    source_shop: Harness, server: OrderServer
+) -> None:
+    moved = [order(f"M{number}") for number in range(12)]  # more than a list shows
+    server.stock(*moved)
+    look_once(source_shop, server)
+    for each in moved:
+        server.change(each.order_id, customer={"email": GRACE})
+    told = ask_for_list(source_shop)
+    assert [each.order_id for each in moved if each.order_id in told] == []
+    assert "W1001" in told
+    assert "As of" not in told
+
+
+def test_an_order_that_was_deleted_is_not_listed_and_looked_up_once(
+    source_shop: Harness, server: OrderServer
+) -> None:
+    server.stock(order("W1002"))
+    look_once(source_shop, server)
+    del server.records["W1002"]
+    told = ask_for_list(source_shop)
+    assert "W1001" in told
+    assert "W1002" not in told
+    source_shop.faults.openai += [says(Phrase("happy_to_help"))]
+    source_shop.write("Thanks")
+    at_rest(source_shop)
+    assert server.asked("/orders") == 3
+    assert server.asked("/orders/W1002") == 1
+
+
+def test_a_list_has_its_time_if_the_source_does_not_say_where_one_of_its_orders_is(
+    source_shop: Harness, server: OrderServer
+) -> None:
+    look_once(source_shop, server)
+    server.stock(order(customer={"email": GRACE}))
+    server.always = lambda request: down(request) if request.path == "/orders/W1001" else None
+    assert "(As of " in ask_for_list(source_shop)
+
+
 # --- a source that lies ---------------------------------------------------------------------------
 
 

@@ -14,6 +14,7 @@ from datetime import datetime
 import sqlalchemy as sa
 
 from mailagent.domain.money import Money
+from mailagent.domain.orders.freshness import Freshness
 from mailagent.domain.orders.shipment import Shipment, ShipmentStatus
 from mailagent.domain.refunds.order import Order, OrderLine, OrderStatus, Payment
 from mailagent.store import schema
@@ -58,16 +59,19 @@ def find_of_conversation(
 
 
 def list_of_customer(
-    connection: sa.Connection, email: str, limit: int
+    connection: sa.Connection, email: str, limit: int, *, with_gone: bool = True
 ) -> tuple[tuple[Order, ...], int]:
-    """Return the customer's newest `limit` orders, and how many orders the customer has in all."""
-    query = sa.select(_orders).where(_orders.c.customer_email == email)
+    """Return the customer's newest `limit` orders, and how many orders the customer has in all. `with_gone`:
+    also those that the order source does not have any more."""
+    theirs = _orders.c.customer_email == email
+    if not with_gone:
+        theirs &= _orders.c.look_up_problem.is_distinct_from(Freshness.GONE.value)
+    query = sa.select(_orders).where(theirs)
     query = query.order_by(_orders.c.placed_at.desc(), _orders.c.order_id).limit(limit)
     rows = connection.execute(query).all()
     total = len(rows)
     if total == limit:
-        theirs = sa.select(sa.func.count()).where(_orders.c.customer_email == email)
-        total = connection.scalar(theirs) or 0
+        total = connection.scalar(sa.select(sa.func.count()).where(theirs)) or 0
     return with_parts(connection, rows), total
 
 

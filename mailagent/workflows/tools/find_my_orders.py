@@ -7,6 +7,7 @@ from typing import Any
 
 from mailagent.domain.refunds.order import Order
 from mailagent.mailers import Reader
+from mailagent.mailers.facts import ORDERS_LISTED
 from mailagent.store.refunds import orders
 from mailagent.workflows.tools.tool import (
     Arguments,
@@ -17,8 +18,6 @@ from mailagent.workflows.tools.tool import (
     day,
 )
 
-ORDERS_SHOWN = 10
-
 
 class FindMyOrders(Arguments):
     pass
@@ -28,7 +27,9 @@ def find_my_orders(reader: Reader, _arguments: Mapping[str, Any]) -> Output:
     """Return the newest orders of the customer who wrote. `Tool.answer` has checked that the sender is
     proven."""
     address = reader.conversation.customer_email
-    found, total = orders.list_of_customer(reader.connection, address, ORDERS_SHOWN)
+    found, total = orders.list_of_customer(
+        reader.connection, address, ORDERS_LISTED, with_gone=False
+    )
     return orders_output(found, total) | as_of_output(reader.list_as_of(found))
 
 

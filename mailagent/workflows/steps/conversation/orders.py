@@ -18,6 +18,7 @@ from mailagent.domain.orders.freshness import Freshness, is_fresh
 from mailagent.domain.orders.source import MOST_ORDERS, MOST_PAGES, SourceProblem
 from mailagent.domain.refunds.order import Order, OrderProblem
 from mailagent.mailers import Reader
+from mailagent.mailers.facts import ORDERS_LISTED
 from mailagent.store.mail import conversations, inbound
 from mailagent.store.orders import lookups, versions
 from mailagent.store.orders.versions import Kept
@@ -64,8 +65,11 @@ def look_up_orders(batch: Batch) -> LookedUp:
     strangers = len(found.orders) - len(theirs)
     if strangers:
         found.problems.append(f"orders of other customers in the list of one: {strangers}")
+    is_settled = _look_up_unlisted(email, {order.order_id for order in theirs})
 
     def note(connection: sa.Connection, kept: Kept) -> None:
+        if not is_settled:
+            return  # without a new list, a reply says how old what it lists is
         complete = found.complete and not found.problems and not kept.problems
         now, thread = services.current().now(), conversation.conversation_id
         lookups.record_all(connection, thread, now, complete=complete)
@@ -99,6 +103,23 @@ def _list_orders(email: str) -> _Found:
         found.orders = dict(list(found.orders.items())[:MOST_ORDERS])
         found.complete = False
     return found
+
+
+def _look_up_unlisted(email: str, listed: set[str]) -> bool:
+    """Look up the customer's stored orders that the source did not list: it may have given them to another
+    customer, or deleted them. Look up only those that a reply could list. Return False if the source did not
+    answer."""
+    seen = set(listed)
+    while True:
+        with services.current().database.snapshot() as connection:
+            shown, _ = orders.list_of_customer(connection, email, ORDERS_LISTED, with_gone=False)
+        unlisted = [each for each in shown if each.order_id not in seen]
+        if not unlisted:
+            return True
+        for order in unlisted:
+            seen.add(order.order_id)
+            if order_source.refresh(order.order_id) is Freshness.AWAY:
+                return False
 
 
 def _without_source(batch: Batch) -> str:
@@ -150,7 +171,8 @@ def _look_up_list(batch: Batch, conversation: Conversation) -> Freshness:
         since = inbound.last_received_at(connection, batch["mail_ids"])
         if lookups.are_listed(connection, conversation.conversation_id, since):
             return Freshness.FRESH
-        known, _ = orders.list_of_customer(connection, conversation.customer_email, 1)
+        email = conversation.customer_email
+        known, _ = orders.list_of_customer(connection, email, 1, with_gone=False)
     return Freshness.FRESH if known else Freshness.AWAY
 
 
