@@ -13,6 +13,7 @@ import pytest
 from mailagent import services
 from mailagent.domain.operations.circuit_breaker import FAILURES_TO_OPEN
 from mailagent.domain.orders.freshness import Freshness
+from mailagent.domain.orders.shipment import Shipment, ShipmentStatus
 from mailagent.domain.orders.source import (
     AddressOutcome,
     CancelOutcome,
@@ -304,6 +305,32 @@ def test_what_the_shop_gave_back_is_not_taken_for_a_payment_that_the_gateway_did
     pass_time(shop, minutes=2)  # until then the call may be under way
     assert pay(refund_id)["status"] == end
     assert ledger(shop) == ({"pay_W1001": 49_99} if is_ours else {})
+
+
+@pytest.mark.parametrize(
+    "parcel",
+    [
+        Shipment("S1", ShipmentStatus.IN_TRANSIT, items=(("K1", 2),)),
+        Shipment("S1", ShipmentStatus.IN_TRANSIT, tracking_url="http://post.example/D17"),
+        Shipment("S1", ShipmentStatus.DELIVERED),
+    ],
+    ids=["units that the shop took back", "plain link", "no day"],
+)
+def test_a_lost_answer_is_looked_up_although_no_orders_file_could_have_the_parcel(
+    shop: Harness, source: Source, parcel: Shipment
+) -> None:
+    """Shopify and WooCommerce return such parcels."""
+    shop.stock(order())
+    assert propose(write(shop), "W1001")["outcome"] == "approved"
+    source.answer = lambda: replace(order(), shipments=(parcel,))
+    lost = OutcomeUnknown("no answer")
+    gateway = FarGateway(shop.live.gateway, {"pay_W1001": [lost]}, frozenset({"pay_W1001"}))
+    services.bind(replace(shop.live, gateway=gateway))
+    refund_id = shop.refunds()[0].refund_id
+    assert pay(refund_id)["status"] == "approved"
+    pass_time(shop, minutes=2)
+    assert pay(refund_id)["status"] == "paid"
+    assert ledger(shop) == {"pay_W1001": 49_99}
 
 
 def given_back_by_shop(amount: str) -> Order:

@@ -12,6 +12,8 @@ import sqlalchemy as sa
 
 from mailagent.domain.orders.shipment import ShipmentStatus
 from mailagent.domain.refunds.order import Order, OrderProblem
+from mailagent.domain.money import parse_money
+from mailagent.domain.refunds.order import Order, OrderProblem, Payment
 from mailagent.domain.refunds.payment import RefundRequest
 from mailagent.domain.remedies.remedy import Remedy
 from mailagent.store import schema
@@ -198,6 +200,22 @@ def _units_in(record: Mapping[str, Any] | None) -> Counter[str]:
     for item in record["items"] if record else ():
         units[item["item_id"]] += item["quantity"]
     return units
+
+
+def payments_now(connection: sa.Connection, order_id: str) -> tuple[Payment, ...]:
+    """Return an order's payments by its last version; none if no version is stored. Their refunded sums include
+    our own refunds. Nothing else of the record is read: a platform's need not keep the rules of the orders
+    file."""
+    record = find_record(connection, order_id)
+    return (
+        tuple(_payment(each, record["currency"]) for each in record["payments"]) if record else ()
+    )
+
+
+def _payment(fields: Mapping[str, Any], currency: str) -> Payment:
+    refunded = parse_money(fields.get("refunded", "0"), currency)
+    amount = parse_money(fields["amount"], currency)
+    return Payment(fields["payment_id"], fields["method"], amount, refunded_minor=refunded.minor)
 
 
 def find_record(connection: sa.Connection, order_id: str) -> Mapping[str, Any] | None:

@@ -116,15 +116,18 @@ def as_source_says(
 
 def more_elsewhere_minor(
     connection: sa.Connection,
-    order: Order,
+    order_id: str,
+    payments: tuple[Payment, ...],
     key: str,
     now: datetime,
     is_remote: Callable[[RefundRequest], bool],
 ) -> int:
     """Return how much more was refunded externally than is stored, in minor units, if the refund payment with
-    this idempotency key was not made: then the source's record of the order does not include it."""
-    stored = orders.load(connection, order.order_id)
-    told, unsure = _list_told_and_unsure(connection, order.order_id, now, is_remote)
+    this idempotency key was not made: then the source's record of the order does not include it. `payments`: as
+    in that record."""
+    stored = orders.load(connection, order_id)
+    order = replace(stored, payments=payments)
+    told, unsure = _list_told_and_unsure(connection, order_id, now, is_remote)
     others = [each for each in unsure if each.idempotency_key != key]
     return _elsewhere(_with_elsewhere(order, stored, told, others, 0)) - _elsewhere(stored)
 

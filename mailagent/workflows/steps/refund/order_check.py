@@ -73,14 +73,10 @@ def find_stop_if_not_made(connection: sa.Connection, order: Order, key: str) -> 
     """Return why a payment of a locked order must not be made any more if the gateway has not made it yet; None
     if it may be. What the order's record says was refunded may be this payment only if it was made. `key`: its
     idempotency key."""
-    from mailagent.adapters.order_files.record import parse_order  # loads pydantic
-
     live = services.current()
-    record = versions.find_record(connection, order.order_id)
-    if record is None:
-        return None
+    payments = versions.payments_now(connection, order.order_id)
     more = order_import.more_elsewhere_minor(
-        connection, parse_order(record), key, live.now(), live.gateway.is_remote
+        connection, order.order_id, payments, key, live.now(), live.gateway.is_remote
     )
     taken = orders.taken_minor(connection, order.order_id)
     return stops.ELSEWHERE if more > 0 and taken + more > order.paid.minor else None
