@@ -135,6 +135,11 @@ def test_amounts_are_told_apart_by_what_they_add_up_to(
     )
 
 
+def test_variants_that_share_an_sku_are_items_of_their_own() -> None:
+    small = SECOND | {"Lineitem sku": "M-B", "Lineitem name": "Mug - small"}
+    assert [each.item_id for each in only(FIRST, small).lines] == ["M-B", "M-B (line 2)"]
+
+
 def free(**changes: str) -> dict[str, str]:
     """One mug for nothing, given away by a code."""
     amounts = {"Subtotal": "0.00", "Shipping": "0.00", "Taxes": "0.00", "Total": "0.00"}

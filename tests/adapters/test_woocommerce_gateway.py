@@ -296,6 +296,18 @@ def test_units_that_others_have_taken_back_are_not_restocked_again(
     assert not shop.in_stock
 
 
+def test_of_variations_that_share_an_sku_the_right_one_is_restocked(
+    shop: WooCommerceServer, gateway: WooCommerceGateway
+) -> None:
+    (line,) = shop.numbered("1001")["line_items"]
+    plain = line | {"id": 10012, "name": "Kettle - small", "subtotal": "5.00", "total": "5.00"}
+    shop.numbered("1001")["line_items"].append(plain)
+    back = replace(ASKED, restocks=(("K1 (line 10012)", 1),))
+    assert isinstance(gateway.refund(back), Refunded)
+    (posted,) = [json.loads(each.body) for each in shop.requests if each.method == "POST"]
+    assert [each["id"] for each in posted["line_items"]] == [10012]
+
+
 def test_nothing_is_restocked_if_the_plugin_refuses(
     shop: WooCommerceServer, gateway: WooCommerceGateway
 ) -> None:

@@ -257,6 +257,7 @@ def _shown(order: Order, post_id: int) -> dict[str, Any]:
                 "name": each.name,
                 "sku": each.item_id,
                 "product_id": 17,
+                "variation_id": 0,
                 "quantity": each.quantity,
                 "subtotal": told(each.quantity * each.unit_price.minor),
                 "subtotal_tax": told(0),

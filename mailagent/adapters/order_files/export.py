@@ -20,6 +20,7 @@ from mailagent.domain.refunds.order import (
     OrderProblem,
     OrderStatus,
     imported_method,
+    item_ids,
     parse_instant,
 )
 
@@ -239,6 +240,11 @@ class Export(ABC):
         self.check_rows(rows)
         currency = self._currency(first)
         lines = [self._line(row, currency) for row in rows]
+        items = [item for item, _ in lines]
+        names = item_ids(
+            (str(item["item_id"]), (item["name"], item["unit_price"]), number)
+            for number, item in enumerate(items, start=1)
+        )
         amounts = self.amounts(first, [net for _, net in lines], currency)
         placed = parse_moment(first, self.placed_at, zone)
         if placed is None:
@@ -250,7 +256,9 @@ class Export(ABC):
             "currency": currency,
             "placed_at": placed.isoformat(),
             "status": self._status(first).value,
-            "items": [item for item, _ in lines],
+            "items": [
+                item | {"item_id": item_id} for item, item_id in zip(items, names, strict=True)
+            ],
             "payments": self._payments(first, currency),
         }
         record |= {key: _decimal(minor, currency) for key, minor in amounts._asdict().items()}

@@ -21,6 +21,7 @@ from mailagent.domain.refunds.order import (
     OrderStatus,
     Payment,
     imported_method,
+    item_ids,
     parse_instant,
 )
 
@@ -129,7 +130,7 @@ def _sums(fields: Fields, currency: str, left: bool) -> tuple[int, ...]:
 
 def _lines(lines: Sequence[Fields], currency: str, left: bool) -> list[OrderLine]:
     found: list[OrderLine] = []
-    for each in lines:
+    for each, item_id in zip(lines, item_ids_of(lines), strict=True):
         quantity = each["currentQuantity"] if left else each["quantity"]
         if not quantity:
             continue
@@ -139,7 +140,7 @@ def _lines(lines: Sequence[Fields], currency: str, left: bool) -> list[OrderLine
         found.append(
             OrderLine(
                 line_no=len(found) + 1,
-                item_id=item_id_of(each),
+                item_id=item_id,
                 name=each["name"],
                 quantity=quantity,
                 unit_price=Money(price, currency),
@@ -151,9 +152,14 @@ def _lines(lines: Sequence[Fields], currency: str, left: bool) -> list[OrderLine
     return found
 
 
-def item_id_of(line: Fields) -> str:
-    """Return our item id for a line."""
-    return str(line["sku"] or line["id"].rpartition("/")[2])
+def item_ids_of(lines: Sequence[Fields]) -> list[str]:
+    """Return our item id of each of the first lines of an order."""
+    numbers = [each["id"].rpartition("/")[2] for each in lines]
+    prices = [each["originalUnitPriceSet"]["presentmentMoney"]["amount"] for each in lines]
+    return item_ids(
+        (str(each["sku"] or number), (each["name"], price), number)
+        for each, number, price in zip(lines, numbers, prices, strict=True)
+    )
 
 
 # --- payments -------------------------------------------------------------------------------------
@@ -190,7 +196,7 @@ def _charged_back_at(fields: Fields) -> datetime | None:
 
 
 def _parcels(fulfilments: Sequence[Fields], lines: Sequence[Fields]) -> list[Shipment]:
-    names = {each["id"]: item_id_of(each) for each in lines}
+    names = dict(zip((each["id"] for each in lines), item_ids_of(lines), strict=True))
     found = []
     for each in fulfilments:
         if each["status"] in _NO_FULFILMENT or each["displayStatus"] in _NO_PARCEL:

@@ -86,7 +86,9 @@ query($id: ID!) {{
   order(id: $id) {{
     displayFulfillmentStatus cancelledAt presentmentCurrencyCode
     refunds(first: {REFUNDS}) {{ note }}
-    lineItems(first: {LINES}) {{ nodes {{ id sku currentQuantity }} }}
+    lineItems(first: {LINES}) {{
+      nodes {{ id sku name currentQuantity originalUnitPriceSet {_MONEY} }}
+    }}
   }}
 }}
 """

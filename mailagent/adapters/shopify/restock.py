@@ -11,7 +11,7 @@ from typing import Any
 
 from mailagent.adapters.shopify import queries
 from mailagent.adapters.shopify.client import ShopifyClient
-from mailagent.adapters.shopify.orders import item_id_of
+from mailagent.adapters.shopify.orders import item_ids_of
 
 Fields = Mapping[str, Any]
 
@@ -26,12 +26,13 @@ class RestockType(StrEnum):
 def choose_lines(
     lines: Sequence[Fields], items: Iterable[tuple[str, int]]
 ) -> dict[str, int] | None:
-    """Return the units of each line that make up these items; None if too few are left."""
+    """Return the units of each line that make up these items; None if too few are left. `lines`: the first of
+    the order."""
     chosen: dict[str, int] = {}
     for item_id, quantity in items:
         missing = quantity
-        for line in lines:
-            if item_id_of(line) == item_id:
+        for line, its_id in zip(lines, item_ids_of(lines), strict=True):
+            if its_id == item_id:
                 units = min(missing, line["currentQuantity"] - chosen.get(line["id"], 0))
                 if units:
                     chosen[line["id"]] = chosen.get(line["id"], 0) + units

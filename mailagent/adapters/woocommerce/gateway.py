@@ -23,7 +23,7 @@ from mailagent.adapters.woocommerce.orders import (
     TITLE,
     count_taken_back,
     is_woocommerce_payment,
-    item_id_of,
+    item_ids_of,
     payment_id_of,
     post_id_of,
 )
@@ -147,12 +147,13 @@ class WooCommerceGateway:
         """Return the units to restock; none if the shop has already taken some of them back. Raises
         CallProblem."""
         order = self._order(request.payment_id)
+        ids = item_ids_of(order["line_items"], order["currency"])
         gone = count_taken_back(self._client.list_refunds(post_id_of(request.payment_id)))
         lines = []
         for item_id, quantity in request.restocks:
             missing = quantity
-            for line in order["line_items"]:
-                if item_id_of(line) == item_id and missing:
+            for line, its_id in zip(order["line_items"], ids, strict=True):
+                if its_id == item_id and missing:
                     units = min(missing, int(line["quantity"]) - gone[str(line["id"])])
                     missing -= max(0, units)
                     if units > 0:

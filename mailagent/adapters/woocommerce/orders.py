@@ -23,6 +23,7 @@ from mailagent.domain.refunds.order import (
     OrderStatus,
     Payment,
     imported_method,
+    item_ids,
     parse_instant,
 )
 
@@ -73,7 +74,11 @@ def read_order(fields: Fields, refunds: Sequence[Fields] = ()) -> Order:
 
 def _read(fields: Fields, refunds: Sequence[Fields]) -> Order:
     currency, billing = parse_currency(fields["currency"]), fields["billing"]
-    bought = [_line(each, currency) for each in fields["line_items"]]
+    lines = fields["line_items"]
+    bought = [
+        _line(each, item_id, currency)
+        for each, item_id in zip(lines, item_ids_of(lines, currency), strict=True)
+    ]
     fees = [_sum(each, currency, "total", "total_tax") for each in fields["fee_lines"]]
     shipping = _sum(fields, currency, "shipping_total", "shipping_tax")
     shipping += sum(each for each in fees if each > 0)
@@ -84,7 +89,7 @@ def _read(fields: Fields, refunds: Sequence[Fields]) -> Order:
     )
     if abs(cents) > len(bought) + len(fees) + 2:
         raise ValueError(f"the total is {Money(total, currency)}, its parts differ by {cents}")
-    left = _left(bought, fields["line_items"], refunds)
+    left = _left(bought, lines, refunds)
     off = sum(-each for each in fees if each < 0) + max(0, -cents)
     return Order(
         order_id=str(fields["number"]),
@@ -107,21 +112,29 @@ def _sum(fields: Fields, currency: str, *names: str) -> int:
     return sum(to_minor(fields[name] or "0", currency, rounded=True) for name in names)
 
 
-def _line(fields: Fields, currency: str) -> OrderLine:
+def _line(fields: Fields, item_id: str, currency: str) -> OrderLine:
     """Return a line. WooCommerce knows what all units cost, before and after discounts."""
-    quantity = int(fields["quantity"])
-    before = _sum(fields, currency, "subtotal", "subtotal_tax")
-    after = _sum(fields, currency, "total", "total_tax")
-    price = -(-max(before, after) // quantity)
-    discount = price * quantity - after
-    return OrderLine(
-        1, item_id_of(fields), fields["name"], quantity, Money(price, currency), discount
+    quantity, price = int(fields["quantity"]), _unit_minor(fields, currency)
+    discount = price * quantity - _sum(fields, currency, "total", "total_tax")
+    return OrderLine(1, item_id, fields["name"], quantity, Money(price, currency), discount)
+
+
+def _unit_minor(line: Fields, currency: str) -> int:
+    before = _sum(line, currency, "subtotal", "subtotal_tax")
+    after = _sum(line, currency, "total", "total_tax")
+    return -(-max(before, after) // int(line["quantity"]))
+
+
+def item_ids_of(lines: Sequence[Fields], currency: str) -> list[str]:
+    """Return our item id of each line of an order. A variation without an SKU of its own has its product's."""
+    return item_ids(
+        (
+            str(each["sku"] or each["variation_id"] or each["product_id"] or each["id"]),
+            (each["name"], _unit_minor(each, currency)),
+            each["id"],
+        )
+        for each in lines
     )
-
-
-def item_id_of(line: Fields) -> str:
-    """Return our item id for a line."""
-    return str(line["sku"] or line["product_id"] or line["id"])
 
 
 def count_taken_back(refunds: Sequence[Fields]) -> Counter[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, tzinfo
 from enum import StrEnum
@@ -201,6 +201,19 @@ def method_word(method: str) -> str:
 def method_labels(method: str) -> tuple[str, ...]:
     """Return our names of the methods of a payment. Exports join several methods with a "+"."""
     return tuple(dict.fromkeys(filter(None, map(method_word, method.split("+")))))
+
+
+def item_ids(lines: Iterable[tuple[str, object, object]]) -> list[str]:
+    """Return our item id of each line of an order from a shop system. `lines`: the SKU, or what stands for it;
+    what is equal in lines of the same item; and the line's number.
+
+    Variants may share an SKU. A line that is not the same as the first with its SKU has an id of its own. So an
+    id never depends on later lines, of which we may not have read all."""
+    first: dict[str, object] = {}
+    return [
+        sku if first.setdefault(sku, same) == same else f"{sku} (line {number})"
+        for sku, same, number in lines
+    ]
 
 
 def imported_method(method: str) -> str:

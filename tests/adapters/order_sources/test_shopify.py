@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import socket
 from collections.abc import Callable, Iterator
 from contextlib import closing
@@ -337,6 +338,21 @@ def test_items_are_taken_back_once_and_restocked(shop: PlayedShopify) -> None:
     assert shop.in_stock == {("K1", "CANCEL"): 1}
     assert [each["note"] for each in shop.refunds] == ["Cancellation remedy_17 by mailagent"]
     assert (shop.keys_used, shop.moved()) == (["remedy_17"], [])
+
+
+def test_of_variants_that_share_an_sku_the_right_one_is_taken_back(shop: PlayedShopify) -> None:
+    gold = {"item_id": "T", "name": "Shirt - XL gold", "quantity": 1, "unit_price": "40.00"}
+    plain = gold | {"name": "Shirt - S plain", "unit_price": "5.00"}
+    shop.stock(two_kettles_and_a_lamp(items=[gold, plain, gold]))
+    items = [each.item_id for each in load(shop).lines]
+    assert (items[0], items[2]) == ("T", "T")
+    assert re.fullmatch(r"T \(line \d+\)", items[1])
+    done = shop.make().cancel_order(CancelRequest("remedy_17", "#1001", ((items[1], 1),)))
+    assert isinstance(done, Cancelled)
+    assert [each.name for each in done.order.lines] == ["Shirt - XL gold"] * 2
+    shop.named("#1001")["lineItems"].all[0]["currentQuantity"] = 0
+    shop.named("#1001")["lineItems"].all[1]["currentQuantity"] = 1
+    assert [each.item_id for each in load(shop).lines] == [items[1], "T"]
 
 
 @pytest.mark.parametrize("fault", [lost_before, lost_after])

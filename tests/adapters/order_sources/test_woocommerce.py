@@ -138,6 +138,35 @@ def test_units_that_the_shop_took_back_are_gone(shop: PlayedWooCommerce) -> None
     assert [(each.item_id, each.quantity) for each in load(shop).lines] == [("K1", 2)]
 
 
+SHIRTS = [
+    {"item_id": "SHIRT", "name": "Shirt - XL gold", "quantity": 1, "unit_price": "40.00"},
+    {"item_id": "SHIRT", "name": "Shirt - S plain", "quantity": 2, "unit_price": "5.00"},
+    {"item_id": "SHIRT", "name": "Shirt - XL gold", "quantity": 3, "unit_price": "40.00"},
+]
+
+
+def test_variations_that_share_an_sku_are_items_of_their_own(shop: PlayedWooCommerce) -> None:
+    shop.stock(order("1001", items=SHIRTS))
+    found = [(each.item_id, each.quantity) for each in load(shop).lines]
+    assert found == [("SHIRT", 1), ("SHIRT (line 10012)", 2), ("SHIRT", 3)]
+
+
+def test_an_item_keeps_its_id_when_another_one_was_taken_back(shop: PlayedWooCommerce) -> None:
+    shop.stock(order("1001", items=SHIRTS[:2]))
+    gold = shop.numbered("1001")["line_items"][0]
+    made = shop.refund_in_admin("1001", "40.00")
+    gone: dict[str, Any] = {"key": "_refunded_item_id", "value": str(gold["id"])}
+    made["line_items"] = [{"id": 1, "quantity": -1, "meta_data": [gone]}]
+    assert [each.item_id for each in load(shop).lines] == ["SHIRT (line 10012)"]
+
+
+def test_without_an_sku_a_variation_is_itself_and_not_its_product(shop: PlayedWooCommerce) -> None:
+    shop.stock(order("1001", items=SHIRTS))
+    for number, line in enumerate(shop.numbered("1001")["line_items"]):
+        line.update(sku="", variation_id=(21, 22, 0)[number])
+    assert [each.item_id for each in load(shop).lines] == ["21", "22", "17"]
+
+
 def test_parcels_are_those_of_the_extension(shop: PlayedWooCommerce) -> None:
     shop.stock(order("1001", status="shipped", delivered_at=None))
     item = {
