@@ -148,6 +148,14 @@ def test_a_price_that_does_not_divide_is_rounded_up_and_made_up_for() -> None:
     ("changes", "status", "paid", "refunded"),
     [
         ({"status": "processing"}, OrderStatus.PENDING, 42_88, 0),
+        ({"status": "processing", "payment_method": "cod"}, OrderStatus.PENDING, 0, 0),
+        (
+            {"status": "wc-processing", "payment_method": "cod", "paid_date": "2026-11-01"},
+            OrderStatus.PENDING,
+            42_88,
+            0,
+        ),
+        ({"status": "completed", "payment_method": "cod"}, OrderStatus.SHIPPED, 42_88, 0),
         ({"status": "wc-completed"}, OrderStatus.SHIPPED, 42_88, 0),
         ({"status": "completed", "refunded_total": "10"}, OrderStatus.SHIPPED, 42_88, 10_00),
         ({"status": "refunded", "refunded_total": "42.88"}, OrderStatus.SHIPPED, 42_88, 42_88),

@@ -123,7 +123,13 @@ WOO_STATUS = {
     **dict.fromkeys(("completed", "refunded"), OrderStatus.SHIPPED),
     "cancelled": OrderStatus.CANCELLED,
 }
-WOO_PAID = frozenset({"processing", "completed", "refunded"})
+
+
+def woo_is_paid(status: str, method: str) -> bool:
+    """Return whether an order of WooCommerce with this status and payment method was paid. Cash on delivery is
+    `processing` from the checkout on, and paid when it is completed:
+    https://github.com/woocommerce/woocommerce, `WC_Gateway_COD`."""
+    return status in ("completed", "refunded") or (status == "processing" and method != "cod")
 
 
 class WooCommerce(Export):
@@ -193,7 +199,6 @@ class WooCommerce(Export):
         return Amounts(max(0, -fee) + max(0, -cents), shipping + max(0, fee), max(0, cents))
 
     def paid(self, row: CsvRow, total: int, refunded: int, currency: str) -> int:
-        is_paid = (
-            row.text("status").removeprefix("wc-") in WOO_PAID or row.text("paid_date") or refunded
-        )
+        status, method = row.text("status").removeprefix("wc-"), row.text(self.method)
+        is_paid = woo_is_paid(status, method) or row.text("paid_date") or refunded
         return total if is_paid else 0

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from mailagent.adapters.order_files.shops import WOO_PAID, WOO_STATUS
+from mailagent.adapters.order_files.shops import WOO_STATUS, woo_is_paid
 from mailagent.adapters.platforms.records import checked, to_minor
 from mailagent.domain.mail.authentication import normalise_address
 from mailagent.domain.money import Money, parse_currency
@@ -174,12 +174,12 @@ def _meta(found: Sequence[Fields], key: str) -> str:
 
 def _payments(fields: Fields, total: int, currency: str) -> tuple[Payment, ...]:
     given = -sum(_sum(each, currency, "total") for each in fields["refunds"])
-    if not (fields["date_paid_gmt"] or fields["status"] in WOO_PAID or given):
+    method = fields["payment_method"] or ""
+    if not (fields["date_paid_gmt"] or woo_is_paid(fields["status"], method) or given):
         return ()
-    method = imported_method(fields["payment_method"] or "")
     payment_id = payment_id_of(fields["id"], manual=is_manual(fields))
-    amount = Money(total, currency)
-    return (Payment(payment_id, method, amount, refunded_minor=min(given, total)),)
+    amount, given = Money(total, currency), min(given, total)
+    return (Payment(payment_id, imported_method(method), amount, refunded_minor=given),)
 
 
 def _status(fields: Fields) -> OrderStatus:

@@ -102,6 +102,23 @@ def test_an_order_that_was_not_paid_has_no_payment(shop: PlayedWooCommerce) -> N
 
 
 @pytest.mark.parametrize(
+    ("status", "paid_at", "is_paid"),
+    [
+        ("processing", None, False),
+        ("processing", "2026-11-05T10:00:00", True),
+        ("completed", "2026-11-05T10:00:00", True),
+    ],
+)
+def test_cash_on_delivery_is_not_paid_at_the_checkout(
+    shop: PlayedWooCommerce, status: str, paid_at: str | None, is_paid: bool
+) -> None:
+    shop.stock(order("1001", status="pending", delivered_at=None))
+    fields = shop.numbered("1001")
+    fields.update(status=status, payment_method="cod", date_paid_gmt=paid_at)
+    assert bool(load(shop).payments) is is_paid
+
+
+@pytest.mark.parametrize(
     ("method", "of_a_plugin"),
     [
         *[(each, False) for each in ("bacs", "cheque", "cod", "other", "", None)],
