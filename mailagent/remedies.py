@@ -6,6 +6,7 @@ Modules of `workflows` import this one as `ending`, beside the rows of `store.re
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 
@@ -148,8 +149,8 @@ def supersede(connection: sa.Connection, refund: Refund) -> None:
 
 
 def narrow(connection: sa.Connection, refund: Refund) -> None:
-    """Have people cancel only the units of an approved refund, if a manager approved fewer than were asked for,
-    and tell the team. What the shop's system may have cancelled stays. Lock the order first."""
+    """Have people cancel fewer units, if a manager approved fewer than were asked for, and tell the team. What
+    the shop's system may have cancelled stays. Lock the order first."""
     remedy = remedies.find_of_refund(connection, refund.refund_id)
     if refund.whole is None or remedy is None or remedy.may_be_done:
         return
@@ -157,13 +158,16 @@ def narrow(connection: sa.Connection, refund: Refund) -> None:
         return
     order = orders.load(connection, refund.order_id)
     names = {line.item_id: line.name for line in order.lines}
-    units = units_of(refund.item_ids, refund.lines)
-    items = tuple(RemedyItem(each, names.get(each, each), number) for each, number in units)
+    asked = Counter(dict(units_of(refund.whole.item_ids, refund.whole.lines)))
+    left_out = asked - Counter(dict(units_of(refund.item_ids, refund.lines)))
+    # An earlier refund may be for other units of it.
+    units = (remedy.units or order.units) - left_out
+    items = tuple(RemedyItem(each, names.get(each, each), number) for each, number in units.items())
     remedies.note(connection, remedy, items=items)
     live = services.current()
     lines = [
         *(f"{item.quantity} × {item.name}" for item in items),
-        "A manager approved a refund of these only. Please cancel nothing else.",
+        "A manager approved no refund of the rest. Please cancel nothing else.",
         f"What is wanted: {live.shop.public_url}/ops/tasks",
     ]
     title = f"Cancellation of fewer items, order {remedy.order_id}"

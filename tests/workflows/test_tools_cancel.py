@@ -524,6 +524,66 @@ def test_an_order_that_nothing_was_paid_for_is_a_task_without_a_refund(shop: Har
     assert shop.refunds() == ()
 
 
+# --- a refund of the same items was asked for before ----------------------------------------------
+
+
+def wishes(shop: Harness) -> list[tuple[str, str, dict[str, int]]]:
+    """Return the kind, the state and the units of each remedy; no units for the whole order."""
+    with shop.live.database.snapshot() as connection:
+        known = remedies.list_of_order(connection, "W1001")
+    return [(each.kind.value, each.status.value, dict(each.units)) for each in known]
+
+
+@pytest.mark.parametrize("in_one_mail", [True, False])
+@pytest.mark.parametrize("has_source", [True, False])
+def test_people_cancel_what_an_earlier_refund_is_for(
+    shop: Harness, batch: Batch, in_one_mail: bool, has_source: bool
+) -> None:
+    source = with_source(shop) if has_source else None
+    assert propose(batch, "W1001", ("K1", None), ("M1", None))["outcome"] == "needs_manager"
+    batch = batch if in_one_mail else later_batch(shop, batch)
+    told = cancel(batch)
+    assert (told["outcome"], told["facts"]) == ("task", ["remedy/W1001", "refund/W1001"])
+    assert cancel(batch)["outcome"] == "task"  # a step that is done again
+    assert cancel(later_batch(shop, batch))["outcome"] == "task"
+    assert wishes(shop) == [("cancel", "task", {})]
+    assert "Cancellation, order W1001" in " ".join(
+        row.subject
+        for row in shop.rows("SELECT subject FROM outbound_mails WHERE to_address = :t", t=TESS)
+    )
+    click(shop, "approve")
+    finish_task(shop)
+    assert pay(refund_id(shop))["status"] == "paid"
+    assert len(shop.refunds()) == 1
+    assert source is None or source.asked == []
+
+
+@ONE_DATABASE
+def test_items_that_an_earlier_refund_is_for_are_cancelled_with_others(
+    shop: Harness, batch: Batch
+) -> None:
+    propose(batch, "W1001", ("K1", 1))
+    later = later_batch(shop, batch)
+    services.bind(replace(services.current(), policy=Policy({"USD": 1})))
+    assert cancel(later, ("K1", 1), ("M1", 2))["facts"] == ["remedy/W1001", "refund/W1001"]
+    assert wishes(shop) == [("cancel", "task", {"K1": 1, "M1": 2})]
+    assert [each.amount.minor for each in shop.refunds()] == [49_99, 20_00]
+    click(shop, "approve", quantity_2="1")
+    assert wishes(shop) == [("cancel", "task", {"K1": 1, "M1": 1})]
+
+
+@ONE_DATABASE
+def test_what_is_cancelled_without_a_refund_of_its_own_is_cancelled_once(
+    shop: Harness, batch: Batch
+) -> None:
+    propose(batch, "W1001", ("K1", None))
+    batch = later_batch(shop, batch)
+    assert cancel(batch, ("K1", None))["outcome"] == "task"
+    finish_task(shop)
+    cancel(later_batch(shop, batch), ("K1", None))
+    assert wishes(shop) == [("cancel", "done", {"K1": 1})]
+
+
 # --- a manager approves fewer units ---------------------------------------------------------------
 
 

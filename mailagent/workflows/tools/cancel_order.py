@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
+import sqlalchemy as sa
 from pydantic import Field
 
 from mailagent import remedies as ending
@@ -20,11 +21,18 @@ from mailagent.domain.refunds.policy import Declined
 from mailagent.domain.refunds.refund import (
     ItemsProblem,
     Refund,
+    RefundLine,
     RefundReason,
     WantedItem,
     price_lines,
 )
-from mailagent.domain.remedies.remedy import Remedy, RemedyKind, RemedyStatus
+from mailagent.domain.remedies.remedy import (
+    STANDING,
+    Remedy,
+    RemedyItem,
+    RemedyKind,
+    RemedyStatus,
+)
 from mailagent.mailers import Reader
 from mailagent.proposals import proposal
 from mailagent.proposals.facts import Asked, shipping_of
@@ -110,30 +118,45 @@ def _too_late(reader: Reader, order: Order) -> Output:
 
 
 def _decide(reader: Reader, order: Order, wanted: tuple[WantedItem, ...], key: str) -> Output:
-    """Have the policy decide on the refund, and record both."""
+    """Record what of the wanted items is still at the shop, with its refund."""
     connection = reader.connection
     earlier = refunds.list_of_order(connection, order.order_id)
-    item_ids = dict.fromkeys(line.item_id for line in order.lines)
-    lines = price_lines(order, wanted or [WantedItem(each) for each in item_ids], earlier)
-    same = None if wanted or lines else _find_same(reader, order, order.units)
+    chosen = wanted or tuple(WantedItem(item_id) for item_id in order.units)
+    lines = price_lines(order, chosen, earlier)
+    left = left_to_ship(order.shipments, order.units)
+    units = _count(order, lines)
+    refunded = _count_refunded(connection, order, chosen, earlier) - units
+    same = None if wanted or lines or refunded else _find_same(reader, order, order.units)
     if same is not None:
         return requested_output(same)
-    left = left_to_ship(order.shipments, order.units)
     if left is not None and not any(left.values()):
         return _too_late(reader, order)
-    items = items_of(order, lines)
-    units = Counter[str]()
-    for each in items:
-        units[each.item_id] += each.quantity
-    if left is None or any(count > left[item_id] for item_id, count in units.items()):
+    if left is None or units - Counter(left):
         return shipped_in_part_output(order.order_id, left or {})
-    if not wanted and _is_whole(order, earlier):
-        items = ()
-    # An order source is asked to cancel. Without a source, or if nothing was paid, a person cancels.
-    has_source = services.current().order_source is not None
-    status = RemedyStatus.ASKED if has_source else RemedyStatus.TASK
-    if not order.paid.minor:
-        return request(reader, order, RemedyKind.CANCEL, key, items=items)
+    items = () if not wanted and _is_whole(order, earlier) else _list_items(order, units + refunded)
+    # A person cancels what was not paid, or what an earlier refund holds: that is decided by itself.
+    if not order.paid.minor or (refunded and not lines):
+        output = request(reader, order, RemedyKind.CANCEL, key, items=items)
+    else:
+        output = _record(reader, order, lines, key, items)
+    if refunded and not lines:
+        output |= {"facts": [*output["facts"], f"refund/{order.order_id}"]}
+    if not wanted and output["outcome"] != "declined":
+        ending.withdraw_all(connection, order.order_id, reader.mail_ids)
+    return output
+
+
+def _record(
+    reader: Reader,
+    order: Order,
+    lines: tuple[RefundLine, ...],
+    key: str,
+    items: tuple[RemedyItem, ...],
+) -> Output:
+    """Have the policy decide on the refund of these lines, and record it with the cancellation of these
+    items."""
+    connection = reader.connection
+    earlier = refunds.list_of_order(connection, order.order_id)
     shipping = shipping_of(order, lines, earlier)
     asked = Asked(order, lines, shipping, RefundReason.CHANGED_MIND, earlier, cancels=True)
     facts, decision = proposal.consider(connection, asked, reader.conversation_id)
@@ -142,11 +165,44 @@ def _decide(reader: Reader, order: Order, wanted: tuple[WantedItem, ...], key: s
         proposal.decline(connection, proposed, asked, facts, decision)
         return declined_output(decision, order.order_id)
     refund = proposal.record(connection, proposed, asked, facts, decision)
+    # An order source is asked to cancel; without a source, a person cancels.
+    has_source = services.current().order_source is not None
+    status = RemedyStatus.ASKED if has_source else RemedyStatus.TASK
     values = {"items": items, "status": status, "refund_id": refund.refund_id}
     output = request(reader, order, RemedyKind.CANCEL, key, **values)
-    if not wanted:
-        ending.withdraw_all(connection, order.order_id, reader.mail_ids)
     return output | {"facts": [*output["facts"], f"refund/{order.order_id}"]}
+
+
+def _count_refunded(
+    connection: sa.Connection,
+    order: Order,
+    chosen: Sequence[WantedItem],
+    earlier: Sequence[Refund],
+) -> Counter[str]:
+    """Return how many units of the chosen items are still at the shop, and held by a refund that does not
+    cancel them, by item id."""
+    known = remedies.list_of_order(connection, order.order_id)
+    tied = {each.refund_id for each in known}
+    others = [each for each in earlier if each.keeps_items or each.refund_id in tied]
+    units = _count(order, price_lines(order, chosen, others))
+    units &= Counter(left_to_ship(order.shipments, order.units))
+    for each in known:
+        if each.kind is RemedyKind.CANCEL and each.status in STANDING and each.refund_id is None:
+            units -= each.units or order.units
+    return units
+
+
+def _count(order: Order, lines: Sequence[RefundLine]) -> Counter[str]:
+    """Return how many units these lines have, by item id."""
+    units = Counter[str]()
+    for each in items_of(order, lines):
+        units[each.item_id] += each.quantity
+    return units
+
+
+def _list_items(order: Order, units: Mapping[str, int]) -> tuple[RemedyItem, ...]:
+    names = {line.item_id: line.name for line in order.lines}
+    return tuple(RemedyItem(each, names[each], units[each]) for each in names if units[each])
 
 
 def _is_whole(order: Order, earlier: Sequence[Refund]) -> bool:
