@@ -131,11 +131,11 @@ def withdraw(connection: sa.Connection, order_id: str, mail_id: str) -> list[Rem
 
 
 def withdraw_all(connection: sa.Connection, order_id: str, mail_ids: Sequence[str]) -> None:
-    """Withdraw the tasks of a locked order that older mails than these asked for, because the order is
-    cancelled instead."""
+    """Withdraw the tasks of a locked order that older mails than the last of these asked for, because the
+    order is cancelled instead."""
     for each in remedies.list_of_order(connection, order_id):
         is_other = each.status is RemedyStatus.TASK and each.kind is not RemedyKind.CANCEL
-        if is_other and each.mail_id not in mail_ids:
+        if is_other and each.mail_id != mail_ids[-1]:
             close(connection, each, RemedyStatus.WITHDRAWN, audit.CUSTOMER, mail_id=mail_ids[-1])
 
 

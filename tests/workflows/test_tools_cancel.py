@@ -756,6 +756,18 @@ def test_a_cancelled_order_needs_no_other_address(shop: Harness, batch: Batch) -
 
 
 @ONE_DATABASE
+def test_a_cancelled_order_needs_no_address_of_a_mail_that_waits_too(
+    shop: Harness, batch: Batch
+) -> None:
+    wish = {"order_id": "W1001", "kind": "change_address", "items": [], "reason": "other"}
+    use(request_change, batch, wish | {"wish": LETTER})
+    (thread,) = shop.rows("SELECT reply_token FROM conversations")
+    both = write(shop, text="Cancel it.", to=f"case+{thread.reply_token}@shop.example")
+    cancel(both)
+    assert wishes(shop) == [("change_address", "withdrawn", {}), ("cancel", "task", {})]
+
+
+@ONE_DATABASE
 def test_a_refund_beside_a_cancellation_is_the_same_money(shop: Harness, batch: Batch) -> None:
     cancel(batch)
     told = propose(later_batch(shop, batch), "W1001", ("K1", None))

@@ -283,6 +283,39 @@ def test_another_wish_replaces_the_one_that_waits(shop: Harness, batch: Batch) -
     assert tasks(shop) == [("exchange", "withdrawn"), ("exchange", "task")]
 
 
+def next_mail(shop: Harness, batch: Batch, text: str) -> Batch:
+    """Let Ada write again before an answer: return the batch with both mails."""
+    (thread,) = shop.rows("SELECT reply_token FROM conversations")
+    both = write(shop, text=text, to=f"case+{thread.reply_token}@shop.example")
+    assert both["mail_ids"][:-1] == batch["mail_ids"]
+    return both
+
+
+def wishes(shop: Harness) -> list[tuple[str, str | None]]:
+    rows = shop.rows("SELECT status, wish FROM remedies ORDER BY remedy_id")
+    return [(row.status, row.wish) for row in rows]
+
+
+@pytest.mark.parametrize("withdraws", [True, False])
+def test_an_address_is_corrected_before_the_first_mail_is_answered(
+    shop: Harness, withdraws: bool
+) -> None:
+    shop.stock(order(status="pending", delivered_at=None))
+    first, second = "12 New Road, Springfield 12345", "21 Old Street, Shelbyville 54321"
+    batch = write(shop, text=LETTER)
+    change(batch, "change_address")
+    batch = next_mail(shop, batch, f"Sorry, I mistyped: send it to {second}.")
+    if withdraws:
+        use(withdraw_refund, batch, {"order_id": "W1001"})
+    for _ in range(2):  # a step that is done again
+        assert change(batch, "change_address", wish=second)["outcome"] == "task"
+    assert wishes(shop) == [("withdrawn", first), ("task", second)]
+    batch = next_mail(shop, batch, f"No, {first} was right.")
+    assert change(batch, "change_address")["outcome"] == "task"
+    assert change(batch, "change_address", wish=second)["outcome"] == "task"
+    assert wishes(shop)[1:] == [("withdrawn", second), ("task", first)]
+
+
 def test_never_mind_withdraws_a_task(shop: Harness, batch: Batch) -> None:
     change(batch)
     later = later_batch(shop, batch)

@@ -33,6 +33,7 @@ from tests.workflows.camera import (
     propose,
     reject,
 )
+from tests.workflows.proposals import write
 
 
 def withdraw(batch: Batch, order_id: str = "W1010") -> dict[str, Any]:
@@ -72,6 +73,24 @@ def test_a_refund_that_waits_is_withdrawn_and_the_manager_sees_it(shop: Harness)
     assert audited.actor == "customer"
     assert withdraw(later) == told  # a step that is done again
     assert len(shop.rows("SELECT 1 FROM audit WHERE action = 'refund withdrawn'")) == 1
+
+
+def test_who_wants_it_after_all_asks_again_before_the_first_mail_is_answered(shop: Harness) -> None:
+    def write_more(text: str) -> Batch:
+        (thread,) = shop.rows("SELECT reply_token FROM conversations")
+        return write(shop, text=text, to=f"case+{thread.reply_token}@shop.example")
+
+    shop.stock(camera_order())
+    propose(batch_of(shop), *BOTH)
+    assert withdraw(write_more("Never mind, I keep it."))["outcome"] == "withdrawn"
+    batch = write_more("No, I do want my money back.")
+    assert len(batch["mail_ids"]) == 3
+    assert propose(batch, *BOTH)["outcome"] == "needs_manager"
+    assert states(shop) == ["withdrawn", "awaiting_approval"]
+    # A model that contradicts itself does not ask once more for the same mail.
+    withdraw(batch)
+    propose(batch, *BOTH)
+    assert states(shop) == ["withdrawn", "withdrawn"]
 
 
 @ONE_DATABASE

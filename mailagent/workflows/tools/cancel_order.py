@@ -101,9 +101,9 @@ def _cancel(reader: Reader, order: Order, wanted: tuple[WantedItem, ...], key: s
 
 def _find_same(reader: Reader, order: Order, item_ids: Collection[str]) -> Remedy | None:
     """Return the newest cancellation of some of these items, or of the whole order, that is open, or that the
-    same mail asked for."""
+    newest mail asked for."""
     for known in reversed(remedies.list_of_order(reader.connection, order.order_id)):
-        again = known.is_open or known.mail_id in reader.mail_ids
+        again = known.is_open or known.mail_id == reader.mail_ids[-1]
         if again and known.touches(RemedyKind.CANCEL, item_ids):
             return known
     return None

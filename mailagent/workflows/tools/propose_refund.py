@@ -225,15 +225,15 @@ def _decide(
 def _already_asked(reader: Reader, wanted: Sequence[WantedItem], asked: Asked) -> Refund | None:
     """Return the refund that answers what is wanted, so that nothing new is asked for.
 
-    In answer to one mail an item is asked for once, even if that was refused: a model that contradicts
-    itself would otherwise be paid each time. Later, a refund that has all units answers, or one of the same
-    items that still waits, or the same wish of this conversation that was refused. Everything else goes to
-    the policy, which has a manager look at units of the same item.
+    In answer to the newest mail an item is asked for once, even if that was refused: a model that
+    contradicts itself would otherwise be paid each time. For an older mail, a refund that has all units
+    answers, or one of the same items that still waits, or the same wish of this conversation that was
+    refused. Everything else goes to the policy, which has a manager look at units of the same item.
     """
     items = {want.item_id for want in wanted}
     touching = [refund for refund in reversed(asked.earlier) if items & set(refund.item_ids)]
     for refund in touching:
-        if refund.mail_id in reader.mail_ids:
+        if refund.mail_id == reader.mail_ids[-1]:
             return refund
     for refund in touching:
         if refund.holds_money and not asked.lines:

@@ -201,7 +201,7 @@ def _request(reader: Reader, order: Order, wanted: _Wanted, key: str) -> Output:
         if not known.touches(wanted.kind, item_ids):
             continue
         # One mail makes one request, even if the model contradicts itself.
-        if known.mail_id in reader.mail_ids or (known.is_open and known.wish == wanted.wish):
+        if known.mail_id == reader.mail_ids[-1] or (known.is_open and known.wish == wanted.wish):
             return requested_output(known)
         # The customer has changed their mind.
         if known.is_open and not known.may_be_done:

@@ -196,8 +196,9 @@ def _describe(error: ErrorDetails) -> str:
 
 
 def proposal_key(reader: Reader, *wanted: Any) -> str:
-    """Return the same key for the same wish in answer to the same mails. `wanted`: plain data."""
-    text = json.dumps([reader.conversation_id, reader.mail_ids[0], *wanted])
+    """Return the same key for the same wish in answer to the same newest mail. `wanted`: plain data.
+    Older mails may wait for an answer, too, although something was asked for in answer to them."""
+    text = json.dumps([reader.conversation_id, reader.mail_ids[-1], *wanted])
     return hashlib.sha256(text.encode()).hexdigest()
 
 
