@@ -15,6 +15,7 @@ import sqlalchemy as sa
 from mailagent import mailers, services
 from mailagent.domain.refunds.offer import units_of
 from mailagent.domain.refunds.refund import Refund, RefundStatus
+from mailagent.domain.remedies.labels import REMEDY_KINDS
 from mailagent.domain.remedies.remedy import (
     SENT_AGAIN,
     Remedy,
@@ -156,22 +157,28 @@ def narrow(connection: sa.Connection, refund: Refund) -> None:
         return
     if remedy.kind is not RemedyKind.CANCEL or remedy.status is not RemedyStatus.TASK:
         return
-    order = orders.load(connection, refund.order_id)
-    names = {line.item_id: line.name for line in order.lines}
     asked = Counter(dict(units_of(refund.whole.item_ids, refund.whole.lines)))
     left_out = asked - Counter(dict(units_of(refund.item_ids, refund.lines)))
     # An earlier refund may be for other units of it.
-    units = (remedy.units or order.units) - left_out
+    units = (remedy.units or orders.load(connection, refund.order_id).units) - left_out
+    keep_only(connection, remedy, units, "A manager approved no refund of the rest.")
+
+
+def keep_only(connection: sa.Connection, remedy: Remedy, units: Counter[str], why: str) -> None:
+    """Have people do a task for fewer units, and tell the team. `units`: by item id. Lock the order first."""
+    live, order = services.current(), orders.load(connection, remedy.order_id)
+    names = {line.item_id: line.name for line in order.lines}
     items = tuple(RemedyItem(each, names.get(each, each), number) for each, number in units.items())
     remedies.note(connection, remedy, items=items)
-    live = services.current()
+    what = REMEDY_KINDS[remedy.kind].capitalize()
     lines = [
         *(f"{item.quantity} × {item.name}" for item in items),
-        "A manager approved no refund of the rest. Please cancel nothing else.",
+        f"{why} Please do it for nothing else.",
         f"What is wanted: {live.shop.public_url}/ops/tasks",
     ]
-    title = f"Cancellation of fewer items, order {remedy.order_id}"
-    notice = mailers.Notice(f"fewer:{remedy.remedy_id}", title, lines)
+    key = f"fewer:{remedy.remedy_id}:{units.total()}"
+    title = f"{what} of fewer items, order {remedy.order_id}"
+    notice = mailers.Notice(key, title, lines)
     written = mailers.write_notice(connection, notice, live.shop.team_emails)
     live.workflow_client.queue.enqueue_deliveries(connection, written)
 

@@ -584,6 +584,42 @@ def test_what_is_cancelled_without_a_refund_of_its_own_is_cancelled_once(
     assert wishes(shop) == [("cancel", "done", {"K1": 1})]
 
 
+# --- a part is being cancelled, and more is wanted ------------------------------------------------
+
+
+@pytest.mark.parametrize("has_source", [True, False])
+def test_who_wants_more_cancelled_gets_the_rest_cancelled(
+    shop: Harness, batch: Batch, has_source: bool
+) -> None:
+    if has_source:
+        with_source(shop)
+    state = "asked" if has_source else "task"
+    cancel(batch, ("M1", 1))
+    later = later_batch(shop, batch)
+    assert cancel(later, ("M1", 2), ("K1", 1))["outcome"] == state
+    expected = [("cancel", state, {"M1": 1}), ("cancel", state, {"K1": 1, "M1": 1})]
+    assert wishes(shop) == expected
+    assert [each.amount.minor for each in shop.refunds()] == [10_00, 59_99]
+    told = cancel(later_batch(shop, later), ("M1", 2), ("K1", None))
+    assert (told["outcome"], "nothing new was asked for now" in told["say"]) == (state, True)
+    assert wishes(shop) == expected
+
+
+@ONE_DATABASE
+@pytest.mark.parametrize("paid", [True, False])
+def test_a_part_that_is_being_cancelled_is_not_cancelled_twice(shop: Harness, paid: bool) -> None:
+    shop.stock(pending(**({} if paid else {"payments": []})))
+    batch = write(shop, text=LETTER)
+    cancel(batch, ("M1", 1))
+    batch = later_batch(shop, batch)
+    assert cancel(batch, ("M1", 1))["quantities"] == {"M1": 1}
+    batch = later_batch(shop, batch)
+    cancel(batch, ("M1", None))
+    cancel(later_batch(shop, batch), ("M1", 2))
+    assert wishes(shop) == [("cancel", "task", {"M1": 1})] * 2
+    assert len(shop.refunds()) == (2 if paid else 0)
+
+
 # --- a manager approves fewer units ---------------------------------------------------------------
 
 
@@ -609,7 +645,7 @@ def test_people_cancel_only_what_a_manager_approved(
 ) -> None:
     ask_a_manager(shop, batch, *items)
     click(shop, "approve", quantity_2="1")
-    assert "Please cancel nothing else" in told_team(shop)
+    assert "Please do it for nothing else" in told_team(shop)
     finish_task(shop)
     assert f"These items of order W1001 are cancelled:\n{left}\n" in mails(shop)
     assert pay(refund_id(shop))["status"] == "paid"
@@ -626,10 +662,10 @@ def test_people_cancel_all_of_it_while_the_manager_may_take_fewer_units_back(
         shop.stock(pending())
         ask_a_manager(shop, write(shop, text=LETTER), ("M1", 2))
         click(shop, "approve", quantity_2="1")
-        assert "Please cancel nothing else" not in told_team(shop)
+        assert "Please do it for nothing else" not in told_team(shop)
         pass_time(shop, minutes=6)
         assert look(refund_id(shop))["status"] == "approved"
-        assert "Please cancel nothing else" in told_team(shop)
+        assert "Please do it for nothing else" in told_team(shop)
 
 
 @ONE_DATABASE

@@ -316,6 +316,65 @@ def test_an_address_is_corrected_before_the_first_mail_is_answered(
     assert wishes(shop)[1:] == [("withdrawn", second), ("task", first)]
 
 
+@pytest.fixture
+def kettle_and_mugs(shop: Harness) -> Batch:
+    kettle = {"item_id": "K1", "name": "Kettle", "quantity": 1, "unit_price": "29.99"}
+    mugs = {"item_id": "M1", "name": "Mug", "quantity": 2, "unit_price": "10.00"}
+    shop.stock(order(items=[kettle, mugs]))
+    return write(shop, text="Swap the kettle and mugs of W1001 for blue ones, or red ones.")
+
+
+def swap(batch: Batch, wish: str | None, **units: int) -> dict[str, Any]:
+    items = [{"item_id": item_id, "quantity": number} for item_id, number in units.items()]
+    return change(batch, wish=wish, items=items)
+
+
+def units_left(shop: Harness) -> list[tuple[str, str | None, dict[str, int]]]:
+    with shop.live.database.snapshot() as connection:
+        known = remedies.list_of_order(connection, "W1001")
+    return [(each.status.value, each.wish, dict(each.units)) for each in known]
+
+
+@pytest.mark.parametrize("wish", [None, "blue ones"])
+def test_the_same_wish_for_more_is_one_task_for_all_of_it(
+    shop: Harness, kettle_and_mugs: Batch, wish: str | None
+) -> None:
+    swap(kettle_and_mugs, wish, M1=1)
+    later = later_batch(shop, kettle_and_mugs)
+    assert swap(later, wish, M1=2, K1=1)["outcome"] == "task"
+    assert units_left(shop) == [("withdrawn", wish, {"M1": 1}), ("task", wish, {"K1": 1, "M1": 2})]
+    with shop.live.database.snapshot() as connection:
+        known = remedies.list_of_order(connection, "W1001")
+    assert not any(each.needs_manager for each in known)
+    said = swap(later_batch(shop, later), wish, M1=1)
+    assert (said["quantities"], "hand_over" in said["say"]) == ({"K1": 1, "M1": 2}, True)
+    assert len(units_left(shop)) == 2
+
+
+def test_another_wish_for_one_item_leaves_the_others_as_they_were(
+    shop: Harness, kettle_and_mugs: Batch
+) -> None:
+    swap(kettle_and_mugs, "blue ones", M1=2, K1=1)
+    swap(later_batch(shop, kettle_and_mugs), "red ones", M1=1)
+    left = [("task", "blue ones", {"K1": 1, "M1": 1}), ("task", "red ones", {"M1": 1})]
+    assert units_left(shop) == left
+    (mail,) = [each for each in mails_to(shop, TESS) if "fewer items" in each.subject]
+    assert "1 × Kettle" in mail.text
+    assert "Please do it for nothing else" in " ".join(mail.text.split())
+
+
+@ONE_DATABASE
+def test_a_wish_that_is_declined_leaves_the_one_before(
+    shop: Harness, kettle_and_mugs: Batch
+) -> None:
+    swap(kettle_and_mugs, "blue ones", M1=1)
+    later = later_batch(shop, kettle_and_mugs)
+    services.bind(replace(shop.live, policy=Policy(return_window_days=0)))
+    assert swap(later, "blue ones", M1=2)["reason"] == "return_window_closed"
+    assert swap(later, "red ones", M1=1)["reason"] == "return_window_closed"
+    assert units_left(shop) == [("task", "blue ones", {"M1": 1})]
+
+
 def test_never_mind_withdraws_a_task(shop: Harness, batch: Batch) -> None:
     change(batch)
     later = later_batch(shop, batch)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import sqlalchemy as sa
@@ -27,6 +28,7 @@ from mailagent.domain.refunds.refund import (
     price_lines,
 )
 from mailagent.domain.remedies.remedy import (
+    OPEN,
     STANDING,
     Remedy,
     RemedyItem,
@@ -46,8 +48,9 @@ from mailagent.workflows.tools.propose_refund import (
     declined_output,
 )
 from mailagent.workflows.tools.request_change import (
+    asked_before_output,
+    count_units,
     decline_as_late,
-    items_of,
     not_offered_output,
     request,
     requested_output,
@@ -91,22 +94,46 @@ def cancel_order(reader: Reader, arguments: Mapping[str, Any]) -> Output:
 def _cancel(reader: Reader, order: Order, wanted: tuple[WantedItem, ...], key: str) -> Output:
     if RemedyKind.CANCEL not in services.current().policy.remedies.offered:
         return not_offered_output()
-    same = _find_same(reader, order, [each.item_id for each in wanted])
-    if same is not None:
-        return requested_output(same)
+    price_lines(order, wanted, ())  # raises ItemsProblem
+    same = _find_same(reader, order, [each.item_id for each in wanted], OPEN)
+    if same is not None and (
+        not same.items
+        or same.mail_id == reader.mail_ids[-1]
+        or order.status is not OrderStatus.PENDING
+    ):
+        return asked_before_output(same)
     if order.status is not OrderStatus.PENDING:
         return _too_late(reader, order)
     return _decide(reader, order, wanted, key)
 
 
-def _find_same(reader: Reader, order: Order, item_ids: Collection[str]) -> Remedy | None:
-    """Return the newest cancellation of some of these items, or of the whole order, that is open, or that the
-    newest mail asked for."""
+def _find_same(
+    reader: Reader, order: Order, item_ids: Collection[str], statuses: Collection[RemedyStatus]
+) -> Remedy | None:
+    """Return the newest cancellation of some of these items, or of the whole order, that is in one of these
+    states, or that the newest mail asked for."""
     for known in reversed(remedies.list_of_order(reader.connection, order.order_id)):
-        again = known.is_open or known.mail_id == reader.mail_ids[-1]
+        again = known.status in statuses or known.mail_id == reader.mail_ids[-1]
         if again and known.touches(RemedyKind.CANCEL, item_ids):
             return known
     return None
+
+
+def _choose(
+    connection: sa.Connection, order: Order, wanted: Sequence[WantedItem]
+) -> tuple[WantedItem, ...]:
+    """Return what of the wanted items no open cancellation has; of the whole order if none are named."""
+    known = Counter[str]()
+    for each in remedies.list_of_order(connection, order.order_id):
+        if each.is_open and each.kind is RemedyKind.CANCEL:
+            known += each.units
+    chosen = (
+        replace(each, quantity=(each.quantity or order.units[each.item_id]) - known[each.item_id])
+        if known[each.item_id]
+        else each
+        for each in wanted or [WantedItem(item_id) for item_id in order.units]
+    )
+    return tuple(each for each in chosen if each.quantity is None or each.quantity > 0)
 
 
 def _too_late(reader: Reader, order: Order) -> Output:
@@ -121,14 +148,16 @@ def _decide(reader: Reader, order: Order, wanted: tuple[WantedItem, ...], key: s
     """Record what of the wanted items is still at the shop, with its refund."""
     connection = reader.connection
     earlier = refunds.list_of_order(connection, order.order_id)
-    chosen = wanted or tuple(WantedItem(item_id) for item_id in order.units)
+    chosen = _choose(connection, order, wanted)
     lines = price_lines(order, chosen, earlier)
     left = left_to_ship(order.shipments, order.units)
-    units = _count(order, lines)
+    units = count_units(order, lines)
     refunded = _count_refunded(connection, order, chosen, earlier) - units
-    same = None if wanted or lines or refunded else _find_same(reader, order, order.units)
-    if same is not None:
-        return requested_output(same)
+    if not lines and not refunded:
+        item_ids = [each.item_id for each in wanted] or [*order.units]
+        same = _find_same(reader, order, item_ids, STANDING)
+        if same is not None:
+            return asked_before_output(same)
     if left is not None and not any(left.values()):
         return _too_late(reader, order)
     if left is None or units - Counter(left):
@@ -184,20 +213,13 @@ def _count_refunded(
     known = remedies.list_of_order(connection, order.order_id)
     tied = {each.refund_id for each in known}
     others = [each for each in earlier if each.keeps_items or each.refund_id in tied]
-    units = _count(order, price_lines(order, chosen, others))
-    units &= Counter(left_to_ship(order.shipments, order.units))
+    wanted = {each.item_id: each.quantity or order.units[each.item_id] for each in chosen}
+    lines = price_lines(order, [WantedItem(item_id) for item_id in wanted], others)
+    units = count_units(order, lines) & Counter(left_to_ship(order.shipments, order.units))
     for each in known:
         if each.kind is RemedyKind.CANCEL and each.status in STANDING and each.refund_id is None:
             units -= each.units or order.units
-    return units
-
-
-def _count(order: Order, lines: Sequence[RefundLine]) -> Counter[str]:
-    """Return how many units these lines have, by item id."""
-    units = Counter[str]()
-    for each in items_of(order, lines):
-        units[each.item_id] += each.quantity
-    return units
+    return units & Counter(wanted)
 
 
 def _list_items(order: Order, units: Mapping[str, int]) -> tuple[RemedyItem, ...]:

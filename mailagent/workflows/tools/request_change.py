@@ -6,6 +6,7 @@ possible; then the customer gets a mail. If the policy says so, the shop's syste
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Annotated, Any, Literal
@@ -197,34 +198,46 @@ def _own_words(mail: InboundMail, our_texts: Sequence[str]) -> str:
 
 def _request(reader: Reader, order: Order, wanted: _Wanted, key: str) -> Output:
     connection, item_ids = reader.connection, [each.item_id for each in wanted.items]
+    earlier = refunds.list_of_order(connection, order.order_id)
+    lines = tuple(line for line in price_lines(order, wanted.items, earlier) if not line.is_rest)
+    units, older = count_units(order, lines), list[Remedy]()
     for known in reversed(remedies.list_of_order(connection, order.order_id)):
         if not known.touches(wanted.kind, item_ids):
             continue
+        is_same = known.is_open and known.wish == wanted.wish and not units - known.units
         # One mail makes one request, even if the model contradicts itself.
-        if known.mail_id == reader.mail_ids[-1] or (known.is_open and known.wish == wanted.wish):
-            return requested_output(known)
-        # The customer has changed their mind.
+        if known.mail_id == reader.mail_ids[-1] or is_same:
+            return asked_before_output(known)
         if known.is_open and not known.may_be_done:
-            _replace(connection, known, reader.mail_ids[-1])
-    return _decide(reader, order, wanted, key)
+            older.append(known)
+    asked = Asked(order, lines, Money(0, order.currency), wanted.reason, earlier)
+    return _decide(reader, wanted, key, asked, older)
 
 
-def _replace(connection: sa.Connection, known: Remedy, mail_id: str) -> None:
-    ending.close(connection, known, RemedyStatus.WITHDRAWN, audit.CUSTOMER, mail_id=mail_id)
+def _replace(reader: Reader, older: Sequence[Remedy], units: Counter[str]) -> None:
+    """Record that the customer wants something else for these units. The rest of an older task stays."""
+    for each in older:
+        if rest := each.units - units:
+            ending.keep_only(
+                reader.connection, each, rest, "The customer wants another thing instead."
+            )
+        else:
+            status, mail_id = RemedyStatus.WITHDRAWN, reader.mail_ids[-1]
+            ending.close(reader.connection, each, status, audit.CUSTOMER, mail_id=mail_id)
 
 
-def _decide(reader: Reader, order: Order, wanted: _Wanted, key: str) -> Output:
-    """Have the policy decide, and record the task."""
+def _decide(
+    reader: Reader, wanted: _Wanted, key: str, asked: Asked, older: Sequence[Remedy]
+) -> Output:
+    """Have the policy decide, and record the task instead of the `older` ones."""
+    connection, order, lines = reader.connection, asked.order, asked.lines
     if wanted.kind is RemedyKind.CHANGE_ADDRESS:
         left = left_to_ship(order.shipments, order.units)
         is_sent = left is not None and not any(left.values())
         if order.status is not OrderStatus.PENDING or is_sent:
             return decline_as_late(reader, order, wanted.kind)
+        _replace(reader, older, Counter())
         return _record(reader, order, wanted, key, (), ())
-    connection = reader.connection
-    earlier = refunds.list_of_order(connection, order.order_id)
-    lines = tuple(line for line in price_lines(order, wanted.items, earlier) if not line.is_rest)
-    asked = Asked(order, lines, Money(0, order.currency), wanted.reason, earlier)
     otherwise = is_declined_otherwise(connection, asked, reader.mail_ids)
     asked = replace(asked, declined_otherwise=otherwise)
     facts, decision = proposal.consider(connection, asked, reader.conversation_id)
@@ -232,6 +245,9 @@ def _decide(reader: Reader, order: Order, wanted: _Wanted, key: str) -> Output:
         proposed = Proposal(reader.conversation_id, reader.mail_ids[-1], key)
         proposal.decline(connection, proposed, asked, facts, decision)
         return declined_output(decision, order.order_id)
+    if older:  # without them, a manager may not be needed
+        _replace(reader, older, count_units(order, lines))
+        _, decision = proposal.consider(connection, asked, reader.conversation_id)
     why = decision.reasons if isinstance(decision, NeedsManager) else ()
     return _record(reader, order, wanted, key, lines, tuple(each.value for each in why))
 
@@ -283,6 +299,14 @@ def items_of(order: Order, lines: Sequence[RefundLine]) -> tuple[RemedyItem, ...
     return tuple(RemedyItem(*names[line.line_no], line.quantity) for line in lines)
 
 
+def count_units(order: Order, lines: Sequence[RefundLine]) -> Counter[str]:
+    """Return how many units priced lines have, by item id."""
+    units = Counter[str]()
+    for each in items_of(order, lines):
+        units[each.item_id] += each.quantity
+    return units
+
+
 def request(reader: Reader, order: Order, kind: RemedyKind, key: str, **values: Any) -> Output:
     """Record a remedy and return what the model reads. `values`: fields of the remedy; without them it is a
     task that the team is told of."""
@@ -329,6 +353,15 @@ def requested_output(remedy: Remedy) -> Output:
         "items": [item.name for item in remedy.items],
         "say": "Name the fact, which tells the customer its state. Promise nothing beside it.",
     }
+
+
+def asked_before_output(remedy: Remedy) -> Output:
+    """Return the answer for a remedy that was asked for before, so that nothing new is."""
+    output = requested_output(remedy)
+    say = "This was asked for before; nothing new was asked for now."
+    more = "What is not under quantities is not in it: if they want more, call hand_over."
+    told = {"quantities": dict(remedy.units)} if remedy.items else {}
+    return output | told | {"say": f"{say} {output['say']} {more if told else ''}".strip()}
 
 
 def not_offered_output() -> Output:
