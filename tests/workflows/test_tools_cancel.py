@@ -493,7 +493,7 @@ def test_nothing_is_cancelled_any_more_after_a_refusal(
 
 
 @ONE_DATABASE
-@pytest.mark.parametrize("status", ["shipped", "delivered", "cancelled"])
+@pytest.mark.parametrize("status", ["shipped", "delivered"])
 def test_it_is_too_late_when_the_order_says_so(shop: Harness, status: str) -> None:
     delivered = order().delivered_at if status == "delivered" else None
     shop.stock(pending(status=status, delivered_at=delivered and delivered.isoformat()))
@@ -501,6 +501,39 @@ def test_it_is_too_late_when_the_order_says_so(shop: Harness, status: str) -> No
     assert (told["outcome"], told["reason"]) == ("declined", "too_late")
     assert ("return_period/W1001" in told["facts"]) is (status == "delivered")
     assert shop.refunds() == ()
+
+
+def told_customer(shop: Harness, batch: Batch, fact_ids: list[str]) -> str:
+    with shop.live.database.transaction() as connection:
+        reader = batch_reader(connection, batch)
+        found = [reader.find(fact_id) for fact_id in fact_ids]
+    assert None not in found
+    return " ".join(sentence(fact) for fact in found if fact)
+
+
+def test_what_is_cancelled_already_is_told_as_it_is(shop: Harness, batch: Batch) -> None:
+    with_source(shop, cancelled())
+    cancel(batch)
+    assert pay(refund_id(shop))["status"] == "paid"
+    batch = later_batch(shop, batch)
+    for items in ([], [("M1", 1)]):
+        told = cancel(batch, *items)
+        assert told["outcome"] == "already_cancelled"
+        said = told_customer(shop, batch, told["facts"])
+        assert "Order W1001 is cancelled." in said
+        assert "was paid on" in said
+    assert not shop.rows("SELECT 1 FROM audit WHERE action = 'refund declined'")
+
+
+@ONE_DATABASE
+def test_what_the_shop_has_cancelled_is_told_as_it_is(shop: Harness) -> None:
+    shop.stock(pending(status="cancelled"))
+    batch = write(shop, text=LETTER)
+    told = cancel(batch)
+    assert told["facts"] == ["order/W1001", "refund/W1001"]
+    assert "cancelled" in told_customer(shop, batch, told["facts"])
+    assert shop.rows("SELECT 1 FROM remedies") == []
+    assert propose(batch, "W1001", ("K1", None))["outcome"] == "needs_manager"
 
 
 @ONE_DATABASE

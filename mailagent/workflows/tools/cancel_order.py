@@ -102,6 +102,9 @@ def _cancel(reader: Reader, order: Order, wanted: tuple[WantedItem, ...], key: s
         or order.status is not OrderStatus.PENDING
     ):
         return asked_before_output(same)
+    if order.status is OrderStatus.CANCELLED:
+        has_remedy = bool(remedies.list_of_order(reader.connection, order.order_id))
+        return already_cancelled_output(order.order_id, has_remedy)
     if order.status is not OrderStatus.PENDING:
         return _too_late(reader, order)
     return _decide(reader, order, wanted, key)
@@ -232,6 +235,17 @@ def _is_whole(order: Order, earlier: Sequence[Refund]) -> bool:
     keeps none of its items for part of the price. `earlier`: all refunds of the order."""
     is_sent = any(each.is_handed_over for each in order.shipments)
     return not is_sent and not any(each.keeps_items and each.holds_money for each in earlier)
+
+
+def already_cancelled_output(order_id: str, has_remedy: bool) -> Output:
+    """Return the answer for an order that is cancelled. `has_remedy`: a remedy of it is on record."""
+    kinds = ["order", "refund", *(["remedy"] if has_remedy else [])]
+    return {
+        "outcome": "already_cancelled",
+        "facts": [f"{kind}/{order_id}" for kind in kinds],
+        "order_id": order_id,
+        "say": "The order is cancelled already: name these facts. If they miss their money, propose a refund.",
+    }
 
 
 def shipped_in_part_output(order_id: str, left: Mapping[str, int]) -> Output:
