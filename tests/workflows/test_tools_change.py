@@ -414,6 +414,21 @@ def test_what_was_refunded_is_not_sent_again(shop: Harness, batch: Batch) -> Non
     assert tasks(shop) == []
 
 
+@ONE_DATABASE
+@pytest.mark.parametrize("kind", ["exchange", "replacement"])
+@pytest.mark.parametrize("is_gift", [True, False], ids=["a gift", "nothing paid"])
+def test_what_nothing_was_paid_for_is_sent_again(shop: Harness, kind: str, is_gift: bool) -> None:
+    kettle = {"item_id": "K1", "name": "Kettle", "quantity": 1, "unit_price": "49.99"}
+    mug = {"item_id": "M1", "name": "Mug", "quantity": 1, "unit_price": "0.00"}
+    changes: dict[str, Any] = {} if is_gift else {"payments": []}
+    shop.stock(order(items=[kettle, mug], **changes))
+    items = [{"item_id": "M1" if is_gift else "K1", "quantity": 1}]
+    batch = write(shop, text=LETTER)
+    assert change(batch, kind, items=items)["outcome"] == "task"
+    assert tasks(shop) == [(kind, "task")]
+    assert propose(batch, "W1001", ("M1", 1))["reason"] == "nothing_left_to_refund"
+
+
 # --- what is kept ---------------------------------------------------------------------------------
 
 

@@ -240,14 +240,16 @@ def _decide(
         return _record(reader, order, wanted, key, (), ())
     otherwise = is_declined_otherwise(connection, asked, reader.mail_ids)
     asked = replace(asked, declined_otherwise=otherwise)
-    facts, decision = proposal.consider(connection, asked, reader.conversation_id)
+    # A free gift, or what was not paid for, can be sent again although there is no money to refund.
+    despite = {DeclineReason.NOTHING_LEFT} if lines else set[DeclineReason]()
+    facts, decision = proposal.consider(connection, asked, reader.conversation_id, despite)
     if isinstance(decision, Declined):
         proposed = Proposal(reader.conversation_id, reader.mail_ids[-1], key)
         proposal.decline(connection, proposed, asked, facts, decision)
         return declined_output(decision, order.order_id)
     if older:  # without them, a manager may not be needed
         _replace(reader, older, count_units(order, lines))
-        _, decision = proposal.consider(connection, asked, reader.conversation_id)
+        _, decision = proposal.consider(connection, asked, reader.conversation_id, despite)
     why = decision.reasons if isinstance(decision, NeedsManager) else ()
     return _record(reader, order, wanted, key, lines, tuple(each.value for each in why))
 
