@@ -10,9 +10,8 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from mailagent.domain.orders.shipment import ShipmentStatus
-from mailagent.domain.refunds.order import Order, OrderProblem
 from mailagent.domain.money import parse_money
+from mailagent.domain.orders.shipment import ShipmentStatus
 from mailagent.domain.refunds.order import Order, OrderProblem, Payment
 from mailagent.domain.refunds.payment import RefundRequest
 from mailagent.domain.remedies.remedy import Remedy
