@@ -9,6 +9,7 @@ from datetime import timedelta
 import sqlalchemy as sa
 
 from mailagent import services
+from mailagent.domain.deadline import end_of_day
 from mailagent.domain.orders.shipment import left_to_ship
 from mailagent.domain.refunds.order import Order, OrderStatus
 from mailagent.domain.refunds.refund import Refund
@@ -39,7 +40,8 @@ def await_goods(connection: sa.Connection, refund: Refund, order: Order) -> None
         mail_id=refund.mail_id,
         items=items,
         requested_at=live.now(),
-        due_at=live.now() + timedelta(days=rules.days),  # an approval moves it to a later date
+        # An approval moves it to a later date.
+        due_at=end_of_day(live.now() + timedelta(days=rules.days)),
         reason=refund.reason.value,
         policy_version=refund.policy_version,
         refund_id=refund.refund_id,

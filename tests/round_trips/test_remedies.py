@@ -303,7 +303,7 @@ def test_the_sweep_wakes_who_missed_that_the_goods_are_back_and_nobody_before(
 def test_who_keeps_the_goods_is_reminded_and_then_not_paid(careful: Harness) -> None:
     careful.write(KETTLE_WISH)
     told(careful, 2)
-    for days, mails in ((11.1, 3), (14.2, 4)):
+    for days, mails in ((12, 3), (16, 4)):
         pass_time(careful, days=days)
         wake(careful)
         last = told(careful, mails)

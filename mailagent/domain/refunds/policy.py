@@ -146,8 +146,8 @@ class Remedies:
 @dataclass(frozen=True, slots=True)
 class ReturnFirst:
     """Refunds for these reasons are paid only when the goods are back. `instructions` tell the customer how to
-    send them, within `days` of the approval. For `restock_reasons` the shop's platform puts them in stock
-    again."""
+    send them. They must be back within `days` of the approval, until the end of that day (UTC). For
+    `restock_reasons` the shop's platform puts them in stock again."""
 
     reasons: frozenset[RefundReason]
     instructions: str

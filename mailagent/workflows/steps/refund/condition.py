@@ -15,6 +15,7 @@ import sqlalchemy as sa
 
 from mailagent import mailers, services
 from mailagent import remedies as ending
+from mailagent.domain.deadline import end_of_day
 from mailagent.domain.mail.conversation import HandOverReason
 from mailagent.domain.orders.source import (
     Cancelled,
@@ -85,7 +86,7 @@ def _wait_for_goods(known: Remedy) -> float | None:
             if remedy is None:
                 return None
         elif remedy.reminded_at is None and now >= remedy.due_at - notice:
-            due_at = max(remedy.due_at, now + notice)  # later, if no worker ran
+            due_at = max(remedy.due_at, end_of_day(now + notice))  # later, if no worker ran
             remedy = remedies.note(connection, remedy, reminded_at=now, due_at=due_at)
             _tell(connection, remedy, f"{remedies.asked_key(remedy)}:reminder")
         elif now >= remedy.due_at:
@@ -106,7 +107,7 @@ def _ask_for_goods(connection: sa.Connection, remedy: Remedy) -> Remedy | None:
     live = services.current()
     rules, items = live.policy.return_first, remedy.items
     # If the policy has no such rules any more, keep the days that it gave.
-    time = timedelta(days=rules.days) if rules else remedy.due_at - remedy.requested_at
+    days = rules.days if rules else (remedy.due_at - remedy.requested_at).days
     if remedy.refund_id is not None:
         refund = refunds.load(connection, remedy.refund_id)
         items = list_due(connection, refund, orders.load(connection, remedy.order_id))
@@ -114,7 +115,8 @@ def _ask_for_goods(connection: sa.Connection, remedy: Remedy) -> Remedy | None:
         remedy = remedies.note(connection, remedy, refund_id=None)
         ending.close(connection, remedy, RemedyStatus.NOT_POSSIBLE, audit.CLOCK)
         return None
-    remedy = remedies.note(connection, remedy, due_at=live.now() + time, items=items)
+    due_at = end_of_day(live.now() + timedelta(days=days))
+    remedy = remedies.note(connection, remedy, due_at=due_at, items=items)
     _tell(connection, remedy, remedies.asked_key(remedy))
     return remedy
 
