@@ -11,6 +11,7 @@ from datetime import timedelta
 import sqlalchemy as sa
 
 from mailagent import remedies, services
+from mailagent.domain.deadline import end_of_day
 from mailagent.domain.money import Money
 from mailagent.domain.refunds.offer import Offer, OfferStatus, part_of, units_of, worth_of
 from mailagent.domain.refunds.policy import KeepOffers
@@ -85,7 +86,7 @@ def _offer(
         offered_by=decision.decided_by,
         policy_version=policies.record(connection, live.policy, now),
         offered_at=now,
-        expires_at=now + timedelta(days=rules.valid_days),
+        expires_at=end_of_day(now + timedelta(days=rules.valid_days)),
         instead_of=refund.refund_id,
     )
     offers.record(connection, offer, f"instead:{refund.refund_id}")

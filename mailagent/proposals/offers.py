@@ -10,6 +10,7 @@ from datetime import timedelta
 import sqlalchemy as sa
 
 from mailagent import services
+from mailagent.domain.deadline import end_of_day
 from mailagent.domain.money import Money
 from mailagent.domain.refunds.offer import (
     Offer,
@@ -88,7 +89,7 @@ def _offer(connection: sa.Connection, proposed: Proposal, asked: Asked) -> Offer
     percent = rules.percent_for(asked.reason, categories) if rules else None
     if rules is None or percent is None or any(line.is_rest for line in asked.lines):
         return None
-    expires_at = live.now() + timedelta(days=rules.valid_days)
+    expires_at = end_of_day(live.now() + timedelta(days=rules.valid_days))
     if order.delivered_at is not None:  # after that the policy would decline it
         expires_at = min(expires_at, return_by(order.delivered_at, live.policy, categories))
     return Offer(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 from typing import Any
 
+from mailagent.domain.deadline import end_of_day
 from mailagent.domain.money import Money
 from mailagent.domain.refunds.order import OrderStatus
 from mailagent.domain.refunds.policy_rules import Granted, LineFacts, RefundFacts
@@ -45,3 +46,4 @@ def facts(
 
 
 SECOND = timedelta(seconds=1)
+YESTERDAY = end_of_day(NOW - timedelta(days=1))

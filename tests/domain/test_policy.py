@@ -6,6 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from mailagent.domain.deadline import end_of_day
 from mailagent.domain.mail.message import PHOTO_MIN_BYTES, Attachment, is_photo
 from mailagent.domain.money import Money
 from mailagent.domain.refunds.order import OrderStatus
@@ -21,7 +22,7 @@ from mailagent.domain.refunds.policy import (
 )
 from mailagent.domain.refunds.policy_rules import RefundFacts, decide
 from tests.cast import NOW
-from tests.domain.policy_facts import SECOND, facts
+from tests.domain.policy_facts import SECOND, YESTERDAY, facts
 
 POLICY = Policy()
 
@@ -32,6 +33,7 @@ def manager(*reasons: ManagerReason) -> NeedsManager:
 
 WINDOW = timedelta(days=POLICY.return_window_days)
 DAY = timedelta(days=1)
+MOMENT = timedelta(microseconds=1)
 
 
 CASES = (
@@ -45,18 +47,18 @@ CASES = (
     ("all that is left", facts(100_00, remaining=100_00), Approved()),
     ("a cent more than is left", facts(100_01, remaining=100_00), Declined(DeclineReason.ABOVE_BALANCE)),
     ("nothing left", facts(0), Declined(DeclineReason.NOTHING_LEFT)),
-    ("last moment of the window", facts(delivered_at=NOW - WINDOW), Approved()),
-    ("a second after the window",
-        facts(delivered_at=NOW - WINDOW - SECOND), Declined(DeclineReason.WINDOW_CLOSED, NOW - SECOND)),
+    ("last day of the window", facts(delivered_at=YESTERDAY - WINDOW + MOMENT), Approved()),
+    ("the day after the window",
+        facts(delivered_at=YESTERDAY - WINDOW), Declined(DeclineReason.WINDOW_CLOSED, YESTERDAY)),
     ("a refusal comes before a manager",
-        facts(5_000_00, delivered_at=NOW - WINDOW - SECOND),
-        Declined(DeclineReason.WINDOW_CLOSED, NOW - SECOND)),
+        facts(5_000_00, delivered_at=YESTERDAY - WINDOW),
+        Declined(DeclineReason.WINDOW_CLOSED, YESTERDAY)),
     ("cancelled and given back",
         facts(status=OrderStatus.CANCELLED, remaining=0), Declined(DeclineReason.ORDER_CANCELLED)),
     ("cancelled with a cent left",
         facts(1, status=OrderStatus.CANCELLED, remaining=1), manager(ManagerReason.CANCELLED)),
     ("nothing of a cancelled order is sent back too late",
-        facts(status=OrderStatus.CANCELLED, delivered_at=NOW - WINDOW - SECOND),
+        facts(status=OrderStatus.CANCELLED, delivered_at=YESTERDAY - WINDOW),
         manager(ManagerReason.CANCELLED)),
     ("a cent for one more unit of the same item",
         facts(1, items_before=True), manager(ManagerReason.ITEM_AGAIN)),
@@ -75,8 +77,8 @@ CASES = (
     ("refused before and above the limit",
         facts(1_000_01, refused_before=True), manager(ManagerReason.ABOVE_LIMIT, ManagerReason.REFUSED_BEFORE)),
     ("refused before and too late",
-        facts(delivered_at=NOW - WINDOW - SECOND, refused_before=True),
-        Declined(DeclineReason.WINDOW_CLOSED, NOW - SECOND)),
+        facts(delivered_at=YESTERDAY - WINDOW, refused_before=True),
+        Declined(DeclineReason.WINDOW_CLOSED, YESTERDAY)),
 )  # fmt: skip
 
 
@@ -90,8 +92,8 @@ def test_the_policy_decides(case: RefundFacts, expected: Decision) -> None:
 @pytest.mark.parametrize(
     ("delivered_at", "last"),
     [
-        (datetime(2026, 11, 1, tzinfo=UTC), datetime(2026, 12, 1, tzinfo=UTC)),
-        (datetime(9999, 12, 1, tzinfo=UTC), datetime(9999, 12, 31, tzinfo=UTC)),
+        (datetime(2026, 11, 1, tzinfo=UTC), end_of_day(datetime(2026, 12, 1, tzinfo=UTC))),
+        (datetime(9999, 12, 1, tzinfo=UTC), datetime.max.replace(tzinfo=UTC)),
         (datetime(9999, 12, 30, tzinfo=UTC), datetime.max.replace(tzinfo=UTC)),
     ],
 )

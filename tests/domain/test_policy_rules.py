@@ -34,7 +34,7 @@ from mailagent.domain.refunds.policy import (
 from mailagent.domain.refunds.policy_rules import Granted, LineFacts, RefundFacts, decide, weigh
 from mailagent.domain.refunds.refund import RefundReason
 from tests.cast import NOW
-from tests.domain.policy_facts import SECOND, facts
+from tests.domain.policy_facts import SECOND, YESTERDAY, facts
 
 DAMAGED, CHANGED_MIND = RefundReason.DAMAGED, RefundReason.CHANGED_MIND
 SALE, SHOES = LineFacts("S1", final_sale=True), LineFacts("H1", category="Shoes")
@@ -58,8 +58,8 @@ def capped(**caps: Any) -> Policy:
     return Policy(caps=Caps(**caps))
 
 
-def delivered_days_ago(days: int, late: timedelta = timedelta(0)) -> dict[str, Any]:
-    return {"delivered_at": NOW - timedelta(days=days) - late}
+def delivered_days_ago(days: int) -> dict[str, Any]:
+    return {"delivered_at": NOW - timedelta(days=days)}
 
 
 NEEDS_PHOTO = Policy(photo_reasons=frozenset({DAMAGED}))
@@ -153,8 +153,8 @@ CASES = (
     ("a reason without photo", NEEDS_PHOTO, facts(reason=CHANGED_MIND), Approved()),
     ("a manager gets the photo, too", NEEDS_PHOTO, facts(5_000_00), Declined(DeclineReason.PHOTO_NEEDED)),
     ("nobody is asked for a photo in vain",
-        NEEDS_PHOTO, facts(**delivered_days_ago(30, SECOND)),
-        Declined(DeclineReason.WINDOW_CLOSED, NOW - SECOND)),
+        NEEDS_PHOTO, facts(**delivered_days_ago(31)),
+        Declined(DeclineReason.WINDOW_CLOSED, YESTERDAY)),
     ("one line on final sale",
         Policy(), facts(lines=(KETTLE, SALE), reason=CHANGED_MIND), Declined(DeclineReason.FINAL_SALE)),
     ("an item that the policy names",
@@ -165,15 +165,15 @@ CASES = (
     *((f"final sale but {reason.value}",
         Policy(), facts(lines=(SALE,), reason=reason),
         manager(ManagerReason.FINAL_SALE)) for reason in sorted(SHOP_AT_FAULT)),
-    ("last moment of a category's window",
+    ("last day of a category's window",
         WINDOWS, facts(lines=(SHOES,), **delivered_days_ago(14)), Approved()),
     ("the strictest line counts",
-        WINDOWS, facts(lines=(KETTLE, SHOES), **delivered_days_ago(14, SECOND)),
-        Declined(DeclineReason.WINDOW_CLOSED, NOW - SECOND)),
+        WINDOWS, facts(lines=(KETTLE, SHOES), **delivered_days_ago(15)),
+        Declined(DeclineReason.WINDOW_CLOSED, YESTERDAY)),
     ("a longer window", WINDOWS, facts(lines=(KETTLE,), **delivered_days_ago(60)), Approved()),
     ("an item of no category has the usual window",
-        WINDOWS, facts(lines=(KETTLE, LineFacts("X")), **delivered_days_ago(30, SECOND)),
-        Declined(DeclineReason.WINDOW_CLOSED, NOW - SECOND)),
+        WINDOWS, facts(lines=(KETTLE, LineFacts("X")), **delivered_days_ago(31)),
+        Declined(DeclineReason.WINDOW_CLOSED, YESTERDAY)),
     ("a reason that always needs a person",
         ASKS, facts(reason=RefundReason.OTHER), manager(ManagerReason.REASON)),
     ("a category that always needs a person",

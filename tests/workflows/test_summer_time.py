@@ -13,6 +13,7 @@ import pytest
 
 from mailagent import services
 from mailagent.adapters.order_files.export import CsvRow, parse_moment
+from mailagent.domain.deadline import end_of_day
 from mailagent.domain.operations.model_cost import day_begins_at
 from mailagent.domain.refunds.policy import Policy, return_by
 from mailagent.domain.shop import Retention
@@ -68,8 +69,8 @@ def test_a_return_window_has_days_of_24_hours(abroad: Harness, moment: datetime)
         delivered_at = orders.load(connection, "W1001").delivered_at
     assert delivered_at is not None
     policy = Policy()
-    left = return_by(delivered_at, policy) - moment.astimezone(UTC)
-    assert left == policy.return_window_days * DAY
+    last = moment.astimezone(UTC) + policy.return_window_days * DAY
+    assert return_by(delivered_at, policy) == end_of_day(last)
 
 
 @pytest.mark.parametrize(("moment", "shown"), WEEKS.values(), ids=WEEKS)

@@ -13,6 +13,7 @@ import pytest
 from mailagent import mailers, services
 from mailagent.agent.loop import Spent
 from mailagent.demo.scripted_model import Fact, Part, Phrase
+from mailagent.domain.deadline import end_of_day
 from mailagent.domain.refunds.policy import Goodwill, Policy
 from mailagent.store.mail import conversations, inbound
 from mailagent.store.refunds import goodwill
@@ -219,6 +220,7 @@ def test_a_code_that_is_over_may_not_be_promised(kind_shop: Harness, seconds: in
     offer(batch)
     with kind_shop.live.database.snapshot() as connection:
         (code,) = goodwill.list_all(connection)
+    assert code.expires_at == end_of_day(code.issued_at + timedelta(days=90))
     then = code.expires_at + timedelta(seconds=seconds)
     services.bind(replace(services.current(), now=lambda: then))
     told = reply(kind_shop, batch, Fact("goodwill/W1010"))

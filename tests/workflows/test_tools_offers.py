@@ -4,18 +4,20 @@ from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
 
 from mailagent import mailers, services
 from mailagent.demo.scripted_model import Fact
+from mailagent.domain.deadline import end_of_day
 from mailagent.domain.refunds.policy import KeepOffers, Policy, ReturnFirst
 from mailagent.domain.refunds.refund import RefundReason, RefundStatus
 from mailagent.mailers.fact import sentence
 from mailagent.mailers.letter import letter_by_person
 from mailagent.store import audit
+from mailagent.store.refunds import offers
 from mailagent.workflows.steps.conversation.batch import Batch, batch_reader
 from mailagent.workflows.steps.conversation.reply import write_reply
 from mailagent.workflows.steps.delivery.send import send_mail
@@ -34,6 +36,7 @@ from tests.workflows.paying import pay
 from tests.workflows.proposals import propose, write
 
 OFFER = Fact("offer/W1001")
+SECOND = timedelta(seconds=1)
 OFFERS = KeepOffers({RefundReason.DAMAGED: 30}, {"kitchen": 40})
 MUGS = {"item_id": "M1", "name": "Mug", "quantity": 3, "unit_price": "10.00"}
 PAID = {"payment_id": "p", "method": "card", "amount": "30.00"}
@@ -78,6 +81,16 @@ def answer(shop: Harness, text: str = "Yes, please.", **changes: Any) -> Batch:
 
 def offered(shop: Harness) -> list[Any]:
     return shop.rows("SELECT * FROM offers ORDER BY offered_at")
+
+
+def last_moment(shop: Harness) -> datetime:
+    with shop.live.database.snapshot() as connection:
+        (offer,) = offers.list_of_order(connection, "W1001")
+    return offer.expires_at
+
+
+def go_to(moment: datetime) -> None:
+    services.bind(replace(services.current(), now=lambda: moment))
 
 
 def later(shop: Harness, **passed: int) -> None:
@@ -265,10 +278,13 @@ def test_who_wants_nothing_any_more_withdraws_the_offer_and_hears_so(generous: H
 
 
 def test_the_housekeeping_closes_offers_past_their_date(generous: Harness) -> None:
+    now = services.current().now()
     make_offer(generous)
-    later(generous, days=6)
+    last = last_moment(generous)
+    assert last == end_of_day(now + timedelta(days=OFFERS.valid_days))
+    go_to(last - SECOND)
     assert expire_offers() == 0
-    later(generous, days=1)
+    go_to(last)
     assert (expire_offers(), expire_offers()) == (1, 0)
     assert [row.status for row in offered(generous)] == ["expired"]
     acts = generous.rows("SELECT actor, action FROM audit WHERE action LIKE 'offer expired'")
@@ -277,13 +293,22 @@ def test_the_housekeeping_closes_offers_past_their_date(generous: Harness) -> No
     assert (told["outcome"], told["facts"]) == ("closed", ["offer/W1001"])
 
 
-@pytest.mark.parametrize(("days", "outcome"), [(6, "accepted"), (7, "closed")])
-def test_an_offer_ends_by_its_date(generous: Harness, days: int, outcome: str) -> None:
+@pytest.mark.parametrize(("seconds", "outcome"), [(-1, "accepted"), (0, "closed")])
+def test_an_offer_ends_with_its_last_day(generous: Harness, seconds: int, outcome: str) -> None:
     make_offer(generous)
     yes = answer(generous)
-    later(generous, days=days)
+    go_to(last_moment(generous) + seconds * SECOND)
     assert accept(yes)["outcome"] == outcome
     assert len(generous.refunds()) == (outcome == "accepted")
+
+
+@ONE_DATABASE
+def test_a_managers_offer_ends_with_its_last_day(generous: Harness) -> None:
+    generous.stock(order(status="shipped", delivered_at=None))
+    assert propose(write(generous), "W1001")["outcome"] == "needs_manager"
+    now = services.current().now()
+    click(generous, "offer", offer_percent="30")
+    assert last_moment(generous) == end_of_day(now + timedelta(days=OFFERS.valid_days))
 
 
 @ONE_DATABASE

@@ -12,6 +12,7 @@ from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from types import MappingProxyType
 
+from mailagent.domain.deadline import end_of_day
 from mailagent.domain.refunds.order import method_labels, with_wider
 from mailagent.domain.refunds.refund import RefundReason
 from mailagent.domain.remedies.remedy import ASKED_FOR, RemedyKind
@@ -318,8 +319,9 @@ Decision = Approved | NeedsManager | Declined
 def return_by(
     delivered_at: datetime, policy: Policy, categories: Iterable[str | None] = ()
 ) -> datetime:
-    """Return until when items of these categories may be returned; the shortest return window counts."""
+    """Return until when items of these categories may be returned: the end of a day (UTC); the shortest return
+    window counts."""
     try:
-        return delivered_at + timedelta(days=policy.window_days(categories))
+        return end_of_day(delivered_at + timedelta(days=policy.window_days(categories)))
     except OverflowError:  # beyond the year 9999, in which some systems write "never"
         return datetime.max.replace(tzinfo=UTC)

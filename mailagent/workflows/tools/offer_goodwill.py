@@ -12,6 +12,7 @@ from typing import Any
 from pydantic import Field
 
 from mailagent import services
+from mailagent.domain.deadline import end_of_day
 from mailagent.domain.refunds.goodwill import GoodwillCode
 from mailagent.domain.refunds.order import Order, OrderStatus
 from mailagent.domain.refunds.policy import Goodwill
@@ -79,7 +80,7 @@ def _offer(reader: Reader, order: Order, percent: int, rules: Goodwill) -> Outpu
         percent=percent,
         policy_version=policies.record(connection, live.policy, live.now()),
         issued_at=live.now(),
-        expires_at=live.now() + timedelta(days=rules.valid_days),
+        expires_at=end_of_day(live.now() + timedelta(days=rules.valid_days)),
     )
     goodwill.issue(connection, code)
     audit.record(
