@@ -191,8 +191,8 @@ class Reader:
     def _find_offer(self, order: Order) -> tuple[Offer, Values] | None:
         if order.order_id not in self._offers:
             made = offers.list_of_order(self.connection, order.order_id)
-            found = (made[-1], values_of_offer(self.connection, made[-1], order)) if made else None
-            self._offers[order.order_id] = found
+            found = values_of_offer(self.connection, made[-1], order, self.mails) if made else None
+            self._offers[order.order_id] = (made[-1], found) if found else None
         return self._offers[order.order_id]
 
     def return_period(self, order: Order) -> Values | None:

@@ -10,6 +10,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from mailagent import services
+from mailagent.domain.mail.message import InboundMail, first_received_at
 from mailagent.domain.money import Money
 from mailagent.domain.orders.shipment import Shipment, ShipmentStatus, is_tracking_link
 from mailagent.domain.refunds.credit import with_bonus
@@ -87,14 +88,18 @@ def list_return_periods(connection: sa.Connection, order: Order) -> list[Values]
     ]
 
 
-def values_of_offer(connection: sa.Connection, offer: Offer, order: Order) -> Values:
+def values_of_offer(
+    connection: sa.Connection, offer: Offer, order: Order, mails: Sequence[InboundMail] = ()
+) -> Values:
     """Return what a customer is told of an offer of part of the price. It is open while the shop can still pay
-    it in full: the rest of the order may have been refunded since."""
+    it in full: the rest of the order may have been refunded since. `can_accept`: by these mails, which may have
+    come before it expired."""
     earlier, remaining = _left(connection, order)
-    is_open = offer.is_open(services.current().now())
+    now, left = services.current().now(), is_left(offer, order, earlier, remaining)
     names = {line.item_id: line.name for line in order.lines}
     return {
-        "is_open": is_open and is_left(offer, order, earlier, remaining),
+        "is_open": offer.is_open(now) and left,
+        "can_accept": offer.is_open(first_received_at(mails) or now) and left,
         "accepted": offer.refund_id is not None,
         "percent": offer.percent,
         "amount": offer.amount,

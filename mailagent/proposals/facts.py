@@ -31,7 +31,8 @@ DAY = timedelta(days=1)
 @dataclass(frozen=True, slots=True)
 class Asked:
     """The refund that is asked for: units of an order, their worth, and the share of the shipping costs.
-    `cancels`: they are cancelled first. `declined_otherwise`: see `is_declined_otherwise`."""
+    `cancels`: they are cancelled first. `declined_otherwise`: see `is_declined_otherwise`. `asked_at`: when the
+    customer's mail came; None if people ask."""
 
     order: Order
     lines: tuple[RefundLine, ...]
@@ -40,6 +41,7 @@ class Asked:
     earlier: Sequence[Refund]
     cancels: bool = False
     declined_otherwise: bool = False
+    asked_at: datetime | None = None
 
     @property
     def order_lines(self) -> list[OrderLine]:
@@ -118,6 +120,7 @@ def gather_facts(connection: sa.Connection, asked: Asked, photos: int) -> Refund
         worth=asked.worth,
         packed=_packed(asked),
         cancels=asked.cancels,
+        asked_at=asked.asked_at,
     )
 
 
@@ -176,6 +179,7 @@ def plain_facts(facts: RefundFacts) -> dict[str, Any]:
         "parcels": [_plain_parcel(each) for each in facts.packed.parcels],
         "parcels_hold_all": facts.packed.whole,
         "cancels": facts.cancels,
+        "asked_at": facts.asked_at.isoformat() if facts.asked_at else None,
     }
 
 
@@ -191,7 +195,7 @@ def _plain_parcel(parcel: Shipment) -> dict[str, Any]:
 
 def read_facts(plain: Mapping[str, Any]) -> RefundFacts:
     """Return the facts from the JSON of `plain_facts`."""
-    delivered_at, worth = plain["delivered_at"], plain.get("worth")
+    delivered_at, worth, asked_at = plain["delivered_at"], plain.get("worth"), plain.get("asked_at")
     return RefundFacts(
         amount=read_money(plain["amount"]),
         remaining=read_money(plain["remaining"]),
@@ -215,6 +219,7 @@ def read_facts(plain: Mapping[str, Any]) -> RefundFacts:
             plain.get("parcels_hold_all", False),
         ),
         cancels=plain.get("cancels", False),
+        asked_at=datetime.fromisoformat(asked_at) if asked_at else None,
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 import sqlalchemy as sa
 
@@ -122,7 +122,7 @@ def accept(
 ) -> Refund | None:
     """Turn an open offer into a refund, by which the policy decides again on the order as it is now; return
     None, and let the offer lapse, if nothing can be refunded for it any more."""
-    asked = _as_refund(connection, offer, order)
+    asked = _as_refund(connection, offer, order, proposed.asked_at)
     if asked is not None:
         by_manager = offer.offered_by != audit.POLICY
         # A manager's offer is a promise, and the customer keeps the goods.
@@ -191,10 +191,14 @@ def _is_sent_since(connection: sa.Connection, offer: Offer, before: Refund) -> b
     )
 
 
-def _as_refund(connection: sa.Connection, offer: Offer, order: Order) -> Asked | None:
+def _as_refund(
+    connection: sa.Connection, offer: Offer, order: Order, asked_at: datetime | None
+) -> Asked | None:
     earlier = refunds.list_of_order(connection, order.order_id)
     lines = lines_of(offer, order, earlier)
-    return None if lines is None else Asked(order, lines, _nothing(offer), offer.reason, earlier)
+    if lines is None:
+        return None
+    return Asked(order, lines, _nothing(offer), offer.reason, earlier, asked_at=asked_at)
 
 
 def _nothing(offer: Offer) -> Money:

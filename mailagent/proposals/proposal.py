@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass
+from datetime import datetime
 from typing import Any
 
 import sqlalchemy as sa
@@ -44,7 +45,8 @@ _ACTIONS: Mapping[RefundStatus, audit.Action] = {
 class Proposal:
     """Who asks, and in answer to which mail. The same `key` makes one refund. `proposed_by`: the person of the
     shop; None for the agent. `accepts`: the offer that the customer accepted, in words. `credit_bonus`: in
-    percent, if the customer chose store credit. `decided_by`: the manager who has promised it."""
+    percent, if the customer chose store credit. `decided_by`: the manager who has promised it.
+    `asked_at`: when the customer's mail came."""
 
     conversation_id: str
     mail_id: str
@@ -53,6 +55,7 @@ class Proposal:
     accepts: str | None = None
     credit_bonus: int | None = None
     decided_by: str = audit.POLICY
+    asked_at: datetime | None = None
 
 
 def consider(

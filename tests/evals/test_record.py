@@ -32,6 +32,7 @@ from tests.evals.conftest import Played
         {"packed": Packed((Shipment("S1", ShipmentStatus.IN_TRANSIT, last_event_at=NOW),), True)},
         {"packed": Packed((Shipment("S1", ShipmentStatus.IN_TRANSIT, shipped_at=NOW),), True)},
         {"packed": Packed((Shipment("S1", ShipmentStatus.DELIVERED),))},
+        {"asked_at": NOW},
     ],
 )
 def test_the_facts_of_a_decision_are_read_as_they_were_recorded(changes: dict[str, Any]) -> None:

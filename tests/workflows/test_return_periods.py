@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
 
+from mailagent import services
+from mailagent.domain.refunds.policy import Policy, return_by
 from mailagent.mailers.fact import sentence
 from mailagent.workflows.steps.conversation.batch import Batch, batch_reader
 from mailagent.workflows.tools.look_at_order import look_at_order
+from mailagent.workflows.tools.propose_refund import propose_refund
+from mailagent.workflows.tools.request_change import request_change
 from tests.cast import order
 from tests.databases import ONE_DATABASE
 from tests.harness import Harness
@@ -73,3 +79,27 @@ def test_what_is_refunded_already_has_no_period(shop: Harness) -> None:
     assert [each.status.value for each in shop.refunds()].count("approved") >= 2
     held = sum(line.quantity for each in shop.refunds() for line in each.lines)
     assert (held, told(shop, rest)) == (3, None)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "is_in_time"), [(-1, True), (1, False)], ids=["in time", "too late"]
+)
+@pytest.mark.parametrize("tool", [propose_refund, request_change])
+def test_a_mail_of_the_last_day_is_in_time_even_if_it_is_worked_on_later(
+    shop: Harness, tool: Any, seconds: int, is_in_time: bool
+) -> None:
+    shop.stock(order())
+    delivered_at = order().delivered_at
+    assert delivered_at is not None
+    go_to(return_by(delivered_at, Policy()) + timedelta(seconds=seconds))
+    batch = write(shop, text="My kettle of W1001 broke.")
+    go_to(services.current().now() + timedelta(hours=8))
+    wanted = {"order_id": "W1001", "items": [{"item_id": "K1", "quantity": 1}]}
+    if tool is request_change:
+        wanted |= {"kind": "replacement", "wish": None}
+    said = use(tool, batch, wanted | {"reason": "damaged"})
+    assert (said["outcome"] != "declined") is is_in_time
+
+
+def go_to(moment: datetime) -> None:
+    services.bind(replace(services.current(), now=lambda: moment))

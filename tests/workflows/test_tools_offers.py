@@ -296,10 +296,33 @@ def test_the_housekeeping_closes_offers_past_their_date(generous: Harness) -> No
 @pytest.mark.parametrize(("seconds", "outcome"), [(-1, "accepted"), (0, "closed")])
 def test_an_offer_ends_with_its_last_day(generous: Harness, seconds: int, outcome: str) -> None:
     make_offer(generous)
-    yes = answer(generous)
     go_to(last_moment(generous) + seconds * SECOND)
+    yes = answer(generous)
     assert accept(yes)["outcome"] == outcome
     assert len(generous.refunds()) == (outcome == "accepted")
+
+
+def test_a_yes_in_time_is_accepted_even_if_it_is_worked_on_later(generous: Harness) -> None:
+    make_offer(generous)
+    go_to(last_moment(generous) - SECOND)
+    yes = answer(generous)
+    later(generous, hours=8)
+    assert expire_offers() == 1
+    assert use(look_at_order, yes, {"order_id": "W1001"})["offer"]
+    assert accept(yes)["outcome"] == "accepted"
+    assert [each.status for each in generous.refunds()] == [RefundStatus.APPROVED]
+    assert [row.status for row in offered(generous)] == ["accepted"]
+
+
+@ONE_DATABASE
+def test_a_yes_in_time_counts_for_the_return_window_too(generous: Harness) -> None:
+    delivered_at = generous.live.now() - timedelta(days=30)
+    placed_at = delivered_at - timedelta(days=3)
+    generous.stock(order(delivered_at=delivered_at.isoformat(), placed_at=placed_at.isoformat()))
+    make_offer(generous)
+    yes = answer(generous)
+    go_to(last_moment(generous) + SECOND)
+    assert accept(yes)["outcome"] == "accepted"
 
 
 @ONE_DATABASE

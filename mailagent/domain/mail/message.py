@@ -270,6 +270,11 @@ def are_proven(mails: Sequence[InboundMail]) -> bool:
     return bool(mails) and all(mail.identity.proven for mail in mails)
 
 
+def first_received_at(mails: Sequence[InboundMail]) -> datetime | None:
+    """Return when the first of these mails came; None without mails."""
+    return min((mail.received_at for mail in mails), default=None)
+
+
 HIDDEN_TEXT = "[This mail shows no text to its reader. What its HTML hides:]"
 
 

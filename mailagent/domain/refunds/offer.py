@@ -55,8 +55,10 @@ class Offer:
     refund_id: str | None = None
     instead_of: str | None = None
 
-    def is_open(self, now: datetime) -> bool:
-        return self.status is OfferStatus.OPEN and now < self.expires_at
+    def is_open(self, at: datetime) -> bool:
+        """Return whether a customer who wrote at this time can accept it, even if it has expired since."""
+        undecided = self.status in (OfferStatus.OPEN, OfferStatus.EXPIRED)
+        return undecided and at < self.expires_at
 
     @property
     def wanted(self) -> list[WantedItem]:

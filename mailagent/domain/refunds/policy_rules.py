@@ -133,7 +133,7 @@ def _returns(facts: RefundFacts, policy: Policy, now: datetime) -> Iterator[Weig
     if facts.delivered_at is not None:
         until = return_by(facts.delivered_at, policy, facts.categories)
         fact = f"delivered {tell_moment(facts.delivered_at)}, ends {tell_moment(until)}"
-        closed = now > until
+        closed = (facts.asked_at or now) > until
     yield Weighed(DeclineReason.WINDOW_CLOSED, returned and closed, fact)
     if facts.reason is RefundReason.NOT_DELIVERED:
         yield _still_on_its_way(facts, policy, now)
@@ -340,6 +340,7 @@ class RefundFacts:
     `cancels`: the items are cancelled before they are shipped, and the refund is paid only after that.
     `seen_by_one`: how much refunds of this order hold that at most one manager approved.
     `packed`: the parcels that may hold the refund's items.
+    `asked_at`: when the customer's mail came; the return window must have been open then. None: it must be now.
     """
 
     amount: Money
@@ -361,6 +362,7 @@ class RefundFacts:
     worth: Money | None = None
     packed: Packed = Packed()
     cancels: bool = False
+    asked_at: datetime | None = None
 
     @property
     def categories(self) -> tuple[str | None, ...]:

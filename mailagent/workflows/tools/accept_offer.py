@@ -7,6 +7,7 @@ from typing import Any
 
 from mailagent import remedies as ending
 from mailagent import services
+from mailagent.domain.mail.message import first_received_at
 from mailagent.domain.refunds.refund import RefundStatus
 from mailagent.mailers import Reader
 from mailagent.proposals import offers as proposals
@@ -31,8 +32,8 @@ class AcceptOffer(Arguments):
 
 def accept_offer(reader: Reader, arguments: Mapping[str, Any]) -> Output:
     """Accept the newest offer of an order, under the order's lock, if the customer wrote after a mail that told
-    it: a model cannot accept it in their stead. The output comes from the row, so the same call again, or a
-    second answer, gets the same output and refunds nothing more."""
+    it, and before it expired: a model cannot accept it in their stead. The output comes from the row, so the
+    same call again, or a second answer, gets the same output and refunds nothing more."""
     connection, order_id = reader.connection, arguments["order_id"]
     order = orders.lock_of_conversation(connection, order_id, reader.conversation_id)
     if order is None:
@@ -45,12 +46,13 @@ def accept_offer(reader: Reader, arguments: Mapping[str, Any]) -> Output:
         return accepted_output(order.order_id)
     if not is_waiting(connection, reader.mail_ids):
         return case_closed_output()
-    if not offer.is_open(services.current().now()):
+    asked_at = first_received_at(reader.mails)
+    if not offer.is_open(asked_at or services.current().now()):
         return closed_output(order.order_id)
     if not told.is_answered(connection, audit.OFFER_TOLD, offer.offer_id, reader.mails):
         return not_answered_output(order.order_id)
     key = f"offer:{offer.offer_id}"
-    proposed = Proposal(reader.conversation_id, reader.mail_ids[-1], key)
+    proposed = Proposal(reader.conversation_id, reader.mail_ids[-1], key, asked_at=asked_at)
     refund = proposals.accept(connection, offer, order, proposed)
     if refund is None:
         return closed_output(order.order_id)

@@ -51,7 +51,7 @@ def look_at_order(reader: Reader, arguments: Mapping[str, Any]) -> Output:
     if reader.return_period(order) is None:
         told["facts"].remove(f"return_period/{order.order_id}")
     offer = reader.offer(order)
-    if offer and offer["is_open"]:
+    if offer and offer["can_accept"]:
         told["facts"].append(f"offer/{order.order_id}")
         told["offer"] = f"{offer['amount']} back if they keep the items"
     if policy.store_credit:

@@ -13,6 +13,7 @@ from typing import Annotated, Any
 from pydantic import Field, Strict
 
 from mailagent import services
+from mailagent.domain.mail.message import first_received_at
 from mailagent.domain.refunds.credit import credit_of
 from mailagent.domain.refunds.duplicates import find_covering, find_holding
 from mailagent.domain.refunds.offer import Offer
@@ -210,7 +211,8 @@ def _decide(
     """Have the policy decide, and record its decision."""
     connection, order = reader.connection, asked.order
     otherwise = is_declined_otherwise(connection, asked, reader.mail_ids)
-    asked = replace(asked, declined_otherwise=otherwise)
+    asked_at = first_received_at(reader.mails)
+    asked = replace(asked, declined_otherwise=otherwise, asked_at=asked_at)
     facts, decision = proposal.consider(connection, asked, reader.conversation_id)
     if isinstance(decision, Declined):
         proposal.decline(connection, proposed, asked, facts, decision)

@@ -17,7 +17,7 @@ from pydantic import BaseModel, ConfigDict, Field, Strict
 from mailagent import remedies as ending
 from mailagent import services
 from mailagent.adapters.mime.reply_text import is_answer, own_words
-from mailagent.domain.mail.message import InboundMail, shows_nothing
+from mailagent.domain.mail.message import InboundMail, first_received_at, shows_nothing
 from mailagent.domain.money import Money
 from mailagent.domain.orders.shipment import left_to_ship
 from mailagent.domain.refunds.order import Order, OrderStatus
@@ -239,7 +239,8 @@ def _decide(
         _replace(reader, older, Counter())
         return _record(reader, order, wanted, key, (), ())
     otherwise = is_declined_otherwise(connection, asked, reader.mail_ids)
-    asked = replace(asked, declined_otherwise=otherwise)
+    asked_at = first_received_at(reader.mails)
+    asked = replace(asked, declined_otherwise=otherwise, asked_at=asked_at)
     # A free gift, or what was not paid for, can be sent again although there is no money to refund.
     despite = {DeclineReason.NOTHING_LEFT} if lines else set[DeclineReason]()
     facts, decision = proposal.consider(connection, asked, reader.conversation_id, despite)
