@@ -94,7 +94,7 @@ def test_a_mail_of_the_last_day_is_in_time_even_if_it_is_worked_on_later(
     go_to(return_by(delivered_at, Policy()) + timedelta(seconds=seconds))
     batch = write(shop, text="My kettle of W1001 broke.")
     go_to(services.current().now() + timedelta(hours=8))
-    wanted = {"order_id": "W1001", "items": [{"item_id": "K1", "quantity": 1}]}
+    wanted: dict[str, Any] = {"order_id": "W1001", "items": [{"item_id": "K1", "quantity": 1}]}
     if tool is request_change:
         wanted |= {"kind": "replacement", "wish": None}
     said = use(tool, batch, wanted | {"reason": "damaged"})
