@@ -40,7 +40,8 @@ class MailContent:
     `language` is the reader's, None if unknown; the shop's own people read English. `by_person`: a person wrote
     the mail, or pressed a button to send it. `sources`: the passages of the shop's knowledge that it quotes.
     `order_ids`: the orders whose record stands at its end. `composition`: the model's reply that it was written
-    from. `written_from`: what `pack` returns, to write it again if it is sent late.
+    from. `remedy_id`: the remedy that it tells of. `written_from`: what `pack` returns, to write it again if it
+    is sent late.
     """
 
     purpose: Purpose
@@ -58,6 +59,7 @@ class MailContent:
     files: tuple[OutgoingFile, ...] = ()
     order_ids: Sequence[str] = ()
     composition: str | None = None
+    remedy_id: str | None = None
     written_from: str | None = None
 
 
@@ -134,6 +136,7 @@ def pack(reader: Reader, content: MailContent) -> str:
         "language": content.language,
         "order_ids": content.order_ids,
         "composition": content.composition,
+        "remedy_id": content.remedy_id,
         "mail_ids": reader.mail_ids,
         "proven": reader.proven,
     }

@@ -19,8 +19,10 @@ from mailagent.mailers.compose import unpack, write_record
 from mailagent.mailers.fact import Fact, sentence
 from mailagent.mailers.facts import Reader
 from mailagent.mailers.letter import write_letter
+from mailagent.mailers.to_customers import fact_of_offer, fact_of_remedy, values_of_promise
 from mailagent.store import audit
 from mailagent.store.mail import conversations, outbound
+from mailagent.store.refunds import offers, orders, remedies, settlements
 
 logger = logging.getLogger(__name__)
 
@@ -62,13 +64,39 @@ def _renew(
     live = services.current()
     conversation = conversations.load(connection, conversation_id)
     reader = Reader(connection, conversation, known["mail_ids"], known["proven"])
-    values, sources = dict(known["values"]), mail.sources
-    locale = live.shop.locale_for(known["language"])
+    locale, sources = live.shop.locale_for(known["language"]), mail.sources
+    template, values = _tell_again(reader, mail, known, locale)
     if known["composition"]:
         letter = write_letter(reader, parse(known["composition"]))
         # Facts that are no longer on record are left out.
         values["text"] = letter.text or sentence(Fact("not_verified", {}), locale)
         sources = letter.sources
     values["record"] = write_record(reader, known["order_ids"], known["language"])
-    rendered = live.templates.render(known["template"], values, locale)
+    rendered = live.templates.render(template, values, locale)
     return replace(mail, text=rendered.text, html=rendered.html, sources=sources)
+
+
+def _tell_again(
+    reader: Reader, mail: OutboundMail, known: Mapping[str, Any], locale: str
+) -> tuple[str, dict[str, Any]]:
+    """Return the template of a mail and its values, with what became of the remedy, the offer or the promise
+    that it tells of. An offer or a promise that does not stand any more needs the template of a remedy, which
+    only tells a state."""
+    connection, template, values = reader.connection, known["template"], dict(known["values"])
+    remedy_id = known.get("remedy_id")
+    remedy = remedies.find(connection, remedy_id) if remedy_id else None
+    told = fact_of_remedy(remedy) if remedy else None
+    if template == "refund_offered" and mail.refund_id:
+        offer = offers.find_instead(connection, mail.refund_id)
+        offered = offer and fact_of_offer(
+            connection, offer, orders.load(connection, offer.order_id)
+        )
+        told = offered if offered and not offered.values["is_open"] else None
+    elif template == "refund_promised" and mail.refund_id:
+        promised = settlements.list_promised(connection, mail.refund_id)
+        values |= values_of_promise(promised) if promised else {}
+        told = None if promised else reader.find(f"refund/{values['order_id']}")
+    if told is None:
+        return template, values
+    note = values.get("note") if remedy else None
+    return "remedy", values | {"text": sentence(told, locale), "note": note}

@@ -136,8 +136,7 @@ def write_offer(connection: sa.Connection, refund: Refund, offer: Offer) -> str:
     """Tell the customer what a manager offers instead of a refund."""
     order = orders.load(connection, refund.order_id)
     conversation = conversations.load(connection, refund.conversation_id)
-    offered = values_of_offer(connection, offer, order)
-    told = Fact("offer", {"order_id": order.order_id, **offered})
+    told = fact_of_offer(connection, offer, order)
     locale = services.current().shop.locale_for(conversation.language)
     values = {
         "order_id": order.order_id,
@@ -149,18 +148,25 @@ def write_offer(connection: sa.Connection, refund: Refund, offer: Offer) -> str:
     return _write_about(connection, refund, Purpose.REFUND_OUTCOME, "refund_offered", values, key)
 
 
+def fact_of_offer(connection: sa.Connection, offer: Offer, order: Order) -> Fact:
+    return Fact("offer", {"order_id": order.order_id, **values_of_offer(connection, offer, order)})
+
+
 def write_promise(connection: sa.Connection, refund: Refund, promised: Sequence[Settlement]) -> str:
     """Tell the customer, once for a refund, by when the shop pays what its ledger has recorded."""
-    due_at = max(each.due_at for each in promised)
-    minor = sum(each.amount.minor for each in promised)
-    values = {
-        "order_id": refund.order_id,
-        "amount": Money(minor, refund.amount.currency),
-        "days": max((each.due_at - each.recorded_at).days for each in promised),
-        "pay_by": due_at,
-    }
+    values = {"order_id": refund.order_id, **values_of_promise(promised)}
     key = refunds.promise_key(refund.refund_id)
     return _write_about(connection, refund, Purpose.REFUND_OUTCOME, "refund_promised", values, key)
+
+
+def values_of_promise(promised: Sequence[Settlement]) -> dict[str, Any]:
+    """Return how much is paid by when."""
+    minor = sum(each.amount.minor for each in promised)
+    return {
+        "amount": Money(minor, promised[0].amount.currency),
+        "days": max((each.due_at - each.recorded_at).days for each in promised),
+        "pay_by": max(each.due_at for each in promised),
+    }
 
 
 def write_receipt(connection: sa.Connection, refund: Refund, others: Sequence[Refund]) -> str:
@@ -275,23 +281,27 @@ def write_remedy(connection: sa.Connection, remedy: Remedy, dedup_key: str) -> s
     live = services.current()
     conversation = conversations.load(connection, remedy.conversation_id)
     reader = Reader(connection, conversation, (), proven=True)
-    told = Fact("remedy", {"order_id": remedy.order_id, "remedies": [values_of_remedy(remedy)]})
     content = MailContent(
         Purpose.REMEDY,
         "remedy",
         {
             "customer_name": reader.customer_name(),
             "order_id": remedy.order_id,
-            "text": sentence(told, live.shop.locale_for(conversation.language)),
+            "text": sentence(fact_of_remedy(remedy), live.shop.locale_for(conversation.language)),
             "note": remedy.note,
         },
         dedup_key=dedup_key,
         by_person=remedy.note is not None,
         order_ids=(remedy.order_id,),
+        remedy_id=remedy.remedy_id,
     )
     mail = inbound.find(connection, remedy.mail_id)
     language = conversation.language
     return write_to_customer(reader, content, mail, language=language)
+
+
+def fact_of_remedy(remedy: Remedy) -> Fact:
+    return Fact("remedy", {"order_id": remedy.order_id, "remedies": [values_of_remedy(remedy)]})
 
 
 def write_team_reply(

@@ -2,31 +2,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 import sqlalchemy as sa
 
-from mailagent import mailers
+from mailagent import mailers, services
 from mailagent.adapters.templates.mail_samples import TO_CUSTOMERS, facts_of
 from mailagent.demo.fakes.mailboxes import SentMail
 from mailagent.demo.scripted_model import Fact, Part, Phrase
 from mailagent.domain.mail.message import OutboundStatus, Purpose
+from mailagent.domain.refunds.policy import KeepOffers, Policy, ReturnFirst
+from mailagent.domain.refunds.refund import RefundReason
+from mailagent.domain.refunds.settlement import Outcome, SettlementState
 from mailagent.mailers.compose import MailContent, pack, render, unpack
 from mailagent.mailers.facts import Reader
+from mailagent.settling import settle
 from mailagent.store import schema
 from mailagent.store.mail import conversations, outbound
 from mailagent.workflows.steps.conversation.batch import Batch
 from mailagent.workflows.steps.conversation.people import hand_over
 from mailagent.workflows.steps.conversation.reply import write_reply
 from mailagent.workflows.steps.delivery.send import send_mail
-from tests.cast import ADA, DESK_WISH, big_order
-from tests.harness import Harness, pass_time
+from mailagent.workflows.tools.withdraw_refund import withdraw_refund
+from tests.cast import ADA, DESK_WISH, OLGA, big_order, order
+from tests.harness import Harness, open_shop, pass_time
 from tests.round_trips.approvals import approval_path, decide
 from tests.round_trips.provider_faults import limited, lost_before, no_key
+from tests.tool_use import use
 from tests.web.console.drafts import SPENT
 from tests.workflows import paying
+from tests.workflows.camera import later_batch
 from tests.workflows.moves import person_move, reply_move
 from tests.workflows.proposals import propose, write
 
@@ -186,3 +195,68 @@ def test_every_mail_can_be_written_again_from_what_is_kept(shop: Harness, templa
         kept = unpack(pack(reader, content))
     again = MailContent(Purpose.REPLY, template, kept["values"], "key")
     assert render(again) == render(content)
+
+
+def test_goods_are_not_asked_for_once_the_customer_has_withdrawn(shop: Harness) -> None:
+    rules = ReturnFirst(frozenset({RefundReason.CHANGED_MIND}), "Send it to 1 Shop Street.")
+    services.bind(replace(shop.live, policy=Policy(return_first=rules)))
+    shop.stock(order())
+    batch = write(shop, text="I do not want the kettle of W1001.")
+    propose(batch, "W1001", reason="changed_mind")
+    paying.pay(shop.refunds()[0].refund_id)
+    (asks,) = shop.rows("SELECT outbound_id, text FROM outbound_mails WHERE purpose = 'remedy'")
+    assert "please send these goods back" in asks.text
+    withdrawn = use(withdraw_refund, later_batch(shop, batch), {"order_id": "W1001"})
+    assert withdrawn["outcome"] == "withdrawn"
+    pass_time(shop, hours=1)
+    assert send_mail(asks.outbound_id) == "sent"
+    told = sent(shop).text
+    assert "Return for order W1001: your request is withdrawn." in told
+    assert "send these goods back" not in told
+    assert "1 Shop Street" not in told
+
+
+@pytest.mark.parametrize(
+    ("days", "text"),
+    [(0.1, "makes you this offer instead"), (9, "does not stand any more")],
+)
+def test_an_offer_that_ends_before_its_mail_is_sent_is_not_made(
+    shop: Harness, days: float, text: str
+) -> None:
+    services.bind(replace(shop.live, policy=Policy(keep_offers=KeepOffers({}))))
+    asked(shop)
+    decide(shop, approval_path(shop), "offer", offer_percent="30", note="A scratch.")
+    (outbound_id,) = paying.tell(shop.refunds()[0].refund_id)
+    assert "makes you this offer instead" in row(shop, outbound_id).text
+    pass_time(shop, days=days)
+    send_mail(outbound_id)
+    told = sent(shop).text
+    assert text in told
+    assert ("this offer instead" in told) is ("this offer instead" in text)
+
+
+@pytest.mark.parametrize("is_paid", [False, True])
+def test_a_payment_is_not_promised_once_it_is_made(promising: Harness, is_paid: bool) -> None:
+    shop = promising
+    shop.stock(order())
+    propose(write(shop), "W1001")
+    (refund,) = shop.refunds()
+    paying.pay(refund.refund_id)
+    (promise,) = shop.rows("SELECT outbound_id, text FROM outbound_mails")
+    assert "We will pay $49.99 within 3 days, by" in promise.text
+    if is_paid:
+        with shop.live.database.transaction() as connection:
+            settle(connection, Outcome(refund.refund_id, SettlementState.SETTLED), OLGA)
+        assert paying.pay(refund.refund_id)["status"] == "paid"
+    pass_time(shop, hours=1)
+    send_mail(promise.outbound_id)
+    told = sent(shop).text
+    assert ("We will pay" in told) is not is_paid
+    assert ("Your refund of $49.99 for order W1001 was paid on" in told) is is_paid
+
+
+@pytest.fixture
+def promising(tmp_path: Path, database_url: str) -> Iterator[Harness]:
+    values = {"MAILAGENT_SETTLES": "", "SETTLEMENT_DAYS": "3"}
+    with open_shop(tmp_path, database_url, values) as harness:
+        yield harness
