@@ -189,7 +189,20 @@ def resume(connection: sa.Connection, refund: Refund) -> None:
     for each in remedies.list_of_order(connection, refund.order_id):
         is_sent = each.kind in SENT_AGAIN and each.touches(each.kind, refund.item_ids)
         if is_sent and each.status is RemedyStatus.TASK:
-            remedies.note(connection, each, due_at=max(each.due_at, next_due_at()))
+            postpone(connection, each)
+
+
+def postpone(connection: sa.Connection, remedy: Remedy) -> None:
+    """Give people more time for a locked task, and tell the customer the new date: we had promised to write to
+    them by the old one."""
+    due_at = next_due_at()
+    if due_at <= remedy.due_at:
+        return
+    later = remedies.note(connection, remedy, due_at=due_at)
+    if due_at.date() > remedy.due_at.date():
+        key = f"{remedies.outcome_key(remedy)}:by:{due_at:%Y-%m-%d}"
+        outbound_id = mailers.write_remedy(connection, later, key)
+        services.current().workflow_client.queue.enqueue_delivery(connection, outbound_id)
 
 
 def next_due_at() -> datetime:

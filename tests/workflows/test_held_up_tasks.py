@@ -6,6 +6,8 @@ import pytest
 
 from mailagent import services
 from mailagent.domain.refunds.policy import Remedies
+from mailagent.domain.text import tell_day
+from mailagent.store.refunds import remedies
 from mailagent.workflows.steps.maintenance import tasks
 from mailagent.workflows.tools.request_change import request_change
 from tests.cast import order
@@ -68,3 +70,34 @@ def test_people_have_their_time_once_no_manager_has_decided(shop: Harness) -> No
     assert look(shop.refunds()[0].refund_id)["status"] == "expired"
     assert sweep_after(shop, week + TASK_DAYS) == "task"
     assert sweep_after(shop, week + TASK_DAYS + 0.2) == "expired"
+
+
+def dates_told(shop: Harness) -> list[str]:
+    rows = shop.rows("SELECT text FROM outbound_mails WHERE purpose = 'remedy' ORDER BY created_at")
+    return [
+        row.text.split("We write to you by ")[1].split(" at the latest")[0]
+        for row in rows
+        if "Exchange for order W1001: our team has your request." in row.text
+    ]
+
+
+def due_day(shop: Harness) -> str:
+    with shop.live.database.snapshot() as connection:
+        (remedy,) = remedies.list_open(connection)
+    return tell_day(remedy.due_at)
+
+
+def test_the_customer_is_told_the_later_date(shop: Harness) -> None:
+    assert dates_told(shop) == []  # the reply tells the first one
+    sweep_after(shop, TASK_DAYS + 0.1)
+    first = due_day(shop)
+    tasks.see_to()
+    assert dates_told(shop) == [first]
+    sweep_after(shop, 2 * TASK_DAYS + 0.2)
+    assert dates_told(shop) == [first, due_day(shop)]
+
+
+def test_a_refusal_that_moves_the_date_tells_it(shop: Harness) -> None:
+    pass_time(shop, days=1.1)
+    reject(shop)
+    assert dates_told(shop) == [due_day(shop)]

@@ -46,12 +46,12 @@ def _expire(remedy_id: str) -> int:
             return 0
         if ending.find_waiting(connection, remedy):
             # People may not do it yet, and what they wait for has a date of its own.
-            remedies.note(connection, remedy, due_at=ending.next_due_at())
+            ending.postpone(connection, remedy)
             return 1
         key = f"overdue:{remedy_id}"
         if remedy.may_be_done:  # then only a person can say that it was not
             key += f":{live.now():%Y-%m-%d}"
-            remedies.note(connection, remedy, due_at=ending.next_due_at())
+            ending.postpone(connection, remedy)
         else:
             ending.end(connection, remedy, RemedyStatus.EXPIRED, audit.CLOCK)
         conversation = conversations.lock(connection, remedy.conversation_id)
