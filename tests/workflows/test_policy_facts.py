@@ -24,6 +24,7 @@ from mailagent.domain.refunds.policy import (
 )
 from mailagent.domain.refunds.refund import RefundReason, RefundStatus
 from mailagent.store import schema
+from mailagent.store.mail import inbound
 from mailagent.store.refunds import policies, refunds
 from mailagent.workflows.steps.conversation.batch import Batch
 from mailagent.workflows.tools.propose_refund import propose_refund
@@ -111,7 +112,8 @@ def test_what_a_person_decided_or_nobody_paid_counts_towards_no_cap(shop: Harnes
 def test_a_decision_keeps_its_facts_and_the_text_that_it_was_made_by(shop: Harness) -> None:
     under(shop, version="spring", source="# one", caps=Caps(customer=CustomerCap(count=5)))
     shop.stock(order())
-    propose(write(shop), "W1001")
+    asked = write(shop)
+    propose(asked, "W1001")
     under(shop, version="spring", source="# another")
     shop.stock(order("W2"), order("W3"))
     propose(write(shop, subject="two"), "W2")
@@ -125,6 +127,7 @@ def test_a_decision_keeps_its_facts_and_the_text_that_it_was_made_by(shop: Harne
     ]
     assert (one.policy_version, len(versions)) == ("spring", 2)
     with shop.live.database.snapshot() as connection:
+        came_at = inbound.last_received_at(connection, asked["mail_ids"])
         kept = connection.scalars(
             sa.select(schema.refunds.c.policy_facts).order_by(schema.refunds.c.refund_id)
         ).all()
@@ -151,6 +154,7 @@ def test_a_decision_keeps_its_facts_and_the_text_that_it_was_made_by(shop: Harne
         "parcels": [],
         "parcels_hold_all": False,
         "cancels": False,
+        "asked_at": came_at.isoformat(),
     }
 
 
