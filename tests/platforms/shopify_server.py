@@ -173,6 +173,7 @@ class ShopifyServer:
             "displayFulfillmentStatus": "FULFILLED" if sent else "UNFULFILLED",
             "presentmentCurrencyCode": currency,
             "taxesIncluded": not order.tax_minor,
+            "dutiesIncluded": False,
             "disputes": [],
             **dict.fromkeys(("totalShippingPriceSet", "currentShippingPriceSet"), shipping),
             **dict.fromkeys(("totalTaxSet", "currentTotalTaxSet"), tax),

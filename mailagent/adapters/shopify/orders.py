@@ -104,7 +104,7 @@ def _read(fields: Fields, lines: Sequence[Fields]) -> Order:
     parcels = tuple(_parcels(fields["fulfillments"], lines))
     # Leave out units that were removed or refunded. If nothing is left, keep the whole order.
     left = any(each["currentQuantity"] for each in lines)
-    shipping, tax, duties = _sums(fields, currency, left)
+    shipping, on_top = _sums(fields, currency, left)
     return Order(
         order_id=fields["name"],
         customer_email=normalise_address(fields["email"] or "") or "",
@@ -116,16 +116,21 @@ def _read(fields: Fields, lines: Sequence[Fields]) -> Order:
         lines=tuple(_lines(lines, currency, left)),
         payments=_payments(fields, currency),
         shipping_minor=shipping,
-        tax_minor=duties + (0 if fields["taxesIncluded"] else tax),
+        tax_minor=on_top,
         shipments=parcels,
     )
 
 
-def _sums(fields: Fields, currency: str, left: bool) -> tuple[int, ...]:
+def _sums(fields: Fields, currency: str, left: bool) -> tuple[int, int]:
+    """Return the shipping, and the taxes and duties that the prices do not include."""
     names = ("currentShippingPriceSet", "currentTotalTaxSet", "currentTotalDutiesSet")
     if not left:
         names = ("totalShippingPriceSet", "totalTaxSet", "originalTotalDutiesSet")
-    return tuple(minor_of(fields[name], currency) if fields[name] else 0 for name in names)
+    shipping, tax, duties = (
+        minor_of(fields[name], currency) if fields[name] else 0 for name in names
+    )
+    on_top = (0 if fields["taxesIncluded"] else tax) + (0 if fields["dutiesIncluded"] else duties)
+    return shipping, on_top
 
 
 def _lines(lines: Sequence[Fields], currency: str, left: bool) -> list[OrderLine]:

@@ -38,7 +38,7 @@ fragment Lines on LineItemConnection {{
 ORDER = f"""
 query($id: ID!) {{
   order(id: $id) {{
-    id name email processedAt cancelledAt displayFulfillmentStatus taxesIncluded
+    id name email processedAt cancelledAt displayFulfillmentStatus taxesIncluded dutiesIncluded
     presentmentCurrencyCode
     billingAddress {{ name }}
     disputes {{ id initiatedAs status }}

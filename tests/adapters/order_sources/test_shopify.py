@@ -90,6 +90,20 @@ def test_an_order_has_all_that_a_refund_needs(shop: PlayedShopify) -> None:
     assert (found.status, found.delivered_at) == (OrderStatus.DELIVERED, sold.delivered_at)
 
 
+@pytest.mark.parametrize(
+    ("taxes_included", "duties_included", "on_top"),
+    [(False, False, 510), (False, True, 310), (True, False, 200), (True, True, 0)],
+)
+def test_taxes_and_duties_come_on_top_unless_the_prices_include_them(
+    shop: PlayedShopify, taxes_included: bool, duties_included: bool, on_top: int
+) -> None:
+    shop.stock(order("#1001", tax="3.10"))
+    fields = shop.named("#1001")
+    fields |= {"taxesIncluded": taxes_included, "dutiesIncluded": duties_included}
+    fields["currentTotalDutiesSet"] = bag(200, "USD")
+    assert load(shop).tax_minor == on_top
+
+
 @pytest.mark.parametrize("asked", ["#1001", "1001"])
 def test_a_name_is_found_with_and_without_its_sign(shop: PlayedShopify, asked: str) -> None:
     shop.stock(order("#10010"), order("#1001"))
