@@ -108,7 +108,10 @@ class WooCommerceServer:
 
     def refund_in_admin(self, number: str, amount: str, reason: str = "") -> dict[str, Any]:
         """Refund by hand, as a person in WordPress would; return the refund."""
-        return self._save(self.numbered(number), amount, reason)
+        order = self.numbered(number)
+        made = self._save(order, amount, reason)
+        self._note_fully_refunded(order)
+        return made
 
     # --- HTTP -----------------------------------------------------------------------------------------
 
@@ -188,7 +191,12 @@ class WooCommerceServer:
                 return error(500, "woocommerce_rest_cannot_create_order_refund", failure)
             made["refunded_payment"] = asked["api_refund"]
             self._restock(order, wanted if asked["api_restock"] else [])
+            self._note_fully_refunded(order)
             return Answer(201, made)
+
+    def _note_fully_refunded(self, order: dict[str, Any]) -> None:
+        if not self.left(order):
+            order["status"] = "refunded"
 
     def _restock(self, order: dict[str, Any], wanted: list[dict[str, Any]]) -> None:
         names = {each["id"]: each["sku"] for each in order["line_items"]}

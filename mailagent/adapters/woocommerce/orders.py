@@ -98,7 +98,7 @@ def _read(fields: Fields, refunds: Sequence[Fields]) -> Order:
         currency=currency,
         placed_at=_moment(fields["date_created_gmt"]),
         delivered_at=None,
-        status=_status(fields),
+        status=status_of(fields),
         lines=tuple(left),
         payments=_payments(fields, total, currency),
         discount_minor=min(off, sum(each.net_minor for each in left)),
@@ -182,9 +182,13 @@ def _payments(fields: Fields, total: int, currency: str) -> tuple[Payment, ...]:
     return (Payment(payment_id, imported_method(method), amount, refunded_minor=given),)
 
 
-def _status(fields: Fields) -> OrderStatus:
-    sent = OrderStatus.SHIPPED if fields["date_completed_gmt"] else OrderStatus.PENDING
-    return WOO_STATUS.get(fields["status"], sent)
+def status_of(fields: Fields) -> OrderStatus:
+    """Return our status for an order's. WooCommerce sets `refunded` when all of the total has been refunded,
+    whether the order was sent or not."""
+    sent = fields["date_completed_gmt"]
+    if fields["status"] == "refunded" and not sent and not has_parcels(fields):
+        return OrderStatus.CANCELLED
+    return WOO_STATUS.get(fields["status"], OrderStatus.SHIPPED if sent else OrderStatus.PENDING)
 
 
 def _moment(text: str) -> datetime:

@@ -8,7 +8,14 @@ from typing import Any
 
 from mailagent.adapters.platforms.calls import CallProblem
 from mailagent.adapters.woocommerce.client import WooCommerceClient
-from mailagent.adapters.woocommerce.orders import NAME, TITLE, UNSENT, has_parcels, read_order
+from mailagent.adapters.woocommerce.orders import (
+    NAME,
+    TITLE,
+    UNSENT,
+    has_parcels,
+    read_order,
+    status_of,
+)
 from mailagent.domain.mail.authentication import normalise_address
 from mailagent.domain.orders.source import (
     AddressOutcome,
@@ -21,7 +28,7 @@ from mailagent.domain.orders.source import (
     TooLate,
     cut_page,
 )
-from mailagent.domain.refunds.order import Order, OrderProblem
+from mailagent.domain.refunds.order import Order, OrderProblem, OrderStatus
 from mailagent.domain.remedies.address import NewAddress
 
 ORDERS_A_PAGE = 20
@@ -68,7 +75,7 @@ class WooCommerceSource:
         fields = self._find(request.order_id)
         if fields is None:
             return NotSupported(f"{TITLE} has no order {request.order_id}")
-        if fields["status"] != "cancelled":
+        if status_of(fields) is not OrderStatus.CANCELLED:
             if fields["status"] not in UNSENT:
                 return TooLate(f"its status is {fields['status']}")
             if has_parcels(fields):  # the status changes only after all of it was sent

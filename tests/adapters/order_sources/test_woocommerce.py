@@ -43,6 +43,13 @@ class TestWooCommerce(OrderSourceContract):
             pytest.skip("an empty list says that the customer has no orders")
 
 
+PARCEL = {
+    "id": 1,
+    "key": "_wc_shipment_tracking_items",
+    "value": [{"tracking_number": "D17", "date_shipped": "1762000000", "tracking_id": "abc"}],
+}
+
+
 def load(shop: PlayedWooCommerce, number: str = "1001") -> Order:
     found = shop.make().load_order(number)
     assert found is not None
@@ -93,6 +100,38 @@ def test_a_status_is_in_our_words(shop: PlayedWooCommerce, told: str, status: Or
     shop.stock(order("1001", status="pending", delivered_at=None))
     shop.numbered("1001")["status"] = told
     assert load(shop).status is status
+
+
+@pytest.mark.parametrize(
+    ("changes", "status"),
+    [
+        ({}, OrderStatus.CANCELLED),
+        ({"date_completed_gmt": "2026-11-20T09:00:00"}, OrderStatus.SHIPPED),
+        ({"meta_data": [PARCEL]}, OrderStatus.SHIPPED),
+    ],
+    ids=["unsent", "completed", "with a parcel"],
+)
+def test_an_order_that_was_refunded_in_full_was_sent_or_never_will_be(
+    shop: PlayedWooCommerce, changes: dict[str, Any], status: OrderStatus
+) -> None:
+    shop.stock(order("1001", status="pending", delivered_at=None))
+    fields = shop.numbered("1001")
+    fields |= changes
+    shop.refund_in_admin("1001", "49.98")
+    assert load(shop).status is OrderStatus.PENDING
+    shop.refund_in_admin("1001", "0.01")
+    assert fields["status"] == "refunded"
+    assert load(shop).status is status
+
+
+def test_a_cancelled_order_that_was_refunded_since_is_still_cancelled(
+    shop: PlayedWooCommerce,
+) -> None:
+    shop.stock(order("1001", status="pending", delivered_at=None))
+    source, request = shop.make(), CancelRequest("k", "1001")
+    assert isinstance(source.cancel_order(request), Cancelled)
+    shop.refund_in_admin("1001", "49.99")
+    assert isinstance(source.cancel_order(request), Cancelled)
 
 
 def test_an_order_that_was_not_paid_has_no_payment(shop: PlayedWooCommerce) -> None:
@@ -250,7 +289,7 @@ def test_amounts_that_cannot_be_true_hide_no_other_order(shop: PlayedWooCommerce
         shop.make().load_order("1001")
 
 
-@pytest.mark.parametrize("status", ["completed", "refunded", "failed", "shipped-by-plugin"])
+@pytest.mark.parametrize("status", ["completed", "failed", "shipped-by-plugin"])
 def test_an_order_is_cancelled_only_if_nothing_was_sent(
     shop: PlayedWooCommerce, status: str
 ) -> None:
@@ -262,9 +301,8 @@ def test_an_order_is_cancelled_only_if_nothing_was_sent(
 
 def test_an_order_with_a_parcel_is_left_to_people(shop: PlayedWooCommerce) -> None:
     shop.stock(order("1001", status="pending", delivered_at=None))
-    parcel = {"tracking_number": "D17", "date_shipped": "1762000000", "tracking_id": "abc"}
     fields = shop.numbered("1001")
-    fields["meta_data"] = [{"id": 1, "key": "_wc_shipment_tracking_items", "value": [parcel]}]
+    fields["meta_data"] = [PARCEL]
     assert load(shop).status is OrderStatus.PENDING
     assert isinstance(shop.make().cancel_order(CancelRequest("k", "1001")), NotSupported)
     assert fields["status"] == "processing"
