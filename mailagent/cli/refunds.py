@@ -23,7 +23,7 @@ from mailagent.cli.printing import (
 from mailagent.cli.settlements import settlements
 from mailagent.domain.money import Money
 from mailagent.domain.refunds.credit import credit_of
-from mailagent.domain.refunds.payment import ListingProblem
+from mailagent.domain.refunds.payment import CALL_IS_UNDER_WAY_FOR, ListingProblem
 from mailagent.domain.refunds.reconciliation import Difference, Kind, OurPart, compare
 from mailagent.domain.refunds.refund import Refund
 from mailagent.settings import Settings
@@ -88,6 +88,12 @@ def ask_again(refund_id: str) -> None:
     asked again. If it was paid, this pays twice."""
     live = services.current()
     with live.database.transaction() as connection:
+        begun_at = refund_payments.lock_last_asked(connection, refund_id)
+        if begun_at and live.now() - begun_at < CALL_IS_UNDER_WAY_FOR:
+            until = begun_at + CALL_IS_UNDER_WAY_FOR
+            raise click.ClickException(
+                f"the gateway may be asked for {refund_id} at this moment: look again at {until:%H:%M:%S} UTC"
+            )
         found = refund_payments.note_not_made(connection, refund_id)
         if not found:
             raise click.ClickException(f"of {refund_id} no call to the gateway is left unknown")

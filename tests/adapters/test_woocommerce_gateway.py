@@ -10,11 +10,13 @@ from typing import Any
 
 import pytest
 
+from mailagent.adapters.platforms.calls import REFUND_SECONDS
 from mailagent.adapters.woocommerce.client import WooCommerceClient
 from mailagent.adapters.woocommerce.gateway import WooCommerceGateway
 from mailagent.demo.fakes.http_server import Answer, LineCut
 from mailagent.domain.money import Money
 from mailagent.domain.refunds.payment import (
+    CALL_IS_UNDER_WAY_FOR,
     ListingProblem,
     NotDone,
     OutcomeUnknown,
@@ -59,6 +61,13 @@ def test_the_plugin_is_asked_once_and_nothing_is_restocked(
     (posted,) = [json.loads(each.body) for each in shop.requests if each.method == "POST"]
     assert (posted["api_refund"], posted["api_restock"]) == (True, False)
     assert len(shop.moved()) == 1
+
+
+def test_the_longest_call_ends_before_it_counts_as_lost(
+    shop: WooCommerceServer, gateway: WooCommerceGateway
+) -> None:
+    gateway.refund(replace(ASKED, restocks=(("K1", 1),)))
+    assert len(shop.requests) * REFUND_SECONDS < CALL_IS_UNDER_WAY_FOR.total_seconds()
 
 
 def made_and_forgotten(create: woocommerce_server.Create) -> Answer:

@@ -141,7 +141,7 @@ def a_person_looks_and_lets_it_be_asked_again(shop: Harness) -> None:
     """WooCommerce has no refund, and that does not say that none was paid."""
     asked = "SELECT 1 FROM refund_payments WHERE asking_since IS NOT NULL AND attempts > 0"
     wait_until(lambda: bool(shop.rows(asked)), 30, "the call to be lost")
-    pass_time(shop, minutes=2)
+    pass_time(shop, minutes=6)
     (run_id,) = runs_of(shop, "refund")
     client = shop.live.workflow_client
 

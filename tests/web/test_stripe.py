@@ -529,7 +529,7 @@ def test_an_order_that_is_cancelled_after_the_failure_is_not_refunded_again(
 ) -> None:
     refund_id = failed_for_want_of_funds(shop, stripe)
     shop.stock(order(payments=[CARD], status="cancelled"))
-    pass_time(shop, minutes=2)  # until then a call may be under way
+    pass_time(shop, minutes=6)  # until then a call may be under way
     assert pay(refund_id)["status"] == "failed"
     assert len(stripe.refunds) == 1
 
@@ -550,7 +550,7 @@ def test_a_refund_that_the_gateway_has_otherwise_is_for_people(
     stripe.faults.append(stripe_server.lost_after)
     refund_id = approved(shop)
     pay(refund_id)
-    pass_time(shop, minutes=2)  # no other call of ours is under way any more
+    pass_time(shop, minutes=6)  # no other call of ours is under way any more
     stripe.refunds[0]["currency"] = "eur"
     with pytest.raises(RuntimeError, match=r"re_1 is of 49\.99 EUR, not 49\.99 USD"):
         pay(refund_id)

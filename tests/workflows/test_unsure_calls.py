@@ -48,7 +48,7 @@ def refund_id(shop: Harness, store: WooCommerceServer) -> str:
 
 
 def pay_later(shop: Harness, refund_id: str) -> str:
-    pass_time(shop, minutes=2)
+    pass_time(shop, minutes=6)
     with shop.live.database.transaction() as connection:
         circuit_breakers.give_another_chance(connection, shop.live.now())
     return str(pay(refund_id)["status"])
@@ -76,6 +76,19 @@ def test_what_may_have_been_paid_is_not_asked_for_again_before_a_person_has_look
     assert flask(shop, "refunds", "ask-again", refund_id).exit_code == 1
     assert pay_later(shop, refund_id) == "paid"
     assert len(store.moved()) == 1
+
+
+@pytest.mark.parametrize(("seconds", "status"), [(240, 1), (301, 0)])
+def test_a_person_lets_it_be_asked_again_only_once_no_call_is_under_way(
+    shop: Harness, store: WooCommerceServer, refund_id: str, seconds: int, status: int
+) -> None:
+    store.refund_faults.append(woocommerce_server.lost_before)
+    assert pay(refund_id)["status"] == "approved"
+    pass_time(shop, seconds=seconds)
+    told = flask(shop, "refunds", "ask-again", refund_id)
+    assert (told.exit_code, "look again at" in told.output) == (status, status == 1)
+    (row,) = shop.rows("SELECT asking_since FROM refund_payments")
+    assert (row.asking_since is None) is (status == 0)
 
 
 def test_a_plugin_that_failed_is_not_asked_again_by_itself(

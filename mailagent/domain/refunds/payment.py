@@ -11,6 +11,10 @@ from typing import Any, Protocol
 
 from mailagent.domain.money import Money
 
+# Until then a call that a worker has begun may be under way. WooCommerce's adapter takes the longest: six
+# requests of 45 seconds.
+CALL_IS_UNDER_WAY_FOR = timedelta(minutes=5)
+
 
 @dataclass(frozen=True, slots=True)
 class RefundRequest:

@@ -176,13 +176,27 @@ def give_up(connection: sa.Connection, refund_id: str, why: str) -> bool:
     return True
 
 
+def lock_last_asked(connection: sa.Connection, refund_id: str) -> datetime | None:
+    """Lock a refund's unanswered payments; return when a worker last began to ask the gateway for one."""
+    query = sa.select(_payments.c.asking_since).where(*_unanswered(refund_id)).with_for_update()
+    return max(filter(None, connection.scalars(query)), default=None)
+
+
 def note_not_made(connection: sa.Connection, refund_id: str) -> int:
     """Record that the gateway has certainly not made a refund's unanswered payments, because a person has
     looked; return how many payments these are. What the ledger has stays there."""
-    unsure = (_payments.c.state == INTENDED, _payments.c.asked_gateway.is_not(None))
-    in_ledger = sa.exists().where(_entries.c.idempotency_key == _payments.c.idempotency_key)
-    query = _payments.update().where(_payments.c.refund_id == refund_id, *unsure, ~in_ledger)
+    query = _payments.update().where(*_unanswered(refund_id))
     return connection.execute(query.values(asking_since=None, asked_gateway=None)).rowcount
+
+
+def _unanswered(refund_id: str) -> tuple[sa.ColumnElement[bool], ...]:
+    in_ledger = sa.exists().where(_entries.c.idempotency_key == _payments.c.idempotency_key)
+    return (
+        _payments.c.refund_id == refund_id,
+        _payments.c.state == INTENDED,
+        _payments.c.asked_gateway.is_not(None),
+        ~in_ledger,
+    )
 
 
 def mark_returned(connection: sa.Connection, key: str, now: datetime, why: str | None) -> bool:

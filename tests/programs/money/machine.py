@@ -517,7 +517,7 @@ class MoneyMachine(RuleBasedStateMachine):
     def pay_whatever_failed(self, refund_id: str) -> None:
         """Run a refund until it is paid, as an operator would after each failure."""
         for _ in range(4):  # of one or two payments, each of which may have failed
-            self.clock += timedelta(minutes=2)  # no earlier call is under way any more
+            self.clock += timedelta(minutes=6)  # no earlier call is under way any more
             try:
                 self.pay(refund_id)
                 return

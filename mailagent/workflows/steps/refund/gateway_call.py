@@ -5,11 +5,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
+from datetime import datetime
 
 from mailagent import services
 from mailagent.domain.operations.provider import LEDGER
 from mailagent.domain.refunds.payment import (
+    CALL_IS_UNDER_WAY_FOR,
     NotDone,
     OutcomeUnknown,
     PaymentOutcome,
@@ -20,8 +21,6 @@ from mailagent.domain.text import NeedsOperatorError
 from mailagent.store.refunds import external_refunds, refund_payments
 from mailagent.telemetry import spans
 
-# Longer than any gateway's adapter waits: until then another worker's call may be under way.
-CALL_IS_UNDER_WAY_FOR = timedelta(minutes=1)
 NOT_ASKED = OutcomeUnknown("it is settled, or another worker asks at this moment", answered=True)
 
 
