@@ -68,6 +68,18 @@ def test_how_old_a_signature_is_goes_by_the_one_clock(age_seconds: int, verified
     assert verify((NEW,), header, BODY, now) is verified
 
 
+@pytest.mark.parametrize(
+    ("version", "warned"),
+    [("2025-02-24.acacia", True), ("2025-03-31.basil", False), (None, False)],
+)
+def test_an_event_of_a_version_that_reports_partial_captures_as_refunds_is_warned_of(
+    caplog: pytest.LogCaptureFixture, version: str | None, warned: bool
+) -> None:
+    told = json.loads(BODY) | {"api_version": version}
+    assert len(parse_event(json.dumps(told).encode()).refunds) == 1
+    assert ("evt_1 has API version 2025-02-24.acacia" in caplog.text) is warned
+
+
 def test_bytes_that_are_no_text_are_not_signed_by_anybody() -> None:
     assert not verify((NEW,), sign(b"\xff", NEW), b"\xff", datetime.now(UTC))
 

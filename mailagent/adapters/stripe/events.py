@@ -6,6 +6,7 @@ Events come in any order, and more than once. Only `StripeWebhook.verify` import
 from __future__ import annotations
 
 import json
+import logging
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -24,6 +25,12 @@ from mailagent.domain.refunds.payment import Dispute, GatewayEvent, GatewayRefun
 
 if TYPE_CHECKING:
     from werkzeug.datastructures import Headers
+
+logger = logging.getLogger(__name__)
+
+# In earlier API versions Stripe also makes a refund of what a partial capture left of the authorised amount:
+# https://docs.stripe.com/changelog/basil/2025-03-31/remove-refund-from-partial-capture-and-payment-cancellation-flow
+REFUNDS_ONLY_SINCE = "2025-03-31"
 
 REFUND_KINDS = frozenset(
     {"refund.created", "refund.updated", "refund.failed", "charge.refund.updated"}
@@ -100,10 +107,22 @@ def parse_event(body: bytes, livemode: bool | None = None) -> GatewayEvent:
     except (KeyError, TypeError, ValueError, OverflowError, OSError) as problem:
         raise ValueError(f"not an event of Stripe's: {problem!r}") from None
     bare = GatewayEvent(event_id, kind, occurred_at, foreign=foreign)
+    _warn_of_old_version(bare, str(event.get("api_version") or REFUNDS_ONLY_SINCE))
     try:
         return _understood(bare, content)
     except (ValueError, KeyError, TypeError, AttributeError) as problem:
         return replace(bare, problem=str(problem))
+
+
+def _warn_of_old_version(event: GatewayEvent, version: str) -> None:
+    if event.kind in {*REFUND_KINDS, CHARGE_KIND} and version < REFUNDS_ONLY_SINCE:
+        logger.warning(
+            "webhook=stripe event=old_api_version: %s has API version %s, in which a refund may be what a"
+            " partial capture left. It counts as refunded elsewhere. Give the webhook version %s or later.",
+            event.event_id,
+            version,
+            REFUNDS_ONLY_SINCE,
+        )
 
 
 def _foreign(account: str | None, livemode: bool | None, ours: bool | None) -> str | None:
