@@ -42,6 +42,14 @@ _REFUNDED_LINE = "_refunded_item_id"
 # Nothing of an order with such a status has been sent.
 UNSENT = frozenset({"pending", "on-hold", "processing"})
 
+# Deleted, or not placed yet. WooCommerce shows such an order to those who know its id.
+_NO_ORDER = frozenset({"trash", "auto-draft", "draft", "checkout-draft"})
+
+
+def is_order(fields: Fields) -> bool:
+    """Return whether a record is an order that was placed and not deleted."""
+    return fields.get("status") not in _NO_ORDER
+
 
 def is_woocommerce_payment(payment_id: str) -> bool:
     """Return whether a payment was made through WooCommerce, by the form of its id."""

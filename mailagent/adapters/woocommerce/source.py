@@ -13,6 +13,7 @@ from mailagent.adapters.woocommerce.orders import (
     TITLE,
     UNSENT,
     has_parcels,
+    is_order,
     read_order,
     status_of,
 )
@@ -54,7 +55,7 @@ class WooCommerceSource:
         orders = []
         for each in found:
             # The search also finds similar addresses, and the address in other fields, so check again.
-            if normalise_address(_email(each)) == wanted:
+            if normalise_address(_email(each)) == wanted and is_order(each):
                 try:
                     orders.append(self._read(each))
                 except OrderProblem as problem:
@@ -99,11 +100,11 @@ class WooCommerceSource:
             if _POST_ID.fullmatch(number):
                 found = self._client.find_order(number)
                 if found and str(found.get("number")) == number:
-                    return found
+                    return found if is_order(found) else None
         except CallProblem as problem:
             raise problem.as_source_problem() from problem
         exact = (each for each in self._list(number, 1) if str(each.get("number")) == number)
-        return next(exact, None)
+        return next(filter(is_order, exact), None)
 
     def _list(self, search: str, page: int) -> list[Fields]:
         try:

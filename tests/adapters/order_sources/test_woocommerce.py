@@ -134,6 +134,18 @@ def test_a_cancelled_order_that_was_refunded_since_is_still_cancelled(
     assert isinstance(source.cancel_order(request), Cancelled)
 
 
+@pytest.mark.parametrize("number", ["1001", "A-17"])
+@pytest.mark.parametrize("status", ["trash", "auto-draft", "draft", "checkout-draft"])
+def test_what_was_deleted_or_not_placed_is_no_order(
+    shop: PlayedWooCommerce, number: str, status: str
+) -> None:
+    shop.stock(order(number))
+    shop.numbered(number)["status"] = status
+    source = shop.make()
+    assert source.load_order(number) is None
+    assert source.find_orders(ADA).orders == ()
+
+
 def test_an_order_that_was_not_paid_has_no_payment(shop: PlayedWooCommerce) -> None:
     shop.stock(order("1001", payments=[], status="pending", delivered_at=None))
     shop.numbered("1001")["status"] = "pending"
