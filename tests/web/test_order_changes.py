@@ -114,6 +114,15 @@ def test_an_order_that_we_do_not_have_is_thanked_for(caller: Caller) -> None:
     assert caller.post(caller.about("W9999")).status_code == 200
 
 
+def test_a_deleted_order_of_which_only_the_platforms_id_is_told_is_thanked_for(
+    caller: Caller,
+) -> None:
+    before = caller.seen_at()
+    topic = "orders/delete" if caller.name == "shopify" else "order.deleted"
+    assert caller.post(b'{"id": 17}', topic=topic).status_code == 200
+    assert caller.seen_at() == before
+
+
 @pytest.mark.parametrize("body", [b"", b"[]", b"{}", b"null", b"{", b"[" * 100_000])
 def test_what_is_no_order_is_refused(caller: Caller, body: bytes) -> None:
     assert caller.post(body).status_code == 400

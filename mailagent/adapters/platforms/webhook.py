@@ -32,13 +32,14 @@ PING_BYTES = 64
 @dataclass(frozen=True, slots=True)
 class OrderWebhook:
     """The webhook of one platform. `number`: the field with the order's number, in deliveries whose topic
-    begins with `topics`."""
+    begins with `topics`. `deleted`: the topic of deliveries that have only the platform's id of an order."""
 
     name: str
     title: str
     signature_header: str
     topic_header: str
     topics: str
+    deleted: str
     number: str
     secrets: Sequence[str] = ()
 
@@ -57,9 +58,10 @@ class OrderWebhook:
         return self.name == woocommerce.NAME and bool(_PING.fullmatch(body))
 
     def read_number(self, headers: Headers, body: bytes) -> str | None:
-        """Return the number of the order that has changed, or None if it is about something else. Raises
-        ValueError if the body cannot be read."""
-        if not headers.get(self.topic_header, "").startswith(self.topics):
+        """Return the number of the order that has changed, or None if it is about something else, or does not
+        say the number. Raises ValueError if the body cannot be read."""
+        topic = headers.get(self.topic_header, "")
+        if topic == self.deleted or not topic.startswith(self.topics):
             return None
         try:
             number = json.loads(body)[self.number]
@@ -77,6 +79,7 @@ _WEBHOOKS = {
             "X-Shopify-Hmac-Sha256",
             "X-Shopify-Topic",
             "orders/",
+            "orders/delete",
             "name",
         ),
         OrderWebhook(
@@ -85,6 +88,7 @@ _WEBHOOKS = {
             "X-WC-Webhook-Signature",
             "X-WC-Webhook-Topic",
             "order.",
+            "order.deleted",
             "number",
         ),
     )
