@@ -142,7 +142,8 @@ class WooCommerceServer:
             found = [
                 x for x in found if text in f"{x['number']} {x['billing']['email']}".casefold()
             ]
-            found.sort(key=lambda each: str(each["date_created_gmt"]), reverse=True)
+            newest_first = query.get("order") != "asc"
+            found.sort(key=lambda each: str(each["date_created_gmt"]), reverse=newest_first)
             if self.endless:
                 return Answer(200, found)
         size = int(query.get("per_page", 10))

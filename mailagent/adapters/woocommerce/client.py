@@ -32,10 +32,12 @@ class WooCommerceClient:
         headers = {"Authorization": f"Basic {b64encode(token.encode()).decode()}"}
         self._caller = Caller(TITLE, url, headers, deadline_seconds, most_bytes)
 
-    def list_orders(self, search: str, page: int, size: int) -> list[Mapping[str, Any]]:
+    def list_orders(
+        self, search: str, page: int, size: int, *, oldest_first: bool = False
+    ) -> list[Mapping[str, Any]]:
         """Return a page of the orders that contain a text, newest first. Raises CallProblem."""
         params = {"search": search, "page": str(page), "per_page": str(size)}
-        params |= {"orderby": "date", "order": "desc"}
+        params |= {"orderby": "date", "order": "asc" if oldest_first else "desc"}
         return self._list(self.send("GET", "/orders", params=params))
 
     def find_order(self, post_id: str) -> Mapping[str, Any] | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from mailagent.adapters.platforms.calls import CallProblem
@@ -33,6 +33,8 @@ from mailagent.domain.refunds.order import Order, OrderProblem, OrderStatus
 from mailagent.domain.remedies.address import NewAddress
 
 ORDERS_A_PAGE = 20
+# The most pages that we search for a number. It may be a number that a customer made up.
+SEARCHED_PAGES = 5
 _CURSOR = re.compile(r"[0-9]{1,6}")
 _POST_ID = re.compile(r"[0-9]{1,18}")
 
@@ -103,12 +105,20 @@ class WooCommerceSource:
                     return found if is_order(found) else None
         except CallProblem as problem:
             raise problem.as_source_problem() from problem
-        exact = (each for each in self._list(number, 1) if str(each.get("number")) == number)
-        return next(filter(is_order, exact), None)
+        return next(self._search(number), None)
 
-    def _list(self, search: str, page: int) -> list[Fields]:
+    def _search(self, number: str) -> Iterator[Fields]:
+        """Find the orders with a number. WooCommerce finds all that contain it. Begin with the oldest: A-12 was
+        placed before A-120."""
+        for page in range(1, SEARCHED_PAGES + 1):
+            found = self._list(number, page, oldest_first=True)
+            yield from (x for x in found if str(x.get("number")) == number and is_order(x))
+            if len(found) < ORDERS_A_PAGE:
+                return
+
+    def _list(self, search: str, page: int, *, oldest_first: bool = False) -> list[Fields]:
         try:
-            return self._client.list_orders(search, page, ORDERS_A_PAGE)
+            return self._client.list_orders(search, page, ORDERS_A_PAGE, oldest_first=oldest_first)
         except CallProblem as problem:
             raise problem.as_source_problem() from problem
 

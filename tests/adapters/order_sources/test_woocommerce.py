@@ -9,7 +9,7 @@ import pytest
 
 from mailagent.adapters.woocommerce.client import WooCommerceClient
 from mailagent.adapters.woocommerce.provider import WooCommercePayments
-from mailagent.adapters.woocommerce.source import WooCommerceSource
+from mailagent.adapters.woocommerce.source import SEARCHED_PAGES, WooCommerceSource
 from mailagent.domain.money import Money
 from mailagent.domain.orders.source import Cancelled, CancelRequest, NotSupported, TooLate
 from mailagent.domain.refunds.order import Order, OrderProblem, OrderStatus
@@ -258,6 +258,21 @@ def test_an_extension_may_give_numbers_of_its_own(shop: PlayedWooCommerce) -> No
     shop.stock(order("A-17"), order("1001"))
     assert load(shop, "A-17").order_id == "A-17"
     assert shop.make().load_order(str(shop.numbered("A-17")["id"])) is None
+
+
+@pytest.mark.parametrize("placed_at", ["2026-10-01T09:00:00Z", "2026-11-10T09:00:00Z"])
+def test_an_order_is_found_among_many_whose_numbers_contain_its_own(
+    shop: PlayedWooCommerce, placed_at: str
+) -> None:
+    others = [order(f"A-12{n:02}", placed_at="2026-11-05T09:00:00Z") for n in range(90)]
+    shop.stock(*others, order("A-12", placed_at=placed_at))
+    assert load(shop, "A-12").order_id == "A-12"
+
+
+def test_the_search_for_a_number_that_no_order_has_ends(shop: PlayedWooCommerce) -> None:
+    shop.stock(*(order(f"A-12{n:03}") for n in range(200)))
+    assert shop.make().load_order("A-12") is None
+    assert len(shop.requests) == SEARCHED_PAGES
 
 
 def test_a_similar_address_is_another_customer(shop: PlayedWooCommerce) -> None:
