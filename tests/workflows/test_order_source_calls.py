@@ -302,7 +302,7 @@ def test_what_the_shop_gave_back_is_not_taken_for_a_payment_that_the_gateway_did
     services.bind(replace(shop.live, gateway=gateway))
     assert pay(refund_id)["status"] == "approved"
     source.answer = lambda: given_back_by_shop(given_back)
-    pass_time(shop, minutes=2)  # until then the call may be under way
+    pass_time(shop, minutes=6)  # until then the call may be under way
     assert pay(refund_id)["status"] == end
     assert ledger(shop) == ({"pay_W1001": 49_99} if is_ours else {})
 
