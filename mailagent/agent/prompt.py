@@ -126,9 +126,9 @@ they want nothing any more, call withdraw_refund.
 
 _STORE_CREDIT = """
 Instead of money customers may choose store credit{more}. Name the fact store_credit where a refund
-waits, or if they ask for credit or a voucher. propose_refund takes `pay_as`: always money, unless
-their newest mail clearly chooses the credit that this fact offered. Until a refund is paid they may
-change their mind: call it again with the same items.
+waits, or if they ask for credit or a voucher. propose_refund takes `pay_as`: no_choice, unless
+their newest mail clearly chooses the credit that this fact offered, or money instead of it. Until a
+refund is paid they may change their mind: call it again with the same items.
 """
 
 _KNOWLEDGE = """

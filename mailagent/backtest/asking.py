@@ -167,7 +167,8 @@ def _recorded(past: Past, name: str, arguments: Mapping[str, Any]) -> Call | Non
 
 def _without_money(arguments: Mapping[str, Any]) -> dict[str, Any]:
     """Return arguments as a shop without store credit has them, unless it was chosen."""
-    return {name: arguments[name] for name in arguments if arguments[name] != PayAs.MONEY}
+    unchosen = (PayAs.MONEY, PayAs.NO_CHOICE)
+    return {name: arguments[name] for name in arguments if arguments[name] not in unchosen}
 
 
 def _look_up(

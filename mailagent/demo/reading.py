@@ -103,6 +103,10 @@ def names_credit(text: str) -> bool:
     )
 
 
+def names_money(text: str) -> bool:
+    return re.search(r"\b(money|geld)\b", text.lower()) is not None
+
+
 def pick_change(text: str) -> str:
     """Return whether the customer wants the same item once more, or another one for it."""
     is_same = (

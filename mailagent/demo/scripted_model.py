@@ -20,6 +20,7 @@ from mailagent.demo.reading import (
     guess_language,
     names_credit,
     names_item,
+    names_money,
     pick_change,
     pick_reason,
 )
@@ -104,7 +105,7 @@ class CustomerRequest:
     language: str
     order_ids: tuple[str, ...]
     says_yes: bool = False
-    wants_credit: bool = False
+    pay_as: str = "no_choice"
 
 
 def read_request(content: str) -> CustomerRequest:
@@ -132,7 +133,8 @@ def read_request(content: str) -> CustomerRequest:
     order_ids = find_order_ids(bodies) or find_order_ids(text) or earlier
     language = guess_language(bodies, text, own)
     order_ids = order_ids[:_MAX_ORDERS]
-    return CustomerRequest(text, wish, language, order_ids, says_yes, wants_credit)
+    pay_as = "store_credit" if wants_credit else "money" if names_money(bodies) else "no_choice"
+    return CustomerRequest(text, wish, language, order_ids, says_yes, pay_as)
 
 
 def read_passages(instructions: str) -> dict[str, str]:
@@ -280,7 +282,7 @@ def _look_and_propose(
             )
         wish = {"order_id": order_id, "items": items, "reason": str(pick_reason(request.text))}
         if "store_credit" in order:
-            wish["pay_as"] = "store_credit" if request.wants_credit else "money"
+            wish["pay_as"] = request.pay_as
         return Call("propose_refund", wish)
     facts = _facts_of(outcome)
     return [

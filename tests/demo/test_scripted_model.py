@@ -365,7 +365,7 @@ CREDITING = {**ORDER, "store_credit": "worth 10 % more than money"}
 @pytest.mark.parametrize(
     ("earlier", "text", "pay_as"),
     [
-        ("", "The kettle of W1001 is broken, please refund it", "money"),
+        ("", "The kettle of W1001 is broken, please refund it", "no_choice"),
         ("", "The kettle of W1001 is broken. Could I have store credit for it?", "store_credit"),
         ("The kettle of W1001 is broken", "I take the store credit, please.", "store_credit"),
         ("The kettle of W1001 is broken. Store credit, please", "Yes, please.", "store_credit"),

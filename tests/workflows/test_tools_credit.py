@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any
@@ -17,10 +18,12 @@ from mailagent.store.refunds import credits
 from mailagent.workflows.steps.conversation.batch import Batch
 from mailagent.workflows.tools import registry
 from mailagent.workflows.tools.propose_refund import propose_refund
+from mailagent.workflows.tools.tool import Misfit
 from tests.cast import big_order, order
 from tests.databases import ONE_DATABASE
 from tests.harness import Harness
 from tests.told import record_told
+from tests.tool_calls import parse
 from tests.tool_use import use
 from tests.workflows.paying import pay
 from tests.workflows.proposals import write
@@ -48,12 +51,18 @@ def offered(shop: Harness, order_id: str = "W2001") -> None:
 def ask(
     batch: Batch, pay_as: str | None, order_id: str = "W2001", item: str = "D1"
 ) -> dict[str, Any]:
-    wish = {
+    """Propose a refund as the model does: its arguments fit the schema of the policy."""
+    policy = services.current().policy
+    wish: dict[str, Any] = {
         "order_id": order_id,
         "items": [{"item_id": item, "quantity": None}],
         "reason": "damaged",
     }
-    return use(propose_refund, batch, wish | ({"pay_as": pay_as} if pay_as else {}))
+    if policy.store_credit:
+        wish["pay_as"] = pay_as
+    call = parse("propose_refund", json.dumps(wish), policy)
+    assert not isinstance(call, Misfit), call.output
+    return use(propose_refund, batch, call.model_dump(mode="json"))
 
 
 def answer(shop: Harness, text: str = "Store credit, please.") -> Batch:
@@ -118,6 +127,21 @@ def test_a_refund_that_waits_changes_with_the_customers_mind(crediting: Harness)
     assert crediting.refunds()[0].credit_bonus is None
     acts = crediting.rows("SELECT action FROM audit WHERE action LIKE '% chosen' ORDER BY audit_id")
     assert [each.action for each in acts] == ["store credit chosen", "money chosen"]
+
+
+@ONE_DATABASE
+def test_a_refund_stays_store_credit_if_the_newest_mail_chooses_nothing(
+    crediting: Harness,
+) -> None:
+    ask(write(crediting, text="My desk broke."), "no_choice")
+    assert crediting.refunds()[0].credit_bonus is None
+    offered(crediting)
+    ask(answer(crediting), "store_credit")
+    told = ask(answer(crediting, "Any news on my refund of the desk?"), "no_choice")
+    assert told["outcome"] == "already_requested"
+    assert crediting.refunds()[0].credit_bonus == 10
+    acts = crediting.rows("SELECT action FROM audit WHERE action LIKE '% chosen'")
+    assert [each.action for each in acts] == ["store credit chosen"]
 
 
 def test_goods_that_come_back_first_leave_time_to_choose(shop: Harness) -> None:

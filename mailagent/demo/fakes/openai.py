@@ -81,7 +81,7 @@ def _within_schema(turn: Turn, tools: Sequence[Mapping[str, Any]]) -> Turn:
     arguments = {name: turn.arguments[name] for name in turn.arguments if name != "pay_as"}
     schemas = [tool["parameters"]["properties"] for tool in tools if tool["name"] == turn.name]
     if any("pay_as" in properties for properties in schemas):
-        arguments["pay_as"] = turn.arguments.get("pay_as", "money")
+        arguments["pay_as"] = turn.arguments.get("pay_as", "no_choice")
     return replace(turn, arguments=arguments)
 
 

@@ -92,13 +92,15 @@ class ProposeRefund(Arguments):
 
 
 class PayAs(StrEnum):
+    NO_CHOICE = "no_choice"
     MONEY = "money"
     STORE_CREDIT = "store_credit"
 
 
 class ProposeRefundAs(ProposeRefund):
     pay_as: Annotated[PayAs, Strict(False)] = Field(
-        description="store_credit only if they chose it after reading the fact store_credit."
+        description="store_credit only if they chose it after reading the fact store_credit, money only if"
+        " they now choose it instead of credit; no_choice otherwise, which leaves a refund as it is."
     )
 
 
@@ -155,7 +157,8 @@ def _as_chosen(reader: Reader, refund: Refund, pay_as: str | None) -> Refund:
     """Change a refund that was asked for before to money or store credit, as the customer chooses now, and
     return it. It stays as it is if its gateway was asked already, or the policy has no store credit."""
     live, connection = services.current(), reader.connection
-    same = pay_as is None or (refund.credit_bonus is not None) == (pay_as == PayAs.STORE_CREDIT)
+    no_choice = pay_as in (None, PayAs.NO_CHOICE)
+    same = no_choice or (refund.credit_bonus is not None) == (pay_as == PayAs.STORE_CREDIT)
     if same or live.policy.store_credit is None or not credits.can_change(connection, refund):
         return refund
     bonus = _bonus(pay_as)

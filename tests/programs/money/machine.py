@@ -285,7 +285,7 @@ class MoneyMachine(RuleBasedStateMachine):
             items = draw(wishes.items_of(ids, quantity))
             reasons = ["not_as_described"] * 2 + ["changed_mind", "damaged", "not_delivered"]
             reason = draw(st.sampled_from(reasons))
-            pay_as = draw(st.sampled_from(["money", "store_credit"]))
+            pay_as = draw(st.sampled_from(["no_choice", "money", "store_credit"]))
             wish = {"order_id": order.order_id, "items": items, "reason": reason, "pay_as": pay_as}
             self.seen[f"asked for {pay_as}"] += 1
             before = {each.refund_id for each in self.with_status(*RefundStatus)}
