@@ -24,8 +24,8 @@ from mailagent.mailers.facts import Reader
 class Letter:
     """A reply as text. `text`: what stands between greeting and closing. `order_ids`: the orders that it speaks
     of. `sources`: the passages that it quotes. `problems`: why it cannot be sent, a sentence each, for the
-    model. `composition`: what it was written from, as JSON. `credit_orders`: the orders for which it offers
-    store credit."""
+    model. `composition`: what it was written from, as JSON. `credit_offers`: orders, each with the sentence
+    that offers store credit for it."""
 
     text: str
     language: str
@@ -33,7 +33,7 @@ class Letter:
     sources: tuple[str, ...] = ()
     problems: tuple[str, ...] = ()
     composition: str | None = None
-    credit_orders: tuple[str, ...] = ()
+    credit_offers: tuple[tuple[str, str], ...] = ()
 
 
 def reader_of(
@@ -117,7 +117,11 @@ def write_letter(reader: Reader, composition: Composition) -> Letter:
         tuple(fact.source for fact in facts if fact.source),
         tuple(problems),
         composition.model_dump_json(),
-        tuple(each.order_id for each in facts if each.kind == "store_credit" and each.order_id),
+        tuple(
+            (each.order_id, sentence(each, locale))
+            for each in facts
+            if each.kind == "store_credit" and each.order_id
+        ),
     )
 
 

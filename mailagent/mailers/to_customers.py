@@ -71,7 +71,9 @@ def write_reply(
     )
     outbound_id = write_to_customer(reader, content, mails[-1], confirm, language=letter.language)
     now, details = services.current().now(), {"outbound_id": outbound_id}
-    for order_id in letter.credit_orders:
+    for order_id, offer in letter.credit_offers:
+        if offer not in letter.text:  # a person has taken it out of the draft
+            continue
         audit.record(reader.connection, now, audit.AGENT, audit.CREDIT_OFFERED, order_id, details)
     return outbound_id
 

@@ -239,7 +239,9 @@ def _act(
         reader = mailers.reader_of(connection, conversation, mails)
         letter = mailers.letter_by_person(reader, action.text)
         if composed is not None:  # it has the records of the orders that it names
-            letter = replace(letter, order_ids=composed.order_ids) if is_edited else composed
+            order_ids, offers = composed.order_ids, composed.credit_offers
+            edited = replace(letter, order_ids=order_ids, credit_offers=offers)
+            letter = edited if is_edited else composed
         outbound_id = mailers.write_reply(reader, mails, letter, by_person=True, files=action.files)
         inbound.answer(connection, draft.mail_ids, outbound_id)
         drafts.record_decision(connection, draft_id, state, person, now, outbound_id)

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import io
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from mailagent import services
 from mailagent.demo.scripted_model import Fact, Part, Phrase
 from mailagent.domain.mail.draft import LONGEST_ANSWER
+from mailagent.domain.refunds.policy import Policy, StoreCredit
 from mailagent.store.mail import arrivals, conversations
 from mailagent.workflows.steps.conversation.batch import Batch, take_batch
 from mailagent.workflows.steps.conversation.people import hand_over
@@ -130,6 +133,20 @@ def test_what_somebody_changed_is_what_the_customer_reads(drafting: Harness) -> 
     assert ANSWER not in mail.text
     assert mail.auto_submitted == "no"
     assert (latest(drafting).state, latest(drafting).text) == ("edited", ANSWER)
+
+
+@ONE_DATABASE
+@pytest.mark.parametrize("is_kept", [True, False])
+def test_a_changed_draft_offers_store_credit_if_its_sentence_is_kept(
+    drafting: Harness, is_kept: bool
+) -> None:
+    services.bind(replace(drafting.live, policy=Policy(store_credit=StoreCredit(10))))
+    drafting.stock(order())
+    waiting = draft(drafting, "May I have credit for W1001?", Fact("store_credit/W1001"))
+    text = f"Dear Ada,\n\n{waiting.text}" if is_kept else "We look for it today."
+    press(drafting, waiting.draft_id, "edit", text=text)
+    offered = drafting.rows("SELECT subject FROM audit WHERE action = 'store credit offered'")
+    assert [row.subject for row in offered] == ["W1001"] * is_kept
 
 
 @pytest.mark.parametrize(("action", "shown"), [("edit", 1), ("discard", 0)])
