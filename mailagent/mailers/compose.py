@@ -27,6 +27,7 @@ from mailagent.domain.mail.message import (
 )
 from mailagent.domain.mail.outgoing_file import OutgoingFile
 from mailagent.domain.money import Money
+from mailagent.domain.refunds.goodwill import GoodwillCode
 from mailagent.mailers.facts import Reader
 from mailagent.store import audit
 from mailagent.store.ids import new_id
@@ -105,6 +106,7 @@ def write_to_customer(
     packed = replace(addressed, written_from=pack(reader, addressed))
     outbound_id = queue_mail(reader.connection, packed)
     _note_offers(reader, content.order_ids, outbound_id)
+    _note_discount(reader, content.values.get("goodwill"), outbound_id)
     return outbound_id
 
 
@@ -114,6 +116,14 @@ def _note_offers(reader: Reader, order_ids: Sequence[str], outbound_id: str) -> 
     for offer in reader.open_offers(order_ids):
         details = {"outbound_id": outbound_id}
         audit.record(reader.connection, now, audit.AGENT, audit.OFFER_TOLD, offer.offer_id, details)
+
+
+def _note_discount(reader: Reader, code: GoodwillCode | None, outbound_id: str) -> None:
+    if code is not None:
+        now, details = services.current().now(), {"outbound_id": outbound_id}
+        audit.record(
+            reader.connection, now, audit.AGENT, audit.GOODWILL_TOLD, code.order_id, details
+        )
 
 
 def write_record(reader: Reader, order_ids: Sequence[str], language: str | None) -> str | None:

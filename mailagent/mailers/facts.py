@@ -266,26 +266,24 @@ class Reader:
         return any(each.status is RefundStatus.AWAITING_APPROVAL for each in self.refunds_of(order))
 
     @cached_property
-    def goodwill_given(self) -> GoodwillCode | None:
-        """The discount that was given in answer to these mails."""
-        return next((each for each in self._codes if each.mail_id in self.mail_ids), None)
-
-    @cached_property
-    def _codes(self) -> Sequence[GoodwillCode]:
-        return goodwill.list_of_customer(self.connection, self.conversation.customer_email)
+    def goodwill_due(self) -> GoodwillCode | None:
+        """The discount whose code the answer to these mails has."""
+        if not self.proven:
+            return None
+        address = self.conversation.customer_email
+        now = services.current().now()
+        return goodwill.find_due(self.connection, address, self.mail_ids, now)
 
     def _unused_code(self, order: Order) -> GoodwillCode | None:
-        now = services.current().now()
-        of_order = (each for each in self._codes if each.order_id == order.order_id)
-        return next((each for each in of_order if each.is_good(now)), None)
+        return goodwill.find_told(self.connection, order.order_id, services.current().now())
 
     def goodwill(self, order: Order) -> Values | None:
         """Return the discount for an order, and when it was given if these mails are not the reason."""
+        now, due = services.current().now(), self.goodwill_due
+        if due and due.order_id == order.order_id and due.is_good(now):
+            return {"percent": due.percent, "given_at": None}
         code = self._unused_code(order)
-        if not code:
-            return None
-        given_at = None if code.mail_id in self.mail_ids else code.issued_at
-        return {"percent": code.percent, "given_at": given_at}
+        return {"percent": code.percent, "given_at": code.issued_at} if code else None
 
     def remedies(self, order: Order) -> Values | None:
         """Return the state of each remedy of an order, oldest first; None if there is none."""
@@ -333,7 +331,7 @@ class Reader:
         ]
 
     def _of_record(self, order_ids: Sequence[str]) -> list[Order]:
-        given = self.goodwill_given
+        given = goodwill.find_of_mails(self.connection, self.mail_ids)
         named = [*order_ids, given.order_id] if order_ids and given else order_ids
         return [each for each in map(self.find_order, dict.fromkeys(named)) if each]
 

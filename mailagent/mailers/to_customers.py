@@ -59,7 +59,7 @@ def write_reply(
             "customer_name": reader.customer_name(),
             "text": letter.text,
             **_confirmation(reader, mails),
-            "goodwill": reader.goodwill_given,
+            "goodwill": reader.goodwill_due,
             "helped": _vote_links(mails) if reader.proven else None,
         },
         dedup_key=f"reply:{mails[-1].mail_id}",
@@ -118,7 +118,7 @@ def write_handed_over(
         "neutral_reply" if untrue else "handed_over",
         {
             "customer_name": reader.customer_name(),
-            "goodwill": reader.goodwill_given,
+            "goodwill": reader.goodwill_due,
         },
         dedup_key=f"reply:{mails[-1].mail_id}",
         order_ids=reader.orders_of_mails(),
@@ -330,7 +330,7 @@ def write_person_reply(
     content = MailContent(
         Purpose.TEAM_REPLY,
         "team_reply",
-        {"text": text, "member": member},
+        {"text": text, "member": member, "goodwill": reader.goodwill_due},
         dedup_key=dedup_key,
         by_person=True,
         files=files,

@@ -53,6 +53,7 @@ Action = Literal[
     "draft superseded",
     "draft written",
     "goodwill given",
+    "goodwill told",
     "incident closed",
     "incident opened",
     "logged in",
@@ -129,6 +130,7 @@ WITHDRAWN: Final = "refund withdrawn"
 REQUEST_WITHDRAWN: Final = "request withdrawn"
 DECLINED: Final = "refund declined"
 CREDIT_OFFERED: Final = "store credit offered"
+GOODWILL_TOLD: Final = "goodwill told"
 OFFER_TOLD: Final = "offer told"
 CLOSED: Final = "breaker closed"
 TAKEN_BACK: Final = "decision taken back"  # the triggers look for it

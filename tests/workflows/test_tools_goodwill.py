@@ -15,16 +15,18 @@ from mailagent.agent.loop import Spent
 from mailagent.demo.scripted_model import Fact, Part, Phrase
 from mailagent.domain.deadline import end_of_day
 from mailagent.domain.refunds.policy import Goodwill, Policy
+from mailagent.store.ids import new_id
 from mailagent.store.mail import conversations, inbound
 from mailagent.store.refunds import goodwill
 from mailagent.workflows.steps.conversation.batch import Batch
 from mailagent.workflows.steps.conversation.reply import write_reply
 from mailagent.workflows.tools.offer_goodwill import offer_goodwill
-from tests.cast import GRACE, order
+from tests.cast import GRACE, TESS, order
 from tests.databases import ONE_DATABASE
 from tests.harness import Harness, wait_until
 from tests.tool_use import use
-from tests.workflows.camera import answer, batch_of, later_batch
+from tests.web.console.drafts import press
+from tests.workflows.camera import answer, batch_of
 from tests.workflows.moves import case_of, reply_move
 
 CODE = re.compile(r"\b[2-9A-HJKMNP-TV-Z]{4}-[2-9A-HJKMNP-TV-Z]{4}-[2-9A-HJKMNP-TV-Z]{4}\b")
@@ -98,7 +100,8 @@ def test_there_is_one_discount_for_an_order_and_one_in_answer_to_a_mail(kind_sho
     batch = batch_of(kind_shop)
     offer(batch, 4)
     assert offer(batch, 5, "W1011")["outcome"] == "already_given"
-    later = later_batch(kind_shop, batch)
+    reply(kind_shop, batch, Phrase("sorry_hear"))
+    later = batch_of(kind_shop, "Later")
     told = offer(later, 5)
     assert (told["outcome"], told["percent"]) == ("already_given", 4)
     assert offer(later, 5, "W1011")["outcome"] == "offered"
@@ -187,6 +190,40 @@ def test_the_code_comes_also_when_a_person_takes_over(kind_shop: Harness, untrue
     (mail,) = kind_shop.rows("SELECT text, html FROM outbound_mails")
     assert row.code in mail.text
     assert row.code in mail.html
+
+
+@ONE_DATABASE
+def test_the_code_comes_once_if_a_person_answers_instead(kind_shop: Harness) -> None:
+    batch = batch_of(kind_shop)
+    offer(batch)
+    (row,) = codes(kind_shop)
+    tess = kind_shop.log_in(TESS)
+    for _ in range(2):
+        press(tess, batch["conversation_id"], "answer", text="We are sorry.", once=new_id("once"))
+    first, second = kind_shop.rows("SELECT text, html FROM outbound_mails ORDER BY outbound_id")
+    assert (first.text.count(row.code), first.html.count(row.code)) == (1, 1)
+    assert row.code not in second.text
+    told = reply(kind_shop, batch_of(kind_shop, "Again"), Fact("goodwill/W1010"))
+    assert "we gave you 10% off one later order." in told
+    assert row.code not in told
+
+
+@ONE_DATABASE
+def test_a_code_that_no_mail_has_had_comes_with_the_next_answer(kind_shop: Harness) -> None:
+    batch = batch_of(kind_shop)
+    offer(batch)
+    (row,) = codes(kind_shop)
+    beside = batch_of(kind_shop, "Another thread")
+    assert row.code not in reply(kind_shop, beside, Fact("order/W1010"))  # its own answer has it
+    with kind_shop.live.database.transaction() as connection:
+        inbound.leave_unanswered(connection, batch["mail_ids"], "a person discarded the draft")
+    unproven = batch_of(kind_shop, "Who am I?")
+    assert row.code not in reply(kind_shop, {**unproven, "verified": False}, Fact("not_verified"))
+    later = batch_of(kind_shop, "Again")
+    assert offer(later, 5)["outcome"] == "offered"
+    told = reply(kind_shop, later, Fact("goodwill/W1010"))
+    assert (told.count("you get 10%"), told.count(row.code)) == (1, 1)
+    assert offer(batch_of(kind_shop, "Once more"), 5)["outcome"] == "already_given"
 
 
 @ONE_DATABASE

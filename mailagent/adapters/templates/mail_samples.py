@@ -98,7 +98,7 @@ def facts_of(words: str | None = None) -> dict[str, dict[str, Any]]:
         "remedy": thread
         | name
         | {"order_id": "W1001", "text": say(_REMEDY), "note": say("The red one is sold out.")},
-        "team_reply": thread | {"text": say(_ANSWER), "member": say("Tess")},
+        "team_reply": thread | {"text": say(_ANSWER), "member": say("Tess"), "goodwill": _GOODWILL},
         "notice": {
             "title": say("Mail could not be sent"),
             "lines": [say(each) for each in _NOTICE],
@@ -130,7 +130,7 @@ _WITHOUT: dict[str, dict[str, Any]] = {
     "refund_failed": _GREETED | {"part_paid": None, "payments": []},
     "refund_returned": _GREETED | {"returned": _USD, "reference": None},
     **dict.fromkeys(("handed_over", "neutral_reply"), _GREETED | {"goodwill": None}),
-    "team_reply": _THREAD,
+    "team_reply": _THREAD | {"goodwill": None},
     "approval_request": {
         **dict.fromkeys("customer_since shipping short credit following escalates_at".split()),
         **dict.fromkeys(("attachments", "earlier", "others", "notes"), ()),

@@ -8,6 +8,7 @@ from datetime import datetime
 
 import sqlalchemy as sa
 
+from mailagent.domain.mail.message import MailStatus
 from mailagent.domain.refunds.goodwill import (
     CODE_ALPHABET,
     CODE_GROUP_LENGTH,
@@ -18,10 +19,17 @@ from mailagent.domain.refunds.goodwill import (
     decide_redemption,
     normalise_code,
 )
-from mailagent.store import schema
+from mailagent.store import audit, schema
 from mailagent.store.database import columns_of
 
 _codes = schema.goodwill_codes
+_audit, _mails = schema.audit.c, schema.inbound_mails.c
+_IS_TOLD = sa.or_(
+    sa.exists().where(_audit.subject == _codes.c.order_id, _audit.action == audit.GOODWILL_TOLD),
+    sa.exists().where(
+        _mails.mail_id == _codes.c.mail_id, _mails.status == MailStatus.UNANSWERED.value
+    ),
+)
 
 
 def new_code() -> str:
@@ -50,6 +58,22 @@ def find_of_order(connection: sa.Connection, order_id: str) -> GoodwillCode | No
 def find_of_mails(connection: sa.Connection, mail_ids: Sequence[str]) -> GoodwillCode | None:
     """Return the discount that was given in answer to one of these mails."""
     return _first(_list(connection, _codes.c.mail_id.in_(mail_ids)))
+
+
+def find_due(
+    connection: sa.Connection, email: str, mail_ids: Sequence[str], now: datetime
+) -> GoodwillCode | None:
+    """Return the discount whose code an answer to these mails has: the one that was given for them, or else one
+    of the customer's whose code no mail has had, because a person answered or discarded the draft."""
+    untold = sa.and_(_where_customer(email), ~_IS_TOLD)
+    return find_of_mails(connection, mail_ids) or _first_good(_list(connection, untold), now)
+
+
+def find_told(connection: sa.Connection, order_id: str, now: datetime) -> GoodwillCode | None:
+    """Return the discount for an order, if it can be used and a mail has had its code, or the agent has yet to
+    answer the mail for which it was given."""
+    told = sa.and_(_codes.c.order_id == order_id, _IS_TOLD)
+    return _first_good(_list(connection, told), now)
 
 
 def list_of_customer(connection: sa.Connection, email: str) -> tuple[GoodwillCode, ...]:
@@ -89,6 +113,10 @@ def redeem(connection: sa.Connection, typed: str, order_id: str, now: datetime) 
 def _list(connection: sa.Connection, where: sa.ColumnElement[bool]) -> tuple[GoodwillCode, ...]:
     oldest_first = sa.select(_codes).where(where).order_by(_codes.c.issued_at, _codes.c.code)
     return tuple(GoodwillCode(**row._mapping) for row in connection.execute(oldest_first))
+
+
+def _first_good(codes: tuple[GoodwillCode, ...], now: datetime) -> GoodwillCode | None:
+    return next((each for each in codes if each.is_good(now)), None)
 
 
 def _first(codes: tuple[GoodwillCode, ...]) -> GoodwillCode | None:

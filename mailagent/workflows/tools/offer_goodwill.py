@@ -60,6 +60,9 @@ def offer_goodwill(reader: Reader, arguments: Mapping[str, Any]) -> Output:
         return offered_output(known)
     if not is_waiting(connection, mail_ids):
         return case_closed_output()
+    email, now = reader.conversation.customer_email, services.current().now()
+    if known is not None and known == goodwill.find_due(connection, email, mail_ids, now):
+        return offered_output(known)
     known = known or goodwill.find_of_mails(connection, mail_ids)
     if known is not None:
         return already_given_output(known)

@@ -142,7 +142,7 @@ def _topics(
     refund_ids = [refund.refund_id for refund in known]
     if audit.details_of_mails(connection, refund_ids, audit.WITHDRAWN, mail_ids):
         yield Topic.WITHDRAWAL
-    if goodwill.find_of_mails(connection, mail_ids):
+    if goodwill.find_due(connection, address, mail_ids, services.current().now()):
         yield Topic.GOODWILL
     if remedies.list_of_mails(connection, conversation.conversation_id, mail_ids):
         yield Topic.REMEDY
