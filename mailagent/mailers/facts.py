@@ -29,6 +29,7 @@ from mailagent.mailers.values import (
     PARCELS_LISTED,
     Values,
     bare,
+    can_be_withdrawn,
     goods_by,
     has_number,
     is_granted_since,
@@ -255,9 +256,13 @@ class Reader:
 
     def not_withdrawn(self, order: Order) -> Values | None:
         """Return the newest refund of an order that can no longer be withdrawn; None if another one can."""
-        settled = (RefundStatus.APPROVED, RefundStatus.PAID)
-        statuses = [each.status.value for each in self.refunds_of(order) if each.status in settled]
-        return {"status": statuses[-1]} if statuses and not self._waits(order) else None
+        known = self.refunds_of(order)
+        settled = [
+            each for each in known if each.status in (RefundStatus.APPROVED, RefundStatus.PAID)
+        ]
+        if not settled or any(can_be_withdrawn(self.connection, each) for each in known):
+            return None
+        return {"status": settled[-1].status.value}
 
     def nothing_waits(self, order: Order) -> Values | None:
         return None if self._waits(order) else {}

@@ -17,9 +17,16 @@ from mailagent.domain.refunds.credit import with_bonus
 from mailagent.domain.refunds.offer import Offer, is_left
 from mailagent.domain.refunds.order import Order, OrderStatus
 from mailagent.domain.refunds.policy import return_by
-from mailagent.domain.refunds.refund import Refund, taken_units
+from mailagent.domain.refunds.refund import Refund, RefundStatus, taken_units
 from mailagent.domain.remedies.remedy import Remedy, RemedyStatus
-from mailagent.store.refunds import credits, orders, refunds, remedies, settlements
+from mailagent.store.refunds import (
+    credits,
+    orders,
+    refund_payments,
+    refunds,
+    remedies,
+    settlements,
+)
 
 PARCELS_LISTED = 10
 ORDER_NUMBER_MAX_LENGTH = 40
@@ -131,6 +138,17 @@ def is_granted_since(
         if is_same and made_at > moment:
             return True
     return False
+
+
+def can_be_withdrawn(connection: sa.Connection, refund: Refund) -> bool:
+    """Return whether withdraw_refund would withdraw a refund: it is not paid, nothing that it depends on may be
+    done, and no gateway may have been asked."""
+    if refund.status is not RefundStatus.APPROVED:
+        return refund.status is RefundStatus.AWAITING_APPROVAL
+    tied = remedies.find_of_refund(connection, refund.refund_id)
+    if tied is not None:
+        return tied.is_open and not tied.may_be_done
+    return not refund_payments.may_be_asked(connection, refund.refund_id)
 
 
 def values_of_credit(connection: sa.Connection, known: Iterable[Refund]) -> Values | None:

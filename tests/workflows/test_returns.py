@@ -101,6 +101,17 @@ def test_a_refund_is_approved_and_paid_when_the_goods_are_back(shop: Harness, ba
 
 
 @ONE_DATABASE
+def test_a_refund_is_beyond_withdrawal_once_the_goods_are_back(shop: Harness, batch: Batch) -> None:
+    ask(batch)
+    for is_back in (False, True):
+        with shop.live.database.transaction() as connection:
+            assert not is_back or finish(connection, remedy_id(shop), TESS, True, None)
+            fact = batch_reader(connection, batch).find("not_withdrawn/W1001")
+        assert (fact is not None) is is_back
+    assert use(withdraw_refund, batch, {"order_id": "W1001"})["outcome"] == "too_late"
+
+
+@ONE_DATABASE
 def test_goods_on_their_way_to_the_customer_come_back_first(shop: Harness, batch: Batch) -> None:
     shop.stock(order("W3", status="shipped", delivered_at=None))
     propose(batch, "W3", reason="changed_mind")

@@ -21,6 +21,7 @@ from mailagent.domain.refunds.payment import (
 )
 from mailagent.store.operations import circuit_breakers
 from mailagent.store.refunds import credits, refund_payments
+from mailagent.workflows.steps.conversation.batch import batch_reader
 from mailagent.workflows.tools.withdraw_refund import withdraw_refund
 from tests.cast import order
 from tests.harness import Harness, pass_time
@@ -148,6 +149,25 @@ def test_a_call_whose_answer_was_lost_cannot_be_withdrawn(
     told = withdraw()
     assert (told["outcome"], told["facts"][0]) == ("too_late", "not_withdrawn/W1001")
     assert shop.refunds()[0].status == "approved"
+
+
+def test_a_refund_is_not_said_to_be_beyond_withdrawal_before_its_gateway_is_asked(
+    shop: Harness,
+) -> None:
+    shop.stock(two_payments())
+    batch = write(shop)
+    propose(batch, "W1001")
+
+    def is_said() -> bool:
+        with shop.live.database.snapshot() as connection:
+            return batch_reader(connection, batch).find("not_withdrawn/W1001") is not None
+
+    moody(shop, {GIFT: [NotDone("too many requests", 60), OutcomeUnknown("time-out")]})
+    said = [is_said()]
+    for _ in range(2):
+        pay(refund_id(shop))
+        said.append(is_said())
+    assert said == [False, False, True]
 
 
 @pytest.mark.parametrize(("method", "bonus"), [("bank_transfer", None), ("card", 10)])

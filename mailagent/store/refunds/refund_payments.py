@@ -169,9 +169,8 @@ def give_up(connection: sa.Connection, refund_id: str, why: str) -> bool:
     the gateway for some of it. Of this and `begin_asking` at the same time, the first one wins."""
     mine = _payments.c.refund_id == refund_id
     rows = connection.execute(sa.select(_payments).where(mine).with_for_update()).all()
-    for row in rows:
-        if row.state != INTENDED or row.asking_since or pending_reference(row):
-            return False
+    if any(map(_may_be_asked, rows)):
+        return False
     connection.execute(_payments.update().where(mine).values(state="refused", problem=why))
     return True
 
@@ -180,6 +179,16 @@ def lock_last_asked(connection: sa.Connection, refund_id: str) -> datetime | Non
     """Lock a refund's unanswered payments; return when a worker last began to ask the gateway for one."""
     query = sa.select(_payments.c.asking_since).where(*_unanswered(refund_id)).with_for_update()
     return max(filter(None, connection.scalars(query)), default=None)
+
+
+def may_be_asked(connection: sa.Connection, refund_id: str) -> bool:
+    """Return whether we may have asked the gateway for some of a refund."""
+    rows = connection.execute(sa.select(_payments).where(_payments.c.refund_id == refund_id))
+    return any(map(_may_be_asked, rows))
+
+
+def _may_be_asked(row: Row) -> bool:
+    return bool(row.state != INTENDED or row.asking_since or pending_reference(row))
 
 
 def note_not_made(connection: sa.Connection, refund_id: str) -> int:
