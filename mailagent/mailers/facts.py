@@ -32,8 +32,8 @@ from mailagent.mailers.values import (
     can_be_withdrawn,
     goods_by,
     has_number,
-    is_granted_since,
     is_part_of,
+    list_declined,
     list_parcels,
     list_return_periods,
     may_be_order_number,
@@ -244,15 +244,11 @@ class Reader:
         return values_of_credit(self.connection, self.refunds_of(order))
 
     def declined(self, order: Order) -> Values | None:
-        """Return why the policy declined a refund in answer to these mails."""
-        connection, order_id, mail_ids = self.connection, order.order_id, self.mail_ids
-        declined = audit.details_of_mails(connection, [order_id], audit.DECLINED, mail_ids)
-        found, offer = declined.get(order_id), self._find_offer(order)
+        """Return what the policy declined in answer to these mails."""
+        offer = self._find_offer(order)
         made = [*self.refunds_of(order), *(offer or ())[:1]]
-        at = audit.latest_at(connection, order_id, audit.DECLINED)
-        if found is None or at is None or is_granted_since(at, found, made, mail_ids):
-            return None
-        return {"reason": found["reason"], "asked_for": found.get("asked_for")}
+        found = list_declined(self.connection, order, made, self.mail_ids)
+        return {"declined": found} if found else None
 
     def not_withdrawn(self, order: Order) -> Values | None:
         """Return the newest refund of an order that can no longer be withdrawn; None if another one can."""

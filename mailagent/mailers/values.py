@@ -19,6 +19,7 @@ from mailagent.domain.refunds.order import Order, OrderStatus
 from mailagent.domain.refunds.policy import return_by
 from mailagent.domain.refunds.refund import Refund, RefundStatus, taken_units
 from mailagent.domain.remedies.remedy import Remedy, RemedyStatus
+from mailagent.store import audit
 from mailagent.store.refunds import (
     credits,
     orders,
@@ -121,6 +122,37 @@ def _left(connection: sa.Connection, order: Order) -> tuple[Sequence[Refund], Mo
     return refunds.list_of_order(connection, order.order_id), remaining
 
 
+def list_declined(
+    connection: sa.Connection,
+    order: Order,
+    made: Sequence[Refund | Offer],
+    mail_ids: Sequence[str],
+) -> list[Values]:
+    """Return what the policy declined for an order in answer to these mails, oldest first, without what was
+    granted, or declined again, since then. `made`: the refunds and offers of the order."""
+    names = {line.item_id: line.name for line in order.lines}
+    told: list[Values] = []
+    later: list[tuple[str | None, set[str]]] = []
+    for act in reversed(audit.list_of_mails(connection, order.order_id, audit.DECLINED, mail_ids)):
+        asked_for, items = act.details.get("asked_for"), _items_of(act.details)
+        is_again = any(kind == asked_for and items <= others for kind, others in later)
+        later.append((asked_for, items))
+        if is_again or is_granted_since(act.at, act.details, made, mail_ids):
+            continue
+        told.append(
+            {
+                "reason": act.details["reason"],
+                "asked_for": asked_for,
+                "items": [name for item_id, name in names.items() if item_id in items],
+            }
+        )
+    return told[::-1]
+
+
+def _items_of(declined: Mapping[str, Any]) -> set[str]:
+    return {line["item_id"] for line in declined.get("facts", {}).get("lines", ())}
+
+
 def is_granted_since(
     moment: datetime,
     declined: Mapping[str, Any],
@@ -129,12 +161,12 @@ def is_granted_since(
 ) -> bool:
     """Return whether these mails brought a refund or an offer after the policy had declined one of the same
     items, at a moment. `made`: those of the order."""
-    items = [line["item_id"] for line in declined.get("facts", {}).get("lines", ())]
+    items = _items_of(declined)
     for each in (each for each in made if each.mail_id in mail_ids):
         if isinstance(each, Offer):
-            made_at, is_same = each.offered_at, each.is_for(items)
+            made_at, is_same = each.offered_at, each.is_for([*items])
         else:
-            made_at, is_same = each.requested_at, not set(items).isdisjoint(each.item_ids)
+            made_at, is_same = each.requested_at, not items.isdisjoint(each.item_ids)
         if is_same and made_at > moment:
             return True
     return False

@@ -9,7 +9,7 @@ import pytest
 from mailagent import services
 from mailagent.domain.refunds.policy import KeepOffers, Policy
 from mailagent.domain.refunds.refund import RefundReason
-from mailagent.mailers.fact import Fact
+from mailagent.mailers.fact import Fact, sentence
 from mailagent.workflows.steps.conversation.batch import Batch, batch_reader
 from mailagent.workflows.tools.request_change import request_change
 from tests.cast import order
@@ -45,7 +45,7 @@ def test_a_second_reason_asks_a_manager_and_takes_the_decline_back(
     assert propose(batch, "W1001")["reason"] == "photo_needed"
     told = declined(batch)
     assert told is not None
-    assert told.values["reason"] == "photo_needed"
+    assert [each["reason"] for each in told.values["declined"]] == ["photo_needed"]
     assert propose(batch, "W1001", reason="other")["outcome"] == "needs_manager"
     (refund,) = shop.refunds()
     assert refund.policy_reasons == ("refused_before",)
@@ -56,6 +56,24 @@ def test_what_was_declined_for_other_items_stands(shop: Harness, batch: Batch) -
     propose(batch, "W1001")
     assert propose(batch, "W1001", ("M1", None), reason="other")["outcome"] == "approved"
     assert declined(batch) is not None
+
+
+def test_each_decline_in_answer_to_a_mail_is_told_with_its_items(
+    shop: Harness, batch: Batch
+) -> None:
+    kettle, mug = [each | {"final_sale": each["item_id"] == "K1"} for each in ITEMS]
+    shop.stock(order(items=[kettle, mug]))
+    for _ in range(2):  # the model may repeat a call
+        propose(batch, "W1001", reason="changed_mind")
+        propose(batch, "W1001", ("M1", None))
+    told = declined(batch)
+    assert told is not None
+    assert sentence(told).splitlines() == [
+        "Kettle: Some of these items of order W1001 were a final sale, which cannot be returned for"
+        " this reason.",
+        "Mug: We need a photo that shows what is wrong with the items of order W1001. Please answer"
+        " this mail with one.",
+    ]
 
 
 def test_a_later_mail_may_give_another_reason(shop: Harness, batch: Batch) -> None:

@@ -255,8 +255,8 @@ def _list_facts() -> Iterator[dict[str, Any]]:
     for beside in _MORE:
         yield order | {"kind": "refund", "refunds": [], **beside}
     for reason in DeclineReason:
-        for kind in (None, RemedyKind.CANCEL):
-            yield order | {"kind": "declined", "reason": reason.value, "asked_for": kind}
+        told = {"reason": reason.value, "items": ["Mug"], "asked_for": RemedyKind.CANCEL}
+        yield order | {"kind": "declined", "declined": [told, told | {"asked_for": None}]}
     yield from (order | {"kind": "not_withdrawn", "status": each} for each in ("paid", "approved"))
     yield order | {"kind": "nothing_waits"}
     yield from (order | {"kind": "remedy", "remedies": [each]} for each in _list_remedies())
