@@ -126,10 +126,10 @@ def write_letter(reader: Reader, composition: Composition) -> Letter:
 
 
 def _in_their_language(reader: Reader, composition: Composition) -> Composition:
-    """Return a composition in the language that the customer clearly writes. If the model named another one,
-    its words are left out."""
-    text = "\n".join(mail.new_text for mail in reader.mails)
-    written = find_language(text, surely=True)
+    """Return a composition in the language of the newest mail that is clearly in one. If the model named
+    another one, its words are left out."""
+    newest_first = (find_language(mail.new_text, surely=True) for mail in reversed(reader.mails))
+    written = next(filter(None, newest_first), None)
     if written in (None, composition.language.partition("-")[0]):
         return composition
     return composition.keep_words(()).model_copy(update={"language": written})

@@ -22,6 +22,7 @@ from mailagent.workflows.steps.conversation.batch import Batch, take_batch
 from mailagent.workflows.steps.conversation.reply import find_topics, write_reply
 from mailagent.workflows.tools.withdraw_refund import withdraw_refund
 from tests.cast import ADA, GRACE, OLGA, big_order, order
+from tests.databases import ONE_DATABASE
 from tests.harness import Harness, code_in
 from tests.tool_use import use
 from tests.workflows import proposals
@@ -182,6 +183,17 @@ def test_an_answer_says_the_discount_that_was_given_after_the_mail_was_taken_up(
     write_reply(batch, reply_move(batch, Phrase("sorry_hear")), SPENT)
     (mail,) = shop.rows("SELECT text FROM outbound_mails")
     assert CODE in mail.text
+
+
+@ONE_DATABASE
+def test_a_reply_is_in_the_language_of_the_newest_mail_that_tells_one(shop: Harness) -> None:
+    german = "Guten Tag, wo ist meine Bestellung? Ich habe noch nichts erhalten. Vielen Dank!"
+    thread = write(shop, german)
+    write_again(shop, thread, "Please answer me in English, my colleague reads this.")
+    write_again(shop, thread, "W1001?")
+    answer(thread)
+    (reply,) = shop.rows("SELECT text FROM outbound_mails")
+    assert reply.text.startswith("Hello")
 
 
 def in_the_thread(shop: Harness) -> Any:
