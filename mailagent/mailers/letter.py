@@ -117,12 +117,14 @@ def write_letter(reader: Reader, composition: Composition) -> Letter:
         tuple(fact.source for fact in facts if fact.source),
         tuple(problems),
         composition.model_dump_json(),
-        tuple(
-            (each.order_id, sentence(each, locale))
-            for each in facts
-            if each.kind == "store_credit" and each.order_id
-        ),
+        tuple(_credit_offers(facts, locale)),
     )
+
+
+def _credit_offers(facts: Sequence[Fact], locale: str) -> Iterator[tuple[str, str]]:
+    for each in facts:
+        if each.kind == "store_credit" and each.order_id:
+            yield each.order_id, sentence(each, locale)
 
 
 def _in_their_language(reader: Reader, composition: Composition) -> Composition:
