@@ -17,7 +17,8 @@ from typing import Any
 
 from mailagent.agent.loop import inert_json
 from mailagent.domain.knowledge import Passage
-from mailagent.domain.mail.message import InboundMail, copied_lines, left_out, shows_nothing
+from mailagent.domain.mail.left_out import copied_lines, left_out
+from mailagent.domain.mail.message import InboundMail, shows_nothing
 
 # However long a thread is, a case stays a small part of the token budget at every turn. The tokens of a mail
 # that waits include its subject and file names, as written in the case.

@@ -19,7 +19,7 @@ from mailagent.cli.printing import (
     print_records,
 )
 from mailagent.domain.mail.conversation import Conversation
-from mailagent.domain.mail.message import left_out
+from mailagent.domain.mail.left_out import left_out
 from mailagent.store.mail import conversations as store
 from mailagent.store.mail import inbound, outbound
 from mailagent.store.refunds import refunds as refund_rows

@@ -9,6 +9,7 @@ import pytest
 
 from mailagent.domain.mail.conversation import is_loop
 from mailagent.domain.mail.language import find_language
+from mailagent.domain.mail.left_out import left_out
 from mailagent.domain.mail.message import (
     AddressedToken,
     Door,
@@ -22,7 +23,6 @@ from mailagent.domain.mail.message import (
     find_token,
     first_words,
     holds_code,
-    left_out,
 )
 from mailagent.domain.mail.webhook import age_seconds, is_fresh
 from tests.cast import ADA, NOW

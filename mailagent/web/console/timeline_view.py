@@ -9,7 +9,8 @@ from itertools import groupby
 from typing import Any
 
 from mailagent import services
-from mailagent.domain.mail.message import Identity, MailKind, Purpose, left_out
+from mailagent.domain.mail.left_out import left_out
+from mailagent.domain.mail.message import Identity, MailKind, Purpose
 from mailagent.domain.operations.model_cost import Tokens, cost_of, format_usd, tokens_of
 from mailagent.store.console.timeline import Entry, EntryKind
 from mailagent.store.database import Row
