@@ -19,12 +19,12 @@ from mailagent.domain.remedies.labels import REMEDY_KINDS
 from mailagent.domain.remedies.remedy import (
     SENT_AGAIN,
     Remedy,
-    RemedyItem,
     RemedyKind,
     RemedyStatus,
     TaskOutcome,
     TaskProblem,
     check_outcome,
+    name_items,
 )
 from mailagent.domain.shop import person_of
 from mailagent.engine import REFUND, run_id_of
@@ -167,8 +167,7 @@ def narrow(connection: sa.Connection, refund: Refund) -> None:
 def keep_only(connection: sa.Connection, remedy: Remedy, units: Counter[str], why: str) -> None:
     """Have people do a task for fewer units, and tell the team. `units`: by item id. Lock the order first."""
     live, order = services.current(), orders.load(connection, remedy.order_id)
-    names = {line.item_id: line.name for line in order.lines}
-    items = tuple(RemedyItem(each, names.get(each, each), number) for each, number in units.items())
+    items = name_items(units, order.names)
     remedies.note(connection, remedy, items=items)
     what = REMEDY_KINDS[remedy.kind].capitalize()
     lines = [

@@ -218,8 +218,8 @@ def read_run(status: WorkflowStatus, steps: tuple[RecordedStep, ...] = ()) -> Ru
 
 
 def _first_argument(status: WorkflowStatus) -> str:
-    """Return a run's first argument, or "" for none and for text that a database refuses. A run that somebody
-    enqueued by a client of DBOS may have any arguments, and must not hide the others."""
+    """Return a run's first argument, or "" for none and for text that a database refuses. A run that a
+    person enqueued by DBOS's client may have any arguments, and must not hide the others."""
     given = status.input
     if not isinstance(given, dict):  # DBOS leaves an input that it cannot read as text
         return ""

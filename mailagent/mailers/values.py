@@ -48,7 +48,7 @@ def values_of_state(order: Order) -> Values:
 
 def list_parcels(order: Order) -> list[Values]:
     """Return the parcels of an order; if they are many, those that have not arrived first."""
-    names = {line.item_id: line.name for line in order.lines}
+    names = order.names
     arrived_last = sorted(order.shipments, key=lambda each: each.status is ShipmentStatus.DELIVERED)
     return [_parcel(each, names) for each in arrived_last[:PARCELS_LISTED]]
 
@@ -104,7 +104,7 @@ def values_of_offer(
     come before it expired."""
     earlier, remaining = _left(connection, order)
     now, left = services.current().now(), is_left(offer, order, earlier, remaining)
-    names = {line.item_id: line.name for line in order.lines}
+    names = order.names
     return {
         "is_open": offer.is_open(now) and left,
         "can_accept": offer.is_open(first_received_at(mails) or now) and left,
@@ -130,7 +130,7 @@ def list_declined(
 ) -> list[Values]:
     """Return what the policy declined for an order in answer to these mails, oldest first, without what was
     granted, or declined again, since then. `made`: the refunds and offers of the order."""
-    names = {line.item_id: line.name for line in order.lines}
+    names = order.names
     told: list[Values] = []
     later: list[tuple[str | None, set[str]]] = []
     for act in reversed(audit.list_of_mails(connection, order.order_id, audit.DECLINED, mail_ids)):

@@ -13,7 +13,13 @@ from mailagent.domain.deadline import end_of_day
 from mailagent.domain.orders.shipment import left_to_ship
 from mailagent.domain.refunds.order import Order, OrderStatus
 from mailagent.domain.refunds.refund import Refund
-from mailagent.domain.remedies.remedy import Remedy, RemedyItem, RemedyKind, RemedyStatus
+from mailagent.domain.remedies.remedy import (
+    Remedy,
+    RemedyItem,
+    RemedyKind,
+    RemedyStatus,
+    name_items,
+)
 from mailagent.store import audit
 from mailagent.store.ids import new_id
 from mailagent.store.refunds import refunds, remedies
@@ -66,8 +72,7 @@ def list_due(connection: sa.Connection, refund: Refund, order: Order) -> tuple[R
         if is_other and other.holds_money and _needs_goods(other):
             others += _units(other, is_rest=False)
     due = (rest - back) + (_units(refund, is_rest=False) - (back - others))
-    names = {line.item_id: line.name for line in order.lines}
-    return tuple(RemedyItem(each, names.get(each, each), number) for each, number in due.items())
+    return name_items(due, order.names)
 
 
 def _needs_goods(refund: Refund) -> bool:

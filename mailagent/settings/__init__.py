@@ -188,7 +188,7 @@ def _meant_by(name: str) -> str | None:
 
 
 def _shortens(words: list[str], known: str) -> bool:
-    """Whether a name of at least two words, in whatever unit, is a setting's name with words left out."""
+    """Whether a name of at least two words is a setting's name with words left out; the unit does not count."""
     others = [word.rstrip("S") for word in known.split("_")]
     meant = {word.rstrip("S") for word in words} - _UNITS
     if len(words) > 1 and meant == set(others) - _UNITS:

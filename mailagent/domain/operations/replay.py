@@ -121,8 +121,8 @@ class MailNow:
 
 @dataclass(frozen=True, slots=True)
 class DecisionNow:
-    """A manager's decision that approves `amount`, or rejects the refund. From `counts_from` on nobody can take
-    it back, and the refund's run applies it."""
+    """A manager's decision that approves `amount`, or rejects the refund. From `counts_from` on, they
+    cannot take it back, and the refund's run applies it."""
 
     approves: bool
     decided_by: str

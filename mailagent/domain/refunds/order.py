@@ -93,6 +93,11 @@ class Order:
         return units
 
     @property
+    def names(self) -> dict[str, str]:
+        """The name of each item, by item id."""
+        return {line.item_id: line.name for line in self.lines}
+
+    @property
     def was_sent(self) -> bool:
         """Whether some of it has left the shop, as far as we know."""
         is_sent = self.status in (OrderStatus.SHIPPED, OrderStatus.DELIVERED)
@@ -208,7 +213,7 @@ def item_ids(lines: Iterable[tuple[str, object, object]]) -> list[str]:
     what is equal in lines of the same item; and the line's number.
 
     Variants may share an SKU. A line that is not the same as the first with its SKU has an id of its own. So an
-    id never depends on later lines, of which we may not have read all."""
+    id never depends on later lines, because we may have read only the first ones."""
     first: dict[str, object] = {}
     return [
         sku if first.setdefault(sku, same) == same else f"{sku} (line {number})"

@@ -130,9 +130,9 @@ def check_outcome(
     """Return whether an outcome changes the state. Raises SettlementProblem if it cannot be recorded. `stop`:
     why the entry must not be paid any more; None if it may be. `_` translates the problem.
 
-    A settled entry fails only when the money comes back: whoever says so must have known that it was paid, for
-    another person may have paid it while a list was open. A failed entry cannot become settled, because the
-    team already has the refund.
+    A settled entry fails only when the money comes back, and only if the person says that it came back: a
+    colleague may have paid it while they had an older list open. A failed entry cannot become settled, because
+    the team already has the refund.
     """
     if known is None:
         raise SettlementProblem(

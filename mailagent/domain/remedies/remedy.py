@@ -77,6 +77,16 @@ class RemedyItem:
     quantity: int
 
 
+def name_items(units: Mapping[str, int], names: Mapping[str, str]) -> tuple[RemedyItem, ...]:
+    """Return units as items. `units` and `names`: by item id; an item that the order no longer has keeps its
+    id as its name."""
+    return tuple(
+        RemedyItem(item_id, names.get(item_id, item_id), quantity)
+        for item_id, quantity in units.items()
+        if quantity
+    )
+
+
 @dataclass(frozen=True, slots=True)
 class Remedy:
     """What a customer asked for on an order. `items`: empty for the whole order. `wish`: the customer's own

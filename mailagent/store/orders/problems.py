@@ -32,8 +32,8 @@ def note(connection: sa.Connection, order_id: str, found: Freshness, now: dateti
 
 
 def meet(connection: sa.Connection, refund_id: str, order_id: str, now: datetime) -> datetime:
-    """Record that a refund which is to be paid meets its order's problem. Return when it first met it: `now` if
-    it is new to the refund, or if the problem has just ended."""
+    """Record that the payment of a refund meets its order's problem. Return when it first met it: `now` if the
+    problem is new to the refund, or has just ended."""
     here = _refunds.c.refund_id == refund_id
     query = sa.select(_at, _refunds.c.look_up_problem_met_at)
     began, met = connection.execute(

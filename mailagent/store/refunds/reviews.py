@@ -151,7 +151,7 @@ def list_owners(connection: sa.Connection, refund: Refund) -> tuple[str, ...]:
 
 def items_of(refund: Refund, order: Order) -> tuple[RefundedItem, ...]:
     by_line = {(line.line_no, line.item_id): line.name for line in order.lines}
-    by_item = {line.item_id: line.name for line in order.lines}
+    by_item = order.names
     # The shop may have renumbered or removed a line since, if no refund holds it.
     return tuple(
         RefundedItem(

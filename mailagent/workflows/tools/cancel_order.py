@@ -34,6 +34,7 @@ from mailagent.domain.remedies.remedy import (
     RemedyItem,
     RemedyKind,
     RemedyStatus,
+    name_items,
 )
 from mailagent.mailers import Reader
 from mailagent.proposals import proposal
@@ -165,7 +166,11 @@ def _decide(reader: Reader, order: Order, wanted: tuple[WantedItem, ...], key: s
         return _too_late(reader, order)
     if left is None or units - Counter(left):
         return shipped_in_part_output(order.order_id, left or {})
-    items = () if not wanted and _is_whole(order, earlier) else _list_items(order, units + refunded)
+    items = (
+        ()
+        if not wanted and _is_whole(order, earlier)
+        else name_items(units + refunded, order.names)
+    )
     # A person cancels what was not paid, or what an earlier refund holds: that is decided by itself.
     if not order.paid.minor or (refunded and not lines):
         output = request(reader, order, RemedyKind.CANCEL, key, items=items)
@@ -223,11 +228,6 @@ def _count_refunded(
         if each.kind is RemedyKind.CANCEL and each.status in STANDING and each.refund_id is None:
             units -= each.units or order.units
     return units & Counter(wanted)
-
-
-def _list_items(order: Order, units: Mapping[str, int]) -> tuple[RemedyItem, ...]:
-    names = {line.item_id: line.name for line in order.lines}
-    return tuple(RemedyItem(each, names[each], units[each]) for each in names if units[each])
 
 
 def _is_whole(order: Order, earlier: Sequence[Refund]) -> bool:

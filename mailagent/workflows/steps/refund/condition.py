@@ -194,9 +194,11 @@ def _record(connection: sa.Connection, remedy_id: str, outcome: CancelOutcome | 
 def _is_whole(connection: sa.Connection, remedy: Remedy) -> bool:
     """Return whether a remedy is for all that the order had when it was asked for. Of an order that was sent in
     part, the shop's system may list only what is left; it still cannot cancel the whole."""
+    if not remedy.items:
+        return True
     before = versions.units_before(connection, remedy)
     has_all = bool(before) and not before - remedy.units
-    return not remedy.items or (has_all and not versions.was_sent_before(connection, remedy))
+    return has_all and not versions.was_sent_before(connection, remedy)
 
 
 def _find_difference(connection: sa.Connection, remedy: Remedy, order: Order) -> str | None:
