@@ -307,6 +307,32 @@ def test_what_the_system_was_never_reached_for_is_taken_back(
     assert pay(refund_id(shop))["status"] == "withdrawn"
 
 
+@pytest.fixture
+def refusing(shop: Harness, batch: Batch) -> Batch:
+    """The shop's system has said that it cannot cancel single items: it has done nothing."""
+    keep_version(shop, pending())
+    with_source(shop, NotSupported("it cancels whole orders only"))
+    return batch
+
+
+@pytest.mark.both_databases
+def test_what_the_system_says_it_cannot_do_is_taken_back(shop: Harness, refusing: Batch) -> None:
+    cancel(refusing, ("M1", 1))
+    pay(refund_id(shop))
+    told = use(withdraw_refund, later_batch(shop, refusing), {"order_id": "W1001"})
+    assert (told["outcome"], told["requests"]) == ("withdrawn", ["cancel"])
+    assert states(shop) == ("withdrawn", "withdrawn", "pending")
+
+
+@ONE_DATABASE
+def test_what_the_system_says_it_cannot_do_ends_by_its_date(shop: Harness, refusing: Batch) -> None:
+    cancel(refusing, ("M1", 1))
+    pay(refund_id(shop))
+    pass_time(shop, days=3.1)
+    assert tasks.see_to() == 1
+    assert states(shop) == ("expired", "withdrawn", "pending")
+
+
 @pytest.mark.both_databases
 @pytest.mark.parametrize("order_of_answers", ["lost, not sent", "not sent, lost", "at once"])
 def test_a_cancellation_with_one_lost_answer_is_not_taken_back(
@@ -729,6 +755,17 @@ def test_what_was_cancelled_already_and_is_not_paid_is_a_case_for_the_team(
     assert told_team(shop).count("more items are cancelled or back than were approved") == 1
     (conversation,) = shop.rows("SELECT handed_over_at FROM conversations")
     assert conversation.handed_over_at is not None
+
+
+@ONE_DATABASE
+def test_people_cancel_only_what_was_approved_of_what_the_system_cannot(
+    shop: Harness, refusing: Batch
+) -> None:
+    services.bind(replace(services.current(), policy=Policy({"USD": 1})))
+    cancel(refusing, ("M1", 2))
+    assert look(refund_id(shop))["status"] == "awaiting_approval"
+    click(shop, "approve", quantity_2="1")
+    assert wishes(shop) == [("cancel", "task", {"M1": 1})]
 
 
 @ONE_DATABASE

@@ -24,6 +24,7 @@ from mailagent.domain.orders.source import (
     OrderPage,
     SourceProblem,
     TooLate,
+    Unsure,
     after_change,
     cut_page,
 )
@@ -123,7 +124,7 @@ class ShopifySource:
                 return refused
         with after_change():
             found = self._load(gid)
-        return Cancelled(found) if found else NotSupported(f"{TITLE} has lost order {gid}")
+        return Cancelled(found) if found else Unsure(f"{TITLE} has lost order {gid}")
 
     def _take_back(
         self, gid: str, order: Fields, request: CancelRequest, mark: str

@@ -94,12 +94,9 @@ class TooLate:
 
 @dataclass(frozen=True, slots=True)
 class NotSupported:
-    """The source cannot do this: a person does it."""
+    """The source cannot do this, and has changed nothing: a person does it."""
 
     why: str
-
-
-CancelOutcome = Cancelled | TooLate | NotSupported
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +111,7 @@ class Unsure:
     why: str
 
 
+CancelOutcome = Cancelled | TooLate | NotSupported | Unsure
 AddressOutcome = AddressChanged | TooLate | NotSupported | Unsure
 
 

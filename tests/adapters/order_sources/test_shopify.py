@@ -387,6 +387,15 @@ def test_a_cancellation_that_is_under_way_is_looked_at_again(shop: PlayedShopify
     assert found.value.retry_after_seconds > 0
 
 
+def test_an_order_that_is_gone_after_its_items_were_taken_back_is_for_people(
+    shop: PlayedShopify,
+) -> None:
+    shop.stock(two_kettles_and_a_lamp())
+    shop.before = lambda _query: shop.orders.clear() if shop.refunds else None
+    assert isinstance(shop.make().cancel_order(ONE_KETTLE), Unsure)
+    assert shop.in_stock == {("K1", "CANCEL"): 1}
+
+
 def test_what_is_not_kept_in_stock_is_cancelled_all_the_same(shop: PlayedShopify) -> None:
     shop.stock(two_kettles_and_a_lamp())
     shop.untracked.add("K1")

@@ -36,6 +36,7 @@ from mailagent.store import audit
 from mailagent.store.mail import conversations, outbound
 from mailagent.store.orders import versions
 from mailagent.store.refunds import order_import, orders, refunds, remedies
+from mailagent.store.refunds.remedies import Asking
 from mailagent.workflows.steps import order_source
 from mailagent.workflows.steps.notices import hand_to_team
 
@@ -126,7 +127,7 @@ def _tell(connection: sa.Connection, remedy: Remedy, key: str) -> None:
     services.current().workflow_client.queue.enqueue_delivery(connection, outbound_id)
 
 
-def _ask_source(remedy: Remedy) -> CancelOutcome | Unsure | float:
+def _ask_source(remedy: Remedy) -> CancelOutcome | float:
     """Return the answer of the shop's system, or after how many seconds to ask again under the same key."""
     live = services.current()
     if live.order_source is None:
@@ -140,11 +141,10 @@ def _ask_source(remedy: Remedy) -> CancelOutcome | Unsure | float:
     items = () if is_whole else tuple(remedy.units.items())
     request = CancelRequest(remedy.remedy_id, remedy.order_id, items, "the customer cancelled")
     try:
-        return order_source.ask(lambda source: source.cancel_order(request))
+        outcome = order_source.ask(lambda source: source.cancel_order(request))
     except (SourceProblem, OrderProblem) as problem:
         if isinstance(problem, SourceProblem) and problem.not_done:
-            with live.database.transaction() as connection:
-                remedies.note_not_done(connection, asking)
+            _note_not_done(asking)
         waited = live.now() - remedy.requested_at
         logger.warning("order %s is not cancelled yet: %s", remedy.order_id, problem)
         if waited >= GIVEN_TO_PEOPLE_AFTER:
@@ -152,9 +152,17 @@ def _ask_source(remedy: Remedy) -> CancelOutcome | Unsure | float:
         wanted = problem.retry_after_seconds if isinstance(problem, SourceProblem) else 0.0
         pause = max(wanted, waited.total_seconds() / 4)
         return float(min(max(pause, FIRST_PAUSE_SECONDS), LONGEST_PAUSE_SECONDS))
+    if isinstance(outcome, NotSupported):
+        _note_not_done(asking)
+    return outcome
 
 
-def _record(connection: sa.Connection, remedy_id: str, outcome: CancelOutcome | Unsure) -> None:
+def _note_not_done(asking: Asking) -> None:
+    with services.current().database.transaction() as connection:
+        remedies.note_not_done(connection, asking)
+
+
+def _record(connection: sa.Connection, remedy_id: str, outcome: CancelOutcome) -> None:
     """Record the answer of the shop's system, unless the remedy has moved on since it was asked."""
     remedy = remedies.lock(connection, remedy_id)
     if remedy is None or remedy.status is not RemedyStatus.ASKED:
