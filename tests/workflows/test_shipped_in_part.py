@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from mailagent import services
-from mailagent.domain.orders.source import NotSupported
+from mailagent.domain.orders.source import Cancelled, NotSupported
 from mailagent.domain.refunds.order import Order
 from mailagent.domain.refunds.policy import KeepOffers, Policy
 from mailagent.mailers.fact import sentence
@@ -24,9 +24,9 @@ from tests.cast import TESS, YESTERDAY, order
 from tests.databases import ONE_DATABASE
 from tests.harness import Harness
 from tests.tool_use import use
-from tests.workflows.camera import click, later_batch
+from tests.workflows.camera import click, later_batch, reject
 from tests.workflows.cancelling import keep_version, stored, with_source
-from tests.workflows.paying import pay, tell
+from tests.workflows.paying import look, pay, tell
 from tests.workflows.proposals import propose, write
 
 pytestmark = ONE_DATABASE
@@ -211,6 +211,41 @@ def test_who_cancels_the_rest_twice_has_asked_once(shop: Harness, rest: Batch) -
     cancel(rest)
     assert cancel(later_batch(shop, rest))["outcome"] == "task"
     assert asked(shop) == [{"M1": 2}]
+
+
+@pytest.mark.parametrize("items", [(), (MUGS,), (MUGS | {"quantity": None},)])
+@pytest.mark.parametrize("is_done", [True, False])
+def test_a_unit_that_was_sent_is_not_cancelled_beside_one_that_is(
+    shop: Harness, items: tuple[dict[str, Any], ...], is_done: bool
+) -> None:
+    """One mug was sent, the other one is cancelled; then the customer wants more cancelled."""
+    batch = stock(shop, parcel("in_transit", MUGS | {"quantity": 1}))
+    cancel(batch, MUGS | {"quantity": 1})
+    if is_done:
+        cancel_by_hand(shop)
+    batch = later_batch(shop, batch)
+    said = cancel(batch, *items)
+    rest = {"K1": 1} if is_done else {"K1": 1, "M1": 1}  # a cancellation under way is in it
+    assert (said["error"], said["not_shipped"]) == ("shipped_in_part", rest)
+    assert asked(shop) == [{"M1": 1}]
+    cancel(batch, *({"item_id": item_id, "quantity": many} for item_id, many in rest.items()))
+    assert asked(shop) == [{"M1": 1}, {"K1": 1}]
+
+
+def test_a_unit_that_the_record_has_lost_is_not_missing_twice(shop: Harness) -> None:
+    """The shop's system has cancelled one mug, and no refund of it was approved."""
+    batch = stock(shop)
+    keep_version(shop, an_order())
+    kettle, mugs = an_order().lines
+    less = replace(an_order(), lines=(kettle, replace(mugs, quantity=1)))
+    with_source(shop, Cancelled(less))
+    services.bind(replace(services.current(), policy=Policy({"USD": 1})))
+    cancel(batch, MUGS | {"quantity": 1})
+    look(shop.refunds()[0].refund_id)
+    reject(shop)
+    shop.stock(replace(less, shipments=an_order(parcel("in_transit", KETTLE)).shipments))
+    assert cancel(later_batch(shop, batch), MUGS | {"quantity": 1})["outcome"] == "asked"
+    assert asked(shop) == [{"M1": 1}, {"M1": 1}]
 
 
 def test_what_the_customer_keeps_is_not_cancelled(shop: Harness) -> None:

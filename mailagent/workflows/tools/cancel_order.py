@@ -40,6 +40,7 @@ from mailagent.mailers import Reader
 from mailagent.proposals import proposal
 from mailagent.proposals.facts import Asked, shipping_of
 from mailagent.proposals.proposal import Proposal
+from mailagent.store.orders import versions
 from mailagent.store.refunds import orders, refunds, remedies
 from mailagent.workflows.steps.conversation.batch import is_waiting
 from mailagent.workflows.tools.propose_refund import (
@@ -123,21 +124,40 @@ def _find_same(
     return None
 
 
+def _list_cancellations(
+    connection: sa.Connection, order: Order, statuses: Collection[RemedyStatus]
+) -> list[Remedy]:
+    known = remedies.list_of_order(connection, order.order_id)
+    return [each for each in known if each.kind is RemedyKind.CANCEL and each.status in statuses]
+
+
+def _sum_units(order: Order, cancellations: Sequence[Remedy]) -> Counter[str]:
+    return sum((each.units or order.units for each in cancellations), Counter[str]())
+
+
 def _choose(
-    connection: sa.Connection, order: Order, wanted: Sequence[WantedItem]
+    order: Order, wanted: Sequence[WantedItem], under_way: Counter[str]
 ) -> tuple[WantedItem, ...]:
     """Return what of the wanted items no open cancellation has; of the whole order if none are named."""
-    known = Counter[str]()
-    for each in remedies.list_of_order(connection, order.order_id):
-        if each.is_open and each.kind is RemedyKind.CANCEL:
-            known += each.units
     chosen = (
-        replace(each, quantity=(each.quantity or order.units[each.item_id]) - known[each.item_id])
-        if known[each.item_id]
+        replace(
+            each, quantity=(each.quantity or order.units[each.item_id]) - under_way[each.item_id]
+        )
+        if under_way[each.item_id]
         else each
         for each in wanted or [WantedItem(item_id) for item_id in order.units]
     )
     return tuple(each for each in chosen if each.quantity is None or each.quantity > 0)
+
+
+def _count_free(
+    connection: sa.Connection, order: Order, left: Mapping[str, int] | None
+) -> Counter[str]:
+    """Return how many of the units that are left in the shop no cancellation has, by item id. The order may
+    still list units that are cancelled."""
+    known = _list_cancellations(connection, order, STANDING)
+    gone = versions.units_before(connection, known[0]) - order.units if known else Counter[str]()
+    return Counter(left) - (_sum_units(order, known) - gone)
 
 
 def _too_late(reader: Reader, order: Order) -> Output:
@@ -152,11 +172,13 @@ def _decide(reader: Reader, order: Order, wanted: tuple[WantedItem, ...], key: s
     """Record what of the wanted items is still at the shop, with its refund."""
     connection = reader.connection
     earlier = refunds.list_of_order(connection, order.order_id)
-    chosen = _choose(connection, order, wanted)
+    under_way = _sum_units(order, _list_cancellations(connection, order, OPEN))
+    chosen = _choose(order, wanted, under_way)
     lines = price_lines(order, chosen, earlier)
     left = left_to_ship(order.shipments, order.units)
+    free = _count_free(connection, order, left)
     units = count_units(order, lines)
-    refunded = _count_refunded(connection, order, chosen, earlier) - units
+    refunded = (_count_refunded(connection, order, chosen, earlier) & free) - units
     if not lines and not refunded:
         item_ids = [each.item_id for each in wanted] or [*order.units]
         same = _find_same(reader, order, item_ids, STANDING)
@@ -164,8 +186,8 @@ def _decide(reader: Reader, order: Order, wanted: tuple[WantedItem, ...], key: s
             return asked_before_output(same)
     if left is not None and not any(left.values()):
         return _too_late(reader, order)
-    if left is None or units - Counter(left):
-        return shipped_in_part_output(order.order_id, left or {})
+    if left is None or (order.units - Counter(left) and units - free):
+        return shipped_in_part_output(order.order_id, Counter(left) & (free + under_way))
     items = (
         ()
         if not wanted and _is_whole(order, earlier)
@@ -216,18 +238,13 @@ def _count_refunded(
     chosen: Sequence[WantedItem],
     earlier: Sequence[Refund],
 ) -> Counter[str]:
-    """Return how many units of the chosen items are still at the shop, and held by a refund that does not
-    cancel them, by item id."""
-    known = remedies.list_of_order(connection, order.order_id)
-    tied = {each.refund_id for each in known}
+    """Return how many units of the chosen items are held by a refund that does not cancel them, or by none, by
+    item id."""
+    tied = {each.refund_id for each in remedies.list_of_order(connection, order.order_id)}
     others = [each for each in earlier if each.keeps_items or each.refund_id in tied]
     wanted = {each.item_id: each.quantity or order.units[each.item_id] for each in chosen}
     lines = price_lines(order, [WantedItem(item_id) for item_id in wanted], others)
-    units = count_units(order, lines) & Counter(left_to_ship(order.shipments, order.units))
-    for each in known:
-        if each.kind is RemedyKind.CANCEL and each.status in STANDING and each.refund_id is None:
-            units -= each.units or order.units
-    return units & Counter(wanted)
+    return count_units(order, lines) & Counter(wanted)
 
 
 def _is_whole(order: Order, earlier: Sequence[Refund]) -> bool:
