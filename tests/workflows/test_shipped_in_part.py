@@ -9,7 +9,7 @@ import pytest
 
 from mailagent import services
 from mailagent.domain.orders.source import Cancelled, NotSupported
-from mailagent.domain.refunds.order import Order
+from mailagent.domain.refunds.order import Order, OrderStatus
 from mailagent.domain.refunds.policy import KeepOffers, Policy
 from mailagent.mailers.fact import sentence
 from mailagent.remedies import finish
@@ -205,6 +205,32 @@ def test_units_that_were_sent_although_cancelled_are_not_paid_back(
     shop.stock(an_order(*sent))
     assert pay(refund_id)["status"] == "failed"
     assert shop.refunds()[1].failure == UNITS_BACK
+
+
+@pytest.mark.parametrize(
+    ("status", "parcels"),
+    [
+        ("shipped", []),
+        ("shipped", [parcel("in_transit")]),
+        ("pending", [parcel("in_transit")]),
+        ("shipped", [parcel("in_transit", KETTLE, MUGS | {"quantity": 1})]),
+    ],
+    ids=["no parcel", "a parcel", "a parcel of a part", "a parcel with the rest"],
+)
+def test_units_that_a_person_took_out_are_paid_back_although_the_rest_is_sent(
+    shop: Harness, status: str, parcels: list[dict[str, Any]]
+) -> None:
+    """The shop's system cannot cancel single items, so it still lists them."""
+    batch = stock(shop)
+    keep_version(shop, an_order())
+    source = with_source(shop, NotSupported("it cancels whole orders only"))
+    cancel(batch, MUGS | {"quantity": 1})
+    refund_id = shop.refunds()[0].refund_id
+    pay(refund_id)
+    cancel_by_hand(shop)
+    sent = replace(an_order(*parcels), status=OrderStatus(status))
+    source.orders = lambda _order_id: sent
+    assert pay(refund_id)["status"] == "paid"
 
 
 def test_who_cancels_the_rest_twice_has_asked_once(shop: Harness, rest: Batch) -> None:

@@ -62,11 +62,16 @@ def _has_units_back(connection: sa.Connection, refund: Refund) -> bool:
 
 def _may_be_sent(order: Order, remedy: Remedy) -> bool:
     """Return whether units of a remedy may have left the shop. Other units of a pending order may have left
-    before."""
-    if order.status is not OrderStatus.PENDING:
+    before. Of units that a person took out, the shop's system may know nothing: only a parcel that lists them
+    says that they were sent."""
+    source = services.current().order_source
+    by_system = source is not None and remedy.decided_by == source.name
+    if by_system and order.status is not OrderStatus.PENDING:
         return order.was_sent
     left = left_to_ship(order.shipments, order.units)
-    return left is None or any(left[item_id] < number for item_id, number in remedy.units.items())
+    if left is None:
+        return by_system
+    return any(left[item_id] < number for item_id, number in remedy.units.items())
 
 
 def find_stop_if_not_made(connection: sa.Connection, order: Order, key: str) -> str | None:
