@@ -219,7 +219,7 @@ def close(
     **details: str,
 ) -> None:
     """Record the end of a locked task without a mail to the customer. Wakes the refund that waits for it, or
-    withdraws that refund."""
+    withdraws that refund. Tasks that are done with it end, too."""
     now = services.current().now()
     remedies.move(connection, remedy, status, decided_by=actor, decided_at=now, note=note)
     told = {"kind": remedy.kind.value, "order_id": remedy.order_id, **details}
@@ -228,6 +228,10 @@ def close(
         _follow(connection, remedy.refund_id, status, actor)
     if remedy.kind is RemedyKind.RETURN and status is RemedyStatus.DONE:
         _end_same_returns(connection, remedy, actor)
+    if remedy.is_whole_cancellation and status is RemedyStatus.DONE:
+        for each in remedies.list_of_order(connection, remedy.order_id):
+            if each.kind is RemedyKind.CANCEL and each.is_open and each.items:
+                close(connection, each, status, actor)
 
 
 def _end_same_returns(connection: sa.Connection, remedy: Remedy, actor: str) -> None:

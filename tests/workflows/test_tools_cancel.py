@@ -679,6 +679,35 @@ def test_a_part_that_is_being_cancelled_is_not_cancelled_twice(shop: Harness, pa
     assert len(shop.refunds()) == (2 if paid else 0)
 
 
+@pytest.mark.parametrize(
+    "answers",
+    [
+        [NotSupported("it cancels whole orders only"), cancelled()],
+        [NOT_SENT, cancelled()],
+        [NOT_SENT, SourceProblem("no answer"), cancelled(), cancelled()],
+    ],
+    ids=["the part is a task", "the part is asked for", "the part is asked for again"],
+)
+def test_a_part_is_cancelled_with_the_whole_order(
+    shop: Harness, batch: Batch, answers: list[Any]
+) -> None:
+    keep_version(shop, pending())
+    source = with_source(shop, *answers)
+    cancel(batch, ("M1", 1))
+    part = refund_id(shop)
+    pay(part)
+    cancel(later_batch(shop, batch))
+    click(shop, "approve")
+    if len(answers) > 2:
+        pay(refund_id(shop))
+        assert pay(part)["status"] == "paid"  # the system says that all is cancelled
+    assert pay(refund_id(shop))["status"] == pay(part)["status"] == "paid"
+    assert source.says == []
+    assert wishes(shop) == [("cancel", "done", {"M1": 1}), ("cancel", "done", {})]
+    assert [each.amount.minor for each in shop.refunds()] == [10_00, 59_99]
+    assert "Order W1001 is cancelled." in mails(shop)
+
+
 # --- a manager approves fewer units ---------------------------------------------------------------
 
 

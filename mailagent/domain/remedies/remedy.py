@@ -136,6 +136,10 @@ class Remedy:
         return self.kind is RemedyKind.CANCEL and self.status is RemedyStatus.DONE
 
     @property
+    def is_whole_cancellation(self) -> bool:
+        return self.kind is RemedyKind.CANCEL and not self.items
+
+    @property
     def may_be_done(self) -> bool:
         """Whether the shop's own system may do it, or may have done it, even if a person has it now."""
         return self.status is RemedyStatus.ASKED or (self.is_open and self.asked_at is not None)

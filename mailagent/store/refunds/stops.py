@@ -57,7 +57,7 @@ def find_stop(
 
 def _is_for_cancelled_order(connection: sa.Connection, refund: Refund) -> bool:
     remedy = remedies.find_of_refund(connection, refund.refund_id)
-    return remedy is not None and remedy.is_done_cancellation and not remedy.items
+    return remedy is not None and remedy.is_done_cancellation and remedy.is_whole_cancellation
 
 
 def _has_arrived(order: Order, refund: Refund) -> bool:

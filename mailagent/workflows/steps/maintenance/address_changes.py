@@ -137,7 +137,7 @@ def _find_obstacle(connection: sa.Connection, remedy: Remedy) -> TooLate | Unsur
 def _find_later(connection: sa.Connection, remedy: Remedy) -> Remedy | None:
     """Return what the customer asked for instead since: another address, or to cancel the whole order."""
     for each in remedies.list_of_order(connection, remedy.order_id):
-        is_instead = each.kind is remedy.kind or (each.kind is RemedyKind.CANCEL and not each.items)
+        is_instead = each.kind is remedy.kind or each.is_whole_cancellation
         if is_instead and each.requested_at > remedy.requested_at:
             return each
     return None

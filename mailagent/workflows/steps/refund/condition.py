@@ -29,7 +29,7 @@ from mailagent.domain.orders.source import (
 from mailagent.domain.refunds.offer import units_of
 from mailagent.domain.refunds.order import Order, OrderProblem, OrderStatus
 from mailagent.domain.refunds.refund import HOLDING, Refund, RefundStatus
-from mailagent.domain.remedies.remedy import Remedy, RemedyKind, RemedyStatus
+from mailagent.domain.remedies.remedy import STANDING, Remedy, RemedyKind, RemedyStatus
 from mailagent.mailers import Notice, write_notice
 from mailagent.proposals.returns import list_due
 from mailagent.store import audit
@@ -213,7 +213,11 @@ def _find_difference(connection: sa.Connection, remedy: Remedy, order: Order) ->
     """Return how an order that a system calls cancelled differs from what was asked for; None if it does not.
     Units of the order's other refunds may be gone, too."""
     before, asked = versions.units_before(connection, remedy), remedy.units
-    is_whole, is_cancelled = _is_whole(connection, remedy), order.status is OrderStatus.CANCELLED
+    is_cancelled = order.status is OrderStatus.CANCELLED
+    is_whole = _is_whole(connection, remedy)
+    if is_cancelled and not is_whole:  # another request may have cancelled the whole
+        known = remedies.list_of_order(connection, remedy.order_id)
+        is_whole = any(x.is_whole_cancellation and x.status in STANDING for x in known)
     if order.order_id != remedy.order_id or is_whole is not is_cancelled:
         return f"order {order.order_id} is {order.status}"
     if is_whole:
