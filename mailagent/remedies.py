@@ -150,12 +150,12 @@ def supersede(connection: sa.Connection, refund: Refund) -> None:
 
 
 def narrow(connection: sa.Connection, refund: Refund) -> None:
-    """Have people cancel fewer units, if a manager approved fewer than were asked for, and tell the team. What
-    the shop's system may have cancelled stays. Lock the order first."""
+    """Have fewer units cancelled, if a manager approved fewer than were asked for. What the shop's system may
+    have cancelled stays. Lock the order first."""
     remedy = remedies.find_of_refund(connection, refund.refund_id)
-    if refund.whole is None or remedy is None or remedy.may_be_done:
+    if refund.whole is None or remedy is None or remedy.kind is not RemedyKind.CANCEL:
         return
-    if remedy.kind is not RemedyKind.CANCEL or remedy.status is not RemedyStatus.TASK:
+    if not remedy.is_open or remedy.asked_at is not None:
         return
     asked = Counter(dict(units_of(refund.whole.item_ids, refund.whole.lines)))
     left_out = asked - Counter(dict(units_of(refund.item_ids, refund.lines)))
@@ -165,10 +165,13 @@ def narrow(connection: sa.Connection, refund: Refund) -> None:
 
 
 def keep_only(connection: sa.Connection, remedy: Remedy, units: Counter[str], why: str) -> None:
-    """Have people do a task for fewer units, and tell the team. `units`: by item id. Lock the order first."""
+    """Have a remedy done for fewer units, and tell the team of a task. `units`: by item id. Lock the order
+    first."""
     live, order = services.current(), orders.load(connection, remedy.order_id)
     items = name_items(units, order.names)
     remedies.note(connection, remedy, items=items)
+    if remedy.status is not RemedyStatus.TASK:
+        return
     what = REMEDY_KINDS[remedy.kind].capitalize()
     lines = [
         *(f"{item.quantity} × {item.name}" for item in items),

@@ -797,6 +797,34 @@ def test_people_cancel_only_what_was_approved_of_what_the_system_cannot(
     assert wishes(shop) == [("cancel", "task", {"M1": 1})]
 
 
+@pytest.mark.parametrize(
+    ("items", "approved"),
+    [([("M1", 2)], {"M1": 1}), ([], {"K1": 1, "M1": 1})],
+    ids=["items", "the whole order"],
+)
+@pytest.mark.parametrize("is_task", [True, False])
+def test_the_system_cancels_only_what_was_approved_before_it_was_reached(
+    shop: Harness,
+    batch: Batch,
+    items: list[tuple[str, int | None]],
+    approved: dict[str, int],
+    is_task: bool,
+) -> None:
+    keep_version(shop, pending())
+    kettle, mugs = pending().lines
+    lines = [*([] if "K1" in approved else [kettle]), replace(mugs, quantity=1)]
+    done = Cancelled(replace(pending(), lines=tuple(lines)))
+    source = with_source(shop, NOT_SENT, NotSupported("501") if is_task else done)
+    services.bind(replace(services.current(), policy=Policy({"USD": 1})))
+    cancel(batch, *items)
+    look(refund_id(shop))
+    click(shop, "approve", quantity_2="1")
+    assert pay(refund_id(shop))["status"] == ("approved" if is_task else "paid")
+    assert dict(source.asked[1].items) == approved
+    assert wishes(shop) == [("cancel", "task" if is_task else "done", approved)]
+    assert "Please do it for nothing else" not in told_team(shop)  # it was no task then
+
+
 @ONE_DATABASE
 def test_what_the_shops_system_may_have_cancelled_stays_the_task(
     shop: Harness, batch: Batch

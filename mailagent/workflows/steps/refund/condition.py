@@ -133,7 +133,8 @@ def _ask_source(remedy: Remedy) -> CancelOutcome | float:
     if live.order_source is None:
         return NotSupported("orders are imported")
     with live.database.transaction() as connection:
-        remedies.lock(connection, remedy.remedy_id)
+        # A manager may have approved fewer units since it was read.
+        remedy = remedies.lock(connection, remedy.remedy_id) or remedy
         asking = remedies.note_asking(connection, remedy.remedy_id, live.now())
         is_whole = _is_whole(connection, remedy)
     if asking is None:  # it has moved on since it was read
