@@ -826,6 +826,27 @@ def test_the_system_cancels_only_what_was_approved_before_it_was_reached(
 
 
 @ONE_DATABASE
+@pytest.mark.parametrize("is_early", [True, False])
+def test_what_an_earlier_refund_pays_is_not_missing(
+    shop: Harness, batch: Batch, is_early: bool
+) -> None:
+    """The kettle was refunded before it was cancelled with the mugs, of which a manager approves one."""
+    propose(batch, "W1001", ("K1", 1))
+    click(shop, "approve")
+    assert pay(refund_id(shop))["status"] == "paid"
+    services.bind(replace(services.current(), policy=Policy({"USD": 1})))
+    cancel(later_batch(shop, batch), ("K1", 1), ("M1", 2))
+    if is_early:
+        finish_task(shop)
+    click(shop, "approve", quantity_2="1")
+    if not is_early:
+        finish_task(shop)
+    assert pay(refund_id(shop))["status"] == "paid"
+    tell(refund_id(shop))
+    assert ("more items are cancelled or back" in told_team(shop)) is is_early
+
+
+@ONE_DATABASE
 def test_what_the_shops_system_may_have_cancelled_stays_the_task(
     shop: Harness, batch: Batch
 ) -> None:

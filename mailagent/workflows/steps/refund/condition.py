@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
+from collections.abc import Iterable
 from datetime import timedelta
 
 import sqlalchemy as sa
@@ -224,14 +225,22 @@ def _find_difference(connection: sa.Connection, remedy: Remedy, order: Order) ->
     if is_whole:
         sent = [each.shipment_id for each in order.shipments if each.has_left]
         return f"parcel {sent[0]} has left" if sent else None
-    others = Counter[str]()
-    for refund in refunds.list_of_order(connection, remedy.order_id):
-        if refund.refund_id != remedy.refund_id and refund.status in HOLDING:
-            others.update(dict(units_of(refund.item_ids, refund.lines)))
+    others = _sum_units(
+        each
+        for each in refunds.list_of_order(connection, remedy.order_id)
+        if each.refund_id != remedy.refund_id and each.status in HOLDING
+    )
     gone = before - order.units
     if asked - gone or gone - asked - others:
         return f"these units are gone: {_tell_units(gone)}; asked for: {_tell_units(asked)}"
     return None
+
+
+def _sum_units(known: Iterable[Refund]) -> Counter[str]:
+    units = Counter[str]()
+    for each in known:
+        units.update(dict(units_of(each.item_ids, each.lines)))
+    return units
 
 
 def _tell_units(units: Counter[str]) -> str:
@@ -297,8 +306,15 @@ def hand_over_unpaid(connection: sa.Connection, refund: Refund) -> None:
     remedy = remedies.find_of_refund(connection, refund.refund_id)
     if refund.whole is None or remedy is None or remedy.status is not RemedyStatus.DONE:
         return
-    paid = Counter(dict(units_of(refund.item_ids, refund.lines)))
-    if not remedy.items or remedy.units - paid:
+    known = [refund]
+    if remedy.kind is RemedyKind.CANCEL:  # it may have units of an earlier refund, too
+        tied = {each.refund_id for each in remedies.list_of_order(connection, refund.order_id)}
+        known += [
+            each
+            for each in refunds.list_of_order(connection, refund.order_id)
+            if each.refund_id not in tied and each.holds_money and not each.keeps_items
+        ]
+    if not remedy.items or remedy.units - _sum_units(known):
         _hand_over(connection, remedy, HandOverReason.DONE_PART_UNPAID)
 
 
