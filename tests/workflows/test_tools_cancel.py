@@ -26,6 +26,7 @@ from mailagent.domain.orders.source import (
 from mailagent.domain.refunds.order import Order, OrderStatus
 from mailagent.domain.refunds.policy import Policy
 from mailagent.domain.remedies.remedy import RemedyStatus, TaskProblem
+from mailagent.domain.text import tell_day
 from mailagent.mailers.fact import sentence
 from mailagent.remedies import finish
 from mailagent.store.refunds import approvals, remedies, stops
@@ -442,7 +443,10 @@ def test_a_cancellation_whose_refund_is_refused_is_left_to_people(
         tell(refund_id(shop))
     (row,) = shop.rows("SELECT status, refund_id, due_at FROM remedies")
     assert (row.status, row.refund_id) == ("task", None)
-    assert str(row.due_at)[:10] == str(services.current().now() + timedelta(days=3))[:10]
+    due_at = services.current().now() + timedelta(days=3)
+    assert str(row.due_at)[:10] == str(due_at)[:10]
+    # Of a task, the customer knew the old date.
+    assert mails(shop).count(f"write to you by {tell_day(due_at)}") == (0 if has_source else 1)
     texts = [
         each.text
         for each in shop.rows("SELECT text FROM outbound_mails WHERE to_address = :t", t=TESS)

@@ -289,11 +289,15 @@ def give_up_refused(connection: sa.Connection, refund: Refund) -> None:
     if remedy.status is RemedyStatus.AWAITING_GOODS:
         ending.close(connection, remedy, RemedyStatus.NOT_POSSIBLE, audit.CLOCK)
         return
+    remedy = remedies.note(connection, remedy, refund_id=None)
     if remedy.status is RemedyStatus.ASKED:
         remedies.move(connection, remedy, RemedyStatus.TASK)
+        remedies.note(connection, remedy, due_at=ending.next_due_at())
+    else:
+        ending.postpone(connection, remedy)
     _tell_people(
         connection,
-        remedies.note(connection, remedy, refund_id=None, due_at=ending.next_due_at()),
+        remedy,
         f"refused:{remedy.remedy_id}",
         "No refund was approved for it, and it may be cancelled already.",
         "Please see what is so, agree on it with the customer, and say so.",
