@@ -13,6 +13,7 @@ from datetime import datetime, timedelta
 import sqlalchemy as sa
 
 from mailagent import mailers, services
+from mailagent.domain.refunds.escalation import list_candidates
 from mailagent.domain.refunds.offer import units_of
 from mailagent.domain.refunds.refund import Refund, RefundStatus
 from mailagent.domain.remedies.labels import REMEDY_KINDS
@@ -165,8 +166,8 @@ def narrow(connection: sa.Connection, refund: Refund) -> None:
 
 
 def keep_only(connection: sa.Connection, remedy: Remedy, units: Counter[str], why: str) -> None:
-    """Have a remedy done for fewer units, and tell the team of a task. `units`: by item id. Lock the order
-    first."""
+    """Have a remedy done for fewer units, and tell those of a task who may do it. `units`: by item id. Lock the
+    order first."""
     live, order = services.current(), orders.load(connection, remedy.order_id)
     items = name_items(units, order.names)
     remedies.note(connection, remedy, items=items)
@@ -181,7 +182,10 @@ def keep_only(connection: sa.Connection, remedy: Remedy, units: Counter[str], wh
     key = f"fewer:{remedy.remedy_id}:{units.total()}"
     title = f"{what} of fewer items, order {remedy.order_id}"
     notice = mailers.Notice(key, title, lines)
-    written = mailers.write_notice(connection, notice, live.shop.team_emails)
+    readers = live.shop.team_emails
+    if remedy.needs_manager:
+        readers += list_candidates(live.shop.manager_emails, (order.customer_email,))
+    written = mailers.write_notice(connection, notice, tuple(dict.fromkeys(readers)))
     live.workflow_client.queue.enqueue_deliveries(connection, written)
 
 

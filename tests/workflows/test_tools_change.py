@@ -364,6 +364,18 @@ def test_another_wish_for_one_item_leaves_the_others_as_they_were(
 
 
 @ONE_DATABASE
+def test_managers_hear_that_a_task_which_only_they_may_do_has_fewer_items(
+    shop: Harness, kettle_and_mugs: Batch
+) -> None:
+    services.bind(replace(services.current(), policy=Policy({"USD": 1})))
+    swap(kettle_and_mugs, "blue ones", M1=2, K1=1)
+    swap(later_batch(shop, kettle_and_mugs), "red ones", M1=1)
+    for person in (MONA, MAX, TESS):
+        (mail,) = [each for each in mails_to(shop, person) if "fewer items" in each.subject]
+        assert "1 × Kettle" in mail.text
+
+
+@ONE_DATABASE
 def test_a_wish_that_is_declined_leaves_the_one_before(
     shop: Harness, kettle_and_mugs: Batch
 ) -> None:
