@@ -24,6 +24,7 @@ from tests.handed_over import (
     thread,
 )
 from tests.harness import Harness
+from tests.web.console.drafts import field, press
 
 
 def passed_on(shop: Harness) -> None:
@@ -88,6 +89,36 @@ def test_what_the_team_answered_by_mail_stays_answered(shop: Harness) -> None:
     write_for_team(shop, "Dear Ada, it comes today.")
     by_mail(shop)
     assert [mail.status for mail in customer_mails(shop)] == ["no_answer"]
+
+
+@pytest.mark.parametrize(
+    ("then", "status"),
+    [
+        ([], "no_answer"),
+        (["reopen"], "unanswered"),
+        (["mail"], "no_answer"),
+        (["mail", "snooze", "reopen"], "no_answer"),
+        (["mail", "close", "reopen"], "no_answer"),
+    ],
+    ids=lambda value: " ".join(value) or "nothing" if isinstance(value, list) else "",
+)
+def test_what_a_person_closed_stays_settled_unless_they_reopen_it(
+    shop: Harness, then: list[str], status: str
+) -> None:
+    first = shop.write("I want my money back.")
+    passed_on(shop)
+    tess, conversation_id = shop.log_in(TESS), thread(shop).conversation_id
+    for act in ["close", *then]:
+        if act == "mail":
+            shop.write("Do you ship to Poland?", in_reply_to=first.message_id)
+            passed_on(shop)
+            continue
+        seen = field(tess.get(f"/ops/conversations/{conversation_id}").text, "seen")
+        assert press(tess, conversation_id, act, seen=seen, **{"for": "1d"}).status_code == 303
+    by_button(shop)
+    assert [mail.status for mail in customer_mails(shop)] == [
+        status, *["unanswered"] * ("mail" in then),
+    ]  # fmt: skip
 
 
 def test_people_are_told_again_of_mail_that_they_gave_back_and_that_is_theirs_again(

@@ -237,6 +237,14 @@ def latest_at(connection: sa.Connection, subject: str, action: Action) -> dateti
     return connection.scalar(query.order_by(_audit.c.audit_id.desc()).limit(1))
 
 
+def list_of(connection: sa.Connection, subject: str, actions: Sequence[Action]) -> Sequence[Row]:
+    """Return which of these actions were done to a row, and when, oldest first."""
+    query = sa.select(_audit.c.action, _audit.c.at).where(
+        _audit.c.subject == subject, _audit.c.action.in_(actions)
+    )
+    return connection.execute(query.order_by(_audit.c.audit_id)).all()
+
+
 # --- read -----------------------------------------------------------------------------------------
 
 BATCH = 2_000

@@ -95,11 +95,10 @@ def where_mail_waits(conversation_id: sa.ColumnElement[str]) -> sa.ColumnElement
 
 
 def give_back(connection: sa.Connection, conversation: Conversation) -> Sequence[Row]:
-    """Let the agent answer the mail that was left to people and is still unanswered. Return all of the
+    """Let the agent answer the mail that was left to people and that they have not settled. Return all of the
     customer's mail that waits for the agent now, oldest first."""
     conversation_id = conversation.conversation_id
-    # An answer at /ops marks the mail that it answers; an answer by mail does not.
-    seen_until = _answered_by_mail_until(connection, conversation)
+    seen_until = _settled_until(connection, conversation)
     left = [_of_customer(conversation_id), _LEFT, ~_where_overtaken(conversation_id)]
     if seen_until:
         left.append(_mails.c.received_at > seen_until)
@@ -113,6 +112,36 @@ def give_back(connection: sa.Connection, conversation: Conversation) -> Sequence
         )
         .order_by(_mails.c.received_at, _mails.c.mail_id)
     ).all()
+
+
+def _settled_until(connection: sa.Connection, conversation: Conversation) -> datetime | None:
+    """Return until when people have settled what the customer wrote: by an answer by mail, or by closing the
+    conversation. An answer at /ops marks the mail that it answers."""
+    moments = (
+        _answered_by_mail_until(connection, conversation),
+        _closed_at(connection, conversation.conversation_id),
+    )
+    return max((moment for moment in moments if moment is not None), default=None)
+
+
+def _closed_at(connection: sa.Connection, conversation_id: str) -> datetime | None:
+    """Return when a person last closed the conversation; None if nobody did. To reopen it takes that back."""
+    # "Reopened" also ends a snooze. Then it takes no earlier "closed" back.
+    acts: tuple[audit.Action, ...] = (
+        "conversation closed",
+        "conversation reopened",
+        "conversation snoozed",
+    )
+    closed, reopened, _ = acts
+    moments: list[datetime] = []
+    before = None
+    for act in audit.list_of(connection, conversation_id, acts):
+        if act.action == closed:
+            moments.append(act.at)
+        elif (before, act.action) == (closed, reopened):
+            moments.pop()
+        before = act.action
+    return max(moments, default=None)
 
 
 def _answered_by_mail_until(
