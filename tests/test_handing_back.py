@@ -135,12 +135,16 @@ def test_people_are_told_again_of_mail_that_they_gave_back_and_that_is_theirs_ag
 
 
 @pytest.mark.parametrize(
-    ("answered", "statuses"),
-    [(0, ["no_answer", "unanswered"]), (1, ["no_answer"] * 2), (None, ["no_answer"] * 2)],
+    ("answered", "progress", "statuses"),
+    [
+        (0, "open", ["no_answer", "unanswered"]),
+        (1, "pending", ["no_answer"] * 2),
+        (None, "pending", ["no_answer"] * 2),
+    ],
     ids=["the first case", "the second case", "no case that its headers name"],
 )
-def test_what_came_while_the_team_wrote_its_answer_is_the_agents(
-    shop: Harness, answered: int | None, statuses: list[str]
+def test_what_came_while_the_team_wrote_its_answer_stays_in_the_inbox_and_is_the_agents(
+    shop: Harness, answered: int | None, progress: str, statuses: list[str]
 ) -> None:
     first = shop.write("Where is my parcel?")
     overdue(shop)
@@ -152,6 +156,7 @@ def test_what_came_while_the_team_wrote_its_answer_is_the_agents(
     assert len(cases) == 2
     case = None if answered is None else cases[answered].message_id
     write_for_team(shop, "Dear Ada, it comes today.", in_reply_to=case)
+    assert thread(shop).progress == progress
     by_mail(shop)
     assert [mail.status for mail in customer_mails(shop)] == statuses
     assert thread(shop).status == "open"

@@ -99,7 +99,7 @@ def write_to_customer(
         # Around a text of the agent or of a team member, the template is in the language of that text.
         language=language,
     )
-    if content.purpose in (Purpose.REPLY, Purpose.TEAM_REPLY):
+    if content.purpose is Purpose.REPLY:
         conversations.record_answered(
             reader.connection, conversation.conversation_id, content.purpose
         )

@@ -15,7 +15,7 @@ import sqlalchemy as sa
 from mailagent.domain.mail.conversation import Conversation, HandOverReason
 from mailagent.domain.mail.message import Identity, MailKind, MailStatus, OutboundStatus, Purpose
 from mailagent.store import audit, schema
-from mailagent.store.database import Row, in_literals
+from mailagent.store.database import Row, exists, in_literals
 from mailagent.store.mail import inbound, throttled
 
 _mails, _ours = schema.inbound_mails, schema.outbound_mails
@@ -112,6 +112,14 @@ def give_back(connection: sa.Connection, conversation: Conversation) -> Sequence
         )
         .order_by(_mails.c.received_at, _mails.c.mail_id)
     ).all()
+
+
+def has_unseen(connection: sa.Connection, conversation: Conversation) -> bool:
+    """Return whether the customer waits for an answer to mail that came after what people have settled."""
+    waits = [_of_customer(conversation.conversation_id), sa.or_(_LEFT, _IS_OPEN)]
+    if settled_until := _settled_until(connection, conversation):
+        waits.append(_mails.c.received_at > settled_until)
+    return exists(connection, *waits)
 
 
 def _settled_until(connection: sa.Connection, conversation: Conversation) -> datetime | None:

@@ -15,7 +15,7 @@ import sqlalchemy as sa
 from mailagent import handback, mailers, services
 from mailagent.domain.mail.conversation import Conversation, ConversationStatus, HandOverReason
 from mailagent.domain.mail.draft import LONGEST_ANSWER, DraftState
-from mailagent.domain.mail.message import MailKind
+from mailagent.domain.mail.message import MailKind, Purpose
 from mailagent.domain.mail.outgoing_file import OutgoingFile
 from mailagent.domain.mail.redaction import mask_card_numbers
 from mailagent.domain.mail.saved_reply import find_open
@@ -117,6 +117,7 @@ def answer(
     key = _key(conversation_id, once)
     outbound_id = mailers.write_person_reply(connection, conversation, member, text, key, files)
     assignments.answer(connection, conversation_id, outbound_id)
+    conversations.record_answered(connection, conversation_id, Purpose.TEAM_REPLY)
     live.workflow_client.queue.enqueue_delivery(connection, outbound_id)
     details: dict[str, Any] = {"outbound_id": outbound_id}
     if files:
