@@ -10,10 +10,11 @@ from typing import Any
 import pytest
 
 from mailagent.demo.scripted_model import Phrase
+from mailagent.domain.mail.conversation import HandOverReason
 from mailagent.domain.mail.draft import LONGEST_ANSWER
 from mailagent.store import ids
 from mailagent.store.ids import new_id
-from mailagent.store.mail import conversations, throttled
+from mailagent.store.mail import assignments, conversations, throttled
 from mailagent.web.console.conversations import assignment
 from mailagent.workflows.steps.conversation.batch import take_batch
 from mailagent.workflows.steps.conversation.people import forward_team_replies, pass_on_to_people
@@ -268,6 +269,43 @@ def test_an_operator_who_took_over_may_answer_by_mail(shop: Harness) -> None:
 
 
 # --- taking over ----------------------------------------------------------------------------------
+
+
+def handed_over(shop: Harness, why: HandOverReason) -> str:
+    """Let Ada write to a conversation that people have; return its id."""
+    conversation_id = write(shop)
+    with shop.live.database.transaction() as connection:
+        conversations.hand_over(connection, conversation_id, why.value, shop.live.now())
+        assignments.leave(connection, conversation_id)
+    return conversation_id
+
+
+@ONE_DATABASE
+@pytest.mark.parametrize("act", ["take-over", "assign"])
+@pytest.mark.parametrize("is_answered", [False, True], ids=["waits", "answered"])
+def test_a_new_owner_changes_nothing_else_of_what_people_have(
+    shop: Harness, act: str, is_answered: bool
+) -> None:
+    conversation_id = handed_over(shop, HandOverReason.NOT_IN_KNOWLEDGE)
+    age(shop, "conversations", "handed_over_at", hours=72)
+    if is_answered:
+        answer(shop)
+    before = thread(shop)
+    assert before.progress == ("pending" if is_answered else "open")
+    press(shop.log_in(TESS), conversation_id, act, owner="" if act == "take-over" else TESS)
+    assert thread(shop)._asdict() == {**before._asdict(), "owner_email": TESS}
+
+
+@pytest.mark.parametrize("act", ["take-over", "assign"])
+def test_the_agent_does_not_take_what_the_loop_guard_stopped_from_its_owner(
+    shop: Harness, act: str
+) -> None:
+    conversation_id = handed_over(shop, HandOverReason.LOOP_DETECTED)
+    press(shop.log_in(TESS), conversation_id, act, owner="" if act == "take-over" else TESS)
+    shop.write("Is anybody there?", to=door(shop))
+    batch = take_batch(conversation_id)
+    assert batch is not None
+    assert (batch["task"], thread(shop).owner_email) == ("pass_on", TESS)
 
 
 def answer(shop: Harness) -> None:

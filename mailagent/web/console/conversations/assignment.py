@@ -54,7 +54,8 @@ def parse_answer(typed: str) -> str:
 
 
 def take_over(connection: sa.Connection, conversation: Conversation, email: str) -> None:
-    """Assign a conversation to a person who asks for it."""
+    """Assign a conversation to a person who asks for it, and leave its waiting mail to them."""
+    assignments.leave(connection, conversation.conversation_id)
     _give_to(connection, conversation, email, email)
     now = services.current().now()
     audit.record(connection, now, email, "conversation taken over", conversation.conversation_id)
@@ -67,18 +68,21 @@ def assign(
     now, conversation_id = services.current().now(), conversation.conversation_id
     if conversation.owner_email == owner:
         return
-    if owner is not None and conversation.status is ConversationStatus.OPEN:
-        _give_to(connection, conversation, email, owner)
+    if owner is None:
+        conversations.assign(connection, conversation_id, None)
     else:
-        conversations.assign(connection, conversation_id, owner)
+        _give_to(connection, conversation, email, owner)
     details = {"to": owner or "the team"}
     audit.record(connection, now, email, "conversation assigned", conversation_id, details)
 
 
 def _give_to(connection: sa.Connection, conversation: Conversation, email: str, owner: str) -> None:
-    """Make a person the owner: hand the conversation over, supersede its drafts, and leave its waiting mail to
-    them."""
+    """Make a person the owner. If the agent has the conversation, or may take it back, hand it over, supersede
+    its drafts, and leave its waiting mail to them."""
     now, conversation_id = services.current().now(), conversation.conversation_id
+    if conversation.with_people and not conversation.stopped_by_loop_guard:
+        conversations.assign(connection, conversation_id, owner)
+        return
     reason = HandOverReason.TAKEN_OVER.value
     for draft in drafts.list_waiting_of(connection, conversation_id):
         drafts.record_decision(connection, draft.draft_id, DraftState.DISCARDED, email, now)
