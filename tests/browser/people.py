@@ -15,14 +15,18 @@ PHONE: ViewportSize = {"width": 320, "height": 740}
 
 def log_in(harness: Harness, browser: Browser, email: str, **options: Any) -> BrowserContext:
     """Return a browser in which somebody is logged in; `options` are those of the window."""
+    context = browser.new_context(**options)
+    log_in_again(harness, context, email)
+    return context
+
+
+def log_in_again(harness: Harness, context: BrowserContext, email: str) -> None:
     client = harness.log_in(email)
     name = harness.app.config["SESSION_COOKIE_NAME"]
     cookie = client.get_cookie(name)
     assert cookie is not None
-    context = browser.new_context(**options)
     url = harness.live.shop.public_url
     context.add_cookies([{"name": name, "value": cookie.value, "url": url}])
-    return context
 
 
 def link_in(text: str, path: str) -> str:

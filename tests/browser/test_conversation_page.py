@@ -10,8 +10,9 @@ from playwright.sync_api import Browser, FilePayload, FloatRect, Locator, Page, 
 from mailagent import services
 from mailagent.domain.refunds.policy import KeepOffers, Policy
 from mailagent.domain.refunds.refund import RefundReason
+from mailagent.store import schema
 from tests.browser.eyes import DESKTOP
-from tests.browser.people import PHONE, log_in
+from tests.browser.people import PHONE, log_in, log_in_again
 from tests.cast import ADA, DESK_WISH, KETTLE_WISH, TESS, big_order, order
 from tests.harness import Harness
 
@@ -107,6 +108,39 @@ def test_a_conversation_is_tagged_noted_snoozed_and_closed_on_a_phone(
     phone.get_by_role("link", name="Closed").click()
     expect(phone.get_by_role("link", name="My order")).to_be_visible()
     assert phone.evaluate("document.documentElement.scrollWidth") <= PHONE["width"]
+    context.close()
+
+
+def test_a_begun_answer_stays_until_it_is_sent_or_its_author_logs_out(
+    handed_over: Harness, browser: Browser
+) -> None:
+    context = log_in(handed_over, browser, TESS, viewport=DESKTOP)
+    page = opened(handed_over, context.new_page())
+    field, begun = page.get_by_label(f"Answer {ADA}"), "Dear Ada,\nI have looked into it."
+    field.fill(begun)
+    page.get_by_label("New tag").fill("furniture")
+    for button in (
+        "Add tag", "Assign", "Change language", "Snooze", "Bring back now", "Close", "Reopen",
+    ):  # fmt: skip
+        page.get_by_role("button", name=button, exact=True).click()
+        page.wait_for_load_state()
+        expect(field).to_have_value(begun)
+    with handed_over.live.database.transaction() as connection:
+        connection.execute(schema.sessions.delete())  # the login has ended
+    page.get_by_role("button", name="Send the answer").click()
+    expect(page.get_by_role("heading", name="Log in")).to_be_visible()
+    log_in_again(handed_over, context, TESS)
+    opened(handed_over, page)
+    expect(field).to_have_value(begun)
+    page.get_by_role("button", name="Send the answer").click()
+    expect(page.get_by_text("I have looked into it.").first).to_be_visible()
+    for _ in range(2):
+        expect(field).to_have_value("")
+        page.reload()
+    field.fill("And one thing more")
+    page.get_by_role("button", name="Log out").click()
+    expect(page.get_by_role("heading", name="Log in")).to_be_visible()
+    assert page.evaluate("sessionStorage.length") == 0
     context.close()
 
 

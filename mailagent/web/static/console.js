@@ -13,6 +13,21 @@
     else sent.set(event.target, event.timeStamp);
   });
 
+  // A begun answer stays in this tab, whatever else its author presses, until it is sent or they log out.
+  const answer = document.querySelector("textarea[data-kept]");
+  if (answer) {
+    const { kept } = answer.dataset;
+    const keep = () => sessionStorage.setItem(kept, answer.value);
+    if (location.hash === "#sent") {
+      sessionStorage.removeItem(kept);
+      history.replaceState(null, "", location.pathname);
+    }
+    answer.value ||= sessionStorage.getItem(kept) ?? "";
+    keep(); // the server may have sent a text
+    answer.addEventListener("input", keep);
+  }
+  document.querySelector("form.who")?.addEventListener("submit", () => sessionStorage.clear());
+
   // --- keys ---------------------------------------------------------------------------------------
 
   const help = document.querySelector("dialog#shortcuts");

@@ -22,6 +22,8 @@ from mailagent.web.language import _
 
 blueprint = Blueprint("ops_conversation_acts", __name__)
 
+SENT = "#sent"  # tells console.js that it need not keep the text any longer
+
 
 @blueprint.post("/ops/conversations/<conversation_id>/take-over")
 @takes_files
@@ -57,7 +59,7 @@ def answer(conversation_id: str) -> Response:
     with services.current().database.transaction() as connection:
         conversation = lock_found(connection, conversation_id)
         if assignment.was_sent(connection, conversation_id, once):
-            return back_to(conversation_id)
+            return back_to(conversation_id, SENT)
         try:
             text, files = assignment.parse_answer(typed), parse_files(connection)
             if not ONCE.fullmatch(once):
@@ -71,7 +73,7 @@ def answer(conversation_id: str) -> Response:
             )
             return answer_page(connection, conversation, 409, typed, read_first, seen)
         assignment.answer(connection, conversation, person, text, once, files)
-    return back_to(conversation_id)
+    return back_to(conversation_id, SENT)
 
 
 @blueprint.post("/ops/conversations/<conversation_id>/give-back")
@@ -90,5 +92,5 @@ def lock_found(connection: sa.Connection, conversation_id: str) -> Conversation:
     return conversations.lock(connection, conversation_id)
 
 
-def back_to(conversation_id: str) -> Response:
-    return go_to(f"/ops/conversations/{conversation_id}")
+def back_to(conversation_id: str, fragment: str = "") -> Response:
+    return go_to(f"/ops/conversations/{conversation_id}{fragment}")
