@@ -100,8 +100,9 @@ def write_to_customer(
         language=language,
     )
     if content.purpose is Purpose.REPLY:
+        now = services.current().now()
         conversations.record_answered(
-            reader.connection, conversation.conversation_id, content.purpose
+            reader.connection, conversation.conversation_id, content.purpose, now
         )
     packed = replace(addressed, written_from=pack(reader, addressed))
     outbound_id = queue_mail(reader.connection, packed)

@@ -118,8 +118,11 @@ def touch(
     connection.execute(_tags.update().where(here).values(last_mail_at=now))
 
 
-def record_answered(connection: sa.Connection, conversation_id: str, purpose: Purpose) -> None:
-    """Record that we wait for the customer now, unless the mail only says that a person will answer."""
+def record_answered(
+    connection: sa.Connection, conversation_id: str, purpose: Purpose, now: datetime
+) -> None:
+    """Record that we wait for the customer now, unless the mail only says that a person will answer, or the
+    conversation is snoozed: that brings it back to people."""
     thread = _conversations.c
     by_agent = purpose is Purpose.REPLY
     connection.execute(
@@ -127,6 +130,7 @@ def record_answered(connection: sa.Connection, conversation_id: str, purpose: Pu
         .where(
             thread.conversation_id == conversation_id,
             thread.progress == Progress.OPEN.value,
+            sa.or_(thread.snoozed_until.is_(None), thread.snoozed_until <= now),
             thread.status == ConversationStatus.OPEN.value if by_agent else sa.true(),
         )
         .values(progress=Progress.PENDING.value)
@@ -196,7 +200,8 @@ def reopen(connection: sa.Connection, conversation_id: str) -> None:
 
 
 def snooze(connection: sa.Connection, conversation_id: str, until: datetime) -> None:
-    _update(connection, conversation_id, snoozed_until=until)
+    """Take a conversation out of the lists of work until then. It comes back open, also if it was answered."""
+    _update(connection, conversation_id, progress=Progress.OPEN.value, snoozed_until=until)
 
 
 def assign(connection: sa.Connection, conversation_id: str, owner_email: str | None) -> None:

@@ -107,6 +107,24 @@ def test_a_snoozed_conversation_comes_back_by_the_clock_or_by_a_mail(shop: Harne
     assert press(tess, conversation_id, "snooze", **{"for": "9y"}).status_code == 422
 
 
+@pytest.mark.parametrize("acts", [("answer", "snooze"), ("snooze", "answer")], ids=" then ".join)
+def test_what_is_answered_and_snoozed_comes_back_too(shop: Harness, acts: tuple[str, str]) -> None:
+    conversation_id, tess = write(shop), shop.log_in(TESS)
+    press(tess, conversation_id, "take-over")
+    for act in acts:
+        form = {
+            "text": "We ask the carrier, and write on Monday.",
+            "once": new_id("once"),
+            "for": "1d",
+        }
+        form["seen"] = seen(tess, conversation_id)
+        assert press(tess, conversation_id, act, **form).status_code == 303
+    assert lists_with(tess) == ["snoozed"]
+    age(shop, "conversations", "snoozed_until", hours=0)
+    assert lists_with(tess) == ["open"]
+    assert ADA in tess.get("/ops?waiting=people").text
+
+
 def test_assigning_takes_it_from_the_agent_and_is_on_record(shop: Harness) -> None:
     conversation_id, tess = write(shop), shop.log_in(TESS)
     for _ in range(2):

@@ -121,7 +121,7 @@ def answer(
     key = _key(conversation_id, once)
     outbound_id = mailers.write_person_reply(connection, conversation, member, text, key, files)
     assignments.answer(connection, conversation_id, outbound_id)
-    conversations.record_answered(connection, conversation_id, Purpose.TEAM_REPLY)
+    conversations.record_answered(connection, conversation_id, Purpose.TEAM_REPLY, live.now())
     live.workflow_client.queue.enqueue_delivery(connection, outbound_id)
     details: dict[str, Any] = {"outbound_id": outbound_id}
     if files:

@@ -109,7 +109,8 @@ def _act_on_team_command(
         outbound_id = mailers.write_team_reply(connection, conversation, mail, words)
         inbound.answer(connection, [mail.mail_id], outbound_id)
         if not assignments.has_unseen(connection, conversation):
-            conversations.record_answered(connection, conversation_id, Purpose.TEAM_REPLY)
+            now = services.current().now()
+            conversations.record_answered(connection, conversation_id, Purpose.TEAM_REPLY, now)
         return "customer answered", [outbound_id]
     inbound.leave_unanswered(connection, [mail.mail_id], meant.value)
     if meant is TeamCommand.FOR_AGENT:
