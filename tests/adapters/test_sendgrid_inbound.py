@@ -564,6 +564,48 @@ def test_our_own_mail_is_recognised() -> None:
     assert parse_letter(From=SUPPORT).kind is MailKind.OWN
 
 
+FORM_SENDERS = [
+    (f"Shop <{SUPPORT}>", SUPPORT),
+    ("WordPress <wordpress@www.shop.example>", "wordpress@www.shop.example"),
+    ("Shop (Shopify) <mailer@shopify.com>", "mailer@shopify.com"),
+    ("Shop (Shopify) <mailer@shopify.com>", "bounces+123-ab@mail.shopify.com"),
+]
+
+
+@pytest.mark.parametrize(("sender", "envelope_from"), FORM_SENDERS)
+def test_who_filled_in_a_contact_form_is_its_author_and_not_proven(
+    sender: str, envelope_from: str
+) -> None:
+    domain = envelope_from.rpartition("@")[2]
+    sent = letter(From=sender, Reply_To=f"Ada Example <{ADA}>", DKIM_Signature=signature(domain))
+    mail = parse(
+        raw_request(sent, envelope_from=envelope_from, spf="pass", dkim=f"{{@{domain} : pass}}")
+    )
+    assert (mail.kind, mail.from_address, mail.from_name) == (MailKind.CUSTOMER, ADA, "Ada Example")
+    assert mail.identity is mail.identity_unsigned is Identity.NONE
+    assert "contact_form" in mail.flags
+
+
+@pytest.mark.parametrize(
+    "reply_to",
+    [
+        "case+abcdefghijklmnop@reply.shop.example",
+        "sales@shop.example",
+        f"{ADA}, {MALLORY}",
+        "ada",
+        "",
+    ],
+)
+def test_a_mail_of_our_own_that_names_no_customer_to_answer_stays_ours(reply_to: str) -> None:
+    mail = parse_letter(From=SUPPORT, Reply_To=reply_to)
+    assert (mail.kind, mail.from_address) == (MailKind.OWN, SUPPORT)
+
+
+def test_a_customer_may_want_the_answer_elsewhere_and_stays_the_author() -> None:
+    mail = parse_letter(Reply_To=MALLORY)
+    assert (mail.from_address, mail.identity) == (ADA, Identity.DKIM)
+
+
 REPORT = (
     "--b\nContent-Type: text/plain\n\nSorry\n"
     "--b\nContent-Type: message/delivery-status\n\nReporting-MTA: dns; mx.example.com\n\n"

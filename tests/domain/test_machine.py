@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mailagent.domain.mail.auto_response import CALENDAR_REPLY, Signs, classify
+from mailagent.domain.mail.auto_response import CALENDAR_REPLY, GMAIL_REACTION, Signs, classify
 from mailagent.domain.mail.message import MailKind
 from tests.cast import ADA, SUPPORT
 
@@ -108,6 +108,7 @@ MACHINES: list[tuple[dict[str, Any], MailKind]] = [
     ({"subject": "Ada Example is out of the office (returning 12/01/2026)"}, MailKind.AUTO_REPLY),
     ({"subject": "Ada ist nicht im Büro (Rückkehr am 01.12.2026)"}, MailKind.AUTO_REPLY),
     ({"part_types": {"text/plain", CALENDAR_REPLY}}, MailKind.AUTO_REPLY),
+    ({"part_types": {"text/plain", "text/html", GMAIL_REACTION}}, MailKind.AUTO_REPLY),
     ({"subject": "Absence : Votre bouilloire", "h_in_reply_to": "<o-1@x>"}, MailKind.AUTO_REPLY),
     ({"subject": "Poissa: Keitin", "h_references": "<o-1@x>"}, MailKind.AUTO_REPLY),
     ({"h_list_id": "<kettles.lists.example>"}, MailKind.LIST),

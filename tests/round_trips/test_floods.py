@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from email.utils import format_datetime
 from typing import Any
 
 import pytest
@@ -19,7 +20,8 @@ from mailagent.web.webhooks import threading
 from mailagent.workflows.steps.conversation import people
 from mailagent.workflows.steps.conversation.batch import Batch, take_batch
 from mailagent.workflows.steps.maintenance import flood
-from tests.cast import ADA, GRACE, TESS
+from tests.adapters.parse_requests import letter, raw_request
+from tests.cast import ADA, GRACE, SUPPORT, TESS
 from tests.harness import Harness, code_in, pass_time, running, wait_until
 
 
@@ -102,6 +104,23 @@ def test_whoever_answers_the_confirmation_counts_as_proven(small_shop: Harness) 
     assert mail.reply_to.startswith("confirm+")
     confirmed = small_shop.write(f"That was me: {code_in(mail)}", to=mail.reply_to, aligned=False)
     assert row_of(small_shop, confirmed).status == "unanswered"
+
+
+def test_who_writes_by_the_shops_contact_form_is_asked_and_then_answered(
+    busy_shop: Harness,
+) -> None:
+    filled_in = letter(
+        "Name: Ada\nMessage: Which orders do I have?",
+        From=f"WordPress <wordpress@{SUPPORT.partition('@')[2]}>",
+        Reply_To=f"Ada Example <{ADA}>",
+        Date=format_datetime(busy_shop.live.now()),
+        DKIM_Signature="",
+    )
+    posted = busy_shop.post_inbound(raw_request(filled_in, dkim="none", envelope_from=SUPPORT))
+    assert posted.status_code == 200
+    (asked,) = busy_shop.wait_for_mails(ADA)
+    busy_shop.write("That was me.", to=asked.reply_to, aligned=False)
+    busy_shop.wait_for_mails(ADA, 2)
 
 
 def test_one_confirmation_goes_to_an_address_in_a_day(busy_shop: Harness) -> None:

@@ -44,7 +44,8 @@ _FORWARDED = (
 class Evidence:
     """What the receiving server reported about a mail. `reply_address`: the reply address of ours to which it
     was delivered; None for another address. `tampered`: the sender may have written some of this evidence.
-    `header_flaw`: the flaw of the mail's header block (`headers.Block`)."""
+    `header_flaw`: the flaw of the mail's header block (`headers.Block`). `by_form`: a contact form wrote the
+    mail, and whoever filled it in typed the author's address (`find_form_author`)."""
 
     spf: str
     dkim: str
@@ -54,6 +55,7 @@ class Evidence:
     tampered: bool
     header_flaw: str | None
     received_at: datetime
+    by_form: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,10 +100,11 @@ def judge_author(
         "several_from": several,
         "repeated_headers": repeated,
         "unclear_from": unclear,
+        "contact_form": evidence.by_form,
         **doubts,
     }
     named = tuple(flag for flag, raised in flags.items() if raised)
-    if evidence.tampered or cut or several or repeated or unclear:
+    if evidence.tampered or evidence.by_form or cut or several or repeated or unclear:
         return Judgement(Identity.NONE, Identity.NONE, named)
     # If a stranger replays an old mail of the customer, its signature is still valid. So the signature must
     # cover the recipient and the date, which show the replay. SPF only says who sends or forwards the mail now.
@@ -114,6 +117,35 @@ def judge_author(
     signed_id = all(covers_message_id(one, mail) for one in own)
     by_signature = identity is Identity.DKIM and not unsigned.proven
     return Judgement(identity, unsigned, named, by_signature and not signed_id)
+
+
+def find_form_author(
+    headers: Headers, sender: Mailbox, our_addresses: Collection[str]
+) -> Mailbox | None:
+    """Return who filled in a contact form, if a contact form sent the mail; None for other mail.
+
+    Forms send in the name of the shop's own domain, or of the platform, and put the author into Reply-To.
+    `our_addresses`: see `judge_author`. Our own mail that comes back names one of them in Reply-To.
+    """
+    if sender.address not in _FORM_SENDERS and not _is_at_our_domain(sender, our_addresses):
+        return None
+    fields = headers.get("reply-to", ())
+    authors = parse_addresses(fields[0]) if len(fields) == 1 else ()
+    if len(authors) != 1 or not authors[0].address or _is_at_our_domain(authors[0], our_addresses):
+        return None
+    return authors[0]
+
+
+def _is_at_our_domain(mailbox: Mailbox, our_addresses: Collection[str]) -> bool:
+    host = address_domain(mailbox.address)
+    return host is not None and any(
+        is_aligned(host, domain, organisational_domain)
+        for domain in _domains_of(tuple(our_addresses))
+    )
+
+
+# Shopify sends what customers write into a shop's contact form from this address.
+_FORM_SENDERS = frozenset({"mailer@shopify.com"})
 
 
 def _is_forwarded(headers: Headers) -> bool:

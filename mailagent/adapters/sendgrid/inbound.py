@@ -6,6 +6,7 @@ Nothing here raises. The caller has verified the signature.
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -18,7 +19,7 @@ from mailagent.adapters.mime.attachment import (
     may_be_downloaded,
 )
 from mailagent.adapters.mime.bounce import read_bounce, tells_failure
-from mailagent.adapters.mime.dmarc import Evidence, judge_author
+from mailagent.adapters.mime.dmarc import Evidence, find_form_author, judge_author
 from mailagent.adapters.mime.headers import (
     VALUE_MAX_LENGTH,
     Headers,
@@ -86,17 +87,17 @@ def parse_request(
         why = "is not multipart/form-data" if form is None else "has no fields"
         return _unreadable(body, f"the request {why}")
     envelope, message = _parse_envelope(form), read_message(form)
-    headers, authors = message.headers, message.authors
-    readable = (mailbox for mailbox in authors if mailbox.address)
-    author = next(readable, authors[0] if authors else Mailbox("", ""))
+    headers, sender = message.headers, _sender(message.authors)
+    token = find_token(envelope.to, shop.reply_domain)
+    by_form = None if token else find_form_author(headers, sender, shop.customer_addresses)
+    author = by_form or sender
     subject = _subject(form, headers)
     kind, reason = classify(_signs(message, envelope, author, subject, shop))
     problem = envelope.problem or (None if form.closed else "the request was cut off")
-    token = find_token(envelope.to, shop.reply_domain)
     key = key_at_door(message.dedup_key, token.token) if token else message.dedup_key
     text, body_flags = _body(message)
-    evidence = _evidence(form, envelope, message, token, shop, received_at)
-    judged = judge_author(authors, headers, evidence, shop.customer_addresses)
+    evidence = _evidence(form, envelope, message, token, shop, received_at, by_form is not None)
+    judged = judge_author(message.authors, headers, evidence, shop.customer_addresses)
     return ParsedMail(
         kind=MailKind.MALFORMED if problem else kind,
         kind_reason=problem or reason,
@@ -123,6 +124,11 @@ def parse_request(
         if kind is MailKind.BOUNCE
         else None,
     )
+
+
+def _sender(authors: Sequence[Mailbox]) -> Mailbox:
+    readable = (mailbox for mailbox in authors if mailbox.address)
+    return next(readable, authors[0] if authors else Mailbox("", ""))
 
 
 def _unreadable(body: bytes, reason: str) -> ParsedMail:
@@ -194,6 +200,7 @@ def _evidence(
     token: AddressedToken | None,
     shop: ShopAddresses,
     received_at: datetime,
+    by_form: bool,
 ) -> Evidence:
     at = token_address(token.door, token.token, shop.reply_domain) if token else None
     return Evidence(
@@ -205,6 +212,7 @@ def _evidence(
         tampered=form.repeated or {"email", "headers"} <= form.fields.keys(),
         header_flaw=message.header_flaw,
         received_at=received_at,
+        by_form=by_form,
     )
 
 

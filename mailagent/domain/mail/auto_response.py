@@ -16,6 +16,7 @@ READ_RECEIPT = "read receipt"
 NULL_RETURN_PATH = "null return path"
 REWRITTEN_BY_LIST = "a list of ours put its own address into From"
 CALENDAR_REPLY = "text/calendar; method=reply"  # among `Signs.part_types`
+GMAIL_REACTION = "text/vnd.google.email-reaction+json"
 
 
 @dataclass(frozen=True, slots=True)
@@ -304,6 +305,7 @@ _RULES: tuple[tuple[MailKind, str, Callable[[Signs], bool]], ...] = (
     (MailKind.BOUNCE, "subject of a bounce", _has_bounce_subject),
     (MailKind.BOUNCE, "failure told by a postmaster", _is_failure_from_postmaster),
     (MailKind.AUTO_REPLY, "answer to an invitation", lambda s: CALENDAR_REPLY in s.part_types),
+    (MailKind.AUTO_REPLY, "reaction", lambda s: GMAIL_REACTION in s.part_types),
     (MailKind.AUTO_REPLY, "Auto-Submitted: auto-replied", _is_auto_replied),
     (MailKind.AUTO_REPLY, "header of an automatic answer", _has_autoreply_header),
     (MailKind.AUTO_REPLY, "subject of an automatic answer", _has_auto_reply_subject),
