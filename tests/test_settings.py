@@ -17,6 +17,7 @@ from mailagent.demo.fakes.webhooks import WebhookKey
 from mailagent.settings import SETTINGS, SettingsProblem, find_misspelt, load_settings
 from mailagent.settings.types import parse_prompt
 from mailagent.telemetry import log_lines
+from tests.cast import SUPPORT
 
 
 @pytest.fixture
@@ -108,6 +109,8 @@ def test_lists_are_read_newest_first(key_file: Path) -> None:
         ({"SUPPORT_ADDRESS": "Shop <s@shop.test>"}, "write it bare, like mona@shop.com"),
         ({"OPS_EMAILS": "o@shop.test,o"}, "OPS_EMAILS: 'o' is not a mail address"),
         ({"MANAGER_EMAILS": "mona"}, "MANAGER_EMAILS: 'mona' is not a mail address"),
+        ({"TEAM_EMAILS": SUPPORT}, f"TEAM_EMAILS: {SUPPORT} is SUPPORT_ADDRESS"),
+        ({"OPS_EMAILS": SUPPORT}, f"OPS_EMAILS: {SUPPORT} is SUPPORT_ADDRESS"),
         ({"SENDGRID_INBOUND_PUBLIC_KEY": "xyz"}, "SENDGRID_INBOUND_PUBLIC_KEY: "),
         ({"PAYMENT_GATEWAY": "cash"}, "PAYMENT_GATEWAY: 'cash' is not known"),
         ({"PAYMENT_GATEWAY": "stripe"}, "STRIPE_API_KEY: is not set"),

@@ -17,7 +17,8 @@ if TYPE_CHECKING:
 
 def find_problems(settings: Settings) -> list[str]:
     """Return the problems of settings that are each valid by themselves."""
-    problems = _find_manager_problems(settings) + _find_language_problems(settings)
+    problems = _find_manager_problems(settings) + _find_loop_problems(settings.shop)
+    problems += _find_language_problems(settings)
     problems += _find_process_problems(settings)
     for provider in gateways.list_providers():
         problems += provider.find_problems(settings)
@@ -61,6 +62,24 @@ def _find_manager_problems(settings: Settings) -> list[str]:
             "MANAGER_EMAILS: names one manager, but four_eyes_above in the policy needs two; add another"
         )
     return problems
+
+
+def _find_loop_problems(shop: Shop) -> list[str]:
+    """Report people whose mail from us comes back to us, where it counts as our own and nobody reads it."""
+    people = {
+        "MANAGER_EMAILS": shop.manager_emails,
+        "TEAM_EMAILS": shop.team_emails if shop.team_emails != shop.manager_emails else (),
+        "OPS_EMAILS": shop.ops_emails,
+        "REPORT_EMAILS": shop.report_emails,
+    }
+    support = person_of(shop.support_address)
+    return [
+        f"{name}: {address} is SUPPORT_ADDRESS, so what we write there comes back to us and nobody reads it; "
+        "name a person's own address"
+        for name, addresses in people.items()
+        for address in addresses
+        if person_of(address) == support
+    ]
 
 
 def _find_language_problems(settings: Settings) -> list[str]:
