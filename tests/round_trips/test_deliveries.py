@@ -50,6 +50,28 @@ def test_an_answer_that_did_not_arrive_is_the_teams(busy_shop: Harness, event: s
     assert row.status == "undelivered"
 
 
+def test_spam_in_the_name_of_addresses_that_do_not_exist_is_no_news_for_the_team(
+    busy_shop: Harness,
+) -> None:
+    stranger = "nobody@spam.example"
+    busy_shop.write("Cheap watches", from_address=stranger, subject="Watches", aligned=False)
+    (asked,) = busy_shop.wait_for_mails(stranger)
+    busy_shop.report(asked, "bounce")
+    wait_until(lambda: len(suppressed(busy_shop)) == 1, 20, "the bounce to be dealt with")
+    busy_shop.write("Cheap shoes", from_address=stranger, subject="Shoes", aligned=False)
+    wait_until(busy_shop.at_rest, 20, "the mails to be dealt with")
+    assert busy_shop.mails_to(TESS) == []
+
+
+def test_a_strangers_link_in_a_notice_is_no_link(busy_shop: Harness) -> None:
+    busy_shop.write("Hi", subject="Your session ended: https://evil.example/login")
+    (answer,) = busy_shop.wait_for_mails(ADA)
+    busy_shop.report(answer, "bounce", reason="550 see https://evil.example/reason")
+    (told,) = busy_shop.wait_for_mails(TESS)
+    assert "https[:]//evil[.]example/login" in told.text
+    assert "https://evil.example" not in told.text + str(told.html)
+
+
 def test_after_a_hard_bounce_nothing_more_is_sent_there(busy_shop: Harness) -> None:
     busy_shop.write(QUESTION)
     (answer,) = busy_shop.wait_for_mails(ADA)

@@ -34,6 +34,7 @@ from markupsafe import Markup
 
 from mailagent.adapters.templates import formats
 from mailagent.adapters.templates.catalogue import MAIL_FOLDER, load_translations
+from mailagent.domain.mail.redaction import inert
 from mailagent.domain.refunds.order import is_shops_own
 
 PARTS = (".subject", ".txt", ".html")
@@ -190,7 +191,7 @@ def _environment(folders: Sequence[Path], translations: NullTranslations) -> Env
         "plain": formats.plain,
         "quote": formats.quote,
         "paragraphs": formats.paragraphs,
-        "inert": formats.inert,
+        "inert": inert,
         "named": formats.named,
         "strong": Markup("<strong>{}</strong>").format,
         "isolated": Markup("<bdi>{}</bdi>").format,

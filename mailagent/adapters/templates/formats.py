@@ -129,12 +129,3 @@ def named(method: str, names: Mapping[str, str], opens: bool = False) -> str:
     if opens and said and method_word(parts[0]) in names and said[0].split()[0].islower():
         said[0] = said[0][:1].upper() + said[0][1:]  # brands are written as they write themselves
     return " + ".join(said) or method
-
-
-_DOT_IN_NAME = re.compile(r"(?<=\w)([.\u3002\uff0e\uff61])(?=[^\W\d_]{2})")
-
-
-def inert(text: str) -> str:
-    """Return `text` with URLs and mail addresses broken up, so that no mail program makes links of them:
-    `https[:]//evil[.]example`. The marks are visible, because invisible ones get lost in copying."""
-    return _DOT_IN_NAME.sub(r"[\1]", text.replace("://", "[:]//"))

@@ -204,6 +204,18 @@ def holds_key(data: bytes, is_secret: Callable[[str], bool] | None = None) -> bo
     return is_secret is not None and any(is_secret(each.decode()) for each in _ALONE.findall(data))
 
 
+# --- links ----------------------------------------------------------------------------------------
+
+
+_DOT_IN_NAME = re.compile(r"(?<=\w)([.\u3002\uff0e\uff61])(?=[^\W\d_]{2})")
+
+
+def inert(text: str) -> str:
+    """Return `text` with URLs and mail addresses broken up, so that no mail program makes links of them:
+    `https[:]//evil[.]example`. The marks are visible, because invisible ones get lost in copying."""
+    return _DOT_IN_NAME.sub(r"[\1]", text.replace("://", "[:]//"))
+
+
 # --- mention --------------------------------------------------------------------------------------
 
 
@@ -221,7 +233,7 @@ class Mention:
 
     def __init__(self, email: str) -> None:
         in_html = html.escape(email).replace("&#x27;", "&#39;")  # Jinja writes &#39;
-        # Our own mails put the full stops of other people's texts in brackets (the filter `inert`).
+        # Our own mails put the full stops of other people's texts in brackets (`inert`).
         spellings = {
             re.escape(spelt).replace(r"\.", r"(?:\.|\[\.\])") for spelt in (email, in_html)
         }

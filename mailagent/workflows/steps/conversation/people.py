@@ -15,7 +15,7 @@ from mailagent.domain.mail.conversation import (
     HandOverReason,
 )
 from mailagent.domain.mail.message import InboundMail, MailStatus, Purpose
-from mailagent.domain.mail.redaction import without_keys
+from mailagent.domain.mail.redaction import inert, without_keys
 from mailagent.domain.mail.reply_commands import (
     TeamCommand,
     decide_team_command,
@@ -128,10 +128,10 @@ def _about_held(conversation: Conversation, mail: InboundMail, why: TeamCommand)
         f"held:{mail.mail_id}",
         f"A reply of {mail.from_address} did not go to the customer",
         [
-            f"Subject: {mail.subject}",
+            f"Subject: {inert(mail.subject)}",
             f"Why: {why.value}",
-            *([f"Files: {files}"] if files else []),
-            f"Conversation: {conversation.conversation_id}, {conversation.subject}",
+            *([f"Files: {inert(files)}"] if files else []),
+            f"Conversation: {conversation.conversation_id}, {inert(conversation.subject)}",
             "To answer the customer, reply to the mail with the case: write above what your program quotes of"
             " it, and leave its subject as it is.",
             f"To answer with files: {page}",

@@ -7,11 +7,12 @@ import logging
 import sqlalchemy as sa
 
 from mailagent import mailers, services
-from mailagent.domain.mail.message import OutboundMail, OutboundStatus, Purpose
+from mailagent.domain.mail.message import Door, OutboundMail, OutboundStatus, Purpose
+from mailagent.domain.mail.redaction import inert
 from mailagent.domain.refunds.escalation import Skip
 from mailagent.store import audit
 from mailagent.store.database import Row
-from mailagent.store.mail import outbound
+from mailagent.store.mail import outbound, suppressions
 from mailagent.store.refunds import refunds
 
 logger = logging.getLogger(__name__)
@@ -45,6 +46,8 @@ def act_on_lost(
     operators) that has another address. A lost notice goes to the next group."""
     if mail.purpose is Purpose.LOGIN:
         return  # the person sees that no link comes, and asks again
+    if _asks_to_confirm(mail) and suppressions.why_suppressed(connection, mail.to_address):
+        return  # spam names senders that do not exist, and nobody has proven this one
     if mail.purpose is Purpose.NOTICE:
         _pass_on(connection, mail)
         return
@@ -61,8 +64,8 @@ def act_on_lost(
         f"undelivered:{mail.outbound_id}",
         f"A mail to {mail.to_address} {_FATES[status]}",
         [
-            f"Subject: {mail.subject}",
-            f"Why: {why or f'{title} has not said what became of it'}",
+            f"Subject: {inert(mail.subject)}",
+            f"Why: {inert(why) or f'{title} has not said what became of it'}",
             f"Conversation: {mail.conversation_id or '-'}, refund: {_refunds_of(connection, mail)}",
             "It will not be tried again. Please write to the person yourself if need be.",
         ],
@@ -76,6 +79,10 @@ def act_on_lost(
             services.current().workflow_client.queue.enqueue_deliveries(connection, written)
             return
     _log_no_reader_left(connection, mail)
+
+
+def _asks_to_confirm(mail: OutboundMail) -> bool:
+    return (mail.reply_to or "").startswith(f"{Door.CONFIRM.value}+")
 
 
 def _refunds_of(connection: sa.Connection, mail: OutboundMail) -> str:
