@@ -46,10 +46,10 @@ def sum_up(found: Sequence[Comparison]) -> Iterator[str]:
     acts = [each for each in found if each.differs is Differs.ACTS]
     facts = sum(each.differs is Differs.FACTS for each in found)
     yield f"{len(found)} answers: {len(acts)} decide otherwise, {facts} more name other facts."
-    by_people = sum(each.draft is not None for each in found)
+    by_people = [each for each in found if each.draft is not None]
     if by_people:
-        other = sum(each.draft is not None for each in found if each.differs is not Differs.NOTHING)
-        yield f"People edited or discarded {by_people} of the old answers; {other} of these differ."
+        other = sum(each.differs in (Differs.ACTS, Differs.FACTS) for each in by_people)
+        yield f"People edited or discarded {len(by_people)} of the old answers; {other} of these differ."
     yield f"{sum(each.differs is Differs.UNKNOWN for each in found)} without an answer."
     cost = sum(each.cost_micro_usd for each in found) / 1e6
     seconds = sum(each.milliseconds for each in found) / 1000

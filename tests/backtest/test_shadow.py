@@ -13,15 +13,17 @@ import pytest
 import sqlalchemy as sa
 
 from mailagent import services
+from mailagent.backtest.report import sum_up
 from mailagent.backtest.shadow import choose_mails, compare_mail, is_in_share
 from mailagent.cli.worker import engine_of
 from mailagent.settings import SettingsProblem, load_settings
 from mailagent.store import schema
 from mailagent.store.operations import comparisons, step_texts
+from mailagent.store.operations.comparisons import Comparison, Differs, Side, Source
 from mailagent.store.privacy import retention
 from mailagent.workflows.steps.conversation.model_call import standing_instructions
 from tests.backtest.shadows import Played, compared, follow, run
-from tests.cast import ADA, KETTLE_WISH, OLGA, order
+from tests.cast import ADA, KETTLE_WISH, NOW, OLGA, order
 from tests.databases import ONE_DATABASE
 from tests.harness import Harness, pass_time, wait_until
 
@@ -195,6 +197,15 @@ def test_operators_get_yesterdays_figures_once(answered: Harness) -> None:
     (mail,) = answered.wait_for_mails(OLGA)
     assert "1 answers: 0 decide otherwise" in mail.text
     assert "/ops/comparisons?source=shadow" in mail.text
+
+
+def test_what_has_no_answer_differs_in_nothing() -> None:
+    edited = Comparison(
+        *(Source.SHADOW, "mail_1", "conversation_1", NOW, "second", Differs.UNKNOWN, "edited"),
+        *(Side(), Side(), "no credit", 0, 0, 0),
+    )
+    told = list(sum_up([edited, replace(edited, differs=Differs.ACTS)]))
+    assert told[1] == "People edited or discarded 2 of the old answers; 1 of these differ."
 
 
 def test_its_rows_go_with_the_texts_of_the_conversation(answered: Harness) -> None:
