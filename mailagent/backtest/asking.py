@@ -197,23 +197,27 @@ def _answer_change(
         return known.output if known else unknown
     if known is None:
         return _propose(connection, past, arguments)
-    facts = _facts_then(connection, past, arguments["order_id"])
+    facts = _facts_then(connection, past, known)
     return known.output if facts is None else {**known.output, **_verdict(facts, past)}
 
 
-def _facts_then(connection: sa.Connection, past: Past, order_id: str) -> RefundFacts | None:
-    """Return the facts by which the policy decided then, if it did."""
-    table, mail_ids = schema.refunds.c, past.batch["mail_ids"]
-    plain = connection.scalar(
-        sa.select(table.policy_facts)
-        .where(table.order_id == order_id, table.mail_id.in_(mail_ids))
-        .order_by(table.refund_id)
-        .limit(1)
-    )
-    if plain is None:
-        declined = audit.details_of_mails(connection, [order_id], audit.DECLINED, mail_ids)
-        plain = declined[order_id]["facts"] if order_id in declined else None
-    return None if plain is None else read_facts(plain)
+def _facts_then(connection: sa.Connection, past: Past, call: Call) -> RefundFacts | None:
+    """Return the facts by which the policy decided on a call then, if it did."""
+    table, mail_ids, order_id = schema.refunds.c, past.batch["mail_ids"], call.arguments["order_id"]
+    match call.output.get("outcome"):
+        case "approved" | "needs_manager":
+            made = table.order_id == order_id, table.mail_id.in_(mail_ids)
+            found = connection.scalars(sa.select(table.policy_facts).where(*made)).all()
+        case "declined":
+            acts = audit.list_of_mails(connection, order_id, audit.DECLINED, mail_ids)
+            found = [each.details["facts"] for each in acts if "facts" in each.details]
+        case _:
+            return None
+    items = {each["item_id"] for each in call.arguments["items"]}
+    known = [each for each in map(read_facts, found) if each.reason == call.arguments["reason"]]
+    named = [each for each in known if {line.item_id for line in each.lines} <= items]
+    # Of several, those with the most items. Items that were refunded before are in none.
+    return max(named, key=lambda each: len(each.lines), default=None)
 
 
 def _verdict(facts: RefundFacts, past: Past) -> dict[str, Any]:

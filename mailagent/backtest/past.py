@@ -150,11 +150,15 @@ def read_past(connection: sa.Connection, mails: Sequence[Row]) -> Past | None:
 def _texts(
     connection: sa.Connection, conversation_id: str, since: datetime, until: datetime
 ) -> list[dict[str, Any]]:
-    words = schema.step_texts.c
-    query = sa.select(words.words).where(
-        words.conversation_id == conversation_id, words.at >= since, words.at <= until
-    )
-    return list(connection.scalars(query.order_by(words.at, words.text_id)))
+    """Return the texts of the run that answered, and of its forks, but not of runs that put the mail off."""
+    words, calls = schema.step_texts.c, schema.model_calls.c
+    query = sa.select(calls.at, calls.run_id).order_by(calls.at, calls.call_id)
+    query = query.where(calls.conversation_id == conversation_id, calls.at.between(since, until))
+    made = [(at, str(run_id).partition("-fork-")[0]) for at, run_id in connection.execute(query)]
+    began = min((at for at, origin in made if origin == made[-1][1]), default=since)
+    texts = sa.select(words.words).order_by(words.at, words.text_id)
+    texts = texts.where(words.conversation_id == conversation_id, words.at.between(began, until))
+    return list(connection.scalars(texts))
 
 
 def _calls(items: Sequence[Mapping[str, Any]]) -> Iterator[Call]:

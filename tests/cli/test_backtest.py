@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from mailagent import services
+from mailagent.demo.fakes.http_server import Answer
 from mailagent.demo.scripted_model import Fact, Phrase
 from mailagent.domain.refunds.policy import Policy, StoreCredit
 from mailagent.workflows.steps.conversation.model_call import standing_instructions
+from mailagent.workflows.steps.maintenance import sweep
 from tests.backtest.shadows import Played
 from tests.cast import ADA, DESK_WISH, KETTLE_WISH, big_order, order
 from tests.cli.commands import flask
 from tests.databases import ONE_DATABASE
-from tests.harness import Harness, wait_until
+from tests.harness import Harness, pass_time, wait_until
 from tests.tool_calls import calls, refund_of, says
 
 pytestmark = ONE_DATABASE
@@ -97,6 +101,76 @@ def test_store_credit_before_or_after_is_no_reason_to_hand_over(
     services.bind(replace(services.current(), policy=replace(now, limits={"USD": 10_00})))
     told = flask(busy_shop, "backtest")
     assert "now   propose_refund W1001 K1:all -> needs_manager" in told.output, told.output
+
+
+DESK = {"item_id": "D1", "name": "Desk", "quantity": 1, "unit_price": "1499.00"}
+APRON = {"item_id": "A1", "name": "Apron", "quantity": 1, "unit_price": "20.00", "final_sale": True}
+
+
+def no_longer_wanted(*item_ids: str) -> Callable[[], Answer]:
+    items = [{"item_id": item_id, "quantity": None} for item_id in item_ids]
+    return calls("propose_refund", order_id="W1001", items=items, reason="changed_mind")
+
+
+@pytest.mark.parametrize(
+    ("other", "script", "then"),
+    [
+        pytest.param(
+            DESK,
+            [refund_of("W1001", ("K1", None)), refund_of("W1001", ("D1", None))],
+            ["K1:all -> approved", "D1:all -> needs_manager"],
+            id="one for a manager",
+        ),
+        pytest.param(
+            APRON,
+            [no_longer_wanted("A1", "K1"), no_longer_wanted("K1")],
+            ["A1:all K1:all -> declined final_sale", "K1:all -> approved"],
+            id="one declined",
+        ),
+        pytest.param(
+            DESK,
+            [refund_of("W1001", ("K1", None)), refund_of("W1001", ("D1", None), ("K1", None))],
+            ["K1:all -> approved", "D1:all K1:all -> already_requested"],
+            id="one asked for before",
+        ),
+    ],
+)
+def test_each_of_two_refunds_of_an_order_is_judged_by_its_own_facts(
+    busy_shop: Harness, other: dict[str, Any], script: list[Callable[[], Answer]], then: list[str]
+) -> None:
+    items = [{"item_id": "K1", "name": "Kettle", "quantity": 1, "unit_price": "49.99"}, other]
+    paid = [{"payment_id": "p1", "method": "card", "amount": "1600.00"}]
+    busy_shop.stock(order(items=items, payments=paid))
+    script = [*script, says(Fact("refund/W1001"))]
+    busy_shop.faults.openai += script
+    busy_shop.write("I want my money back for both of W1001.")
+    wait_until(busy_shop.at_rest, 40, "the mail to be answered")
+    busy_shop.faults.openai += script
+    told = flask(busy_shop, "backtest")
+    assert "1 answers: 0 decide otherwise, 0 more" in told.output, told.output
+    busy_shop.faults.openai += [says(Phrase("welcome"))]
+    told = flask(busy_shop, "backtest")
+    acts = "; ".join(f"propose_refund W1001 {each}" for each in then)
+    assert f"then  {acts}" in told.output, told.output
+
+
+def test_what_a_run_did_that_put_the_mail_off_counts_once(busy_shop: Harness) -> None:
+    busy_shop.stock(order())
+    busy_shop.faults.openai += [
+        refund_of("W1001", ("K1", None)),
+        lambda: Answer(503, {}, {"Retry-After": "130"}),
+    ]
+    busy_shop.write(KETTLE_WISH)
+    put_off = "SELECT 1 FROM inbound_mails WHERE put_off > 0"
+    wait_until(lambda: bool(busy_shop.rows(put_off)), 40, "the mail to be put off")
+    pass_time(busy_shop, seconds=140)
+    script = [refund_of("W1001", ("K1", None)), says(Fact("refund/W1001"))]
+    busy_shop.faults.openai += script
+    sweep.enqueue_mail()
+    wait_until(busy_shop.at_rest, 40, "the mail to be answered")
+    busy_shop.faults.openai += script
+    told = flask(busy_shop, "backtest")
+    assert "1 answers: 0 decide otherwise, 0 more" in told.output, told.output
 
 
 def test_another_model_decides_otherwise(past: Harness, tmp_path: Path) -> None:
