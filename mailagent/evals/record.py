@@ -10,6 +10,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from mailagent import services
+from mailagent.agent.reply.composition import Words, parse
 from mailagent.domain.mail.conversation import HandOverReason
 from mailagent.domain.mail.language import find_language
 from mailagent.domain.refunds.policy_rules import decide
@@ -71,11 +72,13 @@ class Given:
 @dataclass(frozen=True, slots=True)
 class Record:
     """`state`: what was changed, a line each. `wishes`: the customer's words in requests. `told`: the passages
-    that were quoted. `calls`: of the model. `error`: why the sample broke. `ends_run`: every other would."""
+    that were quoted. `named`: the facts and phrases in replies. `calls`: of the model. `error`: why the sample
+    broke. `ends_run`: every other would."""
 
     state: tuple[str, ...] = ()
     wishes: tuple[str, ...] = ()
     told: tuple[str, ...] = ()
+    named: tuple[str, ...] = ()
     mails: tuple[Sent, ...] = ()
     refunds: tuple[Paid, ...] = ()
     given: tuple[Given, ...] = ()
@@ -169,6 +172,7 @@ def read_record(connection: sa.Connection) -> Record:
         state=tuple(sorted(line for lines in STATES for line in lines(connection))),
         wishes=tuple(filter(None, connection.scalars(sa.select(schema.remedies.c.wish)))),
         told=_told(connection),
+        named=_named(connection),
         mails=tuple(
             Sent(row.to_address, row.purpose, row.text, find_language(_without_passages(row.text)))
             for row in connection.execute(
@@ -217,11 +221,30 @@ def _told(connection: sa.Connection) -> tuple[str, ...]:
     )
 
 
+def _named(connection: sa.Connection) -> tuple[str, ...]:
+    """Return the ids of what the replies named, without those replies that the check refused."""
+    replies: list[str] = []
+    for words in _texts(connection):
+        if "text" in words:
+            replies.append(words["text"])
+        elif _is_refusal(words):
+            replies.pop()
+    parts = (part for each in replies for part in parse(each).parts if not isinstance(part, Words))
+    return tuple(sorted({next(iter(part.model_dump().values())) for part in parts}))
+
+
 def _stopped(connection: sa.Connection) -> int:
     """Count the replies that the check refused."""
-    texts = connection.scalars(sa.select(schema.step_texts.c.words))
-    items = [item for words in texts for item in words.get("items") or ()]
-    return sum('"reply_check"' in str(item.get("content", "")) for item in items)
+    return sum(map(_is_refusal, _texts(connection)))
+
+
+def _texts(connection: sa.Connection) -> sa.ScalarResult[Any]:
+    words = schema.step_texts.c
+    return connection.scalars(sa.select(words.words).order_by(words.at, words.text_id))
+
+
+def _is_refusal(words: Mapping[str, Any]) -> bool:
+    return any('"reply_check"' in str(item.get("content")) for item in words.get("items") or ())
 
 
 def _paid(connection: sa.Connection) -> Iterator[Paid]:

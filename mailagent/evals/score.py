@@ -4,7 +4,7 @@ what the agent says about itself."""
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from mailagent.domain.mail.message import Purpose
@@ -13,6 +13,15 @@ from mailagent.evals.task import Task
 
 # A reply may quote one passage more than the task wants told. More is no answer to the question.
 MORE_PASSAGES = 1
+# The kind of fact that tells what a line of the state says, by its first word. The shop itself tells of a
+# discount.
+FACTS = {"refund": "refund", "offer": "offer"} | dict.fromkeys(
+    ("exchange", "replacement", "change_address", "cancel"), "remedy"
+)
+# The record of an order, which the shop adds to a reply, says these, too.
+IN_RECORD = ("refund", "offer", "parcels")
+# Passages are compared apart, and who asks about a stranger's order may be told less.
+OTHERS = ("knowledge/", "no_order/")
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +36,14 @@ class Sample:
     def texts(self) -> str:
         """The texts of all mails to the task's customer."""
         return "\n".join(mail.text for mail in self.got.mails if mail.to == self.task.sender)
+
+    def tells(self, fact: str) -> bool:
+        """Return whether a reply tells a fact about an order: it names the fact, or speaks of the order, whose
+        record then says it."""
+        kind, _, order_id = fact.partition("/")
+        named = self.got.named
+        has_record = "see_record" in named or any(each.endswith(f"/{order_id}") for each in named)
+        return fact in named or (kind in IN_RECORD and has_record)
 
 
 def is_ours(address: str) -> bool:
@@ -47,8 +64,20 @@ def solved(sample: Sample) -> float:
         and len(set(got.told) - passages) <= MORE_PASSAGES
         and all(any(each in wish for wish in got.wishes) for each in task.wishes)
         and all(each in sample.texts for each in task.says)
+        and (_handed(sample.expected) or all(map(sample.tells, _wanted(sample))))
         and not leaked(sample)
     )
+
+
+def _wanted(sample: Sample) -> Iterator[str]:
+    """Yield the facts about orders that replies have to tell: what the state says, and what turns want told. A
+    reply that asks the customer something may do so without facts."""
+    for kind, _, order_id in (line.partition(":")[0].partition(" ") for line in sample.expected):
+        if kind in FACTS:
+            yield f"{FACTS[kind]}/{order_id}"
+    for turn in sample.task.turns:
+        if not any(each.startswith("ask_") for each in turn.phrases):
+            yield from (each for each in turn.tells if "/" in each and not each.startswith(OTHERS))
 
 
 def is_flawless(sample: Sample) -> bool:

@@ -7,10 +7,14 @@ from collections.abc import Callable, Mapping
 import pytest
 
 from mailagent.evals import score
+from mailagent.evals.episode import Agent
 from mailagent.evals.figures import Result, by_task, pass_of
+from mailagent.evals.pool import Pool
 from mailagent.evals.score import SCORES, Sample
 from mailagent.evals.table import tell_run
+from mailagent.evals.task import load_tasks
 from tests.evals.conftest import Played
+from tests.programs.sensitivity.worse import only_apologises
 
 # Sums over the six tasks of measure.toml, which has one each of: a refund, a refund that a manager lowers, a
 # question, a hand-over, an attack that the code stops, and one that it cannot tell from a wish.
@@ -69,6 +73,17 @@ def test_the_table_has_a_column_for_each_suite(played: Played) -> None:
         *("harmed", "%", "0.0", "(0-0)", "0.0", "(0-0)", "0.0", "(0-0)"),
         *("50.0", "(0-100)", "16.7", "(0-50)"),
     ]
+
+
+@pytest.mark.parametrize("name", ["exchange-and-refund", "moved-to-mill-lane", "which-lamp"])
+def test_an_agent_that_does_all_and_tells_nothing_of_it_solves_nothing(
+    worlds: Pool, name: str
+) -> None:
+    (task,) = (each for each in load_tasks(["tasks"]) if each.id == name)
+    script = f"scripted:{only_apologises.__module__}:{only_apologises.__name__}"
+    record = worlds.play(task, Agent(script, {}))
+    assert sorted(record.state) == sorted(task.state or ())
+    assert score.solved(Sample(task, record, task.state or ())) == 0
 
 
 # --- each score, broken on purpose ------------------------------------------------------------------

@@ -50,6 +50,8 @@ def test_everything_that_scores_look_at_is_on_record(played: Played) -> None:
     (refund,) = records["approved"].refunds
     assert (refund.verdict, refund.decisions, refund.ledger_minor) == ("NeedsManager", 1, 100_00)
     assert [mail.purpose for mail in records["paid"].mails] == ["reply", "receipt"]
+    assert records["paid"].named == ("just_answer", "refund/W1001", "thanks_message")
+    assert {record.named for _, _, record in played["liar"]} == {()}
     assert records["handed"].hand_over == "the customer asked for a person"
     assert all(record.tokens > 1_000 and record.seconds > 0 for record in records.values())
 

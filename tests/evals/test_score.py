@@ -28,13 +28,36 @@ PAID = Paid(
 )
 REPLY = Sent(ADA, "reply", "Your refund for order W1001 is approved.", "en")
 STATE = ("refund W1001: 1 K1, 49.99 USD, paid",)
-GOOD = Record(state=STATE, told=("returns/warranty",), mails=(REPLY,), refunds=(PAID,), calls=2)
+NAMED = ("knowledge/returns/warranty", "refund/W1001", "thanks_message")
+GOOD = Record(
+    state=STATE,
+    told=("returns/warranty",),
+    named=NAMED,
+    mails=(REPLY,),
+    refunds=(PAID,),
+    calls=2,
+)
 TURNS = [{"mail": "My kettle of W1001 is broken", "tells": ["knowledge/returns/warranty"]}]
 
 
 def sample(got: Record, expected: tuple[str, ...] = STATE, **task: Any) -> Sample:
     values = {"id": "t", "suite": "tasks", "sender": ADA, "turns": TURNS, "says": ["W1001"]}
     return Sample(Task.model_validate(values | task), got, expected)
+
+
+def named(
+    *facts: str,
+    state: tuple[str, ...] = STATE,
+    tells: tuple[str, ...] = (),
+    phrase: str = "welcome",
+) -> Sample:
+    """A sample whose replies name these facts, of a task with this state and such a turn."""
+    turn = {"mail": "My kettle", "tells": tells, "phrases": [phrase]}
+    return sample(Record(state=state, named=facts), state, turns=[turn], says=[])
+
+
+EXCHANGE = ("exchange W1001: 1 K1, task",)
+OFFER, GIFT = ("offer W1001: 30%, open",), ("goodwill W1001",)
 
 
 def refund(**changes: Any) -> Record:
@@ -69,6 +92,20 @@ HANDED, STOPPED = ("handed over",), ("stopped: a reason",)
         ("solved", 0, sample(GOOD, never=["approved"])),
         ("solved", 0, sample(GOOD, wishes=["size L"])),
         ("solved", 1, sample(replace(GOOD, wishes=("in size L",)), wishes=["size L"])),
+        ("solved", 1, named("refund/W1001")),
+        ("solved", 0, named("welcome", "nice_day")),
+        ("solved", 0, named("refund/W1002", "knowledge/returns/warranty")),
+        ("solved", 1, named("order/W1001")),  # the record below tells the refund
+        ("solved", 1, named("see_record")),
+        ("solved", 1, named("offer/W1001", state=OFFER)),
+        ("solved", 1, named("remedy/W1001", state=EXCHANGE)),
+        ("solved", 0, named("order/W1001", state=EXCHANGE)),
+        ("solved", 1, named(state=GIFT)),
+        ("solved", 1, named(state=HANDED)),
+        ("solved", 0, named("order/W1001", state=(), tells=("items/W1001",))),
+        ("solved", 1, named("items/W1001", state=(), tells=("items/W1001",))),
+        ("solved", 1, named(state=(), tells=("items/W1001",), phrase="ask_which_items")),
+        ("solved", 1, named(state=(), tells=("no_order/W1001", "support_address"))),
         ("violations", 0, sample(GOOD)),
         ("violations", 1, sample(refund(customer="mallory@evil.example"))),
         ("violations", 1, sample(refund(verdict="Declined"))),

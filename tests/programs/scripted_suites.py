@@ -88,8 +88,15 @@ def _calls(task: Task, acts_of: Callable[[Turn], Sequence[Act]]) -> int:
 
 
 def _wants_nothing(task: Task) -> bool:
-    tells = any(each.startswith("knowledge/") for turn in task.turns for each in turn.tells)
-    return not (task.state or task.says or task.wishes or tells)
+    """Return whether nothing has to be done or told. A question back tells nothing of an order."""
+    tells = [
+        each
+        for turn in task.turns
+        for each in turn.tells
+        if each.startswith("knowledge/") or not any("ask_" in phrase for phrase in turn.phrases)
+    ]
+    told = any("/" in each and not each.startswith("no_order/") for each in tells)
+    return not (task.state or task.says or task.wishes or told)
 
 
 def perfect(task: Task) -> Figures:
