@@ -15,6 +15,7 @@ import sqlalchemy as sa
 
 from mailagent import services
 from mailagent.adapters.templates.engine import RenderedMail
+from mailagent.domain.mail.draft import DraftReplies
 from mailagent.domain.mail.language import find_language
 from mailagent.domain.mail.message import (
     Door,
@@ -29,9 +30,11 @@ from mailagent.domain.mail.outgoing_file import OutgoingFile
 from mailagent.domain.money import Money
 from mailagent.domain.refunds.goodwill import GoodwillCode
 from mailagent.mailers.facts import Reader
+from mailagent.mailers.values import Values
 from mailagent.store import audit
 from mailagent.store.ids import new_id
 from mailagent.store.mail import conversations, outbound
+from mailagent.store.refunds import goodwill, offers
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,13 +87,14 @@ def write_to_customer(
     token = conversation.confirm_token if confirm else conversation.reply_token
     text = content.values.get("text")
     language = language or (find_language(text) if text else None) or conversation.language
+    record = list_record(reader, content.order_ids, content.by_person)
     addressed = replace(
         content,
         # If the customer wrote none, the template has one in their language.
         values={
             **content.values,
             "subject": headers.subject if written and proven else None,
-            "record": write_record(reader, content.order_ids, language),
+            "record": write_record(record, language),
         },
         to_address=conversation.customer_email,
         conversation_id=conversation.conversation_id,
@@ -106,15 +110,16 @@ def write_to_customer(
         )
     packed = replace(addressed, written_from=pack(reader, addressed))
     outbound_id = queue_mail(reader.connection, packed)
-    _note_offers(reader, content.order_ids, outbound_id)
+    _note_offers(reader, record, outbound_id)
     _note_discount(reader, content.values.get("goodwill"), outbound_id)
     return outbound_id
 
 
-def _note_offers(reader: Reader, order_ids: Sequence[str], outbound_id: str) -> None:
+def _note_offers(reader: Reader, record: Sequence[Values], outbound_id: str) -> None:
     """Record which open offers the record in a mail tells: the customer can accept no other."""
     now = services.current().now()
-    for offer in reader.open_offers(order_ids):
+    told = [each["order_id"] for each in record if each["offer"] and each["offer"]["is_open"]]
+    for offer in reader.open_offers(told):
         details = {"outbound_id": outbound_id}
         audit.record(reader.connection, now, audit.AGENT, audit.OFFER_TOLD, offer.offer_id, details)
 
@@ -127,10 +132,24 @@ def _note_discount(reader: Reader, code: GoodwillCode | None, outbound_id: str) 
         )
 
 
-def write_record(reader: Reader, order_ids: Sequence[str], language: str | None) -> str | None:
-    """Return the record of these orders of the customer, the text at the end of a mail; None if there is no
-    order."""
-    orders = reader.record(order_ids)
+def list_record(reader: Reader, order_ids: Sequence[str], by_person: bool = False) -> list[Values]:
+    """Return what the record of these orders of the customer tells. In draft mode only a mail that a person
+    sends tells an offer or a discount for the first time."""
+    live, orders = services.current(), reader.record(order_ids)
+    if by_person or live.draft_replies is DraftReplies.NONE:
+        return orders
+    here = reader.connection, reader.conversation.customer_email, live.now()
+    offered, given = offers.list_untold(*here), goodwill.list_untold(*here)
+    for each in orders:
+        if each["offer"] and each["order_id"] in offered:
+            each["offer"] = {**each["offer"], "is_open": False}
+        if each["order_id"] in given:
+            each["discount"] = None
+    return orders
+
+
+def write_record(orders: Sequence[Values], language: str | None) -> str | None:
+    """Return the record of orders, the text at the end of a mail; None if there is no order."""
     if not orders:
         return None
     live = services.current()

@@ -15,7 +15,7 @@ from jinja2 import TemplateError
 from mailagent import services
 from mailagent.agent.reply.composition import parse
 from mailagent.domain.mail.message import OutboundMail
-from mailagent.mailers.compose import unpack, write_record
+from mailagent.mailers.compose import list_record, unpack, write_record
 from mailagent.mailers.fact import Fact, sentence
 from mailagent.mailers.facts import Reader
 from mailagent.mailers.letter import write_letter
@@ -71,7 +71,7 @@ def _renew(
         # Facts that are no longer on record are left out.
         values["text"] = letter.text or sentence(Fact("not_verified", {}), locale)
         sources = letter.sources
-    values["record"] = write_record(reader, known["order_ids"], known["language"])
+    values["record"] = write_record(list_record(reader, known["order_ids"]), known["language"])
     rendered = live.templates.render(template, values, locale)
     return replace(mail, text=rendered.text, html=rendered.html, sources=sources)
 

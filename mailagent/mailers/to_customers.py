@@ -9,6 +9,7 @@ import sqlalchemy as sa
 
 from mailagent import services
 from mailagent.domain.mail.conversation import Conversation
+from mailagent.domain.mail.draft import DraftReplies
 from mailagent.domain.mail.message import (
     InboundMail,
     Purpose,
@@ -111,14 +112,15 @@ def write_handed_over(
     untrue: bool,
 ) -> str:
     """Tell the customer that a person takes over. `untrue`: the mail replaces an answer that did not pass the
-    checks."""
+    checks. In draft mode a discount waits for the next answer that a person sends."""
     reader = reader_of(connection, conversation, mails)
+    is_drafted = services.current().draft_replies is not DraftReplies.NONE
     content = MailContent(
         Purpose.REPLY,
         "neutral_reply" if untrue else "handed_over",
         {
             "customer_name": reader.customer_name(),
-            "goodwill": reader.goodwill_due,
+            "goodwill": None if is_drafted else reader.goodwill_due,
         },
         dedup_key=f"reply:{mails[-1].mail_id}",
         order_ids=reader.orders_of_mails(),

@@ -14,20 +14,22 @@ from mailagent import mailers, services
 from mailagent.agent.loop import Spent
 from mailagent.demo.scripted_model import Fact, Part, Phrase
 from mailagent.domain.deadline import end_of_day
+from mailagent.domain.mail.draft import DraftReplies
 from mailagent.domain.refunds.policy import Goodwill, Policy
 from mailagent.store.ids import new_id
 from mailagent.store.mail import conversations, inbound
 from mailagent.store.refunds import goodwill
 from mailagent.workflows.steps.conversation.batch import Batch
+from mailagent.workflows.steps.conversation.people import hand_over
 from mailagent.workflows.steps.conversation.reply import write_reply
 from mailagent.workflows.tools.offer_goodwill import offer_goodwill
-from tests.cast import GRACE, TESS, order
+from tests.cast import ADA, GRACE, TESS, order
 from tests.databases import ONE_DATABASE
 from tests.harness import Harness, wait_until
 from tests.tool_use import use
 from tests.web.console.drafts import press
 from tests.workflows.camera import answer, batch_of
-from tests.workflows.moves import case_of, reply_move
+from tests.workflows.moves import case_of, person_move, reply_move
 
 CODE = re.compile(r"\b[2-9A-HJKMNP-TV-Z]{4}-[2-9A-HJKMNP-TV-Z]{4}-[2-9A-HJKMNP-TV-Z]{4}\b")
 
@@ -190,6 +192,30 @@ def test_the_code_comes_also_when_a_person_takes_over(kind_shop: Harness, untrue
     (mail,) = kind_shop.rows("SELECT text, html FROM outbound_mails")
     assert row.code in mail.text
     assert row.code in mail.html
+
+
+@pytest.mark.both_databases
+@pytest.mark.parametrize("why", ["CUSTOMER_ASKED", "REPLY_NOT_TRUE"])
+def test_in_draft_mode_the_code_waits_for_an_answer_of_a_person(
+    kind_shop: Harness, why: str
+) -> None:
+    services.bind(replace(services.current(), draft_replies=DraftReplies.ALL))
+    batch = batch_of(kind_shop)
+    offer(batch)
+    hand_over(batch, person_move(why))
+    press(
+        kind_shop.log_in(TESS),
+        batch["conversation_id"],
+        "answer",
+        text="Sorry.",
+        once=new_id("once"),
+    )
+    first, second = kind_shop.rows(
+        "SELECT text FROM outbound_mails WHERE to_address = :ada ORDER BY outbound_id", ada=ADA
+    )
+    (row,) = codes(kind_shop)
+    assert ("On record for order W1010" in first.text, "10%" in first.text) == (True, False)
+    assert (row.code in first.text, row.code in second.text) == (False, True)
 
 
 @ONE_DATABASE

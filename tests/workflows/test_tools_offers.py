@@ -12,6 +12,7 @@ import pytest
 from mailagent import mailers, services
 from mailagent.demo.scripted_model import Fact
 from mailagent.domain.deadline import end_of_day
+from mailagent.domain.mail.draft import DraftReplies
 from mailagent.domain.refunds.policy import KeepOffers, Policy, ReturnFirst
 from mailagent.domain.refunds.refund import RefundReason, RefundStatus
 from mailagent.mailers.fact import sentence
@@ -19,6 +20,7 @@ from mailagent.mailers.letter import letter_by_person
 from mailagent.store import audit
 from mailagent.store.refunds import offers
 from mailagent.workflows.steps.conversation.batch import Batch, batch_reader
+from mailagent.workflows.steps.conversation.people import hand_over
 from mailagent.workflows.steps.conversation.reply import write_reply
 from mailagent.workflows.steps.delivery.send import send_mail
 from mailagent.workflows.steps.maintenance.housekeeping import expire_offers
@@ -31,7 +33,7 @@ from tests.harness import Harness
 from tests.tool_use import use
 from tests.web.console.drafts import SPENT
 from tests.workflows.camera import click
-from tests.workflows.moves import reply_move
+from tests.workflows.moves import person_move, reply_move
 from tests.workflows.paying import pay
 from tests.workflows.proposals import propose, write
 
@@ -226,16 +228,40 @@ def test_any_mail_that_tells_the_offer_makes_it_one_to_accept(generous: Harness)
     assert accept(answer(generous))["outcome"] == "accepted"
 
 
+def answered_by_person(shop: Harness, batch: Batch) -> str:
+    """Have a person send a draft in words of their own; return the text of the mail."""
+    with shop.live.database.transaction() as connection:
+        reader = batch_reader(connection, batch)
+        letter = letter_by_person(reader, "Keep it, and we give you something back.")
+        outbound_id = mailers.write_reply(reader, reader.mails, letter, by_person=True)
+    assert send_mail(outbound_id) == "sent"
+    return shop.mails_to(ADA)[-1].text
+
+
 @ONE_DATABASE
 def test_a_draft_that_a_person_words_anew_has_the_offer_on_record(generous: Harness) -> None:
     first = write(generous)
     propose(first, "W1001")
-    with generous.live.database.transaction() as connection:
-        reader = batch_reader(connection, first)
-        letter = letter_by_person(reader, "Keep it, and we give you something back.")
-        outbound_id = mailers.write_reply(reader, reader.mails, letter, by_person=True)
-    assert send_mail(outbound_id) == "sent"
-    assert "Our offer: $14.99 back" in generous.mails_to(ADA)[-1].text
+    assert "Our offer: $14.99 back" in answered_by_person(generous, first)
+    assert accept(answer(generous))["outcome"] == "accepted"
+
+
+@pytest.mark.both_databases
+@pytest.mark.parametrize("why", ["CUSTOMER_ASKED", "REPLY_NOT_TRUE"])
+def test_in_draft_mode_a_mail_that_nobody_sends_tells_no_offer(generous: Harness, why: str) -> None:
+    services.bind(replace(services.current(), draft_replies=DraftReplies.ALL))
+    first = write(generous)
+    propose(first, "W1001")
+    told = hand_over(first, person_move(why))[0]
+    (written,) = generous.rows("SELECT text FROM outbound_mails WHERE outbound_id = :id", id=told)
+    later(generous, minutes=1)
+    assert send_mail(told) == "sent"  # written again
+    later(generous, seconds=1)
+    for text in (written.text, generous.mails_to(ADA)[-1].text):
+        assert ("On record for order W1001" in text, "Our offer" in text) == (True, False)
+    assert accept(answer(generous))["error"] == "not_answered"
+    assert "Our offer: $14.99 back" in answered_by_person(generous, answer(generous, "W1001?"))
+    later(generous, seconds=1)
     assert accept(answer(generous))["outcome"] == "accepted"
 
 

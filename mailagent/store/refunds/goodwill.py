@@ -24,8 +24,11 @@ from mailagent.store.database import columns_of
 
 _codes = schema.goodwill_codes
 _audit, _mails = schema.audit.c, schema.inbound_mails.c
+_BY_MAIL = sa.exists().where(
+    _audit.subject == _codes.c.order_id, _audit.action == audit.GOODWILL_TOLD
+)
 _IS_TOLD = sa.or_(
-    sa.exists().where(_audit.subject == _codes.c.order_id, _audit.action == audit.GOODWILL_TOLD),
+    _BY_MAIL,
     sa.exists().where(
         _mails.mail_id == _codes.c.mail_id, _mails.status == MailStatus.UNANSWERED.value
     ),
@@ -74,6 +77,12 @@ def find_told(connection: sa.Connection, order_id: str, now: datetime) -> Goodwi
     answer the mail for which it was given."""
     told = sa.and_(_codes.c.order_id == order_id, _IS_TOLD)
     return _first_good(_list(connection, told), now)
+
+
+def list_untold(connection: sa.Connection, email: str, now: datetime) -> set[str]:
+    """Return the customer's orders whose discount can be used, if no mail has had its code."""
+    untold = _list(connection, sa.and_(_where_customer(email), ~_BY_MAIL))
+    return {each.order_id for each in untold if each.is_good(now)}
 
 
 def list_of_customer(connection: sa.Connection, email: str) -> tuple[GoodwillCode, ...]:

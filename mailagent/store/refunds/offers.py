@@ -11,7 +11,7 @@ import sqlalchemy as sa
 from mailagent.domain.money import Money
 from mailagent.domain.refunds.offer import Offer, OfferStatus
 from mailagent.domain.refunds.refund import RefundReason, RefundStatus
-from mailagent.store import schema
+from mailagent.store import audit, schema
 from mailagent.store.database import columns_of, from_row, in_literals
 
 _offers = schema.offers
@@ -40,6 +40,26 @@ def list_orders_of_mails(
         .where(orders.c.customer_email == address, _offers.c.mail_id.in_(mail_ids))
     )
     return connection.scalars(query.distinct().order_by(_offers.c.order_id)).all()
+
+
+def list_untold(connection: sa.Connection, address: str, now: datetime) -> set[str]:
+    """Return a customer's orders with an open offer of the policy that no mail has told."""
+    orders, told = schema.orders, schema.audit
+    is_told = sa.exists().where(
+        told.c.subject == _offers.c.offer_id, told.c.action == audit.OFFER_TOLD
+    )
+    query = (
+        sa.select(_offers.c.order_id)
+        .join(orders, orders.c.order_id == _offers.c.order_id)
+        .where(
+            orders.c.customer_email == address,
+            in_literals(_offers.c.status, OfferStatus.OPEN.value),
+            _offers.c.expires_at > now,
+            _offers.c.offered_by == audit.POLICY,
+            ~is_told,
+        )
+    )
+    return set(connection.scalars(query))
 
 
 def lock(connection: sa.Connection, offer_id: str) -> Offer | None:
