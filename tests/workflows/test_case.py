@@ -4,26 +4,33 @@ erased."""
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
 import pytest
 import sqlalchemy as sa
 
+from mailagent import services
 from mailagent.demo.scripted_model import Fact, Phrase
 from mailagent.domain.mail.conversation import HandOverReason
 from mailagent.domain.mail.draft import Topic
 from mailagent.domain.refunds.goodwill import GoodwillCode
+from mailagent.domain.refunds.policy import KeepOffers, Policy, Remedies
+from mailagent.domain.refunds.refund import RefundReason
+from mailagent.domain.remedies.remedy import RemedyKind
 from mailagent.store import audit
 from mailagent.store.mail import arrivals, conversations
 from mailagent.store.privacy import erasure
 from mailagent.store.refunds import goodwill
 from mailagent.workflows.steps.conversation.batch import Batch, take_batch
 from mailagent.workflows.steps.conversation.reply import find_topics, write_reply
+from mailagent.workflows.tools.request_change import request_change
 from mailagent.workflows.tools.withdraw_refund import withdraw_refund
 from tests.cast import ADA, GRACE, OLGA, big_order, order
 from tests.databases import ONE_DATABASE
 from tests.harness import Harness, code_in
+from tests.told import record_told
 from tests.tool_use import use
 from tests.workflows import proposals
 from tests.workflows.moves import case_of, reply_move
@@ -288,6 +295,49 @@ def test_withdrawing_is_the_topic_of_the_mail_that_did_it(shop: Harness) -> None
     assert topics(shop, later) == (Topic.WITHDRAWAL,)
 
 
+def test_an_offer_is_a_topic_until_a_mail_has_told_it(shop: Harness) -> None:
+    services.bind(
+        replace(shop.live, policy=Policy(keep_offers=KeepOffers({RefundReason.DAMAGED: 30})))
+    )
+    shop.stock(order())
+    asked, later = proposals.write(shop), proposals.write(shop)
+    assert propose(asked, "W1001", ("K1", 1))["outcome"] == "offered"
+    assert topics(shop, asked, "W1001") == (Topic.REFUND, Topic.ORDERS)
+    assert topics(shop, later, "W1001") == (Topic.REFUND, Topic.ORDERS)
+    assert topics(shop, later) == (Topic.OTHER,)
+    (offer,) = shop.rows("SELECT offer_id FROM offers")
+    with shop.live.database.transaction() as connection:
+        record_told(connection, audit.OFFER_TOLD, offer.offer_id)
+    assert topics(shop, later, "W1001") == (Topic.ORDERS,)
+
+
+@pytest.mark.parametrize("action", ["store credit chosen", "money chosen"])
+def test_the_choice_between_money_and_credit_is_a_topic(
+    shop: Harness, action: audit.Action
+) -> None:
+    shop.stock(big_order())
+    asked, later = proposals.write(shop), proposals.write(shop)
+    propose(asked, "W2001", ("D1", 1))
+    (refund,) = shop.refunds()
+    with shop.live.database.transaction() as connection:
+        details = {"mail_id": later["mail_ids"][-1]}
+        audit.record(connection, shop.live.now(), audit.CUSTOMER, action, refund.refund_id, details)
+    assert topics(shop, later) == (Topic.REFUND,)
+    assert topics(shop, proposals.write(shop)) == (Topic.OTHER,)
+
+
+def test_withdrawing_a_request_is_a_topic(shop: Harness) -> None:
+    rules = Remedies(frozenset({RemedyKind.EXCHANGE}))
+    services.bind(replace(shop.live, policy=Policy(remedies=rules)))
+    shop.stock(order())
+    asked, later = proposals.write(shop), proposals.write(shop)
+    kettle = {"items": [{"item_id": "K1", "quantity": 1}], "reason": "damaged", "wish": None}
+    use(request_change, asked, {"order_id": "W1001", "kind": "exchange", **kettle})
+    use(withdraw_refund, later, {"order_id": "W1001"})
+    assert topics(shop, later) == (Topic.REMEDY,)
+    assert topics(shop, proposals.write(shop)) == (Topic.OTHER,)
+
+
 def test_a_discount_is_a_topic(shop: Harness) -> None:
     shop.stock(order())
     batch, now = proposals.write(shop), shop.live.now()
@@ -300,6 +350,7 @@ def test_a_discount_is_a_topic(shop: Harness) -> None:
         goodwill.issue(connection, code)
         audit.record(connection, now, audit.AGENT, "goodwill given", "W1001")
     assert topics(shop, batch) == (Topic.GOODWILL,)
+    assert topics(shop, proposals.write(shop), "W1001") == (Topic.GOODWILL, Topic.ORDERS)
 
 
 def test_an_order_that_is_named_is_a_topic(shop: Harness) -> None:

@@ -36,10 +36,10 @@ class DraftState(StrEnum):
 class Topic(StrEnum):
     """What an answer is about. We read it from the rows that the run wrote or named, not from the text."""
 
-    REFUND = "refund"  # the agent proposed one
+    REFUND = "refund"  # the agent proposed one, changed one, or offered part of one
     WITHDRAWAL = "withdrawal"  # the agent withdrew a refund
     GOODWILL = "goodwill"  # the agent gave a discount
-    REMEDY = "remedy"  # the customer asked for an exchange or another remedy
+    REMEDY = "remedy"  # the customer asked for an exchange or another remedy, or withdrew it
     ORDERS = "orders"  # the answer names one
     OTHER = "other"
 

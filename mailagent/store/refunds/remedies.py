@@ -83,6 +83,11 @@ def list_of_order(connection: sa.Connection, order_id: str) -> Sequence[Remedy]:
     return _list(connection, _remedies.c.order_id == order_id)
 
 
+def list_of_orders(connection: sa.Connection, order_ids: Sequence[str]) -> Sequence[Remedy]:
+    """Return the remedies of these orders, oldest first."""
+    return _list(connection, _remedies.c.order_id.in_(order_ids))
+
+
 def list_open(connection: sa.Connection) -> Sequence[Remedy]:
     """Return all open remedies, oldest first."""
     return _list(connection, in_literals(_remedies.c.status, *sorted(OPEN)))

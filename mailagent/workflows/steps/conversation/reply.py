@@ -16,7 +16,7 @@ from mailagent.domain.mail.message import InboundMail
 from mailagent.mailers import Letter
 from mailagent.store import audit
 from mailagent.store.mail import conversations, drafts, inbound
-from mailagent.store.refunds import goodwill, orders, refunds, remedies
+from mailagent.store.refunds import goodwill, offers, orders, refunds, remedies
 from mailagent.workflows.steps.conversation.batch import Batch, batch_reader
 from mailagent.workflows.steps.conversation.model_call import RecordedMove
 from mailagent.workflows.steps.conversation.second_reader import find_checked_words
@@ -132,19 +132,31 @@ def _topics(
     mail_ids: Sequence[str],
     named_ids: Sequence[str],
 ) -> Iterator[Topic]:
-    address = conversation.customer_email
+    address, now = conversation.customer_email, services.current().now()
     known = refunds.list_of_customer(connection, address)
     bought, _ = orders.list_of_customer(connection, address, ORDERS_SEARCHED)
     order_ids = [order.order_id for order in bought]
-    declined = audit.details_of_mails(connection, order_ids, audit.DECLINED, mail_ids)
-    if declined or any(refund.mail_id in mail_ids for refund in known):
-        yield Topic.REFUND
     refund_ids = [refund.refund_id for refund in known]
-    if audit.details_of_mails(connection, refund_ids, audit.WITHDRAWN, mail_ids):
+    remedy_ids = [each.remedy_id for each in remedies.list_of_orders(connection, order_ids)]
+
+    def acted(action: audit.Action, subjects: Sequence[str]) -> bool:
+        return bool(audit.details_of_mails(connection, subjects, action, mail_ids))
+
+    if any(refund.mail_id in mail_ids for refund in known) or acted(audit.DECLINED, order_ids):
+        yield Topic.REFUND
+    if acted("store credit chosen", refund_ids) or acted("money chosen", refund_ids):
+        yield Topic.REFUND
+    if not offers.list_untold(connection, address, now).isdisjoint(named_ids):
+        yield Topic.REFUND
+    if acted(audit.WITHDRAWN, refund_ids):
         yield Topic.WITHDRAWAL
-    if goodwill.find_due(connection, address, mail_ids, services.current().now()):
+    if goodwill.find_due(connection, address, mail_ids, now):
+        yield Topic.GOODWILL
+    if not goodwill.list_untold(connection, address, now).isdisjoint(named_ids):
         yield Topic.GOODWILL
     if remedies.list_of_mails(connection, conversation.conversation_id, mail_ids):
+        yield Topic.REMEDY
+    if acted(audit.REQUEST_WITHDRAWN, remedy_ids):
         yield Topic.REMEDY
     if named_ids:
         yield Topic.ORDERS
