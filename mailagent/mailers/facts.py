@@ -240,8 +240,8 @@ class Reader:
         }
 
     def store_credit(self, order: Order) -> Values | None:
-        """Return what the customer may choose instead of money; None if the shop does not offer it."""
-        return values_of_credit(self.connection, self.refunds_of(order))
+        """Return what the customer may choose instead of money; None if there is no choice."""
+        return values_of_credit(self.connection, order)
 
     def declined(self, order: Order) -> Values | None:
         """Return what the policy declined in answer to these mails."""

@@ -17,7 +17,7 @@ from mailagent.domain.refunds.credit import with_bonus
 from mailagent.domain.refunds.offer import Offer, is_left
 from mailagent.domain.refunds.order import Order, OrderStatus
 from mailagent.domain.refunds.policy import return_by
-from mailagent.domain.refunds.refund import Refund, RefundStatus, taken_units
+from mailagent.domain.refunds.refund import Refund, RefundStatus, taken_units, worth_of_all
 from mailagent.domain.remedies.remedy import Remedy, RemedyStatus
 from mailagent.store import audit
 from mailagent.store.refunds import (
@@ -183,16 +183,20 @@ def can_be_withdrawn(connection: sa.Connection, refund: Refund) -> bool:
     return not refund_payments.may_be_asked(connection, refund.refund_id)
 
 
-def values_of_credit(connection: sa.Connection, known: Iterable[Refund]) -> Values | None:
-    """Return what a customer may choose instead of money, with the amounts of the newest refund of `known` that
-    waits, if one does. None if the shop has no store credit."""
-    rules = services.current().policy.store_credit
+def values_of_credit(connection: sa.Connection, order: Order) -> Values | None:
+    """Return what a customer may choose instead of money, with the amounts of the newest refund of an order
+    that waits, if one does. None if the shop has no store credit, or no refund waits and none is possible."""
+    policy = services.current().policy
+    rules, (known, remaining) = policy.store_credit, _left(connection, order)
     if rules is None:
         return None
     bonus, amount = rules.bonus_percent, None
     for refund in known:
         if refund.credit_bonus is None and credits.waits(connection, refund):
             amount = refund.amount
+    worth = worth_of_all(order, known, policy.refund_shipping)
+    if amount is None and not (worth.minor and remaining.minor):
+        return None
     credit = with_bonus(amount, bonus) if amount else None
     return {"percent": bonus, "amount": amount, "credit": credit}
 

@@ -15,8 +15,9 @@ from mailagent.domain.refunds.policy import Policy, ReturnFirst, StoreCredit
 from mailagent.domain.refunds.refund import RefundReason, RefundStatus
 from mailagent.store import audit
 from mailagent.store.refunds import credits
-from mailagent.workflows.steps.conversation.batch import Batch
+from mailagent.workflows.steps.conversation.batch import Batch, batch_reader
 from mailagent.workflows.tools import registry
+from mailagent.workflows.tools.look_at_order import look_at_order
 from mailagent.workflows.tools.propose_refund import propose_refund
 from mailagent.workflows.tools.tool import Misfit
 from tests.cast import big_order, order
@@ -168,6 +169,37 @@ def test_a_refund_whose_gateway_was_asked_stays_as_it_is(shop: Harness) -> None:
     assert (after.status, after.credit_bonus) == (RefundStatus.PAID, None)
     with shop.live.database.snapshot() as connection:
         assert not credits.can_change(connection, replace(after, status=RefundStatus.APPROVED))
+
+
+@pytest.mark.both_databases
+def test_once_all_is_refunded_there_is_no_choice(shop: Harness) -> None:
+    shop.stock(order(shipping="5.00"))
+    with_rules(shop)
+    looked = use(look_at_order, answer(shop), {"order_id": "W1001"})
+    assert "store_credit/W1001" in looked["facts"]
+    ask(write(shop), "no_choice", "W1001", "K1")
+    pay(shop.refunds()[0].refund_id)
+    later = answer(shop, "Could I have store credit instead?")
+    looked = use(look_at_order, later, {"order_id": "W1001"})
+    assert ("store_credit/W1001" in looked["facts"], looked["store_credit"]) == (
+        False,
+        "no choice: nothing is left to refund",
+    )
+    told = ask(later, "store_credit", "W1001", "K1")
+    assert (told["outcome"], told["facts"]) == ("already_requested", ["refund/W1001"])
+    with shop.live.database.snapshot() as connection:
+        assert batch_reader(connection, later).find("store_credit/W1001") is None
+
+
+@ONE_DATABASE
+def test_nobody_gets_store_credit_for_the_last_of_an_order_before_they_were_offered_it(
+    shop: Harness,
+) -> None:
+    shop.stock(order())
+    with_rules(shop)
+    ask(write(shop), "no_choice", "W1001", "K1")  # approved, and about to be paid
+    assert ask(answer(shop), "store_credit", "W1001", "K1")["outcome"] == "already_requested"
+    assert shop.refunds()[0].credit_bonus is None
 
 
 @ONE_DATABASE

@@ -55,8 +55,10 @@ def look_at_order(reader: Reader, arguments: Mapping[str, Any]) -> Output:
         told["facts"].append(f"offer/{order.order_id}")
         told["offer"] = f"{offer['amount']} back if they keep the items"
     if policy.store_credit:
-        told["facts"].append(f"store_credit/{order.order_id}")
-        told["store_credit"] = f"worth {policy.store_credit.bonus_percent} % more than money"
+        told["store_credit"] = "no choice: nothing is left to refund"
+        if reader.store_credit(order):
+            told["facts"].append(f"store_credit/{order.order_id}")
+            told["store_credit"] = f"worth {policy.store_credit.bonus_percent} % more than money"
     return told
 
 

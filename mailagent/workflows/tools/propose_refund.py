@@ -133,7 +133,10 @@ def _propose(reader: Reader, arguments: Mapping[str, Any]) -> Output:
         return _repeated_output(same, order, wanted, earlier) if same else case_closed_output()
     pay_as = arguments.get("pay_as")
     if pay_as == PayAs.STORE_CREDIT and not _may_choose_credit(reader, order.order_id):
-        return credit_not_offered_output(order.order_id)
+        if reader.store_credit(order):
+            return credit_not_offered_output(order.order_id)
+        pay_as = PayAs.NO_CHOICE  # nothing is left to choose it for
+        arguments = {**arguments, "pay_as": pay_as}
     if same is not None:
         return _repeated_output(_as_chosen(reader, same, pay_as), order, wanted, earlier)
     proposed = Proposal(
