@@ -280,8 +280,8 @@ class Reader:
 
     def goodwill(self, order: Order) -> Values | None:
         """Return the discount for an order, and when it was given if these mails are not the reason."""
-        now, due = services.current().now(), self.goodwill_due
-        if due and due.order_id == order.order_id and due.is_good(now):
+        due = self.goodwill_due
+        if due and due.order_id == order.order_id:
             return {"percent": due.percent, "given_at": None}
         code = self._unused_code(order)
         return {"percent": code.percent, "given_at": code.issued_at} if code else None

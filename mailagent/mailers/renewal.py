@@ -71,6 +71,9 @@ def _renew(
         # Facts that are no longer on record are left out.
         values["text"] = letter.text or sentence(Fact("not_verified", {}), locale)
         sources = letter.sources
+    code = values.get("goodwill")
+    if code and code["expires_at"] <= live.now():
+        values["goodwill"] = None
     values["record"] = write_record(list_record(reader, known["order_ids"]), known["language"])
     rendered = live.templates.render(template, values, locale)
     return replace(mail, text=rendered.text, html=rendered.html, sources=sources)

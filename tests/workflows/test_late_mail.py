@@ -15,7 +15,7 @@ from mailagent.adapters.templates.mail_samples import TO_CUSTOMERS, facts_of
 from mailagent.demo.fakes.mailboxes import SentMail
 from mailagent.demo.scripted_model import Fact, Part, Phrase
 from mailagent.domain.mail.message import OutboundStatus, Purpose
-from mailagent.domain.refunds.policy import KeepOffers, Policy, ReturnFirst
+from mailagent.domain.refunds.policy import Goodwill, KeepOffers, Policy, ReturnFirst
 from mailagent.domain.refunds.refund import RefundReason
 from mailagent.domain.refunds.settlement import Outcome, SettlementState
 from mailagent.mailers.compose import MailContent, pack, render, unpack
@@ -27,6 +27,7 @@ from mailagent.workflows.steps.conversation.batch import Batch
 from mailagent.workflows.steps.conversation.people import hand_over
 from mailagent.workflows.steps.conversation.reply import write_reply
 from mailagent.workflows.steps.delivery.send import send_mail
+from mailagent.workflows.tools.offer_goodwill import offer_goodwill
 from mailagent.workflows.tools.withdraw_refund import withdraw_refund
 from tests.cast import ADA, DESK_WISH, OLGA, big_order, order
 from tests.harness import Harness, open_shop, pass_time
@@ -121,6 +122,18 @@ def test_a_fact_that_is_true_no_more_is_left_out(shop: Harness) -> None:
     assert "No request" not in told
     assert "Thank you for your message." in told
     assert "State: a manager decides" in told
+
+
+def test_a_code_that_expires_before_its_mail_is_sent_is_left_out(shop: Harness) -> None:
+    shop.stock(big_order())
+    services.bind(replace(shop.live, policy=Policy(goodwill=Goodwill(10, valid_days=1))))
+    batch = write(shop)
+    use(offer_goodwill, batch, {"order_id": "W2001", "percent": 10})
+    outbound_id = reply(batch, Phrase("sorry_hear"))
+    assert "Your code" in row(shop, outbound_id).text
+    pass_time(shop, days=2)
+    send_mail(outbound_id)
+    assert "Your code" not in sent(shop).text
 
 
 def hands_over(_shop: Harness, batch: Batch) -> str:

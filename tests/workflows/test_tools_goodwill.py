@@ -278,7 +278,7 @@ def test_a_later_answer_neither_repeats_the_code_nor_shows_it_to_the_model(
 
 @ONE_DATABASE
 @pytest.mark.parametrize("seconds", [-1, 0])
-def test_a_code_that_is_over_may_not_be_promised(kind_shop: Harness, seconds: int) -> None:
+def test_a_code_that_is_over_is_neither_promised_nor_sent(kind_shop: Harness, seconds: int) -> None:
     batch = batch_of(kind_shop)
     offer(batch)
     with kind_shop.live.database.snapshot() as connection:
@@ -288,6 +288,8 @@ def test_a_code_that_is_over_may_not_be_promised(kind_shop: Harness, seconds: in
     services.bind(replace(services.current(), now=lambda: then))
     told = reply(kind_shop, batch, Fact("goodwill/W1010"))
     assert bool(told) is (seconds < 0)
+    told = told or reply(kind_shop, batch, Phrase("sorry_hear"))
+    assert (code.code in told) is (seconds < 0)
 
 
 @ONE_DATABASE

@@ -66,10 +66,12 @@ def find_of_mails(connection: sa.Connection, mail_ids: Sequence[str]) -> Goodwil
 def find_due(
     connection: sa.Connection, email: str, mail_ids: Sequence[str], now: datetime
 ) -> GoodwillCode | None:
-    """Return the discount whose code an answer to these mails has: the one that was given for them, or else one
-    of the customer's whose code no mail has had, because a person answered or discarded the draft."""
+    """Return the discount whose code an answer to these mails has, if it can be used: the one that was given
+    for them, or else one of the customer's whose code no mail has had, because a person answered or discarded
+    the draft."""
+    given = _first_good(_list(connection, _codes.c.mail_id.in_(mail_ids)), now)
     untold = sa.and_(_where_customer(email), ~_IS_TOLD)
-    return find_of_mails(connection, mail_ids) or _first_good(_list(connection, untold), now)
+    return given or _first_good(_list(connection, untold), now)
 
 
 def find_told(connection: sa.Connection, order_id: str, now: datetime) -> GoodwillCode | None:
