@@ -129,6 +129,24 @@ def test_attachments_are_listed_and_not_read(
     assert "49.99" not in found.body
 
 
+@pytest.mark.parametrize(
+    ("html", "is_inline"),
+    [
+        ('<img src="cid:image001.png@01DC">', True),
+        ("<IMG SRC=CID:image001.png%4001DC>", True),
+        ("<div style='background:url(cid:image001.png&#64;01DC)'>", True),
+        ('<img src="cid:image002.png@01DC">', False),
+        ("image001.png@01DC", False),
+    ],
+)
+def test_a_picture_that_the_html_shows_is_inline(html: str, is_inline: bool) -> None:
+    shown = part("text/html", f"<p>Yours, Tess</p>{html}")
+    texts = multipart("alternative", PLAIN, shown, boundary="c")
+    logo = part("image/png; name=image001.png", "xyz", "Content-ID: <image001.png@01DC>")
+    found = read(multipart("related", texts, logo, PHOTO))
+    assert [each.is_inline for each in found.attachments] == [is_inline, False]
+
+
 def test_a_mail_that_is_nothing_but_a_forwarded_mail_says_what_that_says() -> None:
     inner = "From: The Shop <orders@shop.example>\nSubject: =?utf-8?q?Re=C3=A7u?=\n\nKettle 49.99"
     found = read(multipart("mixed", part("text/plain", ""), part("message/rfc822", inner)))

@@ -114,6 +114,17 @@ def test_files_of_parsed_mode_become_attachments() -> None:
     assert mail.attachments == (Attachment("photo.jpg", "image/jpeg", 4),)
 
 
+def test_a_picture_that_the_html_of_parsed_mode_shows_is_inline() -> None:
+    files = (
+        ("attachment1", "image001.png", "image/png", b"x"),
+        ("attachment2", "photo.jpg", "image/jpeg", b"x"),
+    )
+    shown = '<img src="cid:logo@01DC">'
+    ids = json.dumps({"logo@01DC": "attachment1", "photo@01DC": "attachment2"})
+    mail = parse(parsed_request(*files, html=shown, **{"content-ids": ids}))
+    assert [each.is_inline for each in mail.attachments] == [True, False]
+
+
 def test_quotes_are_kept_in_the_body_and_are_not_new() -> None:
     mail = parse_letter(f"It is broken.\n\n{QUOTE}")
     assert "Hello Ada" in mail.body

@@ -6,6 +6,7 @@ import pytest
 
 from mailagent.domain.mail.message import PHOTO_MIN_BYTES, Attachment
 from mailagent.domain.mail.reply_commands import (
+    INLINE_MIN_BYTES,
     NOTE_MAX_LENGTH,
     TeamCommand,
     decide_team_command,
@@ -171,11 +172,19 @@ def test_an_answer_without_new_text_is_held(text: str) -> None:
     ("name", "content_type", "size", "meant"),
     [
         ("label.pdf", "application/pdf", 900, TeamCommand.HELD_FILES),
-        ("label.png", "application/octet-stream", 900, TeamCommand.HELD_FILES),
+        ("label.xls", "application/octet-stream", 900, TeamCommand.HELD_FILES),
+        ("logo.PNG", "application/octet-stream", PHOTO_MIN_BYTES - 1, TeamCommand.FOR_CUSTOMER),
+        ("photo.png", "application/octet-stream", PHOTO_MIN_BYTES, TeamCommand.HELD_FILES),
         ("photo.jpg", "image/jpeg", PHOTO_MIN_BYTES, TeamCommand.HELD_FILES),
         ("image001.png", "image/png", PHOTO_MIN_BYTES - 1, TeamCommand.FOR_CUSTOMER),
         ("smime.p7s", "application/pkcs7-signature", 20_000, TeamCommand.FOR_CUSTOMER),
         ("tess.vcf", "text/vcard", 900, TeamCommand.FOR_CUSTOMER),
+        ("winmail.dat", "application/ms-tnef", PHOTO_MIN_BYTES - 1, TeamCommand.FOR_CUSTOMER),
+        ("winmail.dat", "application/ms-tnef", PHOTO_MIN_BYTES, TeamCommand.HELD_FILES),
+        ("ATT00001.txt", "text/plain", 180, TeamCommand.FOR_CUSTOMER),
+        ("ATT00002.htm", "text/html", 180, TeamCommand.FOR_CUSTOMER),
+        ("ATT00001.pdf", "application/pdf", 180, TeamCommand.HELD_FILES),
+        ("my-att1.txt", "text/plain", 180, TeamCommand.HELD_FILES),
     ],
 )
 def test_an_answer_with_a_file_is_held_but_not_for_a_logo_or_a_signature(
@@ -184,6 +193,21 @@ def test_an_answer_with_a_file_is_held_but_not_for_a_logo_or_a_signature(
     files = [Attachment(name, content_type, size)]
     assert decide_team_command("Here is your label.", CASE[0], CASE, files) is meant
     assert decide_team_command("agent", CASE[0], CASE, files) is TeamCommand.FOR_AGENT
+
+
+@pytest.mark.parametrize(
+    ("content_type", "size", "meant"),
+    [
+        ("image/png", INLINE_MIN_BYTES - 1, TeamCommand.FOR_CUSTOMER),
+        ("image/png", INLINE_MIN_BYTES, TeamCommand.HELD_FILES),
+        ("application/pdf", 900, TeamCommand.HELD_FILES),
+    ],
+)
+def test_a_picture_of_a_signature_is_no_file_but_a_photo_between_the_lines_is(
+    content_type: str, size: int, meant: TeamCommand
+) -> None:
+    files = [Attachment("image001.png", content_type, size, is_inline=True)]
+    assert decide_team_command("I will call you.", CASE[0], CASE, files) is meant
 
 
 def test_an_answer_that_is_only_a_file_is_held_for_its_file() -> None:

@@ -306,25 +306,44 @@ def test_a_case_that_a_program_quotes_without_a_mark_does_not_reach_the_customer
     assert mail.no_answer_reason == TeamCommand.HELD_EMPTY.value
 
 
-@pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
-def test_an_answer_with_a_file_is_held_and_the_team_is_told_which(shop: Harness) -> None:
-    case = case_of(shop)
+def answer_of_tess(shop: Harness, case: Any, message: EmailMessage) -> Any:
+    """Let Tess answer the mail with a case; return the mail that follows."""
     door = f"team+{case.team_token}@shop.example"
-    message = EmailMessage()
     message["From"], message["To"], message["Subject"] = TESS, door, f"Re: {case.subject}"
-    message.set_content("Here is your label.")
-    message.add_attachment(b"%PDF", "application", "pdf", filename="label.pdf")
     proof = "{@shop.example : pass}"
     body = raw_request(message.as_bytes(), envelope_to=(door,), dkim=proof, envelope_from=TESS)
     assert shop.post_inbound(body).status_code == 200
     (written,) = forward_team_replies(take(shop))
-    (notice,) = shop.rows("SELECT * FROM outbound_mails WHERE outbound_id = :id", id=written)
+    (row,) = shop.rows("SELECT * FROM outbound_mails WHERE outbound_id = :id", id=written)
+    return row
+
+
+@pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
+def test_an_answer_with_a_file_is_held_and_the_team_is_told_which(shop: Harness) -> None:
+    case = case_of(shop)
+    message = EmailMessage()
+    message.set_content("Here is your label.")
+    message.add_attachment(b"%PDF", "application", "pdf", filename="label.pdf")
+    notice = answer_of_tess(shop, case, message)
     assert (notice.purpose, notice.to_address) == ("notice", TESS)
     assert "it has files" in notice.text
     assert "Files: label.pdf" in notice.text
     page = f"{shop.live.shop.public_url}/ops/conversations/{case.conversation_id}"
     assert f"To answer with files: {page}" in notice.text
     assert "To send files, answer on the page" in case.text
+
+
+@pytest.mark.both_databases
+def test_an_answer_whose_signature_shows_a_logo_goes_to_the_customer(shop: Harness) -> None:
+    message = EmailMessage()
+    message.set_content("We have sent you a new kettle.\n\n-- \nTess\n")
+    shown = '<p>We have sent you a new kettle.</p><p>Tess<br><img src="cid:image001.png@01DC"></p>'
+    message.add_alternative(shown, subtype="html")
+    html = message.get_body(["html"])
+    assert html is not None
+    html.add_related(b"x" * 24_000, "image", "png", cid="<image001.png@01DC>", filename="logo.png")
+    sent = answer_of_tess(shop, case_of(shop), message)
+    assert (sent.purpose, sent.to_address) == ("team_reply", ADA)
 
 
 # --- claiming mail --------------------------------------------------------------------------------

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from html import unescape
+from urllib.parse import unquote
 
 from mailagent.adapters.html.text import render_text
 from mailagent.adapters.html.tree import all_words
@@ -23,6 +25,7 @@ _ENCRYPTED = {
     *("application/pgp-encrypted", "application/pkcs7-mime", "application/x-pkcs7-mime"),
 }
 _ANY_WORD = re.compile(r"\w+")
+_CONTENT_ID = re.compile(r"""\bcid:([^\s"'<>)]{1,300})""", re.IGNORECASE)
 _META_CHARSET = re.compile(rb"""<meta[^>]{0,200}charset\s*=\s*["']?\s*([\w.:-]{1,40})""", re.I)
 
 
@@ -78,8 +81,21 @@ def _read(mail: Part) -> tuple[MailText, tuple[Part, ...]]:
         raised["body_cut"] = None
     if any(part.media_type in _ENCRYPTED for part in gathered.files):
         raised["encrypted"] = None
-    files = tuple(gathered.files[:ATTACHMENTS_MAX])
-    return MailText(body, tuple(describe_file(part) for part in files), tuple(raised)), files
+    files, shown = tuple(gathered.files[:ATTACHMENTS_MAX]), list_shown(gathered.segments)
+    attachments = tuple(
+        replace(describe_file(part), is_inline=_content_id(part) in shown) for part in files
+    )
+    return MailText(body, attachments, tuple(raised)), files
+
+
+def list_shown(segments: list[Segment]) -> set[str]:
+    """Return the Content-IDs of the files that the HTML shows."""
+    found = (name for each in segments for name in _CONTENT_ID.findall(each.html))
+    return {unquote(unescape(name)) for name in found}
+
+
+def _content_id(part: Part) -> str:
+    return first(part.headers, "content-id").strip().removeprefix("<").removesuffix(">")
 
 
 def compose(segments: list[Segment]) -> tuple[str, tuple[str, ...]]:

@@ -10,7 +10,7 @@ import hashlib
 import json
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from mailagent.adapters.mime.address_list import Mailbox, parse_addresses
 from mailagent.adapters.mime.attachment import ATTACHMENTS_MAX, make_attachment
@@ -36,6 +36,7 @@ from mailagent.adapters.mime.mail_text import (
     Segment,
     compose,
     decode_html,
+    list_shown,
     read_text,
 )
 from mailagent.adapters.mime.multipart import BOUNDARY_MAX_LENGTH, Span, split_parts
@@ -184,8 +185,13 @@ def _read_parsed(form: FormData) -> Message:
         decode_html(form.value("html", HTML_MAX_BYTES), _charset(form, "html")),
     )
     body, flags = compose([segment])
+    fields = read_json(form.value("content-ids", SMALL_FIELD_MAX_BYTES))
+    inline = [fields[each] for each in list_shown([segment]) if each in fields]
     attachments = tuple(
-        make_attachment(file.name, file.content_type, len(file.span))
+        replace(
+            make_attachment(file.name, file.content_type, len(file.span)),
+            is_inline=file.field in inline,
+        )
         for file in form.files[:ATTACHMENTS_MAX]
     )
     spans = [form.fields[name] for name in ("text", "html") if name in form.fields]
@@ -230,8 +236,9 @@ FIELDS_MAX = 1_000
 
 @dataclass(frozen=True, slots=True)
 class FormFile:
-    """A file part: its name as sent, its type, and the span of its bytes in the request."""
+    """A file part: its field, its name as sent, its type, and the span of its bytes in the request."""
 
+    field: str
     name: str
     content_type: str
     span: Span
@@ -276,7 +283,8 @@ def parse_form(content_type: str, body: bytes) -> FormData | None:
         if kind != "form-data" or not name:
             continue
         if "filename" in names:
-            files.append(FormFile(names["filename"], first(headers, "content-type"), value))
+            media_type = first(headers, "content-type")
+            files.append(FormFile(name, names["filename"], media_type, value))
         else:
             repeated = repeated or name.lower() in fields
             fields.setdefault(name.lower(), value)

@@ -86,11 +86,12 @@ class Purpose(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Attachment:
-    """A file that came with a mail; its bytes stay in the raw mail."""
+    """A file that came with a mail; its bytes stay in the raw mail. `is_inline`: the mail's HTML shows it."""
 
     name: str
     content_type: str
     size_bytes: int
+    is_inline: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -372,10 +373,16 @@ PREVIEWS_OF_MAIL_MAX = 20
 
 
 def is_photo(file: Attachment) -> bool:
-    """Return whether a file may be a photo: a picture by its type or name, of at least PHOTO_MIN_BYTES."""
-    kind = file.content_type.partition(";")[0].strip().lower()
-    drawn = kind == "image/svg+xml"
-    picture = kind.startswith("image/") or (
-        kind in ("", "application/octet-stream") and file.name.lower().endswith(_ENDINGS)
-    )
-    return picture and not drawn and file.size_bytes >= PHOTO_MIN_BYTES
+    """Return whether a file may be a photo: a picture of at least PHOTO_MIN_BYTES that is not drawn."""
+    is_drawn = _kind(file) == "image/svg+xml"
+    return is_picture(file) and not is_drawn and file.size_bytes >= PHOTO_MIN_BYTES
+
+
+def is_picture(file: Attachment) -> bool:
+    """Return whether a file is a picture by its type or name."""
+    is_named = _kind(file) in ("", "application/octet-stream")
+    return _kind(file).startswith("image/") or (is_named and file.name.lower().endswith(_ENDINGS))
+
+
+def _kind(file: Attachment) -> str:
+    return file.content_type.partition(";")[0].strip().lower()

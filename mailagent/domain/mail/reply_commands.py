@@ -10,7 +10,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from mailagent.domain.mail.message import PHOTO_MIN_BYTES, Attachment
+from mailagent.domain.mail.message import PHOTO_MIN_BYTES, Attachment, is_picture
 from mailagent.domain.text import without_controls
 
 NOTE_MAX_LENGTH = 2000
@@ -114,6 +114,12 @@ _ADDED_TYPES = frozenset(
         *("text/vcard", "text/x-vcard", "text/directory"),
     }
 )
+# Exchange puts the text below a file, such as a disclaimer, into a file of its own.
+_ADDED_NAME = re.compile(r"att\d+\.(?:txt|html?)", re.IGNORECASE)
+# Outlook's winmail.dat: the format of the text. If it is larger, files may be in it.
+_FORMATS = frozenset({"application/ms-tnef", "application/vnd.ms-tnef"})
+# Logos and banners of signatures are smaller. Most photos and screenshots between lines of text are larger.
+INLINE_MIN_BYTES = 100_000
 
 # What mail programs put before the subject of an answer or a forwarded mail, and the tags of mail gateways.
 _PREFIX = re.compile(
@@ -153,9 +159,12 @@ def decide_team_command(
 
 
 def is_sent_on_purpose(file: Attachment) -> bool:
-    """Return whether a file is more than what a mail program adds, or the logo of a signature."""
-    is_logo = file.content_type.startswith("image/") and file.size_bytes < PHOTO_MIN_BYTES
-    return not (is_logo or file.content_type in _ADDED_TYPES)
+    """Return whether a file is more than what a mail program adds, or a picture of a signature."""
+    if file.content_type in _ADDED_TYPES or _ADDED_NAME.fullmatch(file.name):
+        return False
+    if not is_picture(file) and file.content_type not in _FORMATS:
+        return True
+    return file.size_bytes >= (INLINE_MIN_BYTES if file.is_inline else PHOTO_MIN_BYTES)
 
 
 def _is_greeting(lines: list[str]) -> bool:
