@@ -18,7 +18,10 @@ _COMMANDS = {
         "mailagent.cli.backtest",
         "Ask about the last answered mails again, and tell where the decision differs.",
     ),
-    "check": ("mailagent.cli.installation.check", "Check settings, database, keys and queues."),
+    "check": (
+        "mailagent.cli.installation.check",
+        "Check settings, database, keys, workers and queues.",
+    ),
     "conversations": ("mailagent.cli.conversations", "Conversations with customers."),
     "demo": ("mailagent.demo.show", "Show mailagent at work on this machine."),
     "erase": ("mailagent.cli.erase", "Erase a customer."),

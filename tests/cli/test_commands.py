@@ -19,6 +19,7 @@ from mailagent.adapters.order_files.record import render_order
 from mailagent.cli.actor import actor
 from mailagent.cli.printing import explain
 from mailagent.domain.mail.message import OutboundMail, OutboundStatus, Purpose
+from mailagent.store.console import dismissals
 from mailagent.store.mail import outbound, suppressions
 from mailagent.store.orders import versions
 from tests.cast import (
@@ -36,7 +37,7 @@ from tests.cast import (
     order_record,
 )
 from tests.cli.commands import flask, process
-from tests.harness import Harness, running
+from tests.harness import Harness, pass_time, running
 from tests.round_trips.replays import wait_for_quiet
 from tests.workflows.proposals import propose, write
 
@@ -451,20 +452,18 @@ def test_check_names_people_of_the_shop_whom_mail_does_not_reach(
     for number, status in enumerate(statuses):
         record_mail(shop, address, status, number)
     with running(shop):
-        pass
-    done = flask(shop, "check")
+        done = flask(shop, "check")
     assert done.exit_code == (1 if complaint else 0)
     assert ("did not arrive" in done.output) == (complaint is not None)
     assert (complaint or "") in done.output
 
 
 def test_check_tells_apart_people_and_customers_to_whom_nothing_is_sent(shop: Harness) -> None:
-    with running(shop):
-        pass
     with shop.live.database.transaction() as connection:
         for address in (ADA, GRACE):
             suppressions.suppress(connection, address, "bounce: 5.1.1", shop.live.now())
-    done = flask(shop, "check")
+    with running(shop):
+        done = flask(shop, "check")
     assert done.exit_code == 0
     assert "note: nothing is sent to customers' addresses" in done.output
     assert ": 2 of them" in done.output
@@ -499,8 +498,7 @@ def test_check_names_what_would_be_due_after_a_refund_is_closed(
     changed = replace(settings.shop, manager_emails=managers)
     shop.app.config["MAILAGENT"] = settings.model_copy(update={"waits": waits, "shop": changed})
     with running(shop):
-        pass
-    done = flask(shop, "check")
+        done = flask(shop, "check")
     assert done.exit_code == 0
     notes = [line for line in done.output.splitlines() if line.startswith("note: ")]
     assert [note.split()[1] for note in notes] == named
@@ -522,12 +520,46 @@ def test_check_prints_every_problem_and_then_none(shop: Harness) -> None:
     assert before.exit_code == 1
     assert "no worker has ever run" in before.output
     with running(shop):
-        pass
-    after = flask(shop, "check")
+        after = flask(shop, "check")
     assert (after.exit_code, after.output) == (
         0,
         "Everything is in place (development, role all).\n",
     )
+    stopped = flask(shop, "check")
+    assert (stopped.exit_code, stopped.output) == (
+        1,
+        "problem: no worker is alive: start `flask worker`, or serve with MAILAGENT_ROLE=all\n",
+    )
+
+
+@pytest.mark.parametrize(("minutes", "named"), [(29, False), (31, True)])
+def test_check_names_customers_who_wait_too_long(shop: Harness, minutes: int, named: bool) -> None:
+    with running(shop):
+        pass
+    shop.write("Where is my order?")
+    pass_time(shop, minutes=minutes)
+    done = flask(shop, "check")
+    assert ("problem: a customer's mail waits for an answer since 20" in done.output) is named
+
+
+@pytest.mark.parametrize("status", ["ERROR", "MAX_RECOVERY_ATTEMPTS_EXCEEDED"])
+def test_check_names_failed_runs_until_a_person_has_dealt_with_them(
+    shop: Harness, status: str
+) -> None:
+    with running(shop):
+        shop.write("Where is my order?")
+        shop.wait_for_mails(ADA)
+        wait_for_quiet(shop)
+        told = "problem: 1 conversation run has failed"
+        assert told not in flask(shop, "check").output
+        (run,) = shop.live.workflow_client.runs.list_runs()
+        schema = "" if shop.live.database.engine.dialect.name == "sqlite" else "dbos."
+        with shop.live.database.transaction() as connection:
+            connection.exec_driver_sql(f"UPDATE {schema}workflow_status SET status = '{status}'")
+        assert told in flask(shop, "check").output
+        with shop.live.database.transaction() as connection:
+            dismissals.record(connection, run.run_id, MONA, shop.live.now() + timedelta(seconds=1))
+        assert told not in flask(shop, "check").output
 
 
 # --- what a command loads ---------------------------------------------------------------------------

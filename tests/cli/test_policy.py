@@ -109,11 +109,10 @@ def test_check_notes_a_version_that_decided_before_with_another_text(ruled: Harn
     settings = ruled.app.config["MAILAGENT"]
     ruled.app.config["MAILAGENT"] = settings.model_copy(update={"policy": RULES})
     with running(ruled):
-        pass
-    assert "policy" not in flask(ruled, "check").output
-    with ruled.live.database.transaction() as connection:
-        policies.record(connection, replace(RULES, source="# older"), NOW)
-    told = flask(ruled, "check")
+        assert "policy" not in flask(ruled, "check").output
+        with ruled.live.database.transaction() as connection:
+            policies.record(connection, replace(RULES, source="# older"), NOW)
+        told = flask(ruled, "check")
     assert "note: the policy spring had another text before" in told.output
     assert told.exit_code == 0
 

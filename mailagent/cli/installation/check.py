@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from datetime import datetime, timedelta
 from pathlib import Path
 
 import click
@@ -15,6 +17,7 @@ from mailagent.adapters import env_file, gateways, mail_providers, order_sources
 from mailagent.cli.installation import round_trip
 from mailagent.cli.printing import explain
 from mailagent.domain.mail.webhook import USUAL_HOURS
+from mailagent.domain.operations import metric
 from mailagent.domain.operations.circuit_breaker import tell_breaker
 from mailagent.domain.operations.incident import tell_incident
 from mailagent.domain.orders.source import SourceProblem
@@ -26,9 +29,14 @@ from mailagent.settings import Settings, find_misspelt
 from mailagent.store.clock import SKEW_WORTH_A_WORD, find_skew, tell_skew
 from mailagent.store.mail import outbound, suppressions
 from mailagent.store.migration import SchemaProblem, check_schema
-from mailagent.store.operations import circuit_breakers, incidents
+from mailagent.store.operations import circuit_breakers, incidents, metric_figures, workers
 from mailagent.store.refunds import policies
 
+# After how many seconds something has waited too long, as in docs/deploy/prometheus/alerts.yaml.
+LONGEST_WAITS = {
+    "unanswered": (1800, "a customer's mail waits for an answer"),
+    "payments": (6 * 3600, "an approved refund waits to be paid"),
+}
 # A number that no shop gives.
 NO_ORDER = "mailagent-checks-that-this-is-no-order"
 
@@ -48,7 +56,7 @@ NO_ORDER = "mailagent-checks-that-this-is-no-order"
 )
 @with_appcontext
 def check(send_test_mail: bool, wait: int) -> None:
-    """Check settings, database, keys and queues. Print every problem; exit with 1 if there is any."""
+    """Check settings, database, keys, workers and queues. Print every problem; exit with 1 if there is any."""
     settings: Settings = current_app.config["MAILAGENT"]
     problems, notes = _database_problems(), list[str]()
     works = not send_test_mail or (not problems and round_trip.run(wait))
@@ -57,6 +65,7 @@ def check(send_test_mail: bool, wait: int) -> None:
     if not problems:
         problems = [*_version_problems(), *_wrong_clock()]
         with services.current().database.snapshot() as connection:
+            problems += _standstill(connection, services.current().now())
             problems += [*_outages(connection), *_mail_problems(connection, settings.shop)]
             notes = _suppressed_customers(connection, settings.shop)
             notes += _renamed_policy(connection, settings.policy)
@@ -157,6 +166,22 @@ def _database_problems() -> list[str]:
 def _wrong_clock() -> list[str]:
     skew = find_skew(services.current().database)
     return [tell_skew(skew)] if abs(skew) > SKEW_WORTH_A_WORD else []
+
+
+def _standstill(connection: sa.Connection, now: datetime) -> Iterator[str]:
+    """Report what a person has to start, to replay or to look at."""
+    if connection.scalar(workers.alive(connection).limit(1)) is None:
+        yield "no worker is alive: start `flask worker`, or serve with MAILAGENT_ROLE=all"
+    failed_runs = services.current().workflow_client.tables.failed_runs()
+    for workflow, number in metric_figures.count_failed(connection, failed_runs).items():
+        have = "run has" if number == 1 else "runs have"
+        yield f"{number} {workflow} {have} failed: repair the cause, then replay or dismiss them at /ops"
+    samples = metric_figures.waiting(connection, now)
+    oldest = {each.labels: each.value for each in samples if each.metric is metric.OLDEST}
+    for what, (seconds, words) in LONGEST_WAITS.items():
+        if oldest[what,] > seconds:
+            since = now - timedelta(seconds=oldest[what,])
+            yield f"{words} since {since:%Y-%m-%d %H:%M} UTC: see what is stuck (docs/operate.md)"
 
 
 def _outages(connection: sa.Connection) -> list[str]:

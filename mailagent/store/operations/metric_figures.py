@@ -99,7 +99,7 @@ def read(
     return [
         Sample(metric.DATABASE_UP, (), 1),
         *_mail_in(connection),
-        *_waiting(connection, now),
+        *waiting(connection, now),
         *_mail_out(connection),
         *_refunded(connection, currencies),
         *_model(connection, use),
@@ -133,7 +133,8 @@ def _count_reasons(connection: sa.Connection) -> Counter[str]:
     return Counter({row.reason: row.number for row in rows})
 
 
-def _waiting(connection: sa.Connection, now: datetime) -> Iterator[Sample]:
+def waiting(connection: sa.Connection, now: datetime) -> Iterator[Sample]:
+    """Return how much waits, and for how long."""
     for what, (at, where) in _WAITING.items():
         number, oldest = connection.execute(
             sa.select(sa.func.count(), sa.func.min(at)).where(where)
@@ -222,16 +223,21 @@ def _runs(connection: sa.Connection, runs: Runs) -> Iterator[Sample]:
         yield Sample(metric.DEPTH, (queue,), number)
     for labels, number in states.items():
         yield Sample(metric.RUNS, labels, number)
-    failed = runs.failed.subquery()
+    counts = dict.fromkeys((workflow for workflow, _ in states), 0)
+    counts |= count_failed(connection, runs.failed)
+    for workflow, number in counts.items():
+        yield Sample(metric.FAILED, (workflow,), number)
+
+
+def count_failed(connection: sa.Connection, failed_runs: sa.Select[Any]) -> dict[str, int]:
+    """Return how many failed runs of each workflow still need a person."""
+    failed = failed_runs.subquery()
     query = (
         sa.select(failed.c.workflow, sa.func.count().label("number"))
         .where(dismissals.where_open(connection, failed))
         .group_by(failed.c.workflow)
     )
-    counts = dict.fromkeys((workflow for workflow, _ in states), 0)
-    counts |= {row.workflow: row.number for row in connection.execute(query)}
-    for workflow, number in counts.items():
-        yield Sample(metric.FAILED, (workflow,), number)
+    return {row.workflow: row.number for row in connection.execute(query)}
 
 
 def _number(connection: sa.Connection, rows: sa.Select[Any]) -> int:
