@@ -22,9 +22,11 @@ from mailagent.store.schema import metadata
 
 def run() -> None:
     """Migrate the app's tables, then DBOS's; one process at a time, each lock for a few seconds only."""
-    env_file.load()
     arguments = context.get_x_argument(as_dictionary=True)
-    url = arguments.get("url") or os.environ.get("DATABASE_URL", DEFAULT_DATABASE_URL)
+    url = arguments.get("url")
+    if url is None:
+        env_file.load()
+        url = os.environ.get("DATABASE_URL", DEFAULT_DATABASE_URL)
     try:
         database = open_database(parse_database_url(url))
     except ValueError as problem:

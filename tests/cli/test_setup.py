@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import pty
 import re
@@ -175,6 +176,30 @@ def test_it_can_be_run_again_and_keeps_what_is_there(newcomer: Newcomer) -> None
     assert "OpenAI key [kept]" in said
     assert "Later: flask check --send-test-mail" in said
     assert not any(secret in said for secret in SECRETS)
+
+
+def test_an_answer_that_changes_is_the_one_that_is_tried(newcomer: Newcomer) -> None:
+    sent = []
+
+    def answer(request: Request) -> Answer:
+        if request.path.endswith("mail/send"):
+            sent.append(json.loads(request.body))
+            return Answer(401, {"errors": [{"message": "no"}]})
+        return Answer(200, {"scopes": ["mail.send"]})
+
+    server = LocalServer({}, answer)
+    server.start()
+    # As on a shop's machine: Flask loads the file into the environment.
+    loading = {each: text for each, text in newcomer.environ.items() if each != "FLASK_SKIP_DOTENV"}
+    newcomer.environ = {**loading, "SENDGRID_BASE_URL": server.url}
+    first = newcomer.answers(**{"it runs": "later"})
+    assert newcomer.pipe(first)[0] == 0
+    changed = {"SUPPORT_ADDRESS": "other@shop.example", "it runs": ""}
+    code, said = newcomer.pipe(dict.fromkeys(first, "") | changed)
+    server.stop()
+    assert code == 1, said
+    assert "SUPPORT_ADDRESS is also set" not in said
+    assert [each["from"]["email"] for each in sent] == ["other@shop.example"]
 
 
 @pytest.mark.parametrize(

@@ -145,6 +145,7 @@ For servers, docs/deploy.md has the way with Docker, systemd and Kubernetes.
 def setup() -> None:
     """Ask for every setting, check each, and write `.env`."""
     file = Path(env_file.NAME)
+    _forget_loaded(file)
     given = {each.name: os.environ[each.name] for each in SETTINGS if os.environ.get(each.name)}
     answers = {**given, **env_file.read(file)}
     click.echo(f"Return keeps the value in brackets. {file.absolute()} is written after each part.")
@@ -155,6 +156,13 @@ def setup() -> None:
     click.echo(_AT_SENDGRID.format(domain=answers["REPLY_DOMAIN"], url=url))
     _ask_part(file, "The keys that SendGrid shows", _KEYS_OF_WEBHOOKS, answers)
     _try_out(answers)
+
+
+def _forget_loaded(file: Path) -> None:
+    """Take out of the environment what Flask has loaded from the file: these values are asked for again."""
+    for name, value in env_file.read(file).items():
+        if os.environ.get(name) == value:
+            del os.environ[name]
 
 
 def _keep_secret_key(file: Path, answers: Answers) -> None:
@@ -219,7 +227,7 @@ def _find_problems(question: Question, answers: Answers) -> list[str]:
 
 def _try_out(answers: Answers) -> None:
     """Load the settings as the app does, and send a test mail once the app runs."""
-    environ = {**answers, **os.environ}
+    environ = {**answers, **os.environ}  # what is exported wins over the file
     try:
         load_settings(environ)
     except SettingsProblem as problem:
