@@ -8,6 +8,7 @@ from mailagent import services
 from mailagent.cli.printing import AS_JSON, Commands, columns, limit, print_records
 from mailagent.domain.mail.message import MailKind, MailStatus
 from mailagent.store.mail import inbound
+from mailagent.store.operations import workers
 
 SUBJECT_WIDTH = 60
 SHOWN = "received_at mail_id from kind status reason subject"
@@ -17,7 +18,8 @@ mails = Commands("mails", help="Inbound mail.")
 
 @mails.command("doubt")
 @click.option("--dry-run", is_flag=True, help="Print the counts and change nothing.")
-def doubt(dry_run: bool) -> None:
+@click.option("--yes", is_flag=True, help="Do not ask.")
+def doubt(dry_run: bool, yes: bool) -> None:
     """Run this after you restore a backup and before you start a worker (docs/backup.md).
 
     Mail that waits in the backup may have been sent or answered since. This command hands customers' mail to
@@ -26,14 +28,21 @@ def doubt(dry_run: bool) -> None:
     """
     from mailagent.workflows.steps.maintenance import restored  # slow to import
 
+    with services.current().database.snapshot() as connection:
+        alive = connection.scalar(workers.alive(connection).limit(1))
+    if alive and not dry_run:
+        raise click.ClickException(
+            f"the worker {alive} is alive and answers this mail. This command is for a database that was just "
+            "restored: stop all workers first. Nothing was changed"
+        )
     found = restored.find_doubtful()
-    if not dry_run:
-        restored.give_to_people(found)
     click.echo(f"{len(found.ours):6}  mails of ours that may have gone out")
     click.echo(f"{found.mails:6}  mails of customers that may have been answered")
     click.echo(f"{found.drafts:6}  drafts of answers that may have been sent")
     if dry_run:
         click.echo("Nothing was changed.")
+    elif yes or click.confirm("Keep all of it from going out, and give it to people?", abort=True):
+        restored.give_to_people(found)
 
 
 @mails.command("list")

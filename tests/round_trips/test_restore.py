@@ -23,13 +23,17 @@ def test_mail_that_may_have_gone_out_is_peoples_after_a_restore(shop: Harness) -
         shop.write("Which orders of mine do you have?")
         shop.wait_for_mails(ADA, 1, 120)
         wait_until(shop.at_rest, 120, "rest")
+        refused = flask(shop, "mails", "doubt", "--yes")
+    assert (refused.exit_code, "the worker test is alive" in refused.output) == (1, True)
     with shop.live.database.transaction() as connection:
         # As the rows were in the moment before it was sent.
         connection.exec_driver_sql("UPDATE outbound_mails SET status = 'queued', sent_at = NULL")
     assert "1  mails of ours" in flask(shop, "mails", "doubt", "--dry-run").output
-    assert "1  mails of ours" in flask(shop, "mails", "doubt").output
+    asked = flask(shop, "mails", "doubt", given=b"n\n")
+    assert (asked.exit_code, "1  mails of ours" in asked.output) == (1, True)
+    assert "1  mails of ours" in flask(shop, "mails", "doubt", "--yes").output
     # What it wrote to the team waits to go out, too, and is not in doubt.
-    assert "0  mails of ours" in flask(shop, "mails", "doubt").output
+    assert "0  mails of ours" in flask(shop, "mails", "doubt", "--yes").output
     with running(shop):
         (told, *_) = shop.wait_for_mails(TESS, 1, 120)
         wait_until(shop.at_rest, 120, "rest")

@@ -453,4 +453,6 @@ def _draft_answer(connection: sa.Connection, sender: str, now: datetime) -> None
 
 def _doubted(shop: Harness, *options: str) -> list[str]:
     """Run the command; return how many mails of ours, mails of customers and drafts it names."""
-    return re.findall(r"^ *(\d+)  ", flask(shop, "mails", "doubt", *options).output, re.MULTILINE)
+    return re.findall(
+        r"^ *(\d+)  ", flask(shop, "mails", "doubt", "--yes", *options).output, re.MULTILINE
+    )

@@ -114,7 +114,7 @@ def _follow_the_steps(shop: Harness) -> None:
     (told,) = (words for command, words in said.items() if " reconcile " in command)
     assert "so its decision is lost: have it approved again" in told
     assert "49.99 USD was refunded on order W3001 outside mailagent" in told
-    doubted = said["flask mails doubt"]
+    doubted = said["flask mails doubt --yes"]
     assert doubted == said["flask mails doubt --dry-run"].replace("Nothing was changed.\n", "")
     assert "0  mails of ours that may have gone out" in doubted
     assert "1  mails of customers that may have been answered" in doubted
