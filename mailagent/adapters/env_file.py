@@ -8,6 +8,8 @@ import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
+import click
+
 NAME = ".env"
 
 _LINE = re.compile(r"\s*(?:export\s+)?([A-Za-z_][A-Za-z0-9_]*)\s*=\s*(.*?)\s*")
@@ -19,13 +21,20 @@ def load() -> None:
     """Set the variables of `.env` that the environment does not have. `flask` does so itself; gunicorn and
     Alembic call this.
 
-    FLASK_SKIP_DOTENV=1 turns it off, there as here.
+    FLASK_SKIP_DOTENV=1 turns it off, there as here. A file that this user may not read is told and left out.
     """
     from flask.cli import load_dotenv
     from flask.helpers import get_load_dotenv
 
-    if get_load_dotenv():
+    if not get_load_dotenv():
+        return
+    try:
         load_dotenv()
+    except PermissionError as problem:
+        told = (
+            f"{problem.filename} is not read: this user may not. FLASK_SKIP_DOTENV=1 leaves it out"
+        )
+        click.echo(told, err=True)
 
 
 def read(path: Path) -> dict[str, str]:

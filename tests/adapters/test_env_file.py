@@ -83,3 +83,17 @@ def test_gunicorn_and_alembic_read_it_below_the_environment(tmp_path: Path) -> N
             check=True,
         )  # fmt: skip
         assert done.stdout.strip() == expected
+
+
+def test_a_file_of_another_user_is_told_and_left_out(
+    file: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def refuse() -> None:
+        raise PermissionError(
+            13, "Permission denied", str(file)
+        )  # root, as which tests may run, may all
+
+    monkeypatch.delenv("FLASK_SKIP_DOTENV")
+    monkeypatch.setattr("flask.cli.load_dotenv", refuse)
+    env_file.load()
+    assert f"{file} is not read" in capsys.readouterr().err

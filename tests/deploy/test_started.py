@@ -35,7 +35,7 @@ STARTED = started()
 # Not the app's: the database's container, the interpreter, the search path, the folder of temporary files.
 OTHERS = {
     *("POSTGRES_PASSWORD", "POSTGRES_IMAGE", "WORKERS"),
-    *("PYTHONUNBUFFERED", "PYTHONDONTWRITEBYTECODE", "PATH", "TMPDIR"),
+    *("PYTHONUNBUFFERED", "PYTHONDONTWRITEBYTECODE", "PATH", "TMPDIR", "FLASK_SKIP_DOTENV"),
 }
 
 
@@ -105,11 +105,13 @@ def test_none_runs_as_root_or_with_more_than_it_needs(path: Path) -> None:
     assert settings["NoNewPrivileges"] == "yes"
     assert settings["CapabilityBoundingSet"] == ""
     assert settings["EnvironmentFile"].startswith("/etc/")
+    # `flask setup`, run as root beside them, makes a file that they may not read.
+    assert ("Environment", "FLASK_SKIP_DOTENV=1") in unit(path)
 
 
 def test_each_instance_of_the_worker_has_a_name_of_its_own_on_every_machine() -> None:
-    (environment, _) = [value for name, value in unit(UNITS / "mailagent-worker@.service")
-                        if name == "Environment"]  # fmt: skip
+    (environment, *_) = [value for name, value in unit(UNITS / "mailagent-worker@.service")
+                         if name == "Environment"]  # fmt: skip
     assert "WORKER_ID=%H-%i" in environment.split()
 
 

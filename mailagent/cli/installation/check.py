@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from contextlib import suppress
 from datetime import datetime, timedelta
 from pathlib import Path
 
@@ -120,7 +121,9 @@ def _order_source_problems(settings: Settings) -> list[str]:
 
 def _misspelt() -> list[str]:
     """Report variables of the environment and of `.env` that no code reads, but that look like a setting."""
-    names = {*os.environ, *env_file.read(Path(env_file.NAME))}
+    names = set(os.environ)
+    with suppress(PermissionError):  # another user's, which is not loaded
+        names |= env_file.read(Path(env_file.NAME)).keys()
     return [
         f"{name} is set, but there is no such setting: did you mean {meant}?"
         for name, meant in find_misspelt(names).items()
