@@ -32,6 +32,7 @@ from tests.deploy.files import (
 from tests.processes import base_environment
 
 STARTED = started()
+DOCUMENTS = UNITS.parents[1]
 # Not the app's: the database's container, the interpreter, the search path, the folder of temporary files.
 OTHERS = {
     *("POSTGRES_PASSWORD", "POSTGRES_IMAGE", "WORKERS"),
@@ -91,6 +92,14 @@ def test_commands_and_probes_are_the_apps(tmp_path: Path) -> None:
         services.bind(None)
 
 
+def test_no_command_replaces_what_flask_setup_wrote() -> None:
+    told = [*DOCUMENTS.glob("*.md"), ROOT / "compose.yaml", ROOT / ".env.example"]
+    commands = [line for each in told for line in re.findall(r"\bcp .*", each.read_text("utf-8"))]
+    copies = [each for each in commands if " .env.example .env" in each]
+    assert copies
+    assert [each for each in copies if "--no-clobber" not in each] == []
+
+
 # --- systemd --------------------------------------------------------------------------------------
 
 
@@ -118,7 +127,7 @@ def test_each_instance_of_the_worker_has_a_name_of_its_own_on_every_machine() ->
 # --- proxies --------------------------------------------------------------------------------------
 
 
-DOCUMENT = (UNITS.parents[1] / "deploy.md").read_text("utf-8")
+DOCUMENT = (DOCUMENTS / "deploy.md").read_text("utf-8")
 (SECTION,) = re.findall(r"^## The reverse proxy\n(.*?)^## ", DOCUMENT, re.MULTILINE | re.DOTALL)
 NGINX, CADDY = re.findall(r"^```\n(.*?)^```", SECTION, re.MULTILINE | re.DOTALL)
 LARGEST = LARGEST_BYTES // 1024 // 1024
