@@ -7,6 +7,7 @@ lock; then it rolls back and tries again. The migrations themselves are in `migr
 from __future__ import annotations
 
 import os
+import re
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -122,25 +123,51 @@ def short_locks(patience: Patience) -> Iterator[None]:
 # --- migration ------------------------------------------------------------------------------------
 
 
-# The number of the newest migration. A test compares it with the folder `migrations`.
+# The number of the newest migration, and of DBOS's own. Tests compare them.
 HEAD = "0002"
+DBOS_HEAD = {"postgresql": 123, "sqlite": 123}
 
 
 class SchemaProblem(Exception):
-    """The database is not migrated; the text says what to do."""
+    """The database cannot be used as it is; the text says what to do."""
 
 
-def check_schema(database: Database) -> None:
-    """Raise SchemaProblem unless the schema is at HEAD, or newer.
+def check_schema(database: Database, statement_seconds: float | None = None) -> None:
+    """Raise SchemaProblem unless our tables and DBOS's are at their newest migration, or newer.
 
-    A newer schema is fine, because older code must run on it.
+    A newer schema is fine, because older code must run on it. `statement_seconds`: see `Database.snapshot`.
     """
-    with database.snapshot() as connection:
-        if not sa.inspect(connection).has_table("alembic_version"):
+    with database.snapshot(statement_seconds) as connection:
+        version = find_version(connection)
+        if version is None:
             raise SchemaProblem("the database is empty: run `alembic upgrade head`")
-        version = connection.scalar(sa.text("SELECT version_num FROM alembic_version"))
-    if version is None or version < HEAD:
-        raise SchemaProblem(
-            f"the database is at migration {version}, this code needs {HEAD}: "
-            "run `alembic upgrade head`"
-        )
+        if not re.fullmatch("[0-9]{4}", version):
+            raise SchemaProblem(
+                f"the database is at migration {version} of another program: check DATABASE_URL"
+            )
+        if version < HEAD:
+            raise SchemaProblem(_is_old("the database", version, HEAD))
+        needed, of_dbos = DBOS_HEAD[connection.dialect.name], _find_dbos_version(connection)
+        if of_dbos < needed:
+            raise SchemaProblem(_is_old("the database, in DBOS's tables,", of_dbos, needed))
+
+
+def _is_old(what: str, version: str | int, needed: str | int) -> str:
+    return f"{what} is at migration {version}, this code needs {needed}: run `alembic upgrade head`"
+
+
+def find_version(connection: sa.Connection) -> str | None:
+    """Return the migration of our tables; None if there are none."""
+    if not sa.inspect(connection).has_table("alembic_version"):
+        return None
+    found: str | None = connection.scalar(sa.text("SELECT version_num FROM alembic_version"))
+    return found
+
+
+def _find_dbos_version(connection: sa.Connection) -> int:
+    """Return the migration of DBOS's tables. DBOS itself tells it only by an error when a worker starts."""
+    schema = None if connection.dialect.name == "sqlite" else "dbos"
+    if not sa.inspect(connection).has_table("dbos_migrations", schema=schema):
+        return 0
+    table = sa.table("dbos_migrations", sa.column("version", sa.Integer), schema=schema)
+    return connection.scalar(sa.select(table.c.version)) or 0

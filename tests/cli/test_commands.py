@@ -416,6 +416,14 @@ def test_an_empty_database_is_told(tmp_path: Path, command: tuple[str, ...]) -> 
     assert "Traceback" not in result.stderr
 
 
+def test_a_table_that_is_missing_is_told_by_check(shop: Harness) -> None:
+    with shop.live.database.transaction() as connection:
+        connection.exec_driver_sql("DROP TABLE workers")
+    result = flask(shop, "check")
+    assert result.exit_code == 1
+    assert "the database is not ready" in result.output
+
+
 def record_mail(shop: Harness, address: str, status: OutboundStatus, number: int) -> None:
     mail = OutboundMail(
         outbound_id=f"outbound_{number}",

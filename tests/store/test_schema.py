@@ -60,6 +60,37 @@ def test_an_empty_database_is_named_as_such(tmp_path: Path) -> None:
         check_schema(open_database(f"sqlite:///{tmp_path}/empty.db"))
 
 
+def dbos_table(connection: sa.Connection) -> str:
+    prefix = "" if connection.dialect.name == "sqlite" else "dbos."
+    return f"{prefix}dbos_migrations"
+
+
+def test_the_code_knows_dbos_newest_migration(database: Database) -> None:
+    with database.snapshot() as connection:
+        version = connection.scalar(sa.text(f"SELECT version FROM {dbos_table(connection)}"))
+        assert version == migration.DBOS_HEAD[connection.dialect.name]
+    check_schema(database)
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        ("UPDATE alembic_version SET version_num = '0001'", "at migration 0001, this code needs"),
+        ("UPDATE alembic_version SET version_num = 'e6e1f2c3'", "of another program: check DATABASE_"),
+        ("DELETE FROM alembic_version", "is empty: run `alembic upgrade head`"),
+        ("UPDATE {dbos} SET version = version - 1", "in DBOS's tables, is at migration 122, this code"),
+        ("DROP TABLE {dbos}", "in DBOS's tables, is at migration 0, this code needs"),
+    ],
+)  # fmt: skip
+def test_a_database_that_is_half_migrated_or_of_another_program_is_named(
+    database: Database, change: str, told: str
+) -> None:
+    with database.transaction() as connection:
+        connection.execute(sa.text(change.format(dbos=dbos_table(connection))))
+    with pytest.raises(SchemaProblem, match=told):
+        check_schema(database)
+
+
 @pytest.fixture
 def kettle(database: Database) -> Database:
     """A database with the kettle's order and Ada's mail about it."""

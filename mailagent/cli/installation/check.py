@@ -16,7 +16,7 @@ from flask.cli import with_appcontext
 from mailagent import engine, services
 from mailagent.adapters import env_file, gateways, mail_providers, order_sources
 from mailagent.cli.installation import round_trip
-from mailagent.cli.printing import explain
+from mailagent.cli.printing import Command, explain
 from mailagent.domain.mail.webhook import USUAL_HOURS
 from mailagent.domain.operations import metric
 from mailagent.domain.operations.circuit_breaker import tell_breaker
@@ -42,7 +42,7 @@ LONGEST_WAITS = {
 NO_ORDER = "mailagent-checks-that-this-is-no-order"
 
 
-@click.command("check")
+@click.command("check", cls=Command)
 @click.option(
     "--send-test-mail",
     is_flag=True,
