@@ -7,7 +7,8 @@ import os
 import click
 import sqlalchemy as sa
 from alembic import context
-from dbos import DBOS
+from dbos import DBOS, DBOSPortableJSONSerializer
+from dbos._sys_db import SystemDatabase
 
 from mailagent.adapters import env_file
 from mailagent.adapters.setting_values import parse_database_url
@@ -34,21 +35,34 @@ def run() -> None:
     patience = _patience(arguments)
     try:
         with one_at_a_time(database.engine, patience, _say):
-            with_patience(
-                database.engine, lambda: _migrate_ours(database, patience), patience, _say
-            )
-            if not arguments.get("app_only"):
-                with short_locks(patience):
-                    with_patience(database.engine, lambda: DBOS.migrate(url), patience, _say)
-                with_patience(
-                    database.engine, lambda: _add_ours_to_dbos(database, patience), patience, _say
-                )
+            _migrate(database, url, patience, app_only=bool(arguments.get("app_only")))
     except GaveUp as problem:
         raise SystemExit(str(problem)) from None
     except sa.exc.OperationalError as problem:
         raise SystemExit(explain(problem)) from None
     finally:
         database.close()
+
+
+def _migrate(database: Database, url: str, patience: Patience, *, app_only: bool) -> None:
+    with_patience(database.engine, lambda: _migrate_ours(database, patience), patience, _say)
+    if app_only:
+        return
+    with short_locks(patience):
+        with_patience(database.engine, lambda: _migrate_dbos(database, url), patience, _say)
+    with_patience(database.engine, lambda: _add_ours_to_dbos(database, patience), patience, _say)
+
+
+def _migrate_dbos(database: Database, url: str) -> None:
+    """Migrate DBOS's tables. On SQLite with our engine, so that it is one transaction: with DBOS's own, a kill
+    would leave tables behind that no later attempt can create."""
+    if database.engine.dialect.name == "postgresql":
+        DBOS.migrate(url)
+        return
+    tables = SystemDatabase.create(
+        url, {}, database.engine, None, DBOSPortableJSONSerializer(), executor_id=None
+    )
+    tables.run_migrations()
 
 
 def _add_ours_to_dbos(database: Database, patience: Patience) -> None:

@@ -6,12 +6,14 @@ lock; then it rolls back and tries again. The migrations themselves are in `migr
 
 from __future__ import annotations
 
+import fcntl
 import os
 import re
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 
 import sqlalchemy as sa
 
@@ -41,18 +43,14 @@ class GaveUp(Exception):
 
 @contextmanager
 def one_at_a_time(engine: sa.Engine, patience: Patience, say: Say) -> Iterator[None]:
-    """Keep other processes from migrating the same PostgreSQL database at the same time. Raises GaveUp.
+    """Keep other processes from migrating the same database at the same time. Raises GaveUp.
 
     It polls for the lock. A statement that waits in the server would be an open transaction, for which a
     concurrent build of an index waits.
     """
-    if engine.dialect.name != "postgresql":
-        yield
-        return
-    key = {"key": ADVISORY_LOCK}
-    with engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
+    with _lock_of(engine) as take:
         deadline = time.monotonic() + patience.seconds
-        while not connection.scalar(sa.text("SELECT pg_try_advisory_lock(:key)"), key):
+        while not take():
             if time.monotonic() > deadline:
                 raise GaveUp(
                     f"another process has been migrating this database for {patience.seconds:.0f} s: let it"
@@ -60,10 +58,47 @@ def one_at_a_time(engine: sa.Engine, patience: Patience, say: Say) -> Iterator[N
                 )
             say("another process migrates this database: waiting for it")
             time.sleep(1.0)
+        yield
+
+
+@contextmanager
+def _lock_of(engine: sa.Engine) -> Iterator[Callable[[], bool]]:
+    """Yield a function that tries to take the database's lock, and returns whether it has it."""
+    if engine.dialect.name == "sqlite":
+        with _open_folder(engine) as folder:
+            yield lambda: _lock_folder(folder)
+        return
+    key = {"key": ADVISORY_LOCK}
+    with engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
+        take = sa.text("SELECT pg_try_advisory_lock(:key)")
         try:
-            yield
+            yield lambda: bool(connection.scalar(take, key))
         finally:
-            connection.execute(sa.text("SELECT pg_advisory_unlock(:key)"), key)
+            connection.execute(sa.text("SELECT pg_advisory_unlock_all()"))
+
+
+@contextmanager
+def _open_folder(engine: sa.Engine) -> Iterator[int | None]:
+    """Open the folder of an SQLite file, to lock it: its own locks do not last for several transactions."""
+    folder = Path(engine.url.database or "").parent
+    if not folder.is_dir():
+        yield None
+        return
+    opened = os.open(folder, os.O_RDONLY)
+    try:
+        yield opened
+    finally:
+        os.close(opened)
+
+
+def _lock_folder(folder: int | None) -> bool:
+    if folder is None:
+        return True
+    try:
+        fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return False
+    return True
 
 
 def with_patience(

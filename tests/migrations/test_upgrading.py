@@ -10,10 +10,12 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
 import sqlalchemy as sa
 
+from mailagent.store.database import open_database
 from mailagent.store.migration import check_schema
 from mailagent.store.schema import metadata
 from tests.cast import ADA, DESK_WISH, MONA, big_order
@@ -80,8 +82,8 @@ def open_transaction(url: str) -> Iterator[sa.Connection]:
 UPGRADE = "import sys; from tests.databases import migrate; migrate(*sys.argv[1:], sample=True)"
 
 
-def upgrade_in_a_child(url: str, *arguments: str) -> subprocess.Popen[str]:
-    command = [sys.executable, "-c", UPGRADE, url, "head", *arguments]
+def upgrade_in_a_child(url: str, *arguments: str, code: str = UPGRADE) -> subprocess.Popen[str]:
+    command = [sys.executable, "-c", code, url, "head", *arguments]
     return subprocess.Popen(
         command, cwd=ROOT, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
     )
@@ -145,6 +147,42 @@ def test_an_upgrade_that_is_killed_while_it_builds_an_index_is_run_again(old_url
     assert is_current(old_url)
     assert not half_built()
     engine.dispose()
+
+
+KILLED = """
+import os, signal, sys
+import sqlalchemy as sa
+from tests.databases import migrate
+
+@sa.event.listens_for(sa.Engine, "after_cursor_execute")
+def die(_connection, _cursor, statement, *_more):
+    if statement.strip().startswith(sys.argv[2]):
+        os.kill(os.getpid(), signal.SIGKILL)
+
+migrate(sys.argv[1])
+"""
+
+
+@pytest.mark.parametrize(
+    "statement",
+    ["CREATE TABLE inbound_mails", "CREATE TABLE workflow_status", "INSERT INTO dbos_migrations"],
+)
+def test_an_upgrade_that_is_killed_on_sqlite_is_run_again(tmp_path: Path, statement: str) -> None:
+    url = f"sqlite:///{tmp_path}/shop.db"
+    killed = subprocess.run(
+        [sys.executable, "-c", KILLED, url, statement], cwd=ROOT, check=False, capture_output=True
+    )
+    assert killed.returncode == -signal.SIGKILL, killed.stderr
+    migrate(url)
+    check_schema(open_database(url))
+
+
+def test_upgrades_on_sqlite_at_once_wait_for_each_other(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path}/shop.db"
+    plain = UPGRADE.replace(", sample=True", "")  # that one is for PostgreSQL
+    upgrades = [upgrade_in_a_child(url, code=plain) for _ in range(3)]
+    said = [each.communicate(timeout=60)[0] for each in upgrades]
+    assert [each.returncode for each in upgrades] == [0, 0, 0], said
 
 
 def test_an_upgrade_gives_up_in_time_names_who_is_in_the_way_and_is_run_again(old_url: str) -> None:
