@@ -17,7 +17,16 @@ from mailagent.engine.own_index import index_successes
 from mailagent.engine.own_queue import keep_own_queues
 from mailagent.settings.topics import DEFAULT_DATABASE_URL
 from mailagent.store.database import Database, open_database
-from mailagent.store.migration import GaveUp, Patience, one_at_a_time, short_locks, with_patience
+from mailagent.store.migration import (
+    GaveUp,
+    Patience,
+    SchemaProblem,
+    check_schema,
+    find_version,
+    one_at_a_time,
+    short_locks,
+    with_patience,
+)
 from mailagent.store.schema import metadata
 
 
@@ -35,13 +44,26 @@ def run() -> None:
     patience = _patience(arguments)
     try:
         with one_at_a_time(database.engine, patience, _say):
-            _migrate(database, url, patience, app_only=bool(arguments.get("app_only")))
-    except GaveUp as problem:
+            if not _is_newer(database):
+                _migrate(database, url, patience, app_only=bool(arguments.get("app_only")))
+    except (GaveUp, SchemaProblem) as problem:
         raise SystemExit(str(problem)) from None
     except sa.exc.OperationalError as problem:
         raise SystemExit(explain(problem)) from None
     finally:
         database.close()
+
+
+def _is_newer(database: Database) -> bool:
+    """Whether a newer release has migrated the database. After a way back there is nothing to do: this release
+    runs on that schema. Raises SchemaProblem if it does not."""
+    with database.snapshot() as connection:
+        version, ours = find_version(connection), str(context.get_head_revision())
+    if version is None or version <= ours:
+        return False
+    check_schema(database)
+    _say(f"the database is at migration {version}, and this release ends at {ours}: nothing to do")
+    return True
 
 
 def _migrate(database: Database, url: str, patience: Patience, *, app_only: bool) -> None:

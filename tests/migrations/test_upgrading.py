@@ -185,6 +185,26 @@ def test_upgrades_on_sqlite_at_once_wait_for_each_other(tmp_path: Path) -> None:
     assert [each.returncode for each in upgrades] == [0, 0, 0], said
 
 
+def test_a_release_before_finds_nothing_to_migrate(
+    database_url: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    _set_version(database_url, "9999")
+    migrate(database_url)
+    assert "at migration 9999, and this release ends at 0002: nothing" in capsys.readouterr().err
+    _set_version(database_url, "f00dcafe1234")
+    with pytest.raises(SystemExit, match="of another program: check DATABASE_URL"):
+        migrate(database_url)
+
+
+def _set_version(url: str, version: str) -> None:
+    database = open_database(url)
+    with database.transaction() as connection:
+        connection.execute(
+            sa.text("UPDATE alembic_version SET version_num = :version"), {"version": version}
+        )
+    database.close()
+
+
 def test_an_upgrade_gives_up_in_time_names_who_is_in_the_way_and_is_run_again(old_url: str) -> None:
     with open_transaction(old_url) as holder:
         holder.execute(sa.text("LOCK TABLE inbound_mails IN ROW EXCLUSIVE MODE"))
