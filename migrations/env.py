@@ -21,6 +21,7 @@ from mailagent.store.migration import (
     GaveUp,
     Patience,
     SchemaProblem,
+    check_encoding,
     check_schema,
     find_version,
     one_at_a_time,
@@ -67,6 +68,8 @@ def _is_newer(database: Database) -> bool:
 
 
 def _migrate(database: Database, url: str, patience: Patience, *, app_only: bool) -> None:
+    with database.snapshot() as connection:
+        check_encoding(connection)
     with_patience(database.engine, lambda: _migrate_ours(database, patience), patience, _say)
     if app_only:
         return

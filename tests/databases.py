@@ -134,10 +134,11 @@ def postgres_copy(server: str, template: str) -> Iterator[str]:
 
 
 @contextmanager
-def postgres_at(server: str, revision: str) -> Iterator[str]:
-    """Give the URL of a fresh database at an older migration, without DBOS's tables; "base" is none."""
+def postgres_at(server: str, revision: str, options: str = "") -> Iterator[str]:
+    """Give the URL of a fresh database at an older migration, without DBOS's tables; "base" is none. `options`:
+    of CREATE DATABASE."""
     name = f"mailagent_old_{os.getpid()}_{next(_numbers)}"
-    _execute(server, f"CREATE DATABASE {name}")
+    _execute(server, f"CREATE DATABASE {name} {options}")
     try:
         if revision != "base":
             migrate(_of(server, name), revision, "app_only=yes")

@@ -145,7 +145,8 @@ def open_database(
     # Leave out what the URL sets, because `connect_args` would win over it.
     said = sa.make_url(url).query
     gone_after = {name: value for name, value in GONE_AFTER.items() if name not in said}
-    connect_args = {"application_name": name, **gone_after}
+    # Else a database without an encoding answers in bytes, before its encoding can be told.
+    connect_args = {"application_name": name, "client_encoding": "utf8", **gone_after}
     engine = sa.create_engine(url, **options, connect_args=connect_args)
     if "idle_in_transaction_session_timeout" not in url:
         sa.event.listen(engine, "connect", _limit_idle_transactions)

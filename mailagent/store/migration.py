@@ -173,6 +173,7 @@ def check_schema(database: Database, statement_seconds: float | None = None) -> 
     A newer schema is fine, because older code must run on it. `statement_seconds`: see `Database.snapshot`.
     """
     with database.snapshot(statement_seconds) as connection:
+        check_encoding(connection)
         version = find_version(connection)
         if version is None:
             raise SchemaProblem("the database is empty: run `alembic upgrade head`")
@@ -185,6 +186,18 @@ def check_schema(database: Database, statement_seconds: float | None = None) -> 
         needed, of_dbos = DBOS_HEAD[connection.dialect.name], _find_dbos_version(connection)
         if of_dbos < needed:
             raise SchemaProblem(_is_old("the database, in DBOS's tables,", of_dbos, needed))
+
+
+def check_encoding(connection: sa.Connection) -> None:
+    """Raise SchemaProblem if the database cannot hold every character: then mail would be lost."""
+    if connection.dialect.name == "sqlite":
+        return
+    encoding = connection.scalar(sa.text("SHOW server_encoding"))
+    if encoding != "UTF8":
+        raise SchemaProblem(
+            f"the database has the encoding {encoding}, and mail needs UTF8: make another one with"
+            " ENCODING 'UTF8' TEMPLATE template0 (docs/deploy.md)"
+        )
 
 
 def _is_old(what: str, version: str | int, needed: str | int) -> str:

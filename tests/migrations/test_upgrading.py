@@ -16,7 +16,7 @@ import pytest
 import sqlalchemy as sa
 
 from mailagent.store.database import open_database
-from mailagent.store.migration import check_schema
+from mailagent.store.migration import SchemaProblem, check_schema
 from mailagent.store.schema import metadata
 from tests.cast import ADA, DESK_WISH, MONA, big_order
 from tests.databases import ROOT, migrate, postgres_at
@@ -194,6 +194,21 @@ def test_a_release_before_finds_nothing_to_migrate(
     _set_version(database_url, "f00dcafe1234")
     with pytest.raises(SystemExit, match="of another program: check DATABASE_URL"):
         migrate(database_url)
+
+
+@pytest.mark.parametrize("encoding", ["SQL_ASCII", "LATIN1"])
+def test_a_database_that_cannot_hold_every_letter_is_refused(
+    postgres_url: str, encoding: str
+) -> None:
+    words = f"ENCODING '{encoding}' LC_COLLATE 'C' LC_CTYPE 'C' TEMPLATE template0"
+    with postgres_at(postgres_url, "base", words) as url:
+        told = f"the database has the encoding {encoding}, and mail needs UTF8"
+        with pytest.raises(SystemExit, match=told):
+            migrate(url)
+        database = open_database(url)
+        with pytest.raises(SchemaProblem, match=told):
+            check_schema(database)
+        database.close()
 
 
 def _set_version(url: str, version: str) -> None:
