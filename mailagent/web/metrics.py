@@ -6,6 +6,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future
 from threading import Lock
 from typing import TYPE_CHECKING
 
@@ -158,6 +159,32 @@ def show() -> Response:
 
 health_blueprint = Blueprint("health", __name__)
 
+PROBE = "probe"  # the app extension that checks the database
+
+
+class SharedProbe:
+    """One check of the database at a time, which all requests share. A database that does not respond then
+    keeps one thread, and none of those that answer `/healthz`."""
+
+    def __init__(self, wait_seconds: float = WAIT_SECONDS) -> None:
+        self._wait_seconds = wait_seconds
+        self._lock = Lock()
+        self._begun_at = 0.0
+        self._checked: Future[None] | None = None
+
+    def check(self) -> None:
+        """Raise what `check_schema` raises; TimeoutError if it has not ended `wait_seconds` after its start."""
+        with self._lock:
+            if self._checked is None or self._checked.done():
+                self._begun_at = time.monotonic()
+                self._checked = begin(_check_schema)
+            checked, age = self._checked, time.monotonic() - self._begun_at
+        checked.result(timeout=max(self._wait_seconds - age, 0))
+
+
+def _check_schema() -> None:
+    check_schema(services.current().database, STATEMENT_SECONDS)
+
 
 @health_blueprint.get("/healthz")
 @open_to_all
@@ -171,11 +198,12 @@ def alive() -> Response:
 @open_to_all
 def ready() -> Response:
     """Answer 200 if the database is reachable and migrated, else 503 with the reason."""
+    probe: SharedProbe = current_app.extensions.setdefault(PROBE, SharedProbe())
     try:
-        check_schema(services.current().database)
+        probe.check()
     except SchemaProblem as problem:
         return Response(f"{problem}\n", 503, mimetype="text/plain")
-    except sa.exc.SQLAlchemyError:
+    except (sa.exc.SQLAlchemyError, TimeoutError):
         logger.exception("event=not_ready: the database cannot be reached")
         return Response("the database cannot be reached\n", 503, mimetype="text/plain")
     return Response("ready\n", mimetype="text/plain")

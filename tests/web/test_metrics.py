@@ -30,7 +30,7 @@ from mailagent.store import schema
 from mailagent.store.operations import metric_figures
 from mailagent.store.operations.model_calls import Spending
 from mailagent.web import metrics
-from mailagent.web.metrics import CACHE, CachedSamples
+from mailagent.web.metrics import CACHE, PROBE, CachedSamples, SharedProbe
 from mailagent.workflows.recovery import update_counters
 from mailagent.workflows.steps.circuit_breaker import Permit, note_outcome
 from tests.cast import ADA, order
@@ -250,6 +250,33 @@ def test_a_database_that_says_nothing_is_away_in_time_and_asked_by_one_only(
             assert {answer.status_code for answer in told} == {200}
             assert all("\nmailagent_database_up 0.0\n" in answer.text for answer in told)
             assert counts.call_count == 1
+
+
+def test_a_database_that_says_nothing_is_not_ready_and_holds_up_one_thread(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    checks = Mock(wraps=begin)
+    monkeypatch.setattr(metrics, "begin", checks)
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        nobody = f"postgresql+psycopg://mailagent@127.0.0.1:{server.getsockname()[1]}/mailagent"
+        with open_shop(tmp_path, nobody, {"MAILAGENT_ROLE": "web"}) as harness:
+            harness.app.extensions[PROBE] = SharedProbe(wait_seconds=0.3)
+            begun = time.monotonic()
+            told = [harness.client.get("/readyz") for _ in range(3)]
+            assert time.monotonic() - begun < 3  # the driver itself waits for ten
+            assert {(each.status_code, each.text) for each in told} == {
+                (503, "the database cannot be reached\n")
+            }
+            assert checks.call_count == 1
+
+
+@pytest.mark.parametrize("database_url", ["postgresql"], indirect=True)
+def test_readiness_waits_for_no_lock(shop: Harness, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(metrics, "STATEMENT_SECONDS", 0.1)
+    with shop.live.database.transaction() as connection:
+        connection.execute(sa.text("LOCK TABLE alembic_version"))
+        assert shop.client.get("/readyz").status_code == 503
+    assert shop.client.get("/readyz").status_code == 200
 
 
 def test_a_database_that_is_slow_is_not_told_as_away(
