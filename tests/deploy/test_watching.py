@@ -16,6 +16,7 @@ import pytest
 import yaml
 from prometheus_client.parser import text_string_to_metric_families
 
+from mailagent.cli.installation.check import LONGEST_WAITS
 from tests.deploy.files import manifests
 from tests.deploy.metric_queries import (
     MATCHER,
@@ -125,6 +126,16 @@ def test_what_is_asked_for_as_recorded_is_recorded_for_all_processes_together() 
         for query, _ in ASKED.values()
         for name in NAME.findall(query)
         if name in RECORDED
+    }
+
+
+def test_flask_check_names_what_waits_after_as_long_as_the_alerts() -> None:
+    waits = r'oldest_waiting_seconds{what="(\w+)"}\) > (\d+)(?: \* (\d+))?$'
+    found = [
+        re.search(waits, rule["expr"]) for rule in alerts() if rule["labels"]["severity"] != "info"
+    ]
+    assert {match[1]: int(match[2]) * int(match[3] or 1) for match in found if match} == {
+        what: seconds for what, (seconds, _) in LONGEST_WAITS.items()
     }
 
 

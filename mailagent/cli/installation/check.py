@@ -36,6 +36,7 @@ from mailagent.store.refunds import policies
 # After how many seconds something has waited too long, as in docs/deploy/prometheus/alerts.yaml.
 LONGEST_WAITS = {
     "unanswered": (1800, "a customer's mail waits for an answer"),
+    "outgoing": (3600, "a mail of ours waits to be sent"),
     "payments": (6 * 3600, "an approved refund waits to be paid"),
 }
 # A number that no shop gives.
