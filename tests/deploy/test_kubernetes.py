@@ -13,7 +13,7 @@ from mailagent import serving
 from mailagent.demo.fakes.webhooks import WebhookKey
 from mailagent.domain.operations.metric import DEPTH, RUNS
 from mailagent.engine import CONVERSATION
-from mailagent.settings import load_settings
+from mailagent.settings import SETTINGS, load_settings
 from tests.deploy.files import (
     MANIFESTS,
     compose,
@@ -47,6 +47,13 @@ def test_every_manifest_is_applied_or_told_of() -> None:
     }
     files = {path for path in MANIFESTS.rglob("*.yaml") if path.name != "kustomization.yaml"}
     assert applied | by_hand == files
+
+
+def test_a_pod_without_the_shops_files_is_given_no_path_of_one() -> None:
+    (job,) = documents(MANIFESTS / "reconcile.yaml")
+    (container,) = job["spec"]["jobTemplate"]["spec"]["template"]["spec"]["containers"]
+    emptied = {each["name"] for each in container["env"] if each["value"] == ""}
+    assert emptied >= {each.name for each in SETTINGS if each.meaning.startswith("path of a")}
 
 
 @pytest.mark.parametrize("pod", PODS, ids=lambda pod: pod[0])
