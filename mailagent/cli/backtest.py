@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TextIO
 
 import click
 from flask import current_app
@@ -26,12 +26,19 @@ if TYPE_CHECKING:
 
 @click.command("backtest")
 @with_appcontext
-@click.option("--last", default=500, show_default=True, help="How many mails, the newest first.")
+@click.option(
+    "--last",
+    type=click.IntRange(1),
+    default=500,
+    show_default=True,
+    help="How many mails, the newest first.",
+)
 @click.option("--model", help="Another model than OPENAI_MODEL, on the same server.")
 @click.option("--prompt", type=click.Path(exists=True, dir_okay=False, path_type=Path),
               help="A file to use instead of what `flask prompt show` prints.")  # fmt: skip
-@click.option("--out", type=click.Path(path_type=Path), help="Write every decision, as JSON lines.")
-def backtest(last: int, model: str | None, prompt: Path | None, out: Path | None) -> None:
+@click.option("--out", type=click.File("w", "utf-8", lazy=False),
+              help="Write every decision, as JSON lines.")  # fmt: skip
+def backtest(last: int, model: str | None, prompt: Path | None, out: TextIO | None) -> None:
     """Ask about the last answered mails again, and tell where the decision differs. Sends nothing, and writes
     its report only, for /ops/comparisons.
 
@@ -49,11 +56,10 @@ def backtest(last: int, model: str | None, prompt: Path | None, out: Path | None
         found.append(compare(past, answer, Source.BACKTEST, configuration))
         with live.database.transaction() as connection:
             comparisons.record(connection, found[-1])
+        if out:
+            out.write(f"{json.dumps({**asdict(found[-1]), 'at': found[-1].at.isoformat()})}\n")
         if found[-1].differs is not Differs.NOTHING:
             click.echo("\n".join(_tell(past, answer)))
-    if out:
-        plain = ({**asdict(each), "at": each.at.isoformat()} for each in found)
-        out.write_text("".join(f"{json.dumps(each)}\n" for each in plain), "utf-8")
     click.echo("\n".join(sum_up(found)))
     click.echo(f"{beyond} look-ups were not on record.")
 
@@ -68,7 +74,10 @@ def _configuration(model: str | None, prompt: Path | None) -> Configuration:
             raise click.ClickException("OPENAI_API_KEY is not set")
         seconds = settings.openai_timeout_seconds
         asked = ChatModel(settings.openai_api_key, settings.openai_base_url, model, seconds)
-    told = standing_instructions(lead=prompt.read_text("utf-8") if prompt else None)
+    try:
+        told = standing_instructions(lead=prompt.read_text("utf-8") if prompt else None)
+    except UnicodeDecodeError:
+        raise click.ClickException(f"{prompt} is not UTF-8: save it as UTF-8") from None
     return Configuration(
         asked, told, model or settings.openai_model, services.current().token_prices
     )

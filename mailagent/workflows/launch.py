@@ -228,7 +228,10 @@ def claim_worker_id(database_url: str) -> str:
     database = hashlib.sha256(database_url.encode()).hexdigest()[:12]
     for number in range(1, 1000):
         path = Path(tempfile.gettempdir()) / f"mailagent-{database}-{number}.lock"
-        lock = path.open("a")
+        try:
+            lock = path.open("a")
+        except OSError:  # another user's
+            continue
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:

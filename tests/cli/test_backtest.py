@@ -77,6 +77,25 @@ def test_another_prompt_replaces_no_phrase(past: Harness, tmp_path: Path) -> Non
     assert model.told == standing_instructions(lead="Be brief.")
 
 
+def test_what_cannot_be_read_or_written_is_told_before_a_model_is_asked(
+    shop: Harness, tmp_path: Path
+) -> None:
+    latin, model = tmp_path / "prompt.txt", Played()
+    latin.write_bytes("Grüß".encode("latin-1"))
+    services.bind(replace(services.current(), model=model))
+    for option, told in (
+        (["--out", str(tmp_path / "nowhere" / "out.jsonl")], "No such file or directory"),
+        (["--prompt", str(latin)], "is not UTF-8"),
+        (["--last", "-3"], "is not in the range"),
+        (["--last", "0"], "is not in the range"),
+    ):
+        refused = flask(shop, "backtest", *option)
+        assert refused.exit_code in (1, 2)
+        assert told in refused.output
+        assert isinstance(refused.exception, SystemExit)
+    assert model.calls == 0
+
+
 def test_another_policy_decides_otherwise(past: Harness) -> None:
     before = everything(past)
     services.bind(replace(services.current(), policy=Policy(limits={"USD": 10_00})))

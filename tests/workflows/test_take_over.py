@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tempfile
 import time
 from pathlib import Path
 
@@ -10,7 +11,7 @@ import sqlalchemy as sa
 
 from mailagent.store import schema
 from mailagent.store.operations import workers
-from mailagent.workflows import recovery
+from mailagent.workflows import launch, recovery
 from mailagent.workflows.steps.maintenance import sweep as steps
 from tests.cast import MONA
 from tests.harness import Harness, open_shop, running
@@ -126,3 +127,16 @@ def test_a_worker_that_starts_again_takes_up_its_own(tmp_path: Path, database_ur
             shop.wait_for_refund("paid")
         assert columns_of(shop, run_id)["recovery_attempts"] == left["recovery_attempts"] + 1  # type: ignore[operator]
         assert len(shop.rows("SELECT * FROM ledger_entries")) == 1
+
+
+@pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
+def test_a_number_whose_file_is_another_users_is_left_alone(
+    tmp_path: Path, database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    first = launch.claim_worker_id(database_url)
+    assert first.endswith("-1")
+    (lock,) = tmp_path.glob("mailagent-*-1.lock")
+    # Root, as which tests may run, opens every file, but no folder.
+    (tmp_path / lock.name.replace("-1.lock", "-2.lock")).mkdir()
+    assert launch.claim_worker_id(database_url).endswith("-3")
