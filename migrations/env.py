@@ -49,7 +49,7 @@ def run() -> None:
                 _migrate(database, url, patience, app_only=bool(arguments.get("app_only")))
     except (GaveUp, SchemaProblem) as problem:
         raise SystemExit(str(problem)) from None
-    except sa.exc.OperationalError as problem:
+    except sa.exc.DBAPIError as problem:
         raise SystemExit(explain(problem)) from None
     finally:
         database.close()

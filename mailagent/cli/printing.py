@@ -31,6 +31,8 @@ def columns(row: object, names: str) -> dict[str, Any]:
 
 
 _DEADLOCK, _SERIALIZATION_FAILURE = "40P01", "40001"
+# A table, a column, a function or a schema. A database or a role that is missing is no matter of migrations.
+_MISSING = ("42P01", "42703", "42883", "3F000")
 
 
 class _TellsTrouble(click.Command):
@@ -63,11 +65,12 @@ class Commands(_TellsTrouble, AppGroup):
 def explain(problem: sa.exc.DBAPIError) -> str:
     """Return what a database error means and what to do."""
     text = str(problem.orig).strip().splitlines()[0] if problem.orig else str(problem)
-    if "no such table" in text or "does not exist" in text:
+    state = getattr(problem.orig, "sqlstate", None)
+    if text.startswith(("no such table", "no such column")) or state in _MISSING:
         return f"the database is not ready ({text}): run `alembic upgrade head`"
-    if getattr(problem.orig, "sqlstate", None) in (_DEADLOCK, _SERIALIZATION_FAILURE):
+    if state in (_DEADLOCK, _SERIALIZATION_FAILURE):
         return f"another process changed the same rows ({text}). Nothing was done; run it again."
-    return f"the database cannot be used: {text}. Check DATABASE_URL and that the server runs."
+    return f"the database cannot be used: {text}. Check DATABASE_URL, our rights, and that the server runs."
 
 
 def print_json(value: object) -> None:

@@ -83,13 +83,21 @@ def test_of_several_orders_that_cannot_be_taken_the_first_line_is_told(shop: Har
 @pytest.mark.parametrize(
     ("state", "words"),
     [("40P01", "another process changed the same rows (deadlock). Nothing was done; run it again"),
-     ("53300", "the database cannot be used: deadlock. Check DATABASE_URL")],
+     ("53300", "the database cannot be used: deadlock. Check DATABASE_URL"),
+     ("42P01", "the database is not ready (deadlock): run `alembic upgrade head`")],
 )  # fmt: skip
 def test_whoever_stood_in_somebodys_way_is_told_to_run_it_again(state: str, words: str) -> None:
     class Told(Exception):
         sqlstate = state
 
     assert words in explain(sa.exc.OperationalError("UPDATE orders", None, Told("deadlock")))
+
+
+@pytest.mark.parametrize("missing", ['database "shop"', 'role "shop"'])
+def test_no_migration_is_advised_for_a_database_or_a_role_that_is_missing(missing: str) -> None:
+    told = explain(sa.exc.OperationalError("", None, Exception(f"FATAL: {missing} does not exist")))
+    assert "alembic" not in told
+    assert "Check DATABASE_URL" in told
 
 
 def test_importing_twice_changes_nothing(shop: Harness) -> None:

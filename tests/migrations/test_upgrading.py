@@ -211,6 +211,26 @@ def test_a_database_that_cannot_hold_every_letter_is_refused(
         database.close()
 
 
+def test_a_file_that_is_no_database_is_told(tmp_path: Path) -> None:
+    (tmp_path / "shop.db").write_text("SECRET_KEY=x\n" * 500)
+    with pytest.raises(SystemExit, match="cannot be used: file is not a database"):
+        migrate(f"sqlite:///{tmp_path}/shop.db")
+
+
+def test_a_role_that_may_not_create_tables_is_told(postgres_url: str) -> None:
+    with postgres_at(postgres_url, "base") as url:
+        owner, role = sa.create_engine(url), sa.make_url(url).set(username="weak")
+        with owner.begin() as connection:
+            connection.execute(sa.text("CREATE ROLE weak LOGIN"))
+        try:
+            with pytest.raises(SystemExit, match="permission denied for schema public"):
+                migrate(role.render_as_string(hide_password=False))
+        finally:
+            with owner.begin() as connection:
+                connection.execute(sa.text("DROP ROLE weak"))
+            owner.dispose()
+
+
 def _set_version(url: str, version: str) -> None:
     database = open_database(url)
     with database.transaction() as connection:
