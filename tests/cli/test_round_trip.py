@@ -24,8 +24,7 @@ DOMAIN = SUPPORT.partition("@")[2]
 
 def check(shop: Harness, wait: int = 20) -> Result:
     with running(shop):
-        pass
-    return flask(shop, "check", "--send-test-mail", "--wait", str(wait))
+        return flask(shop, "check", "--send-test-mail", "--wait", str(wait))
 
 
 def come_back(shop: Harness) -> Callable[[Callable[[], Answer]], Answer]:
