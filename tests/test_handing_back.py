@@ -10,10 +10,13 @@ from datetime import timedelta
 import pytest
 
 from mailagent import services
+from mailagent.demo.scripted_model import Phrase
 from mailagent.domain.operations.run_about import hash_customer
+from mailagent.store.ids import new_id
 from mailagent.store.mail import assignments, conversations
 from mailagent.workflows.steps.conversation import people
-from mailagent.workflows.steps.conversation.batch import take_batch
+from mailagent.workflows.steps.conversation.batch import Batch, take_batch
+from mailagent.workflows.steps.conversation.reply import write_reply
 from mailagent.workflows.steps.maintenance import sweep
 from tests.cast import ADA, TESS
 from tests.handed_over import (
@@ -24,7 +27,8 @@ from tests.handed_over import (
     thread,
 )
 from tests.harness import Harness
-from tests.web.console.drafts import field, press
+from tests.web.console.drafts import SPENT, field, press
+from tests.workflows.moves import person_move, reply_move
 
 
 def passed_on(shop: Harness) -> None:
@@ -199,3 +203,86 @@ def test_people_are_told_again_if_the_agent_still_cannot_answer(shop: Harness) -
     assert sweep.enqueue_mail() == 1
     assert thread(shop).status == "handed_over"
     assert len(shop.rows(told)) == 2
+
+
+# --- mail whose customer was told that a person takes over ------------------------------------------
+
+
+def handed_over(shop: Harness, why: str = "PROVIDER_DOWN") -> Batch:
+    """Let the agent hand over what waits; return what its run worked on."""
+    batch = take_batch(thread(shop).conversation_id)
+    assert batch is not None
+    assert batch["task"] == "answer"
+    people.hand_over(batch, person_move(why))
+    return batch
+
+
+def answers_to(shop: Harness) -> list[str]:
+    return [each.text for each in shop.rows("SELECT * FROM outbound_mails WHERE purpose = 'reply'")]
+
+
+@pytest.mark.parametrize("given_back", [by_button, by_mail])
+@pytest.mark.parametrize("why", ["PROVIDER_DOWN", "CUSTOMER_ASKED", "REPLY_NOT_TRUE"])
+def test_the_agent_answers_what_it_had_handed_over(
+    shop: Harness, why: str, given_back: Callable[[Harness], None]
+) -> None:
+    shop.write("Where is my parcel?")
+    handed_over(shop, why)
+    (told,) = customer_mails(shop)
+    assert (told.status, thread(shop).status) == ("answered", "handed_over")
+    given_back(shop)
+    (mail,) = customer_mails(shop)
+    assert (mail.status, mail.answered_by, thread(shop).status) == ("unanswered", None, "open")
+    run = shop.live.workflow_client.runs.find_run(mail.run_id)
+    assert run is not None
+    assert run.is_active
+    batch = take_batch(thread(shop).conversation_id)
+    assert batch is not None
+    write_reply(batch, reply_move(batch, Phrase("welcome")), SPENT)
+    assert customer_mails(shop)[0].status == "answered"
+    assert len(answers_to(shop)) == 2
+    write_reply(batch, reply_move(batch, Phrase("welcome")), SPENT)
+    by_button(shop)
+    assert take_batch(thread(shop).conversation_id) is None
+    assert len(answers_to(shop)) == 2
+
+
+def test_a_late_replay_does_not_hand_over_again_what_people_gave_back(shop: Harness) -> None:
+    shop.write("Where is my parcel?")
+    batch = handed_over(shop)
+    by_button(shop)
+    people.hand_over(batch, person_move("PROVIDER_DOWN"))
+    assert (customer_mails(shop)[0].status, thread(shop).status) == ("unanswered", "open")
+
+
+def test_what_is_handed_over_again_is_told_again(shop: Harness) -> None:
+    told = "SELECT * FROM outbound_mails WHERE purpose = 'hand_over'"
+    shop.write("A human, please!")
+    handed_over(shop, "CUSTOMER_ASKED")
+    by_button(shop)
+    handed_over(shop, "CUSTOMER_ASKED")
+    assert thread(shop).status == "handed_over"
+    assert (len(shop.rows(told)), len(answers_to(shop))) == (2, 2)
+    assert customer_mails(shop)[0].status == "answered"
+
+
+def test_what_was_handed_over_and_answered_by_people_stays_answered(shop: Harness) -> None:
+    shop.write("Where is my parcel?")
+    handed_over(shop)
+    write_for_team(shop, "Dear Ada, it comes today.")
+    shop.write("And my invoice?", to=f"case+{thread(shop).reply_token}@shop.example")
+    passed_on(shop)
+    by_mail(shop)
+    assert [mail.status for mail in customer_mails(shop)] == ["answered", "unanswered"]
+
+
+def test_what_was_handed_over_and_answered_at_the_console_stays_answered(shop: Harness) -> None:
+    shop.write("Where is my parcel?")
+    handed_over(shop)
+    (told,) = customer_mails(shop)
+    client, conversation_id = shop.log_in(TESS), thread(shop).conversation_id
+    press(client, conversation_id, "answer", text="It comes today.", once=new_id("once"))
+    by_button(shop)
+    (mail,) = customer_mails(shop)
+    assert (mail.status, thread(shop).status) == ("answered", "open")
+    assert mail.answered_by != told.answered_by

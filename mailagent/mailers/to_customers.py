@@ -110,6 +110,7 @@ def write_handed_over(
     conversation: Conversation,
     mails: Sequence[InboundMail],
     untrue: bool,
+    dedup_key: str,
 ) -> str:
     """Tell the customer that a person takes over. `untrue`: the mail replaces an answer that did not pass the
     checks. In draft mode a discount waits for the next answer that a person sends."""
@@ -122,7 +123,7 @@ def write_handed_over(
             "customer_name": reader.customer_name(),
             "goodwill": None if is_drafted else reader.goodwill_due,
         },
-        dedup_key=f"reply:{mails[-1].mail_id}",
+        dedup_key=f"{dedup_key}:customer",
         order_ids=reader.orders_of_mails(),
     )
     return write_to_customer(reader, content, mails[-1])

@@ -7,11 +7,13 @@ import pytest
 from tests.cast import ADA, MALLORY, TESS
 from tests.harness import Harness, wait_until
 from tests.round_trips.replays import facts, wait_for_quiet
+from tests.tool_calls import calls
 
 
 def handed_over(shop: Harness) -> str:
     """Have a conversation handed over; return the address that the team answers to."""
-    shop.write("This is outrageous! I want to talk to a human being, now!")
+    shop.faults.openai.append(calls("hand_over", reason="cannot_help", summary="Too hard."))
+    shop.write("Where is my order W1001?")
     (case,) = shop.wait_for_mails(TESS)
     assert case.reply_to is not None
     assert case.reply_to.startswith("team+")
@@ -71,9 +73,8 @@ def test_a_greeting_below_the_word_does_not_reach_the_customer(busy_shop: Harnes
         "agent\n\nBest regards,\nTess Team",
         from_address=TESS, to=door, subject="Re: Please take over",
     )  # fmt: skip
-    wait_until(lambda: status(busy_shop) == "open", 20, "the agent to have it back")
-    wait_for_quiet(busy_shop)
-    assert len(busy_shop.mails_to(ADA)) == 1
+    assert "Tess Team" not in busy_shop.wait_for_mails(ADA, 2)[1].text  # the agent's
+    assert status(busy_shop) == "open"
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,7 @@ from mailagent.domain.mail.conversation import HandOverReason
 from mailagent.domain.mail.message import MailStatus, OutboundMail, Purpose
 from mailagent.domain.mail.reply_commands import TeamCommand
 from mailagent.domain.operations.replay import tell_rows
-from mailagent.store import schema
+from mailagent.store import audit, schema
 from mailagent.store.console import run_subjects
 from mailagent.store.mail import conversations, drafts, inbound, outbound, suppressions, throttled
 from mailagent.workflows.steps.conversation.batch import Batch, take_batch
@@ -58,7 +58,9 @@ def give_to_people(shop: Harness) -> None:
 
 def give_to_agent(shop: Harness) -> None:
     with shop.live.database.transaction() as connection:
-        handback.give_back(connection, thread(shop).conversation_id)
+        conversation_id = thread(shop).conversation_id
+        handback.give_back(connection, conversation_id)
+        audit.record(connection, shop.live.now(), TESS, audit.GIVEN_BACK, conversation_id)
 
 
 def asked_by_customer(shop: Harness) -> Batch:

@@ -1,7 +1,8 @@
 """Mail that the agent leaves to people, until they answer it or give the conversation back.
 
-It is mail that came while people had the conversation; mail that waited too long; mail that the loop guard
-stopped; and, after a backup was restored, mail that may have been answered already.
+It is mail that came while people had the conversation; mail whose customer was only told that a person takes
+over; mail that waited too long; mail that the loop guard stopped; and, after a backup was restored, mail that
+may have been answered already.
 """
 
 from __future__ import annotations
@@ -24,9 +25,17 @@ _mails, _ours = schema.inbound_mails, schema.outbound_mails
 PEOPLE_ANSWER = "people look after this conversation"
 # `flask mails doubt` records this for the mails that it wrote, so that it can be interrupted and run again.
 WRITTEN_AFTER_RESTORE: Final = "mail written after a restore"
+# Begins the `dedup_key` of the mails of a hand-over, to the team and to the customer.
+HAND_OVER: Final = "hand_over"
 
 # With these reasons only single mails go to people; the agent may answer later mail of the conversation.
 _OVERTAKEN = (throttled.LOOP_DETECTED, throttled.SUMMED_UP)
+
+# Our mail tells the customer that a person takes over: it is no answer to what they asked.
+TELLS_OF_PERSON = sa.and_(
+    _ours.c.purpose == Purpose.REPLY.value,
+    _ours.c.dedup_key.startswith(f"{HAND_OVER}:", autoescape=True),
+)
 
 _LEFT = sa.or_(
     sa.and_(
@@ -41,6 +50,7 @@ _LEFT = sa.or_(
         ),
     ),
     throttled.BY_LOOP_GUARD,  # the team has not had a mail about it yet
+    sa.exists().where(_ours.c.outbound_id == _mails.c.answered_by, TELLS_OF_PERSON),
 )
 
 
@@ -102,7 +112,7 @@ def give_back(connection: sa.Connection, conversation: Conversation) -> Sequence
     left = [_of_customer(conversation_id), _LEFT, ~_where_overtaken(conversation_id)]
     if seen_until:
         left.append(_mails.c.received_at > seen_until)
-    inbound.change_status(connection, MailStatus.UNANSWERED, *left, draft_id=None)
+    inbound.change_status(connection, MailStatus.UNANSWERED, *left, draft_id=None, answered_by=None)
     return connection.execute(
         sa.select(_mails.c.mail_id, _mails.c.wake_ups, _mails.c.identity)
         .where(
@@ -189,7 +199,7 @@ def _where_overtaken(conversation_id: str) -> sa.ColumnElement[bool]:
     or unproven as this mail's."""
     newer = _mails.alias()
     return sa.and_(
-        _mails.c.no_answer_reason.in_(_OVERTAKEN),
+        sa.func.coalesce(_mails.c.no_answer_reason, "").in_(_OVERTAKEN),
         sa.exists()
         .where(
             newer.c.conversation_id == conversation_id,

@@ -44,17 +44,11 @@ _NONE_FRESH: Fresh = {}
 # A chart shows these day by day.
 _BY_DAY = (Figure.MAILS, Figure.COST)
 
-_case, _team, _earlier = _ours.alias("to_team"), _ours.alias("by_people"), _mails.alias("earlier")
+_team, _earlier = _ours.alias("by_people"), _mails.alias("earlier")
 _BY_PERSON = sa.or_(_ours.c.purpose == Purpose.TEAM_REPLY.value, _ours.c.auto_submitted == "no")
-# The mail that tells a customer that a person takes over has a key like an answer's, so leave it out.
-_HANDED_OVER = sa.exists().where(
-    _case.c.conversation_id == _ours.c.conversation_id,
-    _case.c.purpose == Purpose.HAND_OVER.value,
-    _case.c.dedup_key.like("hand_over:" + sa.func.substr(_ours.c.dedup_key, 7) + ":%"),
-)
 _ANSWERED = _mails.c.status == MailStatus.ANSWERED.value
 _BY = sa.case(
-    (sa.and_(_ANSWERED, sa.or_(_BY_PERSON, _HANDED_OVER)), PEOPLE),
+    (sa.and_(_ANSWERED, sa.or_(_BY_PERSON, assignments.TELLS_OF_PERSON)), PEOPLE),
     (_ANSWERED, AGENT),
     (_mails.c.status.in_([MailStatus.UNANSWERED.value, MailStatus.THROTTLED.value]), WAITING),
     (

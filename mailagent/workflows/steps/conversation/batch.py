@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import datetime
 from typing import NotRequired, TypedDict
 
 import sqlalchemy as sa
@@ -20,7 +21,7 @@ from mailagent.domain.mail.message import InboundMail, MailKind, Purpose
 from mailagent.engine import mail_of
 from mailagent.mailers import Reader
 from mailagent.store import audit
-from mailagent.store.database import Row
+from mailagent.store.database import END_OF_TIME, Row
 from mailagent.store.mail import arrivals, conversations, drafts, inbound, outbound
 from mailagent.workflows.steps.recording import step
 
@@ -50,7 +51,7 @@ def take_batch(conversation_id: str) -> Batch | None:
     conversation that the loop guard stopped is given back to the agent.
     """
     live = services.current()
-    taken_at = live.now()
+    now = live.now()
     with live.database.transaction() as connection:
         conversation = conversations.lock(connection, conversation_id)
         waiting = inbound.list_unanswered(connection, conversation_id)
@@ -77,7 +78,7 @@ def take_batch(conversation_id: str) -> Batch | None:
         mail_ids=[mail.mail_id for mail in together],
         verified=first.identity.proven,
         task=task,
-        taken_at=taken_at.isoformat(),
+        taken_at=now.isoformat(),
     )
     if live.order_source is not None and batch["verified"]:
         batch["looks_up"] = True
@@ -173,6 +174,12 @@ def batch_reader(
     """Return a reader of the facts that the batch's customer may be told. `conversation`: loaded if None."""
     known = conversation or conversations.load(connection, batch["conversation_id"])
     return Reader(connection, known, batch["mail_ids"], batch["verified"])
+
+
+def taken_at(batch: Batch) -> datetime:
+    """Return when a batch was taken; the end of time if it does not say."""
+    at = batch.get("taken_at")
+    return datetime.fromisoformat(at) if at else END_OF_TIME
 
 
 def is_waiting(connection: sa.Connection, mail_ids: Sequence[str]) -> bool:

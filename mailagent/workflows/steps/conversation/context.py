@@ -4,7 +4,6 @@ with the same text, and the provider's prompt cache is used."""
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import datetime
 from typing import Any
 
 import sqlalchemy as sa
@@ -12,10 +11,9 @@ import sqlalchemy as sa
 from mailagent.agent import prompt
 from mailagent.domain.mail.conversation import Conversation
 from mailagent.domain.refunds.goodwill import hide_codes
-from mailagent.store.database import END_OF_TIME
 from mailagent.store.mail import conversations, inbound, outbound
 from mailagent.store.refunds import goodwill
-from mailagent.workflows.steps.conversation.batch import Batch
+from mailagent.workflows.steps.conversation.batch import Batch, taken_at
 
 HISTORY_MAILS = 20
 
@@ -31,9 +29,7 @@ class Case:
 def read_case(connection: sa.Connection, batch: Batch) -> Case:
     """Return what the model reads first: earlier mail of the conversation, and the mails of the batch."""
     conversation = conversations.load(connection, batch["conversation_id"])
-    taken_at = batch.get("taken_at")
-    until = datetime.fromisoformat(taken_at) if taken_at else END_OF_TIME
-    mail_ids = batch["mail_ids"]
+    until, mail_ids = taken_at(batch), batch["mail_ids"]
     # Mail that came or was written after the batch was taken is another batch's.
     theirs = inbound.list_latest(
         connection, batch["conversation_id"], HISTORY_MAILS, until, also=mail_ids

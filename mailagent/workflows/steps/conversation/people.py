@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import datetime
 
 import sqlalchemy as sa
 
@@ -25,7 +26,7 @@ from mailagent.domain.operations.access import Permission, permissions_of
 from mailagent.store import audit
 from mailagent.store.database import Row
 from mailagent.store.mail import assignments, conversations, inbound, outbound, throttled
-from mailagent.workflows.steps.conversation.batch import Batch, is_answered_too_often
+from mailagent.workflows.steps.conversation.batch import Batch, is_answered_too_often, taken_at
 from mailagent.workflows.steps.conversation.model_call import RecordedMove
 from mailagent.workflows.steps.conversation.reply import answers_of
 from mailagent.workflows.steps.conversation.texts import read_text
@@ -37,21 +38,26 @@ def hand_over(batch: Batch, move: RecordedMove) -> list[str]:
     """Give the conversation to people: tell the customer, and the team with the whole case. Returns the mails
     to send.
 
-    A replay that comes when no mail waits any more changes nothing: people may have given the conversation
-    back. Raises NeedsOperatorError when the summary was deleted."""
+    A replay changes nothing when no mail waits any more, or when people have given the conversation back since
+    the batch was taken: another run is enqueued for its mail. Raises NeedsOperatorError when the summary was
+    deleted."""
     live = services.current()
-    why, key = HandOverReason[move["reason"]], f"hand_over:{batch['mail_ids'][-1]}"
+    why, matter = HandOverReason[move["reason"]], f"{assignments.HAND_OVER}:{batch['mail_ids'][-1]}"
     with live.database.transaction() as connection:
         summary = read_text(connection, move).get("summary")
         conversation = conversations.lock(connection, batch["conversation_id"])
         conversation_id = conversation.conversation_id
         mails = inbound.list_by_id(connection, batch["mail_ids"])
         outbound_ids = answers_of(mails)
-        if not any(mail.awaits_agent for mail in mails):
-            return outbound_ids + outbound.list_by_subject(connection, conversation_id, key)
+        given_back_at = audit.latest_at(connection, conversation_id, audit.GIVEN_BACK)
+        is_others = given_back_at is not None and taken_at(batch) < given_back_at
+        if is_others or not any(mail.awaits_agent for mail in mails):
+            written = outbound.list_by_subject(connection, conversation_id, matter)
+            return list(dict.fromkeys([*outbound_ids, *written]))
         conversations.hand_over(connection, conversation_id, why.value, live.now())
         untrue = why is HandOverReason.REPLY_NOT_TRUE
-        told = mailers.write_handed_over(connection, conversation, mails, untrue)
+        key = _key_of_case(matter, given_back_at)
+        told = mailers.write_handed_over(connection, conversation, mails, untrue, key)
         inbound.answer(connection, batch["mail_ids"], told)
         details = {"why": why.value}
         audit.record(
@@ -64,6 +70,11 @@ def hand_over(batch: Batch, move: RecordedMove) -> list[str]:
         )
         to_team = mailers.write_to_team(connection, conversation, why.value, summary or None, key)
     return [*outbound_ids, told, *to_team]
+
+
+def _key_of_case(matter: str, given_back_at: datetime | None) -> str:
+    # Mail that people gave back is a new case when it is theirs again.
+    return f"{matter}:{given_back_at:%Y-%m-%dT%H:%M:%S.%f}" if given_back_at else matter
 
 
 # --- what the team writes ---------------------------------------------------------------------------
@@ -175,9 +186,8 @@ def pass_on_to_people(batch: Batch) -> list[str]:
         if is_open or not any(mail.awaits_agent for mail in mails):
             return outbound.list_by_subject(connection, conversation.conversation_id, matter)
         inbound.leave_unanswered(connection, batch["mail_ids"], assignments.PEOPLE_ANSWER)
-        # Mail that people gave back is a new case when it is theirs again.
         given_back_at = audit.latest_at(connection, conversation.conversation_id, audit.GIVEN_BACK)
-        key = f"{matter}:{given_back_at:%Y-%m-%dT%H:%M:%S.%f}" if given_back_at else matter
+        key = _key_of_case(matter, given_back_at)
         why, readers = "the customer wrote again", _readers(conversation)
         return mailers.write_to_team(connection, conversation, why, None, key, readers)
 
