@@ -13,6 +13,9 @@ PARTS_MAX = 30
 WORDS_MAX_LENGTH = 2_000
 ALL_WORDS_MAX_LENGTH = 4_000
 ID_MAX_LENGTH = 500
+# PostgreSQL takes no NUL. Of the other control characters, only words have some, for lines.
+_ID = r"\A[^\x00-\x1f\x7f]*\z"
+_WORDS = r"\A[^\x00-\x08\x0b\x0c\x0e-\x1f\x7f]*\z"
 
 # Local servers wrap JSON into a code block.
 _FENCE = re.compile(r"\A```(?:json)?\s*(.*?)\s*```\Z", re.DOTALL)
@@ -29,19 +32,19 @@ class _Part(BaseModel):
 class Words(_Part):
     """Free text. It is sent only after two checks."""
 
-    words: str = Field(min_length=1, max_length=WORDS_MAX_LENGTH)
+    words: str = Field(min_length=1, max_length=WORDS_MAX_LENGTH, pattern=_WORDS)
 
 
 class PhraseName(_Part):
     """A sentence of the shop, by its id in `templates/mail/_phrases.txt`."""
 
-    phrase: str = Field(min_length=1, max_length=ID_MAX_LENGTH)
+    phrase: str = Field(min_length=1, max_length=ID_MAX_LENGTH, pattern=_ID)
 
 
 class FactName(_Part):
     """A fact by the id under which a tool showed it."""
 
-    fact: str = Field(min_length=1, max_length=ID_MAX_LENGTH)
+    fact: str = Field(min_length=1, max_length=ID_MAX_LENGTH, pattern=_ID)
 
 
 class Composition(_Part):
