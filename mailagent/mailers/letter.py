@@ -128,13 +128,15 @@ def _credit_offers(facts: Sequence[Fact], locale: str) -> Iterator[tuple[str, st
 
 
 def _in_their_language(reader: Reader, composition: Composition) -> Composition:
-    """Return a composition in the language of the newest mail that is clearly in one. If the model named
-    another one, its words are left out."""
-    newest_first = (find_language(mail.new_text, surely=True) for mail in reversed(reader.mails))
-    written = next(filter(None, newest_first), None)
-    if written in (None, composition.language.partition("-")[0]):
-        return composition
-    return composition.keep_words(()).model_copy(update={"language": written})
+    """Return a composition in the language of the newest mail that is clearly in one, and without its words if
+    the model named another one. The model's stays if a later mail seems to be in it."""
+    named = composition.language.partition("-")[0]
+    for mail in reversed(reader.mails):
+        if find_language(mail.new_text) == named:
+            break
+        if written := find_language(mail.new_text, surely=True):
+            return composition.keep_words(()).model_copy(update={"language": written})
+    return composition
 
 
 def _presuming(facts: Sequence[Fact], has_record: bool) -> Iterator[str]:

@@ -10,10 +10,10 @@ from mailagent.workflows.steps.conversation.model_call import RecordedMove
 from mailagent.workflows.steps.conversation.texts import store_text
 
 
-def reply_move(batch: Batch, *parts: Part) -> RecordedMove:
+def reply_move(batch: Batch, *parts: Part, language: str = "en") -> RecordedMove:
     """Return the move of a model that replies with these parts."""
     with services.current().database.transaction() as connection:
-        stored = store_text(connection, batch, {"text": Say(parts).text})
+        stored = store_text(connection, batch, {"text": Say(parts, language).text})
     return RecordedMove(kind="reply", items=[], spent={}, text_id=stored["text_id"])
 
 

@@ -203,6 +203,19 @@ def test_a_reply_is_in_the_language_of_the_newest_mail_that_tells_one(shop: Harn
     assert reply.text.startswith("Hello")
 
 
+@ONE_DATABASE
+@pytest.mark.parametrize(("language", "greeting"), [("de", "Guten Tag"), ("fr", "Hello")])
+def test_the_models_language_stays_if_the_newest_mail_seems_to_be_in_it(
+    shop: Harness, language: str, greeting: str
+) -> None:
+    thread = write(shop, "Hello, where is my order? I have been waiting for it for two weeks now.")
+    write_again(shop, thread, "Auf Deutsch, bitte.")
+    batch = take(thread)
+    write_reply(batch, reply_move(batch, Phrase("welcome"), language=language), SPENT)
+    (reply,) = shop.rows("SELECT text FROM outbound_mails")
+    assert reply.text.startswith(greeting)
+
+
 def in_the_thread(shop: Harness) -> Any:
     thread = write(shop)
     answer(thread)
