@@ -128,22 +128,25 @@ def list_declined(
     made: Sequence[Refund | Offer],
     mail_ids: Sequence[str],
 ) -> list[Values]:
-    """Return what the policy declined for an order in answer to these mails, oldest first, without what was
-    granted, or declined again, since then. `made`: the refunds and offers of the order."""
+    """Return what the policy declined for an order in answer to these mails, oldest first, without the items
+    that were granted, or declined again, since then. `made`: the refunds and offers of the order. `in_part`:
+    other items of the same wish were granted."""
     names = order.names
     told: list[Values] = []
     later: list[tuple[str | None, set[str]]] = []
     for act in reversed(audit.list_of_mails(connection, order.order_id, audit.DECLINED, mail_ids)):
-        asked_for, items = act.details.get("asked_for"), _items_of(act.details)
+        asked_for, wanted = act.details.get("asked_for"), _items_of(act.details)
+        items = wanted - _granted_since(act.at, made, mail_ids)
         is_again = any(kind == asked_for and items <= others for kind, others in later)
         later.append((asked_for, items))
-        if is_again or is_granted_since(act.at, act.details, made, mail_ids):
+        if is_again or (wanted and not items):
             continue
         told.append(
             {
                 "reason": act.details["reason"],
                 "asked_for": asked_for,
                 "items": [name for item_id, name in names.items() if item_id in items],
+                "in_part": items < wanted,
             }
         )
     return told[::-1]
@@ -153,23 +156,18 @@ def _items_of(declined: Mapping[str, Any]) -> set[str]:
     return {line["item_id"] for line in declined.get("facts", {}).get("lines", ())}
 
 
-def is_granted_since(
-    moment: datetime,
-    declined: Mapping[str, Any],
-    made: Iterable[Refund | Offer],
-    mail_ids: Sequence[str],
-) -> bool:
-    """Return whether these mails brought a refund or an offer after the policy had declined one of the same
-    items, at a moment. `made`: those of the order."""
-    items = _items_of(declined)
+def _granted_since(
+    moment: datetime, made: Iterable[Refund | Offer], mail_ids: Sequence[str]
+) -> set[str]:
+    """Return the items for which these mails brought a refund or an offer after a moment."""
+    granted: set[str] = set()
     for each in (each for each in made if each.mail_id in mail_ids):
         if isinstance(each, Offer):
-            made_at, is_same = each.offered_at, each.is_for([*items])
+            made_at, items = each.offered_at, [item_id for item_id, _ in each.items]
         else:
-            made_at, is_same = each.requested_at, not items.isdisjoint(each.item_ids)
-        if is_same and made_at > moment:
-            return True
-    return False
+            made_at, items = each.requested_at, [*each.item_ids]
+        granted.update(items if made_at > moment else ())
+    return granted
 
 
 def can_be_withdrawn(connection: sa.Connection, refund: Refund) -> bool:

@@ -76,6 +76,21 @@ def test_each_decline_in_answer_to_a_mail_is_told_with_its_items(
     ]
 
 
+def test_what_is_left_of_a_decline_is_told_beside_what_was_granted(
+    shop: Harness, batch: Batch
+) -> None:
+    shop.stock(order(items=[each | {"final_sale": each["item_id"] == "K1"} for each in ITEMS]))
+    both = ("K1", None), ("M1", None)
+    assert propose(batch, "W1001", *both, reason="changed_mind")["reason"] == "final_sale"
+    assert propose(batch, "W1001", both[1], reason="changed_mind")["outcome"] == "approved"
+    told = declined(batch)
+    assert told is not None
+    assert sentence(told).splitlines() == [
+        "Kettle: Some of these items of order W1001 were a final sale, which cannot be returned for"
+        " this reason.",
+    ]
+
+
 def test_a_later_mail_may_give_another_reason(shop: Harness, batch: Batch) -> None:
     propose(batch, "W1001")
     later = write(shop, subject="Another", text="It is whole, I just do not like it.")

@@ -255,7 +255,7 @@ def _list_facts() -> Iterator[dict[str, Any]]:
     for beside in _MORE:
         yield order | {"kind": "refund", "refunds": [], **beside}
     for reason in DeclineReason:
-        told = {"reason": reason.value, "items": ["Mug"], "asked_for": RemedyKind.CANCEL}
+        told = {"reason": reason.value, "items": ["Mug"], "asked_for": "cancel", "in_part": False}
         yield order | {"kind": "declined", "declined": [told, told | {"asked_for": None}]}
     yield from (order | {"kind": "not_withdrawn", "status": each} for each in ("paid", "approved"))
     yield order | {"kind": "nothing_waits"}
