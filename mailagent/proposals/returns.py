@@ -62,17 +62,30 @@ def list_due(connection: sa.Connection, refund: Refund, order: Order) -> tuple[R
     """Return the units of a refund that have to come back for it. They come back once: for an earlier refund of
     which this one is the rest, or for one that then was not paid."""
     known = remedies.list_of_order(connection, refund.order_id)
-    back, rest, others = Counter[str](), _units(refund, is_rest=True), Counter[str]()
-    for each in known:
-        if each.kind is RemedyKind.RETURN and each.status is RemedyStatus.DONE:
-            back += each.units
+    made = refunds.list_of_order(connection, refund.order_id)
     cancelled = {each.refund_id for each in known if each.kind is RemedyKind.CANCEL}
-    for other in refunds.list_of_order(connection, refund.order_id):
+    others, back, back_for_rest = Counter[str](), Counter[str](), Counter[str]()
+    for other in made:
         is_other = other.refund_id not in {refund.refund_id, *cancelled}
         if is_other and other.holds_money and _needs_goods(other):
             others += _units(other, is_rest=False)
-    due = (rest - back) + (_units(refund, is_rest=False) - (back - others))
+    in_full = {each.refund_id: _items_in_full(each) for each in made if each.holds_money}
+    for each in known:
+        if each.kind is RemedyKind.RETURN and each.status is RemedyStatus.DONE:
+            back += each.units
+            # Units whose whole price is refunded have no rest: `refund` is the rest of other ones.
+            without_rest = in_full.get(each.refund_id or "", ())
+            back_for_rest.update({i: n for i, n in each.units.items() if i not in without_rest})
+    due = _units(refund, is_rest=True) - back_for_rest
+    due += _units(refund, is_rest=False) - (back - others)
     return name_items(due, order.names)
+
+
+def _items_in_full(refund: Refund) -> set[str]:
+    """Return the items of a refund of whose price a manager took nothing off."""
+    cut = {line_no for line_no, minor in refund.cuts.items() if minor}
+    lines = [*zip(refund.item_ids, refund.lines, strict=True)]
+    return {item for item, _ in lines} - {item for item, line in lines if line.line_no in cut}
 
 
 def _needs_goods(refund: Refund) -> bool:

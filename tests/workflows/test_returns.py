@@ -388,6 +388,31 @@ def test_goods_that_are_back_for_a_refund_that_was_not_paid_are_not_asked_for_ag
 
 
 @ONE_DATABASE
+@pytest.mark.parametrize("first_is_cut", [False, True])
+def test_the_rest_of_a_price_waits_for_the_unit_that_it_is_for(
+    shop: Harness, batch: Batch, first_is_cut: bool
+) -> None:
+    def ask_for_a_mug(**approved: str) -> str:
+        propose(later_batch(shop, batch), "W3", ("M1", 1), reason="changed_mind")
+        click(shop, "approve", **approved)
+        pay(refund_id(shop))
+        return refund_id(shop)
+
+    services.bind(replace(services.current(), policy=Policy({"USD": 1}, return_first=RULES)))
+    shop.stock(order("W3", items=[MUGS | {"quantity": 2}], payments=[PAID | {"amount": "20.00"}]))
+    cut = {"amount": "6.00"}
+    ask_for_a_mug(**(cut if first_is_cut else {}))
+    finish_return(shop)
+    ask_for_a_mug(**({} if first_is_cut else cut))
+    rest = ask_for_a_mug()
+    assert shop.refunds()[-1].lines[0].is_rest
+    assert pay(rest)["status"] == ("paid" if first_is_cut else "approved")
+    if not first_is_cut:
+        finish_return(shop, 1)
+        assert pay(rest)["status"] == "paid"
+
+
+@ONE_DATABASE
 def test_a_rest_that_is_approved_alone_awaits_no_goods(shop: Harness, batch: Batch) -> None:
     mug = MUGS | {"quantity": 1}
     kettle = {"item_id": "K1", "name": "Kettle", "quantity": 1, "unit_price": "49.99"}
