@@ -7,7 +7,7 @@ Modules of `workflows` import this one as `ending`, beside the rows of `store.re
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime, timedelta
 
 import sqlalchemy as sa
@@ -122,14 +122,15 @@ def receive(connection: sa.Connection, row_id: str, actor: str) -> bool:
     return True
 
 
-def withdraw(connection: sa.Connection, order_id: str, mail_id: str) -> list[Remedy]:
-    """Withdraw the tasks of a locked order that the customer does not want any more, and return them. The reply
-    to their mail tells it. A task that the shop's system may have done already goes on."""
-    known = remedies.list_of_order(connection, order_id)
-    found = [each for each in known if each.is_open and not each.may_be_done]
-    for remedy in found:
-        close(connection, remedy, RemedyStatus.WITHDRAWN, audit.CUSTOMER, mail_id=mail_id)
-    return found
+def withdraw(
+    connection: sa.Connection, order_id: str, mail_id: str, later: Collection[str]
+) -> None:
+    """Withdraw the tasks of a locked order that the customer does not want any more, unless one of the mails
+    `later` asked for them. The reply to their mail tells it. A task that the shop's system may have done
+    already goes on."""
+    for remedy in remedies.list_of_order(connection, order_id):
+        if remedy.is_open and not remedy.may_be_done and remedy.mail_id not in later:
+            close(connection, remedy, RemedyStatus.WITHDRAWN, audit.CUSTOMER, mail_id=mail_id)
 
 
 def withdraw_all(connection: sa.Connection, order_id: str, mail_ids: Sequence[str]) -> None:

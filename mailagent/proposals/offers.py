@@ -3,7 +3,7 @@ refund. The order is locked."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 
@@ -144,11 +144,14 @@ def accept(
     return None
 
 
-def withdraw(connection: sa.Connection, order_id: str, mail_id: str) -> None:
-    """Close the open offers of a locked order, which the customer does not want."""
+def withdraw(
+    connection: sa.Connection, order_id: str, mail_id: str, later: Collection[str]
+) -> None:
+    """Close the open offers of a locked order, which the customer does not want, unless they were made in
+    answer to one of the mails `later`."""
     now = services.current().now()
     for offer in offers.list_of_order(connection, order_id):
-        if offer.is_open(now):
+        if offer.is_open(now) and offer.mail_id not in later:
             _close(connection, offer, OfferStatus.DECLINED, audit.CUSTOMER, mail_id)
 
 

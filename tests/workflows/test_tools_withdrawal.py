@@ -14,6 +14,7 @@ from mailagent.domain.refunds.refund import RefundStatus
 from mailagent.store.refunds import approvals, refunds
 from mailagent.workflows.steps.conversation.batch import Batch
 from mailagent.workflows.steps.refund.decision import tell_customer
+from mailagent.workflows.tools.request_change import request_change
 from mailagent.workflows.tools.withdraw_refund import withdraw_refund
 from tests.cast import GRACE, MONA
 from tests.databases import ONE_DATABASE
@@ -322,3 +323,39 @@ def pay(shop: Harness) -> None:
         locked = refunds.lock(connection, refund.refund_id)
         paid = {"gateway": "ledger", "gateway_reference": "r", "paid_at": shop.live.now()}
         refunds.move(connection, locked, RefundStatus.PAID, **paid)
+
+
+# --- an older mail that is answered later -----------------------------------------------------------
+
+
+@pytest.mark.both_databases
+@pytest.mark.parametrize("wish", ["refund", "remedy"])
+def test_an_older_mail_leaves_what_a_newer_one_asked_for(shop: Harness, wish: str) -> None:
+    shop.stock(camera_order())
+    older = write(shop, subject="One", text="Please do not refund the camera of W1010.")
+    newer = write(shop, subject="Two", text="The camera of W1010 is damaged after all.")
+    if wish == "refund":
+        assert propose(newer, *BOTH)["outcome"] == "needs_manager"
+    else:
+        items = [{"item_id": CAMERA, "quantity": 1}]
+        asked = {"order_id": "W1010", "kind": "exchange", "items": items, "reason": "damaged"}
+        use(request_change, newer, asked | {"wish": None})
+    told = withdraw(older)  # its run had failed, and is replayed
+    assert (told["outcome"], told["facts"]) == ("asked_later", [f"{wish}/W1010"])
+    assert withdraw(older) == told
+    waiting = shop.rows("SELECT status FROM refunds UNION ALL SELECT status FROM remedies")
+    assert {row.status for row in waiting} <= {"awaiting_approval", "task"}
+    assert withdraw(later_batch(shop, newer))["outcome"] == "withdrawn"
+
+
+@ONE_DATABASE
+def test_an_older_mail_withdraws_only_what_was_asked_for_before_it(shop: Harness) -> None:
+    shop.stock(camera_order())
+    propose(batch_of(shop), (LENS, None))
+    older = write(shop, subject="One", text="Please do not refund the lens of W1010.")
+    propose(write(shop, subject="Two", text="Refund the camera of W1010."), (CAMERA, None))
+    told = withdraw(older)
+    assert (told["outcome"], told["withdrawn"]) == ("withdrawn", ["480.00 USD"])
+    assert "later mail stays" in told["say"]
+    assert states(shop)[0] == "withdrawn"
+    assert states(shop)[1] != "withdrawn"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import datetime
 from typing import Any
@@ -284,6 +284,16 @@ def put_off(
 def was_put_off(connection: sa.Connection, mail_ids: Sequence[str]) -> bool:
     """Return whether `put_off` was recorded for one of these mails."""
     return exists(connection, _mails.c.mail_id.in_(mail_ids), _mails.c.put_off > 0)
+
+
+def list_later(
+    connection: sa.Connection, mail_ids: Collection[str], than: Sequence[str]
+) -> set[str]:
+    """Return those of the mails `mail_ids` that came after all mails of `than`."""
+    last = sa.select(sa.func.max(_mails.c.received_at)).where(_mails.c.mail_id.in_(than))
+    later = _mails.c.received_at > last.scalar_subquery()
+    query = sa.select(_mails.c.mail_id).where(_mails.c.mail_id.in_(mail_ids), later)
+    return set(connection.scalars(query))
 
 
 def last_received_at(connection: sa.Connection, mail_ids: Sequence[str]) -> datetime:

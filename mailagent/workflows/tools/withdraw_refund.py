@@ -3,7 +3,7 @@ offers."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import sqlalchemy as sa
@@ -15,6 +15,8 @@ from mailagent.domain.remedies.remedy import RemedyKind
 from mailagent.mailers import Reader
 from mailagent.proposals import offers
 from mailagent.store import audit
+from mailagent.store.mail import inbound
+from mailagent.store.refunds import offers as stored_offers
 from mailagent.store.refunds import orders, refund_payments, refunds, remedies
 from mailagent.workflows.steps.conversation.batch import is_waiting
 from mailagent.workflows.tools.tool import (
@@ -47,19 +49,52 @@ def withdraw_refund(reader: Reader, arguments: Mapping[str, Any]) -> Output:
         return no_such_order_output(order_id)
     if not is_waiting(connection, reader.mail_ids):
         return case_closed_output()
-    ending.withdraw(connection, order.order_id, reader.mail_ids[-1])
+    later = _list_later(reader, order.order_id)
+    ending.withdraw(connection, order.order_id, reader.mail_ids[-1], later.values())
     for refund in refunds.list_of_order(connection, order.order_id):
         # A refund that follows a cancellation or a return stays: that may be done already.
-        if remedies.find_of_refund(connection, refund.refund_id) is None:
+        if (
+            refund.refund_id not in later
+            and remedies.find_of_refund(connection, refund.refund_id) is None
+        ):
             _withdraw(connection, refund.refund_id, reader.mail_ids[-1])
-    offers.withdraw(connection, order.order_id, reader.mail_ids[-1])
-    output = _output(connection, reader.mail_ids, order.order_id)
-    if not offers.is_withdrawn(connection, order.order_id, reader.mail_ids):
-        return output
-    if output["outcome"] == "nothing_waits":
-        return offer_withdrawn_output(order.order_id)
-    say = f"{output['say']} The offer is withdrawn: name the fact offer, too."
-    return output | {"facts": [*output["facts"], f"offer/{order.order_id}"], "say": say}
+    offers.withdraw(connection, order.order_id, reader.mail_ids[-1], later.values())
+    output = _output(connection, reader.mail_ids, order.order_id, later)
+    if offers.is_withdrawn(connection, order.order_id, reader.mail_ids):
+        if output["outcome"] == "nothing_waits":
+            output = offer_withdrawn_output(order.order_id)
+        else:
+            say = f"{output['say']} The offer is withdrawn: name the fact offer, too."
+            output |= {"facts": [*output["facts"], f"offer/{order.order_id}"], "say": say}
+    return _add_later(output, order.order_id, later) if later else output
+
+
+def _list_later(reader: Reader, order_id: str) -> dict[str, str]:
+    """Return what waits on an order and was asked for by a mail that came after these: the ids of the refunds,
+    tasks and offers, each with that mail. A run may have failed, and be replayed when the customer has written
+    again."""
+    connection, now = reader.connection, services.current().now()
+    waiting = {
+        each.refund_id: each.mail_id
+        for each in refunds.list_of_order(connection, order_id)
+        if each.status in _WAITING
+    }
+    tasks = remedies.list_of_order(connection, order_id)
+    waiting |= {each.remedy_id: each.mail_id for each in tasks if each.is_open}
+    made = stored_offers.list_of_order(connection, order_id)
+    waiting |= {each.offer_id: each.mail_id for each in made if each.is_open(now)}
+    later = inbound.list_later(connection, waiting.values(), reader.mail_ids)
+    return {row_id: mail_id for row_id, mail_id in waiting.items() if mail_id in later}
+
+
+def _add_later(output: Output, order_id: str, later: Collection[str]) -> Output:
+    """Return the output, or another one if nothing was withdrawn, with what later mails asked for."""
+    kinds = {row_id.partition("_")[0] for row_id in later}
+    facts = [f"{kind}/{order_id}" for kind in ("refund", "remedy", "offer") if kind in kinds]
+    if output["outcome"] != "withdrawn":
+        return asked_later_output(order_id, facts)
+    say = f"{output['say']} What they asked for in a later mail stays: name each fact."
+    return output | {"facts": list(dict.fromkeys([*output["facts"], *facts])), "say": say}
 
 
 def _withdraw(connection: sa.Connection, refund_id: str, mail_id: str) -> None:
@@ -87,8 +122,11 @@ def _withdraw(connection: sa.Connection, refund_id: str, mail_id: str) -> None:
     ending.wake(connection, refund, "withdrawn")
 
 
-def _output(connection: sa.Connection, mail_ids: Sequence[str], order_id: str) -> Output:
-    known = refunds.list_of_order(connection, order_id)
+def _output(
+    connection: sa.Connection, mail_ids: Sequence[str], order_id: str, later: Collection[str]
+) -> Output:
+    made = refunds.list_of_order(connection, order_id)
+    known = [refund for refund in made if refund.refund_id not in later]
     gone = [refund for refund in known if refund.status is RefundStatus.WITHDRAWN]
     settled = [refund for refund in known if refund.status in _SETTLED]
     if settled:
@@ -147,6 +185,17 @@ def offer_withdrawn_output(order_id: str) -> Output:
         "facts": [f"offer/{order_id}"],
         "order_id": order_id,
         "say": "The offer is withdrawn: name the fact. They can ask again in a new mail.",
+    }
+
+
+def asked_later_output(order_id: str, facts: Sequence[str]) -> Output:
+    """Return the answer when nothing is withdrawn, because a later mail of the customer asked for what waits.
+    `facts`: about that."""
+    return {
+        "outcome": "asked_later",
+        "facts": [*facts],
+        "order_id": order_id,
+        "say": "They asked for what waits in a later mail, so nothing was withdrawn: name each fact.",
     }
 
 
