@@ -20,6 +20,7 @@ from mailagent.domain.refunds.policy_rules import Granted, LineFacts, RefundFact
 from mailagent.domain.refunds.refund import Refund, RefundLine, RefundReason, price_shipping
 from mailagent.store import audit
 from mailagent.store.database import Row
+from mailagent.store.mail import inbound
 from mailagent.store.refunds import orders, policies, remedies
 
 # We look for photos only in the last so many mails: an older photo does not show what the customer asks for
@@ -71,12 +72,17 @@ def shipping_of(order: Order, lines: Sequence[RefundLine], earlier: Sequence[Ref
 
 def is_declined_otherwise(connection: sa.Connection, asked: Asked, mail_ids: Sequence[str]) -> bool:
     """Return whether the policy has declined some of these items in answer to these mails for another reason: a
-    model that gives one reason after the other would find one without a photo."""
+    model that gives one reason after the other would find one without a photo. Also return True if a later mail
+    of the customer no longer wants what they asked for on the order: an older mail may be answered later."""
+    order_id = asked.order.order_id
+    unwanted = audit.list_details(connection, order_id, audit.WITHDRAWAL_ASKED_FOR)
+    if inbound.list_later(connection, [each["mail_id"] for each in unwanted], mail_ids):
+        return True
     return any(
         declined.get("mail_id") in mail_ids
         and declined["facts"]["reason"] != asked.reason.value
         and any(line["item_id"] in asked.item_ids for line in declined["facts"]["lines"])
-        for declined in audit.list_details(connection, asked.order.order_id, audit.DECLINED)
+        for declined in audit.list_details(connection, order_id, audit.DECLINED)
         if "facts" in declined
     )
 

@@ -119,6 +119,7 @@ Action = Literal[
     "tag added",
     "tag removed",
     "team reply held",
+    "withdrawal asked for",
 ]
 ACTIONS: tuple[Action, ...] = get_args(Action)
 
@@ -127,6 +128,7 @@ TOLD: Final = "operators told"
 GIVEN_BACK: Final = "conversation given back"
 SENT_AGAIN: Final = "mail sent again"
 WITHDRAWN: Final = "refund withdrawn"
+WITHDRAWAL_ASKED_FOR: Final = "withdrawal asked for"  # of an order, also if nothing waited
 REQUEST_WITHDRAWN: Final = "request withdrawn"
 DECLINED: Final = "refund declined"
 CREDIT_OFFERED: Final = "store credit offered"

@@ -359,3 +359,20 @@ def test_an_older_mail_withdraws_only_what_was_asked_for_before_it(shop: Harness
     assert "later mail stays" in told["say"]
     assert states(shop)[0] == "withdrawn"
     assert states(shop)[1] != "withdrawn"
+
+
+@pytest.mark.both_databases
+@pytest.mark.parametrize("something_waits", [False, True])
+def test_what_a_newer_mail_takes_back_an_older_one_gets_of_a_manager_only(
+    shop: Harness, something_waits: bool
+) -> None:
+    shop.stock(camera_order())
+    if something_waits:
+        propose(batch_of(shop), (CAMERA, None))
+    older = write(shop, subject="One", text="Please refund the lens of W1010.")
+    newer = write(shop, subject="Two", text="Forget the refunds of W1010, all works again.")
+    told = withdraw(newer)
+    assert told["outcome"] == ("withdrawn" if something_waits else "nothing_waits")
+    assert propose(older, (LENS, None))["outcome"] == "needs_manager"
+    newest = write(shop, subject="Three", text="It broke again, please refund the straps.")
+    assert propose(newest, (STRAPS, 1))["outcome"] == "approved"

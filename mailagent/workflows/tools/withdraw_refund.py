@@ -40,8 +40,8 @@ class WithdrawRefund(Arguments):
 def withdraw_refund(reader: Reader, arguments: Mapping[str, Any]) -> Output:
     """Withdraw the refunds, tasks and offers of one order that wait, including those of another conversation.
 
-    What is paid, or may be, is not touched. The output comes from the rows, so the same call again gets the
-    same output.
+    What is paid, or may be, is not touched, nor what a later mail asked for. The output comes from the rows, so
+    the same call again gets the same output.
     """
     connection, order_id = reader.connection, arguments["order_id"]
     order = orders.lock_of_conversation(connection, order_id, reader.conversation_id)
@@ -49,6 +49,7 @@ def withdraw_refund(reader: Reader, arguments: Mapping[str, Any]) -> Output:
         return no_such_order_output(order_id)
     if not is_waiting(connection, reader.mail_ids):
         return case_closed_output()
+    _note_wish(reader, order.order_id)
     later = _list_later(reader, order.order_id)
     ending.withdraw(connection, order.order_id, reader.mail_ids[-1], later.values())
     for refund in refunds.list_of_order(connection, order.order_id):
@@ -67,6 +68,20 @@ def withdraw_refund(reader: Reader, arguments: Mapping[str, Any]) -> Output:
             say = f"{output['say']} The offer is withdrawn: name the fact offer, too."
             output |= {"facts": [*output["facts"], f"offer/{order.order_id}"], "say": say}
     return _add_later(output, order.order_id, later) if later else output
+
+
+def _note_wish(reader: Reader, order_id: str) -> None:
+    """Record once that these mails do not want what was asked for: an older mail may be answered later."""
+    connection, mail_ids, now = reader.connection, reader.mail_ids, services.current().now()
+    if not audit.list_of_mails(connection, order_id, audit.WITHDRAWAL_ASKED_FOR, mail_ids):
+        audit.record(
+            connection,
+            now,
+            audit.CUSTOMER,
+            audit.WITHDRAWAL_ASKED_FOR,
+            order_id,
+            {"mail_id": mail_ids[-1]},
+        )
 
 
 def _list_later(reader: Reader, order_id: str) -> dict[str, str]:
