@@ -23,10 +23,18 @@ from mailagent.domain.refunds.payment import (
 from mailagent.domain.refunds.settlement import Outcome, SettlementProblem, SettlementState
 from mailagent.domain.remedies.remedy import Remedy, RemedyKind, RemedyStatus
 from mailagent.settling import settle, settle_all
-from mailagent.store.refunds import order_import, remedies, settlements, stops
+from mailagent.store.refunds import (
+    external_refunds,
+    order_import,
+    remedies,
+    settlements,
+    stops,
+)
+from mailagent.workflows.steps import order_source
 from mailagent.workflows.steps.maintenance.settlements import tell_overdue_settlements
 from tests.cast import OLGA, order
 from tests.harness import Harness, open_shop, pass_time, post_form
+from tests.workflows.cancelling import PlayedSource, keep_version, with_source
 from tests.workflows.paying import pay, tell
 from tests.workflows.proposals import propose, write
 
@@ -154,6 +162,88 @@ class Late:
 
     def list_refunds(self, payment_id: str) -> Sequence[GatewayRefund]:
         return self.ledger.list_refunds(payment_id)
+
+
+# W7, a kettle and a lamp, whose shop has a system of its own.
+TWO_ITEMS = [
+    {"item_id": "K1", "name": "Kettle", "quantity": 1, "unit_price": "49.99"},
+    {"item_id": "L1", "name": "Lamp", "quantity": 1, "unit_price": "30.00"},
+]
+
+
+def listed_from_source(shop: Harness) -> PlayedSource:
+    """Have the kettle of W7 in the ledger; its order is in the shop's system."""
+    source = with_source(shop)
+    refunded(source, "0.00")
+    found = source.load_order("W7")
+    assert found is not None
+    shop.stock(found)
+    keep_version(shop, found)
+    assert ask(shop, "K1") == "approved"
+    assert pay(shop.refunds()[-1].refund_id)["status"] == "approved"
+    pass_time(shop, hours=1)
+    return source
+
+
+def refunded(source: PlayedSource, amount: str) -> None:
+    """Let the shop's system say that so much of W7 was refunded."""
+    paid = {"payment_id": "by_hand", "method": "card", "amount": "79.99", "refunded": amount}
+    source.orders = lambda _: order("W7", items=TWO_ITEMS, payments=[paid])
+
+
+def ask(shop: Harness, item_id: str) -> Any:
+    return propose(write(shop, subject=item_id), "W7", (item_id, None))["outcome"]
+
+
+def elsewhere(shop: Harness) -> int:
+    with shop.live.database.snapshot() as connection:
+        return external_refunds.given_back_minor(connection, "W7")
+
+
+@pytest.mark.parametrize("seen_before", [False, True])
+def test_what_people_pay_in_the_shops_system_counts_once(shop: Harness, seen_before: bool) -> None:
+    source = listed_from_source(shop)
+    refunded(source, "49.99")  # days before anybody says so here
+    if seen_before:
+        order_source.refresh("W7")
+        assert elsewhere(shop) == 0
+        pass_time(shop, days=2)
+    refund_id = shop.refunds()[-1].refund_id
+    with shop.live.database.transaction() as connection:
+        paid = Outcome(refund_id, SettlementState.SETTLED, paid_before=True)
+        assert settle(connection, paid, OLGA)
+    assert pay(refund_id)["status"] == "paid"
+    order_source.refresh("W7")
+    assert elsewhere(shop) == 0
+    (told,) = tell(refund_id)
+    (mail,) = shop.rows("SELECT text FROM outbound_mails WHERE outbound_id = :id", id=told)
+    assert "in another way" not in mail.text
+    assert ask(shop, "L1") == "approved"
+
+
+def test_what_the_shops_system_may_have_paid_is_not_paid_unasked(shop: Harness) -> None:
+    source = listed_from_source(shop)
+    refund_id = shop.refunds()[-1].refund_id
+
+    def stopped() -> set[str]:
+        with shop.live.database.snapshot() as connection:
+            return set(stops.find_stops(connection, [refund_id, key(shop)]))
+
+    for amount, wanted in (("0.00", set()), ("30.00", set()), ("30.01", {refund_id})):
+        refunded(source, amount)
+        order_source.refresh("W7")
+        assert stopped() == wanted, amount
+
+
+def test_what_could_not_be_paid_was_refunded_by_others(shop: Harness) -> None:
+    source = listed_from_source(shop)
+    refunded(source, "49.99")
+    refund_id = shop.refunds()[-1].refund_id
+    with shop.live.database.transaction() as connection:
+        failed = Outcome(refund_id, SettlementState.FAILED, reason="a colleague has paid it")
+        assert settle(connection, failed, OLGA)
+    assert pay(refund_id)["status"] == "failed"
+    assert elsewhere(shop) == 49_99
 
 
 def test_what_may_be_paid_is_ticked_off_as_before(shop: Harness) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 from enum import StrEnum
@@ -14,6 +14,7 @@ from mailagent.domain.money import Money
 from mailagent.domain.refunds.order import Order, OrderProblem, Payment
 from mailagent.domain.refunds.payment import RefundRequest
 from mailagent.domain.refunds.refund import HOLDING, RefundStatus
+from mailagent.domain.refunds.settlement import SettlementState
 from mailagent.store import schema
 from mailagent.store.database import Row, columns_of, insert_once
 from mailagent.store.refunds import (
@@ -22,6 +23,7 @@ from mailagent.store.refunds import (
     orders,
     refund_payments,
     refunds,
+    settlements,
 )
 from mailagent.store.refunds.external_refunds import ORDER_RECORD
 
@@ -103,8 +105,9 @@ def as_source_says(
     sums. External refunds may become less again, because the newest record is right.
 
     We cannot know whether the record includes a refund that the gateway has not settled, that is younger than
-    RECORD_LAGS, or that the shop itself pays (`is_remote` returns False). As long as these refunds can explain
-    the record, the stored sum of external refunds stays.
+    RECORD_LAGS, or that the shop itself pays (`is_remote` returns False): people may pay what the ledger lists
+    in the shop's system, and say so days later. As long as these refunds can explain the record, the stored sum
+    of external refunds stays.
     """
     stored = orders.lock(connection, order.order_id)
     if stored is None:
@@ -115,21 +118,17 @@ def as_source_says(
 
 
 def more_elsewhere_minor(
-    connection: sa.Connection,
-    order_id: str,
-    payments: tuple[Payment, ...],
-    key: str,
-    now: datetime,
-    is_remote: Callable[[RefundRequest], bool],
+    connection: sa.Connection, order: Order, payments: Sequence[Payment], not_made: Container[str]
 ) -> int:
-    """Return how much more was refunded externally than is stored, in minor units, if the refund payment with
-    this idempotency key was not made: then the source's record of the order does not include it. `payments`: as
-    in that record."""
-    stored = orders.load(connection, order_id)
-    order = replace(stored, payments=payments)
-    told, unsure = _list_told_and_unsure(connection, order_id, now, is_remote)
-    others = [each for each in unsure if each.idempotency_key != key]
-    return _elsewhere(_with_elsewhere(order, stored, told, others, 0)) - _elsewhere(stored)
+    """Return how much more was refunded externally than `order`, as stored, says, in minor units, if the refund
+    payments with the idempotency keys `not_made` were not made: then the source's record of the order does not
+    include them. `payments`: as in that record."""
+    known = external_refunds.list_known(connection, order.order_id)
+    made = [each for each in known if each.idempotency_key not in not_made]
+    explained = refund_payments.sum_by_payment(made)
+    for payment in order.payments:
+        explained[payment.payment_id] += payment.refunded_minor
+    return sum(max(0, each.refunded_minor - explained[each.payment_id]) for each in payments)
 
 
 def _list_told_and_unsure(
@@ -141,13 +140,18 @@ def _list_told_and_unsure(
     """Return the refund payments that the source's record of an order includes, and those that it may
     include."""
     told, unsure = [], []
+    listed = settlements.list_states(connection, order_id)
     for each in external_refunds.list_known(connection, order_id):
         at_gateway, is_done = is_remote(_request_of(each)), each.state == "done"
         if at_gateway and is_done and each.known_at < now - RECORD_LAGS:
             told.append(each)
-        elif at_gateway or is_done:  # the shop knows nothing of the other ones
-            unsure.append(each)
+        elif at_gateway or is_done or _may_be_paid(listed.get(each.idempotency_key)):
+            unsure.append(each)  # the shop knows nothing of the other ones
     return told, unsure
+
+
+def _may_be_paid(state: SettlementState | None) -> bool:
+    return state in (SettlementState.OPEN, SettlementState.SETTLED)
 
 
 def _with_units_we_refunded(connection: sa.Connection, stored: Order, order: Order) -> Order:

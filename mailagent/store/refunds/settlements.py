@@ -90,6 +90,14 @@ def list_of_payment(connection: sa.Connection, payment_id: str) -> Sequence[Sett
     return _list(connection, query.order_by(_rows.c.recorded_at))
 
 
+def list_states(connection: sa.Connection, order_id: str) -> dict[str, SettlementState]:
+    """Return the states of an order's settlements, by idempotency key."""
+    query = sa.select(_rows.c.idempotency_key, _rows.c.state)
+    joined = query.join(_entries, _entries.c.idempotency_key == _rows.c.idempotency_key)
+    found = connection.execute(joined.where(_entries.c.order_id == order_id))
+    return {row.idempotency_key: SettlementState(row.state) for row in found}
+
+
 def list_promised(connection: sa.Connection, refund_id: str) -> Sequence[Settlement]:
     """Return the open settlements of a refund whose date the customer was told."""
     promised = _QUERY.where(_rows.c.refund_id == refund_id, _IS_OPEN, _rows.c.promised)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 
 import sqlalchemy as sa
 
@@ -11,12 +11,14 @@ from mailagent.domain.orders.shipment import find_parcels
 from mailagent.domain.refunds.offer import units_of
 from mailagent.domain.refunds.order import Order, OrderStatus
 from mailagent.domain.refunds.refund import Refund, RefundReason
+from mailagent.domain.refunds.settlement import SettlementState
 from mailagent.domain.remedies.remedy import SENT_AGAIN as SENT_AGAIN_KINDS
 from mailagent.domain.remedies.remedy import RemedyKind, RemedyStatus
 from mailagent.store import audit, schema
 from mailagent.store.database import in_literals
 from mailagent.store.mail import conversations
-from mailagent.store.refunds import orders, refunds, remedies
+from mailagent.store.orders import versions
+from mailagent.store.refunds import order_import, orders, refunds, remedies, settlements
 from mailagent.store.refunds.external_refunds import sum_elsewhere
 
 CANCELLED = "the order was cancelled after the refund was approved and before it was paid"
@@ -69,6 +71,26 @@ def _has_arrived(order: Order, refund: Refund) -> bool:
     return any(each.is_delivered for each in parcels)
 
 
+def find_stop_if_not_made(
+    connection: sa.Connection, order: Order, keys: Container[str]
+) -> str | None:
+    """Return why payments of an order must not be made any more if they were not made yet; None if they may be.
+    What the order's record says was refunded may be these payments only if they were made. `keys`: their
+    idempotency keys."""
+    payments = versions.payments_now(connection, order.order_id)
+    more = order_import.more_elsewhere_minor(connection, order, payments, keys)
+    taken = orders.taken_minor(connection, order.order_id)
+    return ELSEWHERE if more > 0 and taken + more > order.paid.minor else None
+
+
+def _find_stop_of_open(connection: sa.Connection, order: Order) -> str | None:
+    """Return why people must not pay what the ledger lists of an order, if they have not paid it in the shop's
+    system already."""
+    states = settlements.list_states(connection, order.order_id)
+    unpaid = [key for key, state in states.items() if state is SettlementState.OPEN]
+    return find_stop_if_not_made(connection, order, unpaid)
+
+
 def find_stops(connection: sa.Connection, refund_ids: Iterable[str]) -> dict[str, str]:
     """Return why the shop must not pay these refunds of the ledger any more, by refund id; others are left
     out."""
@@ -80,6 +102,7 @@ def find_stops(connection: sa.Connection, refund_ids: Iterable[str]) -> dict[str
             refund = refunds.load(connection, refund_id)
             order = orders.load(connection, refund.order_id)
             stop = find_stop(connection, order, refund, knows_all=True)
+            stop = stop or _find_stop_of_open(connection, order)
             if stop is not None:
                 found[refund_id] = stop
     return found
@@ -87,6 +110,7 @@ def find_stops(connection: sa.Connection, refund_ids: Iterable[str]) -> dict[str
 
 _rows, _refunds, _orders = schema.ledger_settlements.c, schema.refunds.c, schema.orders.c
 _payments, _remedies = schema.order_payments.c, schema.remedies.c
+_versions = schema.order_versions.c
 # A fast query that leaves out most refunds: those whose orders have certainly not changed.
 _DOUBTFUL = (
     sa.select(_refunds.refund_id)
@@ -99,6 +123,9 @@ _DOUBTFUL = (
             _orders.status == OrderStatus.CANCELLED.value,
             _orders.customer_email != schema.conversations.c.customer_email,
             _orders.held_minor + sum_elsewhere(_orders.order_id) > _orders.paid_minor,
+            sa.exists().where(
+                _versions.order_id == _orders.order_id, _versions.fetched_at >= _rows.recorded_at
+            ),
             sa.exists().where(
                 _payments.order_id == _orders.order_id, _payments.charged_back_at.is_not(None)
             ),

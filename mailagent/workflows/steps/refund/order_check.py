@@ -14,7 +14,7 @@ from mailagent.domain.refunds.refund import Refund, RefundStatus
 from mailagent.domain.remedies.remedy import Remedy
 from mailagent.domain.text import NeedsOperatorError, tell_moment
 from mailagent.store.orders import problems, versions
-from mailagent.store.refunds import order_import, orders, refunds, remedies, stops
+from mailagent.store.refunds import orders, refunds, remedies
 from mailagent.workflows.steps import order_source
 from mailagent.workflows.steps.refund.decision import State, state_of
 
@@ -72,19 +72,6 @@ def _may_be_sent(order: Order, remedy: Remedy) -> bool:
     if left is None:
         return by_system
     return any(left[item_id] < number for item_id, number in remedy.units.items())
-
-
-def find_stop_if_not_made(connection: sa.Connection, order: Order, key: str) -> str | None:
-    """Return why a payment of a locked order must not be made any more if the gateway has not made it yet; None
-    if it may be. What the order's record says was refunded may be this payment only if it was made. `key`: its
-    idempotency key."""
-    live = services.current()
-    payments = versions.payments_now(connection, order.order_id)
-    more = order_import.more_elsewhere_minor(
-        connection, order.order_id, payments, key, live.now(), live.gateway.is_remote
-    )
-    taken = orders.taken_minor(connection, order.order_id)
-    return stops.ELSEWHERE if more > 0 and taken + more > order.paid.minor else None
 
 
 def _wait(refund: Refund, found: Freshness) -> State | str:

@@ -70,7 +70,6 @@ from mailagent.workflows.steps.refund.gateway_call import (
 from mailagent.workflows.steps.refund.order_check import (
     STOPS,
     check_before_payment,
-    find_stop_if_not_made,
 )
 
 declare_marks("pay_refund", "intended", "asked")
@@ -143,7 +142,7 @@ def _intend(refund_id: str, stop: str | None) -> list[Intent] | None:
         requests[0] = replace(requests[0], restocks=list_restocks(connection, refund))
         asked = {row.idempotency_key: row for row in rows if row.state == INTENDED}
         again = [row.idempotency_key for row in before if looked_up and row.state == INTENDED]
-        not_made = {key: find_stop_if_not_made(connection, order, key) for key in again}
+        not_made = {key: stops.find_stop_if_not_made(connection, order, {key}) for key in again}
         return [
             Intent(
                 request,
