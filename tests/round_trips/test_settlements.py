@@ -52,10 +52,15 @@ def wait_for_record(shop: Harness, count: int = 1) -> list[str]:
 
 def wish(shop: Harness) -> str:
     """Let Ada have her kettle's refund approved; return its settlement."""
-    shop.stock(order())
-    shop.write(KETTLE_WISH)
-    (key,) = wait_for_record(shop)
+    (key,) = wish_all(shop)
     return key
+
+
+def wish_all(shop: Harness, *payments: dict[str, str]) -> list[str]:
+    """The same for a kettle that was paid by several payments; return its settlements."""
+    shop.stock(order(payments=[*payments]) if payments else order())
+    shop.write(KETTLE_WISH)
+    return wait_for_record(shop, len(payments) or 1)
 
 
 def texts(shop: Harness, address: str = ADA) -> str:
@@ -168,6 +173,23 @@ def test_a_shop_may_promise_a_time_and_keeps_the_receipt_for_the_payment(
     assert "Next: it is paid by" in promise.text
     assert SAID not in texts(shop)
     tick(shop, key, settle="yes")
+    assert SAID in shop.wait_for_mails(ADA, 3)[-1].text
+    wait_for_quiet(shop)
+    assert len(shop.mails_to(ADA)) == 3
+
+
+def test_all_parts_of_a_refund_are_listed_at_once_and_promised_together(
+    promising_shop: Harness,
+) -> None:
+    shop = promising_shop
+    gift = {"payment_id": "gift", "method": "gift_card", "amount": "20.00"}
+    card = {"payment_id": "card", "method": "card", "amount": "29.99"}
+    keys = wish_all(shop, gift, card)
+    (promise,) = [mail for mail in shop.wait_for_mails(ADA, 2) if "We will pay" in mail.text]
+    assert "We will pay $49.99 within 3 days, by" in promise.text
+    for key in keys:
+        assert SAID not in texts(shop)
+        tick(shop, key, settle="yes")
     assert SAID in shop.wait_for_mails(ADA, 3)[-1].text
     wait_for_quiet(shop)
     assert len(shop.mails_to(ADA)) == 3

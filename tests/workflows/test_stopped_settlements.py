@@ -171,10 +171,13 @@ TWO_ITEMS = [
 ]
 
 
-def listed_from_source(shop: Harness) -> PlayedSource:
-    """Have the kettle of W7 in the ledger; its order is in the shop's system."""
+PAID_BY = {1: [("by_hand", "79.99")], 2: [("gift", "20.00"), ("by_hand", "59.99")]}
+
+
+def listed_from_source(shop: Harness, payments: int = 1) -> PlayedSource:
+    """Have the kettle of W7 in the ledger; its order is in the shop's system, and has so many payments."""
     source = with_source(shop)
-    refunded(source, "0.00")
+    refunded(source, *["0.00"] * payments)
     found = source.load_order("W7")
     assert found is not None
     shop.stock(found)
@@ -185,10 +188,13 @@ def listed_from_source(shop: Harness) -> PlayedSource:
     return source
 
 
-def refunded(source: PlayedSource, amount: str) -> None:
-    """Let the shop's system say that so much of W7 was refunded."""
-    paid = {"payment_id": "by_hand", "method": "card", "amount": "79.99", "refunded": amount}
-    source.orders = lambda _: order("W7", items=TWO_ITEMS, payments=[paid])
+def refunded(source: PlayedSource, *amounts: str) -> None:
+    """Let the shop's system say that so much of each payment of W7 was refunded."""
+    payments = [
+        {"payment_id": name, "method": "card", "amount": paid, "refunded": amount}
+        for (name, paid), amount in zip(PAID_BY[len(amounts)], amounts, strict=True)
+    ]
+    source.orders = lambda _: order("W7", items=TWO_ITEMS, payments=payments)
 
 
 def ask(shop: Harness, item_id: str) -> Any:
@@ -219,6 +225,24 @@ def test_what_people_pay_in_the_shops_system_counts_once(shop: Harness, seen_bef
     (mail,) = shop.rows("SELECT text FROM outbound_mails WHERE outbound_id = :id", id=told)
     assert "in another way" not in mail.text
     assert ask(shop, "L1") == "approved"
+
+
+def test_both_payments_of_a_refund_are_paid_in_the_shops_system(shop: Harness) -> None:
+    source = listed_from_source(shop, 2)
+    refund_id = shop.refunds()[-1].refund_id
+    told = (
+        (refund_id, ("20.00", "0.00"), "approved"),
+        (f"{refund_id}.2", ("20.00", "29.99"), "paid"),
+    )
+    for name, amounts, status in told:
+        refunded(source, *amounts)
+        with shop.live.database.transaction() as connection:
+            assert settle(
+                connection, Outcome(name, SettlementState.SETTLED, paid_before=True), OLGA
+            )
+        assert pay(refund_id)["status"] == status
+        pass_time(shop, hours=1)
+    assert elsewhere(shop) == 0
 
 
 def test_what_the_shops_system_may_have_paid_is_not_paid_unasked(shop: Harness) -> None:

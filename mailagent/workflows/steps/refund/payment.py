@@ -97,6 +97,7 @@ def pay_refund(refund_id: str) -> State:
             return state_of(refunds.load(connection, refund_id).status)
     mark("pay_refund", "intended")
     check_gateways(intent.request for intent in intents)
+    pending: Pending | None = None  # the one to look up again first
     for intent in intents:
         permit = _claim_permit(intent.request)
         if permit is None:
@@ -106,10 +107,12 @@ def pay_refund(refund_id: str) -> State:
         state = _record_outcome(intent.request, outcome, permit)
         if state is not None:
             return state
-        if not isinstance(outcome, Refunded | Refused):
+        if isinstance(outcome, Pending):
+            pending = min(pending or outcome, outcome, key=lambda each: each.look_again_seconds)
+        elif not isinstance(outcome, Refunded | Refused):
             _stop_for_operator(refund_id, outcome)
             return _wait_or_give_up(refund_id, outcome)
-    return _conclude_again(refund_id)
+    return _wait_or_give_up(refund_id, pending) if pending else _conclude_again(refund_id)
 
 
 def _intend(refund_id: str, stop: str | None) -> list[Intent] | None:
@@ -288,11 +291,9 @@ def _wait_for_gateway(refund_id: str) -> State:
     return state_of(RefundStatus.APPROVED, wait_seconds, wakes=False)
 
 
-def _stop_for_operator(refund_id: str, outcome: Pending | NotDone | OutcomeUnknown) -> None:
+def _stop_for_operator(refund_id: str, outcome: NotDone | OutcomeUnknown) -> None:
     """Raise NeedsOperatorError if another call does not help. If the gateway refuses our key, only the first
     refund fails; the others wait until the gateway can be called again."""
-    if isinstance(outcome, Pending):
-        return
     stops = outcome.for_people
     if outcome.operator:
         with services.current().database.transaction() as connection:
