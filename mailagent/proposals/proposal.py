@@ -11,7 +11,7 @@ import sqlalchemy as sa
 
 from mailagent import services
 from mailagent.domain.operations.run_about import RunAbout
-from mailagent.domain.refunds.order import Order
+from mailagent.domain.refunds.order import Order, OrderStatus
 from mailagent.domain.refunds.policy import (
     Approved,
     Decision,
@@ -45,8 +45,8 @@ _ACTIONS: Mapping[RefundStatus, audit.Action] = {
 class Proposal:
     """Who asks, and in answer to which mail. The same `key` makes one refund. `proposed_by`: the person of the
     shop; None for the agent. `accepts`: the offer that the customer accepted, in words. `credit_bonus`: in
-    percent, if the customer chose store credit. `decided_by`: the manager who has promised it.
-    `asked_at`: when the customer's mail came."""
+    percent, if the customer chose store credit. `decided_by`: the manager who has promised it, and who knew
+    what the policy says against it. `asked_at`: when the customer's mail came."""
 
     conversation_id: str
     mail_id: str
@@ -126,6 +126,7 @@ def _refund(
 ) -> Refund:
     now = services.current().now()
     manager = decision if isinstance(decision, NeedsManager) else None
+    is_promise = proposal.decided_by != audit.POLICY
     return Refund(
         refund_id=new_id("refund"),
         order_id=asked.order.order_id,
@@ -145,7 +146,8 @@ def _refund(
         four_eyes=manager is not None and manager.four_eyes,
         policy_version=version,
         proposed_by=proposal.proposed_by,
-        despite_cancel=asked.cancels,
+        despite_cancel=asked.cancels
+        or (is_promise and asked.order.status is OrderStatus.CANCELLED),
         credit_bonus=proposal.credit_bonus,
         keeps_items=proposal.accepts is not None,
     )

@@ -27,14 +27,14 @@ from mailagent.workflows.steps.maintenance.housekeeping import expire_offers
 from mailagent.workflows.tools.accept_offer import accept_offer
 from mailagent.workflows.tools.look_at_order import look_at_order
 from mailagent.workflows.tools.withdraw_refund import withdraw_refund
-from tests.cast import ADA, GRACE, TESS, order
+from tests.cast import ADA, GRACE, MONA, TESS, order
 from tests.databases import ONE_DATABASE
 from tests.harness import Harness
 from tests.tool_use import use
 from tests.web.console.drafts import SPENT
 from tests.workflows.camera import click
 from tests.workflows.moves import person_move, reply_move
-from tests.workflows.paying import pay
+from tests.workflows.paying import pay, tell
 from tests.workflows.proposals import propose, write
 
 OFFER = Fact("offer/W1001")
@@ -358,6 +358,26 @@ def test_a_managers_offer_ends_with_its_last_day(generous: Harness) -> None:
     now = services.current().now()
     click(generous, "offer", offer_percent="30")
     assert last_moment(generous) == end_of_day(now + timedelta(days=OFFERS.valid_days))
+
+
+@pytest.mark.parametrize("cancelled_later", [False, True])
+def test_a_managers_offer_is_paid_although_they_knew_that_the_order_is_cancelled(
+    generous: Harness, cancelled_later: bool
+) -> None:
+    """An order that is cancelled only after the customer has accepted is another matter."""
+    known = order(status="delivered" if cancelled_later else "cancelled")
+    generous.stock(known)
+    services.bind(replace(services.current(), policy=Policy({"USD": 1}, keep_offers=OFFERS)))
+    assert propose(write(generous), "W1001")["outcome"] == "needs_manager"
+    click(generous, "offer", offer_percent="30", order_status=known.status.value)
+    (told,) = tell(generous.refunds()[-1].refund_id)
+    assert send_mail(told) == "sent"
+    assert accept(answer(generous))["outcome"] == "accepted"
+    if cancelled_later:
+        generous.stock(order(status="cancelled"))
+    refund = generous.refunds()[-1]
+    assert refund.decided_by == MONA
+    assert pay(refund.refund_id)["status"] == ("failed" if cancelled_later else "paid")
 
 
 @ONE_DATABASE
