@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from mailagent import services
+from mailagent.adapters.order_files.record import render_order
 from mailagent.adapters.order_sources.http.source import HttpOrderSource
 from mailagent.domain.operations.circuit_breaker import FAILURES_TO_OPEN
 from mailagent.domain.orders.source import (
@@ -584,6 +585,30 @@ def test_only_the_customer_cancels_what_was_ordered(shop: Harness, batch: Batch,
 def test_an_order_that_nothing_was_paid_for_is_a_task_without_a_refund(shop: Harness) -> None:
     shop.stock(pending(payments=[]))
     assert cancel(write(shop, text=LETTER))["outcome"] == "task"
+    assert shop.refunds() == ()
+
+
+@pytest.mark.parametrize(
+    ("refunded", "price", "items", "units"),
+    [
+        ("69.99", "49.99", (), {}),
+        ("69.99", "49.99", (("K1", None),), {"K1": 1}),
+        ("0.00", "0.00", (("K1", None),), {"K1": 1}),
+    ],
+    ids=["all of it", "one item", "a free item"],
+)
+def test_what_no_money_is_left_for_is_a_task_without_a_refund(
+    shop: Harness, refunded: str, price: str, items: Any, units: dict[str, int]
+) -> None:
+    """The team refunded it in the shop's system, or it cost nothing; it must not be sent all the same."""
+    kettle, mugs = render_order(pending())["items"]
+    paid = {"payment_id": "pay_W1001", "method": "card", "amount": "69.99", "refunded": refunded}
+    shop.stock(pending(items=[kettle | {"unit_price": price}, mugs], payments=[paid]))
+    batch = write(shop, text=LETTER)
+    told = cancel(batch, *items)
+    assert (told["outcome"], told["facts"]) == ("task", ["remedy/W1001"])
+    assert cancel(later_batch(shop, batch), *items)["outcome"] == "task"  # the same
+    assert wishes(shop) == [("cancel", "task", units)]
     assert shop.refunds() == ()
 
 

@@ -18,7 +18,7 @@ from mailagent import remedies as ending
 from mailagent import services
 from mailagent.domain.orders.shipment import left_to_ship
 from mailagent.domain.refunds.order import Order, OrderStatus
-from mailagent.domain.refunds.policy import Declined
+from mailagent.domain.refunds.policy import Declined, DeclineReason
 from mailagent.domain.refunds.refund import (
     ItemsProblem,
     Refund,
@@ -66,6 +66,9 @@ from mailagent.workflows.tools.tool import (
     no_such_order_output,
     proposal_key,
 )
+
+# There is no money to give back, and the goods must not be sent all the same.
+_NO_MONEY_LEFT = (DeclineReason.NOTHING_LEFT, DeclineReason.ABOVE_BALANCE)
 
 
 class CancelOrder(Arguments):
@@ -213,7 +216,7 @@ def _record(
     items: tuple[RemedyItem, ...],
 ) -> Output:
     """Have the policy decide on the refund of these lines, and record it with the cancellation of these
-    items."""
+    items. If nothing is left to refund, a person cancels them."""
     connection = reader.connection
     earlier = refunds.list_of_order(connection, order.order_id)
     shipping = shipping_of(order, lines, earlier)
@@ -221,6 +224,8 @@ def _record(
     facts, decision = proposal.consider(connection, asked, reader.conversation_id)
     proposed = Proposal(reader.conversation_id, reader.mail_ids[-1], key)
     if isinstance(decision, Declined):
+        if decision.reason in _NO_MONEY_LEFT and count_units(order, lines):
+            return request(reader, order, RemedyKind.CANCEL, key, items=items)
         proposal.decline(connection, proposed, asked, facts, decision)
         return declined_output(decision, order.order_id)
     refund = proposal.record(connection, proposed, asked, facts, decision)
