@@ -44,8 +44,13 @@ def round_down(minor: int, currency: str, *paid: int) -> int:
 
     It is not rounded if one of the `paid` amounts has a finer unit: then the customer did not pay by card.
     """
-    step = _STEPS.get(currency, 1)
+    step = step_of(currency).minor
     return minor if any(each % step for each in paid) else minor // step * step
+
+
+def step_of(currency: str) -> Money:
+    """Return the smallest amount that a card can give back."""
+    return Money(_STEPS.get(currency, 1), currency)
 
 
 def exponent(currency: str) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from itertools import product
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -185,6 +186,35 @@ def test_a_refund_goes_back_to_the_payments_in_their_order() -> None:
     assert parts == (("card", Money(20_00, "USD")), ("gift", Money(5_00, "USD")))
     with pytest.raises(ValueError, match="cannot give back"):
         split_over_payments(bought, Money(25_00, "USD"), {"card": 30_00})
+
+
+def dinars(*amounts: str) -> Any:
+    """An order in Kuwaiti dinars; its cards give back no less than 0.010."""
+    paid = [
+        {"payment_id": f"p{number}", "method": "card", "amount": amount}
+        for number, amount in enumerate(amounts, start=1)
+    ]
+    tea = {"item_id": "T1", "name": "Tea", "quantity": 1, "unit_price": "13.335"}
+    return order(currency="KWD", items=[tea], payments=paid)
+
+
+@pytest.mark.parametrize(
+    ("amounts", "minor", "earlier", "parts"),
+    [
+        (("10.000", "3.335"), 6_665, {}, {"p1": 6_660, "p2": 5}),
+        (("3.335", "10.000"), 6_665, {}, {"p1": 3_335, "p2": 3_330}),
+        (("3.335", "10.000"), 6_670, {"p1": 5}, {"p1": 3_330, "p2": 3_340}),
+        (("10.000", "3.335"), 5, {}, {"p2": 5}),
+        (("10.000", "3.335"), 13_335, {}, {"p1": 10_000, "p2": 3_335}),
+        (("10.000", "3.335"), 6_665, {"p2": 3_335}, {"p1": 6_665}),  # there is no other
+        (("13.340",), 6_665, {}, {"p1": 6_665}),  # as the shop's people can pay it
+    ],
+)
+def test_a_card_gets_back_what_cards_can_and_another_payment_the_rest(
+    amounts: tuple[str, ...], minor: int, earlier: dict[str, int], parts: dict[str, int]
+) -> None:
+    found = split_over_payments(dinars(*amounts), Money(minor, "KWD"), earlier)
+    assert {name: part.minor for name, part in found} == parts
 
 
 def test_a_payment_that_the_bank_took_back_gives_nothing() -> None:

@@ -13,6 +13,7 @@ import sqlalchemy as sa
 from mailagent import mailers, services
 from mailagent.adapters.links import Links
 from mailagent.domain.money import Money
+from mailagent.domain.refunds.policy import Policy
 from mailagent.domain.refunds.refund import RefundStatus
 from mailagent.mailers.approval_routing import load_routing
 from mailagent.store import schema
@@ -20,8 +21,11 @@ from mailagent.store.refunds import approvals, orders, refunds, reviews
 from mailagent.web.approvals import decision
 from mailagent.web.approvals.decision import Form
 from mailagent.web.form import FormProblem
-from tests.cast import ADA, GRACE, MAX, MONA, big_order
+from tests.cast import ADA, GRACE, MAX, MONA, big_order, order
+from tests.databases import ONE_DATABASE
+from tests.harness import Harness
 from tests.web.questions import Question, ask, everything, paid, record_refund
+from tests.workflows.proposals import propose, write
 
 
 def test_the_page_and_the_mail_show_shipping_and_what_is_not_left(question: Question) -> None:
@@ -232,6 +236,22 @@ def test_a_form_that_cannot_be_taken_says_what_to_change(
     (typed,) = form.values()
     assert typed in page.text or "decision" in form  # what was typed is still there
     assert question.refund().status is RefundStatus.AWAITING_APPROVAL
+
+
+@ONE_DATABASE
+def test_an_amount_that_no_card_can_give_back_is_refused(shop: Harness) -> None:
+    services.bind(replace(shop.live, policy=Policy({"KWD": 1})))
+    tea = {"item_id": "K1", "name": "Tea", "quantity": 1, "unit_price": "6.670"}
+    card = {"payment_id": "p", "method": "card", "amount": "6.670"}
+    shop.stock(order(currency="KWD", items=[tea], payments=[card]))
+    assert propose(write(shop), "W1001")["outcome"] == "needs_manager"
+    (asked,) = shop.rows("SELECT refund_id, approval_id FROM approvals")
+    question = Question(shop, asked.refund_id, asked.approval_id)
+    page = question.decide(form={"amount": "3.335"})
+    assert page.status_code == 422
+    assert "only multiples of KWD\u00a00.010." in page.text
+    assert question.decide(form={"amount": "3.330"}).status_code == 200
+    assert question.refund().amount == Money(3_330, "KWD")
 
 
 @pytest.mark.parametrize(

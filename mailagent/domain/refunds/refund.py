@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import StrEnum
 
-from mailagent.domain.money import Money
+from mailagent.domain.money import Money, round_down
 from mailagent.domain.refunds.order import Order, OrderLine
 
 
@@ -356,21 +356,21 @@ def split_over_payments(
     """Return pairs of a payment id and the part of `amount` that goes back to it, in the order of the payments.
 
     `earlier`: how much of each payment was refunded or is about to be, by payment id, in minor units. Nothing
-    goes back to a payment that was charged back. Raises ValueError if the payments have less left than
-    `amount`.
+    goes back to a payment that was charged back. A part that a card cannot give back goes to another payment,
+    if one can. Raises ValueError if the payments have less left than `amount`.
     """
-    parts = []
-    left = amount.minor
-    for payment in order.payments:
-        if payment.charged_back_at:
-            continue
-        part = min(left, payment.amount.minor - earlier.get(payment.payment_id, 0))
-        if part > 0:
-            parts.append((payment.payment_id, Money(part, order.currency)))
-            left -= part
-    if left:
+    parts = Counter[str]()
+    for rounds in (True, False):
+        for payment in order.payments:
+            if payment.charged_back_at:
+                continue
+            name, paid = payment.payment_id, payment.amount.minor
+            rest = paid - earlier.get(name, 0) - parts[name]
+            part = max(0, min(amount.minor - parts.total(), rest))
+            parts[name] += round_down(part, order.currency, paid) if rounds else part
+    if parts.total() != amount.minor:
         raise ValueError(f"the payments of order {order.order_id} cannot give back {amount}")
-    return tuple(parts)
+    return tuple((name, Money(part, order.currency)) for name, part in parts.items() if part)
 
 
 def worth_of_item(

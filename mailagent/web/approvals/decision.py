@@ -18,7 +18,7 @@ from mailagent import services
 from mailagent.decisions import apply_decisions
 from mailagent.domain.amount_field import parse_typed_amount
 from mailagent.domain.mail.redaction import mask_card_numbers
-from mailagent.domain.money import Money
+from mailagent.domain.money import Money, round_down, step_of
 from mailagent.domain.operations.run_about import hash_customer
 from mailagent.domain.refunds.offer import allows_offer, part_of, worth_of
 from mailagent.domain.refunds.order import OrderStatus
@@ -185,16 +185,13 @@ def parse_quantities(refund: Refund) -> dict[int, int]:
     FormProblem."""
     most, found = {line.line_no: line.quantity for line in refund.lines}, dict[int, int]()
     for line_no, text in typed_quantities(refund).items():
-        if not (text.isascii() and text.isdigit() and int(text[:9]) <= most[line_no]):
+        limit = most[line_no]
+        if not (text.isascii() and text.isdigit() and int(text[:9]) <= limit):
             raise FormProblem(
                 "items",
-                _(
-                    "“%(text)s” is not a quantity from 0 to %(most)s.",
-                    text=text,
-                    most=most[line_no],
-                ),
+                _("“%(text)s” is not a quantity from 0 to %(most)s.", text=text, most=limit),
             )
-        if int(text) < most[line_no]:
+        if int(text) < limit:
             found[line_no] = int(text)
     if found and not refund.covering(found).amount.minor:
         raise FormProblem(
@@ -226,6 +223,9 @@ def _parse_amount(refund: Refund, quantities: Mapping[int, int]) -> Money | None
             if quantities
             else _("The amount must be above 0 and at most %(most)s.", most=most),
         )
+    step = step_of(amount.currency)
+    if round_down(amount.minor, amount.currency, most.minor) != amount.minor:
+        raise FormProblem("amount", _("A card gives back only multiples of %(step)s.", step=step))
     return amount if quantities or amount != most else None
 
 
