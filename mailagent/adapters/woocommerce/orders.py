@@ -92,9 +92,7 @@ def _read(fields: Fields, refunds: Sequence[Fields]) -> Order:
     shipping += sum(each for each in fees if each > 0)
     total = _sum(fields, currency, "total")
     # Cents that rounding moved, as in the export.
-    cents = (
-        total - sum(each.net_minor for each in bought) - shipping - sum(x for x in fees if x < 0)
-    )
+    cents = total - _net(bought) - shipping - sum(x for x in fees if x < 0)
     if abs(cents) > len(bought) + len(fees) + 2:
         raise ValueError(f"the total is {Money(total, currency)}, its parts differ by {cents}")
     left = _left(bought, lines, refunds)
@@ -109,11 +107,16 @@ def _read(fields: Fields, refunds: Sequence[Fields]) -> Order:
         status=status_of(fields),
         lines=tuple(left),
         payments=_payments(fields, total, currency),
-        discount_minor=min(off, sum(each.net_minor for each in left)),
+        # What was off all units is off those that are left in proportion.
+        discount_minor=min(-(-off * _net(left) // max(1, _net(bought))), _net(left)),
         shipping_minor=shipping,
         tax_minor=max(0, cents),
         shipments=tuple(_parcels(fields["meta_data"])),
     )
+
+
+def _net(lines: Sequence[OrderLine]) -> int:
+    return sum(each.net_minor for each in lines)
 
 
 def _sum(fields: Fields, currency: str, *names: str) -> int:

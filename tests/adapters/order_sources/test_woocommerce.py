@@ -13,6 +13,7 @@ from mailagent.adapters.woocommerce.source import SEARCHED_PAGES, WooCommerceSou
 from mailagent.domain.money import Money
 from mailagent.domain.orders.source import Cancelled, CancelRequest, NotSupported, TooLate
 from mailagent.domain.refunds.order import Order, OrderProblem, OrderStatus
+from mailagent.domain.refunds.refund import WantedItem, price_lines
 from tests.adapters.order_sources.contract import (
     DEADLINE_SECONDS,
     MOST_BYTES,
@@ -193,17 +194,40 @@ def test_what_was_given_back_stands_at_the_payment(shop: PlayedWooCommerce) -> N
     assert [each.refunded_minor for each in load(shop).payments] == [1000]
 
 
+def take_back(shop: PlayedWooCommerce, line: int, amount: str) -> None:
+    """Refund one unit of a line in the shop's admin, and take it back."""
+    item = shop.numbered("1001")["line_items"][line]
+    made = shop.refund_in_admin("1001", amount)
+    gone: dict[str, Any] = {"key": "_refunded_item_id", "value": str(item["id"])}
+    made["line_items"] = [{"id": 1, "quantity": -1, "meta_data": [gone]}]
+
+
 def test_units_that_the_shop_took_back_are_gone(shop: PlayedWooCommerce) -> None:
     items = [
         {"item_id": "K1", "name": "Kettle", "quantity": 2, "unit_price": "20.00"},
         {"item_id": "L1", "name": "Lamp", "quantity": 1, "unit_price": "9.99"},
     ]
     shop.stock(order("1001", items=items))
-    lamp = shop.numbered("1001")["line_items"][1]
-    made = shop.refund_in_admin("1001", "9.99")
-    gone: dict[str, Any] = {"key": "_refunded_item_id", "value": str(lamp["id"])}
-    made["line_items"] = [{"id": 1, "quantity": -1, "meta_data": [gone]}]
+    take_back(shop, 1, "9.99")
     assert [(each.item_id, each.quantity) for each in load(shop).lines] == [("K1", 2)]
+
+
+def test_what_a_negative_fee_took_off_is_shared_by_all_units(shop: PlayedWooCommerce) -> None:
+    items = [
+        {"item_id": "K1", "name": "Kettle", "quantity": 1, "unit_price": "50.00"},
+        {"item_id": "M1", "name": "Mug", "quantity": 2, "unit_price": "25.00"},
+    ]
+    shop.stock(order("1001", items=items))
+    fields = shop.numbered("1001")
+    fields.update(fee_lines=[{"total": "-20.00", "total_tax": "0"}], total="80.00")
+    assert load(shop).discount_minor == 20_00
+
+    def worth(item_id: str) -> int:
+        return sum(each.amount.minor for each in price_lines(load(shop), [WantedItem(item_id)], ()))
+
+    for line, amount, mugs in ((0, "40.00", 40_00), (1, "20.00", 20_00)):
+        take_back(shop, line, amount)
+        assert worth("M1") == mugs
 
 
 SHIRTS = [
@@ -221,10 +245,7 @@ def test_variations_that_share_an_sku_are_items_of_their_own(shop: PlayedWooComm
 
 def test_an_item_keeps_its_id_when_another_one_was_taken_back(shop: PlayedWooCommerce) -> None:
     shop.stock(order("1001", items=SHIRTS[:2]))
-    gold = shop.numbered("1001")["line_items"][0]
-    made = shop.refund_in_admin("1001", "40.00")
-    gone: dict[str, Any] = {"key": "_refunded_item_id", "value": str(gold["id"])}
-    made["line_items"] = [{"id": 1, "quantity": -1, "meta_data": [gone]}]
+    take_back(shop, 0, "40.00")
     assert [each.item_id for each in load(shop).lines] == ["SHIRT (line 10012)"]
 
 
