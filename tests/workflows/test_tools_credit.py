@@ -13,6 +13,8 @@ from mailagent import services
 from mailagent.domain.mail.message import OutboundStatus
 from mailagent.domain.refunds.policy import Policy, ReturnFirst, StoreCredit
 from mailagent.domain.refunds.refund import RefundReason, RefundStatus
+from mailagent.domain.refunds.settlement import Outcome, SettlementState
+from mailagent.settling import settle
 from mailagent.store import audit
 from mailagent.store.refunds import credits
 from mailagent.workflows.steps.conversation.batch import Batch, batch_reader
@@ -20,13 +22,13 @@ from mailagent.workflows.tools import registry
 from mailagent.workflows.tools.look_at_order import look_at_order
 from mailagent.workflows.tools.propose_refund import propose_refund
 from mailagent.workflows.tools.tool import Misfit
-from tests.cast import big_order, order
+from tests.cast import OLGA, big_order, order
 from tests.databases import ONE_DATABASE
 from tests.harness import Harness
 from tests.told import record_told
 from tests.tool_calls import parse
 from tests.tool_use import use
-from tests.workflows.paying import pay
+from tests.workflows.paying import pay, tell, two_payments
 from tests.workflows.proposals import write
 
 RULES = Policy(store_credit=StoreCredit(10))
@@ -155,6 +157,32 @@ def test_goods_that_come_back_first_leave_time_to_choose(shop: Harness) -> None:
     ask(answer(shop), "store_credit", "W1001", "K1")
     (refund,) = shop.refunds()
     assert (refund.status, refund.credit_bonus) == (RefundStatus.APPROVED, 10)
+
+
+@pytest.mark.both_databases
+def test_credit_that_could_be_given_in_part_only_reaches_the_customer(shop: Harness) -> None:
+    shop.stock(two_payments())
+    with_rules(shop)
+    offered(shop, "W1001")
+    ask(answer(shop), "store_credit", "W1001", "K1")
+    (refund,) = shop.refunds()
+    assert pay(refund.refund_id)["status"] == "approved"
+    outcomes = (
+        Outcome(refund.refund_id, SettlementState.SETTLED, "CODE-17"),
+        Outcome(f"{refund.refund_id}.2", SettlementState.FAILED, reason="no more codes"),
+    )
+    with shop.live.database.transaction() as connection:
+        for outcome in outcomes:
+            settle(connection, outcome, OLGA)
+    assert pay(refund.refund_id)["status"] == "failed"
+    tell(refund.refund_id)
+    query = "SELECT text, html FROM outbound_mails WHERE purpose = 'refund_outcome'"
+    (told,) = shop.rows(query)
+    assert "- Store credit: $22.00\n  Your code: CODE-17" in told.text
+    assert "CODE-17" in told.html
+    (case,) = shop.rows("SELECT text FROM outbound_mails WHERE purpose = 'hand_over'")
+    assert "20.00 USD was given as 22.00 USD of store credit (CODE-17)" in case.text
+    assert "29.99 USD was NOT given as 32.98 USD of store credit (no more codes)" in case.text
 
 
 def test_a_refund_whose_gateway_was_asked_stays_as_it_is(shop: Harness) -> None:

@@ -16,6 +16,7 @@ from mailagent.domain.refunds.payment import INTENDED, RefundRequest
 from mailagent.domain.refunds.refund import Refund
 from mailagent.store import schema
 from mailagent.store.database import Row
+from mailagent.store.refunds import settlements
 
 _refunds, _payments = schema.refunds, schema.refund_payments
 _external, _entries = schema.external_refunds, schema.ledger_entries
@@ -238,15 +239,22 @@ def pending_reference(row: Row) -> str | None:
 def describe(connection: sa.Connection, refund: Refund) -> str:
     """Return a sentence for each payment of a refund that says whether it was refunded, for the people who do
     the rest."""
-    parts = []
-    for row in list_payments(connection, refund.refund_id):
+    parts, rows = [], list_payments(connection, refund.refund_id)
+    references = settlements.list_bank_references(connection, refund.refund_id)
+    credits = share_credit(refund, [row.amount_minor for row in rows])
+    for row, credit in zip(rows, credits, strict=True):
         amount = Money(row.amount_minor, refund.amount.currency)
-        words = f"refunded to payment {row.payment_id}"
+        words = (
+            f"given as {credit} of store credit"
+            if credit
+            else f"refunded to payment {row.payment_id}"
+        )
+        reference = references.get(row.idempotency_key, row.reference)
         why = row.problem or "no reason given"
         if row.state != "done":
             parts.append(f"{amount} was NOT {words} ({row.problem or row.state})")
         elif row.returned_at:
-            parts.append(f"{amount} was NOT {words}: {row.reference} came back ({why})")
+            parts.append(f"{amount} was NOT {words}: {reference} came back ({why})")
         else:
-            parts.append(f"{amount} was {words} ({row.reference})")
+            parts.append(f"{amount} was {words} ({reference})")
     return "; ".join(parts)
