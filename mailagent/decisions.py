@@ -13,7 +13,7 @@ import sqlalchemy as sa
 from mailagent import remedies, services
 from mailagent.domain.deadline import end_of_day
 from mailagent.domain.money import Money
-from mailagent.domain.refunds.offer import Offer, OfferStatus, part_of, units_of, worth_of
+from mailagent.domain.refunds.offer import Offer, OfferStatus, part_of_price, units_of
 from mailagent.domain.refunds.policy import KeepOffers
 from mailagent.domain.refunds.refund import Refund, RefundStatus
 from mailagent.proposals.returns import await_goods
@@ -41,8 +41,7 @@ def apply_decisions(connection: sa.Connection, refund: Refund, standing: Standin
 def _lower(connection: sa.Connection, refund: Refund, decision: RecordedDecision) -> None:
     if decision.amount_minor is not None:
         amount = Money(decision.amount_minor, refund.amount.currency)
-        quantities = {int(line_no): units for line_no, units in decision.quantities.items()}
-        refunds.lower(connection, refund, amount, quantities)
+        refunds.lower(connection, refund, amount, decision.units)
 
 
 def _conclude(connection: sa.Connection, refund: Refund, decision: RecordedDecision) -> None:
@@ -73,15 +72,16 @@ def _offer(
     """Offer part of the price of what a manager does not refund. The customer accepts it by an answer."""
     live = services.current()
     rules, now = live.policy.keep_offers or KeepOffers({}), live.now()
+    chosen = refund.covering(decision.units)
     offer = Offer(
         offer_id=new_id("offer"),
         order_id=refund.order_id,
         conversation_id=refund.conversation_id,
         mail_id=refund.mail_id,
-        items=units_of(refund.item_ids, refund.lines),
+        items=units_of(chosen.item_ids, chosen.lines),
         reason=refund.reason,
         percent=percent,
-        amount=part_of(worth_of(refund.lines, refund.amount.currency), percent),
+        amount=part_of_price(chosen, percent),
         status=OfferStatus.OPEN,
         offered_by=decision.decided_by,
         policy_version=policies.record(connection, live.policy, now),

@@ -401,6 +401,7 @@ def page(
         decided_by="max@shop.example",
         verb="approved",
         offer_percent=30,
+        offer_amount="$299.70",
         decided_at=NOON,
         amount="$999.00",
         note=words,

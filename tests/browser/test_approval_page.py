@@ -53,10 +53,10 @@ def test_offering_part_of_the_price_on_a_phone(served: Harness, link: str, phone
     services.bind(replace(services.current(), policy=rules))
     phone.goto(link)
     phone.get_by_text("Offer part of the price instead").click()
-    phone.get_by_label("Percent of the price of the items").fill("0")
+    phone.get_by_label("Percent of the price of the chosen items").fill("0")
     phone.get_by_role("button", name="Offer it").click()
     expect(phone.get_by_text("Please offer from 1 to 99 percent").first).to_be_visible()
-    phone.get_by_label("Percent of the price of the items").fill("30")
+    phone.get_by_label("Percent of the price of the chosen items").fill("30")
     assert phone.evaluate("document.documentElement.scrollWidth") <= PHONE["width"]
     phone.get_by_role("button", name="Offer it").click()
     expect(phone.get_by_text("Offered instead: 30 % of the price")).to_be_visible()

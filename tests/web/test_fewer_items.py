@@ -9,9 +9,10 @@ import sqlalchemy as sa
 
 from mailagent import mailers, services
 from mailagent.domain.money import Money
+from mailagent.domain.refunds.policy import KeepOffers, Policy
 from mailagent.domain.refunds.refund import Refund, RefundLine, RefundReason, RefundStatus
 from mailagent.store import schema
-from mailagent.store.refunds import approvals, refunds
+from mailagent.store.refunds import approvals, offers, refunds
 from tests.cast import ADA, MAX, MONA, order
 from tests.harness import Harness
 from tests.web.questions import Question, ask, paid
@@ -106,6 +107,18 @@ def test_rejecting_reads_no_items(question: Question) -> None:
     question.decide("reject", form={"quantity_1": "0", "quantity_2": "0"})
     refund = question.refund()
     assert (refund.status, len(refund.lines)) == (RefundStatus.REJECTED, 2)
+
+
+def test_an_offer_is_for_the_chosen_items(question: Question) -> None:
+    rules = KeepOffers({RefundReason.DAMAGED: 30})
+    services.bind(replace(question.shop.live, policy=Policy({"USD": 0}, keep_offers=rules)))
+    form = {"quantity_1": "0", "quantity_2": "2", "offer_percent": "50"}
+    page = question.decide("offer", form=form)
+    assert "50 % of the price, which is $60.00, if the customer keeps" in page.text
+    with question.shop.live.database.snapshot() as connection:
+        (made,) = offers.list_of_order(connection, "W3001")
+    assert (made.items, made.amount) == ((("L", 2),), Money(LAMP, "USD"))
+    assert len(question.refund().lines) == 2
 
 
 def test_the_receipt_names_what_it_is_for(question: Question) -> None:

@@ -94,6 +94,11 @@ def part_of(amount: Money, percent: int) -> Money:
     return amount.part(percent, 100)
 
 
+def part_of_price(refund: Refund, percent: int) -> Money:
+    """Return so many percent of what a refund's items are worth."""
+    return part_of(worth_of(refund.lines, refund.amount.currency), percent)
+
+
 def share_out(lines: Sequence[RefundLine], amount: Money) -> tuple[RefundLine, ...]:
     """Return the lines with `amount` shared out in proportion to their worth. Raises ValueError if `amount` is
     not above zero, or is more than the lines are worth."""

@@ -31,7 +31,8 @@ class Approval:
 class RecordedDecision:
     """A row of `decisions` or `countersignatures`: what a named person decided.
 
-    `amount_minor` is set if the manager approved less, and `quantities`, by line number, if fewer units.
+    `amount_minor` is set if the manager approved less, and `quantities`, by line number, if the decision is for
+    fewer units.
     `note_shared`: the customer gets the note, too. `mail_id`: the manager's reply, if they decided by mail.
     `despite_cancel` and `approved_for`: what they knew of the order (see `Refund`). Until `undo_until` the
     decision has no effect, and its author may take it back. `offer_percent`: a rejection offers this part of
@@ -55,6 +56,11 @@ class RecordedDecision:
     @property
     def approves(self) -> bool:
         return self.decision == "approve"
+
+    @property
+    def units(self) -> dict[int, int]:
+        """The chosen units, by line number, of lines with fewer than were asked for."""
+        return {int(line_no): units for line_no, units in self.quantities.items()}
 
     def can_be_undone(self, now: datetime) -> bool:
         return self.undo_until is not None and now < self.undo_until

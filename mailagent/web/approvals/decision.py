@@ -20,7 +20,7 @@ from mailagent.domain.amount_field import parse_typed_amount
 from mailagent.domain.mail.redaction import mask_card_numbers
 from mailagent.domain.money import Money, round_down, step_of
 from mailagent.domain.operations.run_about import hash_customer
-from mailagent.domain.refunds.offer import allows_offer, part_of, worth_of
+from mailagent.domain.refunds.offer import allows_offer, part_of_price
 from mailagent.domain.refunds.order import OrderStatus
 from mailagent.domain.refunds.refund import Refund, RefundStatus
 from mailagent.domain.shop import person_of
@@ -148,7 +148,7 @@ def parse_form(refund: Refund, first: RecordedDecision | None) -> Form:
                 most=LONGEST_NOTE,
             ),
         )
-    quantities = parse_quantities(refund) if decision == "approve" else {}
+    quantities = {} if decision == "reject" else parse_quantities(refund)
     return Form(
         decision == "approve",
         _parse_amount(refund, quantities) if decision == "approve" else None,
@@ -277,8 +277,7 @@ def _check_balance(review: Review, form: Form) -> None:
     balance = balance_of(review)
     wanted = form.amount or review.refund.amount
     if form.offer_percent is not None:
-        goods = worth_of(review.refund.lines, wanted.currency)
-        wanted = part_of(goods, form.offer_percent)
+        wanted = part_of_price(review.refund.covering(form.quantities), form.offer_percent)
     if not wanted.minor:
         raise FormProblem("offer", _("That comes to nothing. Please offer more."))
     if wanted.minor > balance.most.minor:

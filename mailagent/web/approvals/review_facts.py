@@ -12,7 +12,7 @@ from mailagent import services
 from mailagent.domain.money import Money, exponent
 from mailagent.domain.refunds.credit import credit_of
 from mailagent.domain.refunds.labels import REFUND_REASONS, REFUND_STATES, tell_reasons
-from mailagent.domain.refunds.offer import allows_offer
+from mailagent.domain.refunds.offer import allows_offer, part_of_price
 from mailagent.domain.refunds.order import Order, OrderStatus
 from mailagent.domain.refunds.refund import HOLDING, Refund, RefundStatus
 from mailagent.domain.remedies.labels import tell_done
@@ -168,10 +168,13 @@ def describe_decision(decision: RecordedDecision, review: Review, standing: Stan
         if each and each.amount_minor is not None and each.decided_at <= decision.decided_at
     ]
     amount = Money(lowered[-1], refund.amount.currency) if lowered else refund.asked
+    percent = decision.offer_percent
+    offered = part_of_price(refund.covering(decision.units), percent) if percent else None
     return {
         "decided_by": decision.decided_by,
         "verb": "approved" if decision.approves else "rejected",
-        "offer_percent": decision.offer_percent,
+        "offer_percent": percent,
+        "offer_amount": write_money(offered) if offered else "",
         "decided_at": decision.decided_at,
         "amount": write_money(amount),
         "note": decision.note,

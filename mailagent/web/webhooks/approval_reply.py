@@ -19,6 +19,7 @@ from mailagent.domain.mail.redaction import without_keys
 from mailagent.domain.mail.reply_commands import ManagersReply, read_reply
 from mailagent.domain.money import Money
 from mailagent.domain.refunds.escalation import ApprovalRequest, Question, Skip
+from mailagent.domain.refunds.offer import part_of_price
 from mailagent.domain.refunds.refund import Refund, RefundStatus
 from mailagent.domain.shop import person_of
 from mailagent.domain.text import tell_moment
@@ -262,5 +263,8 @@ def _of(made: RecordedDecision, refund: Refund) -> str:
     verb = "approved" if made.approves else "rejected"
     lowered = made.amount_minor
     less = f", lowered to {Money(lowered, refund.amount.currency)}" if lowered is not None else ""
-    offered = f", and offered {made.offer_percent} % of the price" if made.offer_percent else ""
+    percent, offered = made.offer_percent, ""
+    if percent:
+        amount = part_of_price(refund.covering(made.units), percent)
+        offered = f", and offered {percent} % of the price, which is {amount}"
     return f"{made.decided_by} {verb} it on {tell_moment(made.decided_at)}{less}{offered}."
