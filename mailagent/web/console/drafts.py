@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass, replace
 
 import sqlalchemy as sa
@@ -29,7 +30,7 @@ from mailagent.web.language import _
 blueprint = Blueprint("ops_drafts", __name__)
 
 LONGEST_REASON = 500
-_RECORDS = "records"  # no field: the facts have changed, so the page shows the new text
+_RECORDS = "records"  # no field: the facts have changed
 
 
 @blueprint.get("/ops/drafts")
@@ -58,18 +59,15 @@ def decide(draft_id: str) -> Response:
         stored = found(drafts.find(connection, draft_id), "draft")
         conversation = conversations.lock(connection, stored.conversation_id)
         stored = drafts.find(connection, draft_id) or stored
-        draft = _with_facts_of_now(connection, conversation, stored)
+        letter = _letter_of_now(connection, conversation, stored)
+        draft = _with_facts_of(stored, letter)
         try:
-            action = replace(parse_action(draft, stored.text), files=parse_files(connection))
-            letter = _letter_of_now(connection, conversation, draft)
+            action = replace(parse_action(draft, stored, letter), files=parse_files(connection))
             if action.name == "send" and letter is not None and letter.problems:
-                raise FormProblem(
-                    "text",
-                    _("Our records do not bear all of this any more. Please correct the text."),
-                )
+                raise _not_borne()
         except FormProblem as problem:
             if draft.waits:
-                return _page(connection, draft, problem)
+                return _page(connection, stored, problem)
             return _too_late(connection, draft)
         if draft.waits:
             _act(connection, conversation, draft, action, letter)
@@ -83,11 +81,8 @@ def decide(draft_id: str) -> Response:
     return go_to(f"/ops/drafts/{draft_id}")
 
 
-def _with_facts_of_now(
-    connection: sa.Connection, conversation: Conversation, draft: Draft
-) -> Draft:
-    """Return a waiting draft with its facts written anew from the rows as they are now."""
-    letter = _letter_of_now(connection, conversation, draft)
+def _with_facts_of(draft: Draft, letter: mailers.Letter | None) -> Draft:
+    """Return a draft with the text of its letter of now, if that can be sent."""
     return draft if letter is None or letter.problems else replace(draft, text=letter.text)
 
 
@@ -112,18 +107,17 @@ def _too_late(connection: sa.Connection, draft: Draft) -> Response:
 
 def _page(
     connection: sa.Connection,
-    draft: Draft,
+    stored: Draft,
     problem: FormProblem | None = None,
     late: bool = False,
 ) -> Response:
-    conversation = conversations.load(connection, draft.conversation_id)
-    mails = inbound.list_by_id(connection, draft.mail_ids)
-    stored_text = draft.text
-    draft = _with_facts_of_now(connection, conversation, draft)
+    conversation = conversations.load(connection, stored.conversation_id)
+    mails = inbound.list_by_id(connection, stored.mail_ids)
+    letter = _letter_of_now(connection, conversation, stored)
+    draft = _with_facts_of(stored, letter)
     others = drafts.list_waiting_of(connection, draft.conversation_id)
     unanswered = inbound.list_unanswered(connection, draft.conversation_id)
-    keeps_typed = late or (problem is not None and problem.field != _RECORDS)
-    typed = request.form.get("text") if keeps_typed else None
+    typed = request.form.get("text", draft.text)
     codes = goodwill.list_codes_for(connection, draft.conversation_id, conversation.customer_email)
     return page(
         "ops/draft.html",
@@ -140,7 +134,9 @@ def _page(
             for mail in mails
         ],
         verified=are_proven(mails),
-        has_changed=draft.text != stored_text,
+        shown_text=_digest(letter.text if letter else draft.text),
+        has_changed=draft.text != stored.text
+        or (problem is not None and problem.field == _RECORDS),
         wrote_again=draft.waits and any(mail.awaits_agent for mail in unanswered),
         following=next((each for each in others if each.draft_id != draft.draft_id), None),
         next_id=None if draft.waits else drafts.find_next_waiting(connection, draft.draft_id),
@@ -148,7 +144,7 @@ def _page(
         longest=LONGEST_ANSWER,
         problem=problem,
         late=late,
-        typed=typed if typed is not None else draft.text,
+        typed=draft.text if _digest(typed) == _shown(stored) else typed,
         reason=request.form.get("reason", "") if problem else "",
         files_lost=are_lost(),
     )
@@ -169,16 +165,19 @@ class Action:
     files: tuple[OutgoingFile, ...] = ()
 
 
-def parse_action(draft: Draft, text_before: str) -> Action:
-    """Return the action that the form of a draft asks for. Raises FormProblem.
+def parse_action(draft: Draft, stored: Draft, letter: mailers.Letter | None) -> Action:
+    """Return the action that the form of a draft asks for. Raises FormProblem, also if the page showed other
+    facts than are on record now.
 
-    `text_before`: the draft's text before its facts were written anew; the form may still have that text.
+    `stored`: the draft as the agent wrote it; `draft`, with its facts written anew, from `letter`.
     """
     name = request.form.get("action", "")
     typed = request.form.get("text", "" if name == "edit" else draft.text)
     is_changed = _comparable(typed) != _comparable(draft.text)
     match name:
-        case "send" if is_changed and _comparable(typed) == _comparable(text_before):
+        case "send" | "edit" if is_changed and letter and _digest(letter.text) != _shown(stored):
+            if letter.problems:
+                raise _not_borne()
             raise FormProblem(
                 _RECORDS,
                 _("Our records have changed. Please read the text again before you send it."),
@@ -196,7 +195,8 @@ def parse_action(draft: Draft, text_before: str) -> Action:
         case "send" | "edit":
             return Action("send", draft.text)
         case "take_over":
-            return Action("take_over", typed if is_changed else "")
+            is_typed = is_changed and _digest(typed) != _shown(stored)
+            return Action("take_over", typed if is_typed else "")
         case "discard":
             reason = " ".join(without_controls(request.form.get("reason", "")).split())
             if not reason:
@@ -208,6 +208,20 @@ def parse_action(draft: Draft, text_before: str) -> Action:
                 )
             return Action("discard", reason=reason)
     raise FormProblem("action", _("Please press one of the buttons: the form did not say which."))
+
+
+def _not_borne() -> FormProblem:
+    problem = _("Our records do not bear all of this any more. Please correct the text.")
+    return FormProblem("text", problem)
+
+
+def _shown(stored: Draft) -> str:
+    """Return the digest of the text that the page showed when it was opened."""
+    return request.form.get("shown") or _digest(stored.text)
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(_comparable(text).encode("utf-8", "replace")).hexdigest()
 
 
 def _comparable(text: str) -> str:

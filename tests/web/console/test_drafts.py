@@ -28,7 +28,7 @@ from tests.harness import Harness, open_shop, post_form
 from tests.tool_calls import WHICH_ORDER
 from tests.tool_use import use
 from tests.web.console.comparisons import record_comparison
-from tests.web.console.drafts import SPENT, age, door, mail_statuses
+from tests.web.console.drafts import SPENT, age, door, field, mail_statuses
 from tests.workflows.moves import person_move, reply_move
 
 ANSWER = "Which order is it about?"
@@ -347,6 +347,40 @@ def test_facts_that_changed_since_are_read_anew_and_nothing_is_sent_unread(
     assert written(drafting) == []
     press(drafting, waiting.draft_id, "send")
     assert "was cancelled." in written(drafting)[0].text
+
+
+def test_my_version_is_not_sent_with_facts_that_changed_since_the_page_was_opened(
+    drafting: Harness,
+) -> None:
+    drafting.stock(order())
+    waiting = draft(drafting, answer=Fact("order/W1001"))
+    opened = drafting.log_in(TESS).get(f"/ops/drafts/{waiting.draft_id}").text
+    drafting.stock(order(status="cancelled"))
+    mine = {"text": f"{waiting.text}\n\nHave a nice day.", "shown": field(opened, "shown")}
+    for action in ("send", "edit"):
+        told = press(drafting, waiting.draft_id, action, **mine)
+        assert (told.status_code, written(drafting)) == (422, [])
+        assert "read the text again" in told.text
+        before, _, after = told.text.partition("<textarea")
+        assert "was cancelled." in before
+        assert "Have a nice day." in after
+    late = press(drafting, waiting.draft_id, "take_over", **mine | {"text": waiting.text})
+    assert late.location == f"/ops/conversations/{waiting.conversation_id}"  # nothing typed to keep
+
+
+@pytest.mark.parametrize("text", ["Dear Ada, it is cancelled.", None])
+def test_my_version_is_sent_once_its_page_shows_what_is_on_record(
+    drafting: Harness, text: str | None
+) -> None:
+    drafting.stock(order())
+    waiting = draft(drafting, answer=Fact("order/W1001"))
+    drafting.stock(order(status="cancelled"))
+    text = text or waiting.text  # what the agent wrote first
+    refused = press(drafting, waiting.draft_id, "edit", text=text)
+    assert refused.status_code == 422
+    press(drafting, waiting.draft_id, "edit", text=text, shown=field(refused.text, "shown"))
+    assert latest(drafting).state == "edited"
+    assert text in written(drafting)[0].text
 
 
 def test_only_answers_that_speak_of_money_wait_if_the_shop_wants_that(
