@@ -33,7 +33,7 @@ DAY = timedelta(days=1)
 class Asked:
     """The refund that is asked for: units of an order, their worth, and the share of the shipping costs.
     `cancels`: they are cancelled first. `declined_otherwise`: see `is_declined_otherwise`. `asked_at`: when the
-    customer's mail came; None if people ask."""
+    customer's mail came; None: they ask now."""
 
     order: Order
     lines: tuple[RefundLine, ...]

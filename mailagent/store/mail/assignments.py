@@ -37,17 +37,17 @@ TELLS_OF_PERSON = sa.and_(
     _ours.c.dedup_key.startswith(f"{HAND_OVER}:", autoescape=True),
 )
 
+# All reasons on mail that was left to people.
+LEFT_REASONS = (
+    PEOPLE_ANSWER,
+    HandOverReason.LEFT_UNANSWERED.value,
+    HandOverReason.RESTORED.value,
+    *_OVERTAKEN,
+)
+
 _LEFT = sa.or_(
     sa.and_(
-        _mails.c.status == MailStatus.NO_ANSWER.value,
-        _mails.c.no_answer_reason.in_(
-            [
-                PEOPLE_ANSWER,
-                HandOverReason.LEFT_UNANSWERED.value,
-                HandOverReason.RESTORED.value,
-                *_OVERTAKEN,
-            ]
-        ),
+        _mails.c.status == MailStatus.NO_ANSWER.value, _mails.c.no_answer_reason.in_(LEFT_REASONS)
     ),
     throttled.BY_LOOP_GUARD,  # the team has not had a mail about it yet
     sa.exists().where(_ours.c.outbound_id == _mails.c.answered_by, TELLS_OF_PERSON),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -11,10 +12,12 @@ from flask.testing import FlaskClient
 
 from mailagent import services
 from mailagent.store.ids import new_id
+from mailagent.store.mail import assignments, conversations
 from tests.cast import ADA, GRACE, MONA, TESS, big_order, order
 from tests.databases import ONE_DATABASE
 from tests.handed_over import thread
 from tests.harness import Harness, post_form
+from tests.web.console.drafts import age, door, press
 
 MUGS: dict[str, Any] = {
     "items": [{"item_id": "M1", "name": "Mug", "quantity": 3, "unit_price": "10.00"}],
@@ -104,6 +107,32 @@ def test_units_that_were_refunded_are_not_refunded_again(written: Harness) -> No
     nothing = ask(tess, path(written), "1", amount="$10.00")
     assert "The policy declines it." in nothing.text
     assert sum(refund.amount.minor for refund in written.refunds()) == 3000
+
+
+@ONE_DATABASE
+@pytest.mark.parametrize(
+    ("days", "is_answered", "in_time"),
+    [(2, False, True), (0, False, False), (2, True, False)],
+    ids=["in time", "late", "in time, but answered"],
+)
+def test_the_return_window_must_have_been_open_when_the_customer_asked(
+    written: Harness, days: int, is_answered: bool, in_time: bool
+) -> None:
+    delivered_at = written.live.now() - timedelta(days=31)
+    placed_at = delivered_at - timedelta(days=2)
+    times = {"delivered_at": delivered_at.isoformat(), "placed_at": placed_at.isoformat()}
+    written.stock(order(**MUGS | times))
+    age(written, "inbound_mails", "received_at", hours=24 * days)
+    tess, conversation_id = written.log_in(TESS), thread(written).conversation_id
+    with written.live.database.transaction() as connection:
+        conversations.hand_over(connection, conversation_id, "a test", written.live.now())
+        assignments.leave(connection, conversation_id)
+    if is_answered:
+        asked = {"text": "We look into it.", "once": new_id("once")}
+        assert press(tess, conversation_id, "answer", **asked).status_code == 303
+    written.write("Hello?", to=door(written))
+    page = ask(tess, path(written)).text
+    assert ("It is paid at once." if in_time else "The policy declines it.") in page
 
 
 @ONE_DATABASE

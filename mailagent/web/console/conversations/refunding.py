@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
 import sqlalchemy as sa
@@ -12,6 +13,7 @@ from flask import Blueprint, Response, request
 
 from mailagent import services
 from mailagent.domain.mail.conversation import Conversation
+from mailagent.domain.mail.message import InboundMail, MailStatus, first_received_at
 from mailagent.domain.operations.access import Permission
 from mailagent.domain.refunds.escalation import list_candidates
 from mailagent.domain.refunds.labels import DECLINE_REASONS, MANAGER_REASONS
@@ -30,7 +32,7 @@ from mailagent.proposals import proposal
 from mailagent.proposals.facts import Asked, shipping_of
 from mailagent.proposals.proposal import Proposal
 from mailagent.store.ids import new_id
-from mailagent.store.mail import conversations, inbound
+from mailagent.store.mail import assignments, conversations, inbound
 from mailagent.store.refunds import orders, refunds
 from mailagent.web.console.conversations.acts import back_to
 from mailagent.web.console.conversations.pages import ONCE
@@ -108,7 +110,7 @@ def propose(conversation_id: str, order_id: str) -> Response:
             return back_to(conversation_id)
         try:
             proposed = _parse_proposal(connection, conversation, key)
-            asked = _parse_asked(order, earlier)
+            asked = _parse_asked(order, earlier, proposed.asked_at)
         except FormProblem as problem:
             return _page(connection, conversation, order, problem=str(problem))
         outlook = Outlook(
@@ -136,7 +138,8 @@ def _key(conversation_id: str) -> str:
 
 
 def _parse_proposal(connection: sa.Connection, conversation: Conversation, key: str) -> Proposal:
-    """Return the proposal of the logged-in person, in answer to the customer's last mail that is proven."""
+    """Return the proposal of the logged-in person, in answer to the customer's last mail that is proven. The
+    customer asked by the first one that is still unanswered."""
     email, conversation_id = current_person().email, conversation.conversation_id
     if not ONCE.fullmatch(request.form.get("once", "")):
         raise FormProblem("once", _("The form was incomplete. Please send it again."))
@@ -145,7 +148,7 @@ def _parse_proposal(connection: sa.Connection, conversation: Conversation, key: 
             "once", _("This is your own order. A colleague has to ask for the refund.")
         )
     mails = inbound.list_latest(connection, conversation_id, MAILS_SEARCHED)
-    proven = [mail.mail_id for mail in mails if mail.identity.proven]
+    proven = [mail for mail in mails if mail.identity.proven]
     if not proven:
         raise FormProblem(
             "once",
@@ -154,10 +157,16 @@ def _parse_proposal(connection: sa.Connection, conversation: Conversation, key: 
                 " them to confirm their address."
             ),
         )
-    return Proposal(conversation_id, proven[-1], key, email)
+    asked_at = first_received_at([each for each in proven if _is_unanswered(each)] or proven[-1:])
+    return Proposal(conversation_id, proven[-1].mail_id, key, email, asked_at=asked_at)
 
 
-def _parse_asked(order: Order, earlier: tuple[Refund, ...]) -> Asked:
+def _is_unanswered(mail: InboundMail) -> bool:
+    is_left = mail.no_answer_reason in assignments.LEFT_REASONS
+    return mail.status is MailStatus.UNANSWERED or (mail.status is MailStatus.NO_ANSWER and is_left)
+
+
+def _parse_asked(order: Order, earlier: tuple[Refund, ...], asked_at: datetime | None) -> Asked:
     """Return the units that the form asks for, and their worth. Raises FormProblem."""
     typed = {line.item_id: request.form.get(f"units:{line.item_id}", "") for line in order.lines}
     if not all((units.isdecimal() and len(units) < 7) or not units for units in typed.values()):
@@ -174,7 +183,8 @@ def _parse_asked(order: Order, earlier: tuple[Refund, ...]) -> Asked:
             "units", _("Nothing was done: %(problem)s.", problem=problem)
         ) from problem
     reason = RefundReason(request.form["reason"])
-    return Asked(order, lines, shipping_of(order, lines, earlier), reason, earlier)
+    shipping = shipping_of(order, lines, earlier)
+    return Asked(order, lines, shipping, reason, earlier, asked_at=asked_at)
 
 
 def _page(
