@@ -14,7 +14,7 @@ import sqlalchemy as sa
 from flask.testing import FlaskClient
 from werkzeug.test import TestResponse
 
-from mailagent import mailers
+from mailagent import mailers, services
 from mailagent.domain.money import Money
 from mailagent.domain.refunds.refund import Refund, RefundLine, RefundReason, RefundStatus
 from mailagent.store.refunds import approvals, refunds
@@ -50,6 +50,12 @@ class Question:
     def refund(self) -> Refund:
         with self.shop.live.database.snapshot() as connection:
             return refunds.load(connection, self.refund_id)
+
+    def let_decisions_wait(self, seconds: int = 300) -> None:
+        """Have decisions no effect for so long, so that they can be taken back."""
+        live = services.current()
+        waits = replace(live.waits, approval_undo_seconds=seconds)
+        services.bind(replace(live, waits=waits))
 
     def decide(
         self,

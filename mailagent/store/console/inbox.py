@@ -36,6 +36,7 @@ from mailagent.store.pagination import (
 from mailagent.store.refunds import remedies, settlements
 
 _refunds, _approvals, _decisions = schema.refunds, schema.approvals, schema.decisions
+_seconds = schema.countersignatures
 _requests, _drafts, _conversations = schema.approval_requests, schema.drafts, schema.conversations
 _inbound, _outbound, _dismissals = schema.inbound_mails, schema.outbound_mails, schema.dismissals
 
@@ -44,7 +45,7 @@ _inbound, _outbound, _dismissals = schema.inbound_mails, schema.outbound_mails, 
 class Entry:
     """One line of a list. `row_id`: the id of a row of this `kind`: refund, draft, conversation, mail,
     outbound, or run. `state` and `what` are codes, to be labelled by pages, or text of strangers, to be
-    escaped."""
+    escaped. `owner`, `decision` and `undo_until` of a refund: the last manager's decision."""
 
     kind: str
     row_id: str
@@ -61,6 +62,9 @@ class Entry:
     dismissed_by: str | None = None
     run_id: str | None = None  # the run that a mail without an answer was enqueued for
     topics: Sequence[str] = ()  # what a draft is about
+    decision: str | None = None
+    undo_until: datetime | None = None
+    awaits_second: bool = False  # a refund needs a second manager, and one has approved it
 
     @property
     def cursor(self) -> Cursor:
@@ -194,10 +198,20 @@ class Lists:
 
 
 def _approvals_sources(manager: str | None) -> list[Source[Entry]]:
+    no_second = _seconds.c.approval_id.is_(None)
     query = (
-        select_refunds(expires_at=_approvals.c.expires_at, owner=_decisions.c.decided_by)
+        select_refunds(
+            expires_at=_approvals.c.expires_at,
+            owner=sa.func.coalesce(_seconds.c.decided_by, _decisions.c.decided_by),
+            decision=sa.func.coalesce(_seconds.c.decision, _decisions.c.decision),
+            undo_until=sa.case((no_second, _decisions.c.undo_until), else_=_seconds.c.undo_until),
+            awaits_second=sa.and_(
+                _refunds.c.four_eyes, _decisions.c.decision == "approve", no_second
+            ),
+        )
         .outerjoin(_approvals, _approvals.c.refund_id == _refunds.c.refund_id)
         .outerjoin(_decisions, _decisions.c.approval_id == _approvals.c.approval_id)
+        .outerjoin(_seconds, _seconds.c.approval_id == _approvals.c.approval_id)
         .where(in_literals(_refunds.c.status, "awaiting_approval"))
     )
     queries = [query]

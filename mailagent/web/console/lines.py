@@ -139,15 +139,7 @@ def _state(entry: Entry, stopped: Badge | None) -> Badge:
 
 def _note(entry: Entry, managers: Sequence[str], run: Run | None) -> str:
     if entry.state == "awaiting_approval":
-        others = ", ".join(each for each in managers if each != entry.owner)
-        first = (
-            _("approved by %(owner)s, a second person is needed", owner=entry.owner)
-            if entry.owner
-            else ""
-        )
-        return "; ".join(
-            filter(None, (first, others and _("asked: %(managers)s", managers=others)))
-        )
+        return _approval_note(entry, managers)
     if entry.kind == "draft" and entry.topics:
         topics = ", ".join(translate(DRAFT_TOPICS.get(each, each)) for each in entry.topics)
         return _("about %(topics)s", topics=topics)
@@ -157,6 +149,26 @@ def _note(entry: Entry, managers: Sequence[str], run: Run | None) -> str:
     if entry.kind == "run" and run and run.has_failed:
         return tell_failure(run, _)
     return ""
+
+
+def _approval_note(entry: Entry, managers: Sequence[str]) -> str:
+    """Return who decided, or whose decision is awaited."""
+    owner, until = entry.owner, entry.undo_until
+    if until and (not entry.awaits_second or services.current().now() < until):
+        if entry.decision == "approve":
+            return _(
+                "approved by %(owner)s, can be taken back until %(until)s", owner=owner, until=until
+            )
+        return _(
+            "rejected by %(owner)s, can be taken back until %(until)s", owner=owner, until=until
+        )
+    others = ", ".join(each for each in managers if each != owner)
+    first = (
+        _("approved by %(owner)s, a second person is needed", owner=owner)
+        if entry.awaits_second
+        else ""
+    )
+    return "; ".join(filter(None, (first, others and _("asked: %(managers)s", managers=others))))
 
 
 def _path(entry: Entry, permissions: frozenset[Permission]) -> str | None:

@@ -7,12 +7,14 @@ import re
 from datetime import datetime
 from html import unescape
 
+import pytest
 from flask.testing import FlaskClient
 
 from mailagent.store.pagination import microseconds
-from tests.cast import OLGA, TESS, order
+from tests.cast import MAX, MONA, OLGA, TESS, order
 from tests.harness import Harness, post_form
 from tests.web.console.failed_runs import change_run, fail_run, lose, told
+from tests.web.questions import Question
 from tests.workflows.proposals import propose, write
 
 
@@ -85,3 +87,26 @@ def test_mail_without_an_answer_says_when_its_run_failed_and_leaves_drafts_out(
     assert f'<a href="/ops/runs/{failed.run_id}">' in client.get(path).text
     assert "its run failed" in shop.log_in(TESS).get(path).text
     assert "/ops/runs/" not in shop.log_in(TESS).get(path).text
+
+
+WAITING = "/ops?waiting=approvals"
+
+
+@pytest.mark.parametrize(("decision", "verb"), [("approve", "approved"), ("reject", "rejected")])
+def test_a_decision_that_can_be_taken_back_is_called_what_it_is(
+    question: Question, decision: str, verb: str
+) -> None:
+    question.let_decisions_wait()
+    question.decide(decision)
+    (row,) = rows_of(question.shop.log_in(TESS), WAITING)
+    assert f"{verb} by {MONA}, can be taken back until" in row
+    assert "a second person is needed" not in row
+
+
+def test_a_second_person_is_named_only_while_one_is_needed(dear: Question) -> None:
+    tess = dear.shop.log_in(TESS)
+    dear.decide("approve")
+    assert f"approved by {MONA}, a second person is needed" in rows_of(tess, WAITING)[0]
+    dear.let_decisions_wait()
+    dear.decide("reject", MAX)
+    assert f"rejected by {MAX}, can be taken back until" in rows_of(tess, WAITING)[0]
