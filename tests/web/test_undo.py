@@ -97,6 +97,14 @@ def test_a_decision_is_taken_back_and_made_anew(question: Question, pressed: str
     assert actions(question.shop) == [done, "decision taken back", "refund rejected"]
 
 
+def test_a_second_click_on_take_it_back_says_that_it_is_taken_back(question: Question) -> None:
+    question.decide("approve")
+    opened = question.token()
+    for told in ("You have taken back your decision", "your decision is taken back already"):
+        page = question.press(opened, "undo")
+        assert (told in page.text, "Refund $1,499.00?" in page.text) == (True, True)
+
+
 def test_only_its_author_takes_a_decision_back(question: Question) -> None:
     opened = question.token(MAX)
     question.decide("approve")

@@ -52,7 +52,7 @@ def decide(token: str) -> Response:
         except FormProblem as met:
             problem = met
         review = replace(review, refund=refunds.load(connection, review.refund.refund_id))
-        done = "" if _counts() else str(problem or _tell_outcome(before, standing, _undoes()))
+        done = "" if _counts() else str(problem or _tell_outcome(link, before, standing))
         return _show(connection, link, standing, review, problem, done)
 
 
@@ -79,13 +79,15 @@ def _act(connection: sa.Connection, manager: str, standing: Standing, review: Re
     return decision.take(connection, manager, standing, review, form)
 
 
-def _tell_outcome(before: Standing, after: Standing, undoes: bool) -> str:
+def _tell_outcome(link: ApprovalLink, before: Standing, after: Standing) -> str:
     """Return a sentence about what the click did, if the page itself does not show that; else an empty text."""
-    if after == before:
-        if undoes:
-            return _("Your click changed nothing: the time to take it back is over.")
+    if after != before:
+        return _("You have taken back your decision. Nothing was paid.") if _undoes() else ""
+    if not _undoes():
         return _("Your click changed nothing: this was decided or closed before.")
-    return _("You have taken back your decision. Nothing was paid.") if undoes else ""
+    if any(decision.is_by(link.manager_email, each) for each in (before.first, before.second)):
+        return _("Your click changed nothing: the time to take it back is over.")
+    return _("Your click changed nothing: your decision is taken back already.")
 
 
 def _verify(token: str) -> ApprovalLink:
