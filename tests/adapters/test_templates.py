@@ -374,6 +374,7 @@ def page(
             "most_minor": 129900,
             "decimals": 2,
         },
+        "unsent": words,
         "done": words,
         "undo_until": None,
         "undo_mine": False,
@@ -480,7 +481,7 @@ def test_every_field_has_a_label() -> None:
         if tag in ("input", "textarea") and attributes.get("type") != "hidden"
     }
     units = {"quantity_1", "quantity_2"}
-    assert fields == labelled == {"amount", "note", "note_shared", "offer_percent"} | units
+    assert fields == labelled == {"amount", "note", "note_shared", "offer_percent", "lost"} | units
 
 
 def test_a_problem_is_said_at_the_top_and_at_its_field_and_keeps_what_was_typed() -> None:

@@ -162,6 +162,17 @@ def test_a_second_click_says_that_it_changed_nothing(question: Question) -> None
     assert made.decision == "approve"
 
 
+@pytest.mark.parametrize("at_once", [True, False])
+def test_a_note_that_came_too_late_is_shown_to_copy(question: Question, at_once: bool) -> None:
+    if at_once:
+        question.let_decisions_wait(0)
+    opened, kept = question.token(MAX), {"note": "A known fault"}
+    question.decide("approve", form=kept)
+    late = question.press(opened, "reject", MAX, {"note": "She agreed to send it <back>"})
+    assert "readonly>She agreed to send it &lt;back&gt;</textarea>" in late.text
+    assert "readonly>" not in question.press(question.token(), "approve", form=kept).text
+
+
 def test_an_undo_after_the_date_leaves_time_to_decide(question: Question) -> None:
     soon = question.shop.live.now() + timedelta(minutes=1)
     with question.shop.live.database.transaction() as connection:

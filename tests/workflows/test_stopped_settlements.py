@@ -101,6 +101,23 @@ def test_what_must_not_be_paid_any_more_says_so_and_is_not_ticked_off(
     assert pay(key(shop))["status"] == "failed"
 
 
+def test_a_refused_form_keeps_what_was_typed_and_its_list(shop: Harness) -> None:
+    client, path = shop.log_in(OLGA), f"{PATH}/{key(shop)}"
+    change(shop, **GONE)
+    refused = post_form(client, path, PATH, settle="yes", reference="SEPA 77")
+    assert (refused.status_code, refused.text.count('value="SEPA 77"')) == (422, 1)
+    post_form(client, path, PATH, settle="yes", reference="SEPA 77", paid_before="yes")
+    paid = client.get(f"{PATH}?state=settled").text
+    assert f'action="{path}?state=settled"' in paid
+    came_back = {"fail": "yes", "came_back": "yes"}
+    refused = post_form(client, f"{path}?state=settled", PATH, **came_back)
+    assert refused.status_code == 422
+    assert "<details open><summary>It came back" in refused.text
+    post_form(client, path, PATH, reason="The account is closed.", **came_back)
+    lost = post_form(client, path, PATH, settle="yes", reference="SEPA 78")
+    assert "readonly>SEPA 78</textarea>" in lost.text
+
+
 def test_what_was_paid_before_is_on_record_with_the_reason(shop: Harness) -> None:
     change(shop, **GONE)
     client = shop.log_in(OLGA)

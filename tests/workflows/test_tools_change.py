@@ -27,7 +27,7 @@ from mailagent.workflows.tools.request_change import request_change
 from mailagent.workflows.tools.withdraw_refund import withdraw_refund
 from tests.cast import ADA, GRACE, MAX, MONA, OLGA, TESS, big_order, order
 from tests.databases import ONE_DATABASE
-from tests.harness import Harness
+from tests.harness import Harness, post_form
 from tests.tool_use import use
 from tests.workflows.camera import answer, click, end, later_batch
 from tests.workflows.paying import pay, tell
@@ -497,6 +497,22 @@ def test_who_wants_the_money_instead_keeps_the_exchange_until_a_manager_approves
     assert (said["outcome"], said["facts"]) == ("needs_manager", ["refund/W1001"])
     assert tasks(shop) == [("exchange", "task")]
     assert "our team has your request" in told(shop, later)
+
+
+@ONE_DATABASE
+def test_words_to_the_customer_stay_if_the_task_waits_or_has_ended(
+    shop: Harness, batch: Batch
+) -> None:
+    change(batch)
+    propose(later_batch(shop, batch), "W1001")
+    (row,) = shop.rows("SELECT remedy_id FROM remedies")
+    tess, fields = shop.log_in(TESS), {"page": "/ops", "note": "It left today, DHL 4711."}
+    refused = post_form(tess, f"/ops/tasks/{row.remedy_id}", done="yes", **fields)
+    assert refused.status_code == 422
+    assert 'value="It left today, DHL 4711."' in refused.text
+    post_form(tess, f"/ops/tasks/{row.remedy_id}", fail="yes", **fields)
+    late = post_form(tess, f"/ops/tasks/{row.remedy_id}", done="yes", **fields)
+    assert "readonly>It left today, DHL 4711.</textarea>" in late.text
 
 
 @ONE_DATABASE

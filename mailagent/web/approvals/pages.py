@@ -11,6 +11,7 @@ from flask import Blueprint, Response, abort, make_response, render_template, re
 from mailagent import services
 from mailagent.adapters.links import ApprovalLink
 from mailagent.decisions import apply_decisions
+from mailagent.domain.mail.redaction import mask_card_numbers
 from mailagent.domain.refunds.labels import REFUND_STATES
 from mailagent.domain.refunds.refund import Refund, RefundStatus
 from mailagent.mailers.approval_routing import is_one_of
@@ -136,20 +137,20 @@ def _show(
 ) -> Response:
     refund, made, second = review.refund, standing.first, standing.second
     values = review_facts.describe(review, standing, link.manager_email) | {"done": done}
+    values["unsent"] = _find_unsent(standing) if done else ""
+    told = [
+        review_facts.describe_decision(each, review, standing) for each in (made, second) if each
+    ]
     if not decision.shows_details(refund, standing.approval):
         return page(
             "approvals/closed.html",
             review=values,
             state=REFUND_STATES[refund.status],
-            decisions=[
-                review_facts.describe_decision(each, review, standing)
-                for each in (made, second)
-                if each
-            ],
+            decisions=told,
             days=decision.SHOWN_AFTER_CLOSING.days,
         )
     values |= review_facts.describe_files(connection, review)
-    first = review_facts.describe_decision(made, review, standing) if made else None
+    first = told[0] if told else None
     undo_until = decision.undo_until(refund, standing)
     mine = decision.is_by(link.manager_email, standing.last)
     values |= {"undo_until": undo_until, "undo_mine": mine}
@@ -173,9 +174,16 @@ def _show(
     return page(
         "approvals/decided.html",
         review=values,
-        decision=review_facts.describe_decision(last, review, standing),
+        decision=told[-1],
         first=first if second else None,
     )
+
+
+def _find_unsent(standing: Standing) -> str:
+    """Return the note in the request's form, unless a decision has it."""
+    note = mask_card_numbers(typed("note"))
+    kept = [each.note for each in (standing.first, standing.second) if each]
+    return "" if note in kept else note
 
 
 def _lines(review: Review) -> dict[str, Any]:

@@ -44,7 +44,8 @@ def show() -> Response:
     return _page()
 
 
-def _page(problem: str = "") -> Response:
+def _page(problem: str = "", remedy_id: str = "", note: str = "") -> Response:
+    """Return the page. `problem`: why the `note` that somebody typed for a task was not recorded."""
     is_open = request.args.get("state") != "ended"
     statuses = _OPEN if is_open else _ENDED
     live = services.current()
@@ -57,6 +58,8 @@ def _page(problem: str = "") -> Response:
         tasks=tasks,
         is_open=is_open,
         problem=problem,
+        unsent={remedy_id: note},
+        lost="" if remedy_id in [x["remedy"].remedy_id for x in tasks if x["may_do"]] else note,
         now=live.now(),
         **pages_beside(part, PATH, {} if is_open else {"state": "ended"}),
     )
@@ -83,7 +86,8 @@ def _shown(remedy: Remedy, mails: Mapping[str, str], waiting: Refund | None) -> 
         "mail": redact_line(mails.get(remedy.mail_id, "")).strip(),
         "needs_manager": why,
         "waiting": waiting,
-        "may_do": remedy.status is not RemedyStatus.ASKED
+        "may_do": remedy.is_open
+        and remedy.status is not RemedyStatus.ASKED
         and (not why or current_person().is_manager),
     }
 
@@ -99,5 +103,5 @@ def decide(remedy_id: str) -> Response:
         with services.current().database.transaction() as connection:
             finish(connection, remedy_id, current_person().email, is_done, note)
     except TaskProblem as problem:
-        return _page(translate(str(problem)))
+        return _page(translate(str(problem)), remedy_id, note or "")
     return go_to(PATH)

@@ -34,7 +34,8 @@ def show() -> Response:
     return _page()
 
 
-def _page(problems: list[str] | None = None) -> Response:
+def _page(problems: list[str] | None = None, refused: str = "") -> Response:
+    """Return the page. `refused`: the settlement whose form is refused."""
     wanted = request.args.get("state", "")
     state = SettlementState(wanted) if wanted in list(SettlementState) else SettlementState.OPEN
     is_open = state is SettlementState.OPEN
@@ -43,6 +44,10 @@ def _page(problems: list[str] | None = None) -> Response:
         part = settlements.read(connection, state, read_window(newest_first=not is_open))
         sums = settlements.sum_open(connection) if is_open else ()
         stopped = stops.find_stops(connection, [x.refund_id for x in part.rows if is_open])
+    has_form = state is not SettlementState.FAILED and refused in [
+        each.idempotency_key for each in part.rows
+    ]
+    words = "\n".join(filter(None, map(request.form.get, ("reference", "reason"))))
     return page(
         "ops/settlements.html",
         422 if problems else 200,
@@ -54,6 +59,8 @@ def _page(problems: list[str] | None = None) -> Response:
         ],
         problems=(problems or [])[:PROBLEMS_SHOWN],
         more_problems=max(0, len(problems or []) - PROBLEMS_SHOWN),
+        unsent={refused: request.form},
+        lost="" if has_form else words,
         imported=typed("imported"),
         money=money,
         now=live.now(),
@@ -83,7 +90,7 @@ def decide(settlement: str) -> Response:
         with services.current().database.transaction() as connection:
             settle(connection, outcome, current_person().email, _)
     except SettlementProblem as problem:
-        return _page([f"{settlement}: {problem}"])
+        return _page([f"{settlement}: {problem}"], settlement)
     return go_to(PATH)
 
 
