@@ -7,7 +7,7 @@ from dataclasses import replace
 from flask.testing import FlaskClient
 
 from mailagent.store.ids import new_id
-from tests.cast import GRACE, MONA, TESS, order
+from tests.cast import GRACE, MONA, OLGA, TESS, order
 from tests.databases import ONE_DATABASE
 from tests.handed_over import thread
 from tests.harness import Harness, post_form
@@ -23,6 +23,11 @@ def save(client: FlaskClient, name: str = "Late", text: str = TEXT) -> int:
     return post_form(client, PATH, name=name, text=text).status_code
 
 
+def change(client: FlaskClient, path: str, name: str = "Late", text: str = TEXT) -> int:
+    seen = field(client.get(path).text, "updated_at")
+    return post_form(client, path, name=name, text=text, updated_at=seen).status_code
+
+
 def ids(shop: Harness) -> list[str]:
     return [row.saved_reply_id for row in shop.rows("SELECT * FROM saved_replies ORDER BY name")]
 
@@ -31,7 +36,7 @@ def test_a_reply_is_saved_changed_and_deleted_and_each_is_on_record(shop: Harnes
     tess = shop.log_in(TESS)
     assert (save(tess), save(tess, text="x"), save(tess, name="")) == (303, 422, 422)
     (reply_id,) = ids(shop)
-    post_form(tess, f"{PATH}/{reply_id}", name="Very late", text="Hello")
+    assert change(tess, f"{PATH}/{reply_id}", "Very late", "Hello") == 303
     assert "Very late" in tess.get(PATH).text
     post_form(tess, f"{PATH}/{reply_id}", change="delete")
     assert ids(shop) == []
@@ -41,6 +46,23 @@ def test_a_reply_is_saved_changed_and_deleted_and_each_is_on_record(shop: Harnes
         "saved reply written", "saved reply written", "saved reply deleted",
     ]  # fmt: skip
     assert shop.log_in(MONA).get(PATH).status_code == 403
+
+
+def test_a_colleagues_change_is_not_overwritten_unseen(shop: Harness) -> None:
+    tess, olga = shop.log_in(TESS), shop.log_in(OLGA)
+    save(tess)
+    path = f"{PATH}/{ids(shop)[0]}"
+    opened = field(olga.get(path).text, "updated_at")
+    assert change(tess, path, text="We give you <10> percent.") == 303
+    mine = {"name": "Late", "text": "Sorry."}
+    refused = post_form(olga, path, **mine, updated_at=opened)
+    assert refused.status_code == 409
+    assert f"{TESS} changed it while this page was open" in refused.text
+    assert "We give you &lt;10&gt; percent." in refused.text
+    assert "Sorry.</textarea>" in refused.text
+    again = post_form(olga, path, **mine, updated_at=field(refused.text, "updated_at"))
+    assert again.status_code == 303
+    assert [row.text for row in shop.rows("SELECT text FROM saved_replies")] == ["Sorry."]
 
 
 def test_an_unknown_placeholder_is_refused_with_the_text_kept(shop: Harness) -> None:

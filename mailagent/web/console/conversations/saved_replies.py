@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 
 import sqlalchemy as sa
@@ -39,6 +38,7 @@ from mailagent.web.language import _
 blueprint = Blueprint("ops_saved_replies", __name__)
 
 PATH = "/ops/saved-replies"
+_CHANGED = "updated_at"  # the form's field that detects that somebody else changed the reply
 
 
 @blueprint.get(PATH)
@@ -53,16 +53,21 @@ def list_all() -> Response:
 def show(saved_reply_id: str) -> Response:
     """Show the form of one saved reply."""
     with services.current().database.snapshot() as connection:
-        return _page(found(saved_replies.find(connection, saved_reply_id), "saved reply"))
+        reply = found(saved_replies.find(connection, saved_reply_id), "saved reply")
+    return _page(reply, reply)
 
 
-def _page(reply: SavedReply | None, problem: FormProblem | None = None) -> Response:
+def _page(
+    reply: SavedReply | None, saved: SavedReply | None = None, problem: FormProblem | None = None
+) -> Response:
+    """Return the page. `reply`: what stands in the form; `saved`: the row that it changes, if there is one."""
     with services.current().database.snapshot() as connection:
         known = saved_replies.list_all(connection)
     return page(
         "ops/saved_replies.html",
-        422 if problem else 200,
+        (409 if problem.field == _CHANGED else 422) if problem else 200,
         reply=reply,
+        saved=saved,
         known=known,
         problem=problem,
         placeholders=PLACEHOLDERS,
@@ -92,23 +97,34 @@ def change(saved_reply_id: str) -> Response:
 def _save(saved_reply_id: str) -> Response:
     name, text = typed("name", request.form), without_controls(request.form.get("text", ""))
     now, email = services.current().now(), current_person().email
-    reply = SavedReply(saved_reply_id, name, text.strip(), email, now)
+    reply, saved = SavedReply(saved_reply_id, name, text.strip(), email, now), None
     try:
         with services.current().database.transaction() as connection:
             known = saved_replies.list_all(connection)
             if any((each.name, each.text) == (reply.name, reply.text) for each in known):
                 return go_to(PATH)
-            _check(connection, reply, known)
+            saved = next((x for x in known if x.saved_reply_id == saved_reply_id), None)
+            _check(connection, reply, saved, len(known))
             saved_replies.save(connection, reply)
             _record(connection, "saved reply written", saved_reply_id)
     except FormProblem as problem:
-        return _page(replace(reply, text=text), problem)
+        return _page(replace(reply, text=text), saved, problem)
     return go_to(PATH)
 
 
-def _check(connection: sa.Connection, reply: SavedReply, known: Sequence[SavedReply]) -> None:
-    """Raise FormProblem if a reply cannot be saved beside the `known` ones."""
-    is_new = all(each.saved_reply_id != reply.saved_reply_id for each in known)
+def _check(
+    connection: sa.Connection, reply: SavedReply, saved: SavedReply | None, known: int
+) -> None:
+    """Raise FormProblem if a reply cannot be saved, in place of `saved` or beside the `known` ones."""
+    if saved and request.form.get(_CHANGED) != saved.updated_at.isoformat():
+        raise FormProblem(
+            _CHANGED,
+            _(
+                "%(updated_by)s changed it while this page was open. Save again to replace what is saved"
+                " now:",
+                updated_by=saved.updated_by,
+            ),
+        )
     if not 0 < len(reply.name) <= NAME_LENGTH_MAX:
         raise FormProblem(
             "name", _("Give it a name of at most %(most)s characters.", most=NAME_LENGTH_MAX)
@@ -125,7 +141,7 @@ def _check(connection: sa.Connection, reply: SavedReply, known: Sequence[SavedRe
             "text",
             _("There is no {{%(name)s}}. There are %(names)s.", name=unknown[0], names=names),
         )
-    if is_new and len(known) >= REPLIES_MAX:
+    if saved is None and known >= REPLIES_MAX:
         raise FormProblem(
             "name", _("There are %(most)s saved replies. Delete one first.", most=REPLIES_MAX)
         )
