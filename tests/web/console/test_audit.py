@@ -54,6 +54,11 @@ def test_the_trail_is_filtered(trail: Harness) -> None:
     assert shown == list(FILTERED)
 
 
+def test_the_filter_says_whose_days_it_means(trail: Harness) -> None:
+    page = trail.log_in(OLGA).get(PATH).text
+    assert re.findall(r'<label for="(?:from|to)">([^<]*)<', page) == ["From (UTC)", "To (UTC)"]
+
+
 def test_acts_are_told_in_the_readers_language_and_found_as_they_are_recorded(
     trail: Harness,
 ) -> None:
