@@ -39,7 +39,7 @@ _BLANKS = re.compile(r"[\s\u00a0\u2009\u202f'’]")
 _NO_DECIMALS = re.compile(r"(?<=[0-9])[.,][-–—−]{0,2}(?=$|[^0-9.,])")
 # A point that belongs to a sign follows a letter, as in "Fr. 500". Before a digit, any other begins decimals.
 _FIELD = re.compile(r"([^0-9.,]*(?:(?<=[^\W\d_])\.)?)([0-9][0-9.,]*)([^0-9.,]*\.?)")
-_GROUPED = re.compile(r"[0-9]{1,3}([.,])[0-9]{3}(?:\1[0-9]{3})*")
+_GROUPED = re.compile(r"[1-9][0-9]{0,2}([.,])[0-9]{3}(?:\1[0-9]{3})*")
 
 
 def parse_typed_amount(text: str, currency: str, _: Fill = fill) -> Money:
