@@ -120,6 +120,11 @@ def ngettext(one: str, many: str, num: int, **facts: object) -> str:
     return _translate_plural(one, many, num) % {**facts, "num": write_number(num)}
 
 
+def upper_first(text: str) -> str:
+    """Return a text that begins with a capital letter. Unlike `capitalize`, it leaves "US" and nouns alone."""
+    return text[:1].upper() + text[1:]
+
+
 # --- amounts, numbers and times -------------------------------------------------------------------
 
 
@@ -164,6 +169,7 @@ def teach(environment: Environment) -> None:
     environment.install_gettext_callables(translate, _translate_plural, newstyle=True)  # type: ignore[attr-defined]
     environment.filters |= {
         "translated": translate,
+        "upper_first": upper_first,
         "number": write_number,
         "day": write_day,
         "moment": write_moment,

@@ -17,11 +17,12 @@ from mailagent.adapters.templates.catalogue import (
 from mailagent.domain.mail.conversation import HandOverReason
 from mailagent.store.mail import conversations
 from mailagent.web.language import COOKIE, LANGUAGES
-from tests.cast import TESS
+from tests.cast import OLGA, TESS
 from tests.databases import ONE_DATABASE
 from tests.harness import Harness
 from tests.programs.messages import list_messages
 from tests.web.doors import csrf_token
+from tests.web.questions import Question
 
 CATALOGUES = sorted(PAGES_FOLDER.glob("*.po"), key=str)
 IDS = [path.stem for path in CATALOGUES]
@@ -145,6 +146,16 @@ def test_the_reason_of_a_hand_over_is_in_the_readers_language(
     for page in (path, "/ops?waiting=people"):
         assert escape(why.value) in client.get(page).text
         assert escape(why.value) not in client.get(page, headers={"Accept-Language": "de"}).text
+
+
+@ONE_DATABASE
+def test_a_state_at_the_beginning_keeps_its_capitals(question: Question) -> None:
+    client, german = question.shop.log_in(OLGA), {"Accept-Language": "de"}
+    page = client.get(f"/ops/refunds/{question.refund_id}", headers=german).text
+    assert ">Wartet auf einen Manager</p>" in page
+    question.decide()
+    page = question.shop.client.get(question.link(), headers=german).text
+    assert ">Genehmigt</p>" in page
 
 
 def test_every_language_has_its_own_name() -> None:

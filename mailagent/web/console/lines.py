@@ -28,7 +28,7 @@ from mailagent.web.console.labels import (
 )
 from mailagent.web.console.page import redact_line
 from mailagent.web.guard import current_person
-from mailagent.web.language import _, translate
+from mailagent.web.language import _, translate, upper_first
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +126,7 @@ def _what(entry: Entry) -> str:
         reason = translate(REASONS.get(entry.what, entry.what))
         return _("Order %(order_id)s: %(reason)s", order_id=entry.order_id, reason=reason)
     if entry.kind == "outbound":
-        return translate(PURPOSES.get(entry.what, entry.what)).capitalize()
+        return upper_first(translate(PURPOSES.get(entry.what, entry.what)))
     return redact_line(entry.what) or _("(no subject)")
 
 
