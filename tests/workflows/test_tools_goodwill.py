@@ -187,7 +187,7 @@ def test_the_code_comes_also_when_a_person_takes_over(kind_shop: Harness, untrue
     with kind_shop.live.database.transaction() as connection:
         conversation = conversations.load(connection, batch["conversation_id"])
         mails = inbound.list_by_id(connection, batch["mail_ids"])
-        mailers.write_handed_over(connection, conversation, mails, untrue)
+        mailers.write_handed_over(connection, conversation, mails, untrue, "hand_over:1")
     (row,) = codes(kind_shop)
     (mail,) = kind_shop.rows("SELECT text, html FROM outbound_mails")
     assert row.code in mail.text
