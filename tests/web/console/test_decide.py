@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -9,7 +10,7 @@ import pytest
 from mailagent.domain.refunds.order import Order
 from mailagent.domain.refunds.refund import RefundStatus
 from mailagent.store import schema
-from tests.cast import ADA, MAX, MONA, OLGA, TESS, order
+from tests.cast import ADA, MAX, MONA, OLGA, TESS, YESTERDAY, order
 from tests.databases import ONE_DATABASE
 from tests.harness import Harness, post_form
 from tests.round_trips.approvals import decide, link_in
@@ -62,6 +63,8 @@ def test_nobody_but_a_manager_is_led_to_a_decision(question: Question, email: st
     assert question.shop.client.get(PATH).location.startswith("/ops/login")
 
 
+DELIVERED = YESTERDAY - timedelta(days=10)  # as `tests.cast.order` has it
+
 # --- refunds --------------------------------------------------------------------------------------
 
 
@@ -91,7 +94,7 @@ def test_a_refund_is_told_from_question_to_receipt(busy_shop: Harness) -> None:
     for shown in (
         "above the limit of $1,000.00.", "mona@shop.example was asked for the decision",
         "Decision: approved , $999.00 by mona@shop.example", "pay_W2001 refunded", "Paid by card",
-        "Left of what was paid $1,499.00", "Delivered 16 November 2026", "Refund paid by ledger",
+        "Left of what was paid $1,499.00", f"Delivered {DELIVERED:%-d %B %Y}", "Refund paid by ledger",
         "Receipt of a refund", "holds a link that is only for its reader", "pay_W2001",
     ):  # fmt: skip
         assert shown in words, shown
