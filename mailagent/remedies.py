@@ -169,8 +169,7 @@ def narrow(connection: sa.Connection, refund: Refund) -> None:
 def keep_only(connection: sa.Connection, remedy: Remedy, units: Counter[str], why: str) -> None:
     """Have a remedy done for fewer units, and tell those of a task who may do it. `units`: by item id. Lock the
     order first."""
-    live, order = services.current(), orders.load(connection, remedy.order_id)
-    items = name_items(units, order.names)
+    items = name_items(units, orders.load(connection, remedy.order_id).names)
     remedies.note(connection, remedy, items=items)
     if remedy.status is not RemedyStatus.TASK:
         return
@@ -178,16 +177,11 @@ def keep_only(connection: sa.Connection, remedy: Remedy, units: Counter[str], wh
     lines = [
         *(f"{item.quantity} × {item.name}" for item in items),
         f"{why} Please do it for nothing else.",
-        f"What is wanted: {live.shop.public_url}/ops/tasks",
+        f"What is wanted: {services.current().shop.public_url}/ops/tasks",
     ]
     key = f"fewer:{remedy.remedy_id}:{units.total()}"
     title = f"{what} of fewer items, order {remedy.order_id}"
-    notice = mailers.Notice(key, title, lines)
-    readers = live.shop.team_emails
-    if remedy.needs_manager:
-        readers += list_candidates(live.shop.manager_emails, (order.customer_email,))
-    written = mailers.write_notice(connection, notice, tuple(dict.fromkeys(readers)))
-    live.workflow_client.queue.enqueue_deliveries(connection, written)
+    _tell_doers(connection, remedy, mailers.Notice(key, title, lines))
 
 
 def resume(connection: sa.Connection, refund: Refund) -> None:
@@ -227,7 +221,8 @@ def close(
     **details: str,
 ) -> None:
     """Record the end of a locked task without a mail to the customer. Wakes the refund that waits for it, or
-    withdraws that refund. Tasks that are done with it end, too."""
+    withdraws that refund. Ends tasks that are done with it. Tells people of a task that they must not do it any
+    more."""
     now = services.current().now()
     remedies.move(connection, remedy, status, decided_by=actor, decided_at=now, note=note)
     told = {"kind": remedy.kind.value, "order_id": remedy.order_id, **details}
@@ -240,6 +235,30 @@ def close(
         for each in remedies.list_of_order(connection, remedy.order_id):
             if each.kind is RemedyKind.CANCEL and each.is_open and each.items:
                 close(connection, each, status, actor)
+    if remedy.status is RemedyStatus.TASK and status is RemedyStatus.WITHDRAWN:
+        _call_off(connection, remedy)
+
+
+def _call_off(connection: sa.Connection, remedy: Remedy) -> None:
+    what = REMEDY_KINDS[remedy.kind]
+    lines = [
+        *(f"{item.quantity} × {item.name}" for item in remedy.items),
+        f"Please do not do it. If the {what} is done already, write to the customer.",
+        f"What is wanted: {services.current().shop.public_url}/ops/tasks",
+    ]
+    title = f"{what.capitalize()} not wanted any more, order {remedy.order_id}"
+    _tell_doers(connection, remedy, mailers.Notice(f"withdrawn:{remedy.remedy_id}", title, lines))
+
+
+def _tell_doers(connection: sa.Connection, remedy: Remedy, notice: mailers.Notice) -> None:
+    """Write a notice to those who may do a task: they may work from the mail about it."""
+    shop = services.current().shop
+    readers = shop.team_emails
+    if remedy.needs_manager:
+        owner = orders.load(connection, remedy.order_id).customer_email
+        readers += list_candidates(shop.manager_emails, (owner,))
+    written = mailers.write_notice(connection, notice, tuple(dict.fromkeys(readers)))
+    services.current().workflow_client.queue.enqueue_deliveries(connection, written)
 
 
 def _end_same_returns(connection: sa.Connection, remedy: Remedy, actor: str) -> None:

@@ -396,6 +396,24 @@ def test_never_mind_withdraws_a_task(shop: Harness, batch: Batch) -> None:
     assert use(withdraw_refund, later, {"order_id": "W1001"}) == said
     assert tasks(shop) == [("exchange", "withdrawn")]
     assert "your request is withdrawn" in told(shop, later)
+    assert called_off(shop, TESS)
+    assert not called_off(shop, MONA)
+
+
+def called_off(shop: Harness, address: str) -> bool:
+    """Return whether a person was told, once, not to exchange the kettle."""
+    found = [each for each in mails_to(shop, address) if "not wanted any more" in each.subject]
+    return len(found) == 1 and "1 × Kettle - Please do not do it" in " ".join(found[0].text.split())
+
+
+@ONE_DATABASE
+def test_managers_hear_that_a_task_which_only_they_may_do_is_withdrawn(
+    shop: Harness, batch: Batch
+) -> None:
+    services.bind(replace(services.current(), policy=Policy({"USD": 1})))
+    change(batch)
+    use(withdraw_refund, later_batch(shop, batch), {"order_id": "W1001"})
+    assert all(called_off(shop, person) for person in (MONA, MAX, TESS))
 
 
 def test_two_mails_at_once_make_one_task(shop: Harness, batch: Batch) -> None:
@@ -582,6 +600,7 @@ def test_who_keeps_it_for_part_of_the_price_gets_no_other_one(shop: Harness, bat
     refund = accept(shop, later)
     assert (refund.status, refund.decided_by) == (RefundStatus.APPROVED, MONA)
     assert tasks(shop) == [("exchange", "withdrawn")]
+    assert called_off(shop, TESS)
     (mail,) = shop.rows("SELECT text FROM outbound_mails WHERE purpose = 'remedy'")
     assert "your request is withdrawn" in mail.text
     assert pay(refund.refund_id)["status"] == "paid"
