@@ -20,6 +20,7 @@ from mailagent.domain.refunds.payment import (
     GatewayRefund,
     NotDone,
     OutcomeUnknown,
+    Pending,
     Refunded,
     RefundRequest,
     RefundState,
@@ -27,10 +28,13 @@ from mailagent.domain.refunds.payment import (
 )
 from mailagent.domain.refunds.refund import Refund, RefundStatus
 from mailagent.domain.text import NeedsOperatorError
+from mailagent.mailers.compose import write_record
+from mailagent.mailers.fact import sentence
 from mailagent.payment_events import follow_refund
 from mailagent.store.mail import conversations, outbound
 from mailagent.store.refunds import approvals, refund_payments, refunds
 from mailagent.store.refunds.ledger import LedgerGateway
+from mailagent.workflows.steps.conversation.batch import batch_reader
 from mailagent.workflows.steps.delivery.undeliverable import act_on_lost
 from mailagent.workflows.steps.recording import watch
 from tests.cast import ADA, DESK_WISH, GRACE, MALLORY, MONA, TESS, big_order, order
@@ -189,6 +193,20 @@ def test_the_team_reads_what_was_paid_and_what_was_not_and_the_customer_what_cam
     assert "29.99 USD was NOT refunded to payment pay_card (expired card)" in case.text
     (letter,) = shop.rows("SELECT text FROM outbound_mails WHERE to_address = :ada", ada=ADA)
     assert "$20.00 of it was paid (gift card); the rest was not." in letter.text
+
+
+def test_what_is_paid_of_a_refund_under_way_is_told_as_refunded(shop: Harness) -> None:
+    refund = approved(shop)
+    moody(shop, {CARD: [Pending("re_1", 3600)]})
+    assert pay(refund.refund_id)["status"] == "approved"
+    assert held(shop) == 49_99
+    batch = proposals.write(shop, subject="My money", text="Where is my money for W1001?")
+    with shop.live.database.transaction() as connection:
+        reader = batch_reader(connection, batch)
+        fact, record = reader.find("refund/W1001"), write_record(reader, ["W1001"], "en")
+    assert fact is not None
+    assert "$20.00 of it is paid already." in sentence(fact)
+    assert "State: approved, paid in part so far\nRefunded: $20.00\n" in str(record)
 
 
 def test_a_refund_that_failed_as_a_whole_tells_the_customer_of_no_money(shop: Harness) -> None:

@@ -195,6 +195,7 @@ _MORE = (
 _REFUND_STATES = (
     ("awaiting_approval", None), ("approved", None), ("paid", None), ("rejected", None),
     ("expired", None), ("withdrawn", None), ("lapsed", None), ("failed", None), ("failed", _PART),
+    ("approved", _PART),
 )  # fmt: skip
 
 

@@ -113,7 +113,7 @@ class Refund:
     credit_bonus: int | None = None
     # Whether the customer keeps the items, and accepted part of their price.
     keeps_items: bool = False
-    # How much was paid before the refund failed; None if nothing was.
+    # How much is paid of a refund that is approved, or was before it failed; None if nothing is.
     part_paid: Money | None = None
     # How much was paid and then came back to the shop; None if nothing did.
     returned: Money | None = None

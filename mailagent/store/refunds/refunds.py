@@ -24,6 +24,7 @@ from mailagent.store.database import Row, columns_of, from_row, required
 
 _refunds, _lines, _payments = schema.refunds, schema.refund_lines, schema.refund_payments
 _outbound = schema.outbound_mails
+_MAY_BE_PAID_IN_PART = (RefundStatus.APPROVED.value, RefundStatus.FAILED.value)
 
 # A query with a row for each line of a refund. Only a manager's decision changes lines, while the order is
 # locked.
@@ -178,8 +179,8 @@ def _list(connection: sa.Connection, query: sa.Select[Any]) -> tuple[Refund, ...
 
 
 def _from_rows(connection: sa.Connection, rows: Sequence[Row]) -> tuple[Refund, ...]:
-    failed = {row.refund_id for row in rows if row.status == RefundStatus.FAILED.value}
-    done = _sum_done(connection, failed) if failed else {}
+    in_part = {row.refund_id for row in rows if row.status in _MAY_BE_PAID_IN_PART}
+    done = _sum_done(connection, in_part) if in_part else {}
     return tuple(
         _refund(list(lines), done.get(refund_id))
         for refund_id, lines in groupby(rows, key=lambda row: str(row.refund_id))
