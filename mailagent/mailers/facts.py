@@ -35,12 +35,12 @@ from mailagent.mailers.values import (
     is_part_of,
     list_declined,
     list_parcels,
+    list_remedies,
     list_return_periods,
     may_be_order_number,
     pay_by,
     values_of_credit,
     values_of_offer,
-    values_of_remedy,
     values_of_state,
 )
 from mailagent.store import audit
@@ -287,9 +287,9 @@ class Reader:
         return {"percent": code.percent, "given_at": code.issued_at} if code else None
 
     def remedies(self, order: Order) -> Values | None:
-        """Return the state of each remedy of an order, oldest first; None if there is none."""
-        known = remedies.list_of_order(self.connection, order.order_id)
-        return {"remedies": [values_of_remedy(each) for each in known]} if known else None
+        """Return the state of each remedy of an order, oldest first; None if there is none to tell of."""
+        found = list_remedies(self.connection, order.order_id)
+        return {"remedies": found} if found else None
 
     def my_orders(self) -> Fact | None:
         """Return the newest orders of the customer."""

@@ -209,6 +209,18 @@ def has_number(texts: Iterable[str], number: str) -> bool:
     return any(map(written.search, texts))
 
 
+def list_remedies(connection: sa.Connection, order_id: str) -> list[Values]:
+    """Return what a customer is told of the remedies of an order, oldest first. A return is left out until its
+    refund is approved: the customer is not asked to send anything before."""
+    known = refunds.list_of_order(connection, order_id)
+    approved = {each.refund_id for each in known if each.status is RefundStatus.APPROVED}
+    return [
+        values_of_remedy(each)
+        for each in remedies.list_of_order(connection, order_id)
+        if each.status is not RemedyStatus.AWAITING_GOODS or each.refund_id in approved
+    ]
+
+
 def values_of_remedy(remedy: Remedy) -> Values:
     """Return what a customer is told of a remedy."""
     rules = services.current().policy.return_first

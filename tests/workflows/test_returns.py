@@ -118,6 +118,21 @@ def test_goods_on_their_way_to_the_customer_come_back_first(shop: Harness, batch
     assert states(shop) == [("awaiting_approval", "awaiting_goods")]
 
 
+def test_no_goods_are_asked_for_before_a_manager_has_decided(shop: Harness, batch: Batch) -> None:
+    services.bind(replace(services.current(), policy=Policy({"USD": 1}, return_first=RULES)))
+    ask(batch)
+    assert states(shop) == [("awaiting_approval", "awaiting_goods")]
+
+    def told() -> str | None:
+        with shop.live.database.transaction() as connection:
+            fact = batch_reader(connection, batch).find("remedy/W1001")
+        return sentence(fact) if fact else None
+
+    assert told() is None
+    click(shop, "approve")
+    assert "please send these goods back" in str(told())
+
+
 @ONE_DATABASE
 @pytest.mark.parametrize("reason", ["damaged", "wrong_item", "other"])
 def test_other_reasons_are_paid_at_once(shop: Harness, batch: Batch, reason: str) -> None:
