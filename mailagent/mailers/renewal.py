@@ -15,6 +15,7 @@ from jinja2 import TemplateError
 from mailagent import services
 from mailagent.agent.reply.composition import parse
 from mailagent.domain.mail.message import OutboundMail
+from mailagent.domain.refunds.refund import RefundStatus
 from mailagent.mailers.compose import list_record, unpack, write_record
 from mailagent.mailers.fact import Fact, sentence
 from mailagent.mailers.facts import Reader
@@ -22,7 +23,7 @@ from mailagent.mailers.letter import write_letter
 from mailagent.mailers.to_customers import fact_of_offer, fact_of_remedy, values_of_promise
 from mailagent.store import audit
 from mailagent.store.mail import conversations, outbound
-from mailagent.store.refunds import offers, orders, remedies, settlements
+from mailagent.store.refunds import offers, orders, refunds, remedies, settlements
 
 logger = logging.getLogger(__name__)
 
@@ -82,24 +83,35 @@ def _renew(
 def _tell_again(
     reader: Reader, mail: OutboundMail, known: Mapping[str, Any], locale: str
 ) -> tuple[str, dict[str, Any]]:
-    """Return the template of a mail and its values, with what became of the remedy, the offer or the promise
-    that it tells of. An offer or a promise that does not stand any more needs the template of a remedy, which
-    only tells a state."""
+    """Return the template of a mail and its values, with what became of the remedy, the offer, the promise or the
+    refunds that it tells of. What does not stand any more needs the template of a remedy, which only tells a
+    state."""
     connection, template, values = reader.connection, known["template"], dict(known["values"])
     remedy_id = known.get("remedy_id")
     remedy = remedies.find(connection, remedy_id) if remedy_id else None
-    told = fact_of_remedy(remedy) if remedy else None
+    told: list[Fact | None] = [fact_of_remedy(remedy)] if remedy else []
     if template == "refund_offered" and mail.refund_id:
         offer = offers.find_instead(connection, mail.refund_id)
         offered = offer and fact_of_offer(
             connection, offer, orders.load(connection, offer.order_id)
         )
-        told = offered if offered and not offered.values["is_open"] else None
+        told = [offered] if offered and not offered.values["is_open"] else []
     elif template == "refund_promised" and mail.refund_id:
         promised = settlements.list_promised(connection, mail.refund_id)
         values |= values_of_promise(promised) if promised else {}
-        told = None if promised else reader.find(f"refund/{values['order_id']}")
-    if told is None:
+        told = [] if promised else [reader.find(f"refund/{values['order_id']}")]
+    elif template in ("receipt", "receipts") and not _are_paid(reader, mail):
+        told = [reader.find(f"refund/{each}") for each in dict.fromkeys(known["order_ids"])]
+    text = "\n\n".join(sentence(each, locale) for each in told if each)
+    if not text:
         return template, values
     note = values.get("note") if remedy else None
-    return "remedy", values | {"text": sentence(told, locale), "note": note}
+    return "remedy", values | {"text": text, "note": note}
+
+
+def _are_paid(reader: Reader, receipt: OutboundMail) -> bool:
+    """Return whether no refund of a receipt has failed since, because its money came back."""
+    here = reader.connection, reader.conversation_id, receipt.outbound_id
+    refund_ids = [receipt.refund_id or "", *refunds.list_sharing_receipt(*here)]
+    told = refunds.list_by_id(reader.connection, refund_ids)
+    return all(each.status is RefundStatus.PAID for each in told)

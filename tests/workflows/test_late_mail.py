@@ -15,11 +15,14 @@ from mailagent.adapters.templates.mail_samples import TO_CUSTOMERS, facts_of
 from mailagent.demo.fakes.mailboxes import SentMail
 from mailagent.demo.scripted_model import Fact, Part, Phrase
 from mailagent.domain.mail.message import OutboundStatus, Purpose
+from mailagent.domain.money import Money
+from mailagent.domain.refunds.payment import GatewayRefund, RefundState
 from mailagent.domain.refunds.policy import Goodwill, KeepOffers, Policy, ReturnFirst
 from mailagent.domain.refunds.refund import RefundReason
 from mailagent.domain.refunds.settlement import Outcome, SettlementState
 from mailagent.mailers.compose import MailContent, pack, render, unpack
 from mailagent.mailers.facts import Reader
+from mailagent.payment_events import follow_refund
 from mailagent.settling import settle
 from mailagent.store import schema
 from mailagent.store.mail import conversations, outbound
@@ -36,10 +39,11 @@ from tests.round_trips.provider_faults import limited, lost_before, no_key
 from tests.tool_use import use
 from tests.web.console.drafts import SPENT
 from tests.workflows import paying
-from tests.workflows.camera import later_batch
+from tests.workflows.camera import answer, later_batch
 from tests.workflows.moves import person_move, reply_move
 from tests.workflows.proposals import propose, write
 
+KETTLE_PAID = {"payment_id": "pay_W1002", "method": "card", "amount": "49.99"}
 WAITS = "waits for a manager's decision"
 APPROVED = "Your refund of $1,499.00 for order W2001 is approved."
 ANSWER = (Phrase("thanks_message"), Fact("refund/W2001"))
@@ -266,6 +270,33 @@ def test_a_payment_is_not_promised_once_it_is_made(promising: Harness, is_paid: 
     told = sent(shop).text
     assert ("We will pay" in told) is not is_paid
     assert ("Your refund of $49.99 for order W1001 was paid on" in told) is is_paid
+
+
+@pytest.mark.parametrize("is_shared", [False, True], ids=["one refund", "two refunds"])
+def test_no_refund_is_told_that_came_back_before_its_receipt_is_sent(
+    shop: Harness, is_shared: bool
+) -> None:
+    shop.stock(order(), order("W1002", payments=[KETTLE_PAID]))
+    batch = write(shop)
+    for order_id in ["W1001", "W1002"][: 1 + is_shared]:
+        propose(batch, order_id)
+        paying.pay(shop.refunds()[-1].refund_id)
+    answer(shop, batch)
+    (receipt,) = paying.tell(shop.refunds()[0].refund_id)
+    assert "We have refunded" in row(shop, receipt).text
+    paid = shop.rows("SELECT * FROM refund_payments ORDER BY refund_id")[-1]
+    came_back = GatewayRefund(
+        paid.reference, "ledger", (paid.payment_id,), Money(paid.amount_minor, "USD"),
+        RefundState.FAILED, paid.idempotency_key, shop.refunds()[-1].order_id, "account closed",
+    )  # fmt: skip
+    with shop.live.database.transaction() as connection:
+        follow_refund(connection, came_back, "again")
+    pass_time(shop, hours=1)
+    assert send_mail(receipt) == "sent"
+    told = " ".join(row(shop, receipt).text.split())
+    assert "We have refunded" not in told
+    assert f"for order {shop.refunds()[-1].order_id} could not be paid" in told
+    assert ("for order W1001 was paid on" in told) is is_shared
 
 
 @pytest.fixture
