@@ -141,6 +141,29 @@ def test_other_reasons_are_paid_at_once(shop: Harness, batch: Batch, reason: str
     assert states(shop) == [("paid", "")]
 
 
+@pytest.mark.parametrize("was_asked", [False, True])
+def test_no_goods_are_asked_for_once_the_bank_has_the_money(
+    shop: Harness, batch: Batch, was_asked: bool
+) -> None:
+    ask(batch)
+    if was_asked:
+        pay(refund_id(shop))
+    paid = {"payment_id": "pay_W1001", "method": "card", "amount": "49.99"}
+    shop.stock(order(payments=[paid | {"charged_back_at": shop.live.now().isoformat()}]))
+    go_to(due_at(shop), days=-3)
+    assert pay(refund_id(shop))["status"] == "failed"
+    assert states(shop) == [("failed", "not_possible")]
+    assert len(mails(shop)) == was_asked
+    (case,) = [row.text for row in outcomes(shop) if row.purpose == "hand_over"]
+    assert "chargeback" in case
+
+
+def outcomes(shop: Harness) -> Any:
+    """Tell of the refund; return the mails about it."""
+    tell(refund_id(shop))
+    return shop.rows("SELECT purpose, text FROM outbound_mails")
+
+
 def test_what_does_not_come_back_lapses_and_the_customer_is_told_before(
     shop: Harness, batch: Batch
 ) -> None:

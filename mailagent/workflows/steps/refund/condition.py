@@ -36,7 +36,7 @@ from mailagent.proposals.returns import list_due
 from mailagent.store import audit
 from mailagent.store.mail import conversations, outbound
 from mailagent.store.orders import versions
-from mailagent.store.refunds import order_import, orders, refunds, remedies
+from mailagent.store.refunds import order_import, orders, refunds, remedies, stops
 from mailagent.store.refunds.remedies import Asking
 from mailagent.workflows.steps import order_source
 from mailagent.workflows.steps.notices import hand_to_team
@@ -76,18 +76,23 @@ def advance_remedy(refund_id: str) -> float | None:
 
 def _wait_for_goods(known: Remedy) -> float | None:
     """Tell the customer how to send the goods, remind them, and end the return if the goods do not come in
-    time. It never ends before the customer was reminded and had the time that the reminder gives."""
+    time. It never ends before the customer was reminded and had the time that the reminder gives. They are not
+    asked for goods of a refund that we must not pay: it fails."""
     live = services.current()
     now, notice = live.now(), _reminded_before()
     with live.database.transaction() as connection:
         remedy = remedies.lock(connection, known.remedy_id)
         if remedy is None or not remedy.is_open:
             return None
-        if not outbound.is_recorded(connection, remedies.asked_key(remedy)):
+        is_first = not outbound.is_recorded(connection, remedies.asked_key(remedy))
+        is_reminder = remedy.reminded_at is None and now >= remedy.due_at - notice
+        if (is_first or is_reminder) and _give_up_stopped(connection, remedy):
+            return None
+        if is_first:
             remedy = _ask_for_goods(connection, remedy)
             if remedy is None:
                 return None
-        elif remedy.reminded_at is None and now >= remedy.due_at - notice:
+        elif is_reminder:
             due_at = max(remedy.due_at, end_of_day(now + notice))  # later, if no worker ran
             remedy = remedies.note(connection, remedy, reminded_at=now, due_at=due_at)
             _tell(connection, remedy, f"{remedies.asked_key(remedy)}:reminder")
@@ -96,6 +101,31 @@ def _wait_for_goods(known: Remedy) -> float | None:
             return None
     next_at = remedy.due_at if remedy.reminded_at else remedy.due_at - notice
     return min((next_at - now).total_seconds(), LOOK_AGAIN_SECONDS)
+
+
+def _give_up_stopped(connection: sa.Connection, remedy: Remedy) -> bool:
+    """Return whether the refund of a return must not be paid any more, and then end both. Lock the order
+    first."""
+    if remedy.refund_id is None:
+        return False
+    refund, order = (
+        refunds.lock(connection, remedy.refund_id),
+        orders.load(connection, remedy.order_id),
+    )
+    knows_all = services.current().order_source is not None
+    stop = stops.find_stop(connection, order, refund, knows_all=knows_all)
+    if stop is None or refund.status is not RefundStatus.APPROVED:
+        return False
+    fail(connection, refund, stop, None)
+    ending.close(connection, remedy, RemedyStatus.NOT_POSSIBLE, audit.CLOCK)
+    return True
+
+
+def fail(connection: sa.Connection, refund: Refund, why: str, gateway: str | None) -> None:
+    """Record that a locked refund failed. `gateway`: who refused it; None if we stopped it ourselves."""
+    now, actor = services.current().now(), gateway or audit.CLOCK
+    refunds.move(connection, refund, RefundStatus.FAILED, gateway=gateway, failure=why)
+    audit.record(connection, now, actor, "refund failed", refund.refund_id, {"why": why})
 
 
 def _reminded_before() -> timedelta:

@@ -58,7 +58,7 @@ from mailagent.workflows.steps.circuit_breaker import (
 )
 from mailagent.workflows.steps.maintenance.incidents import open_incident
 from mailagent.workflows.steps.recording import async_step, declare_marks, mark
-from mailagent.workflows.steps.refund.condition import advance_remedy, list_restocks
+from mailagent.workflows.steps.refund.condition import advance_remedy, fail, list_restocks
 from mailagent.workflows.steps.refund.decision import State, promise, state_of
 from mailagent.workflows.steps.refund.gateway_call import (
     NOT_ASKED,
@@ -133,7 +133,7 @@ def _intend(refund_id: str, stop: str | None) -> list[Intent] | None:
         if not rows:
             written = stopped or _write_intents(connection, refund, order)
             if isinstance(written, str):
-                _fail(connection, refund, written, None)
+                fail(connection, refund, written, None)
                 return None
             rows = written
         # Payments by the shop's people come last, so that they hold up no card payment.
@@ -351,7 +351,7 @@ def _conclude(connection: sa.Connection, refund: Refund, rows: Sequence[Row]) ->
     if failed:
         by_gateway = [row for row in failed if row.problem not in _OUR_STOPS]
         gateway = _gateways_of(refund, by_gateway) if by_gateway else None
-        _fail(connection, refund, refund_payments.describe(connection, refund), gateway)
+        fail(connection, refund, refund_payments.describe(connection, refund), gateway)
         return state_of(RefundStatus.FAILED)
     references, gateway = ", ".join(row.reference for row in rows), _gateways_of(refund, rows)
     refunds.move(
@@ -376,10 +376,3 @@ def _conclude(connection: sa.Connection, refund: Refund, rows: Sequence[Row]) ->
 def _gateways_of(refund: Refund, rows: Sequence[Row]) -> str:
     requests = refund_payments.list_requests(refund, rows)
     return ", ".join(sorted({each.asked_gateway or gateway_of(each) for each in requests}))
-
-
-def _fail(connection: sa.Connection, refund: Refund, why: str, gateway: str | None) -> None:
-    """Record that a refund failed. `gateway`: who refused it; None if we stopped it ourselves."""
-    now, actor = services.current().now(), gateway or audit.CLOCK
-    refunds.move(connection, refund, RefundStatus.FAILED, gateway=gateway, failure=why)
-    audit.record(connection, now, actor, "refund failed", refund.refund_id, {"why": why})
