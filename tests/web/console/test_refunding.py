@@ -11,6 +11,8 @@ import pytest
 from flask.testing import FlaskClient
 
 from mailagent import services
+from mailagent.domain.refunds.policy import Policy, ReturnFirst
+from mailagent.domain.refunds.refund import RefundReason
 from mailagent.store.ids import new_id
 from mailagent.store.mail import assignments, conversations
 from tests.cast import ADA, GRACE, MONA, TESS, big_order, order
@@ -66,6 +68,15 @@ def test_a_small_refund_is_worked_out_first_and_then_approved_once(written: Harn
     assert TESS in str(act.details)
     page = tess.get(f"/ops/refunds/{refund.refund_id}").text
     assert f"<dt>Asked for by</dt><dd>{TESS}</dd>" in page
+
+
+@ONE_DATABASE
+def test_a_person_reads_that_the_goods_come_back_first(written: Harness) -> None:
+    rules = ReturnFirst(frozenset({RefundReason.CHANGED_MIND}), "Send it to 1 Shop Street.")
+    services.bind(replace(written.live, policy=Policy(return_first=rules)))
+    seen = ask(written.log_in(TESS), path(written), reason="changed_mind")
+    assert "It is paid when the goods are back." in seen.text
+    assert "It is paid at once." not in seen.text
 
 
 def test_a_large_refund_waits_for_a_manager_who_sees_who_asked(written: Harness) -> None:

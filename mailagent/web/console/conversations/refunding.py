@@ -70,6 +70,9 @@ class Outlook:
     def words(self) -> list[str]:
         match self.decision:
             case Approved():
+                rules = services.current().policy.return_first
+                if rules and self.facts.reason in rules.reasons:
+                    return [_("It is paid when the goods are back.")]
                 return [_("It is paid at once.")]
             case Declined() as declined:
                 return [_("The policy declines it."), translate(DECLINE_REASONS[declined.reason])]
