@@ -83,8 +83,8 @@ def _renew(
 def _tell_again(
     reader: Reader, mail: OutboundMail, known: Mapping[str, Any], locale: str
 ) -> tuple[str, dict[str, Any]]:
-    """Return the template of a mail and its values, with what became of the remedy, the offer, the promise or the
-    refunds that it tells of. What does not stand any more needs the template of a remedy, which only tells a
+    """Return the template of a mail and its values, with what became of the remedy, offer, promise or refunds
+    that it tells of. What does not stand any more needs the template of a remedy, which only tells a
     state."""
     connection, template, values = reader.connection, known["template"], dict(known["values"])
     remedy_id = known.get("remedy_id")

@@ -21,7 +21,7 @@ from mailagent.domain.refunds.order import OrderProblem
 from mailagent.domain.text import NeedsOperatorError
 from mailagent.store.refunds import external_refunds, refunds, stops
 from mailagent.web.webhooks.gateway import LARGEST_EVENT_BYTES
-from mailagent.workflows.steps.refund import decision, order_check, payment
+from mailagent.workflows.steps.refund import condition, decision, order_check
 from tests import stripe_server
 from tests.cast import ADA, OLGA, TESS, order
 from tests.harness import Harness, pass_time
@@ -332,7 +332,7 @@ def test_why_we_stopped_a_refund_is_told_in_the_readers_language(
 ) -> None:
     refund_id = approved(shop)
     with shop.live.database.transaction() as connection:
-        payment._fail(connection, refunds.lock(connection, refund_id), stop, None)
+        condition.fail(connection, refunds.lock(connection, refund_id), stop, None)
     client = shop.log_in(OLGA)
     for path in (f"/ops/refunds/{refund_id}", f"/ops/audit?subject={refund_id}"):
         assert escape(stop) in client.get(path).text

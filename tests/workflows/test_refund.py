@@ -203,7 +203,7 @@ def test_what_is_paid_of_a_refund_under_way_is_told_as_refunded(shop: Harness) -
     batch = proposals.write(shop, subject="My money", text="Where is my money for W1001?")
     with shop.live.database.transaction() as connection:
         reader = batch_reader(connection, batch)
-        fact, record = reader.find("refund/W1001"), write_record(reader, ["W1001"], "en")
+        fact, record = reader.find("refund/W1001"), write_record(reader.record(["W1001"]), "en")
     assert fact is not None
     assert "$20.00 of it is paid already." in sentence(fact)
     assert "State: approved, paid in part so far\nRefunded: $20.00\n" in str(record)
