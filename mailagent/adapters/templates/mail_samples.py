@@ -193,9 +193,8 @@ _MORE = (
     _NO_MORE | {"is_declined": True},
 )
 _REFUND_STATES = (
-    ("awaiting_approval", None), ("approved", None), ("paid", None), ("rejected", None),
+    ("awaiting_approval", None), ("approved", None), ("approved", _PART), ("paid", None), ("rejected", None),
     ("expired", None), ("withdrawn", None), ("lapsed", None), ("failed", None), ("failed", _PART),
-    ("approved", _PART),
 )  # fmt: skip
 
 
