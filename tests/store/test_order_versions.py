@@ -289,3 +289,61 @@ def test_an_erased_customer_leaves_no_version_and_no_look_up(shop: Harness) -> N
     assert kept_records(shop.live.database) == []
     assert kept_records(shop.live.database, "W2") == [(1, "delivered")]
     assert shop.rows("SELECT 1 FROM order_lookups") == []
+
+
+PARCEL = {"shipment_id": "S1", "status": "label_created", "tracking_number": "T1"}
+DELETED = {"email": "deleted@site.invalid", "name": "[deleted]"}
+
+
+def left_of(shop: Harness, order_id: str) -> tuple[str, str | None, list[str]]:
+    """Return an order's customer's name, its tracking number, and the addresses in its versions."""
+    with shop.live.database.snapshot() as connection:
+        found = orders.load(connection, order_id)
+        known = versions.list_versions(connection, order_id)
+    emails = [each.record["customer"]["email"] for each in known]
+    return found.customer_name, found.shipments[0].tracking_number, emails
+
+
+def test_a_customer_who_was_erased_in_the_shop_first_leaves_nothing_in_their_orders(
+    shop: Harness,
+) -> None:
+    database = shop.live.database
+    for customer, hours in (({"email": ADA, "name": "Ada"}, 0), (DELETED, 1)):
+        moved = order_record(customer=customer, shipments=[PARCEL])
+        keep(database, moved, order_record("W2", customer=DELETED, shipments=[PARCEL]), hours=hours)
+    with database.transaction() as connection:
+        erasure.erase(connection, ADA, OLGA, 0, NOW)
+    assert left_of(shop, "W1001") == (erasure.ERASED_NAME, None, [])
+    assert left_of(shop, "W2") == ("[deleted]", None, [DELETED["email"]])
+
+
+def test_a_refund_leads_to_an_order_that_the_shop_erased_first(shop: Harness) -> None:
+    shop.stock(order(shipments=[PARCEL]))
+    batch = write(shop)
+    assert propose(batch, "W1001", ("K1", 1))["outcome"] == "approved"
+    shop.stock(order(shipments=[PARCEL], customer=DELETED))
+    with shop.live.database.transaction() as connection:
+        (refund,) = refunds.list_of_order(connection, "W1001")
+        paid = {"gateway": "g", "gateway_reference": "r", "paid_at": NOW}
+        refunds.move(connection, refund, RefundStatus.PAID, **paid)
+        inbound.leave_unanswered(connection, batch["mail_ids"], "test")
+        erasure.erase(connection, ADA, OLGA, 0, NOW)
+    assert left_of(shop, "W1001") == (erasure.ERASED_NAME, None, [])
+
+
+def test_an_order_that_a_shop_sends_without_its_customer_has_no_tracking_number(
+    shop: Harness,
+) -> None:
+    shop.stock(order(shipments=[PARCEL]))
+    assert left_of(shop, "W1001")[1] == "T1"
+    shop.stock(order(shipments=[PARCEL], customer=DELETED))
+    assert left_of(shop, "W1001") == ("[deleted]", None, [])
+
+
+def test_an_order_that_was_given_to_another_customer_stays_theirs(shop: Harness) -> None:
+    for email, name, hours in ((ADA, "Ada", 0), (GRACE, "Grace", 1)):
+        customer = {"email": email, "name": name}
+        keep(shop.live.database, order_record(customer=customer, shipments=[PARCEL]), hours=hours)
+    with shop.live.database.transaction() as connection:
+        erasure.erase(connection, ADA, OLGA, 0, NOW)
+    assert left_of(shop, "W1001") == ("Grace", "T1", [GRACE])

@@ -179,6 +179,9 @@ def _erase_rows(connection: sa.Connection, scope: Scope, alias: str) -> None:
     versions = schema.order_versions
     for some in batches(scope.order_ids):
         connection.execute(versions.delete().where(versions.c.order_id.in_(some)))
+    for some in batches(scope.former_order_ids):
+        theirs = erasure_scope.where_version_of(scope.email)
+        connection.execute(versions.delete().where(versions.c.order_id.in_(some), theirs))
     for conversation_id in scope.conversation_ids:
         # Replace the tokens, so that mailed links and reply addresses do not work any more: a late answer opens
         # a new conversation.

@@ -6,7 +6,7 @@ names their address. In mail about other customers only the address is theirs.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
@@ -19,10 +19,12 @@ from mailagent.domain.remedies.remedy import RemedyStatus
 from mailagent.store import schema
 from mailagent.store.database import Row
 from mailagent.store.privacy.retention import batches
+from mailagent.store.refunds import order_import
 
 _orders, _conversations, _refunds = schema.orders, schema.conversations, schema.refunds
 _inbound, _outbound, _drafts = schema.inbound_mails, schema.outbound_mails, schema.drafts
 _approvals, _requests = schema.approvals, schema.approval_requests
+_versions = schema.order_versions
 
 # Columns of a mail that may contain the address.
 TEXT_IN = (_inbound.c.subject, _inbound.c.body, _inbound.c.new_text)
@@ -35,11 +37,12 @@ _APPROVAL_DOOR = f"{Door.APPROVAL.value}+"
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """The ids of all rows about one mail address. `naming_…`: mail about other customers that names the
-    address."""
+    """The ids of all rows about one mail address. `former_order_ids`: orders of other customers with a version
+    that names the address; `naming_…`: mail about other customers that names it."""
 
     email: str
     order_ids: tuple[str, ...]
+    former_order_ids: tuple[str, ...]
     conversation_ids: tuple[str, ...]
     refund_ids: tuple[str, ...]
     approval_ids: tuple[str, ...]
@@ -64,12 +67,13 @@ class Scope:
 def find(connection: sa.Connection, email: str, mentions: bool = True) -> Scope:
     """Return the rows about a mail address, in its stored form. `mentions`: also find mail about others that
     names the address. That searches the texts of all mails, which takes seconds with a million mails."""
-    order, thread, refund = _orders.c, _conversations.c, _refunds.c
-    orders = sa.select(order.order_id).where(order.customer_email == email)
+    thread, refund = _conversations.c, _refunds.c
     threads = sa.select(thread.conversation_id).where(thread.customer_email == email)
+    past = {*connection.scalars(_with_version_of(email))} if mentions else set[str]()
+    orders = {*connection.scalars(_orders_of(email, threads, past))}
     # With UNION, here and below, because the database would use no index for OR.
     refunds = sa.union(
-        sa.select(refund.refund_id).where(refund.order_id.in_(orders)),
+        sa.select(refund.refund_id).where(refund.order_id.in_(sorted(orders))),
         sa.select(refund.refund_id).where(refund.conversation_id.in_(threads)),
     )
     approvals = sa.select(_approvals.c.approval_id).where(_approvals.c.refund_id.in_(refunds))
@@ -87,7 +91,8 @@ def find(connection: sa.Connection, email: str, mentions: bool = True) -> Scope:
     suppressed = sa.exists().where(schema.suppressed_addresses.c.address == email)
     return Scope(
         email=email,
-        order_ids=_sorted(connection.scalars(orders)),
+        order_ids=_sorted(orders),
+        former_order_ids=_sorted(past - orders),
         conversation_ids=_sorted(conversations),
         refund_ids=_sorted(connection.scalars(refunds)),
         approval_ids=_sorted(connection.scalars(approvals)),
@@ -106,6 +111,38 @@ def _sorted(ids: Iterable[str]) -> tuple[str, ...]:
 
 def _of_threads(key: sa.Column[str], conversation_ids: Iterable[str]) -> sa.Select[Any]:
     return sa.select(key).where(key.table.c.conversation_id.in_(list(conversation_ids)))
+
+
+def _with_version_of(email: str) -> sa.Select[tuple[str]]:
+    """Return the query for orders with a version that names the address as the customer's."""
+    return sa.select(_versions.c.order_id).where(where_version_of(email)).distinct()
+
+
+def where_version_of(email: str) -> sa.ColumnElement[bool]:
+    """Return the condition that an order's version names the address as the customer's."""
+    named: sa.ColumnElement[str] = _versions.c.record["customer", "email"].as_string()
+    return named == email
+
+
+def _orders_of(
+    email: str, threads: sa.Select[tuple[str]], past: Collection[str]
+) -> sa.CompoundSelect[str]:
+    """Return the query for the customer's orders. An order that was theirs (`past`, or by a refund or a remedy
+    in their conversations) still is, if the shop has erased them in it; Shopify then has no address. An order
+    with another address is that customer's."""
+    order = _orders.c
+    is_nobodys = sa.or_(
+        order.customer_email == "", order.customer_email.endswith(order_import.ERASED_IN_SHOP)
+    )
+    by_thread = (
+        sa.select(table.c.order_id).where(table.c.conversation_id.in_(threads))
+        for table in (_refunds, schema.remedies)
+    )
+    were_theirs = (order.order_id.in_(sorted(past)), *map(order.order_id.in_, by_thread))
+    return sa.union(
+        sa.select(order.order_id).where(order.customer_email == email),
+        *(sa.select(order.order_id).where(each, is_nobodys) for each in were_theirs),
+    )
 
 
 def _mails_in(
