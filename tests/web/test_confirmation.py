@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import re
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from mailagent import mailers
 from mailagent.demo.fakes.mailboxes import MailContent
+from mailagent.demo.fakes.webhooks import build_body
 from mailagent.store.mail import conversations, inbound
 from tests.cast import ADA
 from tests.harness import Harness, code_in, pass_time
@@ -59,6 +61,17 @@ def test_the_code_proves_the_mailbox(shop: Harness) -> None:
     code = write(shop, f"Yes, it is me. {code_in(asked)}", to=asked.reply_to)
     assert identities(shop, first, code) == ["mailbox", "mailbox"]
     assert row_of(shop, code).conversation_id == row_of(shop, first).conversation_id
+
+
+def test_the_code_counts_though_its_mail_came_to_another_address_first(shop: Harness) -> None:
+    first = write(shop, "Where is my order?")
+    asked = ask(shop, first)
+    copy = write(shop, code_in(asked), in_reply_to=first.message_id)
+    assert identities(shop, first, copy) == ["none", "none"]
+    shop.post_inbound(build_body(replace(copy, to=asked.reply_to)))
+    found = shop.rows("SELECT identity, status FROM inbound_mails ORDER BY mail_id")
+    assert [row.identity for row in found] == ["mailbox", "none", "mailbox"]
+    assert found[2].status == "unanswered"
 
 
 @pytest.mark.parametrize("words", ["Yes, it is me", "000000", "I am away until Monday."])

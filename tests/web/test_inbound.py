@@ -18,7 +18,7 @@ from mailagent.adapters.sendgrid.signature import SIGNATURE_HEADER, TIMESTAMP_HE
 from mailagent.demo.fakes.webhooks import BOUNDARY, CONTENT_TYPE, build_body
 from mailagent.domain.mail.conversation import Limits
 from mailagent.store.console import sessions
-from mailagent.web.webhooks import approval_reply
+from mailagent.web.webhooks import approval_reply, threading
 from tests.adapters.parse_requests import letter as plain_letter
 from tests.adapters.parse_requests import raw_request
 from tests.cast import ADA, GRACE, MALLORY, SUPPORT, TESS
@@ -345,6 +345,61 @@ def test_a_reference_leads_into_the_thread_when_the_token_is_lost(shop: Harness)
     first = shop.write("Hello", subject="first")
     shop.write("And more", subject="second", in_reply_to=first.message_id)
     assert conversation_of(shop, "second") == conversation_of(shop, "first")
+
+
+def second_mail(shop: Harness, text: str = "Where is it?") -> str:
+    """Return a mail that goes on in the thread of the first letter, to be delivered to several addresses."""
+    (first,) = shop.rows("SELECT message_id FROM inbound_mails")
+    return (
+        REPLAYED.format(date=format_datetime(shop.live.now()), content_type="text/plain")
+        .replace("Subject:", f"References: <{first.message_id}>\nSubject:")
+        .replace("My kettle from order W1001 is broken, please refund it.", text)
+        .replace("<m1@", "<both@")
+    )
+
+
+def answers(shop: Harness) -> list[tuple[str, str | None]]:
+    """Return the status of the mails after the first letter, and why they get no answer."""
+    query = "SELECT status, no_answer_reason FROM inbound_mails ORDER BY received_at, mail_id"
+    return [(row.status, row.no_answer_reason) for row in shop.rows(query)[1:]]
+
+
+ANSWERED, COPY = ("unanswered", None), ("no_answer", threading.CAME_BEFORE)
+
+
+@pytest.mark.parametrize("reply_first", [True, False])
+def test_a_mail_to_two_of_our_addresses_is_answered_once(shop: Harness, reply_first: bool) -> None:
+    shop.write("Hello")
+    mail, doors = second_mail(shop), [reply_address(shop), SUPPORT]
+    for to in doors if reply_first else reversed(doors):
+        shop.post_inbound(raw_request(mail, envelope_to=[to]))
+    assert answers(shop) == [ANSWERED, COPY]
+    assert counts(shop) == (3, 3, 1, 2)
+
+
+def test_a_mail_to_two_of_our_addresses_at_once_is_answered_once(shop: Harness) -> None:
+    shop.write("Hello")
+    mail = second_mail(shop)
+    bodies = [raw_request(mail, envelope_to=[to]) for to in (reply_address(shop), SUPPORT)]
+    with ThreadPoolExecutor(2) as pool:
+        assert [each.status_code for each in pool.map(shop.post_inbound, bodies)] == [200, 200]
+    assert sorted(answers(shop)) == sorted([ANSWERED, COPY])
+
+
+def test_a_forged_copy_that_comes_first_does_not_silence_the_customer(shop: Harness) -> None:
+    shop.write("Hello")
+    mail = second_mail(shop)
+    shop.post_inbound(raw_request(mail, dkim="none", spf="fail", envelope_to=[SUPPORT]))
+    shop.post_inbound(raw_request(mail, envelope_to=[reply_address(shop)]))
+    assert answers(shop)[1] == ANSWERED
+
+
+def test_another_text_with_a_known_message_id_is_no_copy(shop: Harness) -> None:
+    shop.write("Hello")
+    mails = [second_mail(shop, text) for text in ("Where is it?", "Forget it.")]
+    for mail, to in zip(mails, (SUPPORT, reply_address(shop)), strict=True):
+        shop.post_inbound(raw_request(mail, envelope_to=[to]))
+    assert answers(shop) == [ANSWERED, ANSWERED]
 
 
 def test_the_same_subject_alone_is_no_thread(shop: Harness) -> None:

@@ -184,6 +184,28 @@ def find_kind(
     return None
 
 
+def has_copy(
+    connection: sa.Connection, conversation_id: str, mail: ParsedMail, proven: bool
+) -> bool:
+    """Return whether the customer's mail is stored in a conversation already. `proven`: as a mail of a proven
+    sender. Mail without a Message-ID has no copies."""
+    if mail.message_id is None:
+        return False
+    copies = _list(
+        connection,
+        _mails.c.message_id == mail.message_id,
+        _mails.c.conversation_id == conversation_id,
+        _mails.c.from_address == mail.from_address,
+        _mails.c.kind == MailKind.CUSTOMER.value,
+        _mails.c.subject == mail.subject,
+        _mails.c.body == mail.body,
+    )
+    return any(
+        each.attachments == mail.attachments and (each.identity.proven or not proven)
+        for each in copies
+    )
+
+
 # --- what became of a mail ------------------------------------------------------------------------
 
 

@@ -114,8 +114,10 @@ def _store_mail(provider: MailProvider, content_type: str, body: bytes) -> str:
 def _record(
     connection: sa.Connection, mail: ParsedMail, known: Known, raw: RawMail, now: datetime
 ) -> str | None:
+    proven = mail.identity.proven
     mail = _without_replays(_without_secrets(connection, mail, now), known)
     place = threading.find_place_locked(connection, mail, now)
+    place = threading.answer_once(connection, place, proven)
     opens_new = place.opens_new
     if opens_new:
         language = find_language(mail.new_text) if mail.kind is MailKind.CUSTOMER else None
@@ -144,8 +146,7 @@ def _record(
         return None
     if place.conversation is not None:
         if not opens_new:
-            is_customers = mail.kind is MailKind.CUSTOMER
-            conversations.touch(connection, place.conversation, now, reopens=is_customers)
+            conversations.touch(connection, place.conversation, now, place.reopens)
         if place.proves_mailbox:
             inbound.prove_mailbox(connection, (*place.confirms, mail_id))
             conversations.renew_confirm_token(connection, place.conversation.conversation_id)

@@ -30,6 +30,7 @@ from mailagent.store.mail import arrivals, conversations, inbound
 from mailagent.store.refunds import approvals
 
 NOT_PROVABLY_TEAM = "sent to the team's address of a case, but not provably by the team"
+CAME_BEFORE = "came to another of our addresses, too"
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +54,10 @@ class Place:
     @property
     def opens_new(self) -> bool:
         return self.conversation is None and self.mail.kind is MailKind.CUSTOMER
+
+    @property
+    def reopens(self) -> bool:
+        return self.mail.kind is MailKind.CUSTOMER and self.no_answer_reason != CAME_BEFORE
 
     @property
     def conversation_id(self) -> str | None:
@@ -110,6 +115,21 @@ def find_place_locked(connection: sa.Connection, mail: ParsedMail, now: datetime
     if _tokens_of(now_there) == _tokens_of(found):
         return place
     return find_place(connection, mail, now)
+
+
+def answer_once(connection: sa.Connection, place: Place, proven: bool) -> Place:
+    """Give no answer to a mail that came to another of our addresses, too, so that it is in its locked
+    conversation already. A mail that proves the mailbox is still needed.
+
+    `proven`: whether the mail, taken for itself, proves its sender. Then the earlier copy must be proven, too:
+    a forger who knows a mail must not silence it.
+    """
+    found, mail = place.conversation, place.mail
+    if found is None or mail.kind is not MailKind.CUSTOMER or place.proves_mailbox:
+        return place
+    if not inbound.has_copy(connection, found.conversation_id, mail, proven):
+        return place
+    return replace(place, no_answer_reason=CAME_BEFORE, throttled=False)
 
 
 def _tokens_of(conversation: Conversation) -> tuple[str, str]:
