@@ -8,7 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mailagent.adapters.mime.reply_text import is_answer, new_text, own_words, words_to_pass_on
+from mailagent.adapters.mime.reply_text import (
+    is_answer,
+    may_lose_words,
+    new_text,
+    own_words,
+    words_to_pass_on,
+)
 from mailagent.domain.mail.message import body_of_hidden
 from tests.adapters.quotes import ATTRIBUTIONS, NEW, OURS, quoted
 from tests.growth import assert_linear
@@ -232,6 +238,31 @@ def test_an_answer_that_quotes_us_without_a_mark_has_no_words_to_pass_on(ours: s
     """What is left of it may be a part of our mail that a program has changed."""
     body = f"{NEW}\n\n{ours}\nhttps://safe.example/?url=shop.example/ops"
     assert words_to_pass_on(body, [f"Hello Ada,\n\n{SEVERAL}", OURS], "Re: Your kettle") == ""
+
+
+@pytest.mark.parametrize(
+    ("inside", "is_lost"),
+    [
+        ("We ordered forty of them last week.", True),
+        ("It is the mug, she says.", True),
+        ("• 1 × Hand-painted ceramic mug, $20.00", False),
+        ("See what we wrote: https://safe.example/?url=shop.example", False),
+        ("Yes.", False),
+        ("", False),
+    ],
+)
+def test_an_answer_between_quoted_lines_may_be_lost(inside: str, is_lost: bool) -> None:
+    first, *others = SEVERAL.splitlines()
+    quote = "\n".join([HEADER_BLOCKS["outlook en"], "", first, inside, *others])
+    assert may_lose_words(f"{NEW}\n\n{quote}\nThis mail is confidential.", [SEVERAL]) is is_lost
+
+
+@pytest.mark.parametrize("delimiter", ["--", "-- "])
+@pytest.mark.parametrize(("above", "is_lost"), [("send it here:", True), ("we wait.", False)])
+def test_what_a_colon_announces_may_be_lost(delimiter: str, above: str, is_lost: bool) -> None:
+    body = f"Please {above}\n\n{delimiter}\nShop GmbH\nMusterweg 1\n12345 Berlin"
+    assert may_lose_words(body, []) is is_lost
+    assert not may_lose_words(f"Please {above}", [])
 
 
 @pytest.mark.parametrize("mark", FORWARD_MARKS.values(), ids=FORWARD_MARKS.keys())

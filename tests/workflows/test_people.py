@@ -14,6 +14,7 @@ import pytest
 import sqlalchemy as sa
 
 from mailagent import handback
+from mailagent.adapters.html.text import render_text
 from mailagent.demo.scripted_model import Phrase
 from mailagent.domain.mail.conversation import HandOverReason
 from mailagent.domain.mail.message import MailStatus, OutboundMail, Purpose
@@ -33,7 +34,7 @@ from mailagent.workflows.steps.delivery.send import send_mail
 from mailagent.workflows.steps.maintenance import restored
 from mailagent.workflows.steps.maintenance.flood import CASES_PER_HOUR
 from tests.adapters.parse_requests import raw_request
-from tests.cast import ADA, GRACE, JUERGEN, MALLORY, TESS
+from tests.cast import ADA, GRACE, JUERGEN, MALLORY, SUPPORT, TESS
 from tests.cli.commands import flask
 from tests.harness import Harness
 from tests.workflows.moves import person_move, reply_move
@@ -259,6 +260,48 @@ def test_a_case_that_is_sent_back_without_words_does_not_reach_the_customer(
     (mail,) = shop.rows("SELECT * FROM inbound_mails WHERE kind = 'team'")
     assert (mail.status, mail.no_answer_reason) == ("no_answer", TeamCommand.HELD_EMPTY.value)
     assert "Back to the agent" in mail.body  # people still see all of it
+
+
+def outlook(shop: Harness, case: Any, text: str, quoted: str) -> Any:
+    """Let Tess answer a case from Outlook, which quotes it without quote signs; return our mail."""
+    block = f"From: The Shop <{SUPPORT}>\nSent: Tuesday\nTo: Tess\nSubject: {case.subject}"
+    shop.write(
+        f"{text}\n\n________________________________\n{block}\n\n{quoted}\n\nThe Shop Ltd, 12 New Road, London",
+        from_address=TESS, to=f"team+{case.team_token}@shop.example", subject=f"Re: {case.subject}",
+    )  # fmt: skip
+    (written,) = forward_team_replies(take(shop))
+    (mail,) = shop.rows("SELECT * FROM outbound_mails WHERE outbound_id = :id", id=written)
+    return mail
+
+
+@pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
+@pytest.mark.parametrize("answered_inside", [True, False])
+@pytest.mark.parametrize("form", ["text", "html"])
+def test_an_answer_inside_the_quoted_case_is_held(
+    shop: Harness, answered_inside: bool, form: str
+) -> None:
+    case = case_of(shop)
+    quoted = (case.text if form == "text" else render_text(case.html).text).splitlines()
+    if answered_inside:
+        (at,) = (at for at, line in enumerate(quoted) if "My kettle is broken" in line)
+        quoted.insert(at, "We send you a new one on Monday.")
+    mail = outlook(shop, case, "Hi Ada, see below in red.", "\n".join(quoted))
+    assert mail.purpose == ("notice" if answered_inside else "team_reply")
+    assert (f"Why: {TeamCommand.HELD_INSIDE.value}" in mail.text) is answered_inside
+
+
+@pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
+@pytest.mark.parametrize(
+    ("above", "is_held"),
+    [("please send the kettle back to this address:", True), ("we wait for the kettle.", False)],
+)
+def test_an_address_that_is_announced_is_no_signature(
+    shop: Harness, above: str, is_held: bool
+) -> None:
+    text = f"Hello Ada,\n\n{above}\n\n--\nShop GmbH\nMusterweg 1\n12345 Berlin"
+    (mail,) = answer_case(shop, case_of(shop), text)
+    assert mail.purpose == ("notice" if is_held else "team_reply")
+    assert (f"Why: {TeamCommand.HELD_INSIDE.value}" in mail.text) is is_held
 
 
 @pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)

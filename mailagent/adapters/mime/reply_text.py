@@ -42,6 +42,9 @@ _FORWARD_SUBJECT = _subject_with(FORWARD_PREFIXES)
 _ANSWER_SUBJECT = _subject_with((*REPLY_PREFIXES, *FORWARD_PREFIXES))
 _SUBJECT_TAGS = re.compile(r"\A(?:\s*\[[^\[\]]{1,30}\])+")
 _QUOTE_PREFIX = re.compile(r"(?:\s{0,8}[>\uff1e])+\s?")
+_LINK = re.compile(r"@|://|www\.")
+# A line of which no more than this share is known is new. Programs change bullets and spaces of our lines.
+NEW_SHARE = 0.5
 # ">> urgent <<": no quotation, because no program writes quote signs at the end of a line.
 _SHOUTED = re.compile(r">{2}.*<{2}\Z")
 
@@ -77,6 +80,43 @@ def words_to_pass_on(body: str, our_texts: Sequence[str], subject: str) -> str:
     return words if plain_line(words) else ""
 
 
+def may_lose_words(body: str, known_texts: Sequence[str]) -> bool:
+    """Return whether `words_to_pass_on` may leave out words that are meant for the customer: answers between
+    the lines of a quotation without quote signs, or what "at this address:" announces, taken for a signature.
+
+    `known_texts`: what we wrote in the conversation, newest last, as text and as programs render its HTML.
+    """
+    lines = _split(body.strip())
+    written = _written(lines, known_texts, to_pass_on=True)
+    whole = "\n".join(line for stretch in written.stretches for line in stretch).strip()
+    kept = _without_signatures(written.stretches)
+    return (kept != whole and kept.endswith((":", "："))) or _is_answered_inside(
+        written.below, known_texts
+    )
+
+
+def _is_answered_inside(quoted: Sequence[str], known_texts: Sequence[str]) -> bool:
+    """Return whether a line of several words, most of which we do not know, stands between known lines. Above
+    and below these, programs put headers and notices. Links do not count, because programs change them."""
+    pieces = set(_cut(_newest(known_texts)))
+    plain = [plain_line(line[:LINE_MAX_LENGTH]) for line in quoted[:MARKS_MAX_LINES]]
+    at, new, seen_known = 0, False, False
+    while at < len(plain):
+        if found := find_mark(plain, at):
+            at = found.end
+            continue
+        own = list(_cut(_bare(plain[at])))
+        share = sum(piece in pieces for piece in own) / len(own) if own else 0
+        if share > NEW_SHARE:
+            if new:
+                return True
+            seen_known = True
+        elif own and seen_known and plain[at].count(" ") >= 2 and not _LINK.search(plain[at]):
+            new = True
+        at += 1
+    return False
+
+
 def _without_signatures(stretches: Sequence[Sequence[str]]) -> str:
     kept = [line for stretch in stretches for line in without_signature(stretch)]
     return "\n".join(kept).strip()
@@ -109,11 +149,13 @@ def _split(whole: str) -> list[str]:
 @dataclass(frozen=True, slots=True)
 class _Written:
     """The lines that are not quoted, in pieces between quotations; of a forward, only those above the forwarded
-    text. `quotes_unmarked`: words of ours were left out though no mark or quote sign stands above them."""
+    text. `quotes_unmarked`: words of ours were left out though no mark or quote sign stands above them.
+    `below`: the lines from the mark on below which all counts as quoted."""
 
     stretches: list[list[str]]
     is_forward: bool = False
     quotes_unmarked: bool = False
+    below: Sequence[str] = ()
 
 
 def _written(lines: Sequence[str], our_texts: Sequence[str], to_pass_on: bool = False) -> _Written:
@@ -162,7 +204,7 @@ def _written(lines: Sequence[str], our_texts: Sequence[str], to_pass_on: bool = 
             left -= 1
         if kept[-1]:
             kept.append([])
-    return _Written(kept, quotes_unmarked=quotes_unmarked)
+    return _Written(kept, quotes_unmarked=quotes_unmarked, below=lines[at:])
 
 
 def _is_quoted(line: str) -> bool:

@@ -136,17 +136,23 @@ class TeamCommand(StrEnum):
     HELD_FILES = "held: it has files, which do not go with an answer by mail"
     HELD_EMPTY = "held: it has no new text apart from what it quotes or forwards"
     HELD_AGENT = "held: gives it back to the agent, but says more"
+    HELD_INSIDE = "held: it has words inside of what it quotes, or in place of a signature"
     HELD_SUBJECT = "held: its subject is not the subject of the case"
 
 
 def decide_team_command(
-    text: str, subject: str, case_subjects: Collection[str], files: Sequence[Attachment] = ()
+    text: str,
+    subject: str,
+    case_subjects: Collection[str],
+    files: Sequence[Attachment] = (),
+    may_lose_words: bool = False,
 ) -> TeamCommand:
     """Decide what a team member's mail does.
 
     `text` is the mail without quotations, empty if nothing in it is new. `case_subjects` are the subjects of
     the conversation and of our mails to the team about it. A mail with another subject is held: it may be an
     automatic answer without a mark. So is one with files: without them, its words may be wrong.
+    `may_lose_words`: `text` may lack some that are meant for the customer.
     """
     first, *below = [line.strip() for line in text.splitlines() if line.strip()] or [""]
     if first.strip(" .!*").lower() in BACK_TO_AGENT:
@@ -155,6 +161,8 @@ def decide_team_command(
         return TeamCommand.HELD_SUBJECT
     if any(map(is_sent_on_purpose, files)):
         return TeamCommand.HELD_FILES
+    if first and may_lose_words:
+        return TeamCommand.HELD_INSIDE
     return TeamCommand.FOR_CUSTOMER if first else TeamCommand.HELD_EMPTY
 
 

@@ -8,7 +8,8 @@ from datetime import datetime
 import sqlalchemy as sa
 
 from mailagent import handback, mailers, services
-from mailagent.adapters.mime.reply_text import words_to_pass_on
+from mailagent.adapters.html.text import render_text
+from mailagent.adapters.mime.reply_text import may_lose_words, words_to_pass_on
 from mailagent.domain.mail.conversation import (
     HOUR,
     Conversation,
@@ -115,7 +116,9 @@ def _act_on_team_command(
     internal = _list_internal(written, conversation.customer_email)
     words = words_to_pass_on(mail.body, internal, mail.subject)
     subjects = [conversation.subject, *to_team]
-    meant = decide_team_command(words, mail.subject, subjects, mail.attachments)
+    known = [text for row in written for text in (row.text, render_text(row.html).text)]
+    is_cut = may_lose_words(mail.body, known)
+    meant = decide_team_command(words, mail.subject, subjects, mail.attachments, is_cut)
     if meant is TeamCommand.FOR_CUSTOMER:
         outbound_id = mailers.write_team_reply(connection, conversation, mail, words)
         inbound.answer(connection, [mail.mail_id], outbound_id)
