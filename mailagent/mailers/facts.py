@@ -15,7 +15,7 @@ import sqlalchemy as sa
 
 from mailagent import services
 from mailagent.domain.mail.conversation import Conversation
-from mailagent.domain.mail.message import InboundMail, is_photo
+from mailagent.domain.mail.message import InboundMail, is_photo, may_be_logo
 from mailagent.domain.money import Money
 from mailagent.domain.orders.freshness import is_fresh_at, told_as_of
 from mailagent.domain.refunds.credit import credit_of
@@ -142,7 +142,8 @@ class Reader:
         return inbound.list_by_id(self.connection, self.mail_ids)
 
     def has_photo(self) -> bool:
-        return any(is_photo(file) for mail in self._thread for file in mail.attachments)
+        files = [file for mail in self._thread for file in mail.attachments]
+        return any(is_photo(file) and not may_be_logo(file) for file in files)
 
     def state(self, order: Order) -> Values:
         """Return where an order stands."""

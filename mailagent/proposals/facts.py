@@ -11,7 +11,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from mailagent import services
-from mailagent.domain.mail.message import Attachment, Identity, is_photo
+from mailagent.domain.mail.message import Attachment, Identity, is_photo, may_be_logo
 from mailagent.domain.money import Money, read_money
 from mailagent.domain.orders.shipment import Packed, Shipment, ShipmentStatus, find_parcels
 from mailagent.domain.refunds.duplicates import find_holding, overlaps_refused
@@ -96,7 +96,9 @@ def lock_caps(connection: sa.Connection, order: Order) -> None:
         orders.lock_shop(connection)
 
 
-def gather_facts(connection: sa.Connection, asked: Asked, photos: int) -> RefundFacts:
+def gather_facts(
+    connection: sa.Connection, asked: Asked, photos: int, maybe_logos: int = 0
+) -> RefundFacts:
     """Return the facts. Call `lock_caps` first if a decision follows."""
     order, earlier = asked.order, asked.earlier
     unasked = [each.held.minor for each in earlier if each.decided_by == audit.POLICY]
@@ -114,6 +116,7 @@ def gather_facts(connection: sa.Connection, asked: Asked, photos: int) -> Refund
         ),
         methods=tuple(dict.fromkeys(payment.method for payment in order.payments)),
         photos=photos,
+        maybe_logos=maybe_logos,
         charged_back=order.charged_back,
         refused_before=overlaps_refused(order, asked.lines, earlier) or asked.declined_otherwise,
         shared_payments=orders.list_shared_payments(connection, order),
@@ -152,14 +155,16 @@ def _of_day(connection: sa.Connection, order: Order) -> Granted | None:
     return policies.granted(connection, live.now() - DAY, order.currency)
 
 
-def count_photos(mails: Sequence[Row]) -> int:
-    """Return how many photos the mails of proven senders among these have."""
-    return sum(
-        is_photo(Attachment(**file))
+def count_photos(mails: Sequence[Row]) -> tuple[int, int]:
+    """Return how many photos the mails of proven senders among these have, and how many of these may be
+    logos."""
+    files = [
+        Attachment(**file)
         for mail in mails
         if Identity(mail.identity).proven
         for file in mail.attachments
-    )
+    ]
+    return sum(map(is_photo, files)), sum(map(may_be_logo, files))
 
 
 def plain_facts(facts: RefundFacts) -> dict[str, Any]:
@@ -174,6 +179,7 @@ def plain_facts(facts: RefundFacts) -> dict[str, Any]:
         "lines": [asdict(line) for line in facts.lines],
         "methods": list(facts.methods),
         "photos": facts.photos,
+        "maybe_logos": facts.maybe_logos,
         "refused_before": facts.refused_before,
         "shared_payments": list(facts.shared_payments),
         "granted_unasked": _plain(facts.granted_unasked, facts),
@@ -211,6 +217,7 @@ def read_facts(plain: Mapping[str, Any]) -> RefundFacts:
         lines=tuple(LineFacts(**line) for line in plain["lines"]),
         methods=tuple(plain["methods"]),
         photos=plain["photos"],
+        maybe_logos=plain.get("maybe_logos", 0),
         charged_back=read_money(plain["charged_back"]),
         refused_before=plain["refused_before"],
         shared_payments=tuple(plain["shared_payments"]),

@@ -69,7 +69,7 @@ def consider(
     live = services.current()
     lock_caps(connection, asked.order)
     mails = raw_mail.list_with_files(connection, conversation_id, MAILS_WITH_PHOTOS_MAX)
-    facts = gather_facts(connection, asked, count_photos(mails))
+    facts = gather_facts(connection, asked, *count_photos(mails))
     return facts, decide(facts, live.policy, live.now(), despite)
 
 

@@ -7,7 +7,13 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from mailagent.domain.deadline import end_of_day
-from mailagent.domain.mail.message import PHOTO_MIN_BYTES, Attachment, is_photo
+from mailagent.domain.mail.message import (
+    INLINE_MIN_BYTES,
+    PHOTO_MIN_BYTES,
+    Attachment,
+    is_photo,
+    may_be_logo,
+)
 from mailagent.domain.money import Money
 from mailagent.domain.refunds.order import OrderStatus
 from mailagent.domain.refunds.policy import (
@@ -128,3 +134,19 @@ def test_a_picture_of_some_size_is_a_photo(
     name: str, content_type: str, size: int, expected: bool
 ) -> None:
     assert is_photo(Attachment(name, content_type, size)) is expected
+
+
+@pytest.mark.parametrize(
+    ("size", "is_inline", "expected"),
+    [
+        (PHOTO_MIN_BYTES, True, True),
+        (INLINE_MIN_BYTES - 1, True, True),
+        (INLINE_MIN_BYTES, True, False),
+        (PHOTO_MIN_BYTES, False, False),
+        (PHOTO_MIN_BYTES - 1, True, False),
+    ],
+)
+def test_a_small_picture_in_the_text_may_be_a_logo(
+    size: int, is_inline: bool, expected: bool
+) -> None:
+    assert may_be_logo(Attachment("image001.png", "image/png", size, is_inline)) is expected

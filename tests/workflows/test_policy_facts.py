@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import datetime, timedelta
+from email.message import EmailMessage
+from email.utils import format_datetime
 from typing import Any
 
 import pytest
@@ -28,7 +30,8 @@ from mailagent.store.mail import inbound
 from mailagent.store.refunds import policies, refunds
 from mailagent.workflows.steps.conversation.batch import Batch
 from mailagent.workflows.tools.propose_refund import propose_refund
-from tests.cast import ADA, GRACE, NOW, order
+from tests.adapters.parse_requests import raw_request
+from tests.cast import ADA, GRACE, NOW, SUPPORT, order
 from tests.harness import Harness
 from tests.tool_use import use
 from tests.web.mail_with_files import mail_with
@@ -143,6 +146,7 @@ def test_a_decision_keeps_its_facts_and_the_text_that_it_was_made_by(shop: Harne
         "lines": [{"item_id": "K1", "category": None, "final_sale": False}],
         "methods": ["card"],
         "photos": 0,
+        "maybe_logos": 0,
         "refused_before": False,
         "shared_payments": [],
         "granted_unasked": {"count": 0, "amount": "0.00 USD"},
@@ -276,3 +280,28 @@ def test_a_parcel_that_moved_is_waited_for_and_a_lost_one_is_refunded(shop: Harn
     (parcel,) = facts["parcels"]
     assert (parcel["shipment_id"], parcel["status"]) == ("S1", "in_transit")
     assert "JD1" not in str(facts)
+
+
+@pytest.mark.parametrize(
+    ("size", "outcome"), [(8_000, "declined"), (18_000, "needs_manager"), (200_000, "approved")]
+)
+def test_a_manager_looks_at_a_small_picture_in_the_text(
+    shop: Harness, size: int, outcome: str
+) -> None:
+    under(shop, photo_reasons=frozenset({RefundReason.DAMAGED}))
+    shop.stock(order())
+    mail = EmailMessage()
+    mail["From"], mail["To"], mail["Subject"] = ADA, SUPPORT, "My kettle"
+    mail["Message-ID"], mail["Date"] = "<logo@example.com>", format_datetime(shop.live.now())
+    mail.set_content("The kettle of order W1001 is broken.")
+    mail.add_alternative('<p>The kettle is broken.</p><img src="cid:logo@x">', subtype="html")
+    *_, html = mail.iter_parts()
+    html.add_related(b"\x89PNG" + b"x" * size, "image", "png", cid="<logo@x>")
+    assert shop.post_inbound(raw_request(mail.as_bytes())).status_code == 200
+    batch = batch_of(shop, "logo@example.com")
+    assert propose(batch, "W1001")["outcome"] == outcome
+    with shop.live.database.snapshot() as connection:
+        found = refunds.list_of_order(connection, "W1001")
+    reasons = {str(each) for refund in found for each in refund.policy_reasons}
+    unsure = ManagerReason.PHOTO_UNSURE.value
+    assert reasons == ({unsure} if outcome == "needs_manager" else set())

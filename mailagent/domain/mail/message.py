@@ -369,6 +369,8 @@ _ENDINGS = (".jpg", ".jpeg", ".png", ".webp", ".heic", ".heif", ".gif", ".bmp", 
 
 # Logos in signatures and tracking pixels are smaller than any photo.
 PHOTO_MIN_BYTES = 10_000
+# Logos and banners of signatures are smaller. Most photos and screenshots between lines of text are larger.
+INLINE_MIN_BYTES = 100_000
 PREVIEWS_OF_MAIL_MAX = 20
 
 
@@ -376,6 +378,16 @@ def is_photo(file: Attachment) -> bool:
     """Return whether a file may be a photo: a picture of at least PHOTO_MIN_BYTES that is not drawn."""
     is_drawn = _kind(file) == "image/svg+xml"
     return is_picture(file) and not is_drawn and file.size_bytes >= PHOTO_MIN_BYTES
+
+
+def may_be_logo(file: Attachment) -> bool:
+    """Return whether a photo may be the logo of a signature: the HTML shows it, and it is small.
+
+    Customers paste photos into the text, too: Outlook and phones then make some smaller than INLINE_MIN_BYTES.
+    With a lower limit, large banners would pass for photos; with a higher one, managers would be asked about
+    more photos that are plain to see. So do not take such a picture for a photo, and do not say that none came.
+    """
+    return is_photo(file) and file.is_inline and file.size_bytes < INLINE_MIN_BYTES
 
 
 def is_picture(file: Attachment) -> bool:

@@ -10,7 +10,12 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from mailagent.domain.mail.message import PHOTO_MIN_BYTES, Attachment, is_picture
+from mailagent.domain.mail.message import (
+    INLINE_MIN_BYTES,
+    PHOTO_MIN_BYTES,
+    Attachment,
+    is_picture,
+)
 from mailagent.domain.text import without_controls
 
 NOTE_MAX_LENGTH = 2000
@@ -118,8 +123,6 @@ _ADDED_TYPES = frozenset(
 _ADDED_NAME = re.compile(r"att\d+\.(?:txt|html?)", re.IGNORECASE)
 # Outlook's winmail.dat: the format of the text. If it is larger, files may be in it.
 _FORMATS = frozenset({"application/ms-tnef", "application/vnd.ms-tnef"})
-# Logos and banners of signatures are smaller. Most photos and screenshots between lines of text are larger.
-INLINE_MIN_BYTES = 100_000
 
 # What mail programs put before the subject of an answer or a forwarded mail, and the tags of mail gateways.
 _PREFIX = re.compile(

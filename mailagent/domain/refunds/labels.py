@@ -69,6 +69,9 @@ MANAGER_REASONS: Mapping[str, str] = {
     ManagerReason.FINAL_SALE: (
         "Some of it is on final sale, but the customer says that the fault is ours."
     ),
+    ManagerReason.PHOTO_UNSURE: (
+        "A photo is needed for this reason, and what came may be the logo of a signature. Please look."
+    ),
     ManagerReason.REASON: "Refunds for this reason always need a person.",
     ManagerReason.CATEGORY: "Items of such a category always need a person.",
     ManagerReason.ITEM: "Some of these items always need a person.",

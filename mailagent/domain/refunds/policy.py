@@ -59,6 +59,7 @@ class ManagerReason(StrEnum):
     REMAINDER = "part_refunded_elsewhere"
     PAYMENT_SHARED = "payment_of_several_orders"
     FINAL_SALE = "final_sale_at_fault"
+    PHOTO_UNSURE = "photo_may_be_logo"
     REASON = "reason_always_asked"
     CATEGORY = "category_always_asked"
     ITEM = "item_always_asked"

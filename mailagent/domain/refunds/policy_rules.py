@@ -227,6 +227,10 @@ def _circumstances(facts: RefundFacts, policy: Policy) -> Iterator[Weighed]:
     fact = f"final sale: {', '.join(final) or 'none'}; reason: {facts.reason.value}"
     at_fault = facts.reason in SHOP_AT_FAULT
     yield Weighed(ManagerReason.FINAL_SALE, bool(final) and at_fault, fact)
+    needed = facts.reason in policy.photo_reasons and not _is_cancelled(facts) and not facts.cancels
+    fact = f"photos: {facts.photos}; perhaps logos: {facts.maybe_logos}"
+    unsure = needed and 0 < facts.photos == facts.maybe_logos
+    yield Weighed(ManagerReason.PHOTO_UNSURE, unsure, fact)
 
 
 def _always(facts: RefundFacts, policy: Policy) -> Iterator[Weighed]:
@@ -330,7 +334,7 @@ class RefundFacts:
     `remaining`: what was paid, less all refunds of the order that were paid or are under way, ours and external
     ones, and less `charged_back`, what the customer's bank took back.
     `lines`: the order lines that the refund is for. `methods`: the methods of the order's payments.
-    `photos`: how many photos the customer sent in the conversation.
+    `photos`: how many photos the customer sent in the conversation; of these, `maybe_logos` may be logos.
     `refused_before`: see `duplicates.overlaps_refused`.
     `items_before`: a refund that was paid, or is under way, has units of the same items.
     `worth`: what the items and the shipping add up to; `amount` is less if less is left.
@@ -359,6 +363,7 @@ class RefundFacts:
     of_day: Granted | None
     seen_by_one: Money
     items_before: bool = False
+    maybe_logos: int = 0
     worth: Money | None = None
     packed: Packed = Packed()
     cancels: bool = False
