@@ -144,7 +144,7 @@ def _about_held(conversation: Conversation, mail: InboundMail, why: TeamCommand)
         [
             f"Subject: {inert(mail.subject)}",
             f"Why: {why.value}",
-            *([f"Files: {inert(files)}"] if files else []),
+            *([f"Files: {files}"] if files else []),
             f"Conversation: {conversation.conversation_id}, {inert(conversation.subject)}",
             "To answer the customer, reply to the mail with the case: write above what your program quotes of"
             " it, and leave its subject as it is.",
