@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from mailagent.domain.mail.message import PHOTO_MIN_BYTES, Attachment
+from mailagent.domain.mail.message import INLINE_MIN_BYTES, PHOTO_MIN_BYTES, Attachment
 from mailagent.domain.mail.reply_commands import (
-    INLINE_MIN_BYTES,
     NOTE_MAX_LENGTH,
     TeamCommand,
     decide_team_command,

@@ -197,13 +197,10 @@ def has_copy(
         _mails.c.conversation_id == conversation_id,
         _mails.c.from_address == mail.from_address,
         _mails.c.kind == MailKind.CUSTOMER.value,
-        _mails.c.subject == mail.subject,
         _mails.c.body == mail.body,
     )
-    return any(
-        each.attachments == mail.attachments and (each.identity.proven or not proven)
-        for each in copies
-    )
+    same = [each for each in copies if each.attachments == mail.attachments]
+    return any(each.identity.proven or not proven for each in same)
 
 
 # --- what became of a mail ------------------------------------------------------------------------
@@ -308,13 +305,11 @@ def was_put_off(connection: sa.Connection, mail_ids: Sequence[str]) -> bool:
     return exists(connection, _mails.c.mail_id.in_(mail_ids), _mails.c.put_off > 0)
 
 
-def list_later(
-    connection: sa.Connection, mail_ids: Collection[str], than: Sequence[str]
-) -> set[str]:
-    """Return those of the mails `mail_ids` that came after all mails of `than`."""
+def list_later(connection: sa.Connection, ids: Collection[str], than: Sequence[str]) -> set[str]:
+    """Return those of the mails `ids` that came after all mails of `than`."""
     last = sa.select(sa.func.max(_mails.c.received_at)).where(_mails.c.mail_id.in_(than))
     later = _mails.c.received_at > last.scalar_subquery()
-    query = sa.select(_mails.c.mail_id).where(_mails.c.mail_id.in_(mail_ids), later)
+    query = sa.select(_mails.c.mail_id).where(_mails.c.mail_id.in_(ids), later)
     return set(connection.scalars(query))
 
 
