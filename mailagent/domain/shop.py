@@ -74,24 +74,25 @@ class ShopAddresses:
     """The shop's own addresses. By them we recognise our own mail that comes back, and mail that is meant for
     us.
 
-    `other_addresses`: further addresses that customers write to, and that the shop forwards to us.
+    `form_senders`: contact forms send from these.
     """
 
     support_address: str
     reply_domain: str
-    other_addresses: tuple[str, ...] = ()
+    form_senders: tuple[str, ...] = ()
 
     @property
     def customer_addresses(self) -> tuple[str, ...]:
         """The addresses that customers write to. `any@` stands for every address of the reply domain."""
-        return (self.support_address, f"any@{self.reply_domain}", *self.other_addresses)
+        return (self.support_address, f"any@{self.reply_domain}")
 
 
 @dataclass(frozen=True, slots=True)
 class Shop:
     """A shop. `manager_emails` are in order of escalation. `public_url`: the base of links in mails.
     `ops_emails` are the operators, `report_emails` the owners. `default_language`: a locale such as `de` or
-    `de_CH`, for customers whose language is unknown. `asks_if_helped`: answers ask for a vote."""
+    `de_CH`, for customers whose language is unknown. `asks_if_helped`: answers ask for a vote.
+    `form_senders`: see `ShopAddresses`."""
 
     support_address: str
     reply_domain: str
@@ -102,6 +103,7 @@ class Shop:
     default_language: str = "en"
     report_emails: tuple[str, ...] = ()
     asks_if_helped: bool = False
+    form_senders: tuple[str, ...] = ()
 
     @property
     def name(self) -> str:

@@ -75,6 +75,7 @@ class Settings(
             default_language=self.default_language,
             report_emails=self.report_emails,
             asks_if_helped=self.ask_if_helped == "yes",
+            form_senders=self.contact_form_senders,
         )
 
     @cached_property

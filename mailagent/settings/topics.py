@@ -81,6 +81,11 @@ class ShopTopic(Topic):
         "domain of reply addresses; its MX record points at SendGrid",
         shown="domain of `SUPPORT_ADDRESS`",
     )
+    contact_form_senders: types.Addresses = setting(
+        "From addresses of the shop's contact forms, such as `mailer@shopify.com`: the Reply-To of their mail "
+        "is its author. The shop's notices of orders need another From address",
+        (),
+    )
     default_language: Annotated[str, PlainValidator(values.parse_locale)] = setting(
         "language for customers whose language is unknown: a built-in one, with or without a region (`de`, "
         "`de_CH`), or one from `MAIL_TEMPLATES`",

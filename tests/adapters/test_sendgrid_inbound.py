@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
 
@@ -18,6 +18,7 @@ from mailagent.adapters.sendgrid.inbound import (
     parse_request,
 )
 from mailagent.domain.mail.message import Attachment, Identity, MailKind, ParsedMail
+from mailagent.domain.shop import ShopAddresses
 from tests.adapters.parse_requests import (
     CONTENT_TYPE,
     FACTS,
@@ -575,41 +576,35 @@ def test_our_own_mail_is_recognised() -> None:
     assert parse_letter(From=SUPPORT).kind is MailKind.OWN
 
 
-FORM_SENDERS = [
-    (f"Shop <{SUPPORT}>", SUPPORT),
-    ("WordPress <wordpress@www.shop.example>", "wordpress@www.shop.example"),
-    ("Shop (Shopify) <mailer@shopify.com>", "mailer@shopify.com"),
-    ("Shop (Shopify) <mailer@shopify.com>", "bounces+123-ab@mail.shopify.com"),
-]
+FORM, SHOPIFY = "forms@shop.example", "mailer@shopify.com"
+WITH_FORMS = replace(FACTS, form_senders=(FORM, SHOPIFY, SUPPORT))
 
 
-@pytest.mark.parametrize(("sender", "envelope_from"), FORM_SENDERS)
-def test_who_filled_in_a_contact_form_is_its_author_and_not_proven(
-    sender: str, envelope_from: str
-) -> None:
-    domain = envelope_from.rpartition("@")[2]
-    sent = letter(From=sender, Reply_To=f"Ada Example <{ADA}>", DKIM_Signature=signature(domain))
-    mail = parse(
-        raw_request(sent, envelope_from=envelope_from, spf="pass", dkim=f"{{@{domain} : pass}}")
-    )
-    assert (mail.kind, mail.from_address, mail.from_name) == (MailKind.CUSTOMER, ADA, "Ada Example")
+def parse_form_mail(sender: str, reply_to: str, shop: ShopAddresses = WITH_FORMS) -> ParsedMail:
+    domain = sender.rpartition("@")[2]
+    sent = letter(From=sender, Reply_To=reply_to, DKIM_Signature=signature(domain))
+    request = raw_request(sent, envelope_from=sender, dkim=f"{{@{domain} : pass}}")
+    return parse_request(CONTENT_TYPE, request, shop, NOW)
+
+
+@pytest.mark.parametrize("sender", [FORM, SHOPIFY, SUPPORT])
+def test_who_filled_in_a_contact_form_is_its_author_and_not_proven(sender: str) -> None:
+    mail = parse_form_mail(sender, "Bert Example <bert@shopify.com>")
+    assert (mail.kind, mail.from_address) == (MailKind.CUSTOMER, "bert@shopify.com")
+    assert mail.from_name == "Bert Example"
     assert mail.identity is mail.identity_unsigned is Identity.NONE
     assert "contact_form" in mail.flags
 
 
-@pytest.mark.parametrize(
-    "reply_to",
-    [
-        "case+abcdefghijklmnop@reply.shop.example",
-        "sales@shop.example",
-        f"{ADA}, {MALLORY}",
-        "ada",
-        "",
-    ],
-)
-def test_a_mail_of_our_own_that_names_no_customer_to_answer_stays_ours(reply_to: str) -> None:
-    mail = parse_letter(From=SUPPORT, Reply_To=reply_to)
-    assert (mail.kind, mail.from_address) == (MailKind.OWN, SUPPORT)
+@pytest.mark.parametrize("reply_to", [f"{ADA}, {MALLORY}", "ada", ""])
+def test_a_form_that_names_no_one_author_has_none(reply_to: str) -> None:
+    assert parse_form_mail(SHOPIFY, reply_to).from_address == SHOPIFY
+
+
+def test_our_own_mail_and_the_shops_notices_are_no_forms() -> None:
+    own = parse_form_mail(SUPPORT, "case+abcdefghijklmnop@reply.shop.example")
+    notice = parse_form_mail(SUPPORT, ADA, FACTS)  # as WooCommerce sends a new order to the shop
+    assert own.kind is notice.kind is MailKind.OWN
 
 
 def test_a_customer_may_want_the_answer_elsewhere_and_stays_the_author() -> None:

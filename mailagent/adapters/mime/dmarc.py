@@ -120,32 +120,15 @@ def judge_author(
 
 
 def find_form_author(
-    headers: Headers, sender: Mailbox, our_addresses: Collection[str]
+    headers: Headers, sender: Mailbox, form_senders: Collection[str]
 ) -> Mailbox | None:
-    """Return who filled in a contact form, if a contact form sent the mail; None for other mail.
-
-    Forms send in the name of the shop's own domain, or of the platform, and put the author into Reply-To.
-    `our_addresses`: see `judge_author`. Our own mail that comes back names one of them in Reply-To.
-    """
-    if sender.address not in _FORM_SENDERS and not _is_at_our_domain(sender, our_addresses):
-        return None
+    """Return who filled in a contact form, if a contact form sent the mail; None for other mail. Forms put the
+    author into Reply-To."""
     fields = headers.get("reply-to", ())
-    authors = parse_addresses(fields[0]) if len(fields) == 1 else ()
-    if len(authors) != 1 or not authors[0].address or _is_at_our_domain(authors[0], our_addresses):
+    if sender.address not in form_senders or len(fields) != 1:
         return None
-    return authors[0]
-
-
-def _is_at_our_domain(mailbox: Mailbox, our_addresses: Collection[str]) -> bool:
-    host = address_domain(mailbox.address)
-    return host is not None and any(
-        is_aligned(host, domain, organisational_domain)
-        for domain in _domains_of(tuple(our_addresses))
-    )
-
-
-# Shopify sends what customers write into a shop's contact form from this address.
-_FORM_SENDERS = frozenset({"mailer@shopify.com"})
+    authors = parse_addresses(fields[0])
+    return authors[0] if len(authors) == 1 and authors[0].address else None
 
 
 def _is_forwarded(headers: Headers) -> bool:

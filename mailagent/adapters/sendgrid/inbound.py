@@ -89,7 +89,7 @@ def parse_request(
     envelope, message = _parse_envelope(form), read_message(form)
     headers, sender = message.headers, _sender(message.authors)
     token = find_token(envelope.to, shop.reply_domain)
-    by_form = None if token else find_form_author(headers, sender, shop.customer_addresses)
+    by_form = None if token else find_form_author(headers, sender, shop.form_senders)
     author = by_form or sender
     subject = _subject(form, headers)
     kind, reason = classify(_signs(message, envelope, author, subject, shop))

@@ -91,7 +91,8 @@ def _store_events(provider: MailProvider, body: bytes) -> str:
 
 def _store_mail(provider: MailProvider, content_type: str, body: bytes) -> str:
     live = services.current()
-    addresses = ShopAddresses(live.shop.support_address, live.shop.reply_domain)
+    shop = live.shop
+    addresses = ShopAddresses(shop.support_address, shop.reply_domain, shop.form_senders)
     mail = provider.parse_mail(content_type, body, addresses, live.now())
     raw = RawMail(content_type, body)
     with live.database.transaction() as connection:
