@@ -32,8 +32,8 @@ DAY = timedelta(days=1)
 @dataclass(frozen=True, slots=True)
 class Asked:
     """The refund that is asked for: units of an order, their worth, and the share of the shipping costs.
-    `cancels`: they are cancelled first. `declined_otherwise`: see `is_declined_otherwise`. `asked_at`: when the
-    customer's mail came; None: they ask now."""
+    `cancels`: they are cancelled first. `declined_otherwise`: see `is_declined_otherwise`; of what is
+    cancelled: see `is_withdrawn_later`. `asked_at`: when the customer's mail came; None: they ask now."""
 
     order: Order
     lines: tuple[RefundLine, ...]
@@ -72,19 +72,21 @@ def shipping_of(order: Order, lines: Sequence[RefundLine], earlier: Sequence[Ref
 
 def is_declined_otherwise(connection: sa.Connection, asked: Asked, mail_ids: Sequence[str]) -> bool:
     """Return whether the policy has declined some of these items in answer to these mails for another reason: a
-    model that gives one reason after the other would find one without a photo. Also return True if a later mail
-    of the customer no longer wants what they asked for on the order: an older mail may be answered later."""
+    model that gives one reason after the other would find one without a photo. Or `is_withdrawn_later`."""
     order_id = asked.order.order_id
-    unwanted = audit.list_details(connection, order_id, audit.WITHDRAWAL_ASKED_FOR)
-    if inbound.list_later(connection, [each["mail_id"] for each in unwanted], mail_ids):
-        return True
-    return any(
+    return is_withdrawn_later(connection, order_id, mail_ids) or any(
         declined.get("mail_id") in mail_ids
         and declined["facts"]["reason"] != asked.reason.value
         and any(line["item_id"] in asked.item_ids for line in declined["facts"]["lines"])
         for declined in audit.list_details(connection, order_id, audit.DECLINED)
         if "facts" in declined
     )
+
+
+def is_withdrawn_later(connection: sa.Connection, order_id: str, mail_ids: Sequence[str]) -> bool:
+    """Return whether a later mail of the customer no longer wants what these asked for on an order."""
+    unwanted = audit.list_details(connection, order_id, audit.WITHDRAWAL_ASKED_FOR)
+    return bool(inbound.list_later(connection, [each["mail_id"] for each in unwanted], mail_ids))
 
 
 def lock_caps(connection: sa.Connection, order: Order) -> None:

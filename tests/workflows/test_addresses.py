@@ -33,7 +33,7 @@ from mailagent.workflows.tools.cancel_order import cancel_order
 from mailagent.workflows.tools.request_change import TOOL, request_change
 from mailagent.workflows.tools.tool import schema_of
 from mailagent.workflows.tools.withdraw_refund import withdraw_refund
-from tests.cast import TESS, order
+from tests.cast import MONA, TESS, order
 from tests.databases import ONE_DATABASE
 from tests.harness import Harness, pass_time
 from tests.tool_use import use
@@ -300,6 +300,20 @@ def test_a_second_address_is_for_people_and_the_first_is_not_set_after_it(
     assert see_to() == 1
     assert states(shop) == ["withdrawn", "task"]
     assert (source.addresses, mails(shop)) == ([], "")
+
+
+@pytest.mark.both_databases
+def test_an_address_that_a_newer_mail_takes_back_is_left_to_a_manager(
+    shop: Harness, batch: Batch
+) -> None:
+    source = with_source(shop)
+    newer = write(shop, subject="Two", text="Forget the new address, leave it as it was.")
+    assert use(withdraw_refund, newer, {"order_id": "W1001"})["outcome"] == "nothing_waits"
+    assert change(batch)["outcome"] == "task"  # its run had failed, and is replayed
+    assert (see_to(), source.addresses) == (0, [])
+    assert "A manager has to do it." in told_team(shop)
+    (mail,) = shop.rows("SELECT text FROM outbound_mails WHERE to_address = :m", m=MONA)
+    assert "later mail of the customer withdraws it" in " ".join(mail.text.split())
 
 
 @ONE_DATABASE

@@ -907,6 +907,27 @@ def test_never_mind_takes_a_task_and_its_refund_back(shop: Harness, batch: Batch
     assert use(withdraw_refund, later, {"order_id": "W1001"}) == told
 
 
+@pytest.mark.both_databases
+@pytest.mark.parametrize("paid", [True, False])
+def test_what_a_newer_mail_takes_back_is_left_to_a_manager(shop: Harness, paid: bool) -> None:
+    shop.stock(pending(**({} if paid else {"payments": []})))
+    source = with_source(shop)
+    older = write(shop, subject="One", text=LETTER)
+    newer = write(shop, subject="Two", text="Forget it: do NOT cancel W1001, I want it.")
+    assert use(withdraw_refund, newer, {"order_id": "W1001"})["outcome"] == "nothing_waits"
+    assert cancel(older)["outcome"] == "task"  # its run had failed, and is replayed
+    if paid:
+        assert look(refund_id(shop))["status"] == "awaiting_approval"
+        assert states(shop) == ("task", "awaiting_approval", "pending")
+        assert "later mail of the customer withdraws it" in page_of(shop)
+    assert source.asked == []
+    (task,) = shop.rows("SELECT remedy_id FROM remedies")
+    with shop.live.database.transaction() as connection:
+        with pytest.raises(TaskProblem, match="a manager"):
+            finish(connection, task.remedy_id, TESS, True, None)
+        assert finish(connection, task.remedy_id, MONA, False, "You want it after all.")
+
+
 @ONE_DATABASE
 def test_what_the_system_is_asked_to_do_is_not_taken_back(shop: Harness) -> None:
     shop.stock(big_order(**PENDING))

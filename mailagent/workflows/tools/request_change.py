@@ -21,7 +21,7 @@ from mailagent.domain.mail.message import InboundMail, first_received_at, shows_
 from mailagent.domain.money import Money
 from mailagent.domain.orders.shipment import left_to_ship
 from mailagent.domain.refunds.order import Order, OrderStatus
-from mailagent.domain.refunds.policy import Declined, DeclineReason, NeedsManager
+from mailagent.domain.refunds.policy import Declined, DeclineReason, ManagerReason, NeedsManager
 from mailagent.domain.refunds.refund import (
     ItemsProblem,
     RefundLine,
@@ -41,7 +41,7 @@ from mailagent.domain.remedies.remedy import (
 from mailagent.domain.text import tell_moment
 from mailagent.mailers import Reader
 from mailagent.proposals import proposal
-from mailagent.proposals.facts import Asked, is_declined_otherwise
+from mailagent.proposals.facts import Asked, is_declined_otherwise, is_withdrawn_later
 from mailagent.proposals.proposal import Proposal
 from mailagent.store import audit
 from mailagent.store.ids import new_id
@@ -312,8 +312,11 @@ def count_units(order: Order, lines: Sequence[RefundLine]) -> Counter[str]:
 
 def request(reader: Reader, order: Order, kind: RemedyKind, key: str, **values: Any) -> Output:
     """Record a remedy and return what the model reads. `values`: fields of the remedy; without them it is a
-    task that the team is told of."""
+    task that the team is told of. If a later mail of the customer withdraws it, it is a task for a manager."""
     live, connection = services.current(), reader.connection
+    if is_withdrawn_later(connection, order.order_id, reader.mail_ids):
+        why = values.get("policy_reasons") or (ManagerReason.REFUSED_BEFORE.value,)
+        values |= {"status": RemedyStatus.TASK, "address": None, "policy_reasons": why}
     standard: dict[str, Any] = {
         "remedy_id": new_id("remedy"),
         "kind": kind,
