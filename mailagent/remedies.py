@@ -31,6 +31,7 @@ from mailagent.domain.shop import person_of
 from mailagent.engine import REFUND, run_id_of
 from mailagent.proposals.returns import list_due
 from mailagent.store import audit
+from mailagent.store.mail import inbound
 from mailagent.store.refunds import orders, refunds, remedies
 
 _ACTIONS: Mapping[RemedyStatus, audit.Action] = {
@@ -136,9 +137,11 @@ def withdraw(
 def withdraw_all(connection: sa.Connection, order_id: str, mail_ids: Sequence[str]) -> None:
     """Withdraw the tasks of a locked order that older mails than the last of these asked for, because the
     order is cancelled instead."""
-    for each in remedies.list_of_order(connection, order_id):
+    known = remedies.list_of_order(connection, order_id)
+    later = inbound.list_later(connection, [each.mail_id for each in known], mail_ids)
+    for each in known:
         is_other = each.status is RemedyStatus.TASK and each.kind is not RemedyKind.CANCEL
-        if is_other and each.mail_id != mail_ids[-1]:
+        if is_other and each.mail_id not in {mail_ids[-1], *later}:
             close(connection, each, RemedyStatus.WITHDRAWN, audit.CUSTOMER, mail_id=mail_ids[-1])
 
 

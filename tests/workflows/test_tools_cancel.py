@@ -1001,6 +1001,17 @@ def test_a_cancelled_order_needs_no_address_of_a_mail_that_waits_too(
     assert wishes(shop) == [("change_address", "withdrawn", {}), ("cancel", "task", {})]
 
 
+@pytest.mark.both_databases
+def test_an_older_cancellation_leaves_the_address_that_a_newer_mail_asked_for(
+    shop: Harness, batch: Batch
+) -> None:
+    newer = write(shop, subject="Two", text="Please send W1001 to 2 New Street.")
+    wish = {"order_id": "W1001", "kind": "change_address", "items": [], "reason": "other"}
+    use(request_change, newer, wish | {"wish": "2 New Street"})
+    cancel(batch)  # its run had failed, and is replayed
+    assert wishes(shop) == [("change_address", "task", {}), ("cancel", "task", {})]
+
+
 @ONE_DATABASE
 def test_a_refund_beside_a_cancellation_is_the_same_money(shop: Harness, batch: Batch) -> None:
     cancel(batch)

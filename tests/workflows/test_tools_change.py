@@ -316,6 +316,38 @@ def test_an_address_is_corrected_before_the_first_mail_is_answered(
     assert wishes(shop)[1:] == [("withdrawn", second), ("task", first)]
 
 
+@pytest.mark.both_databases
+@pytest.mark.parametrize("kind", ["exchange", "change_address"])
+@pytest.mark.parametrize("is_done", [True, False])
+def test_an_older_mail_leaves_what_a_newer_one_asked_for(
+    shop: Harness, kind: str, is_done: bool
+) -> None:
+    pending: dict[str, Any] = {"status": "pending", "delivered_at": None}
+    shop.stock(order(**(pending if kind == "change_address" else {})))
+    older = write(shop, subject="One", text="For W1001: the red one, or 1 Old Street.")
+    newer = write(shop, subject="Two", text="Correction: the blue one, or 2 New Street.")
+    old, new = ("red", "blue") if kind == "exchange" else ("1 Old Street", "2 New Street")
+    change(newer, kind, wish=new)
+    if is_done:
+        send_again(shop)
+    said = change(older, kind, wish=old)  # its run had failed, and is replayed
+    assert said["facts"] == ["remedy/W1001"]
+    assert "asked for in a later mail" in said["say"]
+    assert change(older, kind, wish=old) == said
+    assert wishes(shop) == [("done" if is_done else "task", new)]
+    assert not [each for each in mails_to(shop, TESS) if "not wanted any more" in each.subject]
+
+
+@ONE_DATABASE
+def test_an_older_mail_about_other_items_is_a_task_beside_that_of_a_newer_one(
+    shop: Harness, kettle_and_mugs: Batch
+) -> None:
+    newer = write(shop, subject="Two", text="Swap the mugs of W1001 for red ones.")
+    swap(newer, "red ones", M1=2)
+    swap(kettle_and_mugs, "blue ones", K1=1)
+    assert units_left(shop) == [("task", "red ones", {"M1": 2}), ("task", "blue ones", {"K1": 1})]
+
+
 @pytest.fixture
 def kettle_and_mugs(shop: Harness) -> Batch:
     kettle = {"item_id": "K1", "name": "Kettle", "quantity": 1, "unit_price": "29.99"}

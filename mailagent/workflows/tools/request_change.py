@@ -32,6 +32,7 @@ from mailagent.domain.refunds.refund import (
 from mailagent.domain.remedies.address import NewAddress, has_all
 from mailagent.domain.remedies.labels import REMEDY_KINDS
 from mailagent.domain.remedies.remedy import (
+    STANDING,
     Remedy,
     RemedyItem,
     RemedyKind,
@@ -201,9 +202,13 @@ def _request(reader: Reader, order: Order, wanted: _Wanted, key: str) -> Output:
     earlier = refunds.list_of_order(connection, order.order_id)
     lines = tuple(line for line in price_lines(order, wanted.items, earlier) if not line.is_rest)
     units, older = count_units(order, lines), list[Remedy]()
-    for known in reversed(remedies.list_of_order(connection, order.order_id)):
+    before = remedies.list_of_order(connection, order.order_id)
+    later = inbound.list_later(connection, [each.mail_id for each in before], reader.mail_ids)
+    for known in reversed(before):
         if not known.touches(wanted.kind, item_ids):
             continue
+        if known.mail_id in later and known.status in STANDING:
+            return asked_before_output(known, "in a later mail, perhaps otherwise")
         is_same = known.is_open and known.wish == wanted.wish and not units - known.units
         # One mail makes one request, even if the model contradicts itself.
         if known.mail_id == reader.mail_ids[-1] or is_same:
@@ -361,10 +366,10 @@ def requested_output(remedy: Remedy) -> Output:
     }
 
 
-def asked_before_output(remedy: Remedy) -> Output:
+def asked_before_output(remedy: Remedy, when: str = "before") -> Output:
     """Return the answer for a remedy that was asked for before, so that nothing new is."""
     output = requested_output(remedy)
-    say = "This was asked for before; nothing new was asked for now."
+    say = f"This was asked for {when}; nothing new was asked for now."
     more = "What is not under quantities is not in it: if they want more, call hand_over."
     told = {"quantities": dict(remedy.units)} if remedy.items else {}
     return output | told | {"say": f"{say} {output['say']} {more if told else ''}".strip()}
