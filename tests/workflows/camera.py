@@ -78,13 +78,13 @@ def reject(shop: Harness) -> None:
     assert shop.refunds()[-1].status is RefundStatus.REJECTED
 
 
-def click(shop: Harness, decision: str, **form: str) -> None:
-    """Have the manager decide on the newest refund, on the page."""
+def click(shop: Harness, decision: str, manager: str = MONA, **form: str) -> None:
+    """Have a manager decide on the newest refund, on the page."""
     refund = shop.refunds()[-1]
     with shop.live.database.snapshot() as connection:
         approval = approvals.find_of_refund(connection, refund.refund_id)
     assert approval is not None
-    decide(shop, shop.live.links.sign_approval(approval.approval_id, MONA), decision, **form)
+    decide(shop, shop.live.links.sign_approval(approval.approval_id, manager), decision, **form)
 
 
 def page_of(shop: Harness) -> str:

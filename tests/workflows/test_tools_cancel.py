@@ -30,7 +30,7 @@ from mailagent.domain.remedies.remedy import RemedyStatus, TaskProblem
 from mailagent.domain.text import tell_day
 from mailagent.mailers.fact import sentence
 from mailagent.remedies import finish
-from mailagent.store.refunds import approvals, remedies, stops
+from mailagent.store.refunds import remedies, stops
 from mailagent.workflows.steps.conversation.batch import Batch, batch_reader
 from mailagent.workflows.steps.maintenance import tasks
 from mailagent.workflows.steps.refund.order_check import UNITS_BACK
@@ -40,10 +40,9 @@ from mailagent.workflows.tools.withdraw_refund import withdraw_refund
 from tests.cast import GRACE, MAX, MONA, TESS, big_order, order
 from tests.databases import ONE_DATABASE
 from tests.harness import Harness, open_shop, pass_time
-from tests.round_trips.approvals import decide
 from tests.tool_use import use
 from tests.workflows.camera import STRAPS, answer, camera_order, click, later_batch, page_of, reject
-from tests.workflows.cancelling import keep_version, with_source
+from tests.workflows.cancelling import PlayedSource, keep_version, with_source
 from tests.workflows.paying import look, pay, tell
 from tests.workflows.proposals import propose, write
 
@@ -792,10 +791,7 @@ def test_people_cancel_what_both_managers_approved(shop: Harness, batch: Batch) 
     cancel(batch, ("M1", 2))
     click(shop, "approve", quantity_2="1")
     assert "Please cancel nothing else" not in told_team(shop)
-    with shop.live.database.snapshot() as connection:
-        approval = approvals.find_of_refund(connection, refund_id(shop))
-    assert approval is not None
-    decide(shop, shop.live.links.sign_approval(approval.approval_id, MAX), "approve")
+    click(shop, "approve", MAX)
     finish_task(shop)
     assert "are cancelled:\n- 1 × Mug" in mails(shop)
 
@@ -852,6 +848,76 @@ def test_the_system_cancels_only_what_was_approved_before_it_was_reached(
     assert dict(source.asked[1].items) == approved
     assert wishes(shop) == [("cancel", "task" if is_task else "done", approved)]
     assert "Please do it for nothing else" not in told_team(shop)  # it was no task then
+
+
+def ask_while_away(shop: Harness, batch: Batch, **rules: Any) -> PlayedSource:
+    """Cancel two mugs, which a manager decides on, while the shop's system is away. Managers have 300 s to take
+    a decision back."""
+    keep_version(shop, pending())
+    kettle, mugs = pending().lines
+    done = Cancelled(replace(pending(), lines=(kettle, replace(mugs, quantity=1))))
+    source = with_source(shop, NOT_SENT, done)
+    live = services.current()
+    waits = replace(live.waits, approval_undo_seconds=300)
+    services.bind(replace(live, policy=Policy({"USD": 1}, **rules), waits=waits))
+    cancel(batch, ("M1", 2))
+    look(refund_id(shop))
+    assert len(source.asked) == 1
+    return source
+
+
+def test_the_system_is_asked_for_fewer_once_the_manager_cannot_take_that_back(
+    shop: Harness, batch: Batch
+) -> None:
+    away = ask_while_away(shop, batch)
+    click(shop, "approve", quantity_2="1")
+    assert 0 < look(refund_id(shop))["wait_seconds"] <= 300
+    pass_time(shop, minutes=6)
+    assert look(refund_id(shop))["status"] == "approved"
+    assert len(away.asked) == 1
+    assert pay(refund_id(shop))["status"] == "paid"
+    assert away.asked[1].items == (("M1", 1),)
+    assert wishes(shop) == [("cancel", "done", {"M1": 1})]
+
+
+@ONE_DATABASE
+def test_the_system_is_asked_for_all_of_it_after_the_manager_takes_fewer_units_back(
+    shop: Harness, batch: Batch
+) -> None:
+    away = ask_while_away(shop, batch)
+    click(shop, "approve", quantity_2="1")
+    look(refund_id(shop))
+    click(shop, "undo")
+    look(refund_id(shop))
+    assert [each.items for each in away.asked] == [(("M1", 2),)] * 2
+
+
+@ONE_DATABASE
+def test_the_system_is_asked_for_what_both_managers_approved(shop: Harness, batch: Batch) -> None:
+    away = ask_while_away(shop, batch, four_eyes_above={"USD": 1})
+    click(shop, "approve", quantity_2="1")
+    look(refund_id(shop))
+    pass_time(shop, minutes=6)
+    look(refund_id(shop))  # a second manager has to decide
+    click(shop, "approve", MAX)
+    pass_time(shop, minutes=12)
+    assert look(refund_id(shop))["status"] == "approved"
+    assert len(away.asked) == 1
+    assert pay(refund_id(shop))["status"] == "paid"
+    assert away.asked[1].items == (("M1", 1),)
+
+
+@ONE_DATABASE
+def test_a_system_that_may_have_cancelled_is_asked_on_while_fewer_units_wait(
+    shop: Harness, batch: Batch
+) -> None:
+    away = ask_while_away(shop, batch)
+    away.says[:] = [SourceProblem("no answer")] * 2
+    look(refund_id(shop))
+    click(shop, "approve", quantity_2="1")
+    look(refund_id(shop))
+    assert len({each.idempotency_key for each in away.asked}) == 1
+    assert [each.items for each in away.asked] == [(("M1", 2),)] * 3
 
 
 @ONE_DATABASE

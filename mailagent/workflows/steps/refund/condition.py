@@ -36,7 +36,7 @@ from mailagent.proposals.returns import list_due
 from mailagent.store import audit
 from mailagent.store.mail import conversations, outbound
 from mailagent.store.orders import versions
-from mailagent.store.refunds import order_import, orders, refunds, remedies, stops
+from mailagent.store.refunds import approvals, order_import, orders, refunds, remedies, stops
 from mailagent.store.refunds.remedies import Asking
 from mailagent.workflows.steps import order_source
 from mailagent.workflows.steps.notices import hand_to_team
@@ -166,6 +166,8 @@ def _ask_source(remedy: Remedy) -> CancelOutcome | float:
     with live.database.transaction() as connection:
         # A manager may have approved fewer units since it was read.
         remedy = remedies.lock(connection, remedy.remedy_id) or remedy
+        if remedy.asked_at is None and _awaits_fewer(connection, remedy):
+            return LOOK_AGAIN_SECONDS
         asking = remedies.note_asking(connection, remedy.remedy_id, live.now())
         is_whole = _is_whole(connection, remedy)
     if asking is None:  # it has moved on since it was read
@@ -187,6 +189,16 @@ def _ask_source(remedy: Remedy) -> CancelOutcome | float:
     if isinstance(outcome, NotSupported):
         _note_not_done(asking)
     return outcome
+
+
+def _awaits_fewer(connection: sa.Connection, remedy: Remedy) -> bool:
+    """Return whether a manager has approved fewer units, which has no effect yet: it may be taken back, or a
+    second manager has to decide. The system is asked after that; now it would cancel too many."""
+    if remedy.refund_id is None:
+        return False
+    refund = refunds.load(connection, remedy.refund_id)
+    made = approvals.list_decisions(connection, remedy.refund_id)
+    return refund.status is RefundStatus.AWAITING_APPROVAL and any(each.units for each in made)
 
 
 def _note_not_done(asking: Asking) -> None:
