@@ -19,6 +19,7 @@ from mailagent.domain.refunds.refund import Refund, RefundStatus
 from mailagent.domain.remedies.labels import REMEDY_KINDS
 from mailagent.domain.remedies.remedy import (
     SENT_AGAIN,
+    STANDING,
     Remedy,
     RemedyKind,
     RemedyStatus,
@@ -32,6 +33,7 @@ from mailagent.engine import REFUND, run_id_of
 from mailagent.proposals.returns import list_due
 from mailagent.store import audit
 from mailagent.store.mail import inbound
+from mailagent.store.orders import versions
 from mailagent.store.refunds import orders, refunds, remedies
 
 _ACTIONS: Mapping[RemedyStatus, audit.Action] = {
@@ -163,10 +165,23 @@ def narrow(connection: sa.Connection, refund: Refund) -> None:
     if not remedy.is_open or remedy.asked_at is not None:
         return
     asked = Counter(dict(units_of(refund.whole.item_ids, refund.whole.lines)))
-    left_out = asked - Counter(dict(units_of(refund.item_ids, refund.lines)))
+    approved = Counter(dict(units_of(refund.item_ids, refund.lines)))
     # An earlier refund may be for other units of it.
-    units = (remedy.units or orders.load(connection, refund.order_id).units) - left_out
-    keep_only(connection, remedy, units, "A manager approved no refund of the rest.")
+    units = (remedy.units or _count_whole(connection, remedy)) - (asked - approved)
+    # A remedy without units would be for the whole order.
+    keep_only(connection, remedy, units or approved, "A manager approved no refund of the rest.")
+
+
+def _count_whole(connection: sa.Connection, remedy: Remedy) -> Counter[str]:
+    """Return how many units the cancellation of a whole order has, by item id: those that no other cancellation
+    has. The order may still list units that are cancelled."""
+    order = orders.load(connection, remedy.order_id)
+    known = remedies.list_of_order(connection, remedy.order_id)
+    cancels = [each for each in known if each.kind is remedy.kind and each.status in STANDING]
+    others = [each for each in cancels if each.remedy_id != remedy.remedy_id]
+    taken = sum((each.units or order.units for each in others), Counter[str]())
+    gone = versions.units_before(connection, others[0]) - order.units if others else Counter[str]()
+    return order.units - (taken - gone)
 
 
 def keep_only(connection: sa.Connection, remedy: Remedy, units: Counter[str], why: str) -> None:

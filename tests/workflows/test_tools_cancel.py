@@ -921,6 +921,44 @@ def test_a_system_that_may_have_cancelled_is_asked_on_while_fewer_units_wait(
 
 
 @ONE_DATABASE
+@pytest.mark.parametrize("done", [True, False], ids=["the part is done", "the part is under way"])
+@pytest.mark.parametrize("has_source", [True, False])
+def test_what_another_cancellation_has_is_not_cancelled_with_the_rest(
+    shop: Harness, batch: Batch, has_source: bool, done: bool
+) -> None:
+    """One of two mugs is being cancelled; of the whole order a manager then approves the kettle only."""
+    keep_version(shop, pending())
+    kettle, mugs = pending().lines
+    fewer = Cancelled(replace(pending(), lines=(kettle, replace(mugs, quantity=1))))
+    if has_source:
+        with_source(shop, *([fewer] if done else [NOT_SENT]), NOT_SENT)
+    cancel(batch, ("M1", 1))
+    if has_source:
+        pay(refund_id(shop))
+    elif done:
+        finish_task(shop)  # people do it; the order still lists both mugs
+    services.bind(replace(services.current(), policy=Policy({"USD": 1})))
+    cancel(later_batch(shop, batch))
+    look(refund_id(shop))
+    click(shop, "approve", quantity_2="0")
+    assert [units for _, _, units in wishes(shop)] == [{"M1": 1}, {"K1": 1}]
+    assert [each.amount.minor for each in shop.refunds()] == [10_00, 49_99]
+
+
+@ONE_DATABASE
+def test_a_whole_order_is_not_cancelled_for_what_was_cancelled_unpaid(
+    shop: Harness, batch: Batch
+) -> None:
+    """The refund of a cancelled mug was refused. Of the whole order a manager then approves one mug."""
+    ask_a_manager(shop, batch, ("M1", 1))
+    finish_task(shop)
+    reject(shop)
+    cancel(later_batch(shop, batch))
+    click(shop, "approve", quantity_1="0", quantity_2="1")
+    assert [units for _, _, units in wishes(shop)] == [{"M1": 1}, {"M1": 1}]
+
+
+@ONE_DATABASE
 @pytest.mark.parametrize("is_early", [True, False])
 def test_what_an_earlier_refund_pays_is_not_missing(
     shop: Harness, batch: Batch, is_early: bool
