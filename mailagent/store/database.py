@@ -46,6 +46,8 @@ _LIMIT_HERE = sa.select(
 # A connection that was idle for longer is pinged before use.
 PING_AFTER_SECONDS = 1.0
 
+BATCH = 500  # databases limit the number of parameters of a statement
+
 END_OF_TIME = datetime.max.replace(tzinfo=UTC)
 
 # The execution option of a connection that only reads.
@@ -263,6 +265,12 @@ def in_literals(column: sa.ColumnElement[Any], *values: str) -> sa.ColumnElement
     literals = [sa.literal(value, sa.Text, literal_execute=True) for value in values]
     # SQLite does not see that IN with one value is the condition of a partial index.
     return column.in_(literals) if len(literals) > 1 else column == literals[0]
+
+
+def batches(ids: Sequence[str]) -> Iterator[Sequence[str]]:
+    """Yield ids in batches that fit one statement in every database."""
+    for start in range(0, len(ids), BATCH):
+        yield ids[start : start + BATCH]
 
 
 def overwrite_deleted(connection: sa.Connection) -> None:

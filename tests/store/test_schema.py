@@ -180,6 +180,23 @@ def test_a_refund_that_failed_holds_what_was_paid_of_it(
         assert loaded.held.minor == held
 
 
+def test_any_number_of_refunds_is_listed_with_what_was_paid_of_them(kettle: Database) -> None:
+    """PostgreSQL takes 65,535 parameters in a statement."""
+    numbers: list[int] = []
+    with kettle.transaction() as connection:
+        for number in range(1, 1_003):
+            _refund(connection, 1, f"refund_{number}")
+        _pay(connection, "key", 1, "done")
+    with kettle.snapshot() as connection:
+        sa.event.listen(
+            connection, "before_cursor_execute", lambda *told: numbers.append(len(told[3]))
+        )
+        listed = refunds.list_all(connection)
+    assert len(listed) == 1_002
+    assert [each.refund_id for each in listed if each.part_paid] == ["refund_1"]
+    assert max(numbers) < 600
+
+
 def test_what_was_paid_of_a_failed_refund_cannot_be_given_again(kettle: Database) -> None:
     with kettle.transaction() as connection:
         _failed_refund(connection, (20_00, "done"), (29_99, "refused"))

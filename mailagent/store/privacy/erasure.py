@@ -15,12 +15,12 @@ import sqlalchemy as sa
 
 from mailagent.domain.mail.redaction import Mention
 from mailagent.store import audit, schema
-from mailagent.store.database import overwrite_deleted
+from mailagent.store.database import batches, overwrite_deleted
 from mailagent.store.ids import new_token
 from mailagent.store.mail import suppressions
 from mailagent.store.privacy import erasure_scope, retention
 from mailagent.store.privacy.erasure_scope import TEXT_IN, TEXT_OUT, Obstacle, Scope
-from mailagent.store.privacy.retention import batches, update
+from mailagent.store.privacy.retention import update
 from mailagent.store.refunds import gateway_events
 
 ERASED: Final = "customer erased"

@@ -17,8 +17,7 @@ from mailagent.domain.mail.redaction import Mention
 from mailagent.domain.refunds.refund import RefundStatus
 from mailagent.domain.remedies.remedy import RemedyStatus
 from mailagent.store import schema
-from mailagent.store.database import Row
-from mailagent.store.privacy.retention import batches
+from mailagent.store.database import Row, batches
 from mailagent.store.refunds import order_import
 
 _orders, _conversations, _refunds = schema.orders, schema.conversations, schema.refunds

@@ -6,7 +6,7 @@ Addresses, times, states, money, decisions and the audit log stay. `erasure` era
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
@@ -18,7 +18,7 @@ from mailagent.domain.refunds.refund import RefundStatus
 from mailagent.domain.remedies.remedy import RemedyStatus
 from mailagent.domain.shop import LOGIN_DAYS, MODEL_CALL_DAYS, PRESENCE_DAYS
 from mailagent.store import schema
-from mailagent.store.database import overwrite_deleted
+from mailagent.store.database import batches, overwrite_deleted
 from mailagent.store.operations import comparisons, step_texts
 
 _threads, _drafts, _notes = schema.conversations, schema.drafts, schema.approval_notes
@@ -79,15 +79,6 @@ def _nothing_is_open(conversation_id: sa.ColumnElement[str]) -> sa.ColumnElement
 
 
 # --- blank ----------------------------------------------------------------------------------------
-
-
-BATCH = 500  # databases limit the number of parameters of a statement
-
-
-def batches(ids: Sequence[str]) -> Iterator[Sequence[str]]:
-    """Yield ids in batches that fit one statement in every database."""
-    for start in range(0, len(ids), BATCH):
-        yield ids[start : start + BATCH]
 
 
 def update(

@@ -20,7 +20,7 @@ from mailagent.domain.refunds.refund import (
     check_transition,
 )
 from mailagent.store import audit, schema
-from mailagent.store.database import Row, columns_of, from_row, required
+from mailagent.store.database import Row, batches, columns_of, from_row, required
 
 _refunds, _lines, _payments = schema.refunds, schema.refund_lines, schema.refund_payments
 _outbound = schema.outbound_mails
@@ -196,10 +196,11 @@ def _sum_done(connection: sa.Connection, refund_ids: set[str]) -> dict[str, Row]
             total.filter(~came_back).label("part_paid"),
             total.filter(came_back).label("returned"),
         )
-        .where(_payments.c.refund_id.in_(sorted(refund_ids)), _payments.c.state == "done")
+        .where(_payments.c.state == "done")
         .group_by(_payments.c.refund_id)
     )
-    return {row.refund_id: row for row in connection.execute(query)}
+    queries = (query.where(_payments.c.refund_id.in_(some)) for some in batches(sorted(refund_ids)))
+    return {row.refund_id: row for each in queries for row in connection.execute(each)}
 
 
 def _refund(rows: Sequence[Row], done: Row | None) -> Refund:
