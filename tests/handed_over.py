@@ -6,9 +6,12 @@ from datetime import timedelta
 from typing import Any
 
 from mailagent.store import schema
+from mailagent.workflows.steps.conversation import people
+from mailagent.workflows.steps.conversation.batch import Batch, take_batch
 from mailagent.workflows.steps.maintenance import flood, sweep
 from tests.cast import TESS
 from tests.harness import Harness, post_form
+from tests.workflows.moves import person_move
 
 
 def thread(shop: Harness) -> Any:
@@ -44,3 +47,22 @@ def overdue_while_throttled(shop: Harness) -> None:
 def by_button(shop: Harness) -> None:
     path = f"/ops/conversations/{thread(shop).conversation_id}/give-back"
     assert post_form(shop.log_in(TESS), path, page="/ops").status_code == 303
+
+
+def handed_over(shop: Harness, why: str = "PROVIDER_DOWN") -> Batch:
+    """Let the agent hand over what waits; return what its run worked on."""
+    batch = take_batch(thread(shop).conversation_id)
+    assert batch is not None
+    assert batch["task"] == "answer"
+    people.hand_over(batch, person_move(why))
+    return batch
+
+
+def write_for_team(shop: Harness, text: str, **headers: str | None) -> None:
+    """Let Tess answer the case by mail, and have her words dealt with."""
+    door = f"team+{thread(shop).team_token}@shop.example"
+    shop.write(text, from_address=TESS, to=door, subject="Re: My order", **headers)
+    batch = take_batch(thread(shop).conversation_id)
+    assert batch is not None
+    assert batch["task"] == "forward"
+    people.forward_team_replies(batch)

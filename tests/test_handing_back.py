@@ -15,16 +15,18 @@ from mailagent.domain.operations.run_about import hash_customer
 from mailagent.store.ids import new_id
 from mailagent.store.mail import assignments, conversations
 from mailagent.workflows.steps.conversation import people
-from mailagent.workflows.steps.conversation.batch import Batch, take_batch
+from mailagent.workflows.steps.conversation.batch import take_batch
 from mailagent.workflows.steps.conversation.reply import write_reply
 from mailagent.workflows.steps.maintenance import sweep
 from tests.cast import ADA, TESS
 from tests.handed_over import (
     by_button,
     customer_mails,
+    handed_over,
     overdue,
     overdue_while_throttled,
     thread,
+    write_for_team,
 )
 from tests.harness import Harness
 from tests.web.console.drafts import SPENT, field, press
@@ -37,16 +39,6 @@ def passed_on(shop: Harness) -> None:
     batch = take_batch(thread(shop).conversation_id)
     assert batch is not None
     assert people.pass_on_to_people(batch)
-
-
-def write_for_team(shop: Harness, text: str, **headers: str | None) -> None:
-    """Let Tess answer the case by mail, and have her words dealt with."""
-    door = f"team+{thread(shop).team_token}@shop.example"
-    shop.write(text, from_address=TESS, to=door, subject="Re: My order", **headers)
-    batch = take_batch(thread(shop).conversation_id)
-    assert batch is not None
-    assert batch["task"] == "forward"
-    people.forward_team_replies(batch)
 
 
 def by_mail(shop: Harness) -> None:
@@ -206,15 +198,6 @@ def test_people_are_told_again_if_the_agent_still_cannot_answer(shop: Harness) -
 
 
 # --- mail whose customer was told that a person takes over ------------------------------------------
-
-
-def handed_over(shop: Harness, why: str = "PROVIDER_DOWN") -> Batch:
-    """Let the agent hand over what waits; return what its run worked on."""
-    batch = take_batch(thread(shop).conversation_id)
-    assert batch is not None
-    assert batch["task"] == "answer"
-    people.hand_over(batch, person_move(why))
-    return batch
 
 
 def answers_to(shop: Harness) -> list[str]:

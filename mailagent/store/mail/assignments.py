@@ -38,7 +38,7 @@ TELLS_OF_PERSON = sa.and_(
 )
 
 # All reasons on mail that was left to people.
-LEFT_REASONS = (
+_LEFT_REASONS = (
     PEOPLE_ANSWER,
     HandOverReason.LEFT_UNANSWERED.value,
     HandOverReason.RESTORED.value,
@@ -47,7 +47,7 @@ LEFT_REASONS = (
 
 _LEFT = sa.or_(
     sa.and_(
-        _mails.c.status == MailStatus.NO_ANSWER.value, _mails.c.no_answer_reason.in_(LEFT_REASONS)
+        _mails.c.status == MailStatus.NO_ANSWER.value, _mails.c.no_answer_reason.in_(_LEFT_REASONS)
     ),
     throttled.BY_LOOP_GUARD,  # the team has not had a mail about it yet
     sa.exists().where(_ours.c.outbound_id == _mails.c.answered_by, TELLS_OF_PERSON),
@@ -126,10 +126,28 @@ def give_back(connection: sa.Connection, conversation: Conversation) -> Sequence
 
 def has_unseen(connection: sa.Connection, conversation: Conversation) -> bool:
     """Return whether the customer waits for an answer to mail that came after what people have settled."""
+    return exists(connection, *_where_unseen(connection, conversation))
+
+
+def first_unseen_at(connection: sa.Connection, conversation: Conversation) -> datetime | None:
+    """Return when the first of the mails in `has_unseen` came whose sender is proven, without those whose later
+    mail the agent has answered; None without one."""
+    query = sa.select(sa.func.min(_mails.c.received_at)).where(
+        *_where_unseen(connection, conversation),
+        _mails.c.identity != Identity.NONE.value,
+        ~_where_overtaken(conversation.conversation_id),
+    )
+    first: datetime | None = connection.scalar(query)
+    return first
+
+
+def _where_unseen(
+    connection: sa.Connection, conversation: Conversation
+) -> list[sa.ColumnElement[bool]]:
     waits = [_of_customer(conversation.conversation_id), sa.or_(_LEFT, _IS_OPEN)]
     if settled_until := _settled_until(connection, conversation):
         waits.append(_mails.c.received_at > settled_until)
-    return exists(connection, *waits)
+    return waits
 
 
 def _settled_until(connection: sa.Connection, conversation: Conversation) -> datetime | None:

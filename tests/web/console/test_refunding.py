@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any
@@ -11,15 +12,19 @@ import pytest
 from flask.testing import FlaskClient
 
 from mailagent import services
+from mailagent.demo.scripted_model import Phrase
 from mailagent.domain.refunds.policy import Policy, ReturnFirst
 from mailagent.domain.refunds.refund import RefundReason
 from mailagent.store.ids import new_id
-from mailagent.store.mail import assignments, conversations
+from mailagent.store.mail import assignments, conversations, throttled
+from mailagent.workflows.steps.conversation.batch import take_batch
+from mailagent.workflows.steps.conversation.reply import write_reply
 from tests.cast import ADA, GRACE, MONA, TESS, big_order, order
 from tests.databases import ONE_DATABASE
-from tests.handed_over import thread
+from tests.handed_over import customer_mails, handed_over, thread, write_for_team
 from tests.harness import Harness, post_form
-from tests.web.console.drafts import age, door, press
+from tests.web.console.drafts import SPENT, age, door, press
+from tests.workflows.moves import reply_move
 
 MUGS: dict[str, Any] = {
     "items": [{"item_id": "M1", "name": "Mug", "quantity": 3, "unit_price": "10.00"}],
@@ -120,29 +125,61 @@ def test_units_that_were_refunded_are_not_refunded_again(written: Harness) -> No
     assert sum(refund.amount.minor for refund in written.refunds()) == 3000
 
 
-@ONE_DATABASE
+def left(shop: Harness) -> None:
+    conversation_id = thread(shop).conversation_id
+    with shop.live.database.transaction() as connection:
+        conversations.hand_over(connection, conversation_id, "a test", shop.live.now())
+        assignments.leave(connection, conversation_id)
+
+
+def answered_at_the_console(shop: Harness) -> None:
+    left(shop)
+    answer = {"text": "We look into it.", "once": new_id("once")}
+    done = press(shop.log_in(TESS), thread(shop).conversation_id, "answer", **answer)
+    assert done.status_code == 303
+
+
+def answered_by_mail(shop: Harness) -> None:
+    left(shop)
+    write_for_team(shop, "We look into it.")
+
+
+def answered_later_by_the_agent(shop: Harness) -> None:
+    """The loop guard stopped the mail, and the agent answers the next one."""
+    (mail,) = customer_mails(shop)
+    with shop.live.database.transaction() as connection:
+        throttled.throttle_by_loop_guard(connection, [mail.mail_id])
+        throttled.close_throttled_by_loop_guard(connection, mail.conversation_id)
+    shop.write("Thank you.", to=door(shop))
+    batch = take_batch(mail.conversation_id)
+    assert batch is not None
+    write_reply(batch, reply_move(batch, Phrase("welcome")), SPENT)
+
+
+@pytest.mark.both_databases
 @pytest.mark.parametrize(
-    ("days", "is_answered", "in_time"),
-    [(2, False, True), (0, False, False), (2, True, False)],
-    ids=["in time", "late", "in time, but answered"],
+    ("days", "happened", "in_time"),
+    [
+        (2, left, True),
+        (0, left, False),
+        (2, handed_over, True),
+        (2, answered_at_the_console, False),
+        (2, answered_by_mail, False),
+        (2, answered_later_by_the_agent, False),
+    ],
 )
 def test_the_return_window_must_have_been_open_when_the_customer_asked(
-    written: Harness, days: int, is_answered: bool, in_time: bool
+    written: Harness, days: int, happened: Callable[[Harness], object], in_time: bool
 ) -> None:
+    """What they asked is settled by people's answer, and not by our mail that a person takes over."""
     delivered_at = written.live.now() - timedelta(days=31)
     placed_at = delivered_at - timedelta(days=2)
     times = {"delivered_at": delivered_at.isoformat(), "placed_at": placed_at.isoformat()}
     written.stock(order(**MUGS | times))
     age(written, "inbound_mails", "received_at", hours=24 * days)
-    tess, conversation_id = written.log_in(TESS), thread(written).conversation_id
-    with written.live.database.transaction() as connection:
-        conversations.hand_over(connection, conversation_id, "a test", written.live.now())
-        assignments.leave(connection, conversation_id)
-    if is_answered:
-        asked = {"text": "We look into it.", "once": new_id("once")}
-        assert press(tess, conversation_id, "answer", **asked).status_code == 303
+    happened(written)
     written.write("Hello?", to=door(written))
-    page = ask(tess, path(written)).text
+    page = ask(written.log_in(TESS), path(written)).text
     assert ("It is paid at once." if in_time else "The policy declines it.") in page
 
 

@@ -13,7 +13,6 @@ from flask import Blueprint, Response, request
 
 from mailagent import services
 from mailagent.domain.mail.conversation import Conversation
-from mailagent.domain.mail.message import InboundMail, MailStatus, first_received_at
 from mailagent.domain.operations.access import Permission
 from mailagent.domain.refunds.escalation import list_candidates
 from mailagent.domain.refunds.labels import DECLINE_REASONS, MANAGER_REASONS
@@ -160,13 +159,8 @@ def _parse_proposal(connection: sa.Connection, conversation: Conversation, key: 
                 " them to confirm their address."
             ),
         )
-    asked_at = first_received_at([each for each in proven if _is_unanswered(each)] or proven[-1:])
+    asked_at = assignments.first_unseen_at(connection, conversation) or proven[-1].received_at
     return Proposal(conversation_id, proven[-1].mail_id, key, email, asked_at=asked_at)
-
-
-def _is_unanswered(mail: InboundMail) -> bool:
-    is_left = mail.no_answer_reason in assignments.LEFT_REASONS
-    return mail.status is MailStatus.UNANSWERED or (mail.status is MailStatus.NO_ANSWER and is_left)
 
 
 def _parse_asked(order: Order, earlier: tuple[Refund, ...], asked_at: datetime | None) -> Asked:
