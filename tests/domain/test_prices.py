@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mailagent.domain.money import Money
-from mailagent.domain.refunds.order import Order
+from mailagent.domain.refunds.order import Order, Payment, split_over_payments
 from mailagent.domain.refunds.refund import (
     Refund,
     RefundLine,
@@ -19,7 +19,6 @@ from mailagent.domain.refunds.refund import (
     WantedItem,
     price_lines,
     price_shipping,
-    split_over_payments,
 )
 from tests.cast import NOW, order
 from tests.domain.purchases import purchases
@@ -104,6 +103,40 @@ def test_parts_of_payments_add_up_and_no_payment_gives_back_more_than_it_was(
         for payment_id, part in parts:
             given_back[payment_id] += part.minor
     assert all(given_back[each.payment_id] <= each.amount.minor for each in bought.payments)
+
+
+@settings(max_examples=200)
+@given(
+    paid=st.lists(
+        st.tuples(st.sampled_from(["card", "gift_card"]), st.integers(0, 60)),
+        min_size=1,
+        max_size=4,
+    ),
+    data=st.data(),
+)
+def test_a_card_gets_an_odd_part_only_if_there_is_no_other_way(
+    paid: list[tuple[str, int]], data: st.DataObject
+) -> None:
+    payments = tuple(
+        Payment(f"p{number}", method, Money(minor * (10 if method == "card" else 1), "KWD"))
+        for number, (method, minor) in enumerate(paid)
+    )
+    gone = {
+        each.payment_id: data.draw(st.integers(0, each.amount.minor), label="gone")
+        for each in payments
+    }
+    left = {each.payment_id: each.amount.minor - gone[each.payment_id] for each in payments}
+    steps = {each.payment_id: 10 if each.method == "card" else 1 for each in payments}
+    minor = data.draw(st.integers(0, sum(left.values())), label="minor")
+    parts = split_over_payments(
+        replace(order(), currency="KWD", payments=payments), Money(minor, "KWD"), gone
+    )
+    assert sum(part.minor for _, part in parts) == minor
+    assert all(part.minor <= left[name] for name, part in parts)
+    by_card = sum(left[name] // 10 * 10 for name in left if steps[name] == 10)
+    others = sum(left[name] for name in left if steps[name] == 1)
+    possible = any(0 <= minor - cards <= others for cards in range(0, by_card + 1, 10))
+    assert all(part.minor % steps[name] == 0 for name, part in parts) is possible
 
 
 @settings(max_examples=50)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from mailagent.domain.money import Money
 from mailagent.domain.refunds.duplicates import find_covering, find_holding, overlaps_refused
-from mailagent.domain.refunds.order import OrderLine, Payment
+from mailagent.domain.refunds.order import OrderLine, Payment, split_over_payments
 from mailagent.domain.refunds.refund import (
     ItemsProblem,
     Refund,
@@ -22,7 +22,6 @@ from mailagent.domain.refunds.refund import (
     check_transition,
     price_lines,
     price_shipping,
-    split_over_payments,
 )
 from tests.cast import NOW, order
 from tests.domain.table_ware import (
@@ -215,6 +214,32 @@ def test_a_card_gets_back_what_cards_can_and_another_payment_the_rest(
 ) -> None:
     found = split_over_payments(dinars(*amounts), Money(minor, "KWD"), earlier)
     assert {name: part.minor for name, part in found} == parts
+
+
+def test_a_gift_card_that_comes_first_leaves_a_card_what_it_can_give_back() -> None:
+    payments = (
+        Payment("gift", "gift_card", Money(5_005, "KWD")),
+        Payment("card", "card", Money(10_000, "KWD")),
+    )
+    bought = replace(order(), currency="KWD", payments=payments)
+    parts = split_over_payments(bought, Money(6_000, "KWD"), {})
+    assert parts == (("gift", Money(5_000, "KWD")), ("card", Money(1_000, "KWD")))
+
+
+@pytest.mark.parametrize(
+    ("method", "step"),
+    [
+        ("card", 10),
+        ("Apple Pay", 10),
+        ("tap", 10),
+        ("card + gift card", 10),
+        ("bacs", 1),
+        ("Gift Card", 1),
+    ],
+)
+def test_a_payment_that_may_be_by_card_gives_back_multiples(method: str, step: int) -> None:
+    assert Payment("p", method, Money(6_670, "KWD")).step_minor == step
+    assert Payment("p", method, Money(6_675, "KWD")).step_minor == 1
 
 
 def test_a_payment_that_the_bank_took_back_gives_nothing() -> None:

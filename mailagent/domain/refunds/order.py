@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, tzinfo
 from enum import StrEnum
 
-from mailagent.domain.money import Money, round_down
+from mailagent.domain.money import Money, round_down, step_of
 from mailagent.domain.orders.shipment import Shipment
 
 
@@ -54,6 +54,14 @@ class Payment:
     amount: Money
     charged_back_at: datetime | None = None
     refunded_minor: int = 0
+
+    @property
+    def step_minor(self) -> int:
+        """What each part that goes back must be a multiple of, in minor units: more than 1 only for a card, and
+        for a method that we do not know. A payment of a finer amount was not made by card."""
+        words, step = method_labels(self.method), step_of(self.amount.currency).minor
+        is_card = not words or not _NO_CARDS.issuperset(words)
+        return step if is_card and not self.amount.minor % step else 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,6 +140,40 @@ class OrderProblem(ValueError):
     """An order's record cannot be stored; the text names the field and what to write there."""
 
 
+def split_over_payments(
+    order: Order, amount: Money, earlier: Mapping[str, int]
+) -> tuple[tuple[str, Money], ...]:
+    """Return pairs of a payment id and the part of `amount` that goes back to it, in the order of the payments.
+
+    `earlier`: how much of each payment was refunded or is about to be, by payment id, in minor units. Nothing
+    goes back to a payment that was charged back. Cards get multiples of their step (`Payment.step_minor`): if
+    that leaves less than a step, other payments get less, so that a card gets one step more. If there is no
+    such way, a card gets an odd part. Raises ValueError if the payments have less left than `amount`.
+    """
+    missing, step = 0, step_of(order.currency).minor
+    for rounds in (True, True, False):
+        parts, less = (
+            Counter[str](),
+            -missing % step,
+        )  # `less`: for the payments that are not by card
+        for payment in order.payments:
+            if payment.charged_back_at:
+                continue
+            name = payment.payment_id
+            rest = payment.amount.minor - earlier.get(name, 0)
+            part = max(0, min(amount.minor - parts.total(), rest))
+            if rounds and payment.step_minor > 1:
+                part -= part % step
+            elif rounds:
+                part, less = max(0, part - less), max(0, less - part)
+            parts[name] = part
+        missing = amount.minor - parts.total()
+        if not missing:
+            pairs = ((name, Money(part, order.currency)) for name, part in parts.items() if part)
+            return tuple(pairs)
+    raise ValueError(f"the payments of order {order.order_id} cannot give back {amount}")
+
+
 # --- times ----------------------------------------------------------------------------------------
 
 
@@ -194,6 +236,7 @@ _SHOPS_OWN = frozenset({"gift_card", "store_credit", "voucher"})
 OUR_WORDS = frozenset(
     {*_KNOWN.values(), *_KIND_OF, *_KIND_OF.values(), *_SHOPS_OWN, "cash", "invoice", "manual"}
 )
+_NO_CARDS = frozenset(word for word in OUR_WORDS if "card" not in (word, _KIND_OF.get(word)))
 
 
 def method_word(method: str) -> str:

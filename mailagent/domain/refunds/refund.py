@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import StrEnum
 
-from mailagent.domain.money import Money, round_down
+from mailagent.domain.money import Money
 from mailagent.domain.refunds.order import Order, OrderLine
 
 
@@ -348,29 +348,6 @@ def _most_for(order: Order, line: OrderLine, units: int) -> int:
     rejected refunds in between, all that are left may be the ones rounded up."""
     paid, total = _goods_and_shipping(order)[0], sum(each.net_minor for each in order.lines)
     return -order.share(-line.net_minor * paid, total * line.quantity) * units if total else 0
-
-
-def split_over_payments(
-    order: Order, amount: Money, earlier: Mapping[str, int]
-) -> tuple[tuple[str, Money], ...]:
-    """Return pairs of a payment id and the part of `amount` that goes back to it, in the order of the payments.
-
-    `earlier`: how much of each payment was refunded or is about to be, by payment id, in minor units. Nothing
-    goes back to a payment that was charged back. A part that a card cannot give back goes to another payment,
-    if one can. Raises ValueError if the payments have less left than `amount`.
-    """
-    parts = Counter[str]()
-    for rounds in (True, False):
-        for payment in order.payments:
-            if payment.charged_back_at:
-                continue
-            name, paid = payment.payment_id, payment.amount.minor
-            rest = paid - earlier.get(name, 0) - parts[name]
-            part = max(0, min(amount.minor - parts.total(), rest))
-            parts[name] += round_down(part, order.currency, paid) if rounds else part
-    if parts.total() != amount.minor:
-        raise ValueError(f"the payments of order {order.order_id} cannot give back {amount}")
-    return tuple((name, Money(part, order.currency)) for name, part in parts.items() if part)
 
 
 def worth_of_item(

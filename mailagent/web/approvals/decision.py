@@ -18,7 +18,7 @@ from mailagent import services
 from mailagent.decisions import apply_decisions
 from mailagent.domain.amount_field import parse_typed_amount
 from mailagent.domain.mail.redaction import mask_card_numbers
-from mailagent.domain.money import Money, round_down, step_of
+from mailagent.domain.money import Money, step_of
 from mailagent.domain.operations.run_about import hash_customer
 from mailagent.domain.refunds.offer import allows_offer, part_of_price
 from mailagent.domain.refunds.order import OrderStatus
@@ -223,9 +223,6 @@ def _parse_amount(refund: Refund, quantities: Mapping[int, int]) -> Money | None
             if quantities
             else _("The amount must be above 0 and at most %(most)s.", most=most),
         )
-    step = step_of(amount.currency)
-    if round_down(amount.minor, amount.currency, most.minor) != amount.minor:
-        raise FormProblem("amount", _("A card gives back only multiples of %(step)s.", step=step))
     return amount if quantities or amount != most else None
 
 
@@ -284,6 +281,9 @@ def _check_balance(review: Review, form: Form) -> None:
         field = "amount" if balance.most.minor else "decision"
         problem = _("%(amount)s cannot be approved.", amount=wanted)
         raise FormProblem(field, f"{problem} {balance.news}".rstrip())
+    step, payments = step_of(wanted.currency), review.order.payments
+    if form.amount and all(form.amount.minor % each.step_minor for each in payments):
+        raise FormProblem("amount", _("A card gives back only multiples of %(step)s.", step=step))
     cancelled = review.order.status is OrderStatus.CANCELLED and not form.knows_cancelled
     moved = review.new_customer is not None and form.knows_customer != review.new_customer
     if cancelled or moved:

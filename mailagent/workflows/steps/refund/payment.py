@@ -22,7 +22,7 @@ from mailagent.domain.operations.retry import (
     PENDING_NEEDS_OPERATOR_AFTER,
     backoff_seconds,
 )
-from mailagent.domain.refunds.order import Order
+from mailagent.domain.refunds.order import Order, split_over_payments
 from mailagent.domain.refunds.payment import (
     INTENDED,
     NotDone,
@@ -35,7 +35,7 @@ from mailagent.domain.refunds.payment import (
     key_of,
     may_have_been_asked,
 )
-from mailagent.domain.refunds.refund import Refund, RefundStatus, split_over_payments
+from mailagent.domain.refunds.refund import Refund, RefundStatus
 from mailagent.domain.refunds.settlement import SettlementState
 from mailagent.domain.text import NeedsOperatorError, tell_error, tell_moment
 from mailagent.store import audit
