@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 import time
@@ -95,7 +96,7 @@ def run(environment: dict[str, str], *arguments: str) -> subprocess.CompletedPro
 def test_the_program_says_why_and_exits_with_1(tmp_path: Path) -> None:
     done = run(beaten(tmp_path, 200))
     assert (done.returncode, done.stdout) == (1, "")
-    assert "the worker's last heartbeat was 200 seconds ago" in done.stderr
+    assert re.search(r"the worker's last heartbeat was 2\d\d seconds ago", done.stderr)
 
 
 def test_the_program_tells_one_that_lives_from_one_that_is_ready(tmp_path: Path) -> None:
