@@ -61,7 +61,8 @@ def handed_over(shop: Harness, why: str = "PROVIDER_DOWN") -> Batch:
 def write_for_team(shop: Harness, text: str, **headers: str | None) -> None:
     """Let Tess answer the case by mail, and have her words dealt with."""
     door = f"team+{thread(shop).team_token}@shop.example"
-    shop.write(text, from_address=TESS, to=door, subject="Re: My order", **headers)
+    headers = {"subject": "Re: My order", **headers}
+    shop.write(text, from_address=TESS, to=door, **headers)
     batch = take_batch(thread(shop).conversation_id)
     assert batch is not None
     assert batch["task"] == "forward"

@@ -12,12 +12,13 @@ import pytest
 from mailagent import services
 from mailagent.demo.scripted_model import Phrase
 from mailagent.domain.operations.run_about import hash_customer
+from mailagent.store import schema
 from mailagent.store.ids import new_id
 from mailagent.store.mail import assignments, conversations
 from mailagent.workflows.steps.conversation import people
 from mailagent.workflows.steps.conversation.batch import take_batch
 from mailagent.workflows.steps.conversation.reply import write_reply
-from mailagent.workflows.steps.maintenance import sweep
+from mailagent.workflows.steps.maintenance import housekeeping, sweep
 from tests.cast import ADA, TESS
 from tests.handed_over import (
     by_button,
@@ -28,7 +29,7 @@ from tests.handed_over import (
     thread,
     write_for_team,
 )
-from tests.harness import Harness
+from tests.harness import Harness, pass_time
 from tests.web.console.drafts import SPENT, field, press
 from tests.workflows.moves import person_move, reply_move
 
@@ -195,6 +196,42 @@ def test_people_are_told_again_if_the_agent_still_cannot_answer(shop: Harness) -
     assert sweep.enqueue_mail() == 1
     assert thread(shop).status == "handed_over"
     assert len(shop.rows(told)) == 2
+
+
+# --- conversations whose texts were deleted ---------------------------------------------------------
+
+
+def texts_deleted(shop: Harness) -> None:
+    """Let 40 days pass, and delete the texts of the conversation, as `MAIL_DAYS=30` says."""
+    with shop.live.database.transaction() as connection:
+        connection.execute(schema.outbound_mails.update().values(status="sent"))
+    live = services.current()
+    services.bind(replace(live, retention=replace(live.retention, mail_days=30)))
+    pass_time(shop, days=40)
+    shop.live = services.current()
+    assert housekeeping.purge_content() == 1
+
+
+def test_a_late_case_is_answered_by_mail(shop: Harness) -> None:
+    shop.write("Where is my parcel?")
+    handed_over(shop)
+    texts_deleted(shop)
+    shop.write("Any news?", to=f"case+{thread(shop).reply_token}@shop.example")
+    batch = take_batch(thread(shop).conversation_id)
+    assert batch is not None
+    (case,) = people.pass_on_to_people(batch)
+    (mail,) = shop.rows("SELECT * FROM outbound_mails WHERE outbound_id = :id", id=case)
+    write_for_team(shop, "Dear Ada, it comes today.", subject=f"Re: {mail.subject}")
+    (sent,) = shop.rows("SELECT * FROM outbound_mails WHERE purpose = 'team_reply'")
+    assert "it comes today" in sent.text
+
+
+def test_a_late_case_is_given_back_by_mail(shop: Harness) -> None:
+    shop.write("Where is my parcel?")
+    handed_over(shop)
+    texts_deleted(shop)
+    by_mail(shop)
+    assert thread(shop).status == "open"
 
 
 # --- mail whose customer was told that a person takes over ------------------------------------------

@@ -116,7 +116,7 @@ def _act_on_team_command(
     internal = _list_internal(written, conversation.customer_email)
     words = words_to_pass_on(mail.body, internal, mail.subject)
     subjects = [conversation.subject, *to_team]
-    known = [text for row in written for text in (row.text, render_text(row.html).text)]
+    known = [text for row in written for text in (row.text, render_text(row.html or "").text)]
     is_cut = may_lose_words(mail.body, known)
     meant = decide_team_command(words, mail.subject, subjects, mail.attachments, is_cut)
     if meant is TeamCommand.FOR_CUSTOMER:
