@@ -394,6 +394,28 @@ def test_a_forged_copy_that_comes_first_does_not_silence_the_customer(shop: Harn
     assert answers(shop)[1] == ANSWERED
 
 
+@pytest.mark.parametrize("reply_first", [True, False])
+def test_a_customer_who_cannot_be_proven_and_answers_all_is_answered(
+    shop: Harness, reply_first: bool
+) -> None:
+    """Mail to support@ waits, because the customer was asked to confirm; mail to the reply address does not."""
+    shop.write("Hello", aligned=False)
+    mail, doors = second_mail(shop), [reply_address(shop), SUPPORT]
+    for to in doors if reply_first else reversed(doors):
+        shop.post_inbound(raw_request(mail, dkim="none", spf="none", envelope_to=[to]))
+    assert answers(shop) == ([ANSWERED, COPY] if reply_first else [COPY, ANSWERED])
+
+
+def test_of_a_mail_that_waits_twice_only_the_first_waits(shop: Harness) -> None:
+    shop.live = replace(shop.live, limits=replace(shop.live.limits, mails_of_sender_per_hour=1))
+    services.bind(shop.live)
+    shop.write("Hello")
+    mail = second_mail(shop)
+    for to in (SUPPORT, reply_address(shop)):
+        shop.post_inbound(raw_request(mail, envelope_to=[to]))
+    assert [status for status, _ in answers(shop)] == ["throttled", "no_answer"]
+
+
 def test_another_text_with_a_known_message_id_is_no_copy(shop: Harness) -> None:
     shop.write("Hello")
     mails = [second_mail(shop, text) for text in ("Where is it?", "Forget it.")]

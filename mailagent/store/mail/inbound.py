@@ -184,13 +184,12 @@ def find_kind(
     return None
 
 
-def has_copy(
-    connection: sa.Connection, conversation_id: str, mail: ParsedMail, proven: bool
-) -> bool:
-    """Return whether the customer's mail is stored in a conversation already. `proven`: as a mail of a proven
-    sender. Mail without a Message-ID has no copies."""
+def list_copies(
+    connection: sa.Connection, conversation_id: str, mail: ParsedMail
+) -> list[InboundMail]:
+    """Return the copies of the customer's mail that a conversation has. Mail without a Message-ID has none."""
     if mail.message_id is None:
-        return False
+        return []
     copies = _list(
         connection,
         _mails.c.message_id == mail.message_id,
@@ -199,8 +198,7 @@ def has_copy(
         _mails.c.kind == MailKind.CUSTOMER.value,
         _mails.c.body == mail.body,
     )
-    same = [each for each in copies if each.attachments == mail.attachments]
-    return any(each.identity.proven or not proven for each in same)
+    return [each for each in copies if each.attachments == mail.attachments]
 
 
 # --- what became of a mail ------------------------------------------------------------------------

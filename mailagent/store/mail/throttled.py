@@ -77,6 +77,15 @@ def close_overdue(
     return [row.from_address for row in closed]
 
 
+def close(connection: sa.Connection, mail_ids: Sequence[str], reason: str) -> list[str]:
+    """Leave those of these mails that are throttled without an answer; return their ids."""
+    these = _mails.c.mail_id.in_(mail_ids)
+    closed = inbound.change_status(
+        connection, MailStatus.NO_ANSWER, _THROTTLED, these, reason=reason
+    )
+    return [row.mail_id for row in closed]
+
+
 def list_waiting(
     connection: sa.Connection, before: datetime, asked_since: datetime, limit: int
 ) -> Sequence[Row]:

@@ -26,7 +26,7 @@ from mailagent.domain.mail.message import (
 from mailagent.domain.operations.access import Permission, permissions_of
 from mailagent.domain.refunds.escalation import ApprovalRequest
 from mailagent.domain.shop import rate_limit_key
-from mailagent.store.mail import arrivals, conversations, inbound
+from mailagent.store.mail import arrivals, conversations, inbound, throttled
 from mailagent.store.refunds import approvals
 
 NOT_PROVABLY_TEAM = "sent to the team's address of a case, but not provably by the team"
@@ -95,11 +95,13 @@ def find_place(connection: sa.Connection, mail: ParsedMail, now: datetime) -> Pl
     ):
         place = replace(place, confirms=_find_confirmed(connection, conversation, mail))
     proven = mail.identity.proven or place.proves_mailbox
-    throttled = _why_throttled(connection, mail, proven, now)
+    why_throttled = _why_throttled(connection, mail, proven, now)
     with_people = place.conversation is not None and place.conversation.with_people
-    if not throttled and not (proven or own or with_people):
-        throttled = _why_unconfirmed(connection, mail, now)
-    return replace(place, no_answer_reason=throttled, throttled=True) if throttled else place
+    if not why_throttled and not (proven or own or with_people):
+        why_throttled = _why_unconfirmed(connection, mail, now)
+    if why_throttled is None:
+        return place
+    return replace(place, no_answer_reason=why_throttled, throttled=True)
 
 
 def find_place_locked(connection: sa.Connection, mail: ParsedMail, now: datetime) -> Place:
@@ -122,12 +124,19 @@ def answer_once(connection: sa.Connection, place: Place, proven: bool) -> Place:
     conversation already. A mail that proves the mailbox is still needed.
 
     `proven`: whether the mail, taken for itself, proves its sender. Then the earlier copy must be proven, too:
-    a forger who knows a mail must not silence it.
+    a forger who knows a mail must not silence it. If this mail is let in and the copy, proven no better, is
+    throttled, the copy gets no answer instead.
     """
     found, mail = place.conversation, place.mail
     if found is None or mail.kind is not MailKind.CUSTOMER or place.proves_mailbox:
         return place
-    if not inbound.has_copy(connection, found.conversation_id, mail, proven):
+    copies = inbound.list_copies(connection, found.conversation_id, mail)
+    closed: list[str] = []
+    if place.no_answer_reason is None:
+        no_better = [each.mail_id for each in copies if proven or not each.identity.proven]
+        closed = throttled.close(connection, no_better, CAME_BEFORE)
+    left = [each for each in copies if each.mail_id not in closed]
+    if not any(each.identity.proven or not proven for each in left):
         return place
     return replace(place, no_answer_reason=CAME_BEFORE, throttled=False)
 
