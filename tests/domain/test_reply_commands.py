@@ -209,6 +209,37 @@ def test_a_picture_of_a_signature_is_no_file_but_a_photo_between_the_lines_is(
     assert decide_team_command("I will call you.", CASE[0], CASE, files) is meant
 
 
+LABEL = "[cid:image001.png@01DC]"
+SAID = "Please print this label."
+
+
+@pytest.mark.parametrize(
+    ("text", "meant"),
+    [
+        (f"{SAID}\n\n{LABEL}\n\nKeep it for us.", TeamCommand.HELD_FILES),
+        (f"{SAID}\n[image: label.png]\n\nBest regards\nTess", TeamCommand.HELD_FILES),
+        (f"Hello Ada,\n{LABEL}\n{SAID}", TeamCommand.HELD_FILES),
+        (f"{LABEL}\nTess", TeamCommand.HELD_FILES),
+        (f"Your label: {LABEL}", TeamCommand.HELD_FILES),
+        (f"Print this on paper and put it on top {LABEL}", TeamCommand.HELD_FILES),
+        (f"{SAID}\n{LABEL}\n\nTess\n{LABEL}", TeamCommand.HELD_FILES),
+        (f"{SAID}\n\nBest regards\nTess\n\n{LABEL}", TeamCommand.FOR_CUSTOMER),
+        (f"{SAID}\n\nTess\n{LABEL}\nThis mail is for you only.", TeamCommand.FOR_CUSTOMER),
+        (
+            f"{SAID}\nTess, The Shop, 12 New Road, 12345 London, UK\n{LABEL}",
+            TeamCommand.FOR_CUSTOMER,
+        ),
+        (f"Done!\n\nTess\n{LABEL}", TeamCommand.FOR_CUSTOMER),
+        (SAID, TeamCommand.FOR_CUSTOMER),
+    ],
+)
+def test_a_picture_among_the_sentences_is_no_logo(text: str, meant: TeamCommand) -> None:
+    label = Attachment("image001.png", "image/png", INLINE_MIN_BYTES - 1, is_inline=True)
+    assert decide_team_command(text, CASE[0], CASE, [label]) is meant
+    icon = Attachment("image001.png", "image/png", PHOTO_MIN_BYTES - 1, is_inline=True)
+    assert decide_team_command(text, CASE[0], CASE, [icon]) is TeamCommand.FOR_CUSTOMER
+
+
 def test_an_answer_that_is_only_a_file_is_held_for_its_file() -> None:
     files = [Attachment("label.pdf", "application/pdf", 900)]
     assert decide_team_command("", CASE[0], CASE, files) is TeamCommand.HELD_FILES

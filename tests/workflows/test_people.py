@@ -379,16 +379,28 @@ def test_an_answer_with_a_file_is_held_and_the_team_is_told_which(shop: Harness)
 
 
 @pytest.mark.both_databases
-def test_an_answer_whose_signature_shows_a_logo_goes_to_the_customer(shop: Harness) -> None:
+@pytest.mark.parametrize(
+    ("text", "is_held"),
+    [
+        ("We have sent you a new kettle.\n\n-- \nTess\n[cid:image001.png@01DC]\n", False),
+        ("Please print this label:\n\n[cid:image001.png@01DC]\n\nKeep it for us.\n", True),
+    ],
+    ids=["logo", "label"],
+)
+def test_a_logo_of_a_signature_passes_and_a_picture_that_was_pasted_is_held(
+    shop: Harness, text: str, is_held: bool
+) -> None:
     message = EmailMessage()
-    message.set_content("We have sent you a new kettle.\n\n-- \nTess\n")
-    shown = '<p>We have sent you a new kettle.</p><p>Tess<br><img src="cid:image001.png@01DC"></p>'
-    message.add_alternative(shown, subtype="html")
+    message.set_content(text)
+    shown = text.replace("[cid:image001.png@01DC]", '<img src="cid:image001.png@01DC">')
+    message.add_alternative(f"<p>{shown}</p>", subtype="html")
     html = message.get_body(["html"])
     assert html is not None
-    html.add_related(b"x" * 24_000, "image", "png", cid="<image001.png@01DC>", filename="logo.png")
-    sent = answer_of_tess(shop, case_of(shop), message)
-    assert (sent.purpose, sent.to_address) == ("team_reply", ADA)
+    html.add_related(b"x" * 24_000, "image", "png", cid="<image001.png@01DC>", filename="label.png")
+    mail = answer_of_tess(shop, case_of(shop), message)
+    purpose = ("notice", TESS) if is_held else ("team_reply", ADA)
+    assert (mail.purpose, mail.to_address) == purpose
+    assert ("Files: label.png" in mail.text) is is_held
 
 
 # --- claiming mail --------------------------------------------------------------------------------

@@ -14,6 +14,7 @@ from mailagent.domain.mail.message import (
     INLINE_MIN_BYTES,
     PHOTO_MIN_BYTES,
     Attachment,
+    is_photo,
     is_picture,
 )
 from mailagent.domain.text import without_controls
@@ -130,6 +131,10 @@ _PREFIX = re.compile(
     r"[ \u00a0]?(?:\[\d{1,3}\]|\(\d{1,3}\))?[ \u00a0]?[:：]|\[[^\[\]]{1,30}\])\s*"
 )
 
+# What programs write into plain text in place of a picture: Outlook `[cid:…]`, Gmail `[image: …]`.
+_PICTURE = re.compile(r"\[(?:cid|image):[^\[\]\n]{1,300}\]", re.IGNORECASE)
+_CONTACT = re.compile(r"\d{3}|@|www\.")  # in a signature, a line without an end may be long
+
 
 class TeamCommand(StrEnum):
     """What a team member's mail does. A held mail goes nowhere until a person looks at it."""
@@ -154,7 +159,8 @@ def decide_team_command(
 
     `text` is the mail without quotations, empty if nothing in it is new. `case_subjects` are the subjects of
     the conversation and of our mails to the team about it. A mail with another subject is held: it may be an
-    automatic answer without a mark. So is one with files: without them, its words may be wrong.
+    automatic answer without a mark. So is one with files, or a picture among its sentences: without them, its
+    words may be wrong.
     `may_lose_words`: `text` may lack some that are meant for the customer.
     """
     first, *below = [line.strip() for line in text.splitlines() if line.strip()] or [""]
@@ -162,7 +168,7 @@ def decide_team_command(
         return TeamCommand.FOR_AGENT if _is_greeting(below) else TeamCommand.HELD_AGENT
     if not any(_goes_on(_bare(subject), _bare(one)) for one in case_subjects):
         return TeamCommand.HELD_SUBJECT
-    if any(map(is_sent_on_purpose, files)):
+    if any(map(is_sent_on_purpose, files)) or _shows_picture(text, files):
         return TeamCommand.HELD_FILES
     if first and may_lose_words:
         return TeamCommand.HELD_INSIDE
@@ -176,6 +182,26 @@ def is_sent_on_purpose(file: Attachment) -> bool:
     if not is_picture(file) and file.content_type not in _FORMATS:
         return True
     return file.size_bytes >= (INLINE_MIN_BYTES if file.is_inline else PHOTO_MIN_BYTES)
+
+
+def _shows_picture(text: str, files: Sequence[Attachment]) -> bool:
+    """Return whether a picture may stand among the sentences of a mail: right below one, or above all. Between
+    the last sentence and the logo of a signature stands at least a name."""
+    if not any(is_photo(file) and file.is_inline for file in files):
+        return False
+    for mark in _PICTURE.finditer(text):
+        above, below = (
+            [line.strip() for line in _PICTURE.sub("", part).splitlines() if line.strip()]
+            for part in (text[: mark.start()], text[mark.end() :])
+        )
+        if not above or _tells(above[-1]) or (any(map(_tells, below)) > any(map(_tells, above))):
+            return True
+    return False
+
+
+def _tells(line: str) -> bool:
+    ends = line.endswith((".", "?", "!", ":"))
+    return line.endswith(":") or (_is_sentence(line) and (ends or not _CONTACT.search(line)))
 
 
 def _is_greeting(lines: list[str]) -> bool:

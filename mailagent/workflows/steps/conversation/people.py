@@ -16,7 +16,7 @@ from mailagent.domain.mail.conversation import (
     ConversationStatus,
     HandOverReason,
 )
-from mailagent.domain.mail.message import InboundMail, MailStatus, Purpose
+from mailagent.domain.mail.message import InboundMail, MailStatus, Purpose, is_photo
 from mailagent.domain.mail.redaction import inert, without_keys
 from mailagent.domain.mail.reply_commands import (
     TeamCommand,
@@ -136,7 +136,12 @@ def _act_on_team_command(
 
 def _about_held(conversation: Conversation, mail: InboundMail, why: TeamCommand) -> mailers.Notice:
     """Say why a team member's mail did not go to the customer, and what to do."""
-    files = ", ".join(each.name for each in mail.attachments if is_sent_on_purpose(each))
+    is_of_files = why is TeamCommand.HELD_FILES
+    files = ", ".join(
+        each.name
+        for each in mail.attachments
+        if is_sent_on_purpose(each) or (is_of_files and is_photo(each))
+    )
     page = f"{services.current().shop.public_url}/ops/conversations/{conversation.conversation_id}"
     return mailers.Notice(
         f"held:{mail.mail_id}",
