@@ -52,7 +52,7 @@ def renew_if_late(connection: sa.Connection, mail: OutboundMail) -> OutboundMail
         return mail
     if renewed.text != mail.text:
         outbound.rewrite(connection, renewed)
-        audit.record(connection, now, audit.CLOCK, "mail written again", mail.outbound_id)
+        audit.record(connection, now, audit.CLOCK, audit.WRITTEN_AGAIN, mail.outbound_id)
     return renewed
 
 

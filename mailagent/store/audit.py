@@ -126,6 +126,7 @@ ACTIONS: tuple[Action, ...] = get_args(Action)
 # Actions that code searches for.
 TOLD: Final = "operators told"
 GIVEN_BACK: Final = "conversation given back"
+WRITTEN_AGAIN: Final = "mail written again"
 SENT_AGAIN: Final = "mail sent again"
 WITHDRAWN: Final = "refund withdrawn"
 WITHDRAWAL_ASKED_FOR: Final = "withdrawal asked for"  # of an order, also if nothing waited

@@ -41,7 +41,7 @@ from tests.web.stripe_shop import (
     shop,
     stripe,
 )
-from tests.workflows.paying import propose
+from tests.workflows.paying import propose, tell_at_once
 from tests.workflows.trouble import backdate_refund
 
 __all__ = ["shop", "stripe"]
@@ -287,7 +287,7 @@ def test_a_word_that_it_was_settled_does_not_make_a_refund_paid(
 
 def came_back(shop: Harness, stripe: StripeServer, why: str = "lost_or_stolen_card") -> str:
     refund_id = paid(shop)
-    tell(refund_id)
+    tell_at_once(shop, refund_id)
     stripe.refunds[0].update(status="failed", failure_reason=why)
     say(shop, "refund.failed", shown(stripe.refunds[0]), "evt_1")
     return refund_id

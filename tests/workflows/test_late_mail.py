@@ -291,8 +291,12 @@ def test_no_refund_is_told_that_came_back_before_its_receipt_is_sent(
     )  # fmt: skip
     with shop.live.database.transaction() as connection:
         follow_refund(connection, came_back, "again")
+    paying.tell(shop.refunds()[-1].refund_id)
     pass_time(shop, hours=1)
     assert send_mail(receipt) == "sent"
+    paying.tell(shop.refunds()[-1].refund_id)
+    corrections = "SELECT 1 FROM outbound_mails WHERE purpose = 'refund_outcome'"
+    assert shop.rows(corrections) == []  # of what nobody was told
     told = " ".join(row(shop, receipt).text.split())
     assert "We have refunded" not in told
     assert f"for order {shop.refunds()[-1].order_id} could not be paid" in told

@@ -54,6 +54,7 @@ from tests.workflows.paying import (
     pay,
     propose,
     tell,
+    tell_at_once,
     two_payments,
 )
 
@@ -128,7 +129,7 @@ def corrections(shop: Harness) -> list[str]:
 def test_a_correction_names_only_what_came_back(shop: Harness) -> None:
     refund = approved(shop)
     pay(refund.refund_id)
-    tell(refund.refund_id)
+    tell_at_once(shop, refund.refund_id)
     card = come_back(shop, CARD)
     tell(refund.refund_id)
     (told,) = corrections(shop)
@@ -590,7 +591,7 @@ def test_money_that_came_back_of_a_shared_receipt_is_corrected(shop: Harness) ->
     first, second = two_of_one_mail(shop)
     pay(first)
     pay(second)
-    tell(first)
+    tell_at_once(shop, first)
     later = shop.live.now() + timedelta(seconds=60)
     with shop.live.database.transaction() as connection:
         for refund_id in (first, second):

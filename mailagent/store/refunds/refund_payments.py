@@ -9,20 +9,36 @@ from typing import Any
 
 import sqlalchemy as sa
 
+from mailagent.domain.mail.message import OutboundStatus
 from mailagent.domain.money import Money
 from mailagent.domain.refunds.credit import share_credit
 from mailagent.domain.refunds.order import Order
 from mailagent.domain.refunds.payment import INTENDED, RefundRequest
 from mailagent.domain.refunds.refund import Refund
-from mailagent.store import schema
+from mailagent.store import audit, schema
 from mailagent.store.database import Row
 from mailagent.store.refunds import settlements
 
 _refunds, _payments = schema.refunds, schema.refund_payments
 _external, _entries = schema.external_refunds, schema.ledger_entries
+_outbound = schema.outbound_mails
 
 # The condition that the gateway has made a refund payment, and that the money has not come back to the shop.
 PAID = sa.and_(_payments.c.state == "done", _payments.c.returned_at.is_(None))
+# The condition that a mail will be written again before it is sent, or was written again after the money came
+# back. Once it may have been sent, `written_from` is NULL.
+WRITTEN_AGAIN = sa.or_(
+    sa.and_(
+        _outbound.c.status == OutboundStatus.QUEUED.value, _outbound.c.written_from.is_not(None)
+    ),
+    sa.exists()
+    .where(
+        schema.audit.c.subject == _outbound.c.outbound_id,
+        schema.audit.c.action == audit.WRITTEN_AGAIN,
+        schema.audit.c.at >= _payments.c.returned_at,
+    )
+    .correlate(_outbound, _payments),
+)
 
 
 def intend_payment(

@@ -21,6 +21,7 @@ from mailagent.domain.refunds.refund import (
 )
 from mailagent.store import audit, schema
 from mailagent.store.database import Row, batches, columns_of, from_row, required
+from mailagent.store.refunds import refund_payments
 
 _refunds, _lines, _payments = schema.refunds, schema.refund_lines, schema.refund_payments
 _outbound = schema.outbound_mails
@@ -366,7 +367,8 @@ def list_told_before_return(connection: sa.Connection, refund_id: str) -> Sequen
 
 def _where_untrue(refund_id: sa.ColumnElement[str]) -> sa.ColumnElement[bool]:
     """Return the condition that a mail reported a refund payment as made and its money came back later. A
-    receipt reports all payments; the mail about a failed refund only those that were made by then."""
+    receipt reports all payments, unless it is written again before it is sent; the mail about a failed refund
+    only those that were made by then."""
     receipt = _outbound.c.purpose == Purpose.RECEIPT.value
     told = _refunds.alias("told")
     shared = sa.select(told.c.receipt_id).where(told.c.refund_id == _payments.c.refund_id)
@@ -379,6 +381,7 @@ def _where_untrue(refund_id: sa.ColumnElement[str]) -> sa.ColumnElement[bool]:
         ),
         sa.or_(receipt, _outbound.c.created_at >= _payments.c.done_at),
         _outbound.c.created_at < _payments.c.returned_at,
+        ~sa.and_(receipt, refund_payments.WRITTEN_AGAIN),
     )
 
 
