@@ -226,11 +226,18 @@ def test_a_late_case_is_answered_by_mail(shop: Harness) -> None:
     assert "it comes today" in sent.text
 
 
-def test_a_late_case_is_given_back_by_mail(shop: Harness) -> None:
+def test_a_late_case_is_given_back_by_mail_without_what_was_deleted(shop: Harness) -> None:
     shop.write("Where is my parcel?")
     handed_over(shop)
     texts_deleted(shop)
+    shop.write("Any news?", to=f"case+{thread(shop).reply_token}@shop.example")
+    passed_on(shop)
     by_mail(shop)
+    mails = customer_mails(shop)
+    assert [(mail.status, mail.body.strip()) for mail in mails] == [
+        ("answered", ""),
+        ("unanswered", "Any news?"),
+    ]
     assert thread(shop).status == "open"
 
 

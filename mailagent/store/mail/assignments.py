@@ -105,11 +105,11 @@ def where_mail_waits(conversation_id: sa.ColumnElement[str]) -> sa.ColumnElement
 
 
 def give_back(connection: sa.Connection, conversation: Conversation) -> Sequence[Row]:
-    """Let the agent answer the mail that was left to people and that they have not settled. Return all of the
-    customer's mail that waits for the agent now, oldest first."""
+    """Let the agent answer the mail that was left to people, that they have not settled, and whose text was not
+    deleted. Return all of the customer's mail that waits for the agent now, oldest first."""
     conversation_id = conversation.conversation_id
     seen_until = _settled_until(connection, conversation)
-    left = [_of_customer(conversation_id), _LEFT, ~_where_overtaken(conversation_id)]
+    left = [_of_customer(conversation_id), _LEFT, ~_where_overtaken(conversation_id), ~_IS_DELETED]
     if seen_until:
         left.append(_mails.c.received_at > seen_until)
     inbound.change_status(connection, MailStatus.UNANSWERED, *left, draft_id=None, answered_by=None)
@@ -122,6 +122,12 @@ def give_back(connection: sa.Connection, conversation: Conversation) -> Sequence
         )
         .order_by(_mails.c.received_at, _mails.c.mail_id)
     ).all()
+
+
+_IS_DELETED = sa.exists().where(
+    schema.conversations.c.conversation_id == _mails.c.conversation_id,
+    schema.conversations.c.content_purged_at > _mails.c.received_at,
+)
 
 
 def has_unseen(connection: sa.Connection, conversation: Conversation) -> bool:
