@@ -33,10 +33,14 @@ from mailagent.web import metrics
 from mailagent.web.metrics import CACHE, PROBE, CachedSamples, SharedProbe
 from mailagent.workflows.recovery import update_counters
 from mailagent.workflows.steps.circuit_breaker import Permit, note_outcome
+from mailagent.workflows.steps.conversation import people
+from mailagent.workflows.steps.conversation.batch import take_batch
 from tests.cast import ADA, order
+from tests.handed_over import by_button, thread
 from tests.harness import Harness, open_shop
 from tests.programs.stampede.story import Clock
 from tests.web.doors import METRICS_TOKEN, furnish, record_call
+from tests.workflows.moves import person_move
 from tests.workflows.proposals import propose, write
 
 PRICES = "1,0.1,10"
@@ -90,6 +94,18 @@ def test_mail_that_comes_in_waits_and_is_counted_by_its_kind(shop: Harness) -> N
     )
     assert told["mailagent_queue_depth{conversations}"] >= 1
     assert told["mailagent_queue_depth{refunds}"] == told["mailagent_workers_alive{}"] == 0
+
+
+@pytest.mark.both_databases
+def test_mail_that_was_handed_over_and_given_back_was_not_answered(shop: Harness) -> None:
+    """A counter that goes down would look as if it had begun anew."""
+    shop.write("Where is my kettle?")
+    batch = take_batch(thread(shop).conversation_id)
+    assert batch is not None
+    people.hand_over(batch, person_move("CUSTOMER_ASKED"))
+    assert scrape(shop)["mailagent_mails_answered_total{}"] == 0
+    by_button(shop)
+    assert scrape(shop)["mailagent_mails_answered_total{}"] == 0
 
 
 def test_what_waits_for_a_manager_is_told_with_its_money_and_its_age(shop: Harness) -> None:

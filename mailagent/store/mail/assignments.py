@@ -37,6 +37,9 @@ TELLS_OF_PERSON = sa.and_(
     _ours.c.dedup_key.startswith(f"{HAND_OVER}:", autoescape=True),
 )
 
+# Includes all keys of hand-overs in the order of any collation, so that an index finds them.
+_NEAR_HAND_OVER = sa.between(_ours.c.dedup_key, HAND_OVER, f"{HAND_OVER}z")
+
 # All reasons on mail that was left to people.
 _LEFT_REASONS = (
     PEOPLE_ANSWER,
@@ -52,6 +55,19 @@ _LEFT = sa.or_(
     throttled.BY_LOOP_GUARD,  # the team has not had a mail about it yet
     sa.exists().where(_ours.c.outbound_id == _mails.c.answered_by, TELLS_OF_PERSON),
 )
+
+
+def select_handed_over() -> sa.Select[str]:
+    """Return the query for the mails whose customer was only told that a person takes over."""
+    told = sa.and_(
+        _mails.c.conversation_id == _ours.c.conversation_id,  # has an index
+        _mails.c.answered_by == _ours.c.outbound_id,
+    )
+    return (
+        sa.select(_mails.c.mail_id)
+        .join_from(_ours, _mails, told)
+        .where(_NEAR_HAND_OVER, TELLS_OF_PERSON)
+    )
 
 
 def leave(connection: sa.Connection, conversation_id: str) -> None:

@@ -117,7 +117,9 @@ def _mail_in(connection: sa.Connection) -> Iterator[Sample]:
     statuses = (MailStatus.UNANSWERED.value, MailStatus.THROTTLED.value)
     where = [in_literals(_mails.status, status) for status in statuses]
     open_ones = sum(_number(connection, sa.select(_mails.mail_id).where(each)) for each in where)
-    yield Sample(metric.ANSWERED, (), received.total() - open_ones - reasons.total())
+    handed_over = _number(connection, assignments.select_handed_over())
+    answered = received.total() - open_ones - reasons.total() - handed_over
+    yield Sample(metric.ANSWERED, (), answered)
     kinds = [kind.value for kind in MailKind if kind is not MailKind.CUSTOMER]
     for reason in (*REASONS.values(), *kinds, "other"):
         yield Sample(metric.NO_ANSWER, (reason,), reasons[reason])

@@ -50,7 +50,10 @@ _TOKENS = " UNION ALL ".join(
 _REFUNDS = "SELECT status, currency, {} FROM refunds GROUP BY status, currency"
 _IN_UNITS = "sum(amount_minor) / 100.0"
 _PAID = f"SELECT currency, {_IN_UNITS} FROM refunds WHERE status = 'paid' GROUP BY currency"
-_ANSWERED = "SELECT count(*) FROM inbound_mails WHERE status = 'answered'"
+_ANSWERED = (
+    "SELECT count(*) FROM inbound_mails JOIN outbound_mails ON outbound_id = answered_by"
+    " WHERE NOT (purpose = 'reply' AND outbound_mails.dedup_key LIKE 'hand_over:%')"
+)
 _OUTGOING = "SELECT status, count(*) FROM outbound_mails GROUP BY status"
 _MONEY = ("status", "currency")
 
