@@ -358,11 +358,8 @@ def _ended_since(since: datetime) -> sa.Select[str]:
 
 def list_told_before_return(connection: sa.Connection, refund_id: str) -> Sequence[Row]:
     """Return the refund payments that a mail reported as made and whose money came back after that mail."""
-    return connection.execute(
-        sa.select(_payments)
-        .join(_outbound, _where_untrue(sa.literal(refund_id)))
-        .order_by(_payments.c.idempotency_key)
-    ).all()
+    query = sa.select(_payments).join(_outbound, _where_untrue(sa.literal(refund_id)))
+    return connection.execute(query.order_by(_payments.c.idempotency_key)).all()
 
 
 def _where_untrue(refund_id: sa.ColumnElement[str]) -> sa.ColumnElement[bool]:
