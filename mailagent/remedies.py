@@ -15,6 +15,7 @@ import sqlalchemy as sa
 from mailagent import mailers, services
 from mailagent.domain.refunds.escalation import list_candidates
 from mailagent.domain.refunds.offer import units_of
+from mailagent.domain.refunds.order import Order
 from mailagent.domain.refunds.refund import Refund, RefundStatus
 from mailagent.domain.remedies.labels import REMEDY_KINDS
 from mailagent.domain.remedies.remedy import (
@@ -166,22 +167,26 @@ def narrow(connection: sa.Connection, refund: Refund) -> None:
         return
     asked = Counter(dict(units_of(refund.whole.item_ids, refund.whole.lines)))
     approved = Counter(dict(units_of(refund.item_ids, refund.lines)))
+    order = orders.load(connection, remedy.order_id)
+    others = count_cancelled(connection, order, but=remedy.remedy_id)
     # An earlier refund may be for other units of it.
-    units = (remedy.units or _count_whole(connection, remedy)) - (asked - approved)
+    units = (remedy.units or order.units - others) - (asked - approved)
     # A remedy without units would be for the whole order.
     keep_only(connection, remedy, units or approved, "A manager approved no refund of the rest.")
 
 
-def _count_whole(connection: sa.Connection, remedy: Remedy) -> Counter[str]:
-    """Return how many units the cancellation of a whole order has, by item id: those that no other cancellation
-    has. The order may still list units that are cancelled."""
-    order = orders.load(connection, remedy.order_id)
-    known = remedies.list_of_order(connection, remedy.order_id)
-    cancels = [each for each in known if each.kind is remedy.kind and each.status in STANDING]
-    others = [each for each in cancels if each.remedy_id != remedy.remedy_id]
-    taken = sum((each.units or order.units for each in others), Counter[str]())
-    gone = versions.units_before(connection, others[0]) - order.units if others else Counter[str]()
-    return order.units - (taken - gone)
+def count_cancelled(connection: sa.Connection, order: Order, but: str = "") -> Counter[str]:
+    """Return how many of the units that an order lists its cancellations have, done or open, by item id: the
+    record may still list units that are cancelled. `but`: the id of the remedy that does not count."""
+    cancels = [
+        each
+        for each in remedies.list_of_order(connection, order.order_id)
+        if each.kind is RemedyKind.CANCEL and each.status in STANDING and each.remedy_id != but
+    ]
+    if not cancels:
+        return Counter()
+    gone = versions.units_before(connection, cancels[0]) - order.units
+    return sum((each.units or order.units for each in cancels), Counter[str]()) - gone
 
 
 def keep_only(connection: sa.Connection, remedy: Remedy, units: Counter[str], why: str) -> None:

@@ -65,7 +65,7 @@ def _find_manager_problems(settings: Settings) -> list[str]:
 
 
 def _find_loop_problems(shop: Shop) -> list[str]:
-    """Report people whose mail from us comes back to us, where it counts as our own and nobody reads it."""
+    """Report people whose mail from us comes back to us, where it counts as our own, unread."""
     people = {
         "MANAGER_EMAILS": shop.manager_emails,
         "TEAM_EMAILS": shop.team_emails if shop.team_emails != shop.manager_emails else (),
@@ -74,7 +74,7 @@ def _find_loop_problems(shop: Shop) -> list[str]:
     }
     support = person_of(shop.support_address)
     return [
-        f"{name}: {address} is SUPPORT_ADDRESS, so what we write there comes back to us and nobody reads it; "
+        f"{name}: {address} is SUPPORT_ADDRESS, so what we write there comes back to us unread; "
         "name a person's own address"
         for name, addresses in people.items()
         for address in addresses

@@ -45,7 +45,7 @@ class Evidence:
     """What the receiving server reported about a mail. `reply_address`: the reply address of ours to which it
     was delivered; None for another address. `tampered`: the sender may have written some of this evidence.
     `header_flaw`: the flaw of the mail's header block (`headers.Block`). `by_form`: a contact form wrote the
-    mail, and whoever filled it in typed the author's address (`find_form_author`)."""
+    mail, and the author's address was typed into it (`find_form_author`)."""
 
     spf: str
     dkim: str

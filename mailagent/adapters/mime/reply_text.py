@@ -43,7 +43,7 @@ _ANSWER_SUBJECT = _subject_with((*REPLY_PREFIXES, *FORWARD_PREFIXES))
 _SUBJECT_TAGS = re.compile(r"\A(?:\s*\[[^\[\]]{1,30}\])+")
 _QUOTE_PREFIX = re.compile(r"(?:\s{0,8}[>\uff1e])+\s?")
 _LINK = re.compile(r"@|://|www\.")
-# A line of which no more than this share is known is new. Programs change bullets and spaces of our lines.
+# A line is new if we know at most this share of it. Programs change bullets and spaces of our lines.
 NEW_SHARE = 0.5
 # ">> urgent <<": no quotation, because no program writes quote signs at the end of a line.
 _SHOUTED = re.compile(r">{2}.*<{2}\Z")
@@ -96,7 +96,7 @@ def may_lose_words(body: str, known_texts: Sequence[str]) -> bool:
 
 
 def _is_answered_inside(quoted: Sequence[str], known_texts: Sequence[str]) -> bool:
-    """Return whether a line of several words, most of which we do not know, stands between known lines. Above
+    """Return whether a line of several words that are mostly new stands between known lines. Above
     and below these, programs put headers and notices. Links do not count, because programs change them."""
     pieces = set(_cut(_newest(known_texts)))
     plain = [plain_line(line[:LINE_MAX_LENGTH]) for line in quoted[:MARKS_MAX_LINES]]

@@ -183,7 +183,7 @@ def _settled_until(connection: sa.Connection, conversation: Conversation) -> dat
 
 
 def _closed_at(connection: sa.Connection, conversation_id: str) -> datetime | None:
-    """Return when a person last closed the conversation; None if nobody did. To reopen it takes that back."""
+    """Return when a person last closed the conversation; None if it was not closed, or was reopened."""
     # "Reopened" also ends a snooze. Then it takes no earlier "closed" back.
     acts: tuple[audit.Action, ...] = (
         "conversation closed",

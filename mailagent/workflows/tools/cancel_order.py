@@ -40,7 +40,6 @@ from mailagent.mailers import Reader
 from mailagent.proposals import proposal
 from mailagent.proposals.facts import Asked, is_withdrawn_later, shipping_of
 from mailagent.proposals.proposal import Proposal
-from mailagent.store.orders import versions
 from mailagent.store.refunds import orders, refunds, remedies
 from mailagent.workflows.steps.conversation.batch import is_waiting
 from mailagent.workflows.tools.propose_refund import (
@@ -127,15 +126,11 @@ def _find_same(
     return None
 
 
-def _list_cancellations(
-    connection: sa.Connection, order: Order, statuses: Collection[RemedyStatus]
-) -> list[Remedy]:
+def _count_under_way(connection: sa.Connection, order: Order) -> Counter[str]:
+    """Return how many units open cancellations have, by item id."""
     known = remedies.list_of_order(connection, order.order_id)
-    return [each for each in known if each.kind is RemedyKind.CANCEL and each.status in statuses]
-
-
-def _sum_units(order: Order, cancellations: Sequence[Remedy]) -> Counter[str]:
-    return sum((each.units or order.units for each in cancellations), Counter[str]())
+    cancels = [each for each in known if each.kind is RemedyKind.CANCEL and each.is_open]
+    return sum((each.units or order.units for each in cancels), Counter[str]())
 
 
 def _choose(
@@ -153,16 +148,6 @@ def _choose(
     return tuple(each for each in chosen if each.quantity is None or each.quantity > 0)
 
 
-def _count_free(
-    connection: sa.Connection, order: Order, left: Mapping[str, int] | None
-) -> Counter[str]:
-    """Return how many of the units that are left in the shop no cancellation has, by item id. The order may
-    still list units that are cancelled."""
-    known = _list_cancellations(connection, order, STANDING)
-    gone = versions.units_before(connection, known[0]) - order.units if known else Counter[str]()
-    return Counter(left) - (_sum_units(order, known) - gone)
-
-
 def _too_late(reader: Reader, order: Order) -> Output:
     output = decline_as_late(reader, order, RemedyKind.CANCEL)
     kinds = ["return_period"] if order.status is OrderStatus.DELIVERED else []
@@ -175,11 +160,11 @@ def _decide(reader: Reader, order: Order, wanted: tuple[WantedItem, ...], key: s
     """Record what of the wanted items is still at the shop, with its refund."""
     connection = reader.connection
     earlier = refunds.list_of_order(connection, order.order_id)
-    under_way = _sum_units(order, _list_cancellations(connection, order, OPEN))
+    under_way = _count_under_way(connection, order)
     chosen = _choose(order, wanted, under_way)
     lines = price_lines(order, chosen, earlier)
     left = left_to_ship(order.shipments, order.units)
-    free = _count_free(connection, order, left)
+    free = Counter(left) - ending.count_cancelled(connection, order)
     units = count_units(order, lines)
     refunded = (_count_refunded(connection, order, chosen, earlier) & free) - units
     if not lines and not refunded:

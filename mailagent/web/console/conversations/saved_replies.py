@@ -38,7 +38,7 @@ from mailagent.web.language import _
 blueprint = Blueprint("ops_saved_replies", __name__)
 
 PATH = "/ops/saved-replies"
-_CHANGED = "updated_at"  # the form's field that detects that somebody else changed the reply
+_CHANGED = "updated_at"  # the form's field: a colleague may have changed the reply since
 
 
 @blueprint.get(PATH)
