@@ -27,6 +27,7 @@ from mailagent.domain.text import name_to_greet
 from mailagent.mailers.fact import Fact, quote
 from mailagent.mailers.values import (
     PARCELS_LISTED,
+    Left,
     Values,
     bare,
     can_be_withdrawn,
@@ -72,6 +73,7 @@ class Reader:
     proven: bool
     _known: dict[str, tuple[Order, int] | None] = field(default_factory=dict)
     _offers: dict[str, tuple[Offer, Values] | None] = field(default_factory=dict)
+    _lefts: dict[str, Left] = field(default_factory=dict)
 
     @property
     def conversation_id(self) -> str:
@@ -193,14 +195,16 @@ class Reader:
     def _find_offer(self, order: Order) -> tuple[Offer, Values] | None:
         if order.order_id not in self._offers:
             made = offers.list_of_order(self.connection, order.order_id)
-            found = values_of_offer(self.connection, made[-1], order, self.mails) if made else None
+            found = (
+                values_of_offer(made[-1], order, self._left(order), self.mails) if made else None
+            )
             self._offers[order.order_id] = (made[-1], found) if found else None
         return self._offers[order.order_id]
 
     def return_period(self, order: Order) -> Values | None:
         """Return by when the items of an order can be returned; None before the delivery, and if none can be
         returned."""
-        periods = list_return_periods(self.connection, order)
+        periods = list_return_periods(order, self._left(order))
         return {"periods": periods, "as_of": self.as_of(order)} if periods else None
 
     def refunds(self, order: Order) -> Values:
@@ -217,6 +221,12 @@ class Reader:
     def refunds_of(self, order: Order) -> list[Refund]:
         """Return all refunds of an order of this customer, oldest first."""
         return [each for each in self._refunds if each.order_id == order.order_id]
+
+    def _left(self, order: Order) -> Left:
+        if order.order_id not in self._lefts:
+            taken = orders.taken_minor(self.connection, order.order_id)
+            self._lefts[order.order_id] = Left(self.refunds_of(order), order.left_after(taken))
+        return self._lefts[order.order_id]
 
     @cached_property
     def _refunds(self) -> Sequence[Refund]:
@@ -242,7 +252,7 @@ class Reader:
 
     def store_credit(self, order: Order) -> Values | None:
         """Return what the customer may choose instead of money; None if there is no choice."""
-        return values_of_credit(self.connection, order)
+        return values_of_credit(self.connection, order, self._left(order))
 
     def declined(self, order: Order) -> Values | None:
         """Return what the policy declined in answer to these mails."""
@@ -270,14 +280,14 @@ class Reader:
     @cached_property
     def goodwill_due(self) -> GoodwillCode | None:
         """The discount whose code the answer to these mails has."""
-        if not self.proven:
-            return None
-        address = self.conversation.customer_email
-        now = services.current().now()
-        return goodwill.find_due(self.connection, address, self.mail_ids, now)
+        return self._codes.find_due(services.current().now()) if self.proven else None
+
+    @cached_property
+    def _codes(self) -> goodwill.Known:
+        return goodwill.load_known(self.connection, self.conversation.customer_email, self.mail_ids)
 
     def _unused_code(self, order: Order) -> GoodwillCode | None:
-        return goodwill.find_told(self.connection, order.order_id, services.current().now())
+        return self._codes.find_told(order.order_id, services.current().now())
 
     def goodwill(self, order: Order) -> Values | None:
         """Return the discount for an order, and when it was given if these mails are not the reason."""
@@ -333,7 +343,7 @@ class Reader:
         ]
 
     def _of_record(self, order_ids: Sequence[str]) -> list[Order]:
-        given = goodwill.find_of_mails(self.connection, self.mail_ids)
+        given = self._codes.find_given()
         named = [*order_ids, given.order_id] if order_ids and given else order_ids
         return [each for each in map(self.find_order, dict.fromkeys(named)) if each]
 

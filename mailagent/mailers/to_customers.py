@@ -29,7 +29,7 @@ from mailagent.mailers.compose import MailContent, write_to_customer
 from mailagent.mailers.fact import Fact, sentence
 from mailagent.mailers.facts import Reader
 from mailagent.mailers.letter import Letter, reader_of
-from mailagent.mailers.values import values_of_offer, values_of_remedy
+from mailagent.mailers.values import left_of, values_of_offer, values_of_remedy
 from mailagent.store import audit
 from mailagent.store.mail import conversations, inbound
 from mailagent.store.refunds import (
@@ -154,7 +154,8 @@ def write_offer(connection: sa.Connection, refund: Refund, offer: Offer) -> str:
 
 
 def fact_of_offer(connection: sa.Connection, offer: Offer, order: Order) -> Fact:
-    return Fact("offer", {"order_id": order.order_id, **values_of_offer(connection, offer, order)})
+    values = values_of_offer(offer, order, left_of(connection, order))
+    return Fact("offer", {"order_id": order.order_id, **values})
 
 
 def write_promise(connection: sa.Connection, refund: Refund, promised: Sequence[Settlement]) -> str:

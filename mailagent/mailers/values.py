@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
@@ -70,15 +71,22 @@ def _parcel(shipment: Shipment, names: Mapping[str, str]) -> Values:
     }
 
 
-def list_return_periods(connection: sa.Connection, order: Order) -> list[Values]:
+@dataclass(frozen=True, slots=True)
+class Left:
+    """All refunds of an order, and what is left of what was paid for it."""
+
+    refunds: Sequence[Refund]
+    remaining: Money
+
+
+def list_return_periods(order: Order, left: Left) -> list[Values]:
     """Return by when items can be returned, earliest first. No period before delivery, for a cancelled order,
     or after all was given back. `items` is empty if a period is that of all items."""
     live, names = services.current(), dict[datetime, list[str]]()
-    earlier, remaining = _left(connection, order)
-    gone = order.status is OrderStatus.CANCELLED or (order.paid.minor and not remaining.minor)
+    gone = order.status is OrderStatus.CANCELLED or (order.paid.minor and not left.remaining.minor)
     if order.delivered_at is None or gone:
         return []
-    taken = taken_units(earlier)
+    taken = taken_units(left.refunds)
     for line in order.lines:
         if line.final_sale or live.policy.is_final(line.item_id, line.category):
             continue
@@ -97,17 +105,16 @@ def list_return_periods(connection: sa.Connection, order: Order) -> list[Values]
 
 
 def values_of_offer(
-    connection: sa.Connection, offer: Offer, order: Order, mails: Sequence[InboundMail] = ()
+    offer: Offer, order: Order, left: Left, mails: Sequence[InboundMail] = ()
 ) -> Values:
     """Return what a customer is told of an offer of part of the price. It is open while the shop can still pay
     it in full: the rest of the order may have been refunded since. `can_accept`: by these mails, which may have
     come before it expired."""
-    earlier, remaining = _left(connection, order)
-    now, left = services.current().now(), is_left(offer, order, earlier, remaining)
+    now, is_whole = services.current().now(), is_left(offer, order, left.refunds, left.remaining)
     names = order.names
     return {
-        "is_open": offer.is_open(now) and left,
-        "can_accept": offer.is_open(first_received_at(mails) or now) and left,
+        "is_open": offer.is_open(now) and is_whole,
+        "can_accept": offer.is_open(first_received_at(mails) or now) and is_whole,
         "accepted": offer.refund_id is not None,
         "percent": offer.percent,
         "amount": offer.amount,
@@ -116,10 +123,9 @@ def values_of_offer(
     }
 
 
-def _left(connection: sa.Connection, order: Order) -> tuple[Sequence[Refund], Money]:
-    """Return all refunds of an order, and what is left of what was paid for it."""
+def left_of(connection: sa.Connection, order: Order) -> Left:
     remaining = order.left_after(orders.taken_minor(connection, order.order_id))
-    return refunds.list_of_order(connection, order.order_id), remaining
+    return Left(refunds.list_of_order(connection, order.order_id), remaining)
 
 
 def list_declined(
@@ -181,19 +187,19 @@ def can_be_withdrawn(connection: sa.Connection, refund: Refund) -> bool:
     return not refund_payments.may_be_asked(connection, refund.refund_id)
 
 
-def values_of_credit(connection: sa.Connection, order: Order) -> Values | None:
+def values_of_credit(connection: sa.Connection, order: Order, left: Left) -> Values | None:
     """Return what a customer may choose instead of money, with the amounts of the newest refund of an order
     that waits, if one does. None if the shop has no store credit, or no refund waits and none is possible."""
     policy = services.current().policy
-    rules, (known, remaining) = policy.store_credit, _left(connection, order)
+    rules = policy.store_credit
     if rules is None:
         return None
     bonus, amount = rules.bonus_percent, None
-    for refund in known:
+    for refund in left.refunds:
         if refund.credit_bonus is None and credits.waits(connection, refund):
             amount = refund.amount
-    worth = worth_of_all(order, known, policy.refund_shipping)
-    if amount is None and not (worth.minor and remaining.minor):
+    worth = worth_of_all(order, left.refunds, policy.refund_shipping)
+    if amount is None and not (worth.minor and left.remaining.minor):
         return None
     credit = with_bonus(amount, bonus) if amount else None
     return {"percent": bonus, "amount": amount, "credit": credit}

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 
 import sqlalchemy as sa
@@ -20,9 +21,10 @@ from mailagent.domain.refunds.goodwill import (
     normalise_code,
 )
 from mailagent.store import audit, schema
-from mailagent.store.database import columns_of
+from mailagent.store.database import columns_of, from_row
 
 _codes = schema.goodwill_codes
+_OLDEST_FIRST = (_codes.c.issued_at, _codes.c.code)
 _audit, _mails = schema.audit.c, schema.inbound_mails.c
 _BY_MAIL = sa.exists().where(
     _audit.subject == _codes.c.order_id, _audit.action == audit.GOODWILL_TOLD
@@ -58,27 +60,40 @@ def find_of_order(connection: sa.Connection, order_id: str) -> GoodwillCode | No
     return _first(_list(connection, _codes.c.order_id == order_id))
 
 
-def find_of_mails(connection: sa.Connection, mail_ids: Sequence[str]) -> GoodwillCode | None:
-    """Return the discount that was given in answer to one of these mails."""
-    return _first(_list(connection, _codes.c.mail_id.in_(mail_ids)))
+@dataclass(frozen=True, slots=True)
+class Known:
+    """The discounts of a customer, oldest first, as an answer to some mails sees them. `given`: those given for
+    these mails. `told`: those whose code a mail has had, or that were given for a mail that the agent has yet
+    to answer."""
+
+    given: tuple[GoodwillCode, ...]
+    told: tuple[GoodwillCode, ...]
+    untold: tuple[GoodwillCode, ...]
+
+    def find_given(self) -> GoodwillCode | None:
+        return _first(self.given)
+
+    def find_due(self, now: datetime) -> GoodwillCode | None:
+        """Return the discount whose code the answer has, if it can be used: the one that was given for these
+        mails, or else one whose code no mail has had, because a person answered or discarded the draft."""
+        return _first_good((*self.given, *self.untold), now)
+
+    def find_told(self, order_id: str, now: datetime) -> GoodwillCode | None:
+        """Return the told discount for an order, if it can be used."""
+        return _first_good((each for each in self.told if each.order_id == order_id), now)
 
 
-def find_due(
-    connection: sa.Connection, email: str, mail_ids: Sequence[str], now: datetime
-) -> GoodwillCode | None:
-    """Return the discount whose code an answer to these mails has, if it can be used: the one that was given
-    for them, or else one of the customer's whose code no mail has had, because a person answered or discarded
-    the draft."""
-    given = _first_good(_list(connection, _codes.c.mail_id.in_(mail_ids)), now)
-    untold = sa.and_(_where_customer(email), ~_IS_TOLD)
-    return given or _first_good(_list(connection, untold), now)
-
-
-def find_told(connection: sa.Connection, order_id: str, now: datetime) -> GoodwillCode | None:
-    """Return the discount for an order, if it can be used and a mail has had its code, or the agent has yet to
-    answer the mail for which it was given."""
-    told = sa.and_(_codes.c.order_id == order_id, _IS_TOLD)
-    return _first_good(_list(connection, told), now)
+def load_known(connection: sa.Connection, email: str, mail_ids: Sequence[str]) -> Known:
+    given = _codes.c.mail_id.in_(mail_ids)
+    theirs = sa.or_(given, _where_customer(email))
+    query = sa.select(_codes, given.label("is_given"), _IS_TOLD.label("is_told")).where(theirs)
+    rows = connection.execute(query.order_by(*_OLDEST_FIRST)).all()
+    codes = [(row, from_row(GoodwillCode, row)) for row in rows]
+    return Known(
+        tuple(code for row, code in codes if row.is_given),
+        tuple(code for row, code in codes if row.is_told),
+        tuple(code for row, code in codes if not row.is_told),
+    )
 
 
 def list_untold(connection: sa.Connection, email: str, now: datetime) -> set[str]:
@@ -122,11 +137,11 @@ def redeem(connection: sa.Connection, typed: str, order_id: str, now: datetime) 
 
 
 def _list(connection: sa.Connection, where: sa.ColumnElement[bool]) -> tuple[GoodwillCode, ...]:
-    oldest_first = sa.select(_codes).where(where).order_by(_codes.c.issued_at, _codes.c.code)
+    oldest_first = sa.select(_codes).where(where).order_by(*_OLDEST_FIRST)
     return tuple(GoodwillCode(**row._mapping) for row in connection.execute(oldest_first))
 
 
-def _first_good(codes: tuple[GoodwillCode, ...], now: datetime) -> GoodwillCode | None:
+def _first_good(codes: Iterable[GoodwillCode], now: datetime) -> GoodwillCode | None:
     return next((each for each in codes if each.is_good(now)), None)
 
 

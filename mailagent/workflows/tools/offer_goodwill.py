@@ -61,9 +61,10 @@ def offer_goodwill(reader: Reader, arguments: Mapping[str, Any]) -> Output:
     if not is_waiting(connection, mail_ids):
         return case_closed_output()
     email, now = reader.conversation.customer_email, services.current().now()
-    if known is not None and known == goodwill.find_due(connection, email, mail_ids, now):
+    codes = goodwill.load_known(connection, email, mail_ids)
+    if known is not None and known == codes.find_due(now):
         return offered_output(known)
-    known = known or goodwill.find_of_mails(connection, mail_ids)
+    known = known or codes.find_given()
     if known is not None:
         return already_given_output(known)
     return _offer(reader, order, arguments["percent"], rules)

@@ -89,7 +89,10 @@ def _first(connection: sa.Connection, waiting: Sequence[InboundMail]) -> Inbound
     """Return the mail to begin with: the one that this run was enqueued for, else the oldest whose sender is as
     proven or unproven. The others have runs of their own, which may be at work now."""
     awaiting = [mail for mail in waiting if mail.awaits_agent]
-    own = inbound.find(connection, mail_of(DBOS.workflow_id)) if DBOS.workflow_id else None
+    own_id = mail_of(DBOS.workflow_id) if DBOS.workflow_id else None
+    own = next((mail for mail in waiting if mail.mail_id == own_id), None)
+    if own is None and own_id is not None:
+        own = inbound.find(connection, own_id)
     if own is not None:
         awaiting = [mail for mail in awaiting if mail.identity.proven == own.identity.proven]
         awaiting.sort(key=lambda mail: mail.mail_id != own.mail_id)

@@ -150,7 +150,7 @@ def _topics(
         yield Topic.REFUND
     if acted(audit.WITHDRAWN, refund_ids):
         yield Topic.WITHDRAWAL
-    if goodwill.find_due(connection, address, mail_ids, now):
+    if goodwill.load_known(connection, address, mail_ids).find_due(now):
         yield Topic.GOODWILL
     if not goodwill.list_untold(connection, address, now).isdisjoint(named_ids):
         yield Topic.GOODWILL
