@@ -19,7 +19,7 @@ from mailagent.demo.fakes.http_server import Answer
 from mailagent.domain.operations.retry import PAYMENT_NEEDS_OPERATOR_AFTER
 from mailagent.domain.refunds.order import OrderProblem
 from mailagent.domain.text import NeedsOperatorError
-from mailagent.store.refunds import external_refunds, refunds, stops
+from mailagent.store.refunds import credits, external_refunds, refunds, stops
 from mailagent.web.webhooks.gateway import LARGEST_EVENT_BYTES
 from mailagent.workflows.steps.refund import condition, decision, order_check
 from tests import stripe_server
@@ -256,6 +256,15 @@ def test_a_sum_counts_until_each_refund_in_it_is_told_of(
 def test_a_sum_of_our_own_refunds_is_nobody_else_s(shop: Harness) -> None:
     paid(shop)
     assert say(shop, "charge.refunded", charge(4999), "evt_1") == "known already"
+
+
+def test_a_sum_has_no_store_credit_of_ours(shop: Harness) -> None:
+    refund_id = approved(shop)
+    with shop.live.database.transaction() as connection:
+        credits.choose(connection, shop.refunds()[0], 10)
+    assert pay(refund_id)["status"] == "approved"  # a person gives it
+    say(shop, "charge.refunded", charge(1000), "evt_1")
+    assert elsewhere(shop) == 1000
 
 
 def test_a_sum_told_before_the_order_came_counts_when_it_comes(shop: Harness) -> None:

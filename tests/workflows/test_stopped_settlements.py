@@ -24,6 +24,7 @@ from mailagent.domain.refunds.settlement import Outcome, SettlementProblem, Sett
 from mailagent.domain.remedies.remedy import Remedy, RemedyKind, RemedyStatus
 from mailagent.settling import settle, settle_all
 from mailagent.store.refunds import (
+    credits,
     external_refunds,
     order_import,
     remedies,
@@ -191,8 +192,9 @@ TWO_ITEMS = [
 PAID_BY = {1: [("by_hand", "79.99")], 2: [("gift", "20.00"), ("by_hand", "59.99")]}
 
 
-def listed_from_source(shop: Harness, payments: int = 1) -> PlayedSource:
-    """Have the kettle of W7 in the ledger; its order is in the shop's system, and has so many payments."""
+def listed_from_source(shop: Harness, payments: int = 1, bonus: int | None = None) -> PlayedSource:
+    """Have the kettle of W7 in the ledger, with a bonus as store credit; its order is in the shop's system, and
+    has so many payments."""
     source = with_source(shop)
     refunded(source, *["0.00"] * payments)
     found = source.load_order("W7")
@@ -200,6 +202,8 @@ def listed_from_source(shop: Harness, payments: int = 1) -> PlayedSource:
     shop.stock(found)
     keep_version(shop, found)
     assert ask(shop, "K1") == "approved"
+    with shop.live.database.transaction() as connection:
+        credits.choose(connection, shop.refunds()[-1], bonus)
     assert pay(shop.refunds()[-1].refund_id)["status"] == "approved"
     pass_time(shop, hours=1)
     return source
@@ -207,11 +211,14 @@ def listed_from_source(shop: Harness, payments: int = 1) -> PlayedSource:
 
 def refunded(source: PlayedSource, *amounts: str) -> None:
     """Let the shop's system say that so much of each payment of W7 was refunded."""
-    payments = [
+    source.orders = lambda _: order("W7", items=TWO_ITEMS, payments=payments_of_w7(*amounts))
+
+
+def payments_of_w7(*refunded: str) -> list[dict[str, str]]:
+    return [
         {"payment_id": name, "method": "card", "amount": paid, "refunded": amount}
-        for (name, paid), amount in zip(PAID_BY[len(amounts)], amounts, strict=True)
+        for (name, paid), amount in zip(PAID_BY[len(refunded)], refunded, strict=True)
     ]
-    source.orders = lambda _: order("W7", items=TWO_ITEMS, payments=payments)
 
 
 def ask(shop: Harness, item_id: str) -> Any:
@@ -262,8 +269,11 @@ def test_both_payments_of_a_refund_are_paid_in_the_shops_system(shop: Harness) -
     assert elsewhere(shop) == 0
 
 
-def test_what_the_shops_system_may_have_paid_is_not_paid_unasked(shop: Harness) -> None:
-    source = listed_from_source(shop)
+@pytest.mark.parametrize("bonus", [None, 10])
+def test_what_the_shops_system_may_have_paid_is_not_paid_unasked(
+    shop: Harness, bonus: int | None
+) -> None:
+    source = listed_from_source(shop, bonus=bonus)
     refund_id = shop.refunds()[-1].refund_id
 
     def stopped() -> set[str]:
@@ -274,6 +284,26 @@ def test_what_the_shops_system_may_have_paid_is_not_paid_unasked(shop: Harness) 
         refunded(source, amount)
         order_source.refresh("W7")
         assert stopped() == wanted, amount
+
+
+@pytest.mark.parametrize("comes_by", ["source", "file"])
+def test_what_is_refunded_in_the_shops_system_is_not_the_store_credit(
+    shop: Harness, comes_by: str
+) -> None:
+    source = listed_from_source(shop, bonus=10)
+    refund_id = shop.refunds()[-1].refund_id
+    with shop.live.database.transaction() as connection:
+        given = Outcome(refund_id, SettlementState.SETTLED, bank_reference="CODE-1")
+        assert settle(connection, given, OLGA)
+    assert pay(refund_id)["status"] == "paid"
+    pass_time(shop, days=2)
+    refunded(source, "30.00")  # the lamp
+    if comes_by == "source":
+        order_source.refresh("W7")
+    else:
+        change(shop, order_id="W7", items=TWO_ITEMS, payments=payments_of_w7("30.00"))
+    assert elsewhere(shop) == 30_00
+    assert ask(shop, "L1") == "declined"
 
 
 def test_what_could_not_be_paid_was_refunded_by_others(shop: Harness) -> None:

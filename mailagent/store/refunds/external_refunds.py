@@ -114,12 +114,13 @@ def record_sum(
     known = connection.scalar(
         sa.select(_external.c.amount_minor).where(_external.c.reference == reference)
     )
-    # Our refunds, also those under way, and external ones. If the total is older than a refund's failure, it
-    # still includes that refund.
+    # Our refunds in money, also those under way, and external ones. If the total is older than a refund's
+    # failure, it still includes that refund.
     named: int = sum(
         part.amount_minor
         for part in refund_payments.list_parts(connection, order_id=order_id)
         if part.payment_id == payment_id
+        and part.credit_bonus is None
         and part.gateway in (None, total.gateway)
         and part.reference != reference
         and refund_payments.counts(part, at=total.at)
@@ -169,10 +170,17 @@ def has_reported(connection: sa.Connection, order_id: str) -> bool:
 
 
 def list_known(connection: sa.Connection, order_id: str) -> list[Row]:
-    """Return the refund payments of an order that we know without the shop's record: ours, also those that the
-    gateway was only asked for, and external ones that the gateway reported."""
+    """Return the refund payments of an order that we know without the shop's record and that this may include:
+    ours, also those that the gateway was only asked for, and external ones that the gateway reported. Store
+    credit is no refund of a payment, so the record never includes it."""
     parts = refund_payments.list_parts(connection, order_id=order_id)
-    return [each for each in parts if refund_payments.counts(each) and each.gateway != ORDER_RECORD]
+    return [
+        each
+        for each in parts
+        if refund_payments.counts(each)
+        and each.credit_bonus is None
+        and each.gateway != ORDER_RECORD
+    ]
 
 
 def list_named_parts(connection: sa.Connection, payment_id: str) -> list[Row]:

@@ -197,15 +197,8 @@ def _elsewhere(order: Order) -> int:
 
 def _request_of(part: Row) -> RefundRequest:
     amount = Money(part.amount_minor, part.currency)
-    credit = None if part.credit_bonus is None else amount
     return RefundRequest(
-        "",
-        "",
-        part.order_id,
-        part.payment_id,
-        amount,
-        asked_gateway=part.asked_gateway,
-        credit=credit,
+        "", "", part.order_id, part.payment_id, amount, asked_gateway=part.asked_gateway
     )
 
 
