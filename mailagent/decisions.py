@@ -31,17 +31,23 @@ def apply_decisions(connection: sa.Connection, refund: Refund, standing: Standin
         return refund
     for each in (standing.first, standing.second):
         if each is not None and not each.can_be_undone(now):
-            _lower(connection, refund, each)
+            refund = _lower(connection, refund, each)
     final = standing.final(refund.four_eyes)
     if final is not None and not final.can_be_undone(now):
         _conclude(connection, refund, final)
     return refunds.load(connection, refund.refund_id)
 
 
-def _lower(connection: sa.Connection, refund: Refund, decision: RecordedDecision) -> None:
-    if decision.amount_minor is not None:
-        amount = Money(decision.amount_minor, refund.amount.currency)
-        refunds.lower(connection, refund, amount, decision.units)
+def _lower(connection: sa.Connection, refund: Refund, decision: RecordedDecision) -> Refund:
+    """Record that fewer units or less money is approved. A second manager can only lower that further, so what
+    is left is cancelled at once."""
+    if decision.amount_minor is None:
+        return refund
+    amount = Money(decision.amount_minor, refund.amount.currency)
+    refunds.lower(connection, refund, amount, decision.units)
+    lowered = refunds.load(connection, refund.refund_id)
+    remedies.narrow(connection, refund, lowered)
+    return lowered
 
 
 def _conclude(connection: sa.Connection, refund: Refund, decision: RecordedDecision) -> None:
@@ -59,7 +65,6 @@ def _conclude(connection: sa.Connection, refund: Refund, decision: RecordedDecis
         approved = refunds.load(connection, refund.refund_id)
         await_goods(connection, approved, orders.load(connection, refund.order_id))
         remedies.supersede(connection, approved)
-        remedies.narrow(connection, approved)
     else:
         remedies.resume(connection, refund)
     if decision.offer_percent is not None:

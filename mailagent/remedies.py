@@ -157,16 +157,17 @@ def supersede(connection: sa.Connection, refund: Refund) -> None:
             end(connection, each, RemedyStatus.WITHDRAWN, actor, mail_id=mail_id)
 
 
-def narrow(connection: sa.Connection, refund: Refund) -> None:
-    """Have fewer units cancelled, if a manager approved fewer than were asked for. What the shop's system may
-    have cancelled stays. Lock the order first."""
+def narrow(connection: sa.Connection, before: Refund, refund: Refund) -> None:
+    """Have fewer units cancelled, if a manager approved fewer of a refund than it had `before`. What the shop's
+    system may have cancelled stays. Lock the order first."""
+    asked, approved = (
+        Counter(dict(units_of(each.item_ids, each.lines))) for each in (before, refund)
+    )
     remedy = remedies.find_of_refund(connection, refund.refund_id)
-    if refund.whole is None or remedy is None or remedy.kind is not RemedyKind.CANCEL:
+    if asked == approved or remedy is None or remedy.kind is not RemedyKind.CANCEL:
         return
     if not remedy.is_open or remedy.asked_at is not None:
         return
-    asked = Counter(dict(units_of(refund.whole.item_ids, refund.whole.lines)))
-    approved = Counter(dict(units_of(refund.item_ids, refund.lines)))
     order = orders.load(connection, remedy.order_id)
     others = count_cancelled(connection, order, but=remedy.remedy_id)
     # An earlier refund may be for other units of it.

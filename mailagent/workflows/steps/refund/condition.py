@@ -167,7 +167,7 @@ def _ask_source(remedy: Remedy) -> CancelOutcome | float:
         # A manager may have approved fewer units since it was read.
         remedy = remedies.lock(connection, remedy.remedy_id) or remedy
         if remedy.asked_at is None and _awaits_fewer(connection, remedy):
-            return LOOK_AGAIN_SECONDS
+            return FIRST_PAUSE_SECONDS
         asking = remedies.note_asking(connection, remedy.remedy_id, live.now())
         is_whole = _is_whole(connection, remedy)
     if asking is None:  # it has moved on since it was read
@@ -192,13 +192,14 @@ def _ask_source(remedy: Remedy) -> CancelOutcome | float:
 
 
 def _awaits_fewer(connection: sa.Connection, remedy: Remedy) -> bool:
-    """Return whether a manager has approved fewer units, which has no effect yet: it may be taken back, or a
-    second manager has to decide. The system is asked after that; now it would cancel too many."""
+    """Return whether a manager has approved fewer units, which has no effect yet because it may be taken back.
+    The system is asked after that; now it would cancel too many."""
     if remedy.refund_id is None:
         return False
     refund = refunds.load(connection, remedy.refund_id)
     made = approvals.list_decisions(connection, remedy.refund_id)
-    return refund.status is RefundStatus.AWAITING_APPROVAL and any(each.units for each in made)
+    waits = refund.status is RefundStatus.AWAITING_APPROVAL
+    return waits and any(refund.covering(each.units) is not refund for each in made)
 
 
 def _note_not_done(asking: Asking) -> None:
