@@ -226,6 +226,17 @@ def test_a_gift_card_that_comes_first_leaves_a_card_what_it_can_give_back() -> N
     assert parts == (("gift", Money(5_000, "KWD")), ("card", Money(1_000, "KWD")))
 
 
+def test_two_gift_cards_leave_a_card_what_it_can_give_back() -> None:
+    payments = (
+        Payment("gift", "gift_card", Money(3, "KWD")),
+        Payment("card", "card", Money(20_000, "KWD")),
+        Payment("other", "gift_card", Money(5, "KWD")),
+    )
+    bought = replace(order(), currency="KWD", payments=payments)
+    parts = split_over_payments(bought, Money(11, "KWD"), {})
+    assert parts == (("gift", Money(1, "KWD")), ("card", Money(10, "KWD")))
+
+
 @pytest.mark.parametrize(
     ("method", "step"),
     [

@@ -146,29 +146,26 @@ def split_over_payments(
     """Return pairs of a payment id and the part of `amount` that goes back to it, in the order of the payments.
 
     `earlier`: how much of each payment was refunded or is about to be, by payment id, in minor units. Nothing
-    goes back to a payment that was charged back. Cards get multiples of their step (`Payment.step_minor`): if
-    that leaves less than a step, other payments get less, so that a card gets one step more. If there is no
-    such way, a card gets an odd part. Raises ValueError if the payments have less left than `amount`.
+    goes back to a payment that was charged back. Cards get multiples of their step (`Payment.step_minor`), if
+    other payments can get the rest: those get as little less as that needs. If there is no such way, a card
+    gets an odd part. Raises ValueError if the payments have less left than `amount`.
     """
-    missing, step = 0, step_of(order.currency).minor
-    for rounds in (True, True, False):
-        parts, less = (
-            Counter[str](),
-            -missing % step,
-        )  # `less`: for the payments that are not by card
+    step = step_of(order.currency).minor
+    # How much less other payments get; None: a card gets an odd part.
+    for fewer in (*range(step), None):
+        parts, less = Counter[str](), fewer or 0
         for payment in order.payments:
             if payment.charged_back_at:
                 continue
             name = payment.payment_id
             rest = payment.amount.minor - earlier.get(name, 0)
             part = max(0, min(amount.minor - parts.total(), rest))
-            if rounds and payment.step_minor > 1:
-                part -= part % step
-            elif rounds:
+            if payment.step_minor == 1:
                 part, less = max(0, part - less), max(0, less - part)
+            elif fewer is not None:
+                part -= part % step
             parts[name] = part
-        missing = amount.minor - parts.total()
-        if not missing:
+        if parts.total() == amount.minor:
             pairs = ((name, Money(part, order.currency)) for name, part in parts.items() if part)
             return tuple(pairs)
     raise ValueError(f"the payments of order {order.order_id} cannot give back {amount}")
