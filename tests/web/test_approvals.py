@@ -240,11 +240,18 @@ def test_a_form_that_cannot_be_taken_says_what_to_change(
 
 @ONE_DATABASE
 @pytest.mark.parametrize("method", ["card", "bank_transfer"])
-def test_an_amount_that_no_card_can_give_back_is_refused(shop: Harness, method: str) -> None:
+@pytest.mark.parametrize("used_up", [False, True])
+def test_an_amount_that_no_card_can_give_back_is_refused(
+    shop: Harness, method: str, used_up: bool
+) -> None:
     services.bind(replace(shop.live, policy=Policy({"KWD": 1})))
-    tea = {"item_id": "K1", "name": "Tea", "quantity": 1, "unit_price": "6.670"}
-    paid = {"payment_id": "p", "method": method, "amount": "6.670"}
-    shop.stock(order(currency="KWD", items=[tea], payments=[paid]))
+    price = "9.670" if used_up else "6.670"
+    tea = {"item_id": "K1", "name": "Tea", "quantity": 1, "unit_price": price}
+    paid = [{"payment_id": "p", "method": method, "amount": "6.670"}]
+    if used_up:
+        gift = {"payment_id": "g", "method": "gift_card", "amount": "3.000"}
+        paid.insert(0, gift | {"refunded": "3.000"})
+    shop.stock(order(currency="KWD", items=[tea], payments=paid))
     assert propose(write(shop), "W1001")["outcome"] == "needs_manager"
     (asked,) = shop.rows("SELECT refund_id, approval_id FROM approvals")
     question = Question(shop, asked.refund_id, asked.approval_id)

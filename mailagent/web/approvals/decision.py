@@ -31,7 +31,7 @@ from mailagent.store import audit
 from mailagent.store.refunds import approvals, offers, refunds
 from mailagent.store.refunds.approvals import Approval, RecordedDecision, Standing
 from mailagent.store.refunds.reviews import Review
-from mailagent.web.approvals.review_facts import balance_of
+from mailagent.web.approvals.review_facts import balance_of, has_odd_part
 from mailagent.web.form import FormProblem
 from mailagent.web.language import _
 
@@ -253,7 +253,7 @@ def take(
     if form.offer_percent is not None:
         _check_offer(connection, review)
     if form.approves or form.offer_percent is not None:
-        _check_balance(review, form)
+        _check_balance(connection, review, form)
     if form.approves:
         missing = find_missing_first(first)
         if missing:
@@ -270,7 +270,7 @@ def _check_offer(connection: sa.Connection, review: Review) -> None:
         raise FormProblem("decision", _("Another offer for this order is still open."))
 
 
-def _check_balance(review: Review, form: Form) -> None:
+def _check_balance(connection: sa.Connection, review: Review, form: Form) -> None:
     balance = balance_of(review)
     wanted = form.amount or review.refund.amount
     if form.offer_percent is not None:
@@ -281,8 +281,8 @@ def _check_balance(review: Review, form: Form) -> None:
         field = "amount" if balance.most.minor else "decision"
         problem = _("%(amount)s cannot be approved.", amount=wanted)
         raise FormProblem(field, f"{problem} {balance.news}".rstrip())
-    step, payments = step_of(wanted.currency), review.order.payments
-    if form.amount and all(form.amount.minor % each.step_minor for each in payments):
+    if form.amount and has_odd_part(connection, review.order, form.amount):
+        step = step_of(wanted.currency)
         raise FormProblem("amount", _("A card gives back only multiples of %(step)s.", step=step))
     cancelled = review.order.status is OrderStatus.CANCELLED and not form.knows_cancelled
     moved = review.new_customer is not None and form.knows_customer != review.new_customer

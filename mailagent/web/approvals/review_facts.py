@@ -13,12 +13,12 @@ from mailagent.domain.money import Money, exponent
 from mailagent.domain.refunds.credit import credit_of
 from mailagent.domain.refunds.labels import REFUND_REASONS, REFUND_STATES, tell_reasons
 from mailagent.domain.refunds.offer import allows_offer, part_of_price
-from mailagent.domain.refunds.order import Order, OrderStatus
+from mailagent.domain.refunds.order import Order, OrderStatus, split_over_payments
 from mailagent.domain.refunds.refund import HOLDING, Refund, RefundStatus
 from mailagent.domain.remedies.labels import tell_done
 from mailagent.domain.remedies.remedy import RemedyKind
 from mailagent.mailers.approval_routing import load_routing
-from mailagent.store.refunds import reviews
+from mailagent.store.refunds import refund_payments, reviews
 from mailagent.store.refunds.approvals import RecordedDecision, Standing
 from mailagent.store.refunds.reviews import Review
 from mailagent.web.approvals import attachments
@@ -225,6 +225,15 @@ def balance_of(review: Review) -> Balance:
         lowered = _("At most %(amount)s is left to approve.", amount=most)
         news = f"{news} {lowered}"
     return Balance(most, news)
+
+
+def has_odd_part(connection: sa.Connection, order: Order, amount: Money) -> bool:
+    """Return whether a card would have to give back what it cannot. Lock the order first."""
+    earlier = refund_payments.sum_by_payment(refund_payments.list_refunded(connection, order))
+    steps = {each.payment_id: each.step_minor for each in order.payments}
+    return any(
+        part.minor % steps[name] for name, part in split_over_payments(order, amount, earlier)
+    )
 
 
 def _changes(review: Review, left: Money) -> list[str]:
