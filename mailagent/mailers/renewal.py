@@ -14,7 +14,7 @@ from jinja2 import TemplateError
 
 from mailagent import services
 from mailagent.agent.reply.composition import parse
-from mailagent.domain.mail.message import OutboundMail
+from mailagent.domain.mail.message import OutboundMail, Purpose
 from mailagent.domain.refunds.refund import RefundStatus
 from mailagent.mailers.compose import list_record, unpack, write_record
 from mailagent.mailers.fact import Fact, sentence
@@ -27,18 +27,20 @@ from mailagent.store.refunds import offers, orders, refunds, remedies, settlemen
 
 logger = logging.getLogger(__name__)
 
-# A mail that is sent sooner is sent as it was written.
+# A mail that is sent sooner is sent as it was written, unless it is a receipt: the customer gets no other mail
+# about money that came back before it is sent.
 FRESH_FOR = timedelta(seconds=10)
 
 
 def renew_if_late(connection: sa.Connection, mail: OutboundMail) -> OutboundMail:
-    """Return a mail that is about to be sent, written again if it has waited.
+    """Return a mail that is about to be sent, written again if it has waited or is a receipt.
 
     An attempt that may have gone out clears `written_from`: after that the mail stays as it is.
     """
     now = services.current().now()
     is_late = mail.created_at is not None and now - mail.created_at >= FRESH_FOR
-    if not is_late or not mail.written_from or mail.conversation_id is None:
+    is_due = is_late or mail.purpose is Purpose.RECEIPT
+    if not is_due or not mail.written_from or mail.conversation_id is None:
         return mail
     try:
         renewed = _renew(connection, mail, mail.conversation_id, unpack(mail.written_from))

@@ -273,8 +273,9 @@ def test_a_payment_is_not_promised_once_it_is_made(promising: Harness, is_paid: 
 
 
 @pytest.mark.parametrize("is_shared", [False, True], ids=["one refund", "two refunds"])
+@pytest.mark.parametrize("hours", [0, 1])
 def test_no_refund_is_told_that_came_back_before_its_receipt_is_sent(
-    shop: Harness, is_shared: bool
+    shop: Harness, is_shared: bool, hours: int
 ) -> None:
     shop.stock(order(), order("W1002", payments=[KETTLE_PAID]))
     batch = write(shop)
@@ -292,7 +293,7 @@ def test_no_refund_is_told_that_came_back_before_its_receipt_is_sent(
     with shop.live.database.transaction() as connection:
         follow_refund(connection, came_back, "again")
     paying.tell(shop.refunds()[-1].refund_id)
-    pass_time(shop, hours=1)
+    pass_time(shop, hours=hours)
     assert send_mail(receipt) == "sent"
     paying.tell(shop.refunds()[-1].refund_id)
     corrections = "SELECT 1 FROM outbound_mails WHERE purpose = 'refund_outcome'"
