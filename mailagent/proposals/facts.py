@@ -21,7 +21,7 @@ from mailagent.domain.refunds.refund import Refund, RefundLine, RefundReason, pr
 from mailagent.store import audit
 from mailagent.store.database import Row
 from mailagent.store.mail import inbound
-from mailagent.store.refunds import orders, policies, remedies
+from mailagent.store.refunds import offers, orders, policies, refunds, remedies
 
 # We look for photos only in the last so many mails: an older photo does not show what the customer asks for
 # now.
@@ -33,7 +33,7 @@ DAY = timedelta(days=1)
 class Asked:
     """The refund that is asked for: units of an order, their worth, and the share of the shipping costs.
     `cancels`: they are cancelled first. `declined_otherwise`: see `is_declined_otherwise`; of what is
-    cancelled: see `is_withdrawn_later`. `asked_at`: when the customer's mail came; None: they ask now."""
+    cancelled: see `is_overtaken`. `asked_at`: when the customer's mail came; None: they ask now."""
 
     order: Order
     lines: tuple[RefundLine, ...]
@@ -72,9 +72,9 @@ def shipping_of(order: Order, lines: Sequence[RefundLine], earlier: Sequence[Ref
 
 def is_declined_otherwise(connection: sa.Connection, asked: Asked, mail_ids: Sequence[str]) -> bool:
     """Return whether the policy has declined some of these items in answer to these mails for another reason: a
-    model that gives one reason after the other would find one without a photo. Or `is_withdrawn_later`."""
+    model that gives one reason after the other would find one without a photo. Or `is_overtaken`."""
     order_id = asked.order.order_id
-    return is_withdrawn_later(connection, order_id, mail_ids) or any(
+    return is_overtaken(connection, order_id, mail_ids) or any(
         declined.get("mail_id") in mail_ids
         and declined["facts"]["reason"] != asked.reason.value
         and any(line["item_id"] in asked.item_ids for line in declined["facts"]["lines"])
@@ -83,10 +83,15 @@ def is_declined_otherwise(connection: sa.Connection, asked: Asked, mail_ids: Seq
     )
 
 
-def is_withdrawn_later(connection: sa.Connection, order_id: str, mail_ids: Sequence[str]) -> bool:
-    """Return whether a later mail of the customer no longer wants what these asked for on an order."""
+def is_overtaken(connection: sa.Connection, order_id: str, mail_ids: Sequence[str]) -> bool:
+    """Return whether a later mail of the customer no longer wants what these asked for on an order, or asks for
+    something of it itself, perhaps otherwise: a run may have failed, and be replayed."""
     unwanted = audit.list_details(connection, order_id, audit.WITHDRAWAL_ASKED_FOR)
-    return bool(inbound.list_later(connection, [each["mail_id"] for each in unwanted], mail_ids))
+    mails = {each["mail_id"] for each in unwanted}
+    mails |= {each.mail_id for each in refunds.list_of_order(connection, order_id)}
+    mails |= {each.mail_id for each in remedies.list_of_order(connection, order_id)}
+    mails |= {each.mail_id for each in offers.list_of_order(connection, order_id)}
+    return bool(inbound.list_later(connection, mails, mail_ids))
 
 
 def lock_caps(connection: sa.Connection, order: Order) -> None:

@@ -58,6 +58,17 @@ def test_a_second_mail_for_one_of_three_mugs_is_a_managers_who_sees_the_first(
     assert amounts(shop) == ["10.01 USD"] * 2
 
 
+def test_what_a_newer_mail_left_out_is_a_managers_when_an_older_one_is_replayed(
+    shop: Harness,
+) -> None:
+    shop.stock(table())
+    older, newer = batch_of(shop, subject="One"), batch_of(shop, subject="Two")
+    assert propose(newer, (MUG, 1))["outcome"] == "approved"
+    assert propose(older, (POT, 1))["outcome"] == "needs_manager"
+    assert shop.refunds()[-1].policy_reasons == (ManagerReason.REFUSED_BEFORE.value,)
+    assert "or asks for something else on the order" in page_of(shop)
+
+
 def test_the_other_two_are_still_given_back_by_a_manager_in_one_answer(shop: Harness) -> None:
     shop.stock(table())
     batch = batch_of(shop)

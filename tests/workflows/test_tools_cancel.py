@@ -1026,6 +1026,26 @@ def test_never_mind_takes_a_task_and_its_refund_back(shop: Harness, batch: Batch
 
 @pytest.mark.both_databases
 @pytest.mark.parametrize("paid", [True, False])
+def test_what_a_newer_mail_asks_to_keep_is_left_to_a_manager(shop: Harness, paid: bool) -> None:
+    shop.stock(pending(**({} if paid else {"payments": []})))
+    source = with_source(shop)
+    older = write(shop, subject="One", text=LETTER)
+    newer = write(shop, subject="Two", text="Correction: cancel only the mugs. I keep the kettle!")
+    cancel(newer, ("M1", 2))
+    first = "asked" if paid else "task"
+    assert cancel(older)["outcome"] == "task"  # its run had failed, and is replayed
+    assert wishes(shop) == [("cancel", first, {"M1": 2}), ("cancel", "task", {})]
+    if paid:
+        assert look(refund_id(shop))["status"] == "awaiting_approval"
+        assert "or asks for something else on the order" in page_of(shop)
+    assert source.asked == []
+    with shop.live.database.snapshot() as connection:
+        needs = [each.needs_manager for each in remedies.list_of_order(connection, "W1001")]
+    assert needs == [False, True]
+
+
+@pytest.mark.both_databases
+@pytest.mark.parametrize("paid", [True, False])
 def test_what_a_newer_mail_takes_back_is_left_to_a_manager(shop: Harness, paid: bool) -> None:
     shop.stock(pending(**({} if paid else {"payments": []})))
     source = with_source(shop)

@@ -338,6 +338,26 @@ def test_an_older_mail_leaves_what_a_newer_one_asked_for(
     assert not [each for each in mails_to(shop, TESS) if "not wanted any more" in each.subject]
 
 
+@pytest.mark.both_databases
+def test_money_that_an_older_mail_wanted_leaves_the_exchange_of_a_newer_one(shop: Harness) -> None:
+    shop.stock(order())
+    older = write(shop, subject="One", text="My kettle of W1001 broke: refund it.")
+    newer = write(shop, subject="Two", text="Correction: send me a red one instead.")
+    change(newer, wish="a red one")
+    assert propose(older, "W1001")["outcome"] == "needs_manager"  # it is replayed
+    (refund,) = shop.refunds()
+    assert "refused_before" in refund.policy_reasons
+    with shop.live.database.snapshot() as connection:
+        assert remedies.list_replaced(connection, refund) == []
+        by_person = replace(refund, proposed_by=TESS)
+        assert remedies.list_replaced(connection, by_person) != []
+    click(shop, "approve")
+    assert wishes(shop) == [("task", "a red one")]
+    send_again(shop)
+    with shop.live.database.snapshot() as connection:
+        assert remedies.is_sent_since(connection, refund)
+
+
 @ONE_DATABASE
 def test_an_older_mail_about_other_items_is_a_task_beside_that_of_a_newer_one(
     shop: Harness, kettle_and_mugs: Batch

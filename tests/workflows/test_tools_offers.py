@@ -101,6 +101,15 @@ def later(shop: Harness, **passed: int) -> None:
     services.bind(replace(services.current(), now=lambda: now + timedelta(**passed)))
 
 
+@ONE_DATABASE
+def test_an_older_mail_does_not_decline_what_is_offered_for_a_newer_one(generous: Harness) -> None:
+    older = write(generous, subject="One")
+    make_offer(generous, subject="Two")
+    assert propose(older, "W1001")["outcome"] == "offered"  # its run had failed, and is replayed
+    assert [row.status for row in offered(generous)] == ["open"]
+    assert generous.refunds() == ()
+
+
 def test_part_of_the_price_is_offered_first_and_paid_when_it_is_accepted(generous: Harness) -> None:
     first = write(generous)
     told = propose(first, "W1001")

@@ -53,7 +53,8 @@ MANAGER_REASONS: Mapping[str, str] = {
     ManagerReason.REFUSED_BEFORE: (
         "A refund that covers some of the same items was rejected, expired without a decision, or came"
         " back after it was paid; or a manager left the items out of one; or the policy declined it for"
-        " another reason in answer to the same mail; or a later mail of the customer withdraws it."
+        " another reason in answer to the same mail; or a later mail of the customer withdraws it, or asks"
+        " for something else on the order."
     ),
     ManagerReason.ITEM_AGAIN: (
         "Units of the same item were refunded or sent again before, or are about to be: perhaps the"

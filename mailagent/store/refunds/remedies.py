@@ -154,16 +154,27 @@ def list_replaced_by(
     }
     order_ids = {each.order_id for touched in found.values() for each in touched}
     left = _count_left(connection, order_ids, sent) if order_ids else Counter[tuple[str, str]]()
+    mail_ids = {each.mail_id for each in sent} | {each.mail_id for each in asked}
+    came = _came_at(connection, mail_ids) if order_ids else {}
 
     def is_same(remedy: Remedy, refund: Refund) -> bool:
-        if remedy.mail_id != refund.mail_id:
+        if remedy.mail_id == refund.mail_id:
+            return any(left[remedy.order_id, item.item_id] < 0 for item in remedy.items)
+        if refund.proposed_by:  # a person knew what was asked for until then
             return remedy.requested_at <= refund.requested_at
-        return any(left[remedy.order_id, item.item_id] < 0 for item in remedy.items)
+        return came[remedy.mail_id] <= came[refund.mail_id]
 
     return {
         each.refund_id: [remedy for remedy in found[each.refund_id] if is_same(remedy, each)]
         for each in asked
     }
+
+
+def _came_at(connection: sa.Connection, mail_ids: Collection[str]) -> Mapping[str, datetime]:
+    """Return when these mails came: an older one may be answered later."""
+    mails = schema.inbound_mails.c
+    query = sa.select(mails.mail_id, mails.received_at).where(mails.mail_id.in_(mail_ids))
+    return {row.mail_id: row.received_at for row in connection.execute(query)}
 
 
 def _touches(remedy: Remedy, refund: Refund) -> bool:
@@ -191,10 +202,14 @@ def _count_left(
 
 def is_sent_since(connection: sa.Connection, refund: Refund) -> bool:
     """Return whether some of a refund's items were exchanged or replaced after it was asked for."""
-    done = RemedyStatus.DONE
+    asked_at, done = refund.requested_at, RemedyStatus.DONE
+    known = (each for each in list_of_order(connection, refund.order_id) if _touches(each, refund))
+    # A later mail may have been answered first.
+    first = [each for each in known if each.kind in SENT_AGAIN and each.requested_at <= asked_at]
+    others = [each for each in first if each.mail_id != refund.mail_id]
     return any(
-        each.status is done and each.decided_at and each.decided_at > refund.requested_at
-        for each in list_replaced(connection, refund)
+        each.status is done and each.decided_at and each.decided_at > asked_at
+        for each in (*others, *list_replaced(connection, refund))
     )
 
 

@@ -34,7 +34,7 @@ from mailagent.proposals.facts import Asked, is_declined_otherwise, shipping_of
 from mailagent.proposals.offers import offer_instead
 from mailagent.proposals.proposal import Proposal
 from mailagent.store import audit
-from mailagent.store.mail import told
+from mailagent.store.mail import inbound, told
 from mailagent.store.refunds import credits, offers, orders, refunds
 from mailagent.workflows.steps.conversation.batch import is_waiting
 from mailagent.workflows.tools.tool import (
@@ -205,10 +205,14 @@ def _ask_for(
 
 
 def _offered(reader: Reader, order_id: str, wanted: Sequence[WantedItem]) -> Offer | None:
-    """Return the offer that was made in answer to these mails for one of these items."""
-    known, items = offers.list_of_order(reader.connection, order_id), [w.item_id for w in wanted]
-    made = (each for each in known if each.mail_id in reader.mail_ids and each.is_for(items))
-    return next(made, None)
+    """Return the offer for one of these items that was made in answer to these mails, or that is open in answer
+    to a later one."""
+    items, now = [want.item_id for want in wanted], services.current().now()
+    known = offers.list_of_order(reader.connection, order_id)
+    made = [each for each in known if each.is_for(items)]
+    is_open = [each.mail_id for each in made if each.is_open(now)]
+    answered = {*reader.mail_ids, *inbound.list_later(reader.connection, is_open, reader.mail_ids)}
+    return next((each for each in made if each.mail_id in answered), None)
 
 
 def _decide(

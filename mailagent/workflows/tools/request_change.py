@@ -42,7 +42,7 @@ from mailagent.domain.remedies.remedy import (
 from mailagent.domain.text import tell_moment
 from mailagent.mailers import Reader
 from mailagent.proposals import proposal
-from mailagent.proposals.facts import Asked, is_declined_otherwise, is_withdrawn_later
+from mailagent.proposals.facts import Asked, is_declined_otherwise, is_overtaken
 from mailagent.proposals.proposal import Proposal
 from mailagent.store import audit
 from mailagent.store.ids import new_id
@@ -317,9 +317,9 @@ def count_units(order: Order, lines: Sequence[RefundLine]) -> Counter[str]:
 
 def request(reader: Reader, order: Order, kind: RemedyKind, key: str, **values: Any) -> Output:
     """Record a remedy and return what the model reads. `values`: fields of the remedy; without them it is a
-    task that the team is told of. If a later mail of the customer withdraws it, it is a task for a manager."""
+    task that the team is told of. If a later mail of the customer overtakes it, it is a task for a manager."""
     live, connection = services.current(), reader.connection
-    if is_withdrawn_later(connection, order.order_id, reader.mail_ids):
+    if is_overtaken(connection, order.order_id, reader.mail_ids):
         why = values.get("policy_reasons") or (ManagerReason.REFUSED_BEFORE.value,)
         values |= {"status": RemedyStatus.TASK, "address": None, "policy_reasons": why}
     standard: dict[str, Any] = {
