@@ -114,7 +114,7 @@ def values_of_offer(
     names = order.names
     return {
         "is_open": offer.is_open(now) and is_whole,
-        "can_accept": offer.is_open(first_received_at(mails) or now) and is_whole,
+        "can_accept": offer.is_open(first_received_at(mails, offer.offered_at) or now) and is_whole,
         "accepted": offer.refund_id is not None,
         "percent": offer.percent,
         "amount": offer.amount,

@@ -108,6 +108,8 @@ def gather_facts(
 ) -> RefundFacts:
     """Return the facts. Call `lock_caps` first if a decision follows."""
     order, earlier = asked.order, asked.earlier
+    # A mail from before the order asks for nothing of it.
+    is_about = asked.asked_at is not None and asked.asked_at >= order.placed_at
     unasked = [each.held.minor for each in earlier if each.decided_by == audit.POLICY]
     alone = sum(each.held.minor for each in earlier if not each.four_eyes)
     remaining = order.left_after(orders.taken_minor(connection, order.order_id))
@@ -136,7 +138,7 @@ def gather_facts(
         worth=asked.worth,
         packed=_packed(asked),
         cancels=asked.cancels,
-        asked_at=asked.asked_at,
+        asked_at=asked.asked_at if is_about else None,
     )
 
 

@@ -350,6 +350,17 @@ def test_a_yes_in_time_is_accepted_even_if_it_is_worked_on_later(generous: Harne
 
 
 @ONE_DATABASE
+def test_a_mail_from_before_the_offer_does_not_accept_it_in_time(generous: Harness) -> None:
+    waits = generous.write("Which colours are there?", subject="Colours")
+    later(generous, minutes=1)
+    make_offer(generous)
+    go_to(last_moment(generous))
+    yes = write(generous, text="Yes!", subject="Colours", in_reply_to=waits.message_id)
+    assert len(yes["mail_ids"]) == 2
+    assert accept(yes)["outcome"] == "closed"
+
+
+@ONE_DATABASE
 def test_a_yes_in_time_counts_for_the_return_window_too(generous: Harness) -> None:
     delivered_at = generous.live.now() - timedelta(days=30)
     placed_at = delivered_at - timedelta(days=3)

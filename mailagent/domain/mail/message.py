@@ -270,17 +270,17 @@ def are_proven(mails: Sequence[InboundMail]) -> bool:
     return bool(mails) and all(mail.identity.proven for mail in mails)
 
 
-def first_received_at(mails: Sequence[InboundMail]) -> datetime | None:
-    """Return when the first of these mails came; None without mails."""
-    return min((mail.received_at for mail in mails), default=None)
+def first_received_at(mails: Sequence[InboundMail], since: datetime | None) -> datetime | None:
+    """Return when the first of these mails came since a time, else when the newest did; None without mails."""
+    later = [mail.received_at for mail in mails if since is None or mail.received_at >= since]
+    return min(later, default=max((mail.received_at for mail in mails), default=None))
 
 
 HIDDEN_TEXT = "[This mail shows no text to its reader. What its HTML hides:]"
 
 
 def body_of_hidden(text: str) -> str:
-    """Return the body to store for a mail whose HTML hides all of its text. People see it; the model does not,
-    because the mail's `new_text` is empty."""
+    """Return the body to store for a mail whose HTML hides all of its text. The model gets no `new_text`."""
     return f"{HIDDEN_TEXT}\n{text}"
 
 

@@ -151,11 +151,14 @@ def has_unseen(connection: sa.Connection, conversation: Conversation) -> bool:
     return exists(connection, *_where_unseen(connection, conversation))
 
 
-def first_unseen_at(connection: sa.Connection, conversation: Conversation) -> datetime | None:
-    """Return when the first of the mails in `has_unseen` came whose sender is proven, without those whose later
-    mail the agent has answered; None without one."""
+def first_unseen_at(
+    connection: sa.Connection, conversation: Conversation, since: datetime
+) -> datetime | None:
+    """Return when the first of the mails in `has_unseen` came since a time, of those whose sender is proven and
+    whose later mail the agent has not answered; None without one."""
     query = sa.select(sa.func.min(_mails.c.received_at)).where(
         *_where_unseen(connection, conversation),
+        _mails.c.received_at >= since,
         _mails.c.identity != Identity.NONE.value,
         ~_where_overtaken(conversation.conversation_id),
     )

@@ -46,7 +46,7 @@ def accept_offer(reader: Reader, arguments: Mapping[str, Any]) -> Output:
         return accepted_output(order.order_id)
     if not is_waiting(connection, reader.mail_ids):
         return case_closed_output()
-    asked_at = first_received_at(reader.mails)
+    asked_at = first_received_at(reader.mails, offer.offered_at)
     if not offer.is_open(asked_at or services.current().now()):
         return closed_output(order.order_id)
     if not told.is_answered(connection, audit.OFFER_TOLD, offer.offer_id, reader.mails):

@@ -221,7 +221,7 @@ def _decide(
     """Have the policy decide, and record its decision."""
     connection, order = reader.connection, asked.order
     otherwise = is_declined_otherwise(connection, asked, reader.mail_ids)
-    asked_at = first_received_at(reader.mails)
+    asked_at = first_received_at(reader.mails, order.delivered_at)
     asked = replace(asked, declined_otherwise=otherwise, asked_at=asked_at)
     facts, decision = proposal.consider(connection, asked, reader.conversation_id)
     if isinstance(decision, Declined):

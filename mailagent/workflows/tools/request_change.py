@@ -244,7 +244,7 @@ def _decide(
         _replace(reader, older, Counter())
         return _record(reader, order, wanted, key, (), ())
     otherwise = is_declined_otherwise(connection, asked, reader.mail_ids)
-    asked_at = first_received_at(reader.mails)
+    asked_at = first_received_at(reader.mails, order.delivered_at)
     asked = replace(asked, declined_otherwise=otherwise, asked_at=asked_at)
     # A free gift, or what was not paid for, can be sent again although there is no money to refund.
     despite = {DeclineReason.NOTHING_LEFT} if lines else set[DeclineReason]()

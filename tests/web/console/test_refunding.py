@@ -21,10 +21,11 @@ from mailagent.workflows.steps.conversation.batch import take_batch
 from mailagent.workflows.steps.conversation.reply import write_reply
 from tests.cast import ADA, GRACE, MONA, TESS, big_order, order
 from tests.databases import ONE_DATABASE
-from tests.handed_over import customer_mails, handed_over, thread, write_for_team
+from tests.handed_over import by_button, customer_mails, handed_over, thread, write_for_team
 from tests.harness import Harness, post_form
 from tests.web.console.drafts import SPENT, age, door, press
 from tests.workflows.moves import reply_move
+from tests.workflows.proposals import propose
 
 MUGS: dict[str, Any] = {
     "items": [{"item_id": "M1", "name": "Mug", "quantity": 3, "unit_price": "10.00"}],
@@ -181,6 +182,31 @@ def test_the_return_window_must_have_been_open_when_the_customer_asked(
     written.write("Hello?", to=door(written))
     page = ask(written.log_in(TESS), path(written)).text
     assert ("It is paid at once." if in_time else "The policy declines it.") in page
+
+
+@pytest.mark.both_databases
+@pytest.mark.parametrize("writes_again", [True, False])
+@pytest.mark.parametrize("days", [50, 37], ids=["before the order", "before its delivery"])
+def test_a_mail_from_before_the_delivery_does_not_open_the_return_window(
+    written: Harness, days: int, writes_again: bool
+) -> None:
+    """The mail waits for people, who have answered it by phone."""
+    placed_at = written.live.now() - timedelta(days=40)
+    delivered_at = written.live.now() - timedelta(days=35)
+    times = {"delivered_at": delivered_at.isoformat(), "placed_at": placed_at.isoformat()}
+    written.stock(order(**MUGS | times))
+    age(written, "inbound_mails", "received_at", hours=24 * days)
+    handed_over(written)
+    if writes_again:
+        written.write("The mug of W1001 broke today.", to=door(written))
+    page = ask(written.log_in(TESS), path(written)).text
+    assert "The policy declines it." in page
+    by_button(written)
+    batch = take_batch(thread(written).conversation_id)
+    assert batch is not None
+    # The agent answers what they wrote, however late, if it can be about the order.
+    outcome = "approved" if days == 37 and not writes_again else "declined"
+    assert propose(batch, "W1001", ("M1", 1))["outcome"] == outcome
 
 
 @ONE_DATABASE

@@ -111,7 +111,7 @@ def propose(conversation_id: str, order_id: str) -> Response:
         if same is not None:
             return back_to(conversation_id)
         try:
-            proposed = _parse_proposal(connection, conversation, key)
+            proposed = _parse_proposal(connection, conversation, order, key)
             asked = _parse_asked(order, earlier, proposed.asked_at)
         except FormProblem as problem:
             return _page(connection, conversation, order, problem=str(problem))
@@ -139,9 +139,12 @@ def _key(conversation_id: str) -> str:
     return hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()
 
 
-def _parse_proposal(connection: sa.Connection, conversation: Conversation, key: str) -> Proposal:
+def _parse_proposal(
+    connection: sa.Connection, conversation: Conversation, order: Order, key: str
+) -> Proposal:
     """Return the proposal of the logged-in person, in answer to the customer's last mail that is proven. The
-    customer asked by the first one that is still unanswered."""
+    customer asked by the first one since the order was delivered that is still unanswered, else by the last one
+    since then; without one they ask now."""
     email, conversation_id = current_person().email, conversation.conversation_id
     if not ONCE.fullmatch(request.form.get("once", "")):
         raise FormProblem("once", _("The form was incomplete. Please send it again."))
@@ -159,7 +162,10 @@ def _parse_proposal(connection: sa.Connection, conversation: Conversation, key: 
                 " them to confirm their address."
             ),
         )
-    asked_at = assignments.first_unseen_at(connection, conversation) or proven[-1].received_at
+    since = order.delivered_at or order.placed_at
+    asked_at = assignments.first_unseen_at(connection, conversation, since)
+    if asked_at is None and proven[-1].received_at >= since:
+        asked_at = proven[-1].received_at
     return Proposal(conversation_id, proven[-1].mail_id, key, email, asked_at=asked_at)
 
 
