@@ -132,6 +132,23 @@ def test_a_refund_that_waits_changes_with_the_customers_mind(crediting: Harness)
     assert [each.action for each in acts] == ["store credit chosen", "money chosen"]
 
 
+@pytest.mark.both_databases
+@pytest.mark.parametrize(
+    ("old", "new", "bonus"), [("store_credit", "money", None), ("money", "store_credit", 10)]
+)
+def test_an_older_mail_does_not_change_what_a_newer_one_chose(
+    crediting: Harness, old: str, new: str, bonus: int | None
+) -> None:
+    ask(write(crediting, text="My desk broke."), "no_choice")
+    offered(crediting)
+    older = write(crediting, subject="One", text="My first choice.")
+    ask(answer(crediting), "store_credit")
+    newer = write(crediting, subject="Two", text="My second choice.")
+    ask(newer, new)
+    ask(older, old)  # its run had failed, and is replayed
+    assert crediting.refunds()[0].credit_bonus == bonus
+
+
 @ONE_DATABASE
 def test_a_refund_stays_store_credit_if_the_newest_mail_chooses_nothing(
     crediting: Harness,

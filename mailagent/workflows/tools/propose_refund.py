@@ -158,11 +158,17 @@ def _bonus(pay_as: str | None) -> int | None:
 
 def _as_chosen(reader: Reader, refund: Refund, pay_as: str | None) -> Refund:
     """Change a refund that was asked for before to money or store credit, as the customer chooses now, and
-    return it. It stays as it is if its gateway was asked already, or the policy has no store credit."""
+    return it. It stays as it is if its gateway was asked already, a later mail asked for it or chose, or the
+    policy has no store credit."""
     live, connection = services.current(), reader.connection
     no_choice = pay_as in (None, PayAs.NO_CHOICE)
     same = no_choice or (refund.credit_bonus is not None) == (pay_as == PayAs.STORE_CREDIT)
     if same or live.policy.store_credit is None or not credits.can_change(connection, refund):
+        return refund
+    acts: tuple[audit.Action, ...] = ("money chosen", "store credit chosen")
+    made = [one for act in acts for one in audit.list_details(connection, refund.refund_id, act)]
+    mails = {refund.mail_id, *(each["mail_id"] for each in made)}
+    if inbound.list_later(connection, mails, reader.mail_ids):
         return refund
     bonus = _bonus(pay_as)
     credits.choose(connection, refund, bonus)
