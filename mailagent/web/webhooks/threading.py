@@ -121,22 +121,22 @@ def find_place_locked(connection: sa.Connection, mail: ParsedMail, now: datetime
 
 def answer_once(connection: sa.Connection, place: Place, proven: bool) -> Place:
     """Give no answer to a mail that came to another of our addresses, too, so that it is in its locked
-    conversation already. A mail that proves the mailbox is still needed.
+    conversation already. A mail that proves the mailbox is still needed, so its throttled copy gets no answer.
 
     `proven`: whether the mail, taken for itself, proves its sender. Then the earlier copy must be proven, too:
     a forger who knows a mail must not silence it. If this mail is let in and the copy, proven no better, is
     throttled, the copy gets no answer instead.
     """
     found, mail = place.conversation, place.mail
-    if found is None or mail.kind is not MailKind.CUSTOMER or place.proves_mailbox:
+    if found is None or mail.kind is not MailKind.CUSTOMER:
         return place
     copies = inbound.list_copies(connection, found.conversation_id, mail)
     closed: list[str] = []
-    if place.no_answer_reason is None:
+    if place.no_answer_reason is None or place.proves_mailbox:
         no_better = [each.mail_id for each in copies if proven or not each.identity.proven]
         closed = throttled.close(connection, no_better, CAME_BEFORE)
     left = [each for each in copies if each.mail_id not in closed]
-    if not any(each.identity.proven or not proven for each in left):
+    if place.proves_mailbox or not any(each.identity.proven or not proven for each in left):
         return place
     return replace(place, no_answer_reason=CAME_BEFORE, throttled=False)
 
