@@ -352,9 +352,9 @@ def second_mail(shop: Harness, text: str = "Where is it?") -> str:
     (first,) = shop.rows("SELECT message_id FROM inbound_mails")
     return (
         REPLAYED.format(date=format_datetime(shop.live.now()), content_type="text/plain")
+        .replace("<m1@", "<both@")
         .replace("Subject:", f"References: <{first.message_id}>\nSubject:")
         .replace("My kettle from order W1001 is broken, please refund it.", text)
-        .replace("<m1@", "<both@")
     )
 
 
@@ -406,13 +406,15 @@ def test_a_customer_who_cannot_be_proven_and_answers_all_is_answered(
     assert answers(shop) == ([ANSWERED, COPY] if reply_first else [COPY, ANSWERED])
 
 
-def test_of_a_mail_that_waits_twice_only_the_first_waits(shop: Harness) -> None:
+@pytest.mark.parametrize("spf", ["pass", "none"])
+def test_of_a_mail_that_waits_twice_only_the_first_waits(shop: Harness, spf: str) -> None:
+    """Without SPF, the second is not proven: its signature is known. So it alone would not wait."""
     shop.live = replace(shop.live, limits=replace(shop.live.limits, mails_of_sender_per_hour=1))
     services.bind(shop.live)
     shop.write("Hello")
     mail = second_mail(shop)
     for to in (SUPPORT, reply_address(shop)):
-        shop.post_inbound(raw_request(mail, envelope_to=[to]))
+        shop.post_inbound(raw_request(mail, spf=spf, envelope_to=[to]))
     assert [status for status, _ in answers(shop)] == ["throttled", "no_answer"]
 
 

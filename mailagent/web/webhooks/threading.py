@@ -124,8 +124,8 @@ def answer_once(connection: sa.Connection, place: Place, proven: bool) -> Place:
     conversation already. A mail that proves the mailbox is still needed, so its throttled copy gets no answer.
 
     `proven`: whether the mail, taken for itself, proves its sender. Then the earlier copy must be proven, too:
-    a forger who knows a mail must not silence it. If this mail is let in and the copy, proven no better, is
-    throttled, the copy gets no answer instead.
+    a forger who knows a mail must not silence it. If this mail is let in and the copy, stored as proven no
+    better, is throttled, the copy gets no answer instead.
     """
     found, mail = place.conversation, place.mail
     if found is None or mail.kind is not MailKind.CUSTOMER:
@@ -133,7 +133,8 @@ def answer_once(connection: sa.Connection, place: Place, proven: bool) -> Place:
     copies = inbound.list_copies(connection, found.conversation_id, mail)
     closed: list[str] = []
     if place.no_answer_reason is None or place.proves_mailbox:
-        no_better = [each.mail_id for each in copies if proven or not each.identity.proven]
+        stored_proven = mail.identity.proven or place.proves_mailbox
+        no_better = [each.mail_id for each in copies if stored_proven or not each.identity.proven]
         closed = throttled.close(connection, no_better, CAME_BEFORE)
     left = [each for each in copies if each.mail_id not in closed]
     if place.proves_mailbox or not any(each.identity.proven or not proven for each in left):
