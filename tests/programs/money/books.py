@@ -11,7 +11,7 @@ from mailagent.domain.refunds.credit import credit_of
 from mailagent.domain.refunds.offer import Offer, OfferStatus, units_of
 from mailagent.domain.refunds.order import Order
 from mailagent.domain.refunds.refund import Refund, RefundStatus
-from mailagent.domain.remedies.remedy import Remedy, RemedyKind, RemedyStatus
+from mailagent.domain.remedies.remedy import SENT_AGAIN, Remedy, RemedyKind, RemedyStatus
 from mailagent.store.refunds import (
     external_refunds,
     offers,
@@ -207,6 +207,23 @@ def check_conditions(view: View) -> None:
             assert by_id[offer.refund_id].amount.minor <= offer.amount.minor
     still_open = Counter(each.order_id for each in view.offers if each.status is OfferStatus.OPEN)
     assert all(count <= 1 for count in still_open.values())
+
+
+def check_goods(view: View, bought: Mapping[str, Order]) -> None:
+    """Unless a manager decided so, no unit is sent again and also refunded, nor sent again twice. `bought`: the
+    orders as they were bought, by id."""
+    given = {order_id: Counter[str]() for order_id in bought}
+    for refund in view.refunds:
+        unasked = not view.signatures[refund.refund_id] and not refund.keeps_items
+        if unasked and refund.status is RefundStatus.PAID:
+            for item_id, line in zip(refund.item_ids, refund.lines, strict=True):
+                given[refund.order_id][item_id] += 0 if line.is_rest else line.quantity
+    for remedy in view.remedies:
+        is_sent = remedy.kind in SENT_AGAIN and remedy.status is RemedyStatus.DONE
+        if is_sent and not remedy.needs_manager:
+            given[remedy.order_id].update(remedy.units)
+    for order_id, units in given.items():
+        assert units <= bought[order_id].units, f"{units} of {order_id} were given"
 
 
 def check_settled(view: View) -> None:

@@ -37,7 +37,7 @@ from mailagent.domain.refunds.policy import (
     StoreCredit,
 )
 from mailagent.domain.refunds.refund import Refund, RefundReason, RefundStatus
-from mailagent.domain.remedies.remedy import Remedy, RemedyStatus
+from mailagent.domain.remedies.remedy import SENT_AGAIN, Remedy, RemedyStatus, TaskProblem
 from mailagent.domain.text import NeedsOperatorError
 from mailagent.remedies import finish
 from mailagent.services import Services
@@ -81,8 +81,8 @@ tell: Callable[[str], Any] = inspect.unwrap(outcome.tell_customer)
 
 # What happens next, the likelier the more often it stands here.
 HAPPENS = (
-    *["ask_for_refund", "run", "decide"] * 4,
-    *["call_tool", "wait", "settle", "cancel", "accept_offer", "end_remedy"] * 2,
+    *["ask_for_refund", "run", "decide", "ask_for_goods", "end_remedy"] * 4,
+    *["call_tool", "wait", "settle", "cancel", "accept_offer"] * 2,
     *["write_more", "buy_more", "change_order", "come_back", "refund_elsewhere"],
 )
 
@@ -314,6 +314,23 @@ class MoneyMachine(RuleBasedStateMachine):
             wish = {"order_id": order.order_id, "items": items}
             self.call(thread, "cancel_order", json.dumps(wish), draw(st.booleans()))
 
+    def _ask_for_goods(self, draw: Draw) -> None:
+        """The customer wants goods again, or wants them sent elsewhere."""
+        thread = draw(st.sampled_from([each for each in self.threads if each.proven]))
+        own = [each for each in self.orders.values() if each.customer_email == thread.email]
+        if own:
+            order = draw(st.sampled_from(own))
+            ids = sorted({line.item_id for line in order.lines})
+            kind = draw(st.sampled_from(["exchange", "replacement"] * 2 + ["change_address"]))
+            wish = {
+                "order_id": order.order_id,
+                "kind": kind,
+                "items": draw(wishes.items_of(ids, draw(st.sampled_from([None, 1])))),
+                "reason": draw(st.sampled_from(["damaged", "changed_mind"])),
+                "wish": draw(st.sampled_from([None, "my money"])),  # words of their mail
+            }
+            self.call(thread, "request_change", json.dumps(wish), draw(st.booleans()))
+
     def _accept_offer(self, draw: Draw) -> None:
         """The customer says yes in a new mail to an offer that may stand no more."""
         rows = self.harness.rows("SELECT offer_id, order_id FROM offers ORDER BY offer_id")
@@ -344,9 +361,18 @@ class MoneyMachine(RuleBasedStateMachine):
         expire_offers()
 
     def end_remedy(self, remedy: Remedy, is_done: bool) -> None:
-        with self.live.database.transaction() as connection:
-            finish(connection, remedy.remedy_id, MONA, is_done, None if is_done else "Sold out.")
-        self.seen[f"{remedy.kind.value} {'done' if is_done else 'not possible'}"] += 1
+        why = None if is_done else "Sold out."
+        try:
+            with self.live.database.transaction() as connection:
+                finish(connection, remedy.remedy_id, MONA, is_done, why)
+        except TaskProblem:
+            assert is_done
+            assert remedy.kind in SENT_AGAIN
+            waiting = self.with_status(RefundStatus.AWAITING_APPROVAL)
+            assert remedy.order_id in {each.order_id for each in waiting}
+            self.seen["tasks that wait for a manager"] += 1
+        else:
+            self.seen[f"{remedy.kind.value} {'done' if is_done else 'not possible'}"] += 1
 
     def remedies_waiting(self) -> list[Remedy]:
         with self.live.database.snapshot() as connection:
@@ -483,6 +509,7 @@ class MoneyMachine(RuleBasedStateMachine):
         books.check_gateway(view)
         books.check_decisions(view, LIMITS, FOUR_EYES)
         books.check_conditions(view)
+        books.check_goods(view, self.orders)
         books.check_stock(view, self.bank.restocked())
 
     def teardown(self) -> None:
