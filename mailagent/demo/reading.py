@@ -25,6 +25,7 @@ class Wish(StrEnum):
     LEGAL = "legal"  # threatens with a lawyer or the bank
     PERSON = "person"
     EXCHANGE = "exchange"
+    REPAIR = "repair"  # or the warranty
     INVOICE = "invoice"
     ADDRESS = "address"
     WITHDRAW = "withdraw"  # does not want the refund any more
@@ -110,7 +111,11 @@ def names_money(text: str) -> bool:
 def pick_change(text: str) -> str:
     """Return whether the customer wants the same item once more, or another one for it."""
     is_same = (
-        re.search(r"replace|ersatz|\bsend (me )?(a new|another one)\b", text.lower()) is not None
+        re.search(
+            r"replace|ersatz|austausch|\bneue[nrs]?\b|\b(send|get|have) (me )?(a new|a working|another one)\b",
+            text.lower(),
+        )
+        is not None
     )
     return "replacement" if is_same else "exchange"
 
@@ -192,9 +197,9 @@ def choose_items(
     ]
 
 
-# "The tin, not the mugs", "all but the mugs".
+# "The tin, not the mugs", "all but the mugs", "swap it for the mug".
 _LEFT_OUT = re.compile(
-    r"\b(?:not|but|except|nicht|außer) (?:for )?(?:the|my|die|den|das|der)\b[^.,;!?\n]*",
+    r"\b(?:not|but|except|it for|them for|nicht|außer|gegen) (?:for )?(?:the|my|die|den|das|der)\b[^.,;!?\n]*",
     re.IGNORECASE,
 )
 

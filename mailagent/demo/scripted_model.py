@@ -85,8 +85,9 @@ Turn = Call | Say
 _FOR_PEOPLE = {
     Wish.LEGAL: "The customer speaks of a lawyer, a court or the bank",
     Wish.INVOICE: "The customer asks for an invoice",
+    Wish.REPAIR: "The customer asks for a repair",
 }
-_TOLD_BY_A_PASSAGE = {Wish.UNCLEAR, Wish.NEWS, Wish.QUESTION, Wish.INVOICE}
+_TOLD_BY_A_PASSAGE = {Wish.UNCLEAR, Wish.NEWS, Wish.QUESTION, Wish.INVOICE, Wish.REPAIR}
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,7 +172,8 @@ def next_turn(
 
 def _answer_at_once(request: CustomerRequest, passages: Mapping[str, str]) -> Turn | None:
     """Return the answer to a mail that is about no order of the customer's, or that a person has to see."""
-    passage = None if request.order_ids else _passage_about(request, passages)
+    is_general = not request.order_ids or request.wish is Wish.REPAIR
+    passage = _passage_about(request, passages) if is_general else None
     if passage is not None and request.wish in _TOLD_BY_A_PASSAGE:
         return _say(request, Phrase("thanks_message"), Fact(passage))
     match request.wish:

@@ -32,6 +32,7 @@ PASSAGES = {
     "knowledge/returns/2": "When a refund arrives",
     "knowledge/shipping/1": "What shipping costs",
     "knowledge/orders/1": "Where to find the invoice",
+    "knowledge/orders/2": "Warranty",
 }
 
 
@@ -73,6 +74,7 @@ def done(results: list[ToolResult]) -> str:
 LEGAL = "person: The customer speaks of a lawyer, a court or the bank"
 CANCEL = "cancel"
 INVOICE = "person: The customer asks for an invoice"
+REPAIR = "person: The customer asks for a repair"
 SHOWN = "order/W1001"
 ASKED = "ask_which_items order/W1001"
 
@@ -184,6 +186,24 @@ LETTERS = [
     ("Refund W1001, all but the mugs", "refund all kettle, all phones"),
     ("A couple of mugs of W1001 broke", "refund 2 mug"),
     ("I'll dispute this with my credit card company. W1001", LEGAL),
+    # an exchange, a repair or a kind word is no refund
+    ("Mein Wasserkocher W1001 (Kettle) ist defekt, bitte austauschen.", "replacement all kettle"),
+    ("Der Kettle aus W1001 ist kaputt. Kann ich ihn tauschen?", "exchange all kettle"),
+    ("Kettle W1001 ist defekt, ich hätte ihn gern umgetauscht.", "exchange all kettle"),
+    ("Den Kettle aus W1001 bitte gegen die Headphones tauschen", "exchange all kettle"),
+    ("Bitte schicken Sie mir einen neuen Kettle, W1001 kam kaputt an.", "replacement all kettle"),
+    ("Kettle W1001 ist kaputt. Können Sie einen neuen schicken?", "replacement all kettle"),
+    ("The kettle of W1001 came broken. Could I get a working one?", "replacement all kettle"),
+    ("The kettle of W1001 is broken. Can I trade it for the mug?", "exchange all kettle"),
+    ("Can you fix my kettle from W1001, it is damaged", REPAIR),
+    ("I don't want my money back, just repair the kettle of W1001", REPAIR),
+    ("Können Sie den Kettle aus W1001 reparieren? Er ist defekt.", REPAIR),
+    ("Kettle W1001 leaks. Is there a warranty?", "knowledge/orders/2"),
+    ("The kettle of W1001 is not broken, just wanted to say I love it", SHOWN),
+    ("Der Kettle aus W1001 ist nicht kaputt, alles gut", SHOWN),
+    ("Is the kettle of W1001 heavy? I do not need a refund for the mug.", SHOWN),
+    ("I don't want a refund for W1001 any more", "withdraw"),
+    ("Bitte schicken Sie mir eine neue Rechnung für W1001", INVOICE),
     # thanks
     ("Thank you very much!", "welcome"),
     ("Thanks for the quick refund!", "welcome"),
