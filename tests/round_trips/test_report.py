@@ -16,16 +16,28 @@ import pytest
 
 from mailagent import services
 from mailagent.domain.operations.model_cost import TokenPrices, day_begins_at
-from mailagent.domain.operations.report import AGENT, DAY, PEOPLE, Figure, Report, last_week
+from mailagent.domain.operations.report import (
+    AGENT,
+    DAY,
+    PEOPLE,
+    WAITING,
+    Figure,
+    Report,
+    last_week,
+)
 from mailagent.store import schema
 from mailagent.store.operations import daily_figures
 from mailagent.web.owners import report as report_page
+from mailagent.workflows.steps.conversation import people
+from mailagent.workflows.steps.conversation.batch import take_batch
 from mailagent.workflows.steps.maintenance.housekeeping import Deadline
 from mailagent.workflows.steps.maintenance.report import count_days, write_weekly
 from tests.cast import ADA, DESK_WISH, GRACE, KETTLE_WISH, MONA, TESS, big_order, order
+from tests.handed_over import handed_over, thread, write_for_team
 from tests.harness import Harness, open_shop, pass_time, post_form, running
 from tests.round_trips.approvals import decide, link_in
 from tests.round_trips.replays import wait_for_quiet
+from tests.web.console.drafts import field, press
 
 OWNER = "owner@shop.example"
 OUTRAGE = "This is outrageous! I want to talk to a human being, now!"
@@ -85,6 +97,38 @@ def test_a_day_is_counted_and_counted_again(owned_shop: Harness) -> None:
     count_days(Deadline(None))
     assert read(shop) == report
     assert len(report.by_day) == 1
+
+
+def by_whom(shop: Harness) -> dict[str, int]:
+    """Return how many mails of customers the report names, by who answered them."""
+    count_days(Deadline(None))
+    return {label: number for label, number in read(shop).of(Figure.MAILS).items() if number}
+
+
+def two_mails_with_people(shop: Harness) -> None:
+    """Let the agent only say that a person takes over, and the customer write once more."""
+    first = shop.write(OUTRAGE)
+    handed_over(shop)
+    shop.write("Hello? Is anybody there?", in_reply_to=first.message_id)
+    batch = take_batch(thread(shop).conversation_id)
+    assert batch is not None
+    assert people.pass_on_to_people(batch)
+
+
+def test_mail_that_is_with_people_waits_until_they_answer(shop: Harness) -> None:
+    two_mails_with_people(shop)
+    assert by_whom(shop) == {WAITING: 2}
+    assert "0 answered by the agent, 0 by people, 2 waiting" in next(read(shop).sentences())
+    write_for_team(shop, "Dear Ada, I call you.")
+    assert by_whom(shop) == {PEOPLE: 2}
+
+
+def test_mail_that_people_close_does_not_wait(shop: Harness) -> None:
+    two_mails_with_people(shop)
+    tess, conversation_id = shop.log_in(TESS), thread(shop).conversation_id
+    seen = field(tess.get(f"/ops/conversations/{conversation_id}").text, "seen")
+    press(tess, conversation_id, "close", seen=seen)
+    assert by_whom(shop) == {PEOPLE: 2}
 
 
 def test_the_page_and_the_file_have_what_just_happened(owned_shop: Harness) -> None:

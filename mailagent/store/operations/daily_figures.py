@@ -10,7 +10,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from mailagent.domain.mail.conversation import HandOverReason
+from mailagent.domain.mail.conversation import HandOverReason, Progress
 from mailagent.domain.mail.message import MailKind, MailStatus, Purpose
 from mailagent.domain.operations.model_cost import TokenPrices, cost_of
 from mailagent.domain.operations.report import (
@@ -47,18 +47,6 @@ _BY_DAY = (Figure.MAILS, Figure.COST)
 _team, _earlier = _ours.alias("by_people"), _mails.alias("earlier")
 _BY_PERSON = sa.or_(_ours.c.purpose == Purpose.TEAM_REPLY.value, _ours.c.auto_submitted == "no")
 _ANSWERED = _mails.c.status == MailStatus.ANSWERED.value
-_BY = sa.case(
-    (sa.and_(_ANSWERED, sa.or_(_BY_PERSON, assignments.TELLS_OF_PERSON)), PEOPLE),
-    (_ANSWERED, AGENT),
-    (_mails.c.status.in_([MailStatus.UNANSWERED.value, MailStatus.THROTTLED.value]), WAITING),
-    (
-        _mails.c.no_answer_reason.in_(
-            [assignments.PEOPLE_ANSWER, HandOverReason.LEFT_UNANSWERED.value]
-        ),
-        PEOPLE,
-    ),
-    else_=NONE,
-)
 _ANSWERED_BY_PEOPLE_AT = (
     sa.select(sa.func.min(_team.c.created_at))
     .where(
@@ -68,6 +56,28 @@ _ANSWERED_BY_PEOPLE_AT = (
     )
     .correlate(_mails)
     .scalar_subquery()
+)
+_IS_CLOSED = (
+    sa.exists()
+    .where(
+        _conversations.c.conversation_id == _mails.c.conversation_id,
+        _conversations.c.progress == Progress.CLOSED.value,
+    )
+    .correlate(_mails)
+)
+_LEFT_TO_PEOPLE = sa.or_(
+    sa.and_(_ANSWERED, assignments.TELLS_OF_PERSON),
+    _mails.c.no_answer_reason.in_(
+        [assignments.PEOPLE_ANSWER, HandOverReason.LEFT_UNANSWERED.value]
+    ),
+)
+_OPEN = _mails.c.status.in_([MailStatus.UNANSWERED.value, MailStatus.THROTTLED.value])
+_BY = sa.case(
+    (sa.and_(_ANSWERED, _BY_PERSON), PEOPLE),
+    (sa.and_(_LEFT_TO_PEOPLE, sa.or_(_ANSWERED_BY_PEOPLE_AT.is_not(None), _IS_CLOSED)), PEOPLE),
+    (sa.or_(_LEFT_TO_PEOPLE, _OPEN), WAITING),
+    (_ANSWERED, AGENT),
+    else_=NONE,
 )
 _IS_FIRST = ~sa.exists().where(
     _earlier.c.conversation_id == _mails.c.conversation_id,

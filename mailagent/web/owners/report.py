@@ -51,7 +51,7 @@ MOST_COUNTED_NOW = 500
 
 BY = {
     AGENT: "answered by the agent",
-    PEOPLE: "with people, or answered by them",
+    PEOPLE: "answered or closed by people",
     WAITING: "waiting",
     NONE: "needed no answer",
 }
