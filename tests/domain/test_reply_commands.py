@@ -206,7 +206,8 @@ def test_a_picture_of_a_signature_is_no_file_but_a_photo_between_the_lines_is(
     content_type: str, size: int, meant: TeamCommand
 ) -> None:
     files = [Attachment("image001.png", content_type, size, is_inline=True)]
-    assert decide_team_command("I will call you.", CASE[0], CASE, files) is meant
+    text = "I will call you.\n\nTess\n[cid:image001.png]"
+    assert decide_team_command(text, CASE[0], CASE, files) is meant
 
 
 LABEL = "[cid:image001.png@01DC]"
@@ -230,7 +231,7 @@ SAID = "Please print this label."
             TeamCommand.FOR_CUSTOMER,
         ),
         (f"Done!\n\nTess\n{LABEL}", TeamCommand.FOR_CUSTOMER),
-        (SAID, TeamCommand.FOR_CUSTOMER),
+        (SAID, TeamCommand.HELD_FILES),
     ],
 )
 def test_a_picture_among_the_sentences_is_no_logo(text: str, meant: TeamCommand) -> None:

@@ -358,7 +358,9 @@ def answer_of_tess(shop: Harness, case: Any, message: EmailMessage) -> Any:
     proof = "{@shop.example : pass}"
     body = raw_request(message.as_bytes(), envelope_to=(door,), dkim=proof, envelope_from=TESS)
     assert shop.post_inbound(body).status_code == 200
-    (written,) = forward_team_replies(take(shop))
+    batch = take_batch(case.conversation_id)
+    assert batch is not None
+    (written,) = forward_team_replies(batch)
     (row,) = shop.rows("SELECT * FROM outbound_mails WHERE outbound_id = :id", id=written)
     return row
 
@@ -401,6 +403,23 @@ def test_a_logo_of_a_signature_passes_and_a_picture_that_was_pasted_is_held(
     purpose = ("notice", TESS) if is_held else ("team_reply", ADA)
     assert (mail.purpose, mail.to_address) == purpose
     assert ("Files: label.png" in mail.text) is is_held
+
+
+@pytest.mark.both_databases
+def test_the_picture_of_a_signature_holds_up_no_second_answer(shop: Harness) -> None:
+    def answer(customer: str, picture: bytes) -> Any:
+        message = EmailMessage()
+        message.set_content("It is on its way")
+        message.add_alternative('<p>It is on its way</p><img src="cid:logo">', subtype="html")
+        html = message.get_body(["html"])
+        assert html is not None
+        html.add_related(picture, "image", "png", cid="<logo>", filename="image001.png")
+        return answer_of_tess(shop, case_of(shop, customer), message)
+
+    first = answer(ADA, b"x" * 24_000)
+    assert "it will not hold up your answers" in " ".join(first.text.split())
+    assert answer(GRACE, b"x" * 24_000).purpose == "team_reply"
+    assert answer(JUERGEN, b"y" * 25_000).purpose == "notice"
 
 
 # --- claiming mail --------------------------------------------------------------------------------

@@ -154,21 +154,23 @@ def decide_team_command(
     case_subjects: Collection[str],
     files: Sequence[Attachment] = (),
     may_lose_words: bool = False,
+    body: str = "",
 ) -> TeamCommand:
     """Decide what a team member's mail does.
 
     `text` is the mail without quotations, empty if nothing in it is new. `case_subjects` are the subjects of
     the conversation and of our mails to the team about it. A mail with another subject is held: it may be an
     automatic answer without a mark. So is one with files, or a picture among its sentences: without them, its
-    words may be wrong.
-    `may_lose_words`: `text` may lack some that are meant for the customer.
+    words may be wrong. `files`: without those of the sender's signature, as far as they are known.
+    `may_lose_words`: `text` may lack some that are meant for the customer. `body`: the mail with its signature,
+    where a mark for a picture may stand.
     """
     first, *below = [line.strip() for line in text.splitlines() if line.strip()] or [""]
     if first.strip(" .!*").lower() in BACK_TO_AGENT:
         return TeamCommand.FOR_AGENT if _is_greeting(below) else TeamCommand.HELD_AGENT
     if not any(_goes_on(_bare(subject), _bare(one)) for one in case_subjects):
         return TeamCommand.HELD_SUBJECT
-    if any(map(is_sent_on_purpose, files)) or _shows_picture(text, files):
+    if any(map(is_sent_on_purpose, files)) or _shows_picture(text, body, files):
         return TeamCommand.HELD_FILES
     if first and may_lose_words:
         return TeamCommand.HELD_INSIDE
@@ -184,9 +186,10 @@ def is_sent_on_purpose(file: Attachment) -> bool:
     return file.size_bytes >= (INLINE_MIN_BYTES if file.is_inline else PHOTO_MIN_BYTES)
 
 
-def _shows_picture(text: str, files: Sequence[Attachment]) -> bool:
-    """Return whether a picture may stand among the sentences of a mail: right below one, or above all. Between
-    the last sentence and the logo of a signature stands at least a name."""
+def _shows_picture(text: str, body: str, files: Sequence[Attachment]) -> bool:
+    """Return whether a picture may stand among the sentences of a mail: right below one, or above all, or
+    anywhere if the mail has no mark for it. Between the last sentence and the logo of a signature stands at
+    least a name."""
     if not any(is_photo(file) and file.is_inline for file in files):
         return False
     for mark in _PICTURE.finditer(text):
@@ -196,7 +199,7 @@ def _shows_picture(text: str, files: Sequence[Attachment]) -> bool:
         )
         if not above or _tells(above[-1]) or (any(map(_tells, below)) > any(map(_tells, above))):
             return True
-    return False
+    return not _PICTURE.search(f"{text}\n{body}")
 
 
 def _tells(line: str) -> bool:

@@ -8,13 +8,22 @@ may have been answered already.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import datetime
 from typing import Final
 
 import sqlalchemy as sa
 
 from mailagent.domain.mail.conversation import Conversation, HandOverReason
-from mailagent.domain.mail.message import Identity, MailKind, MailStatus, OutboundStatus, Purpose
+from mailagent.domain.mail.message import (
+    Attachment,
+    Identity,
+    MailKind,
+    MailStatus,
+    OutboundStatus,
+    Purpose,
+    is_picture,
+)
 from mailagent.store import audit, schema
 from mailagent.store.database import Row, exists, in_literals
 from mailagent.store.mail import inbound, throttled
@@ -27,6 +36,9 @@ PEOPLE_ANSWER = "people look after this conversation"
 WRITTEN_AFTER_RESTORE: Final = "mail written after a restore"
 # Begins the `dedup_key` of the mails of a hand-over, to the team and to the customer.
 HAND_OVER: Final = "hand_over"
+
+# How many earlier answers of a team member are searched for the picture of a signature.
+MAILS_COMPARED = 20
 
 # With these reasons only single mails go to people; the agent may answer later mail of the conversation.
 _OVERTAKEN = (throttled.LOOP_DETECTED, throttled.SUMMED_UP)
@@ -68,6 +80,25 @@ def select_handed_over() -> sa.Select[str]:
         .join_from(_ours, _mails, told)
         .where(_NEAR_HAND_OVER, TELLS_OF_PERSON)
     )
+
+
+def list_usual_pictures(
+    connection: sa.Connection, address: str, conversation_id: str
+) -> set[Attachment]:
+    """Return the pictures that the newest answers of a team member in other conversations show: most are of
+    their signature. Without names, which mail programs number anew."""
+    query = sa.select(_mails.c.attachments).where(
+        _mails.c.from_address == address,
+        _mails.c.kind == MailKind.TEAM.value,
+        _mails.c.conversation_id != conversation_id,
+    )
+    newest = query.order_by(_mails.c.received_at.desc()).limit(MAILS_COMPARED)
+    files = [Attachment(**each) for found in connection.scalars(newest) for each in found]
+    return {without_name(each) for each in files if each.is_inline and is_picture(each)}
+
+
+def without_name(file: Attachment) -> Attachment:
+    return replace(file, name="")
 
 
 def leave(connection: sa.Connection, conversation_id: str) -> None:

@@ -118,7 +118,9 @@ def _act_on_team_command(
     subjects = [conversation.subject, *to_team]
     known = [text for row in written for text in (row.text, render_text(row.html or "").text)]
     is_cut = may_lose_words(mail.body, known)
-    meant = decide_team_command(words, mail.subject, subjects, mail.attachments, is_cut)
+    usual = assignments.list_usual_pictures(connection, mail.from_address, conversation_id)
+    files = [each for each in mail.attachments if assignments.without_name(each) not in usual]
+    meant = decide_team_command(words, mail.subject, subjects, files, is_cut, mail.body)
     if meant is TeamCommand.FOR_CUSTOMER:
         outbound_id = mailers.write_team_reply(connection, conversation, mail, words)
         inbound.answer(connection, [mail.mail_id], outbound_id)
@@ -132,6 +134,12 @@ def _act_on_team_command(
     notice = _about_held(conversation, mail, meant)
     team = services.current().shop.team_emails
     return "team reply held", mailers.write_notice(connection, notice, team, conversation_id)
+
+
+_OF_SIGNATURE = (
+    "If it is only the picture of your signature, it will not hold up your answers in other"
+    " conversations again."
+)
 
 
 def _about_held(conversation: Conversation, mail: InboundMail, why: TeamCommand) -> mailers.Notice:
@@ -150,6 +158,7 @@ def _about_held(conversation: Conversation, mail: InboundMail, why: TeamCommand)
             f"Subject: {inert(mail.subject)}",
             f"Why: {why.value}",
             *([f"Files: {files}"] if files else []),
+            *([_OF_SIGNATURE] if is_of_files else []),
             f"Conversation: {conversation.conversation_id}, {inert(conversation.subject)}",
             "To answer the customer, reply to the mail with the case: write above what your program quotes of"
             " it, and leave its subject as it is.",
