@@ -15,6 +15,7 @@ import sqlalchemy as sa
 
 from mailagent import remedies, services
 from mailagent.demo.fakes.http_server import Answer
+from mailagent.demo.scripted_model import Fact
 from mailagent.domain.refunds.policy import KeepOffers, LateParcels, Policy, ReturnFirst
 from mailagent.domain.refunds.refund import RefundReason
 from mailagent.store.privacy import erasure
@@ -25,6 +26,7 @@ from tests.order_server import OrderServer, source_settings
 from tests.round_trips.approvals import decide, link_in
 from tests.round_trips.cells import cells
 from tests.round_trips.replays import wait_for_quiet
+from tests.tool_calls import calls, says
 
 pytestmark = pytest.mark.both_databases
 
@@ -253,6 +255,66 @@ def test_an_order_that_is_shipped_meanwhile_is_not_refunded(
     wait_for_quiet(sourced)
     assert not any("W1001 is cancelled" in text for text in texts)
     assert (len(sourced.mails_to(ADA)), server.cancelled_under, books(sourced)) == (2, [], [])
+
+
+ALL_GIVEN_BACK = {
+    "payments": [
+        {"payment_id": "pay_W1001", "method": "card", "amount": "49.99", "refunded": "49.99"}
+    ]
+}
+
+
+@pytest.mark.parametrize(
+    ("letter", "before", "after", "end"),
+    [
+        (CANCEL, PENDING, {"status": "shipped"}, "W1001 can no longer be cancelled"),
+        (REPLACEMENT, {}, ALL_GIVEN_BACK, "is left to refund"),
+        ("Yes, please.", {}, ALL_GIVEN_BACK, "does not stand any more"),
+    ],
+    ids=["cancellation", "replacement", "offer"],
+)
+def test_nothing_is_promised_on_an_old_order_while_the_source_is_away(
+    sourced: Harness,
+    server: OrderServer,
+    letter: str,
+    before: dict[str, Any],
+    after: dict[str, Any],
+    end: str,
+) -> None:
+    bind_policy(sourced, Policy(keep_offers=KeepOffers({DAMAGED: 30})))
+    server.stock(order(**before))
+    answers, changes = [], {}
+    if letter.startswith("Yes"):
+        sourced.write(KETTLE_WISH)
+        answers = sourced.wait_for_mails(ADA)
+        changes = {"in_reply_to": answers[0].message_id, "subject": "Re: My kettle"}
+
+    def goes_away_once(request: Any) -> Answer | None:
+        if request.path != "/orders/W1001":
+            return None
+        server.change("W1001", **after)
+        server.always = None
+        return Answer(503)
+
+    server.always = goes_away_once
+    sourced.write(letter, **changes)
+    assert end in told(sourced, len(answers) + 1)
+    assert sourced.refunds() == ()
+    assert sourced.rows("SELECT 1 FROM remedies") == []
+
+
+def test_an_order_beyond_the_newest_is_looked_up_before_it_is_cancelled(
+    sourced: Harness, server: OrderServer
+) -> None:
+    newest = [order(f"N{number}", placed_at="2026-11-01T00:00:00Z") for number in range(60)]
+    server.stock(order(**PENDING, placed_at="2026-10-01T00:00:00Z"), *newest)
+    sourced.faults.openai += [
+        calls("cancel_order", order_id="W1001", items=[]),
+        says(Fact("remedy/W1001")),
+    ]
+    sourced.write(CANCEL)
+    sourced.wait_for_refund("paid")
+    assert server.count_cancelled("W1001") == 1
 
 
 # --- goods first ----------------------------------------------------------------------------------

@@ -19,6 +19,7 @@ from mailagent.workflows.steps.conversation.batch import is_waiting
 from mailagent.workflows.tools.tool import (
     Arguments,
     Id,
+    OrderUse,
     Output,
     Tool,
     case_closed_output,
@@ -99,5 +100,6 @@ TOOL = Tool(
     "Accept the shop's offer to keep the items of one order and get part of their price back. Use it only"
     " when the customer's newest mail clearly says yes to that offer.",
     accept_offer,
+    order_use=OrderUse.DECIDE,
     is_offered=lambda policy: policy.keep_offers is not None,
 )

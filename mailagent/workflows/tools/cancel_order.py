@@ -59,6 +59,7 @@ from mailagent.workflows.tools.request_change import (
 from mailagent.workflows.tools.tool import (
     Arguments,
     Id,
+    OrderUse,
     Output,
     Tool,
     case_closed_output,
@@ -277,5 +278,6 @@ TOOL = Tool(
     "Cancel an order, or some of its items, that is not shipped yet. What was paid for them is refunded"
     " after that; do not propose a refund beside it.",
     cancel_order,
+    order_use=OrderUse.DECIDE,
     is_offered=lambda policy: RemedyKind.CANCEL in policy.remedies.offered,
 )

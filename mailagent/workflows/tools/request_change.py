@@ -59,6 +59,7 @@ from mailagent.workflows.tools.propose_refund import (
 from mailagent.workflows.tools.tool import (
     Arguments,
     Id,
+    OrderUse,
     Output,
     Tool,
     bad_arguments_output,
@@ -385,6 +386,7 @@ TOOL = Tool(
     "Ask the shop's people to exchange or replace items of an order, or to change the delivery address of an"
     " order that is not shipped. Call it once per order and kind, with all items together.",
     request_change,
+    order_use=OrderUse.DECIDE,
     is_offered=lambda policy: bool(policy.remedies.offered - {RemedyKind.CANCEL}),
     arguments_for=lambda policy: (
         RequestChangeBySource if policy.remedies.changes_addresses else RequestChange
