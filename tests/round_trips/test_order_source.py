@@ -417,7 +417,7 @@ def ask_for_list(shop: Harness) -> str:
 def test_an_order_that_was_given_to_another_customer_is_not_listed(
     source_shop: Harness, server: OrderServer
 ) -> None:
-    moved = [order(f"M{number}") for number in range(12)]  # more than a list shows
+    moved = [order(f"M{number}") for number in range(10)]  # as many as a list shows
     server.stock(*moved)
     look_once(source_shop, server)
     for each in moved:
@@ -451,6 +451,33 @@ def test_a_list_has_its_time_if_the_source_does_not_say_where_one_of_its_orders_
     server.stock(order(customer={"email": GRACE}))
     server.always = lambda request: down(request) if request.path == "/orders/W1001" else None
     assert "(As of " in ask_for_list(source_shop)
+
+
+def test_of_orders_that_the_source_does_not_list_only_as_many_as_a_list_shows_are_looked_up(
+    source_shop: Harness, server: OrderServer
+) -> None:
+    source_shop.stock(*[order(f"OLD{number:02}") for number in range(25)])
+    pass_time(source_shop, hours=1)
+    source_shop.faults.openai += [calls("find_my_orders"), says(Fact("my_orders"))]
+    source_shop.write("Which orders do I have?")
+    at_rest(source_shop)
+    assert len(server.requests) == 1 + 10
+    assert "(As of " in source_shop.mails_to(ADA)[0].text
+
+
+def test_a_look_up_of_a_slow_source_ends_and_the_list_has_its_time(
+    source_shop: Harness, server: OrderServer
+) -> None:
+    source_shop.stock(*[order(f"OLD{number:02}") for number in range(5)])
+    pass_time(source_shop, hours=1)
+    server.always = lambda _request: pass_time(
+        source_shop, hours=1, seconds=6 * len(server.requests)
+    )
+    source_shop.faults.openai += [calls("find_my_orders"), says(Fact("my_orders"))]
+    source_shop.write("Which orders do I have?")
+    at_rest(source_shop)
+    assert len(server.requests) == 1 + 2  # 18 seconds
+    assert "(As of " in source_shop.mails_to(ADA)[0].text
 
 
 # --- a source that lies ---------------------------------------------------------------------------

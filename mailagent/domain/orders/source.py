@@ -14,6 +14,8 @@ from mailagent.domain.remedies.address import NewAddress
 MOST_PAGES = 2
 MOST_ORDERS = 50
 MOST_ORDERS_A_PAGE = 50
+# After this time it begins no other request. What it has not asked for by then stays as stored.
+LOOK_UP_SECONDS = 15.0
 
 T = TypeVar("T")
 

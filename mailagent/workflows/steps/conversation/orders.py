@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any, TypedDict
 
 import sqlalchemy as sa
@@ -15,7 +15,12 @@ from mailagent import services
 from mailagent.domain.mail.conversation import Conversation
 from mailagent.domain.operations.run_about import HeldUpBy
 from mailagent.domain.orders.freshness import Freshness, is_fresh
-from mailagent.domain.orders.source import MOST_ORDERS, MOST_PAGES, SourceProblem
+from mailagent.domain.orders.source import (
+    LOOK_UP_SECONDS,
+    MOST_ORDERS,
+    MOST_PAGES,
+    SourceProblem,
+)
 from mailagent.domain.refunds.order import Order, OrderProblem
 from mailagent.mailers import Reader
 from mailagent.mailers.facts import ORDERS_LISTED
@@ -57,15 +62,16 @@ def look_up_orders(batch: Batch) -> LookedUp:
         conversation = conversations.load(connection, batch["conversation_id"])
         email = conversation.customer_email
         before = versions.find_marks(connection, email=email)
+    ends_at = services.current().now() + timedelta(seconds=LOOK_UP_SECONDS)
     try:
-        found = _list_orders(email)
+        found = _list_orders(email, ends_at)
     except SourceProblem:
         return LookedUp(outcome=_without_source(batch), versions={})
     theirs = [order for order in found.orders.values() if order.customer_email == email]
     strangers = len(found.orders) - len(theirs)
     if strangers:
         found.problems.append(f"orders of other customers in the list of one: {strangers}")
-    is_settled = _look_up_unlisted(email, {order.order_id for order in theirs})
+    is_settled = _look_up_unlisted(email, {order.order_id for order in theirs}, ends_at)
 
     def note(connection: sa.Connection, kept: Kept) -> None:
         if not is_settled:
@@ -76,12 +82,13 @@ def look_up_orders(batch: Batch) -> LookedUp:
 
     kept = order_source.save(theirs, before, note)
     for order_id in kept.overtaken:
-        order_source.refresh(order_id)
+        if services.current().now() < ends_at:
+            order_source.refresh(order_id)
     order_source.report(found.problems)
     return LookedUp(outcome="found", versions=kept.versions)
 
 
-def _list_orders(email: str) -> _Found:
+def _list_orders(email: str, ends_at: datetime) -> _Found:
     """Return the customer's newest orders. Raises SourceProblem if not even the first page came."""
     found, cursor = _Found({}, []), None
     for number in range(MOST_PAGES):
@@ -97,7 +104,8 @@ def _list_orders(email: str) -> _Found:
         found.problems += page.problems
         cursor = page.next_cursor
         found.complete = cursor is None
-        if cursor is None or len(found.orders) >= MOST_ORDERS:
+        is_late = services.current().now() >= ends_at
+        if cursor is None or is_late or len(found.orders) >= MOST_ORDERS:
             break
     if len(found.orders) > MOST_ORDERS:
         found.orders = dict(list(found.orders.items())[:MOST_ORDERS])
@@ -105,19 +113,22 @@ def _list_orders(email: str) -> _Found:
     return found
 
 
-def _look_up_unlisted(email: str, listed: set[str]) -> bool:
+def _look_up_unlisted(email: str, listed: set[str], ends_at: datetime) -> bool:
     """Look up the customer's stored orders that the source did not list: it may have given them to another
-    customer, or deleted them. Look up only those that a reply could list. Return False if the source did not
-    answer."""
-    seen = set(listed)
+    customer, or deleted them. Look up only those that a reply could list, and at most as many as it lists.
+    Return False if some are not looked up: the source did not answer, or they are too many or take too long.
+    """
+    asked = set[str]()
     while True:
         with services.current().database.snapshot() as connection:
             shown, _ = orders.list_of_customer(connection, email, ORDERS_LISTED, with_gone=False)
-        unlisted = [each for each in shown if each.order_id not in seen]
+        unlisted = [each for each in shown if each.order_id not in listed | asked]
         if not unlisted:
             return True
         for order in unlisted:
-            seen.add(order.order_id)
+            if len(asked) == ORDERS_LISTED or services.current().now() >= ends_at:
+                return False
+            asked.add(order.order_id)
             if order_source.refresh(order.order_id) is Freshness.AWAY:
                 return False
 
