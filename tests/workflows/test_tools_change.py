@@ -283,6 +283,21 @@ def test_another_wish_replaces_the_one_that_waits(shop: Harness, batch: Batch) -
     assert tasks(shop) == [("exchange", "withdrawn"), ("exchange", "task")]
 
 
+@pytest.mark.both_databases
+@pytest.mark.parametrize(
+    ("first", "then"), [("exchange", "replacement"), ("replacement", "exchange")]
+)
+def test_one_unit_is_sent_again_in_one_way_only(
+    shop: Harness, batch: Batch, first: str, then: str
+) -> None:
+    change(batch, first)
+    assert change(batch, then)["say"].startswith("This was asked for before")
+    assert tasks(shop) == [(first, "task")]
+    assert change(later_batch(shop, batch), then)["outcome"] == "task"
+    assert tasks(shop) == [(first, "withdrawn"), (then, "task")]
+    assert "not wanted any more" in mails_to(shop, TESS)[1].subject
+
+
 def next_mail(shop: Harness, batch: Batch, text: str) -> Batch:
     """Let Ada write again before an answer: return the batch with both mails."""
     (thread,) = shop.rows("SELECT reply_token FROM conversations")

@@ -149,9 +149,10 @@ class Remedy:
         return bool(self.policy_reasons)
 
     def touches(self, kind: RemedyKind, item_ids: Iterable[str]) -> bool:
-        """Return whether it has this kind, and is for some of these items or for the whole order."""
-        mine = {item.item_id for item in self.items}
-        return self.kind is kind and (not mine or not mine.isdisjoint(item_ids))
+        """Return whether it has this kind, or both send goods again, and it is for some of these items or for
+        the whole order."""
+        mine, is_alike = {item.item_id for item in self.items}, {self.kind, kind} <= SENT_AGAIN
+        return (self.kind is kind or is_alike) and (not mine or not mine.isdisjoint(item_ids))
 
 
 # --- the customer's own words ---------------------------------------------------------------------

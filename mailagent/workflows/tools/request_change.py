@@ -210,7 +210,8 @@ def _request(reader: Reader, order: Order, wanted: _Wanted, key: str) -> Output:
             continue
         if known.mail_id in later and known.status in STANDING:
             return asked_before_output(known, "in a later mail, perhaps otherwise")
-        is_same = known.is_open and known.wish == wanted.wish and not units - known.units
+        is_alike = known.kind is wanted.kind and known.wish == wanted.wish
+        is_same = known.is_open and is_alike and not units - known.units
         # One mail makes one request, even if the model contradicts itself.
         if known.mail_id == reader.mail_ids[-1] or is_same:
             return asked_before_output(known)
