@@ -12,8 +12,8 @@ import pytest
 import sqlalchemy as sa
 
 from mailagent import services
-from mailagent.domain.refunds.policy import KeepOffers, Policy, Remedies
-from mailagent.domain.refunds.refund import Refund, RefundStatus
+from mailagent.domain.refunds.policy import KeepOffers, Policy, Remedies, ReturnFirst
+from mailagent.domain.refunds.refund import Refund, RefundReason, RefundStatus
 from mailagent.domain.remedies.remedy import RemedyKind, TaskProblem
 from mailagent.mailers.fact import sentence
 from mailagent.remedies import find_waiting, finish, supersede
@@ -34,6 +34,7 @@ from tests.workflows.paying import pay, tell
 from tests.workflows.proposals import propose, write
 
 ADDRESS = "12 New Road\nSpringfield 12345"
+RETURN_FIRST = ReturnFirst(frozenset({RefundReason.CHANGED_MIND}), "Send it to us.", days=14)
 LETTER = f"Please send W1001 to:\n{ADDRESS}\n\nOr swap the kettle for a red one."
 
 
@@ -506,9 +507,32 @@ def test_money_for_what_is_sent_again_is_for_a_manager(shop: Harness, batch: Bat
 @ONE_DATABASE
 def test_what_was_refunded_is_not_sent_again(shop: Harness, batch: Batch) -> None:
     propose(batch, "W1001")
+    pay(shop.refunds()[0].refund_id)
     said = change(later_batch(shop, batch), "replacement")
     assert (said["outcome"], said["reason"]) == ("declined", "nothing_left_to_refund")
     assert tasks(shop) == []
+
+
+@pytest.mark.both_databases
+@pytest.mark.parametrize(
+    "policy",
+    [Policy(), Policy({"USD": 1}), Policy(return_first=RETURN_FIRST)],
+    ids=["approved", "needs a manager", "awaits goods"],
+)
+def test_who_wants_another_one_instead_of_a_refund_that_waits_withdraws_it_first(
+    shop: Harness, batch: Batch, policy: Policy
+) -> None:
+    services.bind(replace(services.current(), policy=policy))
+    propose(batch, "W1001", reason="changed_mind")
+    later = later_batch(shop, batch)
+    said = change(later)
+    assert said["outcome"] == "refund_waits"
+    assert "call withdraw_refund" in said["say"]
+    assert not shop.rows("SELECT * FROM audit WHERE action LIKE '%declined%'")
+    use(withdraw_refund, later, {"order_id": "W1001"})
+    assert change(later)["outcome"] == "task"
+    assert shop.refunds()[0].status is RefundStatus.WITHDRAWN
+    assert tasks(shop)[-1] == ("exchange", "task")
 
 
 @ONE_DATABASE

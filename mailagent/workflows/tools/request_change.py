@@ -68,6 +68,7 @@ from mailagent.workflows.tools.tool import (
     proposal_key,
     text,
 )
+from mailagent.workflows.tools.withdraw_refund import find_in_the_way, withdraw_first_output
 
 WISH_MAX_LENGTH = 500
 MAILS_SEARCHED = 20
@@ -252,6 +253,8 @@ def _decide(
     despite = {DeclineReason.NOTHING_LEFT} if lines else set[DeclineReason]()
     facts, decision = proposal.consider(connection, asked, reader.conversation_id, despite)
     if isinstance(decision, Declined):
+        if not lines and find_in_the_way(reader, asked.earlier, wanted.items):
+            return withdraw_first_output(order.order_id)
         proposed = Proposal(reader.conversation_id, reader.mail_ids[-1], key)
         proposal.decline(connection, proposed, asked, facts, decision)
         return declined_output(decision, order.order_id)

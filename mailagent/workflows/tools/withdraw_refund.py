@@ -10,9 +10,10 @@ import sqlalchemy as sa
 
 from mailagent import remedies as ending
 from mailagent import services
-from mailagent.domain.refunds.refund import Refund, RefundStatus
+from mailagent.domain.refunds.refund import Refund, RefundStatus, WantedItem
 from mailagent.domain.remedies.remedy import RemedyKind
 from mailagent.mailers import Reader
+from mailagent.mailers.values import can_be_withdrawn
 from mailagent.proposals import offers
 from mailagent.store import audit
 from mailagent.store.mail import inbound
@@ -68,6 +69,30 @@ def withdraw_refund(reader: Reader, arguments: Mapping[str, Any]) -> Output:
             say = f"{output['say']} The offer is withdrawn: name the fact offer, too."
             output |= {"facts": [*output["facts"], f"offer/{order.order_id}"], "say": say}
     return _add_later(output, order.order_id, later) if later else output
+
+
+def find_in_the_way(
+    reader: Reader, known: Sequence[Refund], wanted: Sequence[WantedItem]
+) -> Refund | None:
+    """Return the refund that holds some of these items, and that withdraw_refund would withdraw."""
+    items, connection = {each.item_id for each in wanted}, reader.connection
+    holding = [each for each in known if each.holds_money and items & set(each.item_ids)]
+    later = inbound.list_later(connection, [each.mail_id for each in holding], reader.mail_ids)
+    may_go = (
+        each for each in holding if each.mail_id not in later and can_be_withdrawn(connection, each)
+    )
+    return next(may_go, None)
+
+
+def withdraw_first_output(order_id: str) -> Output:
+    """Return the answer to another wish for items whose refund waits."""
+    return {
+        "outcome": "refund_waits",
+        "facts": [f"refund/{order_id}"],
+        "order_id": order_id,
+        "say": "Nothing was done: a refund of these items waits. If they want this instead of the money,"
+        " call withdraw_refund, then call this again. If not, name the fact.",
+    }
 
 
 def _note_wish(reader: Reader, order_id: str) -> None:
