@@ -59,8 +59,8 @@ class ShopifyGateway:
 
     def is_remote(self, request: RefundRequest) -> bool:
         """Return whether the request refunds, in money, a payment that Shopify took."""
-        # People give store credit. `storeCreditAccountCredit` has no idempotency key, so after a lost answer it
-        # might be given twice; a refund as store credit has one, but cannot include the bonus.
+        # People give store credit, also without a bonus (docs/decisions/0017): a refund as credit cannot
+        # exceed what was paid, and `storeCreditAccountCredit` has no documented idempotency key.
         return is_shopify_payment(request.payment_id) and request.credit is None
 
     def refund(self, request: RefundRequest) -> PaymentOutcome:
