@@ -14,8 +14,9 @@ from mailagent import services
 from mailagent.domain.mail.message import Attachment, Identity, is_photo, may_be_logo
 from mailagent.domain.money import Money, read_money
 from mailagent.domain.orders.shipment import Packed, Shipment, ShipmentStatus, find_parcels
-from mailagent.domain.refunds.duplicates import find_holding, overlaps_refused
+from mailagent.domain.refunds.duplicates import find_holding, list_refusals
 from mailagent.domain.refunds.order import Order, OrderLine, OrderStatus
+from mailagent.domain.refunds.policy import ManagerReason
 from mailagent.domain.refunds.policy_rules import Granted, LineFacts, RefundFacts
 from mailagent.domain.refunds.refund import Refund, RefundLine, RefundReason, price_shipping
 from mailagent.store import audit
@@ -32,8 +33,8 @@ DAY = timedelta(days=1)
 @dataclass(frozen=True, slots=True)
 class Asked:
     """The refund that is asked for: units of an order, their worth, and the share of the shipping costs.
-    `cancels`: they are cancelled first. `declined_otherwise`: see `is_declined_otherwise`; of what is
-    cancelled: see `is_overtaken`. `asked_at`: when the customer's mail came; None: they ask now."""
+    `cancels`: they are cancelled first. `refused_before`: see `list_refusals_now`. `asked_at`: when the
+    customer's mail came; None: they ask now."""
 
     order: Order
     lines: tuple[RefundLine, ...]
@@ -41,7 +42,7 @@ class Asked:
     reason: RefundReason
     earlier: Sequence[Refund]
     cancels: bool = False
-    declined_otherwise: bool = False
+    refused_before: tuple[ManagerReason, ...] = ()
     asked_at: datetime | None = None
 
     @property
@@ -70,17 +71,24 @@ def shipping_of(order: Order, lines: Sequence[RefundLine], earlier: Sequence[Ref
     return price_shipping(order, lines, earlier)
 
 
-def is_declined_otherwise(connection: sa.Connection, asked: Asked, mail_ids: Sequence[str]) -> bool:
-    """Return whether the policy has declined some of these items in answer to these mails for another reason: a
-    model that gives one reason after the other would find one without a photo. Or `is_overtaken`."""
-    order_id = asked.order.order_id
-    return is_overtaken(connection, order_id, mail_ids) or any(
+def list_refusals_now(
+    connection: sa.Connection, asked: Asked, mail_ids: Sequence[str]
+) -> tuple[ManagerReason, ...]:
+    """Return how some of these items were refused in answer to these mails: the policy has declined them for
+    another reason, since a model that gives one reason after the other would find one without a photo; or
+    `is_overtaken`. Of what is cancelled, only the latter counts."""
+    order_id, found = asked.order.order_id, list[ManagerReason]()
+    if not asked.cancels and any(
         declined.get("mail_id") in mail_ids
         and declined["facts"]["reason"] != asked.reason.value
         and any(line["item_id"] in asked.item_ids for line in declined["facts"]["lines"])
         for declined in audit.list_details(connection, order_id, audit.DECLINED)
         if "facts" in declined
-    )
+    ):
+        found.append(ManagerReason.DECLINED_OTHERWISE)
+    if is_overtaken(connection, order_id, mail_ids):
+        found.append(ManagerReason.WITHDRAWN_LATER)
+    return tuple(found)
 
 
 def is_overtaken(connection: sa.Connection, order_id: str, mail_ids: Sequence[str]) -> bool:
@@ -127,7 +135,7 @@ def gather_facts(
         photos=photos,
         maybe_logos=maybe_logos,
         charged_back=order.charged_back,
-        refused_before=overlaps_refused(order, asked.lines, earlier) or asked.declined_otherwise,
+        refused_before=(*list_refusals(order, asked.lines, earlier), *asked.refused_before),
         shared_payments=orders.list_shared_payments(connection, order),
         granted_unasked=Granted(sum(1 for minor in unasked if minor > 0), sum(unasked)),
         of_customer=_of_customer(connection, order),
@@ -189,7 +197,7 @@ def plain_facts(facts: RefundFacts) -> dict[str, Any]:
         "methods": list(facts.methods),
         "photos": facts.photos,
         "maybe_logos": facts.maybe_logos,
-        "refused_before": facts.refused_before,
+        "refused_before": [each.value for each in facts.refused_before],
         "shared_payments": list(facts.shared_payments),
         "granted_unasked": _plain(facts.granted_unasked, facts),
         "of_customer": _plain(facts.of_customer, facts),
@@ -228,7 +236,7 @@ def read_facts(plain: Mapping[str, Any]) -> RefundFacts:
         photos=plain["photos"],
         maybe_logos=plain.get("maybe_logos", 0),
         charged_back=read_money(plain["charged_back"]),
-        refused_before=plain["refused_before"],
+        refused_before=tuple(map(ManagerReason, plain["refused_before"] or ())),
         shared_payments=tuple(plain["shared_payments"]),
         granted_unasked=_granted(plain["granted_unasked"]) or Granted(),
         of_customer=_granted(plain["of_customer"]),

@@ -24,11 +24,11 @@ from mailagent.domain.refunds.offer import (
 from mailagent.domain.refunds.order import Order
 from mailagent.domain.refunds.policy import (
     ABOUT_GOODS,
+    REFUSED_BEFORE,
     Approved,
     Decision,
     Declined,
     KeepOffers,
-    ManagerReason,
     NeedsManager,
     Policy,
     return_by,
@@ -179,7 +179,7 @@ def _is_known(connection: sa.Connection, offer: Offer, decision: Decision) -> bo
     before = refunds.find(connection, offer.instead_of or "")
     if before is None or _is_sent_since(connection, offer, before):
         return False
-    known = {*before.policy_reasons, ManagerReason.REFUSED_BEFORE.value}
+    known = {*before.policy_reasons, *REFUSED_BEFORE}
     return known.issuperset(each.value for each in decision.reasons)
 
 

@@ -32,7 +32,7 @@ def facts(
         "order_status": status,
         "delivered_at": delivered_at,
         "reason": RefundReason.DAMAGED,
-        "refused_before": False,
+        "refused_before": (),
         "shared_payments": (),
         "lines": (KETTLE,),
         "methods": ("card",),

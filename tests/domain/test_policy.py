@@ -30,6 +30,7 @@ from mailagent.domain.refunds.policy_rules import RefundFacts, decide
 from tests.cast import NOW
 from tests.domain.policy_facts import SECOND, YESTERDAY, facts
 
+NO = ManagerReason.REJECTED_BEFORE
 POLICY = Policy()
 
 
@@ -84,11 +85,11 @@ CASES = (
     ("delivered in time to come", facts(delivered_at=NOW + DAY + SECOND), manager(ManagerReason.NOT_DELIVERED)),
     ("another order names the payment",
         facts(1, shared_payments=("pi_1",)), manager(ManagerReason.PAYMENT_SHARED)),
-    ("a cent that somebody said no to", facts(1, refused_before=True), manager(ManagerReason.REFUSED_BEFORE)),
+    ("a cent that somebody said no to", facts(1, refused_before=(NO,)), manager(NO)),
     ("refused before and above the limit",
-        facts(1_000_01, refused_before=True), manager(ManagerReason.ABOVE_LIMIT, ManagerReason.REFUSED_BEFORE)),
+        facts(1_000_01, refused_before=(NO,)), manager(ManagerReason.ABOVE_LIMIT, NO)),
     ("refused before and too late",
-        facts(delivered_at=YESTERDAY - WINDOW, refused_before=True),
+        facts(delivered_at=YESTERDAY - WINDOW, refused_before=(NO,)),
         Declined(DeclineReason.WINDOW_CLOSED, YESTERDAY)),
 )  # fmt: skip
 

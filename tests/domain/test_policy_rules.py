@@ -251,10 +251,10 @@ def test_what_is_shown_is_what_decides() -> None:
 
 
 def test_every_rule_is_shown_although_an_earlier_one_refused() -> None:
-    case = facts(0, charged_back=usd(1), refused_before=True)
+    case = facts(0, charged_back=usd(1), refused_before=(ManagerReason.LEFT_OUT,))
     outcomes = [each.outcome for each in weigh(case, Policy(), NOW) if each.applies]
     assert DeclineReason.NOTHING_LEFT in outcomes
-    assert ManagerReason.REFUSED_BEFORE in outcomes
+    assert ManagerReason.LEFT_OUT in outcomes
     assert decide(case, Policy(), NOW) == Declined(DeclineReason.CHARGED_BACK)
 
 

@@ -11,8 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mailagent.domain.money import Money
-from mailagent.domain.refunds.duplicates import find_covering, find_holding, overlaps_refused
+from mailagent.domain.refunds.duplicates import find_covering, find_holding, list_refusals
 from mailagent.domain.refunds.order import OrderLine, Payment, split_over_payments
+from mailagent.domain.refunds.policy import ManagerReason
 from mailagent.domain.refunds.refund import (
     ItemsProblem,
     Refund,
@@ -345,22 +346,32 @@ def test_units_that_were_refused_are_known_again(
     past: list[Refund], units: list[tuple[int, int]], overlaps: bool
 ) -> None:
     lines = [RefundLine(line_no, quantity, usd(1)) for line_no, quantity in units]
-    assert overlaps_refused(table_ware(), lines, past) is overlaps
+    assert bool(list_refusals(table_ware(), lines, past)) is overlaps
+
+
+def test_each_way_of_a_refusal_is_named_once() -> None:
+    pot = [RefundLine(2, 1, usd(1))]
+    past = [asked((2, 1)), came_back((2, 1)), asked((2, 1), status=EXPIRED), asked((2, 1))]
+    assert list_refusals(table_ware(), pot, past) == (
+        ManagerReason.REJECTED_BEFORE,
+        ManagerReason.CAME_BACK,
+        ManagerReason.EXPIRED_BEFORE,
+    )
 
 
 def test_a_refused_item_is_known_again_where_the_shop_has_moved_its_line() -> None:
     moved = table_ware(items=(POT, MUGS))
     pot, mug = RefundLine(1, 1, usd(25_00)), RefundLine(2, 1, usd(10_00))
-    assert overlaps_refused(moved, [pot], [asked((2, 1))])
-    assert not overlaps_refused(moved, [mug], [asked((2, 1))])
+    assert list_refusals(moved, [pot], [asked((2, 1))])
+    assert not list_refusals(moved, [mug], [asked((2, 1))])
 
 
 @pytest.mark.parametrize("status", [RefundStatus.APPROVED, PAID, RefundStatus.WITHDRAWN])
 def test_an_item_that_a_manager_left_out_is_known_again(status: RefundStatus) -> None:
     left_out = asked((1, 2), (2, 1), status=status).covering({2: 0})
     pot, mug = RefundLine(2, 1, usd(1)), RefundLine(1, 1, usd(1))
-    assert overlaps_refused(table_ware(), [pot], [left_out])
-    assert not overlaps_refused(table_ware(), [mug], [left_out])
+    assert list_refusals(table_ware(), [pot], [left_out]) == (ManagerReason.LEFT_OUT,)
+    assert not list_refusals(table_ware(), [mug], [left_out])
 
 
 # --- overlap --------------------------------------------------------------------------------------

@@ -10,6 +10,7 @@ import pytest
 from mailagent.domain.money import Money
 from mailagent.domain.orders.shipment import Packed, Shipment, ShipmentStatus
 from mailagent.domain.refunds.order import OrderStatus
+from mailagent.domain.refunds.policy import ManagerReason
 from mailagent.domain.refunds.policy_rules import Granted
 from mailagent.evals.pool import Pool
 from mailagent.evals.record import read_plain
@@ -27,7 +28,7 @@ from tests.evals.conftest import Played
         {},
         {"delivered_at": None, "worth": Money(60_00, "USD"), "items_before": True},
         {"of_customer": Granted(2, 30_00), "of_day": Granted(), "shared_payments": ("pay_1",)},
-        {"currency": "JPY", "photos": 2, "refused_before": True},
+        {"currency": "JPY", "photos": 2, "refused_before": (ManagerReason.LEFT_OUT,)},
         {"cancels": True, "order_status": OrderStatus.PENDING},
         {"packed": Packed((Shipment("S1", ShipmentStatus.IN_TRANSIT, last_event_at=NOW),), True)},
         {"packed": Packed((Shipment("S1", ShipmentStatus.IN_TRANSIT, shipped_at=NOW),), True)},

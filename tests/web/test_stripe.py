@@ -376,7 +376,7 @@ def test_what_came_back_is_a_manager_s_when_it_is_asked_for_again(
 ) -> None:
     came_back(shop, stripe)
     assert propose(shop, subject="Again")["outcome"] == "needs_manager"
-    assert "refused_before" in shop.refunds()[-1].policy_reasons
+    assert "came_back_before" in shop.refunds()[-1].policy_reasons
 
 
 def test_whoever_was_not_told_yet_hears_of_it_from_the_sweep(

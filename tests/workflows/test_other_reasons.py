@@ -48,7 +48,7 @@ def test_a_second_reason_asks_a_manager_and_takes_the_decline_back(
     assert [each["reason"] for each in told.values["declined"]] == ["photo_needed"]
     assert propose(batch, "W1001", reason="other")["outcome"] == "needs_manager"
     (refund,) = shop.refunds()
-    assert refund.policy_reasons == ("refused_before",)
+    assert refund.policy_reasons == ("declined_for_another_reason",)
     assert declined(batch) is None
 
 
@@ -116,7 +116,7 @@ def test_a_replacement_for_another_reason_asks_a_manager(shop: Harness, batch: B
     }
     use(request_change, batch, wish)
     (row,) = shop.rows("SELECT policy_reasons FROM remedies")
-    assert "refused_before" in row.policy_reasons
+    assert "declined_for_another_reason" in row.policy_reasons
 
 
 def test_no_offer_comes_of_another_reason(shop: Harness, batch: Batch) -> None:

@@ -147,7 +147,7 @@ def test_a_decision_keeps_its_facts_and_the_text_that_it_was_made_by(shop: Harne
         "methods": ["card"],
         "photos": 0,
         "maybe_logos": 0,
-        "refused_before": False,
+        "refused_before": [],
         "shared_payments": [],
         "granted_unasked": {"count": 0, "amount": "0.00 USD"},
         "of_customer": {"count": 0, "amount": "0.00 USD"},
@@ -245,7 +245,7 @@ def test_one_of_several_alike_that_was_rejected_comes_back_to_a_manager(shop: Ha
         refunds.move(connection, asked, RefundStatus.REJECTED)
     under(shop)
     assert propose(write(shop, subject="Again"), "W1001", ("K1", 1))["outcome"] == "needs_manager"
-    assert shop.refunds()[1].policy_reasons == (ManagerReason.REFUSED_BEFORE.value,)
+    assert shop.refunds()[1].policy_reasons == (ManagerReason.REJECTED_BEFORE.value,)
 
 
 def test_an_order_whose_payment_another_order_names_is_for_a_manager(shop: Harness) -> None:

@@ -42,9 +42,9 @@ def test_what_a_manager_rejected_is_not_paid_when_it_is_asked_for_in_part(
     told = propose(later_batch(shop, batch), (part, None))
     assert told["outcome"] == "needs_manager"
     refund = shop.refunds()[-1]
-    assert refund.policy_reasons == (ManagerReason.REFUSED_BEFORE.value,)
+    assert refund.policy_reasons == (ManagerReason.REJECTED_BEFORE.value,)
     assert refund.decided_by is None
-    assert "was rejected, expired" in page_of(shop)
+    assert "A refund of some of the same items was rejected before." in page_of(shop)
 
 
 @pytest.mark.parametrize(
@@ -143,7 +143,7 @@ def test_the_facts_of_a_decision_say_that_it_was_refused_before(shop: Harness) -
         facts = connection.scalars(
             sa.select(schema.refunds.c.policy_facts).order_by(schema.refunds.c.refund_id)
         ).all()
-    assert [each["refused_before"] for each in facts] == [False, True]
+    assert [each["refused_before"] for each in facts] == [[], ["rejected_before"]]
 
 
 # --- numbers ------------------------------------------------------------------------------------

@@ -65,7 +65,7 @@ def test_what_a_newer_mail_left_out_is_a_managers_when_an_older_one_is_replayed(
     older, newer = batch_of(shop, subject="One"), batch_of(shop, subject="Two")
     assert propose(newer, (MUG, 1))["outcome"] == "approved"
     assert propose(older, (POT, 1))["outcome"] == "needs_manager"
-    assert shop.refunds()[-1].policy_reasons == (ManagerReason.REFUSED_BEFORE.value,)
+    assert shop.refunds()[-1].policy_reasons == (ManagerReason.WITHDRAWN_LATER.value,)
     assert "or asks for something else on the order" in page_of(shop)
 
 
@@ -194,4 +194,4 @@ def test_what_a_manager_left_out_is_not_paid_when_it_is_asked_for_by_itself(shop
     assert [(each.status, each.item_ids) for each in shop.refunds()] == [("approved", (LAMP,))]
     told = propose(later_batch(shop, batch), (POT, 1))
     assert told["outcome"] == "needs_manager"
-    assert ManagerReason.REFUSED_BEFORE.value in shop.refunds()[-1].policy_reasons
+    assert ManagerReason.LEFT_OUT.value in shop.refunds()[-1].policy_reasons

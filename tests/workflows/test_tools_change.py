@@ -362,7 +362,7 @@ def test_money_that_an_older_mail_wanted_leaves_the_exchange_of_a_newer_one(shop
     change(newer, wish="a red one")
     assert propose(older, "W1001")["outcome"] == "needs_manager"  # it is replayed
     (refund,) = shop.refunds()
-    assert "refused_before" in refund.policy_reasons
+    assert "withdrawn_later" in refund.policy_reasons
     with shop.live.database.snapshot() as connection:
         assert remedies.list_replaced(connection, refund) == []
         by_person = replace(refund, proposed_by=TESS)

@@ -5,7 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 
 from mailagent.domain.refunds.order import Order
-from mailagent.domain.refunds.refund import REFUSED, Refund, RefundLine, WantedItem
+from mailagent.domain.refunds.policy import ManagerReason
+from mailagent.domain.refunds.refund import (
+    REFUSED,
+    Refund,
+    RefundLine,
+    RefundStatus,
+    WantedItem,
+)
 
 
 def find_covering(
@@ -38,24 +45,41 @@ def find_holding(item_ids: Iterable[str], earlier: Iterable[Refund]) -> tuple[Re
     )
 
 
-def overlaps_refused(order: Order, lines: Iterable[RefundLine], earlier: Iterable[Refund]) -> bool:
-    """Return whether `lines` have an item that was refused before: its refund was rejected, has expired, or
-    came back after it was paid, or a manager left it out of an approval.
+def list_refusals(
+    order: Order, lines: Iterable[RefundLine], earlier: Iterable[Refund]
+) -> tuple[ManagerReason, ...]:
+    """Return how items of `lines` were refused before: their refund was rejected, has expired, or came back
+    after it was paid, or a manager left them out of an approval.
 
     Other units of the same item count too, because we cannot tell them apart. Withdrawn refunds, and refunds
     that failed before any money moved, do not count: no manager rejected them.
     """
-    refused: set[int] = set()
-    for line_no, item_id in (each for refund in earlier for each in _refused_items(refund)):
-        # As long as no refund holds any of the order, the shop may import it again with other line numbers.
-        now = [each.line_no for each in order.lines if each.item_id == item_id]
-        refused.update(now or [line_no])
-    return any(line.line_no in refused for line in lines)
+    wanted, found = {line.line_no for line in lines}, dict[ManagerReason, None]()
+    for refund in earlier:
+        for line_no, item_id in _refused_items(refund):
+            # As long as no refund holds any of the order, the shop may import it again with other line numbers.
+            now = [each.line_no for each in order.lines if each.item_id == item_id]
+            if not wanted.isdisjoint(now or [line_no]):
+                found[_why_refused(refund)] = None
+    return tuple(found)
+
+
+def _why_refused(refund: Refund) -> ManagerReason:
+    by_status = {
+        RefundStatus.REJECTED: ManagerReason.REJECTED_BEFORE,
+        RefundStatus.EXPIRED: ManagerReason.EXPIRED_BEFORE,
+    }
+    other = ManagerReason.CAME_BACK if _came_back(refund) else ManagerReason.LEFT_OUT
+    return by_status.get(refund.status, other)
+
+
+def _came_back(refund: Refund) -> bool:
+    return bool(refund.returned) and not refund.holds_money
 
 
 def _refused_items(refund: Refund) -> Iterator[tuple[int, str]]:
     """Yield the line number and item id of each line that people have refused."""
-    all_of_it = refund.status in REFUSED or (refund.returned and not refund.holds_money)
+    all_of_it = refund.status in REFUSED or _came_back(refund)
     kept = frozenset[int]() if all_of_it else {line.line_no for line in refund.lines}
     asked = refund.whole or refund
     for line, item_id in zip(asked.lines, asked.item_ids, strict=True):

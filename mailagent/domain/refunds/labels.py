@@ -50,11 +50,17 @@ MANAGER_REASONS: Mapping[str, str] = {
         "The order was cancelled, and some of what was paid for it was not given back, as far as we"
         " know. Please look whether the shop's own system has refunded it."
     ),
-    ManagerReason.REFUSED_BEFORE: (
-        "A refund that covers some of the same items was rejected, expired without a decision, or came"
-        " back after it was paid; or a manager left the items out of one; or the policy declined it for"
-        " another reason in answer to the same mail; or a later mail of the customer withdraws it, or asks"
-        " for something else on the order."
+    ManagerReason.REJECTED_BEFORE: "A refund of some of the same items was rejected before.",
+    ManagerReason.EXPIRED_BEFORE: (
+        "An earlier refund of some of the same items expired without a decision."
+    ),
+    ManagerReason.CAME_BACK: "A refund of some of the same items came back after it was paid.",
+    ManagerReason.LEFT_OUT: "A manager left some of the same items out of an earlier refund.",
+    ManagerReason.DECLINED_OTHERWISE: (
+        "In answer to the same mail, the policy declined some of the same items for another reason."
+    ),
+    ManagerReason.WITHDRAWN_LATER: (
+        "A later mail of the customer withdraws it, or asks for something else on the order."
     ),
     ManagerReason.ITEM_AGAIN: (
         "Units of the same item were refunded or sent again before, or are about to be: perhaps the"

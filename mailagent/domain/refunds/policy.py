@@ -54,7 +54,12 @@ class ManagerReason(StrEnum):
     NOT_DELIVERED = "order_not_delivered"
     PARCEL_DELIVERED = "parcel_delivered"
     CANCELLED = "order_cancelled_with_money_left"
-    REFUSED_BEFORE = "refused_before"
+    REJECTED_BEFORE = "rejected_before"
+    EXPIRED_BEFORE = "expired_before"
+    CAME_BACK = "came_back_before"
+    LEFT_OUT = "left_out_before"
+    DECLINED_OTHERWISE = "declined_for_another_reason"
+    WITHDRAWN_LATER = "withdrawn_later"
     ITEM_AGAIN = "same_item_refunded_before"
     REMAINDER = "part_refunded_elsewhere"
     PAYMENT_SHARED = "payment_of_several_orders"
@@ -70,6 +75,16 @@ class ManagerReason(StrEnum):
     FOUR_EYES = "above_four_eyes"
     DRAFT_MODE = "draft_mode"
 
+
+# Some of it was refused before.
+REFUSED_BEFORE = (
+    ManagerReason.REJECTED_BEFORE,
+    ManagerReason.EXPIRED_BEFORE,
+    ManagerReason.CAME_BACK,
+    ManagerReason.LEFT_OUT,
+    ManagerReason.DECLINED_OTHERWISE,
+    ManagerReason.WITHDRAWN_LATER,
+)
 
 # For these reasons the shop is at fault, and a manager decides even on a final sale.
 SHOP_AT_FAULT = frozenset(

@@ -14,6 +14,7 @@ from mailagent.domain.money import Money
 from mailagent.domain.orders.shipment import Packed
 from mailagent.domain.refunds.order import OrderStatus
 from mailagent.domain.refunds.policy import (
+    REFUSED_BEFORE,
     SHOP_AT_FAULT,
     Approved,
     Cap,
@@ -211,8 +212,9 @@ def _circumstances(facts: RefundFacts, policy: Policy) -> Iterator[Weighed]:
     fact = f"the order is {facts.order_status.value}"
     yield Weighed(ManagerReason.CANCELLED, _is_cancelled(facts), fact)
     # Without this rule, a customer could get in parts what a manager rejected.
-    fact = f"some of it was refused before: {_yes(facts.refused_before)}"
-    yield Weighed(ManagerReason.REFUSED_BEFORE, facts.refused_before, fact)
+    fact = f"some of it was refused before: {', '.join(facts.refused_before) or 'no'}"
+    for reason in REFUSED_BEFORE:
+        yield Weighed(reason, reason in facts.refused_before, fact)
     # Without this rule, a customer who asks again about one of three mugs would be paid for a second one.
     fact = f"refunds of the same items before: {_yes(facts.items_before)}"
     yield Weighed(ManagerReason.ITEM_AGAIN, facts.items_before, fact)
@@ -335,7 +337,7 @@ class RefundFacts:
     ones, and less `charged_back`, what the customer's bank took back.
     `lines`: the order lines that the refund is for. `methods`: the methods of the order's payments.
     `photos`: how many photos the customer sent in the conversation; of these, `maybe_logos` may be logos.
-    `refused_before`: see `duplicates.overlaps_refused`.
+    `refused_before`: which of `REFUSED_BEFORE` hold.
     `items_before`: a refund that was paid, or is under way, has units of the same items.
     `worth`: what the items and the shipping add up to; `amount` is less if less is left.
     `shared_payments`: the ids of payments that other orders name, too.
@@ -356,7 +358,7 @@ class RefundFacts:
     methods: tuple[str, ...]
     photos: int
     charged_back: Money
-    refused_before: bool
+    refused_before: tuple[ManagerReason, ...]
     shared_payments: tuple[str, ...]
     granted_unasked: Granted
     of_customer: Granted | None

@@ -143,8 +143,6 @@ def describe_facts(facts: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         yield _("Paid by"), ", ".join(methods)
     if categories := {line.get("category") for line in facts.get("lines", ())} - {None}:
         yield _("Categories"), ", ".join(sorted(categories))
-    if facts.get("refused_before"):
-        yield _("Refused before"), _("a refund of some of the same items")
     if facts.get("items_before"):
         yield _("Refunded before"), _("units of the same items")
     for name, label in GRANTED.items():

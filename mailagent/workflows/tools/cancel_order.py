@@ -38,7 +38,7 @@ from mailagent.domain.remedies.remedy import (
 )
 from mailagent.mailers import Reader
 from mailagent.proposals import proposal
-from mailagent.proposals.facts import Asked, is_overtaken, shipping_of
+from mailagent.proposals.facts import Asked, list_refusals_now, shipping_of
 from mailagent.proposals.proposal import Proposal
 from mailagent.store.refunds import orders, refunds, remedies
 from mailagent.workflows.steps.conversation.batch import is_waiting
@@ -207,8 +207,8 @@ def _record(
     earlier = refunds.list_of_order(connection, order.order_id)
     shipping = shipping_of(order, lines, earlier)
     asked = Asked(order, lines, shipping, RefundReason.CHANGED_MIND, earlier, cancels=True)
-    overtaken = is_overtaken(connection, order.order_id, reader.mail_ids)
-    asked = replace(asked, declined_otherwise=overtaken)
+    refused = list_refusals_now(connection, asked, reader.mail_ids)
+    asked = replace(asked, refused_before=refused)
     facts, decision = proposal.consider(connection, asked, reader.conversation_id)
     proposed = Proposal(reader.conversation_id, reader.mail_ids[-1], key)
     if isinstance(decision, Declined):

@@ -30,7 +30,7 @@ from mailagent.domain.refunds.refund import (
 )
 from mailagent.mailers import Reader
 from mailagent.proposals import proposal
-from mailagent.proposals.facts import Asked, is_declined_otherwise, shipping_of
+from mailagent.proposals.facts import Asked, list_refusals_now, shipping_of
 from mailagent.proposals.offers import offer_instead
 from mailagent.proposals.proposal import Proposal
 from mailagent.store import audit
@@ -226,9 +226,9 @@ def _decide(
 ) -> Output:
     """Have the policy decide, and record its decision."""
     connection, order = reader.connection, asked.order
-    otherwise = is_declined_otherwise(connection, asked, reader.mail_ids)
+    refused = list_refusals_now(connection, asked, reader.mail_ids)
     asked_at = first_received_at(reader.mails, order.delivered_at)
-    asked = replace(asked, declined_otherwise=otherwise, asked_at=asked_at)
+    asked = replace(asked, refused_before=refused, asked_at=asked_at)
     facts, decision = proposal.consider(connection, asked, reader.conversation_id)
     if isinstance(decision, Declined):
         proposal.decline(connection, proposed, asked, facts, decision)

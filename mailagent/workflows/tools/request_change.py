@@ -42,7 +42,7 @@ from mailagent.domain.remedies.remedy import (
 from mailagent.domain.text import tell_moment
 from mailagent.mailers import Reader
 from mailagent.proposals import proposal
-from mailagent.proposals.facts import Asked, is_declined_otherwise, is_overtaken
+from mailagent.proposals.facts import Asked, is_overtaken, list_refusals_now
 from mailagent.proposals.proposal import Proposal
 from mailagent.store import audit
 from mailagent.store.ids import new_id
@@ -246,9 +246,9 @@ def _decide(
             return decline_as_late(reader, order, wanted.kind)
         _replace(reader, older, Counter())
         return _record(reader, order, wanted, key, (), ())
-    otherwise = is_declined_otherwise(connection, asked, reader.mail_ids)
+    refused = list_refusals_now(connection, asked, reader.mail_ids)
     asked_at = first_received_at(reader.mails, order.delivered_at)
-    asked = replace(asked, declined_otherwise=otherwise, asked_at=asked_at)
+    asked = replace(asked, refused_before=refused, asked_at=asked_at)
     # A free gift, or what was not paid for, can be sent again although there is no money to refund.
     despite = {DeclineReason.NOTHING_LEFT} if lines else set[DeclineReason]()
     facts, decision = proposal.consider(connection, asked, reader.conversation_id, despite)
@@ -325,7 +325,7 @@ def request(reader: Reader, order: Order, kind: RemedyKind, key: str, **values: 
     task that the team is told of. If a later mail of the customer overtakes it, it is a task for a manager."""
     live, connection = services.current(), reader.connection
     if is_overtaken(connection, order.order_id, reader.mail_ids):
-        why = values.get("policy_reasons") or (ManagerReason.REFUSED_BEFORE.value,)
+        why = values.get("policy_reasons") or (ManagerReason.WITHDRAWN_LATER.value,)
         values |= {"status": RemedyStatus.TASK, "address": None, "policy_reasons": why}
     standard: dict[str, Any] = {
         "remedy_id": new_id("remedy"),
