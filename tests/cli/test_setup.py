@@ -152,6 +152,7 @@ def test_from_nothing_to_the_test_mail_that_came_back(newcomer: Newcomer) -> Non
         "mailagent is set up.",
     ):
         assert told in said
+    assert "INFO" not in said.partition("Start mailagent")[0], "questions stand alone"
     seconds, asked = time.monotonic() - began, len(re.findall(r"  [A-Z_]{8,}: ", said))
     print(f"{asked} questions, {seconds:.0f} s")  # noqa: T201 - shown by -s
     assert asked == QUESTIONS

@@ -21,12 +21,12 @@ SENDGRID_REGIONS = {"global": "https://api.sendgrid.com", "eu": "https://api.eu.
 
 def migrate(answers: Answers) -> str | None:
     """Connect to the database, and create or upgrade its tables."""
-    from alembic import command
+    logging.getLogger("alembic").setLevel(logging.WARNING)  # a newcomer reads the questions
+    from alembic import command  # logs as it is imported
     from alembic.config import Config
 
     config = Config(toml_file=str(_ROOT / "pyproject.toml"))
     config.cmd_opts = type("Options", (), {"x": [f"url={answers['DATABASE_URL']}"]})()
-    logging.getLogger("alembic").setLevel(logging.WARNING)  # a newcomer reads the questions
     try:
         command.upgrade(config, "head")
     except SystemExit as problem:
