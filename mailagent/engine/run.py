@@ -14,9 +14,6 @@ from mailagent.engine import ACTIVE, FAILED, GIVEN_UP, QUEUE_OF, SCHEDULED
 if TYPE_CHECKING:  # slow to import
     from dbos import WorkflowStatus
 
-# DBOSMaxStepRetriesExceeded, as DBOS keeps it.
-_TRIED_TOO_OFTEN = "has exceeded its maximum of"
-
 
 @dataclass(frozen=True, slots=True)
 class RecordedStep:
@@ -66,15 +63,14 @@ class Run:
 
     @property
     def outlasted(self) -> bool:
-        """Whether it failed because the database was unavailable for longer than a step retries. Steps are
-        retried for no other reason."""
-        return self.has_failed and _TRIED_TOO_OFTEN in (self.error or "")
+        """Whether it failed because the database was unavailable for longer than a step retries."""
+        return self.has_failed and self.error_kind == "DatabaseUnavailableError"
 
     @property
     def why(self) -> str:
         """Why it failed, in words for operators; masked."""
         if self.outlasted:
-            return OUTLASTED
+            return fill(OUTLASTED, why=tell_error(self.error))
         return tell_error(self.error)
 
     @property
@@ -153,7 +149,7 @@ def first_step_to_repeat(run: Run) -> int:
 
 
 # Pages translate these messages; the text of an error stays as it was recorded.
-OUTLASTED = "the database was unavailable for minutes"
+OUTLASTED = "the database was unavailable for minutes (%(why)s)"
 _GIVEN_UP = "its worker crashed or was stopped %(attempts)s times"
 _AT_STEP = "step %(number)s, %(step)s: %(why)s"
 _ATTEMPT = "attempt %(number)s: %(why)s"
@@ -165,7 +161,7 @@ def tell_failure(run: Run, _: Fill = fill) -> str:
     masked. `_` puts facts into a message, and may translate it."""
     if run.status == GIVEN_UP:
         return _(_GIVEN_UP, attempts=run.attempts)
-    why = _(OUTLASTED) if run.outlasted else run.why
+    why = _(OUTLASTED, why=tell_error(run.error)) if run.outlasted else run.why
     if run.attempt > 1:
         why = _(_ATTEMPT, number=run.attempt, why=why)
     if run.failed_step is None:
@@ -228,7 +224,7 @@ def _first_argument(status: WorkflowStatus) -> str:
 
 
 # The text of these errors needs no type before it.
-_TOLD_BY_US = ("NeedsOperatorError", "StepFailedError")
+_TOLD_BY_US = ("NeedsOperatorError", "StepFailedError", "DatabaseUnavailableError")
 
 
 def error_text(error: Exception | None) -> str | None:

@@ -92,7 +92,7 @@ def mail_that_breaks_the_agent(_shop: Harness) -> Iterator[None]:
 @contextmanager
 def database_away(_shop: Harness) -> Iterator[None]:
     def go_away() -> None:
-        raise sa.exc.OperationalError("SELECT 1", {}, Exception("database is locked"))
+        raise sa.exc.OperationalError("SELECT 1", {}, Exception("database or disk is full"))
 
     with pytest.MonkeyPatch.context() as patch, watched("pay_refund before", go_away):
         patch.setattr(recording, "MOST_TRIES", 1)
@@ -106,7 +106,7 @@ WHY: dict[Trouble, str] = {
     revoked_key: "401 invalid_api_key",
     mistake_in_a_step: "Mistake in mailagent",
     mail_that_breaks_the_agent: "Mistake in mailagent",
-    database_away: "the database was unavailable",
+    database_away: "for minutes (OperationalError: database or disk is full)",
 }
 
 

@@ -137,7 +137,7 @@ def _what_to_do(run: Run) -> list[str]:
     if run.status == engine.GIVEN_UP:
         do = "Find out in the log why its worker died, then run it again."
     elif run.outlasted:
-        do = "When the database is back, run it again."
+        do = "When the database works again, run it again."
     elif run.is_bug:
         do = (
             "This is a mistake in the program or in its data: have it corrected, then run it again."

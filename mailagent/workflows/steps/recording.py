@@ -70,6 +70,21 @@ class StepFailedError(Exception):
         super().__init__(f"{type(problem).__name__} in {_place_of(problem)}{said}")
 
 
+class DatabaseUnavailableError(Exception):
+    """The database failed at a step's last attempt. DBOS records only this text: the last cause, masked."""
+
+    def __init__(self, problem: Exception) -> None:
+        cause = getattr(problem, "orig", None) or problem
+        super().__init__(f"{type(problem).__name__}: {tell_error(str(cause))}")
+
+
+def _is_last_attempt() -> bool:
+    status = DBOS.step_status
+    if status is None or status.current_attempt is None or status.max_attempts is None:
+        return False
+    return status.current_attempt + 1 >= status.max_attempts
+
+
 def _place_of(problem: Exception) -> str:
     """Return the innermost module and line of ours in an error's traceback."""
     ours = [
@@ -98,8 +113,10 @@ def _observed(name: str, effect: Callable[P, R]) -> Callable[P, R]:
             except NeedsOperatorError:
                 raise
             except Exception as problem:
-                if run_id is None or is_outage(problem):
+                if run_id is None or (is_outage(problem) and not _is_last_attempt()):
                     raise
+                if is_outage(problem):
+                    raise DatabaseUnavailableError(problem) from problem
                 raise StepFailedError(problem) from problem
         return result
 
