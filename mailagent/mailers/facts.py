@@ -18,7 +18,6 @@ from mailagent.domain.mail.conversation import Conversation
 from mailagent.domain.mail.message import InboundMail, is_photo, may_be_logo
 from mailagent.domain.money import Money
 from mailagent.domain.orders.freshness import is_fresh_at, told_as_of
-from mailagent.domain.refunds.credit import credit_of
 from mailagent.domain.refunds.goodwill import GoodwillCode
 from mailagent.domain.refunds.offer import Offer
 from mailagent.domain.refunds.order import Order
@@ -31,7 +30,6 @@ from mailagent.mailers.values import (
     Values,
     bare,
     can_be_withdrawn,
-    goods_by,
     has_number,
     is_part_of,
     list_declined,
@@ -39,22 +37,19 @@ from mailagent.mailers.values import (
     list_remedies,
     list_return_periods,
     may_be_order_number,
-    pay_by,
     values_of_credit,
     values_of_offer,
+    values_of_refund,
     values_of_state,
 )
 from mailagent.store import audit
 from mailagent.store.mail import inbound
 from mailagent.store.orders import lookups
 from mailagent.store.refunds import (
-    approvals,
     goodwill,
     offers,
     orders,
     refunds,
-    remedies,
-    reviews,
 )
 
 ORDERS_LISTED = 10
@@ -212,7 +207,9 @@ class Reader:
         _, elsewhere = self.find_order_and_elsewhere(order.order_id) or (order, 0)
         declined_at = audit.latest_at(self.connection, order.order_id, audit.DECLINED)
         return {
-            "refunds": [self._refund(each, order) for each in self.refunds_of(order)],
+            "refunds": [
+                values_of_refund(self.connection, each, order) for each in self.refunds_of(order)
+            ],
             "elsewhere": Money(elsewhere, order.currency) if elsewhere else None,
             "is_declined": declined_at is not None,
             "offer": self.offer(order),
@@ -231,24 +228,6 @@ class Reader:
     @cached_property
     def _refunds(self) -> Sequence[Refund]:
         return refunds.list_of_customer(self.connection, self.conversation.customer_email)
-
-    def _refund(self, refund: Refund, order: Order) -> Values:
-        approval = approvals.find_of_refund(self.connection, refund.refund_id)
-        waits = refund.status is RefundStatus.APPROVED
-        return {
-            "pay_by": pay_by(self.connection, refund.refund_id) if waits else None,
-            "goods_by": goods_by(self.connection, refund.refund_id) if waits else None,
-            "status": "lapsed" if remedies.has_lapsed(refund) else refund.status.value,
-            "amount": refund.amount,
-            "credit": credit_of(refund),
-            "asked": refund.asked,
-            "items": reviews.items_of(refund.whole or refund, order),
-            "requested_at": refund.requested_at,
-            "paid_at": refund.paid_at,
-            "part_paid": refund.part_paid,
-            "returned": refund.returned,
-            "decided_by": approval.expires_at if approval else None,  # a date; templates read it
-        }
 
     def store_credit(self, order: Order) -> Values | None:
         """Return what the customer may choose instead of money; None if there is no choice."""

@@ -14,7 +14,7 @@ from mailagent import services
 from mailagent.domain.mail.message import InboundMail, first_received_at
 from mailagent.domain.money import Money
 from mailagent.domain.orders.shipment import Shipment, ShipmentStatus, is_tracking_link
-from mailagent.domain.refunds.credit import with_bonus
+from mailagent.domain.refunds.credit import credit_of, with_bonus
 from mailagent.domain.refunds.offer import Offer, is_left
 from mailagent.domain.refunds.order import Order, OrderStatus
 from mailagent.domain.refunds.policy import return_by
@@ -22,11 +22,13 @@ from mailagent.domain.refunds.refund import Refund, RefundStatus, taken_units, w
 from mailagent.domain.remedies.remedy import Remedy, RemedyStatus
 from mailagent.store import audit
 from mailagent.store.refunds import (
+    approvals,
     credits,
     orders,
     refund_payments,
     refunds,
     remedies,
+    reviews,
     settlements,
 )
 
@@ -278,3 +280,23 @@ def goods_by(connection: sa.Connection, refund_id: str) -> datetime | None:
     tied = remedies.find_of_refund(connection, refund_id)
     awaited = tied is not None and tied.status is RemedyStatus.AWAITING_GOODS
     return tied.due_at if tied and awaited else None
+
+
+def values_of_refund(connection: sa.Connection, refund: Refund, order: Order) -> Values:
+    """Return what a customer is told of a refund."""
+    approval = approvals.find_of_refund(connection, refund.refund_id)
+    waits = refund.status is RefundStatus.APPROVED
+    return {
+        "pay_by": pay_by(connection, refund.refund_id) if waits else None,
+        "goods_by": goods_by(connection, refund.refund_id) if waits else None,
+        "status": "lapsed" if remedies.has_lapsed(refund) else refund.status.value,
+        "amount": refund.amount,
+        "credit": credit_of(refund),
+        "asked": refund.asked,
+        "items": reviews.items_of(refund.whole or refund, order),
+        "requested_at": refund.requested_at,
+        "paid_at": refund.paid_at,
+        "part_paid": refund.part_paid,
+        "returned": refund.returned,
+        "decided_by": approval.expires_at if approval else None,  # a date; templates read it
+    }
