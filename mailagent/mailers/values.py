@@ -19,7 +19,7 @@ from mailagent.domain.refunds.offer import Offer, is_left
 from mailagent.domain.refunds.order import Order, OrderStatus
 from mailagent.domain.refunds.policy import return_by
 from mailagent.domain.refunds.refund import Refund, RefundStatus, taken_units, worth_of_all
-from mailagent.domain.remedies.remedy import Remedy, RemedyStatus
+from mailagent.domain.remedies.remedy import Remedy, RemedyKind, RemedyStatus
 from mailagent.store import audit
 from mailagent.store.refunds import (
     approvals,
@@ -282,6 +282,12 @@ def goods_by(connection: sa.Connection, refund_id: str) -> datetime | None:
     return tied.due_at if tied and awaited else None
 
 
+def waits_for_cancellation(connection: sa.Connection, refund_id: str) -> bool:
+    """Return whether a refund is paid only once its items are cancelled."""
+    tied = remedies.find_of_refund(connection, refund_id)
+    return tied is not None and tied.is_open and tied.kind is RemedyKind.CANCEL
+
+
 def values_of_refund(connection: sa.Connection, refund: Refund, order: Order) -> Values:
     """Return what a customer is told of a refund."""
     approval = approvals.find_of_refund(connection, refund.refund_id)
@@ -289,6 +295,7 @@ def values_of_refund(connection: sa.Connection, refund: Refund, order: Order) ->
     return {
         "pay_by": pay_by(connection, refund.refund_id) if waits else None,
         "goods_by": goods_by(connection, refund.refund_id) if waits else None,
+        "cancels": waits and waits_for_cancellation(connection, refund.refund_id),
         "status": "lapsed" if remedies.has_lapsed(refund) else refund.status.value,
         "amount": refund.amount,
         "credit": credit_of(refund),

@@ -198,6 +198,7 @@ def _facts_in(language: str, name: str, templates: Templates) -> dict[str, Any]:
         "part_paid": facts.get("part_paid"),
         "pay_by": facts.get("pay_by"),
         "goods_by": None,
+        "cancels": False,
         "decided_by": at + timedelta(days=13),
     }
     order = {"order_id": "W1001", "refunds": [refund], "parcels": [], **_NOTHING_ELSE}

@@ -1175,3 +1175,17 @@ def test_a_receipt_does_not_wait_for_a_refund_that_people_hold_up(
     answer(shop, batch)
     assert (pay(held_up)["status"], pay(paid)["status"]) == ("approved", "paid")
     assert isinstance(tell(paid), list)
+
+
+@pytest.mark.both_databases
+def test_a_refund_is_promised_only_for_when_the_cancellation_is_done(
+    shop: Harness, batch: Batch
+) -> None:
+    cancel(batch)
+    said = told_customer(shop, batch, ["refund/W1001"])
+    assert said.endswith("is approved. It is paid once the cancellation is done.")
+    (row,) = shop.rows("SELECT remedy_id FROM remedies")
+    with shop.live.database.transaction() as connection:
+        finish(connection, row.remedy_id, TESS, True, None)
+    said = told_customer(shop, batch, ["refund/W1001"])
+    assert "You get a receipt by mail as soon as it is paid." in said

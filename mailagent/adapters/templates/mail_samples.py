@@ -152,7 +152,9 @@ def list_fragments() -> Iterator[tuple[str, dict[str, Any]]]:
         yield "_fact.txt", {"fact": fact}
     yield "_helped_page.txt", {}
     refunds = [_refund(status, part_paid) for status, part_paid in _REFUND_STATES]
-    refunds += [_refund("approved", None) | {each: NOON} for each in ("pay_by", "goods_by")]
+    refunds += [
+        _refund("approved", None) | {each: NOON} for each in ("pay_by", "goods_by", "cancels")
+    ]
     refunds += _CREDITS
     for some, more in ((refunds, _NO_MORE), *(([], each) for each in _MORE)):
         yield "_record.txt", {"orders": [{"order_id": "W1001", "refunds": some, **more}]}
@@ -208,7 +210,7 @@ def _refund(status: str, part_paid: Money | None) -> dict[str, Any]:
         "paid_at": NOON,
         "part_paid": part_paid,
         "returned": part_paid,
-        **dict.fromkeys(("credit", "pay_by", "goods_by")),
+        **dict.fromkeys(("credit", "pay_by", "goods_by", "cancels")),
         "decided_by": NOON + timedelta(days=7) if status == "awaiting_approval" else None,
     }
 
@@ -248,7 +250,9 @@ def _list_facts() -> Iterator[dict[str, Any]]:
     for refund_status, part_paid in _REFUND_STATES:
         refund = _refund(refund_status, part_paid)
         yield order | {"kind": "refund", "refunds": [refund], **_NO_MORE}
-    promised = [_refund("approved", None) | {waits: NOON} for waits in ("pay_by", "goods_by")]
+    promised = [
+        _refund("approved", None) | {waits: NOON} for waits in ("pay_by", "goods_by", "cancels")
+    ]
     promised += _CREDITS
     yield from (order | {"kind": "refund", "refunds": [each], **_NO_MORE} for each in promised)
     yield from (order | {"kind": "store_credit"} | each for each in _CHOICES)
