@@ -20,6 +20,7 @@ from mailagent.store import schema
 from mailagent.store.console.inbox import Entry, read_entry, select_entries, select_refunds
 from mailagent.store.database import Row, in_literals
 from mailagent.store.errors import is_cancelled
+from mailagent.store.mail import assignments
 from mailagent.store.pagination import Part, Source, Window, read_part
 
 _conversations, _mails, _refunds = schema.conversations, schema.inbound_mails, schema.refunds
@@ -179,7 +180,7 @@ def _with_mails(connection: sa.Connection, part: Part[Entry]) -> Part[Entry]:
     """Add the texts of the mails on a page. The search itself reads only ids."""
     ids = [entry.row_id for entry in part.rows]
     query: sa.Select[Any] = sa.select(
-        _mails.c.mail_id, _mails.c.from_address, _mails.c.subject, _mails.c.status,
+        _mails.c.mail_id, _mails.c.from_address, _mails.c.subject, assignments.SHOWN_STATUS,
         _mails.c.conversation_id, sa.func.substr(_mails.c.new_text, 1, _EXCERPT).label("excerpt"),
     ).where(_mails.c.mail_id.in_(ids))  # fmt: skip
     found = {row.mail_id: row for row in connection.execute(query)}

@@ -16,6 +16,7 @@ import sqlalchemy as sa
 from mailagent.domain.mail.message import MailKind
 from mailagent.store import schema
 from mailagent.store.database import Row
+from mailagent.store.mail import assignments
 from mailagent.store.pagination import Cursor, Part
 
 PAGE_LENGTH = 100
@@ -136,11 +137,12 @@ def _mails_in(conversation_id: str) -> _Source:
     raw = schema.raw_mails
     names = (
         "mail_id", "received_at", "from_address", "from_name", "subject", "attachments", "flags", "identity",
-        "kind", "status", "no_answer_reason", "run_id",
+        "kind", "no_answer_reason", "run_id",
     )  # fmt: skip
     query = (
         sa.select(
             *(_inbound.c[name] for name in names),
+            assignments.SHOWN_STATUS,
             _cut(_inbound.c.new_text),
             _cut(_inbound.c.body),
             raw.c.mail_id.is_not(None).label("kept"),

@@ -14,7 +14,12 @@ from typing import Final
 
 import sqlalchemy as sa
 
-from mailagent.domain.mail.conversation import Conversation, HandOverReason
+from mailagent.domain.mail.conversation import (
+    Conversation,
+    ConversationStatus,
+    HandOverReason,
+    Progress,
+)
 from mailagent.domain.mail.message import (
     Attachment,
     Identity,
@@ -29,6 +34,7 @@ from mailagent.store.database import Row, exists, in_literals
 from mailagent.store.mail import inbound, throttled
 
 _mails, _ours = schema.inbound_mails, schema.outbound_mails
+_threads = schema.conversations
 
 # The reason on mail that came while people had the conversation.
 PEOPLE_ANSWER = "people look after this conversation"
@@ -67,6 +73,24 @@ _LEFT = sa.or_(
     throttled.BY_LOOP_GUARD,  # the team has not had a mail about it yet
     sa.exists().where(_ours.c.outbound_id == _mails.c.answered_by, TELLS_OF_PERSON),
 )
+
+
+# What pages show as a mail's status: "handed_over" while people still owe the answer that our mail promised.
+SHOWN_STATUS = sa.case(
+    (
+        sa.exists()
+        .where(
+            _ours.c.outbound_id == _mails.c.answered_by,
+            TELLS_OF_PERSON,
+            _threads.c.conversation_id == _mails.c.conversation_id,
+            _threads.c.status == ConversationStatus.HANDED_OVER.value,
+            _threads.c.progress == Progress.OPEN.value,
+        )
+        .correlate(_mails),
+        ConversationStatus.HANDED_OVER.value,
+    ),
+    else_=_mails.c.status,
+).label("status")
 
 
 def select_handed_over() -> sa.Select[str]:

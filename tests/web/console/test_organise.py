@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import timedelta
 
 import pytest
@@ -17,7 +18,7 @@ from mailagent.workflows.steps.conversation.batch import take_batch
 from mailagent.workflows.steps.conversation.reply import write_reply
 from tests.cast import ADA, GRACE, MONA, OLGA, TESS
 from tests.databases import ONE_DATABASE
-from tests.handed_over import thread
+from tests.handed_over import handed_over, thread, write_for_team
 from tests.harness import Harness
 from tests.web.console.drafts import SPENT, age, door, field, press
 from tests.workflows.moves import reply_move
@@ -62,6 +63,23 @@ def test_the_agents_answer_makes_it_wait_for_the_customer(shop: Harness) -> None
     assert batch is not None
     write_reply(batch, reply_move(batch, Phrase("ask_what_to_do")), SPENT)
     assert lists_with(shop.log_in(TESS)) == ["pending"]
+
+
+@pytest.mark.both_databases
+def test_a_mail_that_waits_for_people_is_not_shown_as_answered(shop: Harness) -> None:
+    conversation_id, tess = write(shop), shop.log_in(TESS)
+    handed_over(shop)
+
+    def is_answered() -> list[bool]:
+        paths = (f"/ops/conversations/{conversation_id}", "/ops/search?q=order&kind=mails")
+        return [
+            bool(re.search(r'class="badge good">answered<', tess.get(path).text)) for path in paths
+        ]
+
+    assert is_answered() == [False, False]
+    assert "with the team" in tess.get("/ops/search?q=order&kind=mails").text
+    write_for_team(shop, "Dear Ada, it comes today.")
+    assert is_answered() == [True, True]
 
 
 def test_a_closed_conversation_is_opened_by_the_customers_next_mail(shop: Harness) -> None:
