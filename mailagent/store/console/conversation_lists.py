@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
@@ -62,6 +63,23 @@ def source_of(wanted: Wanted, now: datetime) -> Source[Row]:
         mine = thread.owner_email == wanted.owner
         query = query.where(mine if wanted.owner else thread.owner_email.is_(None))
     return Source(query.add_columns(at.label("at")), at, thread.conversation_id, lambda row: row)
+
+
+def list_owed(connection: sa.Connection, conversation_ids: Sequence[str]) -> dict[str, str]:
+    """Return what is still to be done by our people in these conversations, even if it is the customer's turn:
+    `awaiting_approval` while a refund waits for a manager, else `handed_over` while a task is open."""
+    owed: dict[str, str] = {}
+    for table, status, words in (
+        (schema.remedies.c, "task", "handed_over"),
+        (schema.refunds.c, "awaiting_approval", "awaiting_approval"),
+    ):
+        ids = connection.scalars(
+            sa.select(table.conversation_id).where(
+                table.conversation_id.in_(conversation_ids), in_literals(table.status, status)
+            )
+        )
+        owed.update(dict.fromkeys(ids, words))
+    return owed
 
 
 def list_tags(connection: sa.Connection) -> list[str]:

@@ -11,9 +11,13 @@ from markupsafe import escape
 
 from mailagent.demo.scripted_model import Phrase
 from mailagent.domain.mail.conversation import parse_tag
+from mailagent.domain.mail.message import Purpose
+from mailagent.domain.refunds.refund import RefundStatus
+from mailagent.domain.remedies.remedy import Remedy, RemedyKind, RemedyStatus
 from mailagent.store.ids import new_id
 from mailagent.store.mail import conversations
 from mailagent.store.privacy import erasure, retention
+from mailagent.store.refunds import refunds, remedies
 from mailagent.workflows.steps.conversation.batch import take_batch
 from mailagent.workflows.steps.conversation.reply import write_reply
 from tests.cast import ADA, GRACE, MONA, OLGA, TESS
@@ -21,6 +25,7 @@ from tests.databases import ONE_DATABASE
 from tests.handed_over import handed_over, thread, write_for_team
 from tests.harness import Harness
 from tests.web.console.drafts import SPENT, age, door, field, press
+from tests.web.questions import Question
 from tests.workflows.moves import reply_move
 
 
@@ -80,6 +85,42 @@ def test_a_mail_that_waits_for_people_is_not_shown_as_answered(shop: Harness) ->
     assert "with the team" in tess.get("/ops/search?q=order&kind=mails").text
     write_for_team(shop, "Dear Ada, it comes today.")
     assert is_answered() == [True, True]
+
+
+def record_task(question: Question) -> None:
+    """Let the refund be withdrawn, and the team have a task instead."""
+    refund, now = question.refund(), question.shop.live.now()
+    task = Remedy(
+        remedy_id="remedy_1",
+        kind=RemedyKind.EXCHANGE,
+        status=RemedyStatus.TASK,
+        order_id=refund.order_id,
+        conversation_id=refund.conversation_id,
+        mail_id=refund.mail_id,
+        items=(),
+        requested_at=now,
+        due_at=now + timedelta(days=1),
+    )
+    with question.shop.live.database.transaction() as connection:
+        refunds.move(connection, refund, RefundStatus.WITHDRAWN)
+        remedies.record(connection, task, "key_1")
+
+
+@pytest.mark.both_databases
+@pytest.mark.parametrize("owed", ["waits for a manager", "with the team"])
+def test_what_our_people_still_owe_does_not_wait_for_the_customer(
+    question: Question, owed: str
+) -> None:
+    shop, conversation_id = question.shop, thread(question.shop).conversation_id
+    with shop.live.database.transaction() as connection:
+        conversations.record_answered(connection, conversation_id, Purpose.REPLY, shop.live.now())
+    if owed == "with the team":
+        record_task(question)
+    tess = shop.log_in(TESS)
+    for path in ("?view=pending", f"/{conversation_id}"):
+        text = tess.get(f"/ops/conversations{path}").text
+        assert f'class="badge waiting">{owed}<' in text
+        assert ">waits for the customer<" not in text
 
 
 def test_a_closed_conversation_is_opened_by_the_customers_next_mail(shop: Harness) -> None:

@@ -15,11 +15,11 @@ from mailagent.domain.operations.access import Permission, permissions_of
 from mailagent.domain.refunds.offer import Offer, OfferStatus
 from mailagent.domain.refunds.order import Order
 from mailagent.domain.refunds.refund import Refund, left_of_payments, taken_units, worth_of_all
-from mailagent.store.console import timeline
+from mailagent.store.console import conversation_lists, timeline
 from mailagent.store.mail import conversations, saved_replies
 from mailagent.store.refunds import external_refunds, goodwill, offers, orders, refunds, reviews
 from mailagent.web.console import timeline_view
-from mailagent.web.console.labels import STATES, money
+from mailagent.web.console.labels import LINE_STATES, STATES, money
 
 ORDERS_SHOWN = 5  # the customer's page has all
 
@@ -45,7 +45,9 @@ def read(
     found, total = orders.list_of_customer(connection, email, ORDERS_SHOWN)
     known = refunds.list_of_orders(connection, [order.order_id for order in found])
     tags = conversations.list_tags(connection, [conversation_id])
+    owed = conversation_lists.list_owed(connection, [conversation_id])
     return {
+        "owed": LINE_STATES[owed[conversation_id]] if owed else None,
         "saved_replies": saved_replies.list_all(connection),
         "tags": tags.get(conversation_id, []),
         "assignees": list_assignees(),

@@ -9,6 +9,7 @@ from mailagent.domain.operations.access import Permission
 from mailagent.store.console import conversation_lists
 from mailagent.store.console.conversation_lists import View, Wanted
 from mailagent.store.mail import conversations
+from mailagent.web.console.labels import LINE_STATES
 from mailagent.web.console.page import address, page, pages_beside, read_window, typed
 from mailagent.web.guard import current_person, needs
 
@@ -33,6 +34,7 @@ def show() -> Response:
     with services.current().database.snapshot() as connection:
         part = conversation_lists.read(connection, wanted, window, now)
         tags = conversations.list_tags(connection, [row.conversation_id for row in part.rows])
+        owed = conversation_lists.list_owed(connection, [row.conversation_id for row in part.rows])
         known_tags = conversation_lists.list_tags(connection)
     return page(
         "ops/conversations.html",
@@ -43,6 +45,7 @@ def show() -> Response:
             for each, title in TITLES.items()
         ],
         rows=part.rows,
+        owed={row_id: LINE_STATES[state] for row_id, state in owed.items()},
         tags=tags,
         known_tags=known_tags,
         facts=facts,
