@@ -30,6 +30,7 @@ from mailagent.store.operations import daily_figures
 from mailagent.web.owners import report as report_page
 from mailagent.workflows.steps.conversation import people
 from mailagent.workflows.steps.conversation.batch import take_batch
+from mailagent.workflows.steps.maintenance import report as counting
 from mailagent.workflows.steps.maintenance.housekeeping import Deadline
 from mailagent.workflows.steps.maintenance.report import count_days, write_weekly
 from tests.cast import ADA, DESK_WISH, GRACE, KETTLE_WISH, MONA, TESS, big_order, order
@@ -44,8 +45,12 @@ OUTRAGE = "This is outrageous! I want to talk to a human being, now!"
 
 
 @pytest.fixture
-def owned_shop(tmp_path: Path, database_url: str) -> Iterator[Harness]:
-    """A shop whose owner wants a report, and which asks whether answers helped."""
+def owned_shop(
+    tmp_path: Path, database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Harness]:
+    """A shop whose owner wants a report, and which asks whether answers helped. It is never the hour in which
+    all days are counted again."""
+    monkeypatch.setattr(counting, "LOOKS_AT_ALL_IN_HOUR", None)
     settings = {"REPORT_EMAILS": OWNER, "ASK_IF_HELPED": "yes"}
     with open_shop(tmp_path, database_url, settings) as shop, running(shop):
         yield shop
