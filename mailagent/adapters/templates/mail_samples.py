@@ -152,10 +152,7 @@ def list_fragments() -> Iterator[tuple[str, dict[str, Any]]]:
         yield "_fact.txt", {"fact": fact}
     yield "_helped_page.txt", {}
     refunds = [_refund(status, part_paid) for status, part_paid in _REFUND_STATES]
-    refunds += [
-        _refund("approved", None) | {each: NOON} for each in ("pay_by", "goods_by", "cancels")
-    ]
-    refunds += _CREDITS
+    refunds += _PROMISED
     for some, more in ((refunds, _NO_MORE), *(([], each) for each in _MORE)):
         yield "_record.txt", {"orders": [{"order_id": "W1001", "refunds": some, **more}]}
 
@@ -219,7 +216,10 @@ _CHOICES = [
     {"percent": bonus, "amount": some, "credit": some}
     for bonus, some in ((10, _USD), (10, None), (0, None))
 ]
-_CREDITS = [_refund(status, None) | {"credit": _PART} for status in ("approved", "paid")]
+_PROMISED = [
+    *(_refund("approved", None) | {each: NOON} for each in ("pay_by", "goods_by", "cancels")),
+    *(_refund(status, None) | {"credit": _PART} for status in ("approved", "paid")),
+]
 
 
 def _list_remedies() -> Iterator[dict[str, Any]]:
@@ -250,11 +250,7 @@ def _list_facts() -> Iterator[dict[str, Any]]:
     for refund_status, part_paid in _REFUND_STATES:
         refund = _refund(refund_status, part_paid)
         yield order | {"kind": "refund", "refunds": [refund], **_NO_MORE}
-    promised = [
-        _refund("approved", None) | {waits: NOON} for waits in ("pay_by", "goods_by", "cancels")
-    ]
-    promised += _CREDITS
-    yield from (order | {"kind": "refund", "refunds": [each], **_NO_MORE} for each in promised)
+    yield from (order | {"kind": "refund", "refunds": [each], **_NO_MORE} for each in _PROMISED)
     yield from (order | {"kind": "store_credit"} | each for each in _CHOICES)
     for beside in _MORE:
         yield order | {"kind": "refund", "refunds": [], **beside}
