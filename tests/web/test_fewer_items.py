@@ -13,7 +13,7 @@ from mailagent.domain.refunds.policy import KeepOffers, Policy
 from mailagent.domain.refunds.refund import Refund, RefundLine, RefundReason, RefundStatus
 from mailagent.store import schema
 from mailagent.store.refunds import approvals, offers, refunds
-from tests.cast import ADA, MAX, MONA, order
+from tests.cast import ADA, MAX, MONA, TESS, order
 from tests.harness import Harness
 from tests.web.questions import Question, ask, paid
 
@@ -101,6 +101,14 @@ def test_a_button_works_out_the_sum_without_a_script(question: Question) -> None
     assert ">\nTwo</textarea>" in page.text
     assert question.shop.rows("SELECT 1 FROM decisions") == []
     assert question.refund().amount.minor == 1_200_00
+
+
+def test_what_is_left_after_a_lower_amount_is_one_number(question: Question) -> None:
+    question.decide(form={"amount": "600"})
+    tess, (mail,) = question.shop.log_in(TESS), question.shop.rows("SELECT * FROM inbound_mails")
+    path = f"/ops/conversations/{mail.conversation_id}"
+    assert "1 of 1 left, $508.47 together" in tess.get(f"{path}/refund/W3001").text
+    assert "0 of 1 left" not in tess.get(path).text
 
 
 def test_rejecting_reads_no_items(question: Question) -> None:

@@ -3,6 +3,7 @@ them."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from typing import Any
@@ -14,7 +15,13 @@ from mailagent.domain.mail.conversation import NOTE_LENGTH_MAX, Conversation
 from mailagent.domain.operations.access import Permission, permissions_of
 from mailagent.domain.refunds.offer import Offer, OfferStatus
 from mailagent.domain.refunds.order import Order
-from mailagent.domain.refunds.refund import Refund, left_of_payments, taken_units, worth_of_all
+from mailagent.domain.refunds.refund import (
+    Refund,
+    WantedItem,
+    left_of_payments,
+    price_lines,
+    worth_of_all,
+)
 from mailagent.store.console import conversation_lists, timeline
 from mailagent.store.mail import conversations, saved_replies
 from mailagent.store.refunds import external_refunds, goodwill, offers, orders, refunds, reviews
@@ -70,11 +77,15 @@ def _order(connection: sa.Connection, order: Order, known: Sequence[Refund]) -> 
     own = [refund for refund in known if refund.order_id == order.order_id]
     elsewhere = external_refunds.given_back_minor(connection, order.order_id)
     worth = worth_of_all(order, own, with_shipping=services.current().policy.refund_shipping)
-    left, taken = min(worth, left_of_payments(order, own, elsewhere)), taken_units(own)
+    left = min(worth, left_of_payments(order, own, elsewhere))
+    item_ids = dict.fromkeys(line.item_id for line in order.lines)
+    units = Counter[int]()
+    for line in price_lines(order, [WantedItem(item_id) for item_id in item_ids], own):
+        units[line.line_no] += line.quantity
     return {
         "order": order,
         "state": STATES.get(order.status, order.status.value),
-        "lines": [(line, line.quantity - taken.get(line.line_no, 0)) for line in order.lines],
+        "lines": [(line, units[line.line_no]) for line in order.lines],
         "paid": money(order.paid.minor, order.currency),
         "left": money(left.minor, order.currency) if left.minor else None,
         "refunds": [_refund(refund, order) for refund in own],
