@@ -32,7 +32,7 @@ from mailagent import services
 from mailagent.demo import shop
 from mailagent.demo.fakes.openai import MODEL_NAME
 from mailagent.domain.mail.message import MailStatus
-from mailagent.domain.money import Money
+from mailagent.domain.money import Money, parse_money
 from mailagent.domain.refunds.refund import RefundStatus
 from mailagent.engine.run import Run
 from mailagent.settings import Settings
@@ -65,6 +65,7 @@ def page() -> Response:
         letters=shop.READY_MAILS,
         tour=shop.TOUR,
         orders=shop.ORDERS,
+        tell=_tell_price,
         model=_settings().openai_model,
         scripted=_settings().openai_model == MODEL_NAME,
         providers_url=_providers_url(),
@@ -79,6 +80,10 @@ def page() -> Response:
     )
     response.headers["Cache-Control"] = "no-store"
     return response
+
+
+def _tell_price(text: str, currency: str) -> str:
+    return parse_money(text, currency).tell()
 
 
 @blueprint.get("/state")

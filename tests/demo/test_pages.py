@@ -66,6 +66,12 @@ def _open(folder: Path, database_url: str, model: str) -> Iterator[DemoPage]:
     server.stop()
 
 
+def test_prices_are_told_as_everywhere(demo: DemoPage) -> None:
+    html = demo.client.get("/demo/").text
+    assert "Kettle, $49.99" in html
+    assert "49.99 USD" not in html
+
+
 def test_the_page_says_which_model_answers(demo_with: DemoPage, model: str) -> None:
     page = demo_with.client.get("/demo/").text
     assert ("model here is scripted" in page) == (model == MODEL_NAME)

@@ -47,8 +47,8 @@ def test_shares_of_times(times: dict[str, int], half: int | None, most: int | No
         (0, "0 s"),
         (119, "119 s"),
         (180, "3 min"),
-        (9000, "2.5 h"),
-        (260_000, "3.01 days"),
+        (9100, "3 h"),
+        (260_000, "3 days"),
     ],
 )
 def test_times_are_told_in_words(seconds: int | None, told: str) -> None:

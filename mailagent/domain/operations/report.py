@@ -70,7 +70,7 @@ def tell_time(seconds: int | None, _: Fill = fill) -> str:
         (60, "%(number)s min"),
     ):
         if seconds >= 2 * size:
-            return _(message, number=f"{seconds / size:.3g}")
+            return _(message, number=str(round(seconds / size)))
     return _("%(number)s s", number=str(seconds))
 
 

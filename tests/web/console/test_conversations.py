@@ -183,7 +183,7 @@ def test_a_file_of_another_conversation_is_not_there(shop: Harness) -> None:
     [
         ({"minutes": 5.5}, "en", "5 min ago"),
         ({"hours": 5.5}, "en", "5 h ago"),
-        ({"hours": 5.5}, "de", "vor 5 Std."),
+        ({"hours": 5.5}, "de", "vor 5 h"),
         ({"days": 5.5}, "de", "vor 5 Tagen"),
         ({"days": 5.5}, "pl", "5 dni temu"),
     ],
