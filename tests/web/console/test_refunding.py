@@ -12,6 +12,7 @@ import pytest
 from flask.testing import FlaskClient
 
 from mailagent import services
+from mailagent.adapters.order_sources.http.source import HttpOrderSource
 from mailagent.demo.scripted_model import Phrase
 from mailagent.domain.refunds.policy import Policy, ReturnFirst
 from mailagent.domain.refunds.refund import RefundReason
@@ -257,3 +258,12 @@ def test_nobody_refunds_their_own_order(shop: Harness) -> None:
     told = ask(shop.log_in(TESS), path(shop), "1", amount="$10.00")
     assert (told.status_code, "your own order" in told.text) == (422, True)
     assert shop.refunds() == ()
+
+
+@ONE_DATABASE
+def test_the_page_says_how_old_an_order_of_the_shops_system_is(written: Harness) -> None:
+    tess = written.log_in(TESS)
+    assert "Order as of" not in tess.get(path(written)).text
+    source = HttpOrderSource("http://127.0.0.1:9", "token")
+    services.bind(replace(services.current(), order_source=source))
+    assert "Order as of" in tess.get(path(written)).text

@@ -206,6 +206,7 @@ def _page(
         conversation=conversation,
         order=order,
         items=_items(order, earlier),
+        order_as_of=order.seen_at if services.current().order_source else None,
         reasons=REASONS,
         outlook=outlook,
         is_stale=is_stale,
