@@ -95,10 +95,25 @@ def test_a_failed_refund_is_told_with_its_order_and_amount(shop: Harness) -> Non
         wait_for_run(shop, "refund", "ERROR")
         assert operators.report_failed_runs() == 1
         (notice,) = shop.wait_for_mails(OPS)
-    assert f"order W1001, {shop.refunds()[0].amount.tell()}, a…@example.com" in notice.text
+    told = f"order W1001, {shop.refunds()[0].amount.tell()}"
+    assert f"{told}, a…@example.com" in notice.text
+    assert notice.subject == f"Run for {told} has failed"
     assert "pay_refund: Mistake" in notice.text
     assert "take the conversation over" not in notice.text
     assert f"Since {tell_moment(shop.live.now())[:-10]}" in notice.text
+
+
+def test_a_run_that_failed_after_it_had_proposed_a_refund_names_it(shop: Harness) -> None:
+    shop.stock(order())
+    with failing("write_reply"), running(shop):
+        shop.write(KETTLE_WISH)
+        wait_for_run(shop, "conversation", "ERROR")
+        assert operators.report_failed_runs() == 1
+        (notice,) = shop.wait_for_mails(OPS)
+    assert notice.subject == f"Run for order W1001, {shop.refunds()[0].amount.tell()} has failed"
+    page = shop.log_in(OPS).get("/ops/runs?status=failed&workflow=conversation").text
+    assert ", order W1001" in page
+    assert "$49.99" in page
 
 
 def test_it_is_told_once_whatever_happens_to_the_run_later(shop: Harness) -> None:
@@ -310,7 +325,9 @@ def test_an_incident_names_what_met_it_and_has_one_button(shop: Harness) -> None
     )
     inbox = f"{shop.live.shop.public_url}/ops"
     assert f"- {refund_id}, order W1001, $49.99, a…@example.com\n" in refused.text
-    assert refused.text.count(inbox) == throttled.text.count(inbox) == 1
+    assert f"Its runs: {inbox}/runs?about={refund_id}" in refused.text
+    assert "/ops/runs/refund-" in shop.log_in(OPS).get(f"/ops/runs?about={refund_id}").text
+    assert refused.text.count(f"{inbox}/replays") == throttled.text.count(inbox) == 1
     assert f"Open the inbox:\n{inbox}\n" in throttled.text
 
 

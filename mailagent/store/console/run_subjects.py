@@ -33,24 +33,29 @@ MAILS_MAX = 6
 @dataclass(frozen=True, slots=True)
 class Subject:
     """How pages name a row. `what`: a conversation's subject line, a refund's order id, or a mail's purpose.
-    `answered_at`: when a person last answered the conversation; None if a mail waits for the agent."""
+    `order_id` and `amount`: of the refund, or of the newest refund of the conversation. `answered_at`: when a
+    person last answered the conversation; None if a mail waits for the agent."""
 
     about: RunAbout
     who: str
     what: str
     amount: Money | None = None
     answered_at: datetime | None = None
+    order_id: str | None = None
 
     def was_answered_since(self, moment: datetime) -> bool:
         """Whether a person has answered the conversation since a time."""
         return self.answered_at is not None and self.answered_at >= moment
 
+    def tell_order(self) -> str:
+        """Return the order and the amount, as far as they are known."""
+        parts = [f"order {self.order_id}"] if self.order_id else []
+        return ", ".join([*parts, *([self.amount.tell()] if self.amount else [])])
+
     def tell_masked(self) -> str:
         """Return the order, the amount and the customer's masked address, as far as they are known."""
-        order, email = self.about.order_id, self.about.customer_email or self.who
-        parts = [f"order {order}"] if order else []
-        parts += [self.amount.tell()] if self.amount else []
-        return ", ".join([*parts, mask_address(email)])
+        customer = mask_address(self.about.customer_email or self.who)
+        return f"{order}, {customer}" if (order := self.tell_order()) else customer
 
 
 def describe(connection: sa.Connection, subject: str) -> RunAbout:
@@ -69,17 +74,21 @@ def list_subjects(connection: sa.Connection, subjects: Collection[str]) -> dict[
         query = sa.select(
             thread.conversation_id, thread.customer_email, thread.subject, answered_at
         )
+        newest = _newest_refunds(connection, ids)
         for row_id, email, title, at in connection.execute(
             query.where(thread.conversation_id.in_(ids))
         ):
+            order_id, amount = newest.get(row_id, (None, None))
             about = RunAbout(row_id, customer_email=email)
-            found[row_id] = Subject(about, email, title, answered_at=at)
+            found[row_id] = Subject(about, email, title, amount, at, order_id)
     if ids := [each for each in subjects if each.startswith("refund_")]:
         query = sa.select(_refunds, thread.customer_email).join_from(_refunds, _conversations)
         for row in connection.execute(query.where(refund.refund_id.in_(ids))):
             about = RunAbout(row.conversation_id, row.order_id, row.refund_id, row.customer_email)
             amount = Money(row.amount_minor, row.currency)
-            found[row.refund_id] = Subject(about, row.customer_email, row.order_id, amount)
+            found[row.refund_id] = Subject(
+                about, row.customer_email, row.order_id, amount, order_id=row.order_id
+            )
     if ids := [each for each in subjects if each.startswith("outbound_")]:
         # Never the subject or text: some mails are for one reader only.
         thread_id = sa.func.coalesce(mail.conversation_id, refund.conversation_id)
@@ -95,8 +104,21 @@ def list_subjects(connection: sa.Connection, subjects: Collection[str]) -> dict[
         for row_id, who, purpose, *about_it in connection.execute(
             mails.where(mail.outbound_id.in_(ids))
         ):
-            found[row_id] = Subject(RunAbout(*about_it), who, purpose)
+            about = RunAbout(*about_it)
+            found[row_id] = Subject(about, who, purpose, order_id=about.order_id)
     return found
+
+
+def _newest_refunds(
+    connection: sa.Connection, conversation_ids: Collection[str]
+) -> dict[str, tuple[str, Money]]:
+    """Return the order and amount of the newest refund of each of these conversations that has one."""
+    refund = _refunds.c
+    query = sa.select(
+        refund.conversation_id, refund.order_id, refund.amount_minor, refund.currency
+    ).where(refund.conversation_id.in_(conversation_ids))
+    rows = connection.execute(query.order_by(refund.requested_at, refund.refund_id))
+    return {row_id: (order_id, Money(*amount)) for row_id, order_id, *amount in rows}
 
 
 def look(connection: sa.Connection, subjects: Collection[str]) -> dict[str, RowsNow]:

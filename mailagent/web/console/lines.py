@@ -102,7 +102,10 @@ def what_of(workflow: str, facts: Subject) -> str:
         "refund": _("order %(order_id)s", order_id=facts.what),
         "delivery": translate(PURPOSES.get(facts.what, facts.what)),
     }
-    return about.get(workflow, facts.what) or _("(no subject)")
+    what = about.get(workflow, facts.what) or _("(no subject)")
+    if workflow == "refund" or facts.order_id is None:
+        return what
+    return f"{what}, {_('order %(order_id)s', order_id=facts.order_id)}"
 
 
 def _line(entry: Entry, managers: Sequence[str], run: Run | None) -> Line:

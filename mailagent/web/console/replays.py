@@ -116,7 +116,7 @@ def _plan(connection: sa.Connection, runs: Sequence[Run]) -> dict[str, Any]:
         told = tell_rows(rows[run.subject], _) if run.subject in rows else ()
         line = line_of(run, known.get(run.subject))
         lines.append(line | {"told": told, "seen": seen_of(run, acts[run.run_id])})
-    amounts = [facts.amount for facts in known.values() if facts.amount]
+    amounts = [facts.amount for facts in known.values() if facts.amount and facts.about.refund_id]
     first = services.current().workflow_client.runs.find_run(runs[0].run_id, True) if runs else None
     plan = None
     if first is not None:

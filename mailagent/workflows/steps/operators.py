@@ -105,8 +105,10 @@ def _tell(connection: sa.Connection, runs: Sequence[Run], known: Mapping[str, Su
     first, base = runs[0], f"{services.current().shop.public_url}/ops"
     shown = [(run, known.get(run.subject)) for run in runs[:RUNS_IN_ONE_MAIL]]
     if len(runs) == 1:
-        title, path = f"Run {first.run_id} has failed", f"{base}/runs/{first.run_id}"
-        lines = [*_lines(first, known.get(first.subject)), *_what_to_do(first)]
+        about, path = known.get(first.subject), f"{base}/runs/{first.run_id}"
+        order = about.tell_order() if about else ""
+        title = f"Run {f'for {order}' if order else first.run_id} has failed"
+        lines = [*_lines(first, about), *_what_to_do(first)]
         button = ("See what a replay does, then run it again", f"{path}/replay")
         if first.workflow in engine.SCHEDULED:
             button = ("Look at the run", path)

@@ -48,7 +48,8 @@ def open_incident(
     words = tell_incident(incident, live.providers, mailed=True)
     since = f"Since {tell_moment(live.now())}: {tell_error(why)}"
     about = run_subjects.list_subjects(connection, [met_by]).get(met_by)
-    lines = [*([f"{met_by}, {about.tell_masked()}"] if about else []), since, words.to_do]
+    runs = f"Its runs: {live.shop.public_url}/ops/runs?about={met_by}"
+    lines = [*([f"{met_by}, {about.tell_masked()}", runs] if about else []), since, words.to_do]
     button = ("Open the inbox", f"{live.shop.public_url}/ops")
     if incident in _FAILS_RUNS:
         path = f"{live.shop.public_url}/ops/replays"
