@@ -45,6 +45,12 @@ def _domain(answers: Answers) -> str:
     return answers["SUPPORT_ADDRESS"].rpartition("@")[2]
 
 
+def _subdomain(answers: Answers) -> str:
+    """Return a domain that has no other mail: SendGrid takes all mail of it."""
+    domain = _domain(answers)
+    return domain if domain.startswith("help.") else f"help.{domain}"
+
+
 def _env(answers: Answers) -> str:
     return "production" if answers["PUBLIC_URL"].startswith("https://") else "development"
 
@@ -69,7 +75,7 @@ _QUESTIONS: dict[str, tuple[Question, ...]] = {
     ),
     "The shop": (
         Question("SUPPORT_ADDRESS", "Address that customers write to"),
-        Question("REPLY_DOMAIN", "Domain whose mail SendGrid takes for the app", _domain),
+        Question("REPLY_DOMAIN", "Domain whose mail, all of it, SendGrid takes for the app", _subdomain),
         Question("MANAGER_EMAILS", "Managers who decide refunds, comma-separated"),
         Question("TEAM_EMAILS", "People who answer customers", lambda found: found["MANAGER_EMAILS"]),
         Question("OPS_EMAILS", "Operators, who log in to /ops", lambda found: found["TEAM_EMAILS"]),
@@ -120,10 +126,11 @@ _KEYS_OF_WEBHOOKS = (
 _AT_SENDGRID = """
 DNS records of {domain}:
     {domain}.   MX   10   mx.sendgrid.net.
+    ALL mail of {domain} then goes to SendGrid: use a domain without mailboxes of your own.
     and the CNAME records that SendGrid shows in step 1
 
 At SendGrid (https://app.sendgrid.com):
-  1. Settings, Sender Authentication, Authenticate Your Domain: {domain}. Add the records, press Verify.
+  1. Settings, Sender Authentication, Authenticate Your Domain: {domains}. Add the records, press Verify.
   2. Settings, Inbound Parse, Add Host & URL. Host: {domain}
         URL: {url}/webhooks/sendgrid/inbound
         Tick "POST the raw, full MIME message". Leave the spam check off.
@@ -133,6 +140,9 @@ At SendGrid (https://app.sendgrid.com):
         URL: {url}/webhooks/sendgrid/events
         Tick Processed, Deferred, Delivered, Bounced, Dropped and Spam Reports.
         Turn on Signature Verification and press Save. The webhook shows its verification key.
+"""
+_FORWARD = """
+Let {support} forward its mail to support@{domain}.
 """
 _START = """
 Start mailagent in another terminal, from this folder:
@@ -152,10 +162,18 @@ def setup() -> None:
     _keep_secret_key(file, answers)
     for heading, questions in _QUESTIONS.items():
         _ask_part(file, heading, questions, answers)
-    url = answers["PUBLIC_URL"].rstrip("/")
-    click.echo(_AT_SENDGRID.format(domain=answers["REPLY_DOMAIN"], url=url))
+    _tell_what_to_press(answers)
     _ask_part(file, "The keys that SendGrid shows", _KEYS_OF_WEBHOOKS, answers)
     _try_out(answers)
+
+
+def _tell_what_to_press(answers: Answers) -> None:
+    domain, sender = answers["REPLY_DOMAIN"], _domain(answers)
+    domains = domain if domain == sender else f"{sender}, and {domain}"
+    url = answers["PUBLIC_URL"].rstrip("/")
+    click.echo(_AT_SENDGRID.format(domain=domain, domains=domains, url=url))
+    if domain != sender:
+        click.echo(_FORWARD.format(support=answers["SUPPORT_ADDRESS"], domain=domain))
 
 
 def _forget_loaded(file: Path) -> None:
