@@ -134,8 +134,14 @@ At SendGrid (https://app.sendgrid.com):
   2. Settings, Inbound Parse, Add Host & URL. Host: {domain}
         URL: {url}/webhooks/sendgrid/inbound
         Tick "POST the raw, full MIME message". Leave the spam check off.
-  3. Give it a security policy with a signature: step 3 and step 6 of docs/configure.md have the two calls.
-     The answer has the public key.
+  3. Give it a security policy with a signature. SendGrid does this by its API only. Settings, API Keys, Create
+     API Key: make one with Full Access, put it in place of KEY, and delete it afterwards.
+        curl {api}/v3/user/webhooks/security/policies -H "Authorization: Bearer KEY" \\
+          -H "Content-Type: application/json" -d '{{"name": "mailagent inbound", "signature": {{"enabled": true}}}}'
+     The answer has the public key, and the id that the second call needs in place of ID:
+        curl -X PATCH {api}/v3/user/webhooks/parse/settings/{domain} -H "Authorization: Bearer KEY" \\
+          -H "Content-Type: application/json" -d '{{"security_policy": "ID", "send_raw": true,
+          "spam_check": false, "url": "{url}/webhooks/sendgrid/inbound"}}'
   4. Settings, Mail Settings, Event Webhooks, Create new webhook.
         URL: {url}/webhooks/sendgrid/events
         Tick Processed, Deferred, Delivered, Bounced, Dropped and Spam Reports.
@@ -170,8 +176,8 @@ def setup() -> None:
 def _tell_what_to_press(answers: Answers) -> None:
     domain, sender = answers["REPLY_DOMAIN"], _domain(answers)
     domains = domain if domain == sender else f"{sender}, and {domain}"
-    url = answers["PUBLIC_URL"].rstrip("/")
-    click.echo(_AT_SENDGRID.format(domain=domain, domains=domains, url=url))
+    url, api = (answers[name].rstrip("/") for name in ("PUBLIC_URL", "SENDGRID_BASE_URL"))
+    click.echo(_AT_SENDGRID.format(domain=domain, domains=domains, url=url, api=api))
     if domain != sender:
         click.echo(_FORWARD.format(support=answers["SUPPORT_ADDRESS"], domain=domain))
 
