@@ -57,7 +57,7 @@ def test_failed_runs_say_whose_and_what_they_were_about(shop: Harness) -> None:
         change_run(shop, fail_run(shop), f"name = '{name}', attributes = '{attributes}'")
     rows = rows_of(shop.log_in(OLGA), "/ops?waiting=failed")
     assert sorted(row.partition(" failed")[0] for row in rows) == [
-        "Answering a mail: My kettle ada@example.com –",
+        "Answering a mail: My kettle, order W1001 ada@example.com $49.99",
         "Completing a refund – –",
         "Completing a refund: order W1001 ada@example.com $49.99",
         "Sending a mail: notice to people of the shop ada@example.com –",
