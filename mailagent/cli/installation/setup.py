@@ -137,7 +137,8 @@ At SendGrid (https://app.sendgrid.com):
   3. Give it a security policy with a signature. SendGrid does this by its API only. Settings, API Keys, Create
      API Key: make one with Full Access, put it in place of KEY, and delete it afterwards.
         curl {api}/v3/user/webhooks/security/policies -H "Authorization: Bearer KEY" \\
-          -H "Content-Type: application/json" -d '{{"name": "mailagent inbound", "signature": {{"enabled": true}}}}'
+          -H "Content-Type: application/json" \\
+          -d '{{"name": "mailagent inbound", "signature": {{"enabled": true}}}}'
      The answer has the public key, and the id that the second call needs in place of ID:
         curl -X PATCH {api}/v3/user/webhooks/parse/settings/{domain} -H "Authorization: Bearer KEY" \\
           -H "Content-Type: application/json" -d '{{"security_policy": "ID", "send_raw": true,
