@@ -18,6 +18,7 @@ import click
 from mailagent.demo.fakes.providers import Providers
 from mailagent.demo.process import AppWillNotStart, CommandFailed, Supervisor
 from mailagent.demo.story import FactMissing, Story
+from mailagent.settings import SettingsProblem, load_settings
 
 DEFAULT_PORT = 8000
 # Long enough for people to watch the steps and the crash.
@@ -46,6 +47,9 @@ def demo(once: bool, port: int | None) -> None:
         found = find_default_port() if port is None else find_port(port)
         with tempfile.TemporaryDirectory(prefix="mailagent-demo-") as path:
             (_tell_story if once else _serve_page)(Path(path), found)
+    except SettingsProblem as problem:
+        click.echo(str(problem), err=True)
+        sys.exit(2)
     except FactMissing:
         sys.exit(1)  # the story has printed the fact
     except (CommandFailed, AppWillNotStart, PortBusy) as problem:
@@ -111,6 +115,7 @@ def _running(
 ) -> Iterator[tuple[Providers, Supervisor]]:
     providers = Providers(folder, port, os.environ, model_seconds)
     environment = providers.environment() | {"APPROVAL_UNDO_SECONDS": str(undo_seconds)}
+    load_settings(environment)
     supervisor = Supervisor(folder, port, environment, click.echo, dead_seconds)
     if providers.uses_real_model:
         click.echo("The model is real; the mail stays on this machine.")

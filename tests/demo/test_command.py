@@ -21,12 +21,16 @@ from tests.harness import wait_until
 from tests.processes import base_environment
 
 
-def start(folder: Path, *arguments: str) -> subprocess.Popen[str]:
+def start(folder: Path, *arguments: str, **settings: str) -> subprocess.Popen[str]:
     """Start the command in `folder`, as a shell does: in a process group that Ctrl-C goes to."""
     return subprocess.Popen(
         [sys.executable, "-m", "flask", "--app", str(ROOT / "wsgi.py"), "demo", *arguments],
         cwd=folder,
-        env={**base_environment(), "TMPDIR": str(folder / "tmp"), "HOME": str(folder / "home")},
+        env={
+            **base_environment(),
+            **{"TMPDIR": str(folder / "tmp"), "HOME": str(folder / "home")},
+            **settings,
+        },
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
@@ -127,3 +131,13 @@ def test_what_is_no_port_is_told(folder: Path, port: str) -> None:
     said, _ = demo.communicate(timeout=30)
     assert demo.returncode == 2
     assert "Traceback" not in said
+
+
+def test_a_wrong_setting_is_told_before_anything_starts(folder: Path) -> None:
+    demo = start(folder, "--once", "--port", "0", MAILS_PER_HOUR="abc")
+    said, _ = demo.communicate(timeout=30)
+    assert demo.returncode == 2
+    assert "MAILS_PER_HOUR: " in said
+    assert "Your settings hold" not in said
+    assert "Traceback" not in said
+    assert left_behind(folder) == set()
