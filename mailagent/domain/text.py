@@ -73,6 +73,12 @@ def name_to_greet(name: str) -> str | None:
     return name
 
 
+def name_in_address(address: str) -> str:
+    """Return the name that an address gives a person: `Tess Team` for tess.team@shop.example."""
+    words = re.split(r"[._+-]+", address.partition("@")[0])
+    return " ".join(word[:1].upper() + word[1:] for word in words if word)
+
+
 # --- search words ---------------------------------------------------------------------------------
 
 

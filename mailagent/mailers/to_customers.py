@@ -25,6 +25,7 @@ from mailagent.domain.refunds.order import Order
 from mailagent.domain.refunds.refund import Refund, RefundStatus
 from mailagent.domain.refunds.settlement import Settlement
 from mailagent.domain.remedies.remedy import Remedy
+from mailagent.domain.text import name_in_address
 from mailagent.mailers.compose import MailContent, write_to_customer
 from mailagent.mailers.fact import Fact, sentence
 from mailagent.mailers.facts import Reader
@@ -314,7 +315,7 @@ def write_team_reply(
     connection: sa.Connection, conversation: Conversation, mail: InboundMail, words: str
 ) -> str:
     """Send the words of a team member's mail to the customer: nothing that it quotes, which may be internal."""
-    member = mail.from_name or mail.from_address.partition("@")[0]
+    member = mail.from_name or name_in_address(mail.from_address)
     return write_person_reply(connection, conversation, member, words, f"team:{mail.mail_id}")
 
 

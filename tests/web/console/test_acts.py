@@ -81,7 +81,7 @@ def test_a_persons_answer_goes_out_once_signed_in_the_thread(shop: Harness) -> N
     (mail,) = answers(shop)
     assert actions(shop) == [(TESS, "conversation taken over"), (TESS, "customer answered")]
     assert "I am here." in mail.text
-    assert "tess" in mail.text
+    assert "Tess" in mail.text
     assert (mail.to_address, mail.subject, mail.auto_submitted) == (ADA, "Re: My order", "no")
     assert mail.in_reply_to is not None
     (asked,) = shop.rows("SELECT * FROM inbound_mails")

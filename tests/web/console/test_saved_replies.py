@@ -85,7 +85,7 @@ def test_a_chosen_reply_stands_in_the_answer_with_the_customers_facts(shop: Harn
     tess = shop.log_in(TESS)
     save(tess)
     page = insert(shop, tess, text="Hello!")
-    expected = "Dear Ada Example, your order W1002 is late. tess, shop.example</textarea>"
+    expected = "Dear Ada Example, your order W1002 is late. Tess, shop.example</textarea>"
     assert f"Hello!\n\n{expected}" in page
     assert shop.rows("SELECT 1 FROM outbound_mails") == []
     sent = {name: field(page, name) for name in ("once", "seen")}

@@ -19,7 +19,7 @@ from mailagent.domain.mail.message import MailKind, Purpose
 from mailagent.domain.mail.outgoing_file import OutgoingFile
 from mailagent.domain.mail.redaction import mask_card_numbers
 from mailagent.domain.mail.saved_reply import find_open
-from mailagent.domain.text import without_controls
+from mailagent.domain.text import name_in_address, without_controls
 from mailagent.store import audit
 from mailagent.store.console import timeline
 from mailagent.store.console.timeline import Entry, EntryKind
@@ -117,7 +117,7 @@ def answer(
     if conversation.status is ConversationStatus.OPEN:
         take_over(connection, conversation, email)
     assignments.leave(connection, conversation_id)
-    member = email.partition("@")[0]
+    member = name_in_address(email)
     key = _key(conversation_id, once)
     outbound_id = mailers.write_person_reply(connection, conversation, member, text, key, files)
     assignments.answer(connection, conversation_id, outbound_id)

@@ -20,7 +20,7 @@ from mailagent.domain.mail.saved_reply import (
     find_unknown,
 )
 from mailagent.domain.operations.access import Permission
-from mailagent.domain.text import name_to_greet, without_controls
+from mailagent.domain.text import name_in_address, name_to_greet, without_controls
 from mailagent.store import audit
 from mailagent.store.console import timeline
 from mailagent.store.ids import new_id
@@ -180,7 +180,7 @@ def _facts(connection: sa.Connection, conversation: Conversation) -> dict[str, s
     return {
         "customer_name": reader.customer_name() or name_to_greet(conversation.customer_name),
         "order_number": _find_order(connection, conversation, written) if proven else None,
-        "my_name": current_person().email.partition("@")[0],
+        "my_name": name_in_address(current_person().email),
         "shop_name": services.current().shop.name,
     }
 
