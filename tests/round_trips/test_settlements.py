@@ -185,6 +185,7 @@ def test_all_parts_of_a_refund_are_listed_at_once_and_promised_together(
     gift = {"payment_id": "gift", "method": "gift_card", "amount": "20.00"}
     card = {"payment_id": "card", "method": "card", "amount": "29.99"}
     keys = wish_all(shop, gift, card)
+    assert "gift card" in shop.log_in(OLGA).get("/ops/settlements").text
     (promise,) = [mail for mail in shop.wait_for_mails(ADA, 2) if "We will pay" in mail.text]
     assert "We will pay $49.99 within 3 days, by" in promise.text
     for key in keys:
