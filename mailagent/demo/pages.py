@@ -33,6 +33,7 @@ from mailagent.demo import shop
 from mailagent.demo.fakes.openai import MODEL_NAME
 from mailagent.domain.mail.message import MailStatus
 from mailagent.domain.money import Money, parse_money
+from mailagent.domain.operations.replay import effect_of
 from mailagent.domain.refunds.refund import RefundStatus
 from mailagent.engine.run import Run
 from mailagent.settings import Settings
@@ -146,7 +147,6 @@ def _call_providers(method: str, path: str, **content: Any) -> httpx2.Response:
 
 CRASHED: Final = "app killed"
 _RUNS = 12  # the latest; each costs a query
-_LONGEST_OUTPUT = 240
 
 
 def take_snapshot() -> dict[str, Any]:
@@ -180,7 +180,7 @@ def take_snapshot() -> dict[str, Any]:
             for row in reversed(ledger)
         ],
         "runs": [
-            _run(runs.find_run(run.run_id, with_steps=True) or run)
+            tell_run(runs.find_run(run.run_id, with_steps=True) or run)
             for run in runs.list_runs(limit=_RUNS)
         ],
     }
@@ -203,7 +203,7 @@ def _started_at() -> datetime:
     return datetime.fromtimestamp(_STARTED_AT, UTC)
 
 
-def _run(run: Run) -> dict[str, Any]:
+def tell_run(run: Run) -> dict[str, Any]:
     return {
         "run_id": run.run_id,
         "workflow": run.workflow,
@@ -215,28 +215,10 @@ def _run(run: Run) -> dict[str, Any]:
                 "number": step.number,
                 "name": step.name,
                 "error": step.error,
-                "told": tell_output(step.output),
+                "told": effect_of(step.name),
                 "json": json.dumps(step.output, ensure_ascii=False, default=str, indent=1),
                 "at": step.started_at.isoformat() if step.started_at else None,
             }
             for step in run.steps
         ],
     }
-
-
-def tell_output(output: Any) -> str:
-    """Return in a few words what a step recorded: the page folds its JSON away."""
-    if not output:
-        return ""
-    match output:
-        case dict():
-            plain = {
-                name: each for name, each in output.items() if isinstance(each, str | int | float)
-            }
-            told = ", ".join(f"{name.replace('_', ' ')}: {each}" for name, each in plain.items())
-        case list():
-            told = ", ".join(str(each) for each in output if isinstance(each, str | int | float))
-            told = told or f"{len(output)} entries"
-        case _:
-            told = str(output)
-    return told if len(told) <= _LONGEST_OUTPUT else f"{told[:_LONGEST_OUTPUT]} …"

@@ -104,7 +104,7 @@ def test_a_letter_with_a_photo_and_what_the_steps_recorded(page: Page) -> None:
     paid = page.locator("#refunds tr", has_text="W1002")
     expect(paid).to_contain_text("$12.50", timeout=SECONDS)
     told = page.locator(".run .step", has_text="claim refund").first
-    expect(told).to_contain_text("status: approved", timeout=SECONDS)
+    expect(told).to_contain_text("makes this run the refund's own", timeout=SECONDS)
     expect(told.locator("pre")).to_be_hidden()
     told.get_by_text("as recorded").click()
     expect(told.locator("pre")).to_be_visible()

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -15,11 +17,14 @@ from mailagent.demo.fakes.mailboxes import Mailboxes
 from mailagent.demo.fakes.openai import MODEL_NAME
 from mailagent.demo.fakes.sendgrid import SendGridServer
 from mailagent.demo.fakes.webhooks import build_body
-from mailagent.demo.pages import tell_output
+from mailagent.demo.pages import tell_run
 from mailagent.demo.shop import OPERATORS, ORDERS
+from mailagent.engine.run import RecordedStep, Run
 from tests.cast import ADA, SUPPORT
 from tests.harness import Harness, open_shop
 
+NOW = datetime(2026, 11, 28, tzinfo=UTC)
+A_RUN = Run("refund-1", "refund", "refund_1", "SUCCESS", NOW, NOW, "w1", None)
 LETTER = {"from": f"Ada Example <{ADA}>", "subject": "Kettle", "text": "It is broken"}
 
 
@@ -138,21 +143,12 @@ def test_the_state_shows_mail_and_runs(demo: DemoPage) -> None:
     assert state["runs"][0]["is_active"]
 
 
-@pytest.mark.parametrize(
-    ("output", "told"),
-    [
-        (None, ""),
-        ([], ""),
-        ({}, ""),
-        ("sent", "sent"),
-        (["outbound_1"], "outbound_1"),
-        ([{"a": 1}], "1 entries"),
-        ({"status": "paid", "wait_seconds": 0, "ids": ["x"]}, "status: paid, wait seconds: 0"),
-        ("x" * 300, "x" * 240 + " …"),
-    ],
-)
-def test_what_a_step_recorded_is_told_in_words(output: object, told: str) -> None:
-    assert tell_output(output) == told
+def test_a_step_is_told_in_a_sentence_and_not_by_its_record(demo: DemoPage) -> None:
+    recorded = {"verified": True, "text_id": "text_1", "wait_seconds": 21600.0}
+    step = RecordedStep(1, "claim_refund", recorded, None, None)
+    (told,) = tell_run(replace(A_RUN, steps=(step,)))["steps"]
+    assert told["told"].startswith("makes this run the refund's own")
+    assert json.loads(told["json"]) == recorded
 
 
 def test_the_tour_and_the_orders_are_on_the_page(demo: DemoPage) -> None:

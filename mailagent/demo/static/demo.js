@@ -363,7 +363,7 @@
   }
 
   function stepItem(step) {
-    const json = ["null", '""', "[]", "{}"].includes(step.json) || step.json === JSON.stringify(step.told) ? null : step.json;
+    const json = ["null", '""', "[]", "{}"].includes(step.json) ? null : step.json;
     const whole = json && make("details", {}, make("summary", {}, "as recorded"), recorded(step, json));
     return make(
       "li",
