@@ -59,6 +59,12 @@ def test_times_of_the_audit_log_and_within_its_details_are_in_the_readers_zone(
     acts = page.locator("table.list").inner_text()
     assert re.search(r"until: \d+ \w+ \d{4}, \d\d:\d\d GMT\+5:30", acts)
     assert "UTC" not in acts
+    page.goto(f"{served.live.shop.public_url}/ops/runs?from=2020-01-02T10:00&to=2020-01-03")
+    expect(page.locator("#from")).to_have_value("2020-01-02T15:30")
+    expect(page.locator("#to")).to_have_value("2020-01-04T05:29")
+    page.locator("#from").fill("2020-01-02T06:30")
+    page.locator("#from").press("Enter")
+    page.wait_for_url(re.compile(r"from=2020-01-02T01(:|%3A)00"))
     context.close()
 
 

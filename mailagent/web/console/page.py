@@ -98,18 +98,19 @@ def typed(name: str, source: Mapping[str, str] | None = None) -> str:
 
 
 def parse_day(text: str) -> datetime | None:
-    """Return midnight (UTC) of a date such as 2026-11-20, or None."""
+    """Return midnight (UTC) of a date such as 2026-11-20, or the minute of 2026-11-20T09:30, or None."""
     try:
-        day = datetime.strptime(text, "%Y-%m-%d").replace(tzinfo=UTC)
+        format_ = "%Y-%m-%dT%H:%M" if "T" in text else "%Y-%m-%d"
+        day = datetime.strptime(text, format_).replace(tzinfo=UTC)
     except ValueError:
         return None
     return day if 1970 <= day.year < LATEST_YEAR else None
 
 
 def parse_days(facts: Mapping[str, str]) -> tuple[datetime | None, datetime | None]:
-    """Return the bounds of the dates "from" and "to"; the day of "to" is included."""
-    until = parse_day(facts["to"])
-    return parse_day(facts["from"]), until and until + timedelta(days=1)
+    """Return the bounds of the dates or minutes "from" and "to"; the day or minute of "to" is included."""
+    until, whole = parse_day(facts["to"]), {"minutes": 1} if "T" in facts["to"] else {"days": 1}
+    return parse_day(facts["from"]), until and until + timedelta(**whole)
 
 
 # --- redaction ------------------------------------------------------------------------------------

@@ -74,7 +74,7 @@ class Span:
 
 def _read_span() -> Span:
     tomorrow = day_begins_at(services.current().now()) + DAY
-    since, until = parse_days({name: typed(name) for name in ("from", "to")})
+    since, until = parse_days({name: typed(name)[:10] for name in ("from", "to")})
     if since or until:
         until = min(until or tomorrow, tomorrow)
         earliest = until - timedelta(days=MOST_DAYS)
