@@ -3,6 +3,8 @@ and what axe finds."""
 
 from __future__ import annotations
 
+from typing import Literal
+
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import ConsoleMessage, Dialog, Page, ViewportSize
 
@@ -10,6 +12,13 @@ from tests.browser.people import PHONE
 
 DESKTOP: ViewportSize = {"width": 1280, "height": 800}
 
+# Light and dark, on a small phone and on a desk. Colours depend on the scheme, all else on the size.
+LOOKS: tuple[tuple[Literal["light", "dark"], ViewportSize, bool], ...] = (
+    ("light", PHONE, True),
+    ("dark", PHONE, False),
+    ("dark", DESKTOP, True),
+    ("light", DESKTOP, False),
+)
 ONLY_CONTRAST = {"runOnly": ["color-contrast"], "resultTypes": ["violations"]}
 # The grey that Chromium gives a button of which no rule speaks.
 UNSTYLED = """() => [...document.querySelectorAll("button")]
@@ -47,13 +56,13 @@ class Eyes:
         """Look at the page that is open."""
         found: list[str] = []
         self._page.wait_for_load_state()
-        for scheme, size in (("light", PHONE), ("dark", DESKTOP)):
+        for scheme, size, thorough in LOOKS:
             self._page.set_viewport_size(size)
-            self._page.emulate_media(color_scheme="dark" if scheme == "dark" else "light")
+            self._page.emulate_media(color_scheme=scheme)
             wider = self._page.evaluate("document.documentElement.scrollWidth - innerWidth")
             found += [f"{wider} px too wide for {size['width']}"] if wider > 0 else []
             found += [f"no style: {each}" for each in self._page.evaluate(UNSTYLED)]
-            found += self._ask_axe(scheme, thorough=scheme == "light")
+            found += self._ask_axe(scheme, thorough)
         found += [text for text in self._said if not any(each in text for each in EXPECTED)]
         self._said.clear()
         if found:
