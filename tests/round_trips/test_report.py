@@ -15,7 +15,6 @@ from pathlib import Path
 import pytest
 
 from mailagent import services
-from mailagent.domain.mail.conversation import HandOverReason
 from mailagent.domain.operations.model_cost import TokenPrices, day_begins_at
 from mailagent.domain.operations.report import (
     AGENT,
@@ -27,7 +26,6 @@ from mailagent.domain.operations.report import (
     last_week,
 )
 from mailagent.store import schema
-from mailagent.store.mail import conversations
 from mailagent.store.operations import daily_figures
 from mailagent.web.owners import report as report_page
 from mailagent.workflows.steps.conversation import people
@@ -206,21 +204,6 @@ def test_the_week_has_what_changed_after_its_days_were_counted(owned_shop: Harne
     (mail,) = shop.wait_for_mails(OWNER)
     assert "2 mails of customers: 2 answered by the agent" in mail.text
     assert read(shop, 14).of(Figure.MAILS)[AGENT] == 2  # the page says the same
-
-
-def test_the_week_names_what_nobody_could_answer(owned_shop: Harness) -> None:
-    shop = owned_shop
-    shop.write("Do you deliver to the moon?", subject="To the moon")
-    shop.wait_for_mails(ADA)
-    wait_for_quiet(shop)
-    with shop.live.database.transaction() as connection:
-        why = HandOverReason.NOT_IN_KNOWLEDGE.value
-        conversation_id = thread(shop).conversation_id
-        conversations.hand_over(connection, conversation_id, why, shop.live.now())
-    pass_time(shop, days=7)
-    write_weekly()
-    (mail,) = shop.wait_for_mails(OWNER)
-    assert "Asked, and no passage answers it: To the moon" in mail.text
 
 
 def test_nothing_is_mailed_without_an_address(busy_shop: Harness) -> None:

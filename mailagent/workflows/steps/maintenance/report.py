@@ -6,12 +6,8 @@ from collections.abc import Iterable
 from datetime import datetime
 
 from mailagent import mailers, services
-from mailagent.domain.mail.redaction import without_keys
 from mailagent.domain.operations.model_cost import day_begins_at
 from mailagent.domain.operations.report import DAY, last_week
-from mailagent.domain.refunds.goodwill import hide_code_shapes
-from mailagent.store.console import knowledge
-from mailagent.store.database import Row
 from mailagent.store.mail import outbound
 from mailagent.store.operations import daily_figures
 from mailagent.workflows.steps.maintenance.housekeeping import LOOKS_AT_ALL_IN_HOUR, Deadline
@@ -22,7 +18,6 @@ from mailagent.workflows.steps.recording import step
 DAYS_AGAIN = 35
 DAYS_BACK = 366
 COUNT_SECONDS = 300.0
-QUESTIONS_MAILED = 20
 
 
 @step
@@ -70,18 +65,12 @@ def write_weekly() -> None:
         return  # all have it; or the worker shuts down, and a later run writes it
     with live.database.transaction() as connection:
         report = daily_figures.read(connection, since, until)
-        asked = knowledge.list_unanswered(connection, since, QUESTIONS_MAILED, until=until)
         path = f"/ops/report?from={since:%Y-%m-%d}&to={until - DAY:%Y-%m-%d}"
         notice = mailers.Notice(
             f"report:{week}",
             f"Your week from {since:%-d %B} to {until - DAY:%-d %B %Y}",
-            [*report.sentences(), *map(_tell_question, asked)],
+            list(report.sentences()),
             ("See the report", f"{live.shop.public_url}{path}"),
         )
         written = mailers.write_notice(connection, notice, addresses)
         live.workflow_client.queue.enqueue_deliveries(connection, written)
-
-
-def _tell_question(asked: Row) -> str:
-    subject = hide_code_shapes(without_keys(asked.subject)) or "no subject"
-    return f"Asked, and no passage answers it: {subject}"
