@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
 
-from mailagent.engine.run import Run
+from mailagent.engine.run import OUTLASTED, Run
 
 # Ids, numbers and times differ between runs that failed for one reason.
 _VARIES = re.compile(r"\b[a-z]+_[0-9a-z]{20,}|\d+")
@@ -37,7 +37,8 @@ def reason_key(run: Run) -> str:
     """Return a short hash that is the same for all runs that failed for one reason. It stands in URLs of
     pages."""
     step = run.failed_step.name if run.failed_step else ""
-    alike = "\n".join((run.workflow, run.status, step, _VARIES.sub("#", run.why)))
+    why = OUTLASTED if run.outlasted else _VARIES.sub("#", run.why)  # one outage has several causes
+    alike = "\n".join((run.workflow, run.status, step, why))
     return hashlib.sha256(alike.encode()).hexdigest()[:12]
 
 

@@ -64,7 +64,9 @@ def test_every_kind_and_state_has_a_label() -> None:
         (RemedyKind.EXCHANGE, ["K1"], True),
         (RemedyKind.EXCHANGE, ["K1", "M1"], True),
         (RemedyKind.EXCHANGE, ["M1"], False),
-        (RemedyKind.REPLACEMENT, ["K1"], False),
+        (RemedyKind.REPLACEMENT, ["K1"], True),  # goods are sent again once
+        (RemedyKind.REPLACEMENT, ["M1"], False),
+        (RemedyKind.CANCEL, ["K1"], False),
     ],
 )
 def test_a_remedy_is_for_its_kind_and_its_items(

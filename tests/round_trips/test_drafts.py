@@ -163,7 +163,7 @@ def test_taken_over_answered_and_given_back_by_the_console(busy_shop: Harness) -
         post_form(client, f"{base}/answer", page="/ops", **words)
     told = busy_shop.wait_for_mails(ADA, 2)[1]
     assert "I call you today." in told.text
-    assert "tess" in told.text
+    assert "Tess" in told.text
     post_form(client, f"{base}/give-back", page="/ops")
     wait_for_quiet(busy_shop)
     busy_shop.write("Which orders do I have?", to=told.reply_to)

@@ -407,19 +407,23 @@ def test_a_logo_of_a_signature_passes_and_a_picture_that_was_pasted_is_held(
 
 @pytest.mark.both_databases
 def test_the_picture_of_a_signature_holds_up_no_second_answer(shop: Harness) -> None:
-    def answer(customer: str, picture: bytes) -> Any:
+    def answer(customer: str, picture: bytes, text: str = "It is on its way") -> Any:
         message = EmailMessage()
-        message.set_content("It is on its way")
-        message.add_alternative('<p>It is on its way</p><img src="cid:logo">', subtype="html")
+        if "[cid:logo]" in text:
+            message.set_content(text)
+        shown = text.replace("[cid:logo]", "")
+        message.add_alternative(f'<p>{shown}</p><img src="cid:logo">', subtype="html")
         html = message.get_body(["html"])
         assert html is not None
         html.add_related(picture, "image", "png", cid="<logo>", filename="image001.png")
         return answer_of_tess(shop, case_of(shop, customer), message)
 
-    first = answer(ADA, b"x" * 24_000)
+    logo = b"x" * 24_000
+    first = answer(ADA, logo)
     assert "it will not hold up your answers" in " ".join(first.text.split())
-    assert answer(GRACE, b"x" * 24_000).purpose == "team_reply"
+    assert answer(GRACE, logo).purpose == "team_reply"
     assert answer(JUERGEN, b"y" * 25_000).purpose == "notice"
+    assert answer("bob@example.com", logo, "Print this label:\n[cid:logo]\n").purpose == "notice"
 
 
 # --- claiming mail --------------------------------------------------------------------------------

@@ -167,6 +167,8 @@ def setup() -> None:
     answers = {**given, **env_file.read(file)}
     click.echo(f"Return keeps the value in brackets. {file.absolute()} is written after each part.")
     _keep_secret_key(file, answers)
+    if answers.get("SUPPORT_ADDRESS"):  # without REPLY_DOMAIN, mail goes to this domain until now
+        answers.setdefault("REPLY_DOMAIN", _domain(answers))
     for heading, questions in _QUESTIONS.items():
         _ask_part(file, heading, questions, answers)
     _tell_what_to_press(answers)

@@ -133,6 +133,7 @@ _PREFIX = re.compile(
 
 # What programs write into plain text in place of a picture: Outlook `[cid:…]`, Gmail `[image: …]`.
 _PICTURE = re.compile(r"\[(?:cid|image):[^\[\]\n]{1,300}\]", re.IGNORECASE)
+_ENDS = (".", "?", "!", ":")  # of a sentence
 _CONTACT = re.compile(r"\d{3}|@|www\.")  # in a signature, a line without an end may be long
 
 
@@ -155,22 +156,24 @@ def decide_team_command(
     files: Sequence[Attachment] = (),
     may_lose_words: bool = False,
     body: str = "",
+    of_signature: Collection[Attachment] = (),
 ) -> TeamCommand:
     """Decide what a team member's mail does.
 
     `text` is the mail without quotations, empty if nothing in it is new. `case_subjects` are the subjects of
     the conversation and of our mails to the team about it. A mail with another subject is held: it may be an
     automatic answer without a mark. So is one with files, or a picture among its sentences: without them, its
-    words may be wrong. `files`: without those of the sender's signature, as far as they are known.
+    words may be wrong.
     `may_lose_words`: `text` may lack some that are meant for the customer. `body`: the mail with its signature,
-    where a mark for a picture may stand.
+    where a mark for a picture may stand. `of_signature`: those of the files that are probably of the sender's
+    signature.
     """
     first, *below = [line.strip() for line in text.splitlines() if line.strip()] or [""]
     if first.strip(" .!*").lower() in BACK_TO_AGENT:
         return TeamCommand.FOR_AGENT if _is_greeting(below) else TeamCommand.HELD_AGENT
     if not any(_goes_on(_bare(subject), _bare(one)) for one in case_subjects):
         return TeamCommand.HELD_SUBJECT
-    if any(map(is_sent_on_purpose, files)) or _shows_picture(text, body, files):
+    if any(map(is_sent_on_purpose, files)) or _shows_picture(text, body, files, of_signature):
         return TeamCommand.HELD_FILES
     if first and may_lose_words:
         return TeamCommand.HELD_INSIDE
@@ -186,24 +189,31 @@ def is_sent_on_purpose(file: Attachment) -> bool:
     return file.size_bytes >= (INLINE_MIN_BYTES if file.is_inline else PHOTO_MIN_BYTES)
 
 
-def _shows_picture(text: str, body: str, files: Sequence[Attachment]) -> bool:
+def _shows_picture(
+    text: str, body: str, files: Sequence[Attachment], of_signature: Collection[Attachment]
+) -> bool:
     """Return whether a picture may stand among the sentences of a mail: right below one, or above all, or
     anywhere if the mail has no mark for it. Between the last sentence and the logo of a signature stands at
-    least a name."""
-    if not any(is_photo(file) and file.is_inline for file in files):
+    least a name. Of pictures that are probably of a signature, only one right below the end of a sentence
+    counts."""
+    shown = [file for file in files if is_photo(file) and file.is_inline]
+    if not shown:
         return False
+    is_logo = all(file in of_signature for file in shown)
     for mark in _PICTURE.finditer(text):
         above, below = (
             [line.strip() for line in _PICTURE.sub("", part).splitlines() if line.strip()]
             for part in (text[: mark.start()], text[mark.end() :])
         )
-        if not above or _tells(above[-1]) or (any(map(_tells, below)) > any(map(_tells, above))):
+        if not above or (_tells(above[-1]) and (not is_logo or above[-1].endswith(_ENDS))):
             return True
-    return not _PICTURE.search(f"{text}\n{body}")
+        if not is_logo and any(map(_tells, below)) > any(map(_tells, above)):
+            return True
+    return not is_logo and not _PICTURE.search(f"{text}\n{body}")
 
 
 def _tells(line: str) -> bool:
-    ends = line.endswith((".", "?", "!", ":"))
+    ends = line.endswith(_ENDS)
     return line.endswith(":") or (_is_sentence(line) and (ends or not _CONTACT.search(line)))
 
 

@@ -114,6 +114,7 @@ def list_usual_pictures(
     query = sa.select(_mails.c.attachments).where(
         _mails.c.from_address == address,
         _mails.c.kind == MailKind.TEAM.value,
+        _mails.c.identity.in_((Identity.DKIM.value, Identity.SPF.value)),
         _mails.c.conversation_id != conversation_id,
     )
     newest = query.order_by(_mails.c.received_at.desc()).limit(MAILS_COMPARED)

@@ -119,8 +119,10 @@ def _act_on_team_command(
     known = [text for row in written for text in (row.text, render_text(row.html or "").text)]
     is_cut = may_lose_words(mail.body, known)
     usual = assignments.list_usual_pictures(connection, mail.from_address, conversation_id)
-    files = [each for each in mail.attachments if assignments.without_name(each) not in usual]
-    meant = decide_team_command(words, mail.subject, subjects, files, is_cut, mail.body)
+    of_signature = [each for each in mail.attachments if assignments.without_name(each) in usual]
+    meant = decide_team_command(
+        words, mail.subject, subjects, mail.attachments, is_cut, mail.body, of_signature
+    )
     if meant is TeamCommand.FOR_CUSTOMER:
         outbound_id = mailers.write_team_reply(connection, conversation, mail, words)
         inbound.answer(connection, [mail.mail_id], outbound_id)
