@@ -18,7 +18,14 @@ from mailagent.domain.refunds.duplicates import find_holding, list_refusals
 from mailagent.domain.refunds.order import Order, OrderLine, OrderStatus
 from mailagent.domain.refunds.policy import ManagerReason
 from mailagent.domain.refunds.policy_rules import Granted, LineFacts, RefundFacts
-from mailagent.domain.refunds.refund import Refund, RefundLine, RefundReason, price_shipping
+from mailagent.domain.refunds.refund import (
+    Refund,
+    RefundLine,
+    RefundReason,
+    WantedItem,
+    price_lines,
+    price_shipping,
+)
 from mailagent.store import audit
 from mailagent.store.database import Row
 from mailagent.store.mail import inbound
@@ -69,6 +76,13 @@ def shipping_of(order: Order, lines: Sequence[RefundLine], earlier: Sequence[Ref
     if not services.current().policy.refund_shipping:
         return Money(0, order.currency)
     return price_shipping(order, lines, earlier)
+
+
+def without(asked: Asked, wanted: Sequence[WantedItem], waiting: Refund) -> Asked:
+    """Return what is asked for as if a refund that waits were withdrawn."""
+    earlier = [each for each in asked.earlier if each.refund_id != waiting.refund_id]
+    lines = [line for line in price_lines(asked.order, wanted, earlier) if not line.is_rest]
+    return replace(asked, lines=tuple(lines), earlier=earlier)
 
 
 def list_refusals_now(

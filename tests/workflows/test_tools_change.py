@@ -536,6 +536,70 @@ def test_who_wants_another_one_instead_of_a_refund_that_waits_withdraws_it_first
 
 
 @ONE_DATABASE
+def test_a_refund_is_not_given_up_for_what_the_policy_declines(shop: Harness, batch: Batch) -> None:
+    services.bind(replace(services.current(), policy=Policy(return_first=RETURN_FIRST)))
+    propose(batch, "W1001", reason="changed_mind")
+    later, closed = (
+        later_batch(shop, batch),
+        Policy(return_first=RETURN_FIRST, return_window_days=0),
+    )
+    services.bind(replace(services.current(), policy=closed))
+    assert change(later)["reason"] == "return_window_closed"
+    assert shop.refunds()[0].holds_money
+
+
+KETTLE_AND_MUGS = [
+    {"item_id": "K1", "name": "Kettle", "quantity": 1, "unit_price": "29.99"},
+    {"item_id": "M1", "name": "Mug", "quantity": 2, "unit_price": "10.00"},
+]
+
+
+@ONE_DATABASE
+@pytest.mark.parametrize("what", ["same refund", "other refund", "task", "wish for both"])
+def test_a_person_sees_to_a_wish_if_more_than_its_refund_would_be_withdrawn(
+    shop: Harness, what: str
+) -> None:
+    shop.stock(order(items=KETTLE_AND_MUGS))
+    batch = write(shop, text=LETTER)
+    services.bind(replace(services.current(), policy=Policy({"USD": 1})))
+    mugs, items = (
+        [("M1", None)] if what == "same refund" else [],
+        [{"item_id": "K1", "quantity": 1}],
+    )
+    propose(batch, "W1001", ("K1", None), *mugs, reason="changed_mind")
+    if what == "other refund":
+        propose(batch, "W1001", ("M1", 1), reason="damaged")
+    if what == "task":
+        change(later_batch(shop, batch), "replacement", items=[{"item_id": "M1", "quantity": 1}])
+    if what == "wish for both":
+        items.append({"item_id": "M1", "quantity": 2})
+    said = change(later_batch(shop, batch), items=items)
+    assert said["outcome"] == "refund_waits"
+    assert ("call withdraw_refund" in said["say"]) is (what == "wish for both")
+    assert ("call hand_over" in said["say"]) is (what != "wish for both")
+
+
+@ONE_DATABASE
+@pytest.mark.parametrize("in_one_mail", [True, False])
+@pytest.mark.parametrize("bought", [1, 2])
+def test_one_unit_is_exchanged_and_another_replaced(
+    shop: Harness, in_one_mail: bool, bought: int
+) -> None:
+    shop.stock(
+        order(items=[{"item_id": "M1", "name": "Mug", "quantity": bought, "unit_price": "24.99"}])
+    )
+    batch, one = (
+        write(shop, text=f"{LETTER}\nanother mug broke"),
+        [{"item_id": "M1", "quantity": 1}],
+    )
+    change(batch, "exchange", items=one, wish="a red one")
+    second = batch if in_one_mail else later_batch(shop, batch)
+    change(second, "replacement", items=one, wish=None, reason="damaged")
+    is_open = [status for _, status in tasks(shop)].count("task")
+    assert is_open == bought
+
+
+@ONE_DATABASE
 @pytest.mark.parametrize("kind", ["exchange", "replacement"])
 @pytest.mark.parametrize("is_gift", [True, False], ids=["a gift", "nothing paid"])
 def test_what_nothing_was_paid_for_is_sent_again(shop: Harness, kind: str, is_gift: bool) -> None:

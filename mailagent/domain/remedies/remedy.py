@@ -7,11 +7,14 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 from typing import Any
+
+from mailagent.domain.refunds.order import Order
+from mailagent.domain.refunds.refund import RefundLine
 
 
 class RemedyKind(StrEnum):
@@ -153,6 +156,20 @@ class Remedy:
         the whole order."""
         mine, is_alike = {item.item_id for item in self.items}, {self.kind, kind} <= SENT_AGAIN
         return (self.kind is kind or is_alike) and (not mine or not mine.isdisjoint(item_ids))
+
+
+def items_of(order: Order, lines: Sequence[RefundLine]) -> tuple[RemedyItem, ...]:
+    """Return the items of priced lines."""
+    names = {line.line_no: (line.item_id, line.name) for line in order.lines}
+    return tuple(RemedyItem(*names[line.line_no], line.quantity) for line in lines)
+
+
+def count_units(order: Order, lines: Sequence[RefundLine]) -> Counter[str]:
+    """Return how many units priced lines have, by item id."""
+    units = Counter[str]()
+    for each in items_of(order, lines):
+        units[each.item_id] += each.quantity
+    return units
 
 
 # --- the customer's own words ---------------------------------------------------------------------

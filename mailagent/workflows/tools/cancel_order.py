@@ -34,6 +34,7 @@ from mailagent.domain.remedies.remedy import (
     RemedyItem,
     RemedyKind,
     RemedyStatus,
+    count_units,
     name_items,
 )
 from mailagent.mailers import Reader
@@ -50,7 +51,6 @@ from mailagent.workflows.tools.propose_refund import (
 )
 from mailagent.workflows.tools.request_change import (
     asked_before_output,
-    count_units,
     decline_as_late,
     not_offered_output,
     request,

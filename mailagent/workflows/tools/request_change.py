@@ -34,15 +34,16 @@ from mailagent.domain.remedies.labels import REMEDY_KINDS
 from mailagent.domain.remedies.remedy import (
     STANDING,
     Remedy,
-    RemedyItem,
     RemedyKind,
     RemedyStatus,
+    count_units,
+    items_of,
     quotes,
 )
 from mailagent.domain.text import tell_moment
 from mailagent.mailers import Reader
 from mailagent.proposals import proposal
-from mailagent.proposals.facts import Asked, is_overtaken, list_refusals_now
+from mailagent.proposals.facts import Asked, is_overtaken, list_refusals_now, without
 from mailagent.proposals.proposal import Proposal
 from mailagent.store import audit
 from mailagent.store.ids import new_id
@@ -68,9 +69,11 @@ from mailagent.workflows.tools.tool import (
     proposal_key,
     text,
 )
-from mailagent.workflows.tools.withdraw_refund import find_in_the_way, withdraw_first_output
+from mailagent.workflows.tools.withdraw_refund import find_in_the_way, refund_waits_output
 
 WISH_MAX_LENGTH = 500
+# Reasons to decline that hold only because a refund that waits holds the money.
+_MONEY_HELD = frozenset({DeclineReason.NOTHING_LEFT, DeclineReason.ABOVE_BALANCE})
 MAILS_SEARCHED = 20
 NOT_THEIR_WORDS = (
     "wish: copy it word for word from what the customer wrote, not from what they quote or forward; if it"
@@ -204,6 +207,7 @@ def _request(reader: Reader, order: Order, wanted: _Wanted, key: str) -> Output:
     earlier = refunds.list_of_order(connection, order.order_id)
     lines = tuple(line for line in price_lines(order, wanted.items, earlier) if not line.is_rest)
     units, older = count_units(order, lines), list[Remedy]()
+    left = count_units(order, price_lines(order, [WantedItem(each) for each in item_ids], earlier))
     before = remedies.list_of_order(connection, order.order_id)
     later = inbound.list_later(connection, [each.mail_id for each in before], reader.mail_ids)
     for known in reversed(before):
@@ -211,6 +215,8 @@ def _request(reader: Reader, order: Order, wanted: _Wanted, key: str) -> Output:
             continue
         if known.mail_id in later and known.status in STANDING:
             return asked_before_output(known, "in a later mail, perhaps otherwise")
+        if known.kind is not wanted.kind and known.items and units + known.units <= left:
+            continue  # it is for other units of the same items
         is_alike = known.kind is wanted.kind and known.wish == wanted.wish
         is_same = known.is_open and is_alike and not units - known.units
         # One mail makes one request, even if the model contradicts itself.
@@ -252,9 +258,17 @@ def _decide(
     # A free gift, or what was not paid for, can be sent again although there is no money to refund.
     despite = {DeclineReason.NOTHING_LEFT} if lines else set[DeclineReason]()
     facts, decision = proposal.consider(connection, asked, reader.conversation_id, despite)
+    granted = count_units(order, lines)
+    held = {each.item_id for each in wanted.items if each.item_id not in granted}
+    waiting = find_in_the_way(reader, asked.earlier, held)
+    if waiting is not None:
+        freed = without(asked, wanted.items, waiting)
+        then, outlook = proposal.consider(connection, freed, reader.conversation_id, _MONEY_HELD)
+        if not isinstance(outlook, Declined):
+            return refund_waits_output(reader, waiting, {each.item_id for each in wanted.items})
+        if not lines:
+            asked, facts, decision = freed, then, outlook
     if isinstance(decision, Declined):
-        if not lines and find_in_the_way(reader, asked.earlier, wanted.items):
-            return withdraw_first_output(order.order_id)
         proposed = Proposal(reader.conversation_id, reader.mail_ids[-1], key)
         proposal.decline(connection, proposed, asked, facts, decision)
         return declined_output(decision, order.order_id)
@@ -304,20 +318,6 @@ def _by_source(reader: Reader, order: Order, wanted: _Wanted) -> dict[str, Any]:
     if is_second or not has_all(address, wanted.wish, _list_texts(reader)):
         return is_task
     return {"status": RemedyStatus.ASKED, "address": asdict(address)}
-
-
-def items_of(order: Order, lines: Sequence[RefundLine]) -> tuple[RemedyItem, ...]:
-    """Return the items of priced lines."""
-    names = {line.line_no: (line.item_id, line.name) for line in order.lines}
-    return tuple(RemedyItem(*names[line.line_no], line.quantity) for line in lines)
-
-
-def count_units(order: Order, lines: Sequence[RefundLine]) -> Counter[str]:
-    """Return how many units priced lines have, by item id."""
-    units = Counter[str]()
-    for each in items_of(order, lines):
-        units[each.item_id] += each.quantity
-    return units
 
 
 def request(reader: Reader, order: Order, kind: RemedyKind, key: str, **values: Any) -> Output:

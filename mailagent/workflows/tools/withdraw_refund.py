@@ -10,7 +10,7 @@ import sqlalchemy as sa
 
 from mailagent import remedies as ending
 from mailagent import services
-from mailagent.domain.refunds.refund import Refund, RefundStatus, WantedItem
+from mailagent.domain.refunds.refund import Refund, RefundStatus
 from mailagent.domain.remedies.remedy import RemedyKind
 from mailagent.mailers import Reader
 from mailagent.mailers.values import can_be_withdrawn
@@ -72,11 +72,11 @@ def withdraw_refund(reader: Reader, arguments: Mapping[str, Any]) -> Output:
 
 
 def find_in_the_way(
-    reader: Reader, known: Sequence[Refund], wanted: Sequence[WantedItem]
+    reader: Reader, known: Sequence[Refund], item_ids: Collection[str]
 ) -> Refund | None:
     """Return the refund that holds some of these items, and that withdraw_refund would withdraw."""
-    items, connection = {each.item_id for each in wanted}, reader.connection
-    holding = [each for each in known if each.holds_money and items & set(each.item_ids)]
+    connection, wanted = reader.connection, set(item_ids)
+    holding = [each for each in known if each.holds_money and wanted & set(each.item_ids)]
     later = inbound.list_later(connection, [each.mail_id for each in holding], reader.mail_ids)
     may_go = (
         each for each in holding if each.mail_id not in later and can_be_withdrawn(connection, each)
@@ -84,15 +84,35 @@ def find_in_the_way(
     return next(may_go, None)
 
 
-def withdraw_first_output(order_id: str) -> Output:
-    """Return the answer to another wish for items whose refund waits."""
+def refund_waits_output(reader: Reader, waiting: Refund, item_ids: Collection[str]) -> Output:
+    """Return the answer to another wish for items whose refund waits. A person has to see to it if
+    withdraw_refund would withdraw more than the refund of these items."""
+    if _is_alone(reader.connection, waiting) and set(waiting.item_ids) <= set(item_ids):
+        say = "If they want this instead of the money, call withdraw_refund, then call this again."
+    else:
+        say = "More waits on the order. If they want this instead of the money, call hand_over."
     return {
         "outcome": "refund_waits",
-        "facts": [f"refund/{order_id}"],
-        "order_id": order_id,
-        "say": "Nothing was done: a refund of these items waits. If they want this instead of the money,"
-        " call withdraw_refund, then call this again. If not, name the fact.",
+        "facts": [f"refund/{waiting.order_id}"],
+        "order_id": waiting.order_id,
+        "say": f"Nothing was done: a refund of some of these items waits. {say} If not, name the fact.",
     }
+
+
+def _is_alone(connection: sa.Connection, refund: Refund) -> bool:
+    """Return whether withdraw_refund would withdraw nothing of the order but this refund."""
+    known, now = refunds.list_of_order(connection, refund.order_id), services.current().now()
+    others = [each for each in known if each.refund_id != refund.refund_id]
+    return not (
+        any(can_be_withdrawn(connection, each) for each in others)
+        or any(
+            each.is_open and each.refund_id != refund.refund_id
+            for each in remedies.list_of_order(connection, refund.order_id)
+        )
+        or any(
+            each.is_open(now) for each in stored_offers.list_of_order(connection, refund.order_id)
+        )
+    )
 
 
 def _note_wish(reader: Reader, order_id: str) -> None:
