@@ -77,6 +77,13 @@ CAPTIONS: Mapping[str, tuple[str, str]] = {
         "Conversation",
         "What the customer last wrote, and the answer beside it; what machines did is folded.",
     ),
+    "conversations": ("Conversations", "Open, waiting, snoozed and closed, with tags and owners."),
+    "refunding": (
+        "A refund by the team",
+        "Item by item, through the same policy and the same managers.",
+    ),
+    "saved-replies": ("Saved replies", "With the customer's facts filled in."),
+    "shortcuts": ("Shortcuts", "What the keys do, by pressing `?`."),
     "tasks": ("Tasks", "What customers asked for that people of the shop do."),
     "refund": ("Refund", "What was asked, decided, paid and told, and when."),
     "customer": ("Customer", "All of theirs, on one page."),
@@ -95,12 +102,17 @@ CAPTIONS: Mapping[str, tuple[str, str]] = {
     "runs": ("Runs", "What the engine recorded, beside what the rows say."),
     "alert": ("Alert", "The mail to operators when a run has failed."),
     "replays": ("Replay together", "What failed, by reason."),
+    "together": (
+        "The plan of a replay together",
+        "What it will do to each run, before the button.",
+    ),
     "run": ("A run that failed", "Its steps, what each gave back, and the error."),
     "replay": (
         "Before a replay",
         "Which steps are kept, which run again, and whether mail or money is among them.",
     ),
     "audit": ("Audit", "Who did what, and when."),
+    "error": ("An error", "What is wrong, and where to go on."),
 }
 
 
@@ -108,8 +120,7 @@ OPENING = """\
 # Screens
 
 The pages that people of the shop use most, light or dark as the reader's own screen is.
-Not pictured: the list of conversations, saved replies, a refund by the team, taking a decision back, what a
-replay together plans and does, errors, "Did this help?", the sheet of shortcuts, and the demo on a phone.
+Not pictured: what became of a replay together, and "Did this help?".
 The pictures are taken from a running demo, by `python -m tests.programs.screens`.
 To try the pages, start `flask demo` and log in at `/ops` as olga@shop.example.
 Her mailbox is on the demo's page.
@@ -171,7 +182,7 @@ def studio() -> Iterator[tuple[Browser, Path]]:
 
 def picture_demo(browser: Browser, path: Path) -> None:
     """Picture the demo's page, and the approval that its expensive letter leads to."""
-    with demo_running(path) as (providers, _):
+    with demo_running(path, APPROVAL_UNDO_SECONDS="300") as (providers, _):
         write(providers, demo_shop.SMALL_REFUND, mails_to=ADA, count=2)
         write(providers, demo_shop.EXPENSIVE_REFUND, mails_to=MONA, count=1)
         link = find_link(providers.mailboxes.sent(MONA)[0]) or ""
@@ -186,6 +197,8 @@ def picture_demo(browser: Browser, path: Path) -> None:
                 page.frame_locator("iframe").get_by_text("Why you are asked").first.wait_for()
                 page.mouse.move(0, 0)
                 save(page, f"demo-{scheme}")
+            with opened(browser, f"{providers.app_url}/demo/", PHONE, scheme) as page:
+                save(page, f"demo-phone-{scheme}")
         write(providers, TWO_ITEMS, mails_to=MONA, count=2)
         of_two = find_link(providers.mailboxes.sent(MONA)[1]) or ""
         for scheme in ("light", "dark"):
@@ -193,15 +206,20 @@ def picture_demo(browser: Browser, path: Path) -> None:
                 for folded in ("Approve less", "Offer part of the price"):
                     page.get_by_text(folded).click()
                 save(page, f"items-phone-{scheme}", TALLEST)
+        with opened(browser, link, PHONE, "light") as page:
+            page.get_by_role("button", name="Approve the refund").click()
+        for scheme in ("light", "dark"):
+            with opened(browser, link, PHONE, scheme) as page:
+                save(page, f"undo-phone-{scheme}")
 
 
 @contextmanager
-def demo_running(path: Path) -> Iterator[tuple[Providers, Supervisor]]:
+def demo_running(path: Path, **settings: str) -> Iterator[tuple[Providers, Supervisor]]:
     """Run the demo's app and providers in a folder of their own."""
     path.mkdir()
     port = find_port(0)
     providers = Providers(path, port, os.environ)
-    supervisor = Supervisor(path, port, providers.environment(), print)
+    supervisor = Supervisor(path, port, providers.environment() | settings, print)
     providers.start()
     try:
         supervisor.prepare()
@@ -248,6 +266,9 @@ def opened(
 
 def prepare(page: Page, name: str) -> None:
     """Bring a page into the state that its picture shows."""
+    if name == "shortcuts":
+        page.keyboard.press("?")
+        page.get_by_role("dialog").wait_for()
     if name == "german":
         page.get_by_label("Language").select_option("de")
         with page.expect_navigation():
@@ -348,6 +369,8 @@ def find_places(browser: Browser, people: StorageState, url: str) -> dict[str, s
 
     conversation = first(f"/ops/customers/{GRACE}", r"/ops/conversations/[^/?#]+$")
     failed = first("/ops/runs?status=failed", r"/ops/runs/[^?]+$")
+    order = first(conversation.removeprefix(url), r"/refund/[^/?#]+$")
+    together = first("/ops/replays", r"/ops/replays\?reason=")
     places = {
         "login": f"{url}/ops/login",
         "inbox": f"{url}/ops",
@@ -360,6 +383,12 @@ def find_places(browser: Browser, people: StorageState, url: str) -> dict[str, s
         "customer": f"{url}/ops/customers/{GRACE}",
         "erase": f"{url}/ops/customers/{GRACE}/erase",
         "knowledge": f"{url}/ops/knowledge",
+        "conversations": f"{url}/ops/conversations",
+        "refunding": order,
+        "saved-replies": f"{url}/ops/saved-replies",
+        "shortcuts": f"{url}/ops",
+        "together": together,
+        "error": f"{url}/ops/refunds/nothing",
         "tasks": f"{url}/ops/tasks",
         "settlements": f"{url}/ops/settlements",
         "report": f"{url}/ops/report?days=7",
@@ -375,7 +404,7 @@ def find_places(browser: Browser, people: StorageState, url: str) -> dict[str, s
     return places
 
 
-APPROVALS = ("approval-phone", "items-phone", "approval-desktop")
+APPROVALS = ("approval-phone", "items-phone", "undo-phone", "demo-phone", "approval-desktop")
 
 
 def _sections() -> Iterator[str]:
