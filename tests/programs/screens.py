@@ -102,10 +102,6 @@ CAPTIONS: Mapping[str, tuple[str, str]] = {
     "runs": ("Runs", "What the engine recorded, beside what the rows say."),
     "alert": ("Alert", "The mail to operators when a run has failed."),
     "replays": ("Replay together", "What failed, by reason."),
-    "together": (
-        "The plan of a replay together",
-        "What it will do to each run, before the button.",
-    ),
     "run": ("A run that failed", "Its steps, what each gave back, and the error."),
     "replay": (
         "Before a replay",
@@ -120,7 +116,7 @@ OPENING = """\
 # Screens
 
 The pages that people of the shop use most, light or dark as the reader's own screen is.
-Not pictured: what became of a replay together, and "Did this help?".
+Not pictured: the plan and the progress of a replay together, and "Did this help?".
 The pictures are taken from a running demo, by `python -m tests.programs.screens`.
 To try the pages, start `flask demo` and log in at `/ops` as olga@shop.example.
 Her mailbox is on the demo's page.
@@ -370,7 +366,6 @@ def find_places(browser: Browser, people: StorageState, url: str) -> dict[str, s
     conversation = first(f"/ops/customers/{GRACE}", r"/ops/conversations/[^/?#]+$")
     failed = first("/ops/runs?status=failed", r"/ops/runs/[^?]+$")
     order = first(conversation.removeprefix(url), r"/refund/[^/?#]+$")
-    together = first("/ops/replays", r"/ops/replays\?reason=")
     places = {
         "login": f"{url}/ops/login",
         "inbox": f"{url}/ops",
@@ -387,7 +382,6 @@ def find_places(browser: Browser, people: StorageState, url: str) -> dict[str, s
         "refunding": order,
         "saved-replies": f"{url}/ops/saved-replies",
         "shortcuts": f"{url}/ops",
-        "together": together,
         "error": f"{url}/ops/refunds/nothing",
         "tasks": f"{url}/ops/tasks",
         "settlements": f"{url}/ops/settlements",
