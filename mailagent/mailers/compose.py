@@ -242,15 +242,18 @@ def queue_mail(
 
 @dataclass(frozen=True, slots=True)
 class Notice:
-    """A few lines to the shop's own people; each gets a notice with the same `key` once."""
+    """A few lines to the shop's own people; each gets a notice with the same `key` once. `tables`: each with
+    its title and its rows, the first with the names of the columns."""
 
     key: str
     title: str
     lines: Sequence[str]
     button: tuple[str, str] | None = None  # its words, and the page that it opens
+    link: tuple[str, str] | None = None  # likewise, to a second page
+    tables: Sequence[tuple[str, Sequence[Sequence[str]]]] = ()
 
     def facts(self) -> dict[str, Any]:
-        return {"title": self.title, "lines": self.lines, "button": self.button}
+        return {each.name: getattr(self, each.name) for each in fields(self) if each.name != "key"}
 
 
 def write_notice(

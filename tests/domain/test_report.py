@@ -90,3 +90,40 @@ def test_the_report_in_sentences() -> None:
         "Customers who were helped: 3 of 4 who said so.",
     ]
     assert len(report.days) == 7
+
+
+def test_the_report_in_tables() -> None:
+    tuesday = Counter(
+        {(Figure.MAILS, "agent"): 1_200, (Figure.MAILS, "none"): 3, (Figure.COST, ""): 2_500_000}
+    )
+    totals = tuesday | Counter(
+        {
+            (Figure.REFUNDS, "paid USD"): 3,
+            (Figure.AMOUNTS, "paid USD"): 149_900,
+            (Figure.APPROVALS, "reject"): 1,
+            (Figure.APPROVALS, "expired"): 2,
+        }
+    )
+    days = {MONDAY + timedelta(days=1): tuesday}
+    report = Report(MONDAY, MONDAY + timedelta(days=2), totals, days)
+    assert dict(report.tables()) == {
+        "Mails, and who answered them": [
+            ("Day", "Mails", "Agent", "People", "Waiting", "No answer needed", "Cost"),
+            ("Mon 16", "0", "0", "0", "0", "0", "$0.00"),
+            ("Tue 17", "1,203", "1,200", "0", "0", "3", "$2.50"),
+            ("All", "1,203", "1,200", "0", "0", "3", "$2.50"),
+        ],
+        "Refunds": [("State", "Refunds", "Amount"), ("Paid", "3", "$1,499.00")],
+        "Requests to managers": [
+            ("Outcome", "Requests"),
+            ("Expired without a decision", "2"),
+            ("Rejected", "1"),
+        ],
+    }
+
+
+def test_a_table_has_no_cost_without_a_price_and_nothing_of_what_was_not_asked() -> None:
+    report = Report(MONDAY, MONDAY + timedelta(days=1), Counter({(Figure.MAILS, "agent"): 8}), {})
+    ((_, rows),) = report.tables()
+    assert rows[0][-1] == "No answer needed"
+    assert rows[-1] == ("All", "8", "8", "0", "0", "0")

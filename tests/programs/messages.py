@@ -78,7 +78,7 @@ TABLES: tuple[Any, ...] = (
     (replay.MAILS, replay.MAIL_STATES, replay.NOT_SENT),
     [each.value for each in replay.Reach],
     ([name for _, name in report.SPANS], report.LONGER),
-    (report_page.BY, report_page.DECISIONS),
+    (report_page.BY, report.DECISIONS),
     (errors.TEXTS, errors.DATABASE_AWAY, errors.AWAY, errors.FOR_OPERATORS),
     (inbox.YOURS, inbox.TO_PAY, inbox.TITLES, inbox.MEANINGS, lists.TITLES, organise.READ_FIRST),
     [words for words, _ in beside.SNOOZES.values()],

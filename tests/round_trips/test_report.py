@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from mailagent import services
+from mailagent.domain.mail.conversation import HandOverReason
 from mailagent.domain.operations.model_cost import TokenPrices, day_begins_at
 from mailagent.domain.operations.report import (
     AGENT,
@@ -177,7 +178,13 @@ def test_days_that_were_never_counted_are_caught_up(owned_shop: Harness) -> None
 def test_the_owner_gets_each_week_once(owned_shop: Harness) -> None:
     shop = owned_shop
     happen(shop)
+    not_written_down = HandOverReason.NOT_IN_KNOWLEDGE.value
+    with shop.live.database.transaction() as connection:
+        of_grace = schema.conversations.c.customer_email == GRACE
+        asked = schema.conversations.update().where(of_grace)
+        connection.execute(asked.values(handed_over_reason=not_written_down))
     count_days(Deadline(None))
+    day = f"{shop.live.now():%a %-d}"
     pass_time(shop, days=7)
     since, _ = last_week(services.current().now())
     for _ in range(2):
@@ -186,6 +193,18 @@ def test_the_owner_gets_each_week_once(owned_shop: Harness) -> None:
     assert f"Your week from {since:%-d %B}" in mail.subject
     assert "3 mails of customers: 2 answered by the agent, 1 by people, 0 waiting." in mail.text
     assert f"/ops/report?from={since:%Y-%m-%d}&to=" in mail.text
+    lines = [line.split() for line in mail.text.splitlines()]
+    assert [*day.split(), "3", "2", "1", "0", "0"] in lines
+    assert ["All", "3", "2", "1", "0", "0"] in lines
+    assert ["Paid", "2", "$1,548.99"] in lines
+    assert ["Approved", "1"] in lines
+    html = mail.html or ""
+    assert f">{day}</th><td" in html
+    assert "- Questions that no passage answered: 1." in mail.text
+    assert re.search(r"See what was asked:\n\S+/ops/report\?from=\S+#questions\n", mail.text)
+    assert "Days are UTC days." in mail.text
+    for words in (OUTRAGE, GRACE):  # erasing the customer would not reach this mailbox
+        assert words not in mail.text + html
     pass_time(shop, days=14)
     write_weekly()
     assert len(shop.wait_for_mails(OWNER, 2)) == 2
@@ -203,6 +222,7 @@ def test_the_week_has_what_changed_after_its_days_were_counted(owned_shop: Harne
     write_weekly()
     (mail,) = shop.wait_for_mails(OWNER)
     assert "2 mails of customers: 2 answered by the agent" in mail.text
+    assert "See what was asked" not in mail.text
     assert read(shop, 14).of(Figure.MAILS)[AGENT] == 2  # the page says the same
 
 

@@ -189,6 +189,7 @@ def _environment(folders: Sequence[Path], translations: NullTranslations) -> Env
         "day": _in_locale(formats.format_day),
         "moment": _in_locale(formats.format_moment),
         "plain": formats.plain,
+        "aligned": formats.aligned,
         "quote": formats.quote,
         "paragraphs": formats.paragraphs,
         "inert": inert,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import re
 import unicodedata
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from functools import lru_cache
@@ -103,6 +103,16 @@ def plain(text: str) -> Block:
     lines = text.replace("\r\n", "\n").replace("\r", "\n").expandtabs(4)
     kept = "".join(each for each in lines if each == "\n" or unicodedata.category(each) != "Cc")
     return Block(_OVERRIDES.sub("", kept).strip())
+
+
+def aligned(rows: Sequence[Sequence[str]]) -> Block:
+    """Return the rows of a table as lines; all columns but the first are aligned to the right."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    lines = []
+    for name, *cells in rows:
+        right = (cell.rjust(width) for cell, width in zip(cells, widths[1:], strict=True))
+        lines.append("  ".join((name.ljust(widths[0]), *right)))
+    return Block("\n".join(lines))
 
 
 def quote(text: str) -> Block:

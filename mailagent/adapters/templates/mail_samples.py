@@ -45,10 +45,7 @@ _GOODWILL = {
     "expires_at": NOON + timedelta(days=60),
     "order_id": "W1001",
 }
-VOTE_LINKS = {
-    "yes": "https://support.shop.example/helped/yes",
-    "no": "https://support.shop.example/helped/no",
-}
+VOTE_LINKS = {each: f"https://support.shop.example/helped/{each}" for each in ("yes", "no")}
 
 _PLAIN_RECEIPT: dict[str, Any] = {
     "order_id": "W1002",
@@ -103,6 +100,8 @@ def facts_of(words: str | None = None) -> dict[str, dict[str, Any]]:
             "title": say("Mail could not be sent"),
             "lines": [say(each) for each in _NOTICE],
             "button": ("See what a replay does", REPLAY_LINK),
+            "link": ("See the case", LINK),
+            "tables": [("Refunds", [("State", "Amount"), ("Paid", "$1,299.00")])],
         },
         "approval_request": _approval_request(say),
         "login_link": {"link_url": LOGIN_LINK, "minutes": 15},
@@ -141,7 +140,7 @@ _WITHOUT: dict[str, dict[str, Any]] = {
         "reminds_of": NOON,
         "reply_decides": False,
     },
-    "notice": {"button": None},
+    "notice": {"button": None, "link": None, "tables": []},
     "hand_over": {"customer_name": "", "sender_verified": True, "summary": None, "refunds": []},
 }
 

@@ -1,4 +1,4 @@
-"""The report for owners: the sums of some days' figures, in numbers and in sentences. Pure."""
+"""The report for owners: the sums of some days' figures, in numbers, sentences and tables. Pure."""
 
 from __future__ import annotations
 
@@ -39,8 +39,12 @@ class Figure(StrEnum):
 # The labels of MAILS: who answered a customer's mail.
 AGENT, PEOPLE, WAITING, NONE = "agent", "people", "waiting", "none"
 HELPED, DID_NOT_HELP = "yes", "no"
+# Of APPROVALS, what a manager decided; the other labels are states of the refund.
+DECISIONS = {"approve": "approved", "reject": "rejected"}
 
 Key = tuple[Figure, str]
+# Its title, and its rows; the first has the names of the columns.
+Table = tuple[str, Sequence[Sequence[str]]]
 
 
 def coarse(duration: timedelta) -> int:
@@ -117,7 +121,7 @@ class Report:
     def cost(self) -> str | None:
         """What the model cost; None if no price was known."""
         cost = self.of(Figure.COST)
-        return format_usd(Decimal(sum(cost.values())).scaleb(-6)) if cost else None
+        return tell_cost(sum(cost.values())) if cost else None
 
     def amounts(self) -> Iterator[tuple[str, int, Money]]:
         """Yield the refunds of each state and currency: the state, how many, and how much."""
@@ -180,6 +184,41 @@ class Report:
                 helped=votes.get(HELPED, 0),
                 votes=sum(votes.values()),
             )
+
+    def tables(self) -> Iterator[Table]:
+        """Yield tables for the weekly mail, in English. They have no words of customers: a mail in an owner's
+        mailbox outlives an erasure."""
+        names = ("Day", "Mails", "Agent", "People", "Waiting", "No answer needed", "Cost")
+        rows = [_row(f"{day:%a %-d}", self.by_day.get(day, Counter())) for day in self.days]
+        shown = len(names) if self.cost else len(names) - 1  # no price is known
+        days = [row[:shown] for row in (names, *rows, _row("All", self.totals))]
+        yield "Mails, and who answered them", days
+        refunds = [
+            (_label(state), f"{number:,}", amount.tell())
+            for state, number, amount in self.amounts()
+        ]
+        if refunds:
+            yield "Refunds", [("State", "Refunds", "Amount"), *refunds]
+        asked = [
+            (_label(state), f"{number:,}") for state, number in self.of(Figure.APPROVALS).items()
+        ]
+        if asked:
+            yield "Requests to managers", [("Outcome", "Requests"), *sorted(asked)]
+
+
+def tell_cost(micro: int) -> str:
+    """Return a label's value of COST, millionths of a US dollar, for readers."""
+    return format_usd(Decimal(micro).scaleb(-6))
+
+
+def _row(name: str, figures: Counter[Key]) -> tuple[str, ...]:
+    by = [figures[Figure.MAILS, each] for each in (AGENT, PEOPLE, WAITING, NONE)]
+    return name, *(f"{number:,}" for number in (sum(by), *by)), tell_cost(figures[Figure.COST, ""])
+
+
+def _label(state: str) -> str:
+    label = DECISIONS.get(state) or REFUND_STATES.get(RefundStatus(state), state)
+    return label[:1].upper() + label[1:]
 
 
 def last_week(now: datetime) -> tuple[datetime, datetime]:

@@ -16,10 +16,11 @@ from mailagent import services
 from mailagent.adapters.csv_file import write_csv
 from mailagent.domain.money import Money
 from mailagent.domain.operations.access import Permission
-from mailagent.domain.operations.model_cost import day_begins_at, format_usd
+from mailagent.domain.operations.model_cost import day_begins_at
 from mailagent.domain.operations.report import (
     AGENT,
     DAY,
+    DECISIONS,
     DID_NOT_HELP,
     HELPED,
     NONE,
@@ -30,6 +31,7 @@ from mailagent.domain.operations.report import (
     Report,
     by_span,
     percentile,
+    tell_cost,
     tell_time,
 )
 from mailagent.store.console import knowledge
@@ -55,7 +57,6 @@ BY = {
     WAITING: "waiting",
     NONE: "needed no answer",
 }
-DECISIONS = {"approve": "approved", "reject": "rejected"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,7 +139,7 @@ def _charts(report: Report) -> list[Chart]:
     ]
     if report.cost:
         cost = {"": _("US dollars")}
-        charts.append(_days(report, "cost", _("Cost of the model"), Figure.COST, cost, _usd))
+        charts.append(_days(report, "cost", _("Cost of the model"), Figure.COST, cost, tell_cost))
     if votes := report.of(Figure.VOTES):
         said = {
             _("it helped"): votes.get(HELPED, 0),
@@ -172,10 +173,6 @@ def _days(
         else _("%(title)s, day by day", title=title)
     )
     return make_chart(name, title, starts, series, tell, unit=unit)
-
-
-def _usd(micro: int) -> str:
-    return format_usd(Decimal(micro).scaleb(-6))
 
 
 def _times(name: str, title: str, times: dict[str, int]) -> Chart:

@@ -7,7 +7,7 @@ from datetime import datetime
 
 from mailagent import mailers, services
 from mailagent.domain.operations.model_cost import day_begins_at
-from mailagent.domain.operations.report import DAY, last_week
+from mailagent.domain.operations.report import DAY, Figure, last_week
 from mailagent.store.mail import outbound
 from mailagent.store.operations import daily_figures
 from mailagent.workflows.steps.maintenance.housekeeping import LOOKS_AT_ALL_IN_HOUR, Deadline
@@ -65,12 +65,15 @@ def write_weekly() -> None:
         return  # all have it; or the worker shuts down, and a later run writes it
     with live.database.transaction() as connection:
         report = daily_figures.read(connection, since, until)
-        path = f"/ops/report?from={since:%Y-%m-%d}&to={until - DAY:%Y-%m-%d}"
+        page = f"{live.shop.public_url}/ops/report?from={since:%Y-%m-%d}&to={until - DAY:%Y-%m-%d}"
+        has_questions = report.totals[Figure.QUESTIONS, ""]
         notice = mailers.Notice(
             f"report:{week}",
             f"Your week from {since:%-d %B} to {until - DAY:%-d %B %Y}",
-            list(report.sentences()),
-            ("See the report", f"{live.shop.public_url}{path}"),
+            [*report.sentences(), "Days are UTC days."],
+            ("See the report", page),
+            ("See what was asked", f"{page}#questions") if has_questions else None,
+            list(report.tables()),
         )
         written = mailers.write_notice(connection, notice, addresses)
         live.workflow_client.queue.enqueue_deliveries(connection, written)
