@@ -242,6 +242,7 @@ def test_the_page_and_its_file(owned_shop: Harness) -> None:
     assert '<svg viewBox="0 0 720 200" role="img"' in page
     assert "Bars from" in page
     assert 'aria-current="page">Last 7 days' in page
+    assert "Days are UTC days." in page  # other times of the console are in the reader's zone
     day = f"{shop.live.now():%Y-%m-%d}"
     named = client.get(f"/ops/report?from={day}&to={day}").text
     assert f'value="{day}"' in named
