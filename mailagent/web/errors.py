@@ -14,7 +14,6 @@ from werkzeug.exceptions import HTTPException, ServiceUnavailable
 from mailagent import services
 from mailagent.domain.operations.access import Role
 from mailagent.store.errors import is_outage
-from mailagent.web.language import write_moment
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,8 +113,8 @@ def _render(error: HTTPException, status: int, is_database_away: bool) -> str:
         status=status,
         text=text,
         for_operators=for_operators,
-        at=write_moment(datetime.now(UTC)),
-        answered_at=write_moment(answered_at) if answered_at else None,
+        at=datetime.now(UTC),
+        answered_at=answered_at,
     )
 
 

@@ -7,6 +7,7 @@ the console are found by following links; only the states of an approval are tol
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from datetime import timedelta
 
@@ -180,11 +181,13 @@ def test_every_state_of_an_approval(full: Harness, browser: Browser) -> None:
 
 def test_every_error(served: Harness, browser: Browser) -> None:
     served.app.add_url_rule("/test-error/<int:code>", "error", open_to_all(abort))
-    context = browser.new_context()
+    context = browser.new_context(timezone_id="Asia/Kolkata")
     opened = context.new_page()
     eyes = Eyes(opened)
     for code in (400, 403, 404, 405, 413, 418, 429, 500, 503):
         eyes.look(f"{served.live.shop.public_url}/test-error/{code}", str(code))
+        expect(opened.locator("time")).to_have_text(re.compile(r"\d\d:\d\d GMT\+5:30$"))
+        expect(opened.locator("time")).to_have_attribute("title", re.compile(" UTC$"))
     opened.goto(f"{served.live.shop.public_url}/refunds/W1001")
     expect(opened.get_by_role("heading", name="There is no such page")).to_be_visible()
     opened.get_by_role("link", name="To the console").click()
