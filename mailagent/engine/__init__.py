@@ -9,9 +9,10 @@ from __future__ import annotations
 
 CONVERSATION, REFUND, DELIVERY, SWEEP = "conversation", "refund", "delivery", "sweep"
 HOUSEKEEPING, PREVIEWS, SHADOW = "housekeeping", "previews", "shadow"
+LOOK_UP = "look_up"
 
-# The workflows that a schedule starts, not a row.
-SCHEDULED = (SWEEP, HOUSEKEEPING, PREVIEWS, SHADOW)
+# The workflows that a schedule starts, or a page, and not a row: nothing depends on a single run.
+SCHEDULED = (SWEEP, HOUSEKEEPING, PREVIEWS, SHADOW, LOOK_UP)
 
 CONVERSATIONS = "conversations"  # partitioned: one run per customer at a time
 REFUNDS = "refunds"

@@ -15,6 +15,7 @@ from mailagent.engine import (
     CONVERSATION,
     DELIVERY,
     INTERNAL_QUEUE,
+    LOOK_UP,
     QUEUE_OF,
     REFUND,
     SWEEP,
@@ -116,6 +117,16 @@ class Queue:
             app_version=APPLICATION_VERSION,
         )
         self._dbos.enqueue_in_transaction(connection, options, due, None)
+
+    def enqueue_look_up(self, connection: sa.Connection, run_id: str, order_id: str) -> None:
+        """Enqueue a run, under this id, that looks an order up at its source."""
+        options = EnqueueOptions(
+            workflow_name=LOOK_UP,
+            queue_name=INTERNAL_QUEUE,
+            workflow_id=run_id,
+            app_version=APPLICATION_VERSION,
+        )
+        self._dbos.enqueue_in_transaction(connection, options, order_id)
 
     def wake_overdue(self, connection: sa.Connection, run_id: str, key: str) -> None:
         """Wake a run that waits although its date has passed, because its worker's clock is slow; once for each

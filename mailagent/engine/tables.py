@@ -334,7 +334,7 @@ class SystemTables:
         scheduled = self._runs.alias("scheduled").c
         days = sa.func.coalesce(scheduled.completed_at, scheduled.updated_at) // _DAY_MILLISECONDS
         last_of_each_day = (
-            sa.select(sa.func.max(scheduled.workflow_uuid))  # these ids end in the minute
+            sa.select(sa.func.max(scheduled.workflow_uuid))  # these ids sort by time
             .where(_has_failed(scheduled.status), scheduled.name.in_(SCHEDULED))
             .group_by(scheduled.name, days)
         )

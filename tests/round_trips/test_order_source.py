@@ -4,17 +4,22 @@ is decided and before money moves. The source may be away, slow or wrong."""
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Callable, Iterator, Mapping
 from datetime import timedelta
 from pathlib import Path
+from threading import Event
 from typing import Any
 
 import pytest
 
 from mailagent.demo.fakes.http_server import Answer, Request
 from mailagent.demo.scripted_model import Fact, Phrase
+from mailagent.domain.operations.circuit_breaker import FAILURES_TO_OPEN
+from mailagent.store.ids import new_id
 from mailagent.store.operations import circuit_breakers
 from mailagent.store.operations import incidents as open_incidents
+from mailagent.web.console.conversations.refunding import LOOK_UP_SECONDS
 from mailagent.workflows.steps.maintenance.sweep import enqueue_mail
 from tests.cast import (
     ADA,
@@ -28,7 +33,8 @@ from tests.cast import (
     order,
     order_record,
 )
-from tests.harness import Harness, open_shop, pass_time, running, wait_until
+from tests.handed_over import thread
+from tests.harness import Harness, open_shop, pass_time, post_form, running, wait_until
 from tests.order_server import NONE, OrderServer, source_settings
 from tests.round_trips.approvals import decide, link_in
 from tests.round_trips.replays import facts, runs_of, wait_for_quiet
@@ -182,7 +188,72 @@ def test_a_manager_decides_by_the_newest_version(source_shop: Harness, server: O
     assert server.asked("/orders/W2001") == 2
 
 
+def refund_page(shop: Harness) -> str:
+    return f"/ops/conversations/{thread(shop).conversation_id}/refund/W1001"
+
+
+def test_the_teams_refund_page_shows_the_order_as_it_is_now(
+    source_shop: Harness, server: OrderServer
+) -> None:
+    server.stock(order())
+    source_shop.write("When did my order W1001 arrive?")
+    at_rest(source_shop)
+    tess, asked = source_shop.log_in(TESS), server.asked("/orders/W1001")
+    for _ in range(2):
+        page = tess.get(refund_page(source_shop)).text
+        assert ("$49.99" in page, "could not be looked up" in page) == (True, False)
+    assert server.asked("/orders/W1001") == asked  # it was looked up a moment ago
+    payment = {"payment_id": "pay_1001", "method": "card", "amount": "30.00"}
+    item = {"item_id": "K1", "name": "Kettle", "quantity": 1, "unit_price": "30.00"}
+    server.change("W1001", items=[item], payments=[payment])
+    pass_time(source_shop, minutes=10)
+    page = tess.get(refund_page(source_shop)).text
+    assert ("$30.00" in page, "could not be looked up" in page) == (True, False)
+    assert server.asked("/orders/W1001") == asked + 1
+    assert len(versions_of(source_shop, "W1001")) == 2
+    # A form that was open for long, too.
+    server.change("W1001", payments=[payment | {"amount": "49.99"}], items=order_record()["items"])
+    pass_time(source_shop, minutes=20)
+    form = {"once": new_id("once"), "reason": "damaged", "units:K1": "1", "amount": "$30.00"}
+    told = post_form(tess, refund_page(source_shop), page="/ops", **form)
+    assert (told.status_code, "$49.99" in told.text) == (409, True)
+    assert source_shop.refunds() == ()
+
+
 # --- the source is away ---------------------------------------------------------------------------
+
+
+def test_the_teams_refund_page_shows_the_last_version_if_the_source_is_away_or_slow(
+    source_shop: Harness, server: OrderServer
+) -> None:
+    server.stock(order())
+    source_shop.write("When did my order W1001 arrive?")
+    at_rest(source_shop)
+    pass_time(source_shop, minutes=10)
+    tess, wakes = source_shop.log_in(TESS), Event()
+
+    def slow(_request: Request) -> Answer | None:
+        wakes.wait(30)
+        return None
+
+    def is_old(most_seconds: float) -> bool:
+        began = time.monotonic()
+        page = tess.get(refund_page(source_shop)).text
+        assert time.monotonic() - began < most_seconds
+        assert ("Order as of" in page, "$49.99" in page) == (True, True)
+        return "could not be looked up" in page
+
+    server.always = slow
+    assert is_old(LOOK_UP_SECONDS + 2)
+    wakes.set()  # what took too long is shown the next time
+    wait_until(lambda: not is_old(LOOK_UP_SECONDS + 2), 20, "the slow look-up to be saved")
+    server.always = down
+    pass_time(source_shop, minutes=20)
+    for _ in range(FAILURES_TO_OPEN):
+        assert is_old(LOOK_UP_SECONDS + 2)
+    asked = server.asked("/orders/W1001")
+    assert is_old(1)  # the circuit breaker is open
+    assert server.asked("/orders/W1001") == asked
 
 
 def look_once(shop: Harness, server: OrderServer) -> None:

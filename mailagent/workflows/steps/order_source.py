@@ -23,7 +23,7 @@ from mailagent.store.refunds import orders
 from mailagent.telemetry import spans
 from mailagent.workflows.steps.circuit_breaker import Permit, claim_permit, note_outcome
 from mailagent.workflows.steps.maintenance.incidents import open_incident
-from mailagent.workflows.steps.recording import retry_outages
+from mailagent.workflows.steps.recording import retry_outages, step
 
 logger = logging.getLogger(__name__)
 
@@ -187,3 +187,9 @@ def refresh_if_old(order_id: str) -> None:
         order = orders.load(connection, order_id)
     if not is_fresh(order, live.now()):
         refresh(order_id)
+
+
+@step
+def look_up_order(order_id: str) -> None:
+    """Look an order up for a page, unless the stored one is fresh."""
+    refresh_if_old(order_id)

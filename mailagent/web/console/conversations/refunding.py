@@ -4,6 +4,7 @@ the agent asks."""
 from __future__ import annotations
 
 import hashlib
+import time
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -14,6 +15,8 @@ from flask import Blueprint, Response, request
 from mailagent import services
 from mailagent.domain.mail.conversation import Conversation
 from mailagent.domain.operations.access import Permission
+from mailagent.domain.operations.circuit_breaker import BreakerState, breaker_state
+from mailagent.domain.orders.freshness import is_fresh
 from mailagent.domain.refunds.escalation import list_candidates
 from mailagent.domain.refunds.labels import DECLINE_REASONS, MANAGER_REASONS
 from mailagent.domain.refunds.order import Order
@@ -26,12 +29,14 @@ from mailagent.domain.refunds.refund import (
     WantedItem,
     price_lines,
 )
+from mailagent.engine import LOOK_UP
 from mailagent.mailers.approval_routing import is_one_of
 from mailagent.proposals import proposal
 from mailagent.proposals.facts import Asked, shipping_of
 from mailagent.proposals.proposal import Proposal
 from mailagent.store.ids import new_id
 from mailagent.store.mail import assignments, conversations, inbound
+from mailagent.store.operations import circuit_breakers
 from mailagent.store.refunds import orders, refunds
 from mailagent.web.console.conversations.acts import back_to
 from mailagent.web.console.conversations.pages import ONCE
@@ -45,6 +50,8 @@ blueprint = Blueprint("ops_refunding", __name__)
 
 PATH = "/ops/conversations/<conversation_id>/refund/<path:order_id>"
 MAILS_SEARCHED = 50
+# A look-up that takes longer goes on, and the page shows the stored order.
+LOOK_UP_SECONDS = 4.0
 
 # A message of the page.
 NO_MANAGER = (
@@ -92,6 +99,7 @@ class Outlook:
 @needs(Permission.ANSWER)
 def show(conversation_id: str, order_id: str) -> Response:
     """Show what can be refunded of an order."""
+    _look_up(conversation_id, order_id)
     with services.current().database.snapshot() as connection:
         conversation = found(conversations.find(connection, conversation_id), "conversation")
         order = orders.find_of_conversation(connection, order_id, conversation_id)
@@ -102,6 +110,7 @@ def show(conversation_id: str, order_id: str) -> Response:
 @needs(Permission.ANSWER)
 def propose(conversation_id: str, order_id: str) -> Response:
     """Ask for a refund, if the person has seen its amount now; else compute the amount and show it."""
+    _look_up(conversation_id, order_id)
     with services.current().database.transaction() as connection:
         conversation = found(conversations.find(connection, conversation_id), "conversation")
         # Lock the order first, as everywhere.
@@ -126,6 +135,29 @@ def propose(conversation_id: str, order_id: str) -> Response:
             proposal.record(connection, proposed, asked, outlook.facts, outlook.decision)
             return back_to(conversation_id)
         return _page(connection, conversation, order, outlook)
+
+
+def _look_up(conversation_id: str, order_id: str) -> None:
+    """Let a worker look the order up at its source, unless it is fresh or the source is away, and wait for it a
+    few seconds. Web processes call no other system."""
+    live = services.current()
+    source, client = live.providers.orders, live.workflow_client
+    if source is None:
+        return
+    with live.database.snapshot() as connection:
+        known = orders.find_of_conversation(connection, order_id, conversation_id)
+        breaker = circuit_breakers.find(connection, source)
+    is_away = breaker_state(breaker, live.now()) is BreakerState.OPEN
+    if known is None or is_away or is_fresh(known[0], live.now()):
+        return
+    run_id, ends_at = new_id(LOOK_UP), time.monotonic() + LOOK_UP_SECONDS
+    with live.database.transaction() as connection:
+        client.queue.enqueue_look_up(connection, run_id, known[0].order_id)
+    while time.monotonic() < ends_at:
+        time.sleep(0.2)
+        run = client.runs.find_run(run_id)
+        if run is None or not run.is_active:
+            return
 
 
 def _managers(conversation: Conversation, order: Order) -> tuple[str, ...]:
@@ -199,6 +231,7 @@ def _page(
 ) -> Response:
     earlier = refunds.list_of_order(connection, order.order_id)
     once = request.form.get("once", "")
+    live = services.current()
     is_stale = outlook is not None and request.form.get("amount", outlook.amount) != outlook.amount
     return page(
         "ops/refunding.html",
@@ -206,7 +239,8 @@ def _page(
         conversation=conversation,
         order=order,
         items=_items(order, earlier),
-        order_as_of=order.seen_at if services.current().order_source else None,
+        order_as_of=order.seen_at if live.order_source else None,
+        is_old=live.order_source is not None and not is_fresh(order, live.now()),
         reasons=REASONS,
         outlook=outlook,
         is_stale=is_stale,
