@@ -12,6 +12,7 @@ from threading import Event
 from typing import Any
 
 import pytest
+import sqlalchemy as sa
 
 from mailagent.demo.fakes.http_server import Answer, Request
 from mailagent.demo.scripted_model import Fact, Phrase
@@ -20,6 +21,8 @@ from mailagent.store.ids import new_id
 from mailagent.store.operations import circuit_breakers
 from mailagent.store.operations import incidents as open_incidents
 from mailagent.web.console.conversations.refunding import LOOK_UP_SECONDS
+from mailagent.workflows.steps.conversation.batch import take_batch
+from mailagent.workflows.steps.conversation.orders import look_up_orders
 from mailagent.workflows.steps.maintenance.sweep import enqueue_mail
 from tests.cast import (
     ADA,
@@ -138,6 +141,20 @@ def test_the_look_up_is_on_record_with_ids_and_versions_only(
     assert "W1001" in output
     assert ADA not in output
     assert "Kettle" not in output
+
+
+def test_stored_orders_are_not_read_again_if_the_source_lists_them(
+    still_shop: Harness, server: OrderServer
+) -> None:
+    server.stock(order())
+    still_shop.write("When did my order W1001 arrive?")
+    batch, asked = take_batch(thread(still_shop).conversation_id), list[str]()
+    assert batch is not None
+    assert look_up_orders(batch) == {"outcome": "found", "versions": {"W1001": 1}}
+    engine = still_shop.live.database.engine
+    sa.event.listen(engine, "before_cursor_execute", lambda *call: asked.append(call[2]))
+    assert look_up_orders(batch) == {"outcome": "found", "versions": {"W1001": 1}}
+    assert "order_lines" not in " ".join(asked)
 
 
 def test_nobody_is_looked_up_before_they_have_proved_who_they_are(

@@ -3,7 +3,6 @@ time, and operators get one mail: it names the first such order. While its incid
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from datetime import datetime
 from typing import cast
 
@@ -45,12 +44,6 @@ def meet(connection: sa.Connection, refund_id: str, order_id: str, now: datetime
         connection.execute(_refunds.update().where(here).values(look_up_problem_met_at=now))
         return now
     return cast(datetime, met)
-
-
-def list_noted(connection: sa.Connection, order_ids: Sequence[str]) -> set[str]:
-    """Return those of these orders that have a problem."""
-    query = sa.select(_orders.c.order_id).where(_orders.c.order_id.in_(order_ids), _at.is_not(None))
-    return set(connection.scalars(query))
 
 
 def has_any(connection: sa.Connection, since: datetime) -> bool:

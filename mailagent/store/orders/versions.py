@@ -35,11 +35,13 @@ class Told:
 @dataclass(frozen=True, slots=True)
 class Kept:
     """The version of each saved order, and the problem of each order that could not be saved, by order id.
-    `overtaken`: orders that were not saved because another look-up was saved since the source was asked."""
+    `overtaken`: orders that were not saved because another look-up was saved since the source was asked.
+    `noted`: orders that had a problem before."""
 
     versions: dict[str, int] = field(default_factory=dict)
     problems: dict[str, str] = field(default_factory=dict)
     overtaken: list[str] = field(default_factory=list)
+    noted: set[str] = field(default_factory=set)
 
 
 # The version of a stored order, and when its source last returned it. Machines' clocks may differ, so compare
@@ -70,8 +72,8 @@ def keep(
     report a problem and keep the stored order. `is_remote`: as in `PaymentGateway`; `before`: the marks of the
     stored orders before the source was asked. An order with another mark is saved only if the newest version
     says the same: our answer may be older."""
-    kept, seen = Kept(), list[str]()
-    latest = _lock_latest(connection, [each.order.order_id for each in told])
+    latest, seen = _lock_latest(connection, [each.order.order_id for each in told]), list[str]()
+    kept = Kept(noted={order_id for order_id, row in latest.items() if row.look_up_problem_at})
     # In the order of their ids, so that two concurrent look-ups cannot deadlock.
     for each in sorted(told, key=lambda each: each.order.order_id):
         order_id = each.order.order_id
@@ -86,7 +88,9 @@ def keep(
             seen.append(order_id)
             continue
         try:
-            order = order_import.as_source_says(connection, each.order, now, is_remote)
+            order = each.order
+            if known:
+                order = order_import.as_source_says(connection, order, now, is_remote)
             saved = order_import.save(connection, order, now, None if known else 0)
         except OrderProblem as problem:
             kept.problems[order_id] = str(problem)
@@ -124,7 +128,7 @@ def _lock_latest(connection: sa.Connection, order_ids: Sequence[str]) -> dict[st
     theirs = _versions.c.order_id == newest.c.order_id
     query = (
         sa.select(
-            *(_orders.c.order_id, order_version, _orders.c.seen_at),
+            *(_orders.c.order_id, order_version, _orders.c.seen_at, _orders.c.look_up_problem_at),
             *(_versions.c.version, _versions.c.record, is_current, has_refunds),
         )
         .outerjoin(newest, newest.c.order_id == _orders.c.order_id)

@@ -99,14 +99,13 @@ def save(
 
     def record() -> tuple[Kept, list[str]]:
         with live.database.transaction() as connection:
-            noted = problems.list_noted(connection, [each.order_id for each in found])
             kept = versions.keep(connection, told, name, now, live.gateway.is_remote, before)
             new = [
                 f"order {order_id}: {why}; people decide on its refunds"
                 for order_id, why in kept.problems.items()
                 if problems.note(connection, order_id, Freshness.REFUSED, now)
             ]
-            if noted - kept.problems.keys():
+            if kept.noted - kept.problems.keys():
                 _end_incident(connection)
             if note is not None:
                 note(connection, kept)

@@ -71,7 +71,8 @@ def look_up_orders(batch: Batch) -> LookedUp:
     strangers = len(found.orders) - len(theirs)
     if strangers:
         found.problems.append(f"orders of other customers in the list of one: {strangers}")
-    is_settled = _look_up_unlisted(email, {order.order_id for order in theirs}, ends_at)
+    listed = {order.order_id for order in theirs}
+    is_settled = before.keys() <= listed or _look_up_unlisted(email, listed, ends_at)
 
     def note(connection: sa.Connection, kept: Kept) -> None:
         if not is_settled:
