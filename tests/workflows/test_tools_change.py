@@ -555,7 +555,9 @@ KETTLE_AND_MUGS = [
 
 
 @ONE_DATABASE
-@pytest.mark.parametrize("what", ["same refund", "other refund", "task", "wish for both"])
+@pytest.mark.parametrize(
+    "what", ["same refund", "more units", "other refund", "task", "wish for both"]
+)
 def test_a_person_sees_to_a_wish_if_more_than_its_refund_would_be_withdrawn(
     shop: Harness, what: str
 ) -> None:
@@ -566,7 +568,11 @@ def test_a_person_sees_to_a_wish_if_more_than_its_refund_would_be_withdrawn(
         [("M1", None)] if what == "same refund" else [],
         [{"item_id": "K1", "quantity": 1}],
     )
-    propose(batch, "W1001", ("K1", None), *mugs, reason="changed_mind")
+    if what == "more units":
+        propose(batch, "W1001", ("M1", 2), reason="changed_mind")
+        items = [{"item_id": "M1", "quantity": 1}]
+    else:
+        propose(batch, "W1001", ("K1", None), *mugs, reason="changed_mind")
     if what == "other refund":
         propose(batch, "W1001", ("M1", 1), reason="damaged")
     if what == "task":

@@ -265,7 +265,7 @@ def _decide(
         freed = without(asked, wanted.items, waiting)
         then, outlook = proposal.consider(connection, freed, reader.conversation_id, _MONEY_HELD)
         if not isinstance(outlook, Declined):
-            return refund_waits_output(reader, waiting, {each.item_id for each in wanted.items})
+            return refund_waits_output(reader, waiting, count_units(order, freed.lines))
         if not lines:
             asked, facts, decision = freed, then, outlook
     if isinstance(decision, Declined):

@@ -3,6 +3,7 @@ offers."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
@@ -10,6 +11,7 @@ import sqlalchemy as sa
 
 from mailagent import remedies as ending
 from mailagent import services
+from mailagent.domain.refunds.offer import units_of
 from mailagent.domain.refunds.refund import Refund, RefundStatus
 from mailagent.domain.remedies.remedy import RemedyKind
 from mailagent.mailers import Reader
@@ -84,10 +86,11 @@ def find_in_the_way(
     return next(may_go, None)
 
 
-def refund_waits_output(reader: Reader, waiting: Refund, item_ids: Collection[str]) -> Output:
+def refund_waits_output(reader: Reader, waiting: Refund, wanted: Counter[str]) -> Output:
     """Return the answer to another wish for items whose refund waits. A person has to see to it if
-    withdraw_refund would withdraw more than the refund of these items."""
-    if _is_alone(reader.connection, waiting) and set(waiting.item_ids) <= set(item_ids):
+    withdraw_refund would withdraw more than the refund of these units. `wanted`: by item id."""
+    held = Counter(dict(units_of(waiting.item_ids, waiting.lines)))
+    if held <= wanted and _is_alone(reader.connection, waiting):
         say = "If they want this instead of the money, call withdraw_refund, then call this again."
     else:
         say = "More waits on the order. If they want this instead of the money, call hand_over."
