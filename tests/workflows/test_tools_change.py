@@ -16,7 +16,7 @@ from mailagent.domain.refunds.policy import KeepOffers, Policy, Remedies, Return
 from mailagent.domain.refunds.refund import Refund, RefundReason, RefundStatus
 from mailagent.domain.remedies.remedy import RemedyKind, TaskProblem
 from mailagent.mailers.fact import sentence
-from mailagent.remedies import find_waiting, finish, supersede
+from mailagent.remedies import find_waiting, finish, receive, supersede
 from mailagent.store.privacy import erasure, retention
 from mailagent.store.refunds import remedies
 from mailagent.workflows.steps.conversation.batch import Batch, batch_reader
@@ -546,6 +546,22 @@ def test_a_refund_is_not_given_up_for_what_the_policy_declines(shop: Harness, ba
     services.bind(replace(services.current(), policy=closed))
     assert change(later)["reason"] == "return_window_closed"
     assert shop.refunds()[0].holds_money
+
+
+@ONE_DATABASE
+def test_a_person_sees_to_another_wish_for_goods_that_came_back(
+    shop: Harness, batch: Batch
+) -> None:
+    asks_first = Policy({"USD": 1}, return_first=RETURN_FIRST)
+    services.bind(replace(services.current(), policy=asks_first))
+    propose(batch, "W1001", reason="changed_mind")
+    with shop.live.database.transaction() as connection:
+        receive(connection, shop.refunds()[0].refund_id, TESS)
+    later = later_batch(shop, batch)
+    said = change(later)
+    assert (said["outcome"], "call hand_over" in said["say"]) == ("refund_waits", True)
+    said = use(withdraw_refund, later, {"order_id": "W1001"})
+    assert (said["outcome"], "cancellation or return" in said["say"]) == ("too_late", True)
 
 
 KETTLE_AND_MUGS = [

@@ -88,12 +88,15 @@ def find_in_the_way(
 
 def refund_waits_output(reader: Reader, waiting: Refund, wanted: Counter[str]) -> Output:
     """Return the answer to another wish for items whose refund waits. A person has to see to it if
-    withdraw_refund would withdraw more than the refund of these units. `wanted`: by item id."""
+    withdraw_refund would withdraw more than the refund of these units, or not even that. `wanted`: by item id.
+    """
     held = Counter(dict(units_of(waiting.item_ids, waiting.lines)))
-    if held <= wanted and _is_alone(reader.connection, waiting):
+    tied = remedies.find_of_refund(reader.connection, waiting.refund_id)
+    may_go = tied is None or (tied.is_open and not tied.may_be_done)
+    if may_go and held <= wanted and _is_alone(reader.connection, waiting):
         say = "If they want this instead of the money, call withdraw_refund, then call this again."
     else:
-        say = "More waits on the order. If they want this instead of the money, call hand_over."
+        say = "If they want this instead of the money, call hand_over."
     return {
         "outcome": "refund_waits",
         "facts": [f"refund/{waiting.order_id}"],
@@ -263,13 +266,13 @@ def asked_later_output(order_id: str, facts: Sequence[str]) -> Output:
 
 
 def cancelling_output(order_id: str) -> Output:
-    """Return the answer when nothing is withdrawn, because the items of a waiting refund are cancelled or are
-    about to be."""
+    """Return the answer when nothing is withdrawn, because the items of a waiting refund are cancelled or came
+    back, or are about to be cancelled."""
     return {
         "outcome": "too_late",
         "facts": [f"remedy/{order_id}", f"refund/{order_id}"],
         "order_id": order_id,
-        "say": "The cancellation is under way, so nothing was withdrawn: name both facts.",
+        "say": "The cancellation or return is done or under way, so nothing was withdrawn: name both facts.",
     }
 
 
