@@ -213,10 +213,10 @@ def _request(reader: Reader, order: Order, wanted: _Wanted, key: str) -> Output:
     for known in reversed(before):
         if not known.touches(wanted.kind, item_ids):
             continue
-        if known.mail_id in later and known.status in STANDING:
-            return asked_before_output(known, "in a later mail, perhaps otherwise")
         if known.kind is not wanted.kind and known.items and units + known.units <= left:
             continue  # it is for other units of the same items
+        if known.mail_id in later and known.status in STANDING:
+            return asked_before_output(known, "in a later mail, perhaps otherwise")
         is_alike = known.kind is wanted.kind and known.wish == wanted.wish
         is_same = known.is_open and is_alike and not units - known.units
         # One mail makes one request, even if the model contradicts itself.
