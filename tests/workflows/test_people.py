@@ -426,6 +426,25 @@ def test_the_picture_of_a_signature_holds_up_no_second_answer(shop: Harness) -> 
     assert answer("bob@example.com", logo, "Print this label:\n[cid:logo]\n").purpose == "notice"
 
 
+@pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
+@pytest.mark.parametrize(
+    ("text", "size"), [("Tess\n[cid:logo]", 100_000), ("It left today.\n[cid:logo]", 24_000)]
+)
+def test_no_answer_is_promised_that_would_be_held_again(
+    shop: Harness, text: str, size: int
+) -> None:
+    for customer in (ADA, GRACE):
+        message = EmailMessage()
+        message.set_content(f"Hello,\nit is on its way.\n\n{text}\n")
+        message.add_alternative('<p>It is on its way</p><img src="cid:logo">', subtype="html")
+        html = message.get_body(["html"])
+        assert html is not None
+        html.add_related(b"x" * size, "image", "png", cid="<logo>", filename="image001.png")
+        held = answer_of_tess(shop, case_of(shop, customer), message)
+        assert held.purpose == "notice"
+        assert "will not hold up" not in " ".join(held.text.split())
+
+
 # --- claiming mail --------------------------------------------------------------------------------
 
 

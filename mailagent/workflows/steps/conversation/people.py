@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
+from functools import partial
 
 import sqlalchemy as sa
 
@@ -120,9 +121,10 @@ def _act_on_team_command(
     is_cut = may_lose_words(mail.body, known)
     usual = assignments.list_usual_pictures(connection, mail.from_address, conversation_id)
     of_signature = [each for each in mail.attachments if assignments.without_name(each) in usual]
-    meant = decide_team_command(
-        words, mail.subject, subjects, mail.attachments, is_cut, mail.body, of_signature
+    read = partial(
+        decide_team_command, words, mail.subject, subjects, mail.attachments, is_cut, mail.body
     )
+    meant = read(of_signature)
     if meant is TeamCommand.FOR_CUSTOMER:
         outbound_id = mailers.write_team_reply(connection, conversation, mail, words)
         inbound.answer(connection, [mail.mail_id], outbound_id)
@@ -133,7 +135,8 @@ def _act_on_team_command(
     inbound.leave_unanswered(connection, [mail.mail_id], meant.value)
     if meant is TeamCommand.FOR_AGENT:
         return audit.GIVEN_BACK if handback.give_back(connection, conversation_id) else None, []
-    notice = _about_held(conversation, mail, meant)
+    is_held_once = meant is TeamCommand.HELD_FILES and read(mail.attachments) is not meant
+    notice = _about_held(conversation, mail, meant, is_held_once)
     team = services.current().shop.team_emails
     return "team reply held", mailers.write_notice(connection, notice, team, conversation_id)
 
@@ -144,8 +147,11 @@ _OF_SIGNATURE = (
 )
 
 
-def _about_held(conversation: Conversation, mail: InboundMail, why: TeamCommand) -> mailers.Notice:
-    """Say why a team member's mail did not go to the customer, and what to do."""
+def _about_held(
+    conversation: Conversation, mail: InboundMail, why: TeamCommand, is_held_once: bool
+) -> mailers.Notice:
+    """Say why a team member's mail did not go to the customer, and what to do. `is_held_once`: it would not be
+    held if its pictures are of the signature."""
     is_of_files = why is TeamCommand.HELD_FILES
     files = ", ".join(
         each.name
@@ -160,7 +166,7 @@ def _about_held(conversation: Conversation, mail: InboundMail, why: TeamCommand)
             f"Subject: {inert(mail.subject)}",
             f"Why: {why.value}",
             *([f"Files: {files}"] if files else []),
-            *([_OF_SIGNATURE] if is_of_files else []),
+            *([_OF_SIGNATURE] if is_held_once else []),
             f"Conversation: {conversation.conversation_id}, {inert(conversation.subject)}",
             "To answer the customer, reply to the mail with the case: write above what your program quotes of"
             " it, and leave its subject as it is.",
