@@ -150,6 +150,19 @@ def test_an_older_mail_does_not_change_what_a_newer_one_chose(
 
 
 @ONE_DATABASE
+def test_an_older_mail_does_not_change_what_a_newer_one_wants_to_stay(crediting: Harness) -> None:
+    ask(write(crediting, text="My desk broke."), "no_choice")
+    offered(crediting)
+    older = write(crediting, subject="One", text="Store credit, please.")
+    newer = write(crediting, subject="Two", text="No, money after all.")
+    for _ in range(2):  # a step that is done again
+        ask(newer, "money")
+    ask(older, "store_credit")  # its run had failed, and is replayed
+    assert crediting.refunds()[0].credit_bonus is None
+    assert len(crediting.rows("SELECT 1 FROM audit WHERE action LIKE '% chosen'")) == 1
+
+
+@ONE_DATABASE
 def test_a_refund_stays_store_credit_if_the_newest_mail_chooses_nothing(
     crediting: Harness,
 ) -> None:

@@ -161,17 +161,20 @@ def _as_chosen(reader: Reader, refund: Refund, pay_as: str | None) -> Refund:
     return it. It stays as it is if its gateway was asked already, a later mail asked for it or chose, or the
     policy has no store credit."""
     live, connection = services.current(), reader.connection
-    no_choice = pay_as in (None, PayAs.NO_CHOICE)
-    same = no_choice or (refund.credit_bonus is not None) == (pay_as == PayAs.STORE_CREDIT)
-    if same or live.policy.store_credit is None or not credits.can_change(connection, refund):
+    if pay_as in (None, PayAs.NO_CHOICE) or live.policy.store_credit is None:
         return refund
     acts: tuple[audit.Action, ...] = ("money chosen", "store credit chosen")
     made = [one for act in acts for one in audit.list_details(connection, refund.refund_id, act)]
     mails = {refund.mail_id, *(each["mail_id"] for each in made)}
-    if inbound.list_later(connection, mails, reader.mail_ids):
+    is_late = bool(inbound.list_later(connection, mails, reader.mail_ids))
+    is_same = (refund.credit_bonus is not None) == (pay_as == PayAs.STORE_CREDIT)
+    # A choice of what it is already is recorded once, too: an older mail may be answered later.
+    is_known = is_same and reader.mail_ids[-1] in mails
+    if is_late or is_known or not credits.can_change(connection, refund):
         return refund
     bonus = _bonus(pay_as)
-    credits.choose(connection, refund, bonus)
+    if not is_same:
+        credits.choose(connection, refund, bonus)
     changed = refunds.load(connection, refund.refund_id)
     amount = credit_of(changed) or changed.amount
     details = {"amount": str(amount), "mail_id": reader.mail_ids[-1]}
