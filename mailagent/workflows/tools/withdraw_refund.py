@@ -13,7 +13,7 @@ from mailagent import remedies as ending
 from mailagent import services
 from mailagent.domain.refunds.offer import units_of
 from mailagent.domain.refunds.refund import Refund, RefundStatus
-from mailagent.domain.remedies.remedy import RemedyKind
+from mailagent.domain.remedies.remedy import SENT_AGAIN, RemedyKind
 from mailagent.mailers import Reader
 from mailagent.mailers.values import can_be_withdrawn
 from mailagent.proposals import offers
@@ -34,6 +34,7 @@ from mailagent.workflows.tools.tool import (
 _WHY = "the customer withdrew the refund"
 _WAITING = (RefundStatus.AWAITING_APPROVAL, RefundStatus.APPROVED)
 _SETTLED = (RefundStatus.APPROVED, RefundStatus.PAID)
+_INSTEAD = SENT_AGAIN | {RemedyKind.CHANGE_ADDRESS}
 
 
 class WithdrawRefund(Arguments):
@@ -138,19 +139,22 @@ def _note_wish(reader: Reader, order_id: str) -> None:
 def _list_later(reader: Reader, order_id: str) -> dict[str, str]:
     """Return what waits on an order and was asked for by a mail that came after these: the ids of the refunds,
     tasks and offers, each with that mail. A run may have failed, and be replayed when the customer has written
-    again."""
+    again. Also return the exchanges, replacements and changes of address that the newest of these mails asked
+    for: it may want them instead, and a replay withdraws again."""
     connection, now = reader.connection, services.current().now()
     waiting = {
         each.refund_id: each.mail_id
         for each in refunds.list_of_order(connection, order_id)
         if each.status in _WAITING
     }
-    tasks = remedies.list_of_order(connection, order_id)
-    waiting |= {each.remedy_id: each.mail_id for each in tasks if each.is_open}
+    tasks = [each for each in remedies.list_of_order(connection, order_id) if each.is_open]
+    waiting |= {each.remedy_id: each.mail_id for each in tasks}
     made = stored_offers.list_of_order(connection, order_id)
     waiting |= {each.offer_id: each.mail_id for each in made if each.is_open(now)}
     later = inbound.list_later(connection, waiting.values(), reader.mail_ids)
-    return {row_id: mail_id for row_id, mail_id in waiting.items() if mail_id in later}
+    own = [each for each in tasks if each.kind in _INSTEAD and each.mail_id == reader.mail_ids[-1]]
+    found = {row_id: mail_id for row_id, mail_id in waiting.items() if mail_id in later}
+    return found | {each.remedy_id: each.mail_id for each in own}
 
 
 def _add_later(output: Output, order_id: str, later: Collection[str]) -> Output:
@@ -159,7 +163,7 @@ def _add_later(output: Output, order_id: str, later: Collection[str]) -> Output:
     facts = [f"{kind}/{order_id}" for kind in ("refund", "remedy", "offer") if kind in kinds]
     if output["outcome"] != "withdrawn":
         return asked_later_output(order_id, facts)
-    say = f"{output['say']} What they asked for in a later mail stays: name each fact."
+    say = f"{output['say']} What they asked for in this or a later mail stays: name each fact."
     return output | {"facts": list(dict.fromkeys([*output["facts"], *facts])), "say": say}
 
 
@@ -255,13 +259,13 @@ def offer_withdrawn_output(order_id: str) -> Output:
 
 
 def asked_later_output(order_id: str, facts: Sequence[str]) -> Output:
-    """Return the answer when nothing is withdrawn, because a later mail of the customer asked for what waits.
+    """Return the answer when nothing is withdrawn, because this mail or a later one asked for what waits.
     `facts`: about that."""
     return {
         "outcome": "asked_later",
         "facts": [*facts],
         "order_id": order_id,
-        "say": "They asked for what waits in a later mail, so nothing was withdrawn: name each fact.",
+        "say": "They asked for what waits in this or a later mail, so nothing was withdrawn: name each fact.",
     }
 
 
