@@ -199,6 +199,20 @@ def test_a_smaller_wish_may_follow_a_withdrawal_of_an_earlier_one_at_once(shop: 
     assert propose(later, (LENS, None))["outcome"] == "approved"
 
 
+@pytest.mark.both_databases
+def test_a_replay_of_a_withdrawal_leaves_what_its_mail_asked_for_then(shop: Harness) -> None:
+    shop.stock(camera_order())
+    batch = batch_of(shop)
+    propose(batch, *BOTH)
+    later = later_batch(shop, batch)
+    for _ in range(2):  # a run that failed is replayed from its first step
+        assert withdraw(later)["outcome"] == "withdrawn"
+        assert propose(later, (LENS, None))["outcome"] == "approved"
+    assert states(shop) == ["withdrawn", "approved"]
+    assert withdraw(later_batch(shop, later))["outcome"] == "withdrawn"
+    assert states(shop) == ["withdrawn", "withdrawn"]
+
+
 @ONE_DATABASE
 def test_a_withdrawal_does_not_wash_off_a_rejection(shop: Harness) -> None:
     shop.stock(camera_order())

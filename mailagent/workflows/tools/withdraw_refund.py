@@ -123,38 +123,40 @@ def _is_alone(connection: sa.Connection, refund: Refund) -> bool:
 
 
 def _note_wish(reader: Reader, order_id: str) -> None:
-    """Record once that these mails do not want what was asked for: an older mail may be answered later."""
-    connection, mail_ids, now = reader.connection, reader.mail_ids, services.current().now()
-    if not audit.list_of_mails(connection, order_id, audit.WITHDRAWAL_ASKED_FOR, mail_ids):
-        audit.record(
-            connection,
-            now,
-            audit.CUSTOMER,
-            audit.WITHDRAWAL_ASKED_FOR,
-            order_id,
-            {"mail_id": mail_ids[-1]},
-        )
+    """Record once that the newest of these mails does not want what was asked for: an older mail may be
+    answered later."""
+    connection, newest, now = reader.connection, reader.mail_ids[-1], services.current().now()
+    if not audit.list_of_mails(connection, order_id, audit.WITHDRAWAL_ASKED_FOR, [newest]):
+        details = {"mail_id": newest}
+        audit.record(connection, now, audit.CUSTOMER, audit.WITHDRAWAL_ASKED_FOR, order_id, details)
 
 
 def _list_later(reader: Reader, order_id: str) -> dict[str, str]:
     """Return what waits on an order and was asked for by a mail that came after these: the ids of the refunds,
     tasks and offers, each with that mail. A run may have failed, and be replayed when the customer has written
-    again. Also return the exchanges, replacements and changes of address that the newest of these mails asked
-    for: it may want them instead, and a replay withdraws again."""
+    again. Also return what the newest of these mails asked for after it withdrew something, because a replay
+    withdraws again; and its exchanges, replacements and changes of address, which it may want instead."""
     connection, now = reader.connection, services.current().now()
     waiting = {
-        each.refund_id: each.mail_id
+        each.refund_id: (each.mail_id, each.requested_at)
         for each in refunds.list_of_order(connection, order_id)
         if each.status in _WAITING
     }
     tasks = [each for each in remedies.list_of_order(connection, order_id) if each.is_open]
-    waiting |= {each.remedy_id: each.mail_id for each in tasks}
+    waiting |= {each.remedy_id: (each.mail_id, each.requested_at) for each in tasks}
     made = stored_offers.list_of_order(connection, order_id)
-    waiting |= {each.offer_id: each.mail_id for each in made if each.is_open(now)}
-    later = inbound.list_later(connection, waiting.values(), reader.mail_ids)
-    own = [each for each in tasks if each.kind in _INSTEAD and each.mail_id == reader.mail_ids[-1]]
-    found = {row_id: mail_id for row_id, mail_id in waiting.items() if mail_id in later}
-    return found | {each.remedy_id: each.mail_id for each in own}
+    waiting |= {
+        each.offer_id: (each.mail_id, each.offered_at) for each in made if each.is_open(now)
+    }
+    mail_ids, newest = [mail_id for mail_id, _ in waiting.values()], reader.mail_ids[-1]
+    later = inbound.list_later(connection, mail_ids, reader.mail_ids)
+    wish, *_ = audit.list_of_mails(connection, order_id, audit.WITHDRAWAL_ASKED_FOR, [newest])
+    instead = {each.remedy_id for each in tasks if each.kind in _INSTEAD}
+    return {
+        row_id: mail_id
+        for row_id, (mail_id, at) in waiting.items()
+        if mail_id in later or (mail_id == newest and (at > wish.at or row_id in instead))
+    }
 
 
 def _add_later(output: Output, order_id: str, later: Collection[str]) -> Output:
