@@ -588,20 +588,22 @@ def test_an_order_that_nothing_was_paid_for_is_a_task_without_a_refund(shop: Har
 
 
 @pytest.mark.parametrize(
-    ("refunded", "price", "items", "units"),
+    ("payment", "price", "items", "units"),
     [
-        ("69.99", "49.99", (), {}),
-        ("69.99", "49.99", (("K1", None),), {"K1": 1}),
-        ("0.00", "0.00", (("K1", None),), {"K1": 1}),
+        ({"refunded": "69.99"}, "49.99", (), {}),
+        ({"refunded": "69.99"}, "49.99", (("K1", None),), {"K1": 1}),
+        ({}, "0.00", (("K1", None),), {"K1": 1}),
+        ({"charged_back_at": "2026-11-19T10:00:00Z"}, "49.99", (), {}),
     ],
-    ids=["all of it", "one item", "a free item"],
+    ids=["all of it", "one item", "a free item", "charged back"],
 )
 def test_what_no_money_is_left_for_is_a_task_without_a_refund(
-    shop: Harness, refunded: str, price: str, items: Any, units: dict[str, int]
+    shop: Harness, payment: dict[str, str], price: str, items: Any, units: dict[str, int]
 ) -> None:
-    """The team refunded it in the shop's system, or it cost nothing; it must not be sent all the same."""
+    """The team refunded it in the shop's system, the customer's bank took the money, or it cost nothing; it
+    must not be sent all the same."""
     kettle, mugs = render_order(pending())["items"]
-    paid = {"payment_id": "pay_W1001", "method": "card", "amount": "69.99", "refunded": refunded}
+    paid = {"payment_id": "pay_W1001", "method": "card", "amount": "69.99"} | payment
     shop.stock(pending(items=[kettle | {"unit_price": price}, mugs], payments=[paid]))
     batch = write(shop, text=LETTER)
     told = cancel(batch, *items)

@@ -68,7 +68,11 @@ from mailagent.workflows.tools.tool import (
 )
 
 # There is no money to give back, and the goods must not be sent all the same.
-_NO_MONEY_LEFT = (DeclineReason.NOTHING_LEFT, DeclineReason.ABOVE_BALANCE)
+_NO_MONEY_LEFT = (
+    DeclineReason.NOTHING_LEFT,
+    DeclineReason.ABOVE_BALANCE,
+    DeclineReason.CHARGED_BACK,
+)
 
 
 class CancelOrder(Arguments):
