@@ -68,7 +68,11 @@ def batch(shop: Harness) -> Batch:
 def test_a_wish_is_one_task_that_the_team_is_told_of(
     shop: Harness, batch: Batch, kind: str
 ) -> None:
+    asked = list[str]()
+    engine = shop.live.database.engine
+    sa.event.listen(engine, "before_cursor_execute", lambda *call: asked.append(call[2]))
     said = change(batch, kind)
+    assert not any("max(inbound_mails.received_at)" in each for each in asked), "nothing is later"
     assert said["outcome"] == "task"
     assert change(batch, kind) == said  # a step that is done again
     (row,) = shop.rows("SELECT * FROM remedies")

@@ -305,6 +305,8 @@ def was_put_off(connection: sa.Connection, mail_ids: Sequence[str]) -> bool:
 
 def list_later(connection: sa.Connection, ids: Collection[str], than: Sequence[str]) -> set[str]:
     """Return those of the mails `ids` that came after all mails of `than`."""
+    if not ids:
+        return set()
     last = sa.select(sa.func.max(_mails.c.received_at)).where(_mails.c.mail_id.in_(than))
     later = _mails.c.received_at > last.scalar_subquery()
     query = sa.select(_mails.c.mail_id).where(_mails.c.mail_id.in_(ids), later)
