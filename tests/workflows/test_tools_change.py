@@ -7,6 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 import sqlalchemy as sa
@@ -16,6 +17,7 @@ from mailagent.domain.refunds.policy import KeepOffers, Policy, Remedies, Return
 from mailagent.domain.refunds.refund import Refund, RefundReason, RefundStatus
 from mailagent.domain.remedies.remedy import RemedyKind, TaskProblem
 from mailagent.mailers.fact import sentence
+from mailagent.proposals import proposal
 from mailagent.remedies import find_waiting, finish, receive, supersede
 from mailagent.store.privacy import erasure, retention
 from mailagent.store.refunds import remedies
@@ -529,7 +531,9 @@ def test_who_wants_another_one_instead_of_a_refund_that_waits_withdraws_it_first
     services.bind(replace(services.current(), policy=policy))
     propose(batch, "W1001", reason="changed_mind")
     later = later_batch(shop, batch)
-    said = change(later)
+    with patch.object(proposal, "consider", wraps=proposal.consider) as consider:
+        said = change(later)
+    assert consider.call_count == 1
     assert said["outcome"] == "refund_waits"
     assert "call withdraw_refund" in said["say"]
     assert not shop.rows("SELECT * FROM audit WHERE action LIKE '%declined%'")

@@ -257,17 +257,18 @@ def _decide(
     asked = replace(asked, refused_before=refused, asked_at=asked_at)
     # A free gift, or what was not paid for, can be sent again although there is no money to refund.
     despite = {DeclineReason.NOTHING_LEFT} if lines else set[DeclineReason]()
-    facts, decision = proposal.consider(connection, asked, reader.conversation_id, despite)
     granted = count_units(order, lines)
     held = {each.item_id for each in wanted.items if each.item_id not in granted}
     waiting = find_in_the_way(reader, asked.earlier, held)
     if waiting is not None:
         freed = without(asked, wanted.items, waiting)
-        then, outlook = proposal.consider(connection, freed, reader.conversation_id, _MONEY_HELD)
-        if not isinstance(outlook, Declined):
+        facts, decision = proposal.consider(connection, freed, reader.conversation_id, _MONEY_HELD)
+        if not isinstance(decision, Declined):
             return refund_waits_output(reader, waiting, count_units(order, freed.lines))
-        if not lines:
-            asked, facts, decision = freed, then, outlook
+    if waiting is not None and not lines:
+        asked = freed
+    else:
+        facts, decision = proposal.consider(connection, asked, reader.conversation_id, despite)
     if isinstance(decision, Declined):
         proposed = Proposal(reader.conversation_id, reader.mail_ids[-1], key)
         proposal.decline(connection, proposed, asked, facts, decision)
