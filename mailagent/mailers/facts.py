@@ -21,7 +21,7 @@ from mailagent.domain.orders.freshness import is_fresh_at, told_as_of
 from mailagent.domain.refunds.goodwill import GoodwillCode
 from mailagent.domain.refunds.offer import Offer
 from mailagent.domain.refunds.order import Order
-from mailagent.domain.refunds.refund import Refund, RefundStatus
+from mailagent.domain.refunds.refund import Refund, RefundStatus, left_of_payments
 from mailagent.domain.text import name_to_greet
 from mailagent.mailers.fact import Fact, quote
 from mailagent.mailers.values import (
@@ -68,7 +68,6 @@ class Reader:
     proven: bool
     _known: dict[str, tuple[Order, int] | None] = field(default_factory=dict)
     _offers: dict[str, tuple[Offer, Values] | None] = field(default_factory=dict)
-    _lefts: dict[str, Left] = field(default_factory=dict)
 
     @property
     def conversation_id(self) -> str:
@@ -101,9 +100,10 @@ class Reader:
         if not order_id.isprintable():  # PostgreSQL refuses NUL
             return None
         if order_id not in self._known:
-            self._known[order_id] = orders.find_of_conversation(
-                self.connection, order_id, self.conversation_id
-            )
+            found = orders.find_of_conversation(self.connection, order_id, self.conversation_id)
+            self._known[order_id] = found
+            if found:  # perhaps spelt otherwise
+                self._known[found[0].order_id] = found
         return self._known[order_id]
 
     def _no_order(self, subject: str) -> Fact | None:
@@ -204,7 +204,7 @@ class Reader:
 
     def refunds(self, order: Order) -> Values:
         """Return the state of each refund of an order, oldest first, and what was paid back elsewhere."""
-        _, elsewhere = self.find_order_and_elsewhere(order.order_id) or (order, 0)
+        elsewhere = self._elsewhere_minor(order)
         declined_at = audit.latest_at(self.connection, order.order_id, audit.DECLINED)
         return {
             "refunds": [
@@ -219,11 +219,13 @@ class Reader:
         """Return all refunds of an order of this customer, oldest first."""
         return [each for each in self._refunds if each.order_id == order.order_id]
 
+    def _elsewhere_minor(self, order: Order) -> int:
+        _, elsewhere = self.find_order_and_elsewhere(order.order_id) or (order, 0)
+        return elsewhere
+
     def _left(self, order: Order) -> Left:
-        if order.order_id not in self._lefts:
-            taken = orders.taken_minor(self.connection, order.order_id)
-            self._lefts[order.order_id] = Left(self.refunds_of(order), order.left_after(taken))
-        return self._lefts[order.order_id]
+        known = self.refunds_of(order)
+        return Left(known, left_of_payments(order, known, self._elsewhere_minor(order)))
 
     @cached_property
     def _refunds(self) -> Sequence[Refund]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any, cast
@@ -15,12 +16,14 @@ from mailagent.mailers import Reader
 from mailagent.store.mail import conversations
 from mailagent.web.console.run_steps import with_text
 from mailagent.workflows.steps.conversation import tool_call
+from mailagent.workflows.steps.conversation.batch import batch_reader
 from mailagent.workflows.steps.recording import CRASH_POINTS, AtWork
 from mailagent.workflows.tools import look_at_order, registry
 from mailagent.workflows.tools.tool import Arguments, Tool
 from tests.cast import ADA, order
 from tests.harness import Harness, wait_until
 from tests.tool_calls import WHICH_ORDER, calls, says
+from tests.workflows.proposals import write
 from tests.workflows.trouble import once
 
 QUESTION = "Where is my order W1001?"
@@ -52,6 +55,21 @@ def test_a_question_takes_one_step_for_both_asks_and_the_look_between(busy_shop:
     assert (look["tool"], look["arguments"]) == ("look_at_order", {"order_id": "W1001"})
     assert look["output"]["order_id"] == "W1001"
     assert requests(busy_shop) == 2
+
+
+def test_a_look_reads_each_row_of_an_order_once(shop: Harness) -> None:
+    shop.stock(order())
+    batch, asked = write(shop, text=QUESTION), list[str]()
+    engine = shop.live.database.engine
+    with shop.live.database.transaction() as connection:
+        sa.event.listen(engine, "before_cursor_execute", lambda *call: asked.append(call[2]))
+        reader = batch_reader(connection, batch)
+        registry.run("look_at_order", reader, {"order_id": "w1001"})
+        reader.orders_of_mails()
+    for table in ("order_lines", "order_payments", "refunds"):
+        reads = [each for each in asked if re.match(rf"SELECT (DISTINCT )?{table}\.", each)]
+        assert len(reads) == 1, reads
+    assert not any("held_minor +" in each for each in asked)
 
 
 def test_a_step_asks_twice_at_most_and_the_next_one_is_told_all(busy_shop: Harness) -> None:
