@@ -189,12 +189,17 @@ class Reader:
 
     def _find_offer(self, order: Order) -> tuple[Offer, Values] | None:
         if order.order_id not in self._offers:
-            made = offers.list_of_order(self.connection, order.order_id)
+            made = [each for each in self._made if each.order_id == order.order_id]
             found = (
                 values_of_offer(made[-1], order, self._left(order), self.mails) if made else None
             )
             self._offers[order.order_id] = (made[-1], found) if found else None
         return self._offers[order.order_id]
+
+    @cached_property
+    def _made(self) -> Sequence[Offer]:
+        """All offers made to this customer, oldest first."""
+        return offers.list_of_customer(self.connection, self.conversation.customer_email)
 
     def return_period(self, order: Order) -> Values | None:
         """Return by when the items of an order can be returned; None before the delivery, and if none can be
@@ -338,8 +343,7 @@ class Reader:
             for each in self._refunds
             if each.mail_id in self.mail_ids or each.refund_id in withdrawn
         ]
-        address = self.conversation.customer_email
-        offered = offers.list_orders_of_mails(self.connection, address, self.mail_ids)
+        offered = sorted({each.order_id for each in self._made if each.mail_id in self.mail_ids})
         return [*asked, *offered, *self._orders_named()]
 
     def _orders_named(self) -> list[str]:

@@ -66,7 +66,7 @@ def test_a_look_reads_each_row_of_an_order_once(shop: Harness) -> None:
         reader = batch_reader(connection, batch)
         registry.run("look_at_order", reader, {"order_id": "w1001"})
         reader.orders_of_mails()
-    for table in ("order_lines", "order_payments", "refunds"):
+    for table in ("order_lines", "order_payments", "refunds", "offers"):
         reads = [each for each in asked if re.match(rf"SELECT (DISTINCT )?{table}\.", each)]
         assert len(reads) == 1, reads
     assert not any("held_minor +" in each for each in asked)

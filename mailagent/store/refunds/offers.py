@@ -29,17 +29,11 @@ def list_of_order(connection: sa.Connection, order_id: str) -> tuple[Offer, ...]
     return _list(connection, query.order_by(_offers.c.offered_at, _offers.c.offer_id))
 
 
-def list_orders_of_mails(
-    connection: sa.Connection, address: str, mail_ids: Sequence[str]
-) -> Sequence[str]:
-    """Return the ids of a customer's orders for which an offer was made in answer to these mails."""
-    orders = schema.orders
-    query = (
-        sa.select(_offers.c.order_id)
-        .join(orders, orders.c.order_id == _offers.c.order_id)
-        .where(orders.c.customer_email == address, _offers.c.mail_id.in_(mail_ids))
-    )
-    return connection.scalars(query.distinct().order_by(_offers.c.order_id)).all()
+def list_of_customer(connection: sa.Connection, address: str) -> tuple[Offer, ...]:
+    """Return the offers made for a customer's orders, oldest first."""
+    theirs = sa.select(schema.orders.c.order_id).where(schema.orders.c.customer_email == address)
+    query = sa.select(_offers).where(_offers.c.order_id.in_(theirs))
+    return _list(connection, query.order_by(_offers.c.offered_at, _offers.c.offer_id))
 
 
 def list_untold(connection: sa.Connection, address: str, now: datetime) -> set[str]:
