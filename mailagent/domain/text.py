@@ -147,7 +147,8 @@ _LONGEST_MASKED = 2_000
 
 
 def tell_error(text: str | None) -> str:
-    """Return the first line of an error, at most LONGEST characters, masked by `masking.mask`."""
-    lines = (text or "").strip().splitlines() or ["no reason is on record"]
+    """Return the first line of an error without control characters, at most LONGEST characters, masked by
+    `masking.mask`."""
+    lines = without_controls(text or "").strip().splitlines() or ["no reason is on record"]
     told = mask(lines[0][:_LONGEST_MASKED])
     return told if len(told) <= LONGEST else told[: LONGEST - 1] + "…"

@@ -131,3 +131,16 @@ def test_what_is_typed_is_written_for_postgresql_with_nothing_superfluous(
 )
 def test_one_line_without_what_a_person_wrote(error: str | None, told: str | None) -> None:
     assert tell_error(error) == (told or error)
+
+
+@pytest.mark.parametrize(
+    ("error", "told"),
+    [
+        ("invalid byte \x00 in a\x00 mail", "invalid byte  in a mail"),
+        ("\x00\nthe cause", "the cause"),
+        ("\x00", "no reason is on record"),
+        ("a lone \ud800surrogate", "a lone surrogate"),
+    ],
+)
+def test_an_error_is_told_without_what_a_database_refuses(error: str, told: str) -> None:
+    assert tell_error(error) == told
