@@ -79,7 +79,7 @@ def _parse_arguments() -> argparse.Namespace:
         action="store_true",
         help="each point of a story once, however often it comes",
     )
-    parser.add_argument("--jobs", type=int, default=3, help="points tried at the same time")
+    parser.add_argument("--jobs", type=int, default=4, help="points tried at the same time")
     parser.add_argument(
         "--share",
         type=_parse_share,
