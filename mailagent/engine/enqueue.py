@@ -118,8 +118,9 @@ class Queue:
         )
         self._dbos.enqueue_in_transaction(connection, options, due, None)
 
-    def enqueue_look_up(self, connection: sa.Connection, run_id: str, order_id: str) -> None:
-        """Enqueue a run, under this id, that looks an order up at its source."""
+    def enqueue_look_up(self, connection: sa.Connection, order_id: str, now: datetime) -> str:
+        """Enqueue a run that looks an order up at its source, one for all pages of a minute. Returns its id."""
+        run_id = f"{LOOK_UP}_{now:%Y-%m-%dT%H:%M}_{order_id}"
         options = EnqueueOptions(
             workflow_name=LOOK_UP,
             queue_name=INTERNAL_QUEUE,
@@ -127,6 +128,7 @@ class Queue:
             app_version=APPLICATION_VERSION,
         )
         self._dbos.enqueue_in_transaction(connection, options, order_id)
+        return run_id
 
     def wake_overdue(self, connection: sa.Connection, run_id: str, key: str) -> None:
         """Wake a run that waits although its date has passed, because its worker's clock is slow; once for each

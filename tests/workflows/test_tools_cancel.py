@@ -587,13 +587,16 @@ def test_an_order_that_nothing_was_paid_for_is_a_task_without_a_refund(shop: Har
     assert shop.refunds() == ()
 
 
+TAKEN = {"charged_back_at": "2026-11-19T10:00:00Z"}  # by the customer's bank
+
+
 @pytest.mark.parametrize(
     ("payment", "price", "items", "units"),
     [
         ({"refunded": "69.99"}, "49.99", (), {}),
         ({"refunded": "69.99"}, "49.99", (("K1", None),), {"K1": 1}),
         ({}, "0.00", (("K1", None),), {"K1": 1}),
-        ({"charged_back_at": "2026-11-19T10:00:00Z"}, "49.99", (), {}),
+        (TAKEN, "49.99", (), {}),
     ],
     ids=["all of it", "one item", "a free item", "charged back"],
 )
@@ -611,6 +614,20 @@ def test_what_no_money_is_left_for_is_a_task_without_a_refund(
     assert cancel(later_batch(shop, batch), *items)["outcome"] == "task"  # the same
     assert wishes(shop) == [("cancel", "task", units)]
     assert shop.refunds() == ()
+
+
+@ONE_DATABASE
+def test_what_the_bank_took_back_in_part_is_left_to_people(shop: Harness) -> None:
+    """They refund the rest by hand, so it must not be cancelled without them."""
+    payments = [
+        {"payment_id": "P1", "method": "card", "amount": "30.00"} | TAKEN,
+        {"payment_id": "P2", "method": "card", "amount": "39.99"},
+    ]
+    shop.stock(pending(payments=payments))
+    told = cancel(write(shop, text=LETTER))
+    assert (told["outcome"], told["reason"]) == ("declined", "charged_back")
+    assert "hand_over" in told["say"]
+    assert wishes(shop) == []
 
 
 # --- a refund of the same items was asked for before ----------------------------------------------

@@ -68,11 +68,7 @@ from mailagent.workflows.tools.tool import (
 )
 
 # There is no money to give back, and the goods must not be sent all the same.
-_NO_MONEY_LEFT = (
-    DeclineReason.NOTHING_LEFT,
-    DeclineReason.ABOVE_BALANCE,
-    DeclineReason.CHARGED_BACK,
-)
+_NO_MONEY_LEFT = (DeclineReason.NOTHING_LEFT, DeclineReason.ABOVE_BALANCE)
 
 
 class CancelOrder(Arguments):
@@ -216,7 +212,9 @@ def _record(
     facts, decision = proposal.consider(connection, asked, reader.conversation_id)
     proposed = Proposal(reader.conversation_id, reader.mail_ids[-1], key)
     if isinstance(decision, Declined):
-        if decision.reason in _NO_MONEY_LEFT and count_units(order, lines):
+        # With a payment that is disputed, people refund the others.
+        is_lost = decision.reason is DeclineReason.CHARGED_BACK and not facts.remaining.minor
+        if (is_lost or decision.reason in _NO_MONEY_LEFT) and count_units(order, lines):
             return request(reader, order, RemedyKind.CANCEL, key, items=items)
         proposal.decline(connection, proposed, asked, facts, decision)
         return declined_output(decision, order.order_id)

@@ -29,7 +29,6 @@ from mailagent.domain.refunds.refund import (
     WantedItem,
     price_lines,
 )
-from mailagent.engine import LOOK_UP
 from mailagent.mailers.approval_routing import is_one_of
 from mailagent.proposals import proposal
 from mailagent.proposals.facts import Asked, shipping_of
@@ -150,9 +149,9 @@ def _look_up(conversation_id: str, order_id: str) -> None:
     is_away = breaker_state(breaker, live.now()) is BreakerState.OPEN
     if known is None or is_away or is_fresh(known[0], live.now()):
         return
-    run_id, ends_at = new_id(LOOK_UP), time.monotonic() + LOOK_UP_SECONDS
     with live.database.transaction() as connection:
-        client.queue.enqueue_look_up(connection, run_id, known[0].order_id)
+        run_id = client.queue.enqueue_look_up(connection, known[0].order_id, live.now())
+    ends_at = time.monotonic() + LOOK_UP_SECONDS
     while time.monotonic() < ends_at:
         time.sleep(0.2)
         run = client.runs.find_run(run_id)
