@@ -50,7 +50,7 @@ def find_orders(email, cursor="0"):
 
 
 def cancel(order, key):
-    if key not in CANCELLED and order["status"] != "pending":
+    if key not in CANCELLED and order["status"] not in ("pending", "cancelled"):
         return 409, {"reason": order["status"]}
     if key not in CANCELLED:
         order["status"] = "cancelled"

@@ -162,6 +162,13 @@ class OrderSourceContract:
         assert found is not None
         assert found.status is OrderStatus.SHIPPED
 
+    def test_what_is_cancelled_already_is_cancelled(self, shop: PlayedShop) -> None:
+        """By a person of the shop, or by a request whose answer and key were lost."""
+        shop.stock(order("1001", status="cancelled", delivered_at=None))
+        done = shop.make().cancel_order(CancelRequest("key-1", "1001"))
+        assert isinstance(done, Cancelled)
+        assert done.order.status is OrderStatus.CANCELLED
+
     # --- another address ------------------------------------------------------------------------
 
     def test_an_address_is_changed_or_left_to_people(self, shop: PlayedShop) -> None:

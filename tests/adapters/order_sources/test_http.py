@@ -8,7 +8,13 @@ from collections.abc import Iterator
 import pytest
 
 from mailagent.demo.fakes.http_server import Answer
-from mailagent.domain.orders.source import CancelRequest, NotSupported, SourceProblem, TooLate
+from mailagent.domain.orders.source import (
+    Cancelled,
+    CancelRequest,
+    NotSupported,
+    SourceProblem,
+    TooLate,
+)
 from mailagent.domain.refunds.order import OrderProblem
 from tests.adapters.order_sources.contract import (
     DEADLINE_SECONDS,
@@ -105,6 +111,12 @@ class TestHttp(OrderSourceContract):
         shop.faults.append(Answer(status))
         assert isinstance(shop.make().cancel_order(CancelRequest("k", "1001")), NotSupported)
 
+    def test_a_cancelled_order_is_not_too_late(self, shop: PlayedOrderServer) -> None:
+        shop.stock(order("1001", status="cancelled", delivered_at=None))
+        shop.faults.append(Answer(409, {"reason": "cancelled"}))
+        assert isinstance(shop.make().cancel_order(CancelRequest("k", "1001")), Cancelled)
+
     def test_too_late_says_why(self, shop: PlayedOrderServer) -> None:
+        shop.stock(order("1001", status="shipped", delivered_at=None))
         shop.faults.append(Answer(409, {"reason": "shipped"}))
         assert shop.make().cancel_order(CancelRequest("k", "1001")) == TooLate("shipped")

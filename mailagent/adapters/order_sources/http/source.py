@@ -24,7 +24,7 @@ from mailagent.domain.orders.source import (
     TooLate,
     cut_page,
 )
-from mailagent.domain.refunds.order import Order, OrderProblem
+from mailagent.domain.refunds.order import Order, OrderProblem, OrderStatus
 from mailagent.domain.remedies.address import NewAddress
 
 _CURSOR_MAX_LENGTH = 2_000
@@ -95,6 +95,9 @@ class HttpOrderSource:
         )
         match answer.status:
             case 409:
+                order = self.load_order(request.order_id)
+                if order is not None and order.status is OrderStatus.CANCELLED:
+                    return Cancelled(order)  # by a person, or by a request whose answer was lost
                 return TooLate(_reason(answer, "it is too late"))
             case 404 | 501:
                 return NotSupported(_reason(answer, f"the order server answered {answer.status}"))
