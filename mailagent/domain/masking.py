@@ -20,7 +20,8 @@ _LINK = re.compile(
     re.IGNORECASE,
 )
 _KEY = re.compile(
-    r"\b(?:sk[-_]|[pr]k_(?:live|test)_|whsec_|SG\.|eyJ)[\w*-]{6,}(?:\.[\w*-]+)*"
+    r"\b(?:sk[-_]|[pr]k_(?:live|test)_|whsec_|shp[a-z]{2}_|c[ks]_(?=[0-9a-f]{20})|SG\.|eyJ)"
+    r"[\w*-]{6,}(?:\.[\w*-]+)*"
     r"|(?<=[Bb]earer )\S{8,}|(?<=[Bb]asic )\S{8,}"
 )
 _NAMED_KEY = re.compile(

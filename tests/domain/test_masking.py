@@ -57,6 +57,8 @@ def test_addresses_are_masked(text: str, masked: str) -> None:
         ("No such key sk_live_51HabcDEF", "No such key [key]"),
         ("bad rk_test_51HabcDEF", "bad [key]"),
         ("bad whsec_abcdefgh", "bad [key]"),
+        (f"bad shpat_{'0a1b' * 8}", "bad [key]"),
+        (f"bad ck_{'0a1b' * 10}", "bad [key]"),
         ("bad SG.abcdefgh.ijkl-mnop", "bad [key]"),
         ("header Bearer abcdefgh12345678 refused", "header Bearer [key] refused"),
         ("bad eyJhbGciOi.eyJzdWIi.c2ln", "bad [key]"),
