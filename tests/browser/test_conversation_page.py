@@ -157,7 +157,7 @@ def test_the_team_refunds_one_of_three_mugs_from_the_conversation(
     phone.get_by_role("link", name="Refund items of W1001").click()
     phone.get_by_label("Mug").fill("1")
     phone.get_by_role("button", name="Work out the amount").click()
-    expect(phone.get_by_role("status")).to_contain_text("$10.00. It is paid at once.")
+    expect(phone.get_by_role("status")).to_contain_text("$10.00. It is approved at once.")
     assert phone.evaluate("document.documentElement.scrollWidth") <= PHONE["width"]
     phone.get_by_role("button", name="Refund $10.00").dblclick()
     expect(phone.get_by_role("link", name="Refund of $10.00")).to_be_visible()

@@ -28,7 +28,7 @@ FILES_SHOWN_MAX = 100
 
 STATE_SENTENCES: Mapping[RefundStatus, str] = {
     RefundStatus.AWAITING_APPROVAL: "It takes effect in a moment.",
-    RefundStatus.APPROVED: "The money is being paid; the customer gets a receipt.",
+    RefundStatus.APPROVED: "It is approved; the customer gets a receipt when it is paid.",
     RefundStatus.PAID: "The money has been paid, and the customer has a receipt.",
     RefundStatus.REJECTED: "No money was paid, and we tell the customer.",
     RefundStatus.FAILED: "The payment failed. The support team takes care of it.",

@@ -59,7 +59,7 @@ def amount_in(page: str) -> str:
 def test_a_small_refund_is_worked_out_first_and_then_approved_once(written: Harness) -> None:
     tess, once = written.log_in(TESS), new_id("once")
     seen = ask(tess, path(written), "2", once=once)
-    assert (amount_in(seen.text), "It is paid at once." in seen.text) == ("$20.00", True)
+    assert (amount_in(seen.text), "It is approved at once." in seen.text) == ("$20.00", True)
     assert written.refunds() == ()
     for _ in range(2):
         done = ask(tess, path(written), "2", once=once, amount="$20.00")
@@ -83,7 +83,7 @@ def test_a_person_reads_that_the_goods_come_back_first(written: Harness) -> None
     services.bind(replace(written.live, policy=Policy(return_first=rules)))
     seen = ask(written.log_in(TESS), path(written), reason="changed_mind")
     assert "It is paid when the goods are back." in seen.text
-    assert "It is paid at once." not in seen.text
+    assert "It is approved at once." not in seen.text
 
 
 def test_a_large_refund_waits_for_a_manager_who_sees_who_asked(written: Harness) -> None:
@@ -182,7 +182,7 @@ def test_the_return_window_must_have_been_open_when_the_customer_asked(
     happened(written)
     written.write("Hello?", to=door(written))
     page = ask(written.log_in(TESS), path(written)).text
-    assert ("It is paid at once." if in_time else "The policy declines it.") in page
+    assert ("It is approved at once." if in_time else "The policy declines it.") in page
 
 
 @pytest.mark.both_databases

@@ -78,7 +78,7 @@ class Outlook:
                 rules = services.current().policy.return_first
                 if rules and self.facts.reason in rules.reasons:
                     return [_("It is paid when the goods are back.")]
-                return [_("It is paid at once.")]
+                return [_("It is approved at once.")]
             case Declined() as declined:
                 return [_("The policy declines it."), translate(DECLINE_REASONS[declined.reason])]
             case NeedsManager() if self.is_refused:
