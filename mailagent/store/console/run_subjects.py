@@ -95,17 +95,18 @@ def list_subjects(connection: sa.Connection, subjects: Collection[str]) -> dict[
         mails: sa.Select[Any] = (
             sa.select(
                 mail.outbound_id, mail.to_address, mail.purpose,
-                thread_id, refund.order_id, mail.refund_id, thread.customer_email,
+                refund.amount_minor, refund.currency, thread_id, refund.order_id, mail.refund_id, thread.customer_email,
             )
             .select_from(_mails)
             .outerjoin(_refunds, refund.refund_id == mail.refund_id)
             .outerjoin(_conversations, thread.conversation_id == thread_id)
         )  # fmt: skip
-        for row_id, who, purpose, *about_it in connection.execute(
+        for row_id, who, purpose, minor, currency, *about_it in connection.execute(
             mails.where(mail.outbound_id.in_(ids))
         ):
             about = RunAbout(*about_it)
-            found[row_id] = Subject(about, who, purpose, order_id=about.order_id)
+            amount = Money(minor, currency) if currency else None
+            found[row_id] = Subject(about, who, purpose, amount, order_id=about.order_id)
     return found
 
 

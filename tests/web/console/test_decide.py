@@ -7,9 +7,13 @@ from typing import Any
 
 import pytest
 
+from mailagent import mailers
+from mailagent.domain.refunds.escalation import Skip
 from mailagent.domain.refunds.order import Order
 from mailagent.domain.refunds.refund import RefundStatus
 from mailagent.store import schema
+from mailagent.store.console import run_subjects
+from mailagent.store.refunds import refunds
 from tests.cast import ADA, MAX, MONA, OLGA, TESS, YESTERDAY, order
 from tests.databases import ONE_DATABASE
 from tests.harness import Harness, post_form
@@ -103,3 +107,12 @@ def test_a_refund_is_told_from_question_to_receipt(busy_shop: Harness) -> None:
     assert link_in(request.text).rpartition("/")[2] not in page
     assert "/ops/runs/" not in page
     assert "/ops/runs/" in busy_shop.log_in(OLGA).get(path).text
+
+
+def test_a_mail_about_a_refund_is_told_with_its_order_and_amount(question: Question) -> None:
+    with question.shop.live.database.transaction() as connection:
+        mail = mailers.ask_next_manager(connection, question.refund_id, MONA, Skip.AWAY)
+        assert mail is not None
+        subject = run_subjects.list_subjects(connection, [mail])[mail]
+        refund = refunds.load(connection, question.refund_id)
+    assert subject.tell_order() == f"order {refund.order_id}, {refund.asked.tell()}"
