@@ -95,7 +95,8 @@ def list_subjects(connection: sa.Connection, subjects: Collection[str]) -> dict[
         mails: sa.Select[Any] = (
             sa.select(
                 mail.outbound_id, mail.to_address, mail.purpose,
-                refund.amount_minor, refund.currency, thread_id, refund.order_id, mail.refund_id, thread.customer_email,
+                refund.amount_minor, refund.currency,
+                thread_id, refund.order_id, mail.refund_id, thread.customer_email,
             )
             .select_from(_mails)
             .outerjoin(_refunds, refund.refund_id == mail.refund_id)
