@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
 from typing import Any
@@ -120,7 +121,8 @@ class Queue:
 
     def enqueue_look_up(self, connection: sa.Connection, order_id: str, now: datetime) -> str:
         """Enqueue a run that looks an order up at its source, one for all pages of a minute. Returns its id."""
-        run_id = f"{LOOK_UP}_{now:%Y-%m-%dT%H:%M}_{order_id}"
+        order_hash = hashlib.sha256(order_id.encode()).hexdigest()[:12]  # an id may have a slash
+        run_id = f"{LOOK_UP}_{now:%Y-%m-%dT%H:%M}_{order_hash}"
         options = EnqueueOptions(
             workflow_name=LOOK_UP,
             queue_name=INTERNAL_QUEUE,

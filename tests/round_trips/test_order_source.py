@@ -6,7 +6,8 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Iterator, Mapping
-from datetime import timedelta
+from dataclasses import replace
+from datetime import datetime, timedelta
 from pathlib import Path
 from threading import Event
 from typing import Any
@@ -14,6 +15,7 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
+from mailagent import services
 from mailagent.demo.fakes.http_server import Answer, Request
 from mailagent.demo.scripted_model import Fact, Phrase
 from mailagent.domain.operations.circuit_breaker import FAILURES_TO_OPEN
@@ -265,12 +267,22 @@ def test_the_teams_refund_page_shows_the_last_version_if_the_source_is_away_or_s
     wakes.set()  # what took too long is shown the next time
     wait_until(lambda: not is_old(LOOK_UP_SECONDS + 2), 20, "the slow look-up to be saved")
     server.always = down
-    pass_time(source_shop, minutes=20)
+    moment = (source_shop.live.now() + timedelta(minutes=20)).replace(second=55)
     for _ in range(FAILURES_TO_OPEN):
+        moment += timedelta(minutes=1)
+        set_time(moment)
+        asked = server.asked("/orders/W1001")
         assert is_old(LOOK_UP_SECONDS + 2)
+        assert is_old(1)  # all pages of a minute have one look-up
+        assert server.asked("/orders/W1001") == asked + 1
+    set_time(moment + timedelta(seconds=6))  # another minute
     asked = server.asked("/orders/W1001")
     assert is_old(1)  # the circuit breaker is open
     assert server.asked("/orders/W1001") == asked
+
+
+def set_time(moment: datetime) -> None:
+    services.bind(replace(services.current(), now=lambda: moment))
 
 
 def look_once(shop: Harness, server: OrderServer) -> None:
