@@ -133,7 +133,7 @@ def withdraw(
     `later` asked for them. The reply to their mail tells it. A task that the shop's system may have done
     already goes on."""
     for remedy in remedies.list_of_order(connection, order_id):
-        if remedy.is_open and not remedy.may_be_done and remedy.mail_id not in later:
+        if remedy.can_be_withdrawn and remedy.mail_id not in later:
             close(connection, remedy, RemedyStatus.WITHDRAWN, audit.CUSTOMER, mail_id=mail_id)
 
 

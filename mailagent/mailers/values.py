@@ -185,7 +185,7 @@ def can_be_withdrawn(connection: sa.Connection, refund: Refund) -> bool:
         return refund.status is RefundStatus.AWAITING_APPROVAL
     tied = remedies.find_of_refund(connection, refund.refund_id)
     if tied is not None:
-        return tied.is_open and not tied.may_be_done
+        return tied.can_be_withdrawn
     return not refund_payments.may_be_asked(connection, refund.refund_id)
 
 

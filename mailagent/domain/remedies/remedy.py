@@ -148,6 +148,10 @@ class Remedy:
         return self.status is RemedyStatus.ASKED or (self.is_open and self.asked_at is not None)
 
     @property
+    def can_be_withdrawn(self) -> bool:
+        return self.is_open and not self.may_be_done
+
+    @property
     def needs_manager(self) -> bool:
         return bool(self.policy_reasons)
 

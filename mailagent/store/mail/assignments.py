@@ -109,8 +109,8 @@ def select_handed_over() -> sa.Select[str]:
 def list_usual_pictures(
     connection: sa.Connection, address: str, conversation_id: str
 ) -> set[Attachment]:
-    """Return the pictures that the newest answers of a team member in other conversations show. Their signature
-    has most of them. We leave out the names, because mail programs number pictures anew in each mail."""
+    """Return the pictures that the newest answers of a team member in other conversations show: usually
+    the signature's. File names are left empty, because mail programs give each mail other ones."""
     query = sa.select(_mails.c.attachments).where(
         _mails.c.from_address == address,
         _mails.c.kind == MailKind.TEAM.value,

@@ -134,13 +134,11 @@ def apply(connection: sa.Connection, fact: GatewayRefund | RefundedTotal, now: d
 def apply_earlier_events(connection: sa.Connection, order: Order, now: datetime) -> Order:
     """Apply the events about an order's payments that came before the order, or at the same time, when neither
     transaction saw the other's rows. Lock the order first. Return it with its chargebacks."""
-    has_events = False
-    for payment in order.payments:
-        for event in list_about(connection, [payment.payment_id]):
-            _apply_again(connection, event, order.order_id, now)
-            has_events = True
-    if not has_events:
+    events = [row for each in order.payments for row in list_about(connection, [each.payment_id])]
+    if not events:
         return order
+    for event in events:
+        _apply_again(connection, event, order.order_id, now)
     marked = with_chargebacks(connection, order, order)
     for payment in marked.payments:
         if payment not in order.payments:

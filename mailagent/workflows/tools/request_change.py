@@ -222,7 +222,7 @@ def _request(reader: Reader, order: Order, wanted: _Wanted, key: str) -> Output:
         # One mail makes one request, even if the model contradicts itself.
         if known.mail_id == reader.mail_ids[-1] or is_same:
             return asked_before_output(known)
-        if known.is_open and not known.may_be_done:
+        if known.can_be_withdrawn:
             older.append(known)
     asked = Asked(order, lines, Money(0, order.currency), wanted.reason, earlier)
     return _decide(reader, wanted, key, asked, older)

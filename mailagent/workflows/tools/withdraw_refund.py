@@ -93,7 +93,7 @@ def refund_waits_output(reader: Reader, waiting: Refund, wanted: Counter[str]) -
     """
     held = Counter(dict(units_of(waiting.item_ids, waiting.lines)))
     tied = remedies.find_of_refund(reader.connection, waiting.refund_id)
-    may_go = tied is None or (tied.is_open and not tied.may_be_done)
+    may_go = tied is None or tied.can_be_withdrawn
     if may_go and held <= wanted and _is_alone(reader.connection, waiting):
         say = "If they want this instead of the money, call withdraw_refund, then call this again."
     else:
