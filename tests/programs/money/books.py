@@ -34,7 +34,7 @@ class View:
     held: Mapping[str, int]
     refunds: tuple[Refund, ...]
     payments: Sequence[Any]  # rows of refund_payments
-    signatures: Mapping[str, Sequence[str]]  # by refund: who approved it
+    signatures: Mapping[str, Sequence[str]]  # by refund: who approved it, or made an offer instead
     told: Mapping[str, Sequence[str]]  # by refund: the purposes of the mails about it
     external: Mapping[str, int]  # by order: what the bank gave back without us, in minor units
     entries: Sequence[Entry]
@@ -68,7 +68,8 @@ def look(harness: Harness, bank: Bank, order_ids: Sequence[str], untold: frozens
     for table in ("decisions", "countersignatures"):
         for row in harness.rows(
             f"SELECT a.refund_id, d.decided_by FROM {table} d"
-            " JOIN approvals a ON a.approval_id = d.approval_id WHERE d.decision = 'approve'"
+            " JOIN approvals a ON a.approval_id = d.approval_id"
+            " WHERE d.decision = 'approve' OR d.offer_percent IS NOT NULL"
         ):
             signatures[row.refund_id].append(row.decided_by)
     for row in harness.rows("SELECT refund_id, purpose FROM outbound_mails WHERE refund_id <> ''"):
@@ -168,6 +169,7 @@ def check_gateway(view: View) -> None:
 def check_decisions(view: View, limits: Mapping[str, int], four_eyes: Mapping[str, int]) -> None:
     """Nothing is due without the decisions its amount needs, nor told as paid without being so."""
     unasked: Counter[str] = Counter()
+    instead_of = {each.refund_id: each.instead_of for each in view.offers if each.refund_id}
     for refund in view.refunds:
         if refund.status not in DUE:
             came_back = any(
@@ -176,7 +178,8 @@ def check_decisions(view: View, limits: Mapping[str, int], four_eyes: Mapping[st
             assert came_back or "receipt" not in view.told[refund.refund_id]
             continue
         currency, asked = refund.amount.currency, asked_for(refund)
-        signed = view.signatures[refund.refund_id]
+        # A manager's offer is paid by the decision on the refund in whose place it was made.
+        signed = view.signatures[instead_of.get(refund.refund_id) or refund.refund_id]
         assert len(set(signed)) == len(signed)
         if not signed:
             unasked[refund.order_id] += refund.amount.minor

@@ -238,7 +238,7 @@ class MoneyMachine(RuleBasedStateMachine):
         if not waiting:
             return
         refund, manager = draw(st.sampled_from(waiting)), draw(st.sampled_from([MONA, MAX]))
-        decision = draw(st.sampled_from(["approve"] * 6 + ["reject", "perhaps"]))
+        decision = draw(st.sampled_from(["approve"] * 5 + ["offer"] * 2 + ["reject", "perhaps"]))
         amount = draw(st.sampled_from([""] * 8 + ["1", "0.50", "99999999", "-1", "half"]))
         status = draw(st.sampled_from(["cancelled", "cancelled", ""]))
         self.decide(refund, manager, decision, amount, status)
@@ -252,6 +252,7 @@ class MoneyMachine(RuleBasedStateMachine):
         token = re.search(r'name="csrf_token" value="([^"]+)"', page)
         if token is not None:
             form = {"decision": decision, "amount": amount, "csrf_token": token[1]}
+            form["offer_percent"] = "40"
             if 'name="order_status" value="cancelled"' in page:
                 form["order_status"] = order_status
             client.post(path, data=form)
@@ -532,6 +533,8 @@ class MoneyMachine(RuleBasedStateMachine):
             self.seen["units restocked"] += self.bank.restocked().total()
             self.seen["refunds at the bank"] += len(view.entries)
             self.seen.update(f"refunds {refund.status.value}" for refund in view.refunds)
+            by_managers = [each for each in view.offers if each.instead_of]
+            self.seen.update(f"offers of managers {each.status.value}" for each in by_managers)
             given = [each for each in view.refunds if each.credit_bonus is not None]
             self.seen.update(f"store credit {refund.status.value}" for refund in given)
             signed = [len(names) for names in map(view.signatures.get, ids(view)) if names]
