@@ -13,6 +13,7 @@ from datetime import datetime, timedelta
 import sqlalchemy as sa
 
 from mailagent import mailers, services
+from mailagent.domain.mail.conversation import HandOverReason
 from mailagent.domain.refunds.escalation import list_candidates
 from mailagent.domain.refunds.offer import units_of
 from mailagent.domain.refunds.order import Order
@@ -33,7 +34,7 @@ from mailagent.domain.shop import person_of
 from mailagent.engine import REFUND, run_id_of
 from mailagent.proposals.returns import list_due
 from mailagent.store import audit
-from mailagent.store.mail import inbound
+from mailagent.store.mail import conversations, inbound
 from mailagent.store.orders import versions
 from mailagent.store.refunds import orders, refunds, remedies
 
@@ -114,16 +115,33 @@ def end(
 
 def receive(connection: sa.Connection, row_id: str, actor: str) -> bool:
     """Record that the goods of a return are back. `row_id`: the id of the return, or of its refund. Returns
-    False if it is recorded already. Raises TaskProblem, and LookupError if there is no such return."""
+    False if it is recorded already. Raises LookupError if there is no such return, and TaskProblem if it has
+    ended in another way: commit nevertheless, because the team has got the case."""
     found = remedies.find(connection, row_id) or remedies.find_of_refund(connection, row_id)
     remedy = remedies.lock(connection, found.remedy_id) if found else None
     if remedy is None or remedy.kind is not RemedyKind.RETURN:
         raise LookupError(f"there is no return {row_id}")
     outcome = TaskOutcome(is_done=True, note=None, is_manager=False)
-    if not check_outcome(remedy, outcome):
-        return False
-    end(connection, remedy, RemedyStatus.DONE, actor)
-    return True
+    try:
+        is_news = check_outcome(remedy, outcome)
+    except TaskProblem:
+        _hand_over_unpaid(connection, remedy, actor)
+        raise
+    if is_news:
+        end(connection, remedy, RemedyStatus.DONE, actor)
+    return is_news
+
+
+def _hand_over_unpaid(connection: sa.Connection, remedy: Remedy, actor: str) -> None:
+    """Give the team, once, the case of goods that are back though their return had lapsed or was withdrawn."""
+    if remedy.status not in (RemedyStatus.EXPIRED, RemedyStatus.WITHDRAWN):
+        return
+    if audit.latest_at(connection, remedy.remedy_id, audit.BACK_TOO_LATE) is None:
+        now, told = services.current().now(), {"order_id": remedy.order_id}
+        audit.record(connection, now, actor, audit.BACK_TOO_LATE, remedy.remedy_id, told)
+        conversation = conversations.lock(connection, remedy.conversation_id)
+        key = f"late:{remedy.remedy_id}"
+        mailers.hand_to_team(connection, conversation, HandOverReason.BACK_TOO_LATE, key)
 
 
 def withdraw(

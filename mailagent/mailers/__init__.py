@@ -29,7 +29,7 @@ from mailagent.mailers.to_managers import (
     write_approval_request,
     write_expired,
 )
-from mailagent.mailers.to_team import write_login_link, write_to_team
+from mailagent.mailers.to_team import hand_to_team, write_login_link, write_to_team
 
 __all__ = [
     "Letter",
@@ -39,6 +39,7 @@ __all__ = [
     "ask_managers",
     "ask_next_manager",
     "copy_notice",
+    "hand_to_team",
     "is_waited_for",
     "letter_by_person",
     "list_unsent_requests",

@@ -10,13 +10,14 @@ import sqlalchemy as sa
 
 from mailagent import services
 from mailagent.adapters import gateways
-from mailagent.domain.mail.conversation import Conversation
+from mailagent.domain.mail.conversation import Conversation, HandOverReason
 from mailagent.domain.mail.message import Door, InboundMail, Purpose, are_proven, token_address
 from mailagent.domain.refunds.labels import REFUND_STATES
 from mailagent.domain.refunds.refund import Refund, RefundStatus
 from mailagent.mailers.compose import MailContent, queue_mail
+from mailagent.store import audit
 from mailagent.store.ids import new_id
-from mailagent.store.mail import inbound, outbound, outgoing_files
+from mailagent.store.mail import conversations, inbound, outbound, outgoing_files
 from mailagent.store.refunds import refund_payments, refunds
 
 # The newest mails of each side.
@@ -72,6 +73,19 @@ def write_to_team(
         )
         for address in readers or live.shop.team_emails
     ]
+
+
+def hand_to_team(
+    connection: sa.Connection, conversation: Conversation, why: HandOverReason, key: str | None
+) -> None:
+    """Hand a conversation over to the team, and mail them the case, once for each `key`. With `key` None this
+    writes no mail: the caller tells them of several conversations in one notice."""
+    live, conversation_id = services.current(), conversation.conversation_id
+    conversations.hand_over(connection, conversation_id, why.value, live.now())
+    audit.record(connection, live.now(), audit.CLOCK, "conversation handed over", conversation_id)
+    if key is not None:
+        written = write_to_team(connection, conversation, why.value, None, key)
+        live.workflow_client.queue.enqueue_deliveries(connection, written)
 
 
 def _state_of(connection: sa.Connection, refund: Refund) -> str:

@@ -54,6 +54,7 @@ Action = Literal[
     "draft written",
     "goodwill given",
     "goodwill told",
+    "goods back too late",
     "incident closed",
     "incident opened",
     "logged in",
@@ -134,6 +135,7 @@ REQUEST_WITHDRAWN: Final = "request withdrawn"
 DECLINED: Final = "refund declined"
 CREDIT_OFFERED: Final = "store credit offered"
 GOODWILL_TOLD: Final = "goodwill told"
+BACK_TOO_LATE: Final = "goods back too late"
 OFFER_TOLD: Final = "offer told"
 CLOSED: Final = "breaker closed"
 TAKEN_BACK: Final = "decision taken back"  # the triggers look for it

@@ -87,18 +87,19 @@ def receive_goods(return_id: str) -> Response:
     """Record that the goods of a return are back, by its id or its refund's; then the refund is paid.
 
     201 recorded now, 200 recorded before, 401 no token or a wrong one, 404 no such return, 409 the return ended
-    in another way.
+    in another way: if it lapsed or was withdrawn, the team gets the case, once.
     """
     from mailagent.remedies import receive  # loads pydantic
 
     row_id = return_id if return_id.isprintable() else ""
     try:
         with services.current().database.transaction() as connection:
-            is_news = receive(connection, row_id, "shop")
+            try:
+                is_news = receive(connection, row_id, "shop")
+            except TaskProblem as problem:
+                return _problem(409, str(problem))  # this commits what `receive` wrote for the team
     except LookupError:
         return _problem(404, "there is no such return")
-    except TaskProblem as problem:
-        return _problem(409, str(problem))
     return make_response(jsonify(received=row_id), 201 if is_news else 200)
 
 

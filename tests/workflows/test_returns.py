@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from mailagent import services
+from mailagent import handback, services
 from mailagent.domain.deadline import end_of_day
 from mailagent.domain.money import Money
 from mailagent.domain.refunds.payment import RefundRequest
@@ -22,7 +22,7 @@ from mailagent.workflows.steps.conversation.batch import Batch, batch_reader
 from mailagent.workflows.tools.withdraw_refund import withdraw_refund
 from tests.cast import ADA, OLGA, TESS, big_order, order
 from tests.databases import ONE_DATABASE
-from tests.harness import Harness, open_shop, pass_time
+from tests.harness import Harness, open_shop, pass_time, post_form
 from tests.programs.money.bank import Bank
 from tests.tool_use import use
 from tests.workflows.camera import click, later_batch, page_of, reject
@@ -515,13 +515,48 @@ def test_the_shop_says_that_goods_are_back(api_shop: Harness) -> None:
     assert pay(refund)["status"] == "paid"
 
 
-@ONE_DATABASE
-def test_goods_that_come_too_late_are_said_to_be(api_shop: Harness) -> None:
-    pay(refund_id(api_shop))
+def lapse(shop: Harness) -> None:
+    pay(refund_id(shop))
     for days in (-3, 0):
-        go_to(due_at(api_shop), days=days)
-        pay(refund_id(api_shop))
+        go_to(due_at(shop), days=days)
+        pay(refund_id(shop))
+
+
+def test_goods_that_come_after_their_return_lapsed_are_a_case_for_the_team_once(
+    api_shop: Harness,
+) -> None:
+    lapse(api_shop)
+    assert [post(api_shop, refund_id(api_shop)) for _ in range(2)] == [409, 409]
+    (case,) = api_shop.rows("SELECT text FROM outbound_mails WHERE to_address = :t", t=TESS)
+    assert "goods came back after their return had ended" in " ".join(case.text.split())
+    with api_shop.live.database.transaction() as connection:
+        (row,) = api_shop.rows("SELECT conversation_id, status FROM conversations")
+        assert row.status == "handed_over"
+        assert handback.give_back(connection, row.conversation_id)
+    assert post(api_shop, remedy_id(api_shop)) == 409
+    assert api_shop.rows("SELECT status FROM conversations")[0].status == "open"
+    (act,) = api_shop.rows("SELECT actor, subject FROM audit WHERE action = 'goods back too late'")
+    assert (act.actor, act.subject) == ("shop", remedy_id(api_shop))
+    assert states(api_shop) == [("withdrawn", "expired")]
+
+
+@ONE_DATABASE
+def test_goods_that_the_team_does_not_take_back_are_no_new_case(api_shop: Harness) -> None:
+    pay(refund_id(api_shop))
+    with api_shop.live.database.transaction() as connection:
+        finish(connection, remedy_id(api_shop), TESS, False, "It was used.")
     assert post(api_shop, refund_id(api_shop)) == 409
+    assert api_shop.rows("SELECT 1 FROM outbound_mails WHERE to_address = :t", t=TESS) == []
+
+
+@ONE_DATABASE
+def test_a_person_who_ticks_a_lapsed_return_reads_that_it_lapsed(api_shop: Harness) -> None:
+    lapse(api_shop)
+    go_to(api_shop.live.now())  # for a login that has not expired
+    tess, path = api_shop.log_in(TESS), f"/ops/tasks/{remedy_id(api_shop)}"
+    page = post_form(tess, path, "/ops", done="yes")
+    assert page.status_code == 422
+    assert "the return lapsed, because the goods did not come in time" in page.text
 
 
 # --- restocking -----------------------------------------------------------------------------------

@@ -221,6 +221,11 @@ def check_outcome(remedy: Remedy | None, outcome: TaskOutcome) -> bool:
         return False
     if remedy.status is RemedyStatus.ASKED:
         raise TaskProblem("the shop's system is being asked; wait for its answer")
+    if remedy.kind is RemedyKind.RETURN and remedy.status is RemedyStatus.EXPIRED:
+        raise TaskProblem(
+            "the return lapsed, because the goods did not come in time: nothing is refunded for them; "
+            "write to the customer"
+        )
     if not remedy.is_open:
         raise TaskProblem("it has ended already; write to the customer")
     if outcome.is_theirs:

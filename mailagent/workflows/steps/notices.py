@@ -1,4 +1,4 @@
-"""Mail to the shop's people: notices to operators, and conversations handed to the team."""
+"""Notices to the shop's people."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ import sqlalchemy as sa
 
 from mailagent import mailers, services
 from mailagent.adapters import gateways
-from mailagent.domain.mail.conversation import Conversation, HandOverReason
 from mailagent.domain.refunds.escalation import list_candidates
 from mailagent.domain.refunds.labels import MANAGER_REASONS
 from mailagent.domain.refunds.policy import ManagerReason
@@ -18,7 +17,6 @@ from mailagent.domain.text import tell_error, tell_moment
 from mailagent.engine import REFUND
 from mailagent.engine.run import Run, tell_failure
 from mailagent.store import audit
-from mailagent.store.mail import conversations
 from mailagent.store.refunds import orders
 
 
@@ -92,16 +90,3 @@ def explain_failure(run: Run) -> str:
     if run.workflow != REFUND:
         return words
     return gateways.explain_codes(words, services.current().gateway.name)
-
-
-def hand_to_team(
-    connection: sa.Connection, conversation: Conversation, why: HandOverReason, key: str | None
-) -> None:
-    """Hand a conversation over to the team, and mail them the case, once for each `key`. With `key` None this
-    writes no mail: the caller tells them of several conversations in one notice."""
-    live, conversation_id = services.current(), conversation.conversation_id
-    conversations.hand_over(connection, conversation_id, why.value, live.now())
-    audit.record(connection, live.now(), audit.CLOCK, "conversation handed over", conversation_id)
-    if key is not None:
-        written = mailers.write_to_team(connection, conversation, why.value, None, key)
-        live.workflow_client.queue.enqueue_deliveries(connection, written)

@@ -11,14 +11,14 @@ from datetime import timedelta
 
 import sqlalchemy as sa
 
-from mailagent import services
+from mailagent import mailers, services
 from mailagent.domain.mail.conversation import DAY, HOUR, HandOverReason
 from mailagent.domain.mail.message import Identity, Purpose
 from mailagent.store.database import Row
 from mailagent.store.mail import conversations, outbound, throttled
 from mailagent.workflows.steps.conversation.people import write_loop_case
 from mailagent.workflows.steps.maintenance.rows import process_each
-from mailagent.workflows.steps.notices import hand_to_team, tell_team
+from mailagent.workflows.steps.notices import tell_team
 from mailagent.workflows.steps.recording import step
 
 THROTTLED_SECONDS = 3600
@@ -112,7 +112,7 @@ def _give_to_people(conversation_id: str) -> int:
         if not throttled.close_overdue(connection, before, why.value, conversation_id):
             return 0  # another sweep was faster
         key = f"throttled:{conversation_id}:{live.now():%Y-%m-%dT%H:%M:%S.%f}"
-        hand_to_team(connection, conversation, why, key)
+        mailers.hand_to_team(connection, conversation, why, key)
     return 1
 
 

@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 
 import sqlalchemy as sa
 
-from mailagent import services
+from mailagent import mailers, services
 from mailagent.domain.mail.conversation import HandOverReason
 from mailagent.domain.mail.draft import Draft
 from mailagent.domain.operations.incident import IncidentKind
@@ -20,7 +20,7 @@ from mailagent.store.operations import incidents
 from mailagent.workflows.steps.conversation.rate_limit import why_stopped
 from mailagent.workflows.steps.maintenance.flood import are_few, count_senders, is_told
 from mailagent.workflows.steps.maintenance.rows import process_each
-from mailagent.workflows.steps.notices import hand_to_team, tell_team
+from mailagent.workflows.steps.notices import tell_team
 
 # Mail that has waited for longer is overdue in any case.
 LOOKS_BACK = timedelta(days=30)
@@ -110,7 +110,7 @@ def _give(row: Row, as_case: bool) -> int:
         # Mail that people gave back is a new case if the agent still cannot answer it.
         again = f":{row.given_back_at:%Y-%m-%dT%H:%M:%S.%f}" if row.given_back_at else ""
         key = f"unanswered:{row.mail_id}{again}" if as_case else None
-        hand_to_team(connection, conversation, why, key)
+        mailers.hand_to_team(connection, conversation, why, key)
     return 1
 
 

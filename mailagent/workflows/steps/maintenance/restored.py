@@ -13,7 +13,7 @@ from typing import Final
 
 import sqlalchemy as sa
 
-from mailagent import services
+from mailagent import mailers, services
 from mailagent.domain.mail.conversation import HandOverReason
 from mailagent.domain.mail.message import OutboundStatus
 from mailagent.store.mail import assignments, conversations, drafts, outbound, throttled
@@ -23,7 +23,7 @@ from mailagent.workflows.steps.maintenance.flood import (
     KEPT_UNANSWERED,
     count_senders,
 )
-from mailagent.workflows.steps.notices import hand_to_team, tell_team
+from mailagent.workflows.steps.notices import tell_team
 
 _WHY = "a backup was restored: it may have gone out in the time that is lost"
 
@@ -97,7 +97,7 @@ def _hand_over(conversation_id: str) -> None:
         if not assignments.leave_doubtful(connection, conversation_id, why.value):
             return
         key = f"restored:{conversation_id}:{live.now():%Y-%m-%dT%H:%M:%S.%f}"
-        hand_to_team(connection, conversation, why, key)
+        mailers.hand_to_team(connection, conversation, why, key)
 
 
 def _sum_up() -> None:

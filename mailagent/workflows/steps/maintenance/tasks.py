@@ -9,8 +9,8 @@ from datetime import timedelta
 
 import sqlalchemy as sa
 
+from mailagent import mailers, services
 from mailagent import remedies as ending
-from mailagent import services
 from mailagent.domain.mail.conversation import HandOverReason
 from mailagent.domain.remedies.labels import REMEDY_KINDS
 from mailagent.domain.remedies.remedy import Remedy, RemedyStatus
@@ -19,7 +19,7 @@ from mailagent.store import audit
 from mailagent.store.mail import conversations
 from mailagent.store.refunds import orders, remedies
 from mailagent.workflows.steps.maintenance.rows import process_each
-from mailagent.workflows.steps.notices import hand_to_team, list_managers_for, tell_team
+from mailagent.workflows.steps.notices import list_managers_for, tell_team
 
 TASKS_AT_ONCE = 500
 NAMED = 20
@@ -55,7 +55,7 @@ def _expire(remedy_id: str) -> int:
         else:
             ending.end(connection, remedy, RemedyStatus.EXPIRED, audit.CLOCK)
         conversation = conversations.lock(connection, remedy.conversation_id)
-        hand_to_team(connection, conversation, why, key)
+        mailers.hand_to_team(connection, conversation, why, key)
     return 1
 
 

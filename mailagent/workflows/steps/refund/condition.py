@@ -39,7 +39,6 @@ from mailagent.store.orders import versions
 from mailagent.store.refunds import approvals, order_import, orders, refunds, remedies, stops
 from mailagent.store.refunds.remedies import Asking
 from mailagent.workflows.steps import order_source
-from mailagent.workflows.steps.notices import hand_to_team
 
 logger = logging.getLogger(__name__)
 
@@ -370,7 +369,7 @@ def _hand_over(connection: sa.Connection, remedy: Remedy, why: HandOverReason) -
     conversation = conversations.lock(connection, remedy.conversation_id)
     key = f"refused:{remedy.remedy_id}"
     if not outbound.list_by_subject(connection, conversation.conversation_id, key):
-        hand_to_team(connection, conversation, why, key)
+        mailers.hand_to_team(connection, conversation, why, key)
 
 
 def _give_to_people(connection: sa.Connection, remedy: Remedy, *lines: str) -> None:
