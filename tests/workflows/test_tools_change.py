@@ -8,6 +8,7 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 from unittest.mock import patch
+from urllib.parse import quote
 
 import pytest
 import sqlalchemy as sa
@@ -200,6 +201,35 @@ def test_the_page_of_tasks_shows_the_mail_beside_the_wish(shop: Harness) -> None
     page = shop.log_in(TESS).get("/ops/tasks").text
     assert "What the customer wrote" in page
     assert "Whatever you do, do not send W1001 to 12 New Road" in page
+
+
+@pytest.mark.both_databases
+def test_the_page_of_tasks_names_the_customers_until_they_are_erased(
+    shop: Harness, batch: Batch
+) -> None:
+    shop.stock(order("W3", customer={"name": "Grace Hopper", "email": GRACE}))
+    change(batch)
+    answer(shop, batch)
+    client, asked = shop.log_in(TESS), list[str]()
+    engine = shop.live.database.engine
+    sa.event.listen(engine, "before_cursor_execute", lambda *call: asked.append(call[2]))
+    page = client.get("/ops/tasks").text
+    first = len(asked)
+    assert "<bdi>Ada Example</bdi>" in page
+    assert f'<a href="/ops/customers/{quote(ADA)}"><bdi>{ADA}</bdi></a>' in page
+    change(write(shop, GRACE, text="Please exchange W3: a red one."), order_id="W3")
+    asked.clear()
+    page = client.get("/ops/tasks").text
+    assert len(asked) == first
+    assert all(each in page for each in ("Ada Example", ADA, "Grace Hopper", GRACE))
+    with shop.live.database.transaction() as connection:
+        for row in connection.execute(sa.text("SELECT remedy_id FROM remedies")).all():
+            finish(connection, row.remedy_id, TESS, False, "Ada, it is sold out")
+        connection.execute(sa.text("UPDATE outbound_mails SET status = 'sent'"))
+        erasure.erase(connection, ADA, OLGA, 0, shop.live.now())
+    page = client.get("/ops/tasks?state=ended").text
+    assert not any(each in page for each in ("Ada Example", ADA, quote(ADA), "New Road"))
+    assert all(each in page for each in ("<bdi>erased</bdi>", "Grace Hopper", GRACE))
 
 
 @ONE_DATABASE

@@ -75,11 +75,11 @@ def list_of_customer(
     return with_parts(connection, rows), total
 
 
-def find_owners(connection: sa.Connection, order_ids: Collection[str]) -> dict[str, str]:
-    """Return the mail address of each order's customer, by order id."""
-    query = sa.select(_orders.c.order_id, _orders.c.customer_email)
+def find_owners(connection: sa.Connection, order_ids: Collection[str]) -> dict[str, Row]:
+    """Return the name and the mail address of each order's customer, by order id."""
+    query = sa.select(_orders.c.order_id, _orders.c.customer_name, _orders.c.customer_email)
     rows = connection.execute(query.where(_orders.c.order_id.in_(order_ids)))
-    return {row.order_id: row.customer_email for row in rows}
+    return {row.order_id: row for row in rows}
 
 
 def list_names(connection: sa.Connection, email: str, limit: int) -> set[str]:

@@ -17,7 +17,7 @@ from mailagent.domain.remedies.labels import REMEDY_KINDS, REMEDY_STATES
 from mailagent.domain.remedies.remedy import OPEN, Remedy, RemedyStatus, TaskProblem
 from mailagent.remedies import find_all_waiting, finish
 from mailagent.store.mail import inbound
-from mailagent.store.refunds import remedies
+from mailagent.store.refunds import orders, remedies
 from mailagent.web.console.page import (
     go_to,
     page,
@@ -66,12 +66,16 @@ def _page(problem: str = "", remedy_id: str = "", note: str = "") -> Response:
 
 
 def _list_shown(connection: sa.Connection, shown: Sequence[Remedy]) -> list[dict[str, Any]]:
-    """Return the tasks of a page, each with the mail that asked for it, and a refund that a manager must decide
-    before the task is done."""
+    """Return the tasks of a page, each with its customer, the mail that asked for it, and a refund that a
+    manager must decide before the task is done."""
     asked = inbound.list_by_id(connection, [each.mail_id for each in shown])
     mails = {each.mail_id: f"{each.subject}\n\n{each.new_text}" for each in asked}
     first = find_all_waiting(connection, [each for each in shown if each.is_open])
-    return [_shown(each, mails, first.get(each.remedy_id)) for each in shown]
+    owners = orders.find_owners(connection, [each.order_id for each in shown])
+    return [
+        _shown(each, mails, first.get(each.remedy_id)) | {"owner": owners[each.order_id]}
+        for each in shown
+    ]
 
 
 def _shown(remedy: Remedy, mails: Mapping[str, str], waiting: Refund | None) -> dict[str, Any]:

@@ -78,7 +78,7 @@ def _by_manager(connection: sa.Connection, slow: Sequence[Remedy]) -> dict[str, 
     owners = orders.find_owners(connection, [each.order_id for each in theirs])
     found = defaultdict[str, list[Remedy]](list)
     for each in theirs:
-        for manager in list_managers_for(owners[each.order_id]):
+        for manager in list_managers_for(owners[each.order_id].customer_email):
             found[manager].append(each)
     return found
 
