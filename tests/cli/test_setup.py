@@ -219,6 +219,7 @@ def test_an_answer_that_changes_is_the_one_that_is_tried(newcomer: Newcomer) -> 
         ({"SUPPORT_ADDRESS": ""}, "problem: SUPPORT_ADDRESS: an answer is needed"),
         ({"MANAGER_EMAILS": "mona"}, "problem: MANAGER_EMAILS: "),
         ({"OPENAI_API_KEY": "a b"}, "problem: OPENAI_API_KEY: "),
+        ({"OPENAI_DAILY_BUDGET": "25"}, "problem: OPENAI_DAILY_BUDGET: it needs OPENAI_PRICES"),
         ({"SENDGRID_INBOUND_PUBLIC_KEY": "MFkw"}, "problem: SENDGRID_INBOUND_PUBLIC_KEY: "),
     ],
 )
@@ -281,28 +282,63 @@ def test_the_region_of_sendgrid_is_asked_at_its_own_address(
     assert "Traceback" not in said
 
 
-def test_at_a_terminal_a_secret_is_not_shown_and_a_wrong_answer_is_asked_for_again(
-    newcomer: Newcomer,
-) -> None:
+def type_at_a_terminal(newcomer: Newcomer, typed: list[tuple[str, str]], last: str) -> str:
+    """Answer each question when it is asked; return what the terminal shows up to the question `last`."""
     terminal, slave = pty.openpty()
     process = newcomer.start(stdin=slave, stdout=slave, stderr=slave)
     os.close(slave)
-    typed = list(newcomer.answers().items())
-    typed.insert(5, ("MANAGER_EMAILS", "mona"))
     said = ""
     try:
-        for name, text in typed[:11]:
+        for name, text in typed:
             said += read_until(terminal, f"  {name}: ")
             os.write(terminal, f"{text}\n".encode())
-        said += read_until(terminal, "  OPENAI_PRICES: ")
+        return said + read_until(terminal, f"  {last}: ")
     finally:
         process.kill()
         process.wait()
         os.close(terminal)
+
+
+def test_at_a_terminal_a_secret_is_not_shown_and_a_wrong_answer_is_asked_for_again(
+    newcomer: Newcomer,
+) -> None:
+    typed = list(newcomer.answers().items())
+    typed.insert(5, ("MANAGER_EMAILS", "mona"))
+    said = type_at_a_terminal(newcomer, typed[:11], "OPENAI_PRICES")
     assert "problem: MANAGER_EMAILS: " in said
     assert said.count("  MANAGER_EMAILS: ") == 2
     assert MONA in said, "what is no secret is shown as it is typed"
     assert SECRETS[0] not in said
+
+
+class OneModel(OpenAIServer):
+    """An account that may use one model."""
+
+    def _create(self, request: Request) -> Answer:
+        if json.loads(request.body)["model"] == MODEL_NAME:
+            return super()._create(request)
+        return Answer(404, {"error": ERROR["error"] | {"code": "model_not_found"}})
+
+
+def test_a_model_that_the_key_cannot_use_and_a_budget_without_prices_are_asked_for_again(
+    newcomer: Newcomer,
+) -> None:
+    server = OneModel()
+    server.start()
+    newcomer.environ = {**newcomer.environ, "OPENAI_BASE_URL": f"{server.url}/v1"}
+    typed = list(newcomer.answers(OPENAI_MODEL="gpt-no", OPENAI_DAILY_BUDGET="25").items())[:12]
+    typed[10:10] = [("OPENAI_MODEL", MODEL_NAME), ("OPENAI_API_KEY", "")]  # Return keeps the key
+    typed += [("OPENAI_PRICES", "0.75,0.075,4.5"), ("OPENAI_DAILY_BUDGET", "")]
+    said = type_at_a_terminal(newcomer, typed, "PAYMENT_GATEWAY")
+    server.stop()
+    assert "problem: OPENAI_API_KEY: the model does not answer" in said
+    assert "OPENAI_MODEL=gpt-no" in said
+    assert "problem: OPENAI_DAILY_BUDGET: it needs OPENAI_PRICES" in said
+    settings = env_file.read(newcomer.file)
+    assert settings["OPENAI_MODEL"] == MODEL_NAME
+    assert settings["OPENAI_API_KEY"] == SECRETS[0]
+    assert settings["OPENAI_PRICES"] == "0.75,0.075,4.5"
+    assert settings["OPENAI_DAILY_BUDGET"] == "25"
 
 
 def read_until(terminal: int, words: str) -> str:

@@ -29,7 +29,7 @@ Answers = dict[str, str]
 @dataclass(frozen=True)
 class Question:
     """One setting. `default` may depend on the answers before; `check` is a call that returns what is wrong.
-    `words`: what a person may type for a value."""
+    `words`: what a person may type for a value. `back_to`: the question to go back to when the check fails."""
 
     name: str
     text: str
@@ -39,6 +39,7 @@ class Question:
     check: Callable[[Answers], str | None] | None = None
     asked: Callable[[Answers], bool] = lambda _answers: True
     words: Mapping[str, str] = field(default_factory=dict)
+    back_to: str = ""
 
 
 def _domain(answers: Answers) -> str:
@@ -53,6 +54,12 @@ def _subdomain(answers: Answers) -> str:
 
 def _env(answers: Answers) -> str:
     return "production" if answers["PUBLIC_URL"].startswith("https://") else "development"
+
+
+def _find_missing_prices(answers: Answers) -> str | None:
+    if answers["OPENAI_DAILY_BUDGET"] == "none" or answers.get("OPENAI_PRICES"):
+        return None
+    return "it needs OPENAI_PRICES, because the cost of a call is unknown without them; or none"
 
 
 def _uses_stripe(answers: Answers) -> bool:
@@ -82,9 +89,15 @@ _QUESTIONS: dict[str, tuple[Question, ...]] = {
     ),
     "The model": (
         Question("OPENAI_MODEL", "Model", "gpt-5.4-mini"),
-        Question("OPENAI_API_KEY", "OpenAI key", secret=True, check=setup_checks.ask_model),
+        Question(
+            "OPENAI_API_KEY", "OpenAI key", secret=True,
+            check=setup_checks.ask_model, back_to="OPENAI_MODEL",
+        ),
         Question("OPENAI_PRICES", "Its price in USD per million tokens: input,cached,output", required=False),
-        Question("OPENAI_DAILY_BUDGET", "The most that it may cost a day, in USD, or none", "none"),
+        Question(
+            "OPENAI_DAILY_BUDGET", "The most that it may cost a day, in USD, or none", "none",
+            check=_find_missing_prices, back_to="OPENAI_PRICES",
+        ),
     ),
     "Money": (
         Question("PAYMENT_GATEWAY", "ledger records refunds, stripe pays them", "ledger"),
@@ -203,29 +216,41 @@ def _keep_secret_key(file: Path, answers: Answers) -> None:
 
 def _ask_part(file: Path, heading: str, questions: tuple[Question, ...], answers: Answers) -> None:
     click.echo(f"\n{heading}")
-    asked = []
-    for each in questions:
-        if each.asked(answers):
-            answers[each.name] = _ask(each, answers)
-            asked.append(each)
-    given = {each.name: answers[each.name] for each in asked if answers.get(each.name)}
+    names, place = [each.name for each in questions], 0
+    while place < len(questions):
+        each = questions[place]
+        if not each.asked(answers) or _ask(each, answers):
+            place += 1
+        else:
+            place = names.index(each.back_to or each.name)
+    asked = [each.name for each in questions if each.asked(answers)]
+    given = {name: answers[name] for name in asked if answers[name]}
     env_file.write(file, given)
     for name, value in given.items():
         if os.environ.get(name, value) != value:
             click.echo(f"note: {name} is also set in your environment, and that value wins")
 
 
-def _ask(question: Question, answers: Answers) -> str:
-    """Ask until the answer can be used. If answers are piped, the first bad one ends the command."""
-    while True:
-        text = _prompt(question, answers)
-        problems = _find_problems(question, {**answers, question.name: text})
-        if not problems:
-            return text
-        for problem in problems:
-            click.echo(f"problem: {question.name}: {problem}")
-        if not sys.stdin.isatty():
-            raise SystemExit(1)
+def _ask(question: Question, answers: Answers) -> bool:
+    """Ask until the answer has the right form. Returns whether it passes its check, too."""
+    while problems := _find_form_problems(question, text := _prompt(question, answers)):
+        _tell(question, problems)
+    problem = question.check({**answers, question.name: text}) if question.check and text else None
+    if problem is None or question.back_to:  # what is wrong may be the earlier answer
+        answers[question.name] = text
+    if problem:
+        _tell(question, [problem])
+    elif question.check:
+        click.echo("  checked")
+    return not problem
+
+
+def _tell(question: Question, problems: list[str]) -> None:
+    """Tell what is wrong. If answers are piped, this ends the command."""
+    for problem in problems:
+        click.echo(f"problem: {question.name}: {problem}")
+    if not sys.stdin.isatty():
+        raise SystemExit(1)
 
 
 def _prompt(question: Question, answers: Answers) -> str:
@@ -239,17 +264,10 @@ def _prompt(question: Question, answers: Answers) -> str:
     return question.words.get(answer.lower(), answer) or known
 
 
-def _find_problems(question: Question, answers: Answers) -> list[str]:
-    text = answers[question.name]
+def _find_form_problems(question: Question, text: str) -> list[str]:
     if not text:
         return ["an answer is needed"] if question.required else []
-    problems = find_value_problems(question.name, text)
-    if problems or question.check is None:
-        return problems
-    problem = question.check(answers)
-    if problem is None:
-        click.echo("  checked")
-    return [problem] if problem else []
+    return find_value_problems(question.name, text)
 
 
 def _try_out(answers: Answers) -> None:
