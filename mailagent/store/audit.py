@@ -120,6 +120,7 @@ Action = Literal[
     "tag added",
     "tag removed",
     "team reply held",
+    "test mail reported",
     "withdrawal asked for",
 ]
 ACTIONS: tuple[Action, ...] = get_args(Action)
@@ -134,6 +135,7 @@ WITHDRAWAL_ASKED_FOR: Final = "withdrawal asked for"  # of an order, also if not
 REQUEST_WITHDRAWN: Final = "request withdrawn"
 DECLINED: Final = "refund declined"
 CREDIT_OFFERED: Final = "store credit offered"
+TEST_REPORTED: Final = "test mail reported"  # by the event webhook
 GOODWILL_TOLD: Final = "goodwill told"
 BACK_TOO_LATE: Final = "goods back too late"
 OFFER_TOLD: Final = "offer told"

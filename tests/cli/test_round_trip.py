@@ -27,14 +27,20 @@ def check(shop: Harness, wait: int = 20) -> Result:
         return flask(shop, "check", "--send-test-mail", "--wait", str(wait))
 
 
-def come_back(shop: Harness) -> Callable[[Callable[[], Answer]], Answer]:
-    """Return a SendGrid that takes the mail and posts it to the webhook at once."""
+def come_back(
+    shop: Harness, event: str | None = "delivered"
+) -> Callable[[Callable[[], Answer]], Answer]:
+    """Return a SendGrid that takes the mail and posts it, and an event of it, to the webhooks at once."""
 
     def send(accept: Callable[[], Answer]) -> Answer:
         (person,) = shop.faults.asked[-1]["personalizations"][0]["to"]
         text = letter("Nobody has to answer it.", from_address=SUPPORT, to=person["email"])
         assert shop.post_inbound(build_body(text)).status_code == 200
-        return accept()
+        answer = accept()
+        if event:
+            for _ in range(2):  # SendGrid repeats events
+                assert shop.report(shop.mailboxes.sent()[-1], event).status_code == 200
+        return answer
 
     return send
 
@@ -46,16 +52,41 @@ def test_the_mail_comes_back_and_the_model_answers(shop: Harness) -> None:
     assert "ok: the model" in done.output
     assert "ok: SendGrid has taken the test mail" in done.output
     assert "ok: it came back and was stored" in done.output
+    assert "ok: delivery events arrive" in done.output
     assert "Everything is in place" in done.output
     (mail,) = shop.rows("SELECT * FROM inbound_mails")
     assert (mail.kind, mail.status, mail.conversation_id) == ("test", "no_answer", None)
     assert (mail.no_answer_reason, mail.rate_limit_key) == ("our own test mail", None)
     assert shop.rows("SELECT 1 FROM conversations") == []
     assert shop.rows("SELECT 1 FROM outbound_mails") == []
-    # An event about it is taken, and changes nothing.
     (sent,) = shop.mailboxes.sent()
-    assert shop.report(sent).status_code == 200
     assert shop.rows("SELECT 1 FROM delivery_events") == []
+    reported = shop.rows("SELECT actor, subject FROM audit WHERE action = 'test mail reported'")
+    assert [tuple(each) for each in reported] == [("sendgrid", sent.custom_args["outbound_id"])]
+
+
+def test_events_that_do_not_arrive_are_told_beside_what_works(shop: Harness) -> None:
+    shop.faults.sendgrid.append(come_back(shop, event=None))
+    done = check(shop, wait=1)
+    assert done.exit_code == 1
+    assert "ok: the model" in done.output
+    assert "ok: it came back and was stored" in done.output
+    assert "waiting for a delivery event of it (0 of 1 s)" in done.output
+    assert "problem: no delivery event of the test mail came within 1 s" in done.output
+    assert f"the URL {shop.live.shop.public_url}/webhooks/sendgrid/events" in done.output
+    assert "turn on Signature Verification" in done.output
+    assert "set SENDGRID_EVENTS_PUBLIC_KEY" in done.output
+
+
+def test_an_event_of_another_mail_says_nothing_of_this_one(shop: Harness) -> None:
+    shop.faults.sendgrid.append(come_back(shop))
+    assert check(shop).exit_code == 0
+    shop.faults.sendgrid.append(come_back(shop, event=None))
+    assert "problem: no delivery event" in check(shop, wait=1).output
+    (sent, _) = shop.mailboxes.sent()
+    forged = shop.report(sent, outbound_id=f"test_{'a' * 32}")
+    assert forged.status_code == 200
+    assert len(shop.rows("SELECT 1 FROM audit WHERE action = 'test mail reported'")) == 1
 
 
 def test_an_outage_that_the_round_trip_shows_to_be_over_leaves_the_console(shop: Harness) -> None:
@@ -78,6 +109,7 @@ def test_a_mail_that_does_not_come_back_is_told(shop: Harness) -> None:
     assert "problem: the test mail did not come back within 1 s" in done.output
     assert f"the MX record of {DOMAIN} names SendGrid" in done.output
     assert "/webhooks/sendgrid/inbound" in done.output
+    assert "problem: no delivery event of the test mail came." in done.output
 
 
 def test_what_the_providers_refuse_is_told(shop: Harness) -> None:

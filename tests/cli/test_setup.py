@@ -156,6 +156,7 @@ def test_from_nothing_to_the_test_mail_that_came_back(newcomer: Newcomer) -> Non
         f"URL: {newcomer.url}/webhooks/sendgrid/events",
         "ok: the model scripted-demo-model answers",
         "ok: it came back and was stored",
+        "ok: delivery events arrive",
         "mailagent is set up.",
     ):
         assert told in said

@@ -47,7 +47,7 @@ NO_ORDER = "mailagent-checks-that-this-is-no-order"
 @click.option(
     "--send-test-mail",
     is_flag=True,
-    help="Also mail ourselves, wait until the mail has come back, and ask the model for a word.",
+    help="Also mail ourselves, wait for the mail and an event of it, and ask the model for a word.",
 )
 @click.option(
     "--wait",

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from datetime import datetime
+from typing import TypeVar
 
 import click
 
@@ -12,11 +14,14 @@ from mailagent.domain.mail.delivery import NotSent, OutcomeUnknown, Refused
 from mailagent.domain.mail.message import Door, MailKind, OutboundMail, Purpose, token_address
 from mailagent.domain.operations.incident import IncidentKind
 from mailagent.domain.operations.provider import Provider
+from mailagent.store import audit
 from mailagent.store.mail import inbound
 from mailagent.store.operations import circuit_breakers, incidents
 
 _POLL_SECONDS = 0.5
 _TOLD_EVERY_SECONDS = 10
+_LONGEST_WAIT_FOR_EVENT = 60
+_Found = TypeVar("_Found")
 _TEXT = "mailagent tests with this mail that mail goes out and comes back. Nobody has to answer it."
 
 
@@ -27,7 +32,7 @@ def run(wait_seconds: int) -> bool:
     problems = [ask_model(live.model)]
     if problems == [None]:
         _works_again(live.providers.model, IncidentKind.OPENAI)
-    problems.append(send_and_wait(wait_seconds))
+    problems += send_and_wait(wait_seconds)
     for problem in filter(None, problems):
         click.echo(f"problem: {problem}")
     return not any(problems)
@@ -44,26 +49,31 @@ def ask_model(model: services.Model) -> str | None:
     return f"the model does not answer: {answer['why']}{advice}"
 
 
-def send_and_wait(wait_seconds: int) -> str | None:
-    """Send a test mail to an address of ours, and wait for it. Returns what is wrong, or None."""
+def send_and_wait(wait_seconds: int) -> list[str | None]:
+    """Send a test mail to an address of ours; wait for it and for an event. Returns what is wrong, or Nones."""
     live = services.current()
     mail, sent_at = _test_mail(), live.now()
     match live.sender.send(mail):
         case Refused(why, _):
-            return (
+            return [
                 f"no mail can be sent: {why}. Correct {live.providers.mail.key_setting}, or verify the "
                 f"domain of SUPPORT_ADDRESS ({live.shop.support_address}) at {live.providers.mail.title}"
-            )
+            ]
         case NotSent(why, _):
-            return f"no mail can be sent now: {why}. Check the network, and try again"
+            return [f"no mail can be sent now: {why}. Check the network, and try again"]
         case OutcomeUnknown(why):
             click.echo(f"note: it is unknown whether the test mail was sent ({why})")
         case _:
             click.echo(f"ok: {live.providers.mail.title} has taken the test mail")
             _works_again(live.providers.mail, IncidentKind.MAIL_PROVIDER)
     began = time.monotonic()
-    kind = _wait_for(mail, sent_at, wait_seconds)
-    return _tell(kind, round(time.monotonic() - began))
+    kind = _wait_for_mail(mail, sent_at, wait_seconds)
+    problem = _tell_mail(kind, round(time.monotonic() - began))
+    # An event comes sooner than the mail: if that did not come back, only look.
+    return [
+        problem,
+        _wait_for_event(mail, min(wait_seconds, _LONGEST_WAIT_FOR_EVENT) if kind else 0),
+    ]
 
 
 def _works_again(provider: Provider, incident: IncidentKind) -> None:
@@ -77,7 +87,7 @@ def _works_again(provider: Provider, incident: IncidentKind) -> None:
 def _test_mail() -> OutboundMail:
     live = services.current()
     token = live.links.sign_test_mail()
-    name = f"test_{token}"  # no row has this id, so the provider's events about it are left alone
+    name = f"{Door.TEST}_{token}"  # no row has this id; events about it are in the audit log
     return OutboundMail(
         outbound_id=name,
         purpose=Purpose.NOTICE,
@@ -91,23 +101,48 @@ def _test_mail() -> OutboundMail:
     )
 
 
-def _wait_for(mail: OutboundMail, since: datetime, seconds: int) -> MailKind | None:
+def _wait_for_mail(mail: OutboundMail, since: datetime, seconds: int) -> MailKind | None:
     """Return the kind under which the mail was stored, or None if it did not come in time."""
-    database = services.current().database
+
+    def find() -> MailKind | None:
+        with services.current().database.snapshot() as connection:
+            return inbound.find_kind(connection, mail.from_address, mail.to_address, since)
+
+    return _wait_for(find, seconds, "it to come back")
+
+
+def _wait_for_event(mail: OutboundMail, seconds: int) -> str | None:
+    """Wait until the event webhook reports on the mail. Returns what is wrong, or None."""
+
+    def find() -> datetime | None:
+        with services.current().database.snapshot() as connection:
+            return audit.latest_at(connection, mail.outbound_id, audit.TEST_REPORTED)
+
+    if _wait_for(find, seconds, "a delivery event of it"):
+        click.echo("ok: delivery events arrive")
+        return None
+    shop, provider = services.current().shop, services.current().mail_provider
+    within = f" within {seconds} s" if seconds else ""
+    return (
+        f"no delivery event of the test mail came{within}. In the Event Webhook at {provider.title}, enter the "
+        f"URL {shop.public_url}/webhooks/{provider.name}/events, tick Processed and Delivered, turn on "
+        "Signature Verification and press Save. Then set "
+        f"{provider.events_key_setting} to the verification key that it shows, and start the web process again"
+    )
+
+
+def _wait_for(find: Callable[[], _Found | None], seconds: int, what: str) -> _Found | None:
+    """Return what is found, or None if nothing is found in time. It looks at least once."""
     began, told = time.monotonic(), 0
-    while (waited := time.monotonic() - began) < seconds:
-        with database.snapshot() as connection:
-            kind = inbound.find_kind(connection, mail.from_address, mail.to_address, since)
-        if kind is not None:
-            return kind
+    while (found := find()) is None and (waited := time.monotonic() - began) < seconds:
         if waited >= told:
-            click.echo(f"waiting for it to come back ({waited:.0f} of {seconds} s) …")
+            click.echo(f"waiting for {what} ({waited:.0f} of {seconds} s) …")
             told += _TOLD_EVERY_SECONDS
         time.sleep(_POLL_SECONDS)
-    return None
+    return found
 
 
-def _tell(kind: MailKind | None, seconds: int) -> str | None:
+def _tell_mail(kind: MailKind | None, seconds: int) -> str | None:
     shop, provider = services.current().shop, services.current().mail_provider
     if kind is MailKind.TEST:
         click.echo(f"ok: it came back and was stored after {seconds} s; it starts no conversation")
