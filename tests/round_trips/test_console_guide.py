@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 from dbos import DBOSClient, DBOSPortableJSONSerializer
 
+from mailagent.domain.operations.replay import EFFECTS
 from mailagent.domain.operations.run_about import hash_customer
-from mailagent.engine import CONVERSATION, CONVERSATIONS, DELIVERY, REFUND, SCHEDULED, SHADOW
-from mailagent.workflows.steps.recording import CRASH_POINTS
+from mailagent.engine import CONVERSATION, CONVERSATIONS, QUEUE_OF, REFUND, SCHEDULED
 from tests.cast import ADA, DESK_WISH, MONA, big_order, order
 from tests.conductor import Console
 from tests.databases import ROOT
@@ -66,19 +66,17 @@ def test_runs_and_steps_are_named_as_the_guide_names_them(shop: Harness) -> None
     decide(shop, link_in(request.text), "approve")
     shop.wait_for_mails(ADA, 2)
     wait_for_quiet(shop)
-    queues = {name: row[3] for row in rows_of("Which run is what") for name in names_in(row[0])}
-    # Without SHADOW_SHARE there is no shadow.
-    assert queues.keys() == {CONVERSATION, REFUND, DELIVERY, *SCHEDULED} - {SHADOW}
-    steps = {name for row in rows_of("Its steps") for name in names_in(row[-2])}
+    named = {name: row for row in rows_of("Which run is what") for name in names_in(row[0])}
+    steps = steps_of_workflows()
     client, (refund,) = client_of(shop), shop.refunds()
     runs = {run.name: run for run in client.list_workflows()}
     assert {REFUND, CONVERSATION} <= runs.keys()
     for name, run in runs.items():
-        assert str(run.queue_name) in queues[name]
-        assert run.workflow_id.startswith("sched-" if name in SCHEDULED else f"{name}-")
-        if name not in SCHEDULED:
-            done = {step["function_name"] for step in client.list_workflow_steps(run.workflow_id)}
-            assert done <= steps, "docs/console.md leaves a step out"
+        _, _, ids, queue, *_ = named[name]
+        assert str(run.queue_name) in queue
+        assert run.workflow_id.startswith(names_in(ids)[0].rstrip("…"))
+        done = {step["function_name"] for step in client.list_workflow_steps(run.workflow_id)}
+        assert done <= steps[name], "docs/console.md leaves a step out"
     assert runs[REFUND].workflow_id == refund.refund_id.replace("_", "-")
     assert runs[REFUND].attributes == {
         "conversation": refund.conversation_id,
@@ -91,9 +89,24 @@ def test_runs_and_steps_are_named_as_the_guide_names_them(shop: Harness) -> None
     assert runs[CONVERSATION].queue_partition_key == hash_customer(ADA)
 
 
-def test_the_guide_names_no_step_and_no_attribute_that_is_not_there() -> None:
-    steps = {name for row in rows_of("Its steps") for name in names_in(row[-2])}
-    assert {name for name in steps if not name.startswith("DBOS.")} <= CRASH_POINTS.keys()
+def steps_of_workflows() -> dict[str, set[str]]:
+    """Return the steps that the guide names, by workflow. A row without a workflow goes on with the last."""
+    steps: dict[str, set[str]] = {}
+    workflows: list[str] = []
+    for first, names, _ in (["", *row][-3:] for row in rows_of("Its steps")):
+        of_all = [*QUEUE_OF] if first == "all three" else names_in(first)
+        workflows = of_all or workflows
+        for each in workflows:
+            steps.setdefault(each, set()).update(names_in(names))
+    return steps
+
+
+def test_the_guide_names_every_workflow_every_step_and_no_other() -> None:
+    workflows = [name for row in rows_of("Which run is what") for name in names_in(row[0])]
+    assert sorted(workflows) == sorted([*QUEUE_OF, *SCHEDULED])
+    steps = steps_of_workflows()
+    assert steps.keys() == {*workflows}
+    assert set().union(*steps.values()) == EFFECTS.keys()
     attributes = set(names_in(GUIDE.partition("**Attributes**")[2].partition("```")[0]))
     assert {
         "conversation",
