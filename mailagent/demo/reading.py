@@ -40,6 +40,8 @@ class Wish(StrEnum):
     UNCLEAR = "unclear"
 
 
+_NO_WISH = (Wish.YES, Wish.THANKS, Wish.UNCLEAR)
+
 # Typed in capitals or not, with an O for a zero or an l for a one.
 _ORDER_ID = re.compile(r"\bw[\s#-]?(?=[\dol]*\d\d)([\dol]{4,10})\b", re.IGNORECASE)
 _BARE_NUMBER = re.compile(
@@ -67,18 +69,25 @@ def find_wish(text: str) -> Wish:
     if wish is Wish.STATUS:
         return Wish.NEWS
     sentences = re.findall(r"[^.!?\n]+[.!?\n]?", text)
+    if wish is Wish.GRATEFUL:  # "Thanks for the refund! Now the mug is broken."
+        others = [each for each in sentences if _first_match("wishes", each, "") != wish]
+        asked = find_wish("".join(others))
+        return wish if asked in _NO_WISH else asked
     rest = "".join(each for each in sentences if not _is_plain_question(each))
     if wish in (Wish.CANCEL, Wish.REFUND) and any(map(_is_plain_question, sentences)):
         asked = find_wish(rest)
-        return Wish.QUESTION if asked in (Wish.YES, Wish.THANKS, Wish.UNCLEAR) else asked
+        return Wish.QUESTION if asked in _NO_WISH else asked
     told = " ".join(re.findall(r"[^.!?\n]+(?!\?)(?=[.!\n]|\Z)", text))  # what is no question
-    if wish in (Wish.YES, Wish.THANKS, Wish.UNCLEAR) and pick_reason(told) != RefundReason.OTHER:
+    if wish in _NO_WISH and pick_reason(told) != RefundReason.OTHER:
         return Wish.REFUND
     return wish
 
 
 # "How can I cancel?" asks for words; "can you cancel it?", "can I return it?" ask for the deed.
-_ASKS = re.compile(r"\b(?:how|why|is|was|do i|does|did|wie|warum|ist|war)\b")
+_ASKS = re.compile(
+    r"\b(?:how|why|is|was|do i|does|did|wie|warum|ist|war)\b"
+    r"|\b(?:which|what)\b[^,]* (?:can be|are)\b|\bwelche\b[^,]* werden\b"
+)
 _WANTS = re.compile(
     r"\b(?:please|bitte|you|sie)\b"
     r"|\b(?:can|could|would|kann|könnten) (?:i|ich)\b.*\b(?:refund|money|return|geld|erstatt|zurück)"

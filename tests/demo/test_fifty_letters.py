@@ -209,6 +209,22 @@ LETTERS = [
     ("Thanks for the quick refund!", "welcome"),
     ("Danke für die Erstattung", "welcome"),
     ("Thanks in advance for a refund of the kettle, W1001", "refund all kettle"),
+    ("I got my refund, thanks!", "welcome"),
+    ("Hi, I've received the refund for the mug of W1001. Thank you very much!", "welcome"),
+    ("Ich habe meine Erstattung erhalten, danke!", "welcome"),
+    # thanks, and something new
+    ("I got my refund, thanks! Please refund the kettle of W1001 too.", "refund all kettle"),
+    ("I got my refund, thanks. The kettle of W1001 is broken.", "refund all kettle"),
+    ("I got my refund, thanks, and now the kettle of W1001 leaks", "refund all kettle"),
+    ("Thanks, I got the refund and want to return the kettle of W1001", "refund all kettle"),
+    ("Thanks for the refund! Now the kettle of W1001 is broken.", "refund all kettle"),
+    ("Thank you for the refund. Where is order W1001?", SHOWN),
+    ("Thanks for the refund of W1001.\nBest regards, Ada", "welcome"),
+    # what can be refunded
+    ("Which items of W1001 can be refunded?", SHOWN),
+    ("Which items can be refunded?", "knowledge/returns/2"),
+    ("Welche Artikel aus W1001 können erstattet werden?", SHOWN),
+    ("Which items can be refunded? Please refund the kettle of W1001.", "refund all kettle"),
 ]
 
 
