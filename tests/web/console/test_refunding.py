@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
@@ -14,10 +15,14 @@ from flask.testing import FlaskClient
 from mailagent import services
 from mailagent.adapters.order_sources.http.source import HttpOrderSource
 from mailagent.demo.scripted_model import Phrase
+from mailagent.domain.operations.provider import Provider, ProviderKind
+from mailagent.domain.orders.freshness import Freshness
 from mailagent.domain.refunds.policy import Policy, ReturnFirst
 from mailagent.domain.refunds.refund import RefundReason
 from mailagent.store.ids import new_id
 from mailagent.store.mail import assignments, conversations, throttled
+from mailagent.store.orders import problems
+from mailagent.web.console.conversations.refunding import LOOK_UP_SECONDS
 from mailagent.workflows.steps.conversation.batch import take_batch
 from mailagent.workflows.steps.conversation.reply import write_reply
 from tests.cast import ADA, GRACE, MONA, TESS, big_order, order
@@ -267,3 +272,39 @@ def test_the_page_says_how_old_an_order_of_the_shops_system_is(written: Harness)
     source = HttpOrderSource("http://127.0.0.1:9", "token")
     services.bind(replace(services.current(), order_source=source))
     assert "Order as of" in tess.get(path(written)).text
+
+
+@pytest.mark.both_databases
+@pytest.mark.parametrize(
+    ("found", "says"),
+    [
+        (Freshness.AWAY, "could not be looked up in the shop's system just now"),
+        (Freshness.GONE, "does not have this order any more"),
+        (Freshness.UNUSABLE, "sent a record of this order that cannot be used"),
+        (Freshness.REFUSED, "sent a record of this order that cannot be used"),
+    ],
+)
+def test_the_page_says_what_the_shops_system_answered(
+    written: Harness, found: Freshness, says: str
+) -> None:
+    source = HttpOrderSource("http://127.0.0.1:9", "token")
+    services.bind(replace(services.current(), order_source=source))
+    age(written, "orders", "seen_at", hours=1)
+    with written.live.database.transaction() as connection:
+        problems.note(connection, "W1001", found, written.live.now())
+    page = written.log_in(TESS).get(path(written)).text
+    assert (says in page, page.count("This is how it was then")) == (True, 1)
+
+
+@ONE_DATABASE
+def test_a_second_click_does_not_wait_for_the_shops_system(written: Harness) -> None:
+    tess, once = written.log_in(TESS), new_id("once")
+    ask(tess, path(written), once=once, amount="$10.00")
+    source = Provider(ProviderKind.ORDERS, "shop_api", "the shop", "ORDERS_API_TOKEN")
+    live = services.current()
+    services.bind(replace(live, providers=replace(live.providers, orders=source)))
+    age(written, "orders", "seen_at", hours=1)
+    began = time.monotonic()
+    assert ask(tess, path(written), once=once, amount="$10.00").status_code == 303
+    assert time.monotonic() - began < LOOK_UP_SECONDS
+    assert len(written.refunds()) == 1

@@ -36,6 +36,7 @@ from mailagent.proposals.proposal import Proposal
 from mailagent.store.ids import new_id
 from mailagent.store.mail import assignments, conversations, inbound
 from mailagent.store.operations import circuit_breakers
+from mailagent.store.orders import problems
 from mailagent.store.refunds import orders, refunds
 from mailagent.web.console.conversations.acts import back_to
 from mailagent.web.console.conversations.pages import ONCE
@@ -109,12 +110,16 @@ def show(conversation_id: str, order_id: str) -> Response:
 @needs(Permission.ANSWER)
 def propose(conversation_id: str, order_id: str) -> Response:
     """Ask for a refund, if the person has seen its amount now; else compute the amount and show it."""
+    database, key = services.current().database, _key(conversation_id)
+    with database.snapshot() as connection:
+        if refunds.list_of_proposal(connection, order_id, key)[1] is not None:
+            return back_to(conversation_id)  # a second click does not wait for the shop's system
     _look_up(conversation_id, order_id)
-    with services.current().database.transaction() as connection:
+    with database.transaction() as connection:
         conversation = found(conversations.find(connection, conversation_id), "conversation")
         # Lock the order first, as everywhere.
         locked = orders.lock_of_conversation(connection, order_id, conversation_id)
-        order, key = found(locked, "order"), _key(conversation_id)
+        order = found(locked, "order")
         earlier, same = refunds.list_of_proposal(connection, order.order_id, key)
         if same is not None:
             return back_to(conversation_id)
@@ -239,6 +244,9 @@ def _page(
         order=order,
         items=_items(order, earlier),
         order_as_of=order.seen_at if live.order_source else None,
+        wrong_answer=problems.find_answer(connection, order.order_id)
+        if live.order_source
+        else None,
         is_old=live.order_source is not None and not is_fresh(order, live.now()),
         reasons=REASONS,
         outlook=outlook,
