@@ -382,6 +382,7 @@ def page(
         "cancelled": False,
         "new_customer": "",
         "news": (words,),
+        "most": "",
         "most_decimal": "",
         "file_count": "1 photo and 1 other file",
         "requests": (

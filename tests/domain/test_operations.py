@@ -154,7 +154,7 @@ def test_people_are_told_since_when_and_what_comes_next() -> None:
     told = tell_breaker(OPENAI, opened(60, 30), NOW)
     assert told == (
         "OpenAI does not answer as it should since 20 November 2026, 11:59 UTC: mail waits and is answered by "
-        "itself later (failures: 5, next try 12:00:30 UTC)"
+        "itself later (failures: 5, next try 20 November 2026, 12:00 UTC)"
     )
     assert "tried again when there is need" in tell_breaker(STRIPE, opened(60), NOW)
     assert "SendGrid refuses us" in tell_breaker(

@@ -40,7 +40,7 @@ _METHODS = [
     ("mailagent/domain/**.py", "python"),
     ("mailagent/adapters/settlement_file.py", "python"),
 ]
-_KEYWORDS = {"_": None, "TaskProblem": None, "gettext": None, "ngettext": (1, 2)}
+_KEYWORDS = {"_": None, "sentence": None, "TaskProblem": None, "gettext": None, "ngettext": (1, 2)}
 _OPTIONS = {"**.html": {"trimmed": "true", "newstyle_gettext": "true", "silent": "false"}}
 
 # Labels that code looks up and pages translate.

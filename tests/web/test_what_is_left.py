@@ -33,7 +33,7 @@ def test_money_given_back_elsewhere_lowers_what_may_be_approved(question: Questi
     assert "$500.00 of this order was refunded elsewhere" in shown
     assert 'value="999.00"' in shown
     assert "<dt>Already refunded or under way</dt><dd>$500.00</dd>" in shown
-    assert "999.00 USD is left to approve." in shown
+    assert "$999.00 is left to approve." in shown
     refused = question.decide()
     assert refused.status_code == 422
     assert "At most $999.00 is left" in refused.text

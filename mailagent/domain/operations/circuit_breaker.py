@@ -134,7 +134,7 @@ def away_name(provider: Provider) -> str:
 
 
 def tell_breaker(provider: Provider, breaker: Breaker, now: datetime, _: Fill = fill) -> str:
-    """Return a sentence for people about an open breaker. Times are UTC; `_` translates the words."""
+    """Return a sentence for people about an open breaker. `_` translates the words."""
     opened_at, until_at = breaker.opened_at, breaker.until_at
     what = (
         _("%(provider)s refuses us", provider=provider.title)
@@ -144,8 +144,9 @@ def tell_breaker(provider: Provider, breaker: Breaker, now: datetime, _: Fill = 
     since = _(" since %(since)s", since=opened_at) if opened_at else ""
     failures = _("failures: %(number)s", number=breaker.failures)
     next_try = (
-        _("next try %(time)s", time=f"{until_at:%H:%M:%S} UTC")
+        _("next try %(time)s", time=until_at)
         if until_at is not None and until_at > now
         else _("tried again when there is need")
     )
-    return f"{what}{since}: {_(MEANS[provider.kind])} ({failures}, {next_try})"
+    # Added, not formatted: a page's sentence has the marks of its times.
+    return what + since + ": " + _(MEANS[provider.kind]) + " (" + failures + ", " + next_try + ")"

@@ -129,6 +129,7 @@ def describe_changes(review: Review) -> Values:
     lowered = 0 < balance.most.minor < review.refund.amount.minor
     return {
         "news": [balance.news] if balance.news else [],
+        "most": write_money(balance.most) if lowered else "",
         "most_decimal": balance.most.decimal() if lowered else "",
         "cancelled": review.order.status is OrderStatus.CANCELLED,
         "new_customer": review.new_customer or "",

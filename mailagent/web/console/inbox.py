@@ -33,7 +33,7 @@ from mailagent.web.console.page import (
     typed,
 )
 from mailagent.web.guard import Person, current_person, needs
-from mailagent.web.language import _
+from mailagent.web.language import _, sentence
 
 blueprint = Blueprint("ops_inbox", __name__)
 
@@ -150,7 +150,7 @@ def _show_all(connection: sa.Connection, lists: Lists) -> Response:
     away = {
         away_name(provider): ""
         if OUTAGES[provider.kind] in told
-        else tell_breaker(provider, breaker, now, _)
+        else tell_breaker(provider, breaker, now, sentence)
         for provider, breaker in circuit_breakers.list_open(connection, providers).items()
     }
     return page(

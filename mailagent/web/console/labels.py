@@ -8,8 +8,6 @@ from datetime import datetime
 from typing import Any
 from urllib.parse import quote
 
-from markupsafe import Markup
-
 from mailagent.domain.mail.draft import DraftState
 from mailagent.domain.mail.message import Identity
 from mailagent.domain.money import Money, parse_currency, parse_money
@@ -17,7 +15,7 @@ from mailagent.domain.refunds.labels import REFUND_REASONS, REFUND_STATES
 from mailagent.domain.refunds.payment import INTENDED
 from mailagent.engine.replay import Refusal
 from mailagent.store import audit
-from mailagent.web.language import translate, write_moment, write_money
+from mailagent.web.language import show_moment, translate, write_money
 
 # A label, and the colour of its badge: waiting, good, bad or none.
 Badge = tuple[str, str]
@@ -157,9 +155,7 @@ def detail_label(value: object, name: str = "") -> str:
     if text == SHOP_ONLY:
         return translate(text)
     if _INSTANT.fullmatch(text):
-        # With the same mark as the filter `when`, so that the browser shows it in the reader's time zone.
-        moment = datetime.fromisoformat(text)
-        return Markup('<time datetime="{}">{}</time>').format(text, write_moment(moment))
+        return show_moment(datetime.fromisoformat(text))
     if amount := _parse_amount(text):
         return write_money(amount)
     if _SHORT_NAME.fullmatch(text):

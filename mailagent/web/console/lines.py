@@ -28,7 +28,7 @@ from mailagent.web.console.labels import (
 )
 from mailagent.web.console.page import redact_line
 from mailagent.web.guard import current_person
-from mailagent.web.language import _, translate, upper_first
+from mailagent.web.language import _, sentence, translate, upper_first
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,10 +159,10 @@ def _approval_note(entry: Entry, managers: Sequence[str]) -> str:
     owner, until = entry.owner, entry.undo_until
     if until and (not entry.awaits_second or services.current().now() < until):
         if entry.decision == "approve":
-            return _(
+            return sentence(
                 "approved by %(owner)s, can be taken back until %(until)s", owner=owner, until=until
             )
-        return _(
+        return sentence(
             "rejected by %(owner)s, can be taken back until %(until)s", owner=owner, until=until
         )
     others = ", ".join(each for each in managers if each != owner)

@@ -26,7 +26,7 @@ from mailagent.web.console.labels import WORKFLOWS, money, run_path
 from mailagent.web.console.page import found, go_to, page, typed
 from mailagent.web.console.runs import line_of, seen_of
 from mailagent.web.guard import current_person, needs
-from mailagent.web.language import _
+from mailagent.web.language import _, sentence
 
 blueprint = Blueprint("ops_replays", __name__)
 
@@ -113,7 +113,7 @@ def _plan(connection: sa.Connection, runs: Sequence[Run]) -> dict[str, Any]:
     rows = run_subjects.look(connection, {run.subject for run in runs})
     lines = []
     for run in runs:
-        told = tell_rows(rows[run.subject], _) if run.subject in rows else ()
+        told = tell_rows(rows[run.subject], sentence) if run.subject in rows else ()
         line = line_of(run, known.get(run.subject))
         lines.append(line | {"told": told, "seen": seen_of(run, acts[run.run_id])})
     amounts = [facts.amount for facts in known.values() if facts.amount and facts.about.refund_id]

@@ -42,7 +42,7 @@ from mailagent.web.console.page import (
 )
 from mailagent.web.console.run_steps import with_text
 from mailagent.web.guard import current_person, needs
-from mailagent.web.language import _
+from mailagent.web.language import _, sentence
 
 blueprint = Blueprint("ops_runs", __name__)
 
@@ -142,7 +142,7 @@ def show_run(run: Run, done: str | None = None, refused: str | None = None) -> R
         **line,
         done=done,
         refused=refused,
-        facts=() if rows is None else tell_rows(rows, _),
+        facts=() if rows is None else tell_rows(rows, sentence),
         about=_paths(run),
         forks=[
             (fork, run_path(fork.run_id))
@@ -206,7 +206,7 @@ def preview(run_id: str) -> Response:
     with live.database.snapshot() as connection:
         rows = run_subjects.look(connection, [run.subject]).get(run.subject)
         known = run_subjects.list_subjects(connection, [run.subject]).get(run.subject)
-    plan = plan_replay(run.workflow, run.steps, start, rows, _)
+    plan = plan_replay(run.workflow, run.steps, start, rows, sentence)
     return page(
         "ops/replay.html",
         line=line_of(run, known),
