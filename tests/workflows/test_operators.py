@@ -155,6 +155,9 @@ def test_many_failures_are_one_mail_with_their_number(shop: Harness) -> None:
         (notice,) = shop.wait_for_mails(OPS)
     assert notice.subject == "3 runs have failed"
     assert all(run_id in notice.text for run_id in run_ids)
+    _, to_do, below = notice.text.partition("replay together all that failed for one reason")
+    assert to_do
+    assert "/ops/replays" in below
 
 
 def test_repeats_for_one_row_are_one_incident(shop: Harness) -> None:

@@ -40,6 +40,11 @@ _WITHOUT = {
     engine.SHADOW: "The shadow compares no mail",
     engine.LOOK_UP: "The page of a refund may show an order as it was before",
 }
+# What to do about several runs, above the link to the page that replays them together.
+_TOGETHER = (
+    "Put right what the reasons name, then replay together all that failed for one reason, by the link below."
+    " No mail and no payment is made twice."
+)
 
 
 @step
@@ -120,6 +125,7 @@ def _tell(connection: sa.Connection, runs: Sequence[Run], known: Mapping[str, Su
             for run, about in shown
             for line in (*_lines(run, about), f"{base}/runs/{run.run_id}")
         ]
+        lines.append(_TOGETHER)
         button = ("See what failed for one reason, and replay it together", f"{base}/replays")
     if len(runs) > RUNS_IN_ONE_MAIL:
         lines.append(f"{len(runs) - RUNS_IN_ONE_MAIL} more: {base}/runs?status=failed")
