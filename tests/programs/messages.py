@@ -13,7 +13,14 @@ from babel.messages.pofile import write_po
 
 from mailagent.adapters import gateways
 from mailagent.adapters.templates.catalogue import PAGES_FOLDER, MessageId
-from mailagent.domain.mail import conversation, draft, message, saved_reply
+from mailagent.domain.mail import (
+    auto_response,
+    conversation,
+    draft,
+    message,
+    reply_commands,
+    saved_reply,
+)
 from mailagent.domain.operations import circuit_breaker, incident, replay, report
 from mailagent.domain.orders.shipment import ShipmentStatus
 from mailagent.domain.refunds import labels as refund_labels
@@ -21,6 +28,7 @@ from mailagent.domain.refunds import offer, order, refund
 from mailagent.domain.remedies import labels as remedy_labels
 from mailagent.engine import run
 from mailagent.store import audit
+from mailagent.store.mail import arrivals, assignments, throttled
 from mailagent.store.privacy import erasure_scope
 from mailagent.store.refunds import stops
 from mailagent.web import errors
@@ -28,6 +36,7 @@ from mailagent.web.approvals import attachments, review_facts
 from mailagent.web.console import inbox, labels, refunds, runs
 from mailagent.web.console.conversations import beside, lists, organise, refunding
 from mailagent.web.owners import report as report_page
+from mailagent.web.webhooks import threading
 from mailagent.workflows.steps.refund import order_check
 
 ROOT = PAGES_FOLDER.parents[1]
@@ -68,7 +77,10 @@ TABLES: tuple[Any, ...] = (
     (stops.STOPS, order_check.STOPS),
     (review_facts.STATE_SENTENCES, review_facts.CONDITIONS),
     (attachments.NOT_KEPT, attachments.TOO_LARGE, attachments.OURS, attachments.MAIL),
-    [each.value for each in conversation.HandOverReason],
+    [each.value for each in (*conversation.HandOverReason, *reply_commands.TeamCommand)],
+    auto_response.REASONS,
+    (assignments.PEOPLE_ANSWER, throttled.SUMMED_UP, arrivals.UNCONFIRMED),
+    (threading.NOT_PROVABLY_TEAM, threading.CAME_BEFORE),
     draft.DRAFT_TOPICS,
     saved_reply.PLACEHOLDERS,
     circuit_breaker.MEANS,

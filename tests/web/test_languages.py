@@ -15,7 +15,7 @@ from mailagent.adapters.templates.catalogue import (
     read_catalogue,
 )
 from mailagent.domain.mail.conversation import HandOverReason
-from mailagent.store.mail import conversations
+from mailagent.store.mail import assignments, conversations, inbound
 from mailagent.web.language import COOKIE, LANGUAGES
 from tests.cast import OLGA, TESS
 from tests.databases import ONE_DATABASE
@@ -161,3 +161,16 @@ def test_a_state_at_the_beginning_keeps_its_capitals(question: Question) -> None
 def test_every_language_has_its_own_name() -> None:
     assert LANGUAGES["de"] == "Deutsch"
     assert list(LANGUAGES) == ["en", *IDS]
+
+
+@ONE_DATABASE
+def test_why_a_mail_gets_no_answer_is_in_the_readers_language(shop: Harness) -> None:
+    shop.write("Hello?")
+    (thread,) = shop.rows("SELECT conversation_id FROM conversations")
+    (mail,) = shop.rows("SELECT mail_id FROM inbound_mails")
+    with shop.live.database.transaction() as connection:
+        inbound.leave_unanswered(connection, [mail.mail_id], assignments.PEOPLE_ANSWER)
+    client, path = shop.log_in(TESS), f"/ops/conversations/{thread.conversation_id}"
+    assert assignments.PEOPLE_ANSWER in client.get(path).text
+    page = client.get(path, headers={"Accept-Language": "de"}).text
+    assert "Keine Antwort: <bdi>Menschen kümmern sich um diese Unterhaltung" in page

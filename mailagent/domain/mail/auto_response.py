@@ -319,3 +319,4 @@ _RULES: tuple[tuple[MailKind, str, Callable[[Signs], bool]], ...] = (
     (MailKind.NO_REPLY, "no-reply address", lambda s: _fits(_NO_REPLY_LOCAL_PART, s.local_part)),
     (MailKind.NO_REPLY, "address and return path of a program", _is_role_of_program),
 )
+REASONS = tuple(reason for _, reason, _ in _RULES)  # pages translate them
