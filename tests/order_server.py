@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Callable
 from typing import Any
 from urllib.parse import parse_qs, unquote
@@ -112,3 +113,6 @@ class PlayedOrderServer(OrderServer):
 
     def make(self, url: str | None = None) -> HttpOrderSource:
         return HttpOrderSource(url or self.url, TOKEN, *self._bounds)
+
+    def be_slow(self, seconds: float) -> None:
+        self.always = lambda _request: time.sleep(seconds)

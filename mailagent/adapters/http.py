@@ -10,9 +10,10 @@ import math
 import ssl
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future
-from contextvars import copy_context
+from contextlib import contextmanager
+from contextvars import ContextVar, copy_context
 from email.utils import mktime_tz, parsedate_tz
 from functools import cache
 from typing import TypeVar
@@ -29,6 +30,24 @@ def within(seconds: float, call: Callable[[], R]) -> R:
     After a time-out the call goes on in its thread, so its outcome is unknown.
     """
     return begin(call).result(timeout=seconds)
+
+
+_ends_at: ContextVar[float] = ContextVar("when the calls must have ended", default=math.inf)
+
+
+@contextmanager
+def limited(seconds: float) -> Iterator[None]:
+    """Give all calls of this block together so many seconds: each looks at `seconds_left`."""
+    token = _ends_at.set(time.monotonic() + seconds)
+    try:
+        yield
+    finally:
+        _ends_at.reset(token)
+
+
+def seconds_left() -> float:
+    """Return what is left of the time that `limited` gives; without one, infinity."""
+    return _ends_at.get() - time.monotonic()
 
 
 def begin(call: Callable[[], R]) -> Future[R]:

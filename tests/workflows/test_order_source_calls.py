@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from datetime import datetime, timedelta
@@ -11,10 +12,12 @@ from typing import Any
 import pytest
 
 from mailagent import services
+from mailagent.adapters.http import seconds_left
 from mailagent.domain.operations.circuit_breaker import FAILURES_TO_OPEN
 from mailagent.domain.orders.freshness import Freshness
 from mailagent.domain.orders.shipment import Shipment, ShipmentStatus
 from mailagent.domain.orders.source import (
+    LOOK_UP_SECONDS,
     AddressOutcome,
     CancelOutcome,
     CancelRequest,
@@ -157,6 +160,34 @@ def test_a_run_that_was_to_ask_the_source_goes_on_once_the_shop_imports_its_orde
     live = shop.live
     services.bind(replace(live, order_source=None, providers=replace(live.providers, orders=None)))
     assert look_up_orders(batch) == {"outcome": "imported", "versions": {}}
+
+
+class Slow(Source):
+    """Each answer takes 6 seconds. `left`: how many were left at each request."""
+
+    def __init__(self, shop: Harness) -> None:
+        super().__init__(lambda: self._take_time(order("OLD")))
+        self.shop, self.left = shop, list[float]()
+
+    def _take_time(self, answer: Order) -> Order:
+        self.left.append(seconds_left())
+        pass_time(self.shop, seconds=6 * len(self.left))
+        return answer
+
+    def find_orders(self, email: str, cursor: str | None = None) -> OrderPage:
+        return OrderPage((self._take_time(order()),), is_cut=True)
+
+
+def test_each_request_of_a_look_up_has_what_is_left_of_its_time(shop: Harness) -> None:
+    shop.stock(order("OLD"))
+    batch, slow = write(shop), Slow(shop)
+    services.bind(replace(services.current(), order_source=slow))
+    assert look_up_orders(batch)["outcome"] == "found"
+    assert slow.left == [pytest.approx(LOOK_UP_SECONDS - spent, abs=2) for spent in (0, 6)]
+    assert [bool(row.complete) for row in shop.rows("SELECT complete FROM order_lookups")] == [
+        False
+    ]
+    assert seconds_left() == math.inf
 
 
 def cheaper() -> Order:

@@ -10,8 +10,8 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from mailagent.adapters.http import retry_after_seconds, tls_context, within
-from mailagent.domain.orders.source import SourceProblem
+from mailagent.adapters.http import retry_after_seconds, seconds_left, tls_context, within
+from mailagent.domain.orders.source import OutOfTime, SourceProblem
 
 if TYPE_CHECKING:
     import httpx2
@@ -66,21 +66,22 @@ class JsonClient:
         """Send one request and return its answer, if its status is 2xx or in `accept`. Raises SourceProblem."""
         import httpx2  # slow to import
 
+        left = seconds_left()
+        seconds = min(self._deadline_seconds, left)
+        if seconds <= 0:
+            raise OutOfTime(f"no time is left to ask {self._title}", not_done=True)
         content = {"params": params, "json": body, "headers": headers}
         sent = {name: value for name, value in content.items() if value is not None}
         try:
-            status, found, data = within(
-                self._deadline_seconds, lambda: self._request(method, path, sent)
-            )
+            status, found, data = within(seconds, lambda: self._request(method, path, sent))
         except (httpx2.ConnectError, httpx2.ConnectTimeout) as loss:
             why = f"{self._title} cannot be reached ({type(loss).__name__})"
             raise SourceProblem(why, not_done=True) from None
         except httpx2.RequestError as loss:
             raise self._problem(f"gave no complete answer ({type(loss).__name__})") from None
         except TimeoutError:
-            raise self._problem(
-                f"did not end its answer within {self._deadline_seconds:g} s"
-            ) from None
+            why = f"{self._title} did not end its answer within {seconds:.3g} s"
+            raise (OutOfTime if seconds == left else SourceProblem)(why) from None
         except (httpx2.InvalidURL, ValueError, OSError) as wrong:
             why = f"cannot be asked ({type(wrong).__name__}): check ORDER_SOURCE_URL and proxy variables"
             raise self._problem(why, operator=True) from None

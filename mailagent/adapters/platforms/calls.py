@@ -12,7 +12,7 @@ from mailagent.adapters.order_sources.json_client import (
     Answer,
     JsonClient,
 )
-from mailagent.domain.orders.source import SourceProblem
+from mailagent.domain.orders.source import OutOfTime, SourceProblem
 from mailagent.domain.refunds.payment import NotDone, OutcomeUnknown
 
 # For refunds, which the platform answers only after its payment provider has. A look-up has less time.
@@ -71,9 +71,12 @@ class Caller:
         self._client = JsonClient(title, url, headers, deadline_seconds, most_bytes)
 
     def send(self, method: str, path: str, **content: Any) -> Answer:
-        """Send one request and return its JSON answer, also if that is a refusal. Raises CallProblem."""
+        """Send one request and return its JSON answer, also if that is a refusal. Raises CallProblem; and
+        OutOfTime, for look-ups only, which have a time limit."""
         try:
             return self._client.ask(method, path, accept=_ERRORS, **content)
+        except OutOfTime:
+            raise
         except SourceProblem as problem:
             raise CallProblem(
                 str(problem),

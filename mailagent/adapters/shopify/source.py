@@ -22,6 +22,7 @@ from mailagent.domain.orders.source import (
     NotSupported,
     NotYet,
     OrderPage,
+    OutOfTime,
     SourceProblem,
     TooLate,
     Unsure,
@@ -62,15 +63,20 @@ class ShopifySource:
             raise SourceProblem(why, operator=True)
         # The search also finds similar addresses.
         ids = [x["id"] for x in nodes if normalise_address(x["email"] or "") == wanted]
-        orders = []
+        orders, is_cut = [], False
         for gid in ids:
             try:
                 orders.append(self._load(gid))
             except OrderProblem as problem:
                 problems.append(str(problem))
+            except OutOfTime:
+                if not orders:
+                    raise
+                is_cut = True
+                break
         page = found["pageInfo"]
         following = page["endCursor"] if page["hasNextPage"] else None
-        return OrderPage(tuple(filter(None, orders)), following, tuple(problems))
+        return OrderPage(tuple(filter(None, orders)), following, tuple(problems), is_cut)
 
     def load_order(self, order_id: str) -> Order | None:
         """Return the order with a name such as #1001; None if there is none."""

@@ -25,6 +25,7 @@ from mailagent.domain.orders.source import (
     CancelRequest,
     NotSupported,
     OrderPage,
+    OutOfTime,
     SourceProblem,
     TooLate,
     cut_page,
@@ -54,7 +55,7 @@ class WooCommerceSource:
         page = int(cursor) if cursor and _CURSOR.fullmatch(cursor) else 1
         found, problems = cut_page(self._list(email, page), ORDERS_A_PAGE)
         wanted = normalise_address(email)
-        orders = []
+        orders, is_cut = [], False
         for each in found:
             # The search also finds similar addresses, and the address in other fields, so check again.
             if normalise_address(_email(each)) == wanted and is_order(each):
@@ -62,8 +63,13 @@ class WooCommerceSource:
                     orders.append(self._read(each))
                 except OrderProblem as problem:
                     problems.append(str(problem))
+                except OutOfTime:
+                    if not orders:
+                        raise
+                    is_cut = True
+                    break
         following = str(page + 1) if len(found) == ORDERS_A_PAGE else None
-        return OrderPage(tuple(orders), following, tuple(problems))
+        return OrderPage(tuple(orders), following, tuple(problems), is_cut)
 
     def load_order(self, order_id: str) -> Order | None:
         """Return the order with a number; None if there is none. The number is WooCommerce's id, unless an

@@ -14,7 +14,7 @@ from mailagent.domain.remedies.address import NewAddress
 MOST_PAGES = 2
 MOST_ORDERS = 50
 MOST_ORDERS_A_PAGE = 50
-# After this time it begins no other request. What it has not asked for by then stays as stored.
+# After this time it begins no other request, and waits for none. What it has not read by then stays as stored.
 LOOK_UP_SECONDS = 15.0
 
 T = TypeVar("T")
@@ -43,6 +43,10 @@ class NotYet(SourceProblem):
     source."""
 
 
+class OutOfTime(NotYet):
+    """The look-up had no time left for a request, or for the rest of its answer."""
+
+
 @contextmanager
 def after_change() -> Iterator[None]:
     """Look something up after the source was asked for a change: if that fails, the change may be done."""
@@ -56,11 +60,12 @@ def after_change() -> Iterator[None]:
 @dataclass(frozen=True, slots=True)
 class OrderPage:
     """Orders, newest first, and the cursor of the next page; None at the end. `problems`: a sentence about each
-    order that was left out, because its record is wrong."""
+    order that was left out, because its record is wrong. `is_cut`: older ones were not read in time."""
 
     orders: tuple[Order, ...]
     next_cursor: str | None = None
     problems: tuple[str, ...] = ()
+    is_cut: bool = False
 
 
 def cut_page(found: Sequence[T], most: int) -> tuple[Sequence[T], list[str]]:

@@ -4,13 +4,16 @@ only."""
 from __future__ import annotations
 
 import logging
+import math
 import traceback
 from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
 from typing import TypeVar
 
 import sqlalchemy as sa
 
 from mailagent import services
+from mailagent.adapters.http import limited
 from mailagent.domain.operations.circuit_breaker import Failure
 from mailagent.domain.operations.incident import IncidentKind
 from mailagent.domain.orders.freshness import Freshness, is_fresh
@@ -32,8 +35,8 @@ T = TypeVar("T")
 _MOST_TRIES = 5
 
 
-def ask(call: Callable[[OrderSource], T]) -> T:
-    """Call the order source, and return its answer.
+def ask(call: Callable[[OrderSource], T], ends_at: datetime | None = None) -> T:
+    """Call the order source, and return its answer. `ends_at`: when all its requests must have ended.
 
     Raises SourceProblem if it does not answer, if the adapter cannot read the answer, or while the circuit
     breaker is open; NotYet if it has not finished, which is no failure for the breaker; OrderProblem if an
@@ -47,8 +50,9 @@ def ask(call: Callable[[OrderSource], T]) -> T:
         permit = claim_permit(connection, provider)
     if permit is None:
         raise SourceProblem(f"{provider.title} is left alone after failures", not_done=True)
+    left = (ends_at - live.now()).total_seconds() if ends_at else math.inf
     try:
-        with spans.call(provider.name, "look up"):
+        with spans.call(provider.name, "look up"), limited(left):
             answer = call(source)
     except (OrderProblem, NotYet):
         _note(permit, None)
@@ -132,23 +136,23 @@ def report(told: Sequence[str]) -> None:
             open_incident(connection, IncidentKind.ORDER_RECORDS, told[0])
 
 
-def refresh(order_id: str) -> Freshness:
-    """Look up a stored order at the source, save it, and return what that showed. If it fails, record why. If
-    the source's answer was wrong, tell the operators.
+def refresh(order_id: str, ends_at: datetime | None = None) -> Freshness:
+    """Look up a stored order at the source until `ends_at`, save it, and return what that showed. If it fails,
+    record why. If the source's answer was wrong, tell the operators.
 
     If another look-up is saved after we asked, ask again, because its answer may be newer."""
     for _ in range(_MOST_TRIES):
-        found = _refresh_once(order_id)
+        found = _refresh_once(order_id, ends_at)
         if found is not None:
             return found
     return _note_problem(order_id, Freshness.AWAY)
 
 
-def _refresh_once(order_id: str) -> Freshness | None:
+def _refresh_once(order_id: str, ends_at: datetime | None) -> Freshness | None:
     with services.current().database.snapshot() as connection:
         before = versions.find_marks(connection, order_id=order_id)
     try:
-        order = ask(lambda source: source.load_order(order_id))
+        order = ask(lambda source: source.load_order(order_id), ends_at)
     except SourceProblem:
         return _note_problem(order_id, Freshness.AWAY)
     except OrderProblem as problem:

@@ -18,6 +18,7 @@ from typing import Protocol
 
 import pytest
 
+from mailagent.adapters.http import limited
 from mailagent.demo.fakes.http_server import Answer, Request
 from mailagent.domain.orders.source import (
     MOST_ORDERS_A_PAGE,
@@ -26,6 +27,7 @@ from mailagent.domain.orders.source import (
     CancelRequest,
     NotSupported,
     OrderSource,
+    OutOfTime,
     SourceProblem,
     TooLate,
 )
@@ -55,6 +57,9 @@ class PlayedShop(Protocol):
 
     def make(self, url: str | None = None) -> OrderSource:
         """Return the source with our key, DEADLINE_SECONDS and MOST_BYTES; at another URL, if one is given."""
+
+    def be_slow(self, seconds: float) -> None:
+        """Wait so long before each answer."""
 
 
 class OrderSourceContract:
@@ -236,6 +241,21 @@ class OrderSourceContract:
             with pytest.raises(SourceProblem):
                 shop.make(url).find_orders(ADA)
         assert time.monotonic() - began < DEADLINE_SECONDS * 2
+
+    @pytest.mark.parametrize("seconds", [0.0, 0.3])
+    def test_a_look_up_takes_no_more_than_its_time(self, shop: PlayedShop, seconds: float) -> None:
+        shop.stock(order("1001"))
+        source = shop.make()
+        source.find_orders(ADA)
+        shop.requests.clear()
+        shop.be_slow(1.5)
+        for look_up in (lambda: source.find_orders(ADA), lambda: source.load_order("1001")):
+            began = time.monotonic()
+            with limited(seconds), pytest.raises(OutOfTime) as problem:
+                look_up()
+            assert time.monotonic() - began < seconds + 0.7
+            assert problem.value.not_done is (seconds == 0)
+        assert len(shop.requests) == (2 if seconds else 0)
 
     def test_a_server_that_is_gone_is_a_problem(self, shop: PlayedShop) -> None:
         with dripping_server() as url:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import socket
+import time
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import replace
@@ -11,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from mailagent.adapters.http import limited
 from mailagent.adapters.shopify.client import ShopifyClient
 from mailagent.adapters.shopify.provider import ShopifyPayments
 from mailagent.adapters.shopify.source import ShopifySource
@@ -56,6 +58,9 @@ class PlayedShopify(ShopifyServer):
         client = ShopifyClient(url or self.url, TOKEN, DEADLINE_SECONDS, MOST_BYTES)
         return ShopifySource(client, cancel_pauses=(0.0, 0.0))
 
+    def be_slow(self, seconds: float) -> None:
+        self.before = lambda _query: time.sleep(seconds)
+
 
 @pytest.fixture
 def shop() -> Iterator[PlayedShopify]:
@@ -66,6 +71,14 @@ def shop() -> Iterator[PlayedShopify]:
 
 class TestShopify(OrderSourceContract):
     pass
+
+
+def test_the_orders_that_were_read_in_time_are_kept(shop: PlayedShopify) -> None:
+    shop.stock(*(order(number) for number in ("1001", "1002", "1003")))
+    shop.before = lambda _query: time.sleep(3 if len(shop.requests) > 2 else 0)
+    with limited(1.5):
+        page = shop.make().find_orders(ADA)
+    assert (len(page.orders), page.is_cut, len(shop.requests)) == (1, True, 3)
 
 
 def load(shop: PlayedShopify, name: str = "#1001") -> Order:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 
+from mailagent.adapters.http import limited
 from mailagent.adapters.woocommerce.client import WooCommerceClient
 from mailagent.adapters.woocommerce.provider import WooCommercePayments
 from mailagent.adapters.woocommerce.source import SEARCHED_PAGES, WooCommerceSource
@@ -27,6 +29,9 @@ class PlayedWooCommerce(WooCommerceServer):
     def make(self, url: str | None = None) -> WooCommerceSource:
         client = WooCommerceClient(url or self.url, TOKEN, DEADLINE_SECONDS, MOST_BYTES)
         return WooCommerceSource(client)
+
+    def be_slow(self, seconds: float) -> None:
+        self.before = lambda _path: time.sleep(seconds)
 
 
 @pytest.fixture
@@ -55,6 +60,16 @@ def load(shop: PlayedWooCommerce, number: str = "1001") -> Order:
     found = shop.make().load_order(number)
     assert found is not None
     return found
+
+
+def test_the_orders_that_were_read_in_time_are_kept(shop: PlayedWooCommerce) -> None:
+    for number in ("1001", "1002", "1003"):
+        shop.stock(order(number))
+        shop.refund_in_admin(number, "7.00")
+    shop.before = lambda _path: time.sleep(3 if len(shop.requests) > 2 else 0)
+    with limited(1.5):
+        page = shop.make().find_orders(ADA)
+    assert (len(page.orders), page.is_cut, len(shop.requests)) == (1, True, 3)
 
 
 def test_an_order_has_all_that_a_refund_needs(shop: PlayedWooCommerce) -> None:

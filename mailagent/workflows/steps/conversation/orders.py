@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from functools import partial
 from typing import Any, TypedDict
 
 import sqlalchemy as sa
@@ -19,6 +20,8 @@ from mailagent.domain.orders.source import (
     LOOK_UP_SECONDS,
     MOST_ORDERS,
     MOST_PAGES,
+    OrderPage,
+    OrderSource,
     SourceProblem,
 )
 from mailagent.domain.refunds.order import Order, OrderProblem
@@ -84,7 +87,7 @@ def look_up_orders(batch: Batch) -> LookedUp:
     kept = order_source.save(theirs, before, note)
     for order_id in kept.overtaken:
         if services.current().now() < ends_at:
-            order_source.refresh(order_id)
+            order_source.refresh(order_id, ends_at)
     order_source.report(found.problems)
     return LookedUp(outcome="found", versions=kept.versions)
 
@@ -94,7 +97,7 @@ def _list_orders(email: str, ends_at: datetime) -> _Found:
     found, cursor = _Found({}, []), None
     for number in range(MOST_PAGES):
         try:
-            page = order_source.ask(lambda source, at=cursor: source.find_orders(email, at))  # type: ignore[misc]
+            page = order_source.ask(partial(_find_page, email, cursor), ends_at)
         except SourceProblem:
             if number == 0:
                 raise
@@ -104,14 +107,18 @@ def _list_orders(email: str, ends_at: datetime) -> _Found:
         found.orders |= {order.order_id: order for order in page.orders}
         found.problems += page.problems
         cursor = page.next_cursor
-        found.complete = cursor is None
-        is_late = services.current().now() >= ends_at
+        found.complete = cursor is None and not page.is_cut
+        is_late = page.is_cut or services.current().now() >= ends_at
         if cursor is None or is_late or len(found.orders) >= MOST_ORDERS:
             break
     if len(found.orders) > MOST_ORDERS:
         found.orders = dict(list(found.orders.items())[:MOST_ORDERS])
         found.complete = False
     return found
+
+
+def _find_page(email: str, cursor: str | None, source: OrderSource) -> OrderPage:
+    return source.find_orders(email, cursor)
 
 
 def _look_up_unlisted(email: str, listed: set[str], ends_at: datetime) -> bool:
@@ -130,7 +137,7 @@ def _look_up_unlisted(email: str, listed: set[str], ends_at: datetime) -> bool:
             if len(asked) == ORDERS_LISTED or services.current().now() >= ends_at:
                 return False
             asked.add(order.order_id)
-            if order_source.refresh(order.order_id) is Freshness.AWAY:
+            if order_source.refresh(order.order_id, ends_at) is Freshness.AWAY:
                 return False
 
 
