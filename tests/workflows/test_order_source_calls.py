@@ -13,7 +13,7 @@ import pytest
 
 from mailagent import services
 from mailagent.adapters.http import seconds_left
-from mailagent.domain.operations.circuit_breaker import FAILURES_TO_OPEN
+from mailagent.domain.operations.circuit_breaker import FAILURES_TO_OPEN, Breaker
 from mailagent.domain.orders.freshness import Freshness
 from mailagent.domain.orders.shipment import Shipment, ShipmentStatus
 from mailagent.domain.orders.source import (
@@ -23,6 +23,7 @@ from mailagent.domain.orders.source import (
     CancelRequest,
     NotYet,
     OrderPage,
+    OutOfTime,
     SourceProblem,
 )
 from mailagent.domain.refunds.order import Order
@@ -188,6 +189,33 @@ def test_each_request_of_a_look_up_has_what_is_left_of_its_time(shop: Harness) -
         False
     ]
     assert seconds_left() == math.inf
+
+
+def test_a_source_that_never_answers_in_time_is_away(shop: Harness, source: Source) -> None:
+    def hangs() -> Order | None:
+        raise OutOfTime("no answer within what is left of the look-up")
+
+    source.answer = hangs
+    for _ in range(FAILURES_TO_OPEN):
+        with pytest.raises(OutOfTime):
+            order_source.ask(lambda each: each.load_order("W1001"))
+    breaker = find_breaker(shop)
+    assert breaker
+    assert breaker.until_at
+    pass_until(shop, breaker.until_at + timedelta(seconds=1))
+    source.answer = order
+    with pytest.raises(OutOfTime, match="no time is left"):  # the probe is still free
+        order_source.ask(lambda each: each.load_order("W1001"), services.current().now())
+    assert find_breaker(shop) == breaker
+    assert order_source.ask(lambda each: each.load_order("W1001")) == order()
+    assert find_breaker(shop) is None
+
+
+def find_breaker(shop: Harness) -> Breaker | None:
+    provider = shop.live.providers.orders
+    assert provider
+    with shop.live.database.snapshot() as connection:
+        return circuit_breakers.find(connection, provider)
 
 
 def cheaper() -> Order:

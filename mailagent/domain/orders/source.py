@@ -43,7 +43,7 @@ class NotYet(SourceProblem):
     source."""
 
 
-class OutOfTime(NotYet):
+class OutOfTime(SourceProblem):
     """The look-up had no time left for a request, or for the rest of its answer."""
 
 

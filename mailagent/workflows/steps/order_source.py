@@ -17,7 +17,7 @@ from mailagent.adapters.http import limited
 from mailagent.domain.operations.circuit_breaker import Failure
 from mailagent.domain.operations.incident import IncidentKind
 from mailagent.domain.orders.freshness import Freshness, is_fresh
-from mailagent.domain.orders.source import NotYet, OrderSource, SourceProblem
+from mailagent.domain.orders.source import NotYet, OrderSource, OutOfTime, SourceProblem
 from mailagent.domain.refunds.order import Order, OrderProblem
 from mailagent.store.operations import incidents
 from mailagent.store.orders import problems, versions
@@ -46,11 +46,13 @@ def ask(call: Callable[[OrderSource], T], ends_at: datetime | None = None) -> T:
     source, provider = live.order_source, live.providers.orders
     if source is None or provider is None:
         raise RuntimeError("orders are imported: there is no source to ask")
+    left = (ends_at - live.now()).total_seconds() if ends_at else math.inf
+    if left <= 0:
+        raise OutOfTime(f"no time is left to ask {provider.title}", not_done=True)
     with live.database.transaction() as connection:
         permit = claim_permit(connection, provider)
     if permit is None:
         raise SourceProblem(f"{provider.title} is left alone after failures", not_done=True)
-    left = (ends_at - live.now()).total_seconds() if ends_at else math.inf
     try:
         with spans.call(provider.name, "look up"), limited(left):
             answer = call(source)
