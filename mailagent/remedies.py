@@ -125,15 +125,16 @@ def receive(connection: sa.Connection, row_id: str, actor: str) -> bool:
     try:
         is_news = check_outcome(remedy, outcome)
     except TaskProblem:
-        _hand_over_unpaid(connection, remedy, actor)
+        _hand_over_late(connection, remedy, actor)
         raise
     if is_news:
         end(connection, remedy, RemedyStatus.DONE, actor)
     return is_news
 
 
-def _hand_over_unpaid(connection: sa.Connection, remedy: Remedy, actor: str) -> None:
-    """Give the team, once, the case of goods that are back though their return had lapsed or was withdrawn."""
+def _hand_over_late(connection: sa.Connection, remedy: Remedy, actor: str) -> None:
+    """Give the team, once, the case of goods that are back though their return had lapsed or was withdrawn.
+    They see whether another return paid for these goods."""
     if remedy.status not in (RemedyStatus.EXPIRED, RemedyStatus.WITHDRAWN):
         return
     if audit.latest_at(connection, remedy.remedy_id, audit.BACK_TOO_LATE) is None:

@@ -36,7 +36,7 @@ class HandOverReason(StrEnum):
     PAYMENT_RETURNED = "a refund that had been paid came back"
     DONE_UNPAID = "its items are cancelled or back, and no refund was approved"
     DONE_PART_UNPAID = "more items are cancelled or back than were approved to be refunded"
-    BACK_TOO_LATE = "goods came back after their return had ended: nothing is refunded for them"
+    BACK_TOO_LATE = "goods came back after their return had ended: see whether they were refunded"
     TASK_OVERDUE = "a task was not done in time"
     REFUND_STUCK = "a refund cannot be brought to its end"
     LEFT_UNANSWERED = "a mail stayed unanswered for too long"
