@@ -68,11 +68,11 @@ def find_wish(text: str) -> Wish:
     wish = Wish(_first_match("wishes", text, Wish.UNCLEAR))
     if wish is Wish.STATUS:
         return Wish.NEWS
-    sentences = re.findall(r"[^.!?\n]+[.!?\n]?", text)
     if wish is Wish.GRATEFUL:  # "Thanks for the refund! Now the mug is broken."
-        others = [each for each in sentences if _first_match("wishes", each, "") != wish]
-        asked = find_wish("".join(others))
+        others = _GRATEFUL.sub("", _plain(text))
+        asked = find_wish(others)
         return wish if asked in _NO_WISH else asked
+    sentences = re.findall(r"[^.!?\n]+[.!?\n]?", text)
     rest = "".join(each for each in sentences if not _is_plain_question(each))
     if wish in (Wish.CANCEL, Wish.REFUND) and any(map(_is_plain_question, sentences)):
         asked = find_wish(rest)
@@ -81,6 +81,12 @@ def find_wish(text: str) -> Wish:
     if wish in _NO_WISH and pick_reason(told) != RefundReason.OTHER:
         return Wish.REFUND
     return wish
+
+
+# The whole sentence, also if it is broken over two lines.
+_GRATEFUL = re.compile(
+    rf"(?<![^.!?\n])[^.!?\n]*?(?:{'|'.join(_WORDS['wishes']['grateful'])})[^.!?\n]*[.!?]?"
+)
 
 
 # "How can I cancel?" asks for words; "can you cancel it?", "can I return it?" ask for the deed.
@@ -140,9 +146,14 @@ def find_address(text: str) -> str | None:
 
 
 def _first_match(table: str, text: str, otherwise: str) -> str:
-    plain = _without_typos(text.lower().replace("’", "'"))
+    plain = _plain(text)
     rows = _WORDS[table].items()
     return next((name for name, found in rows if re.search("|".join(found), plain)), otherwise)
+
+
+def _plain(text: str) -> str:
+    lines = (each.strip() for each in text.lower().replace("’", "'").splitlines())
+    return _without_typos("\n".join(lines))
 
 
 def _without_typos(text: str) -> str:
