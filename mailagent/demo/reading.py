@@ -71,7 +71,9 @@ def find_wish(text: str) -> Wish:
     if wish is Wish.GRATEFUL:  # "Thanks for the refund! Now the mug is broken."
         others = _GRATEFUL.sub("", _plain(text))
         asked = find_wish(others)
-        return wish if asked in _NO_WISH else asked
+        if asked not in _NO_WISH:
+            return asked
+        return Wish.QUESTION if _SAYS_MORE.search(others) else wish
     sentences = re.findall(r"[^.!?\n]+[.!?\n]?", text)
     rest = "".join(each for each in sentences if not _is_plain_question(each))
     if wish in (Wish.CANCEL, Wish.REFUND) and any(map(_is_plain_question, sentences)):
@@ -88,6 +90,11 @@ _GRATEFUL = re.compile(
     rf"(?<![^.!?\n])[^.!?\n]*?(?:{'|'.join(_WORDS['wishes']['grateful'])})[^.!?\n]*[.!?]?"
 )
 
+
+# No more thanks, though no wish that we know: "But not for the mug." A name or a greeting has none of these.
+_SAYS_MORE = re.compile(
+    r"\?|\b(?:but|not|only|still|also|too|missing|aber|nicht|nur|noch|auch|fehlt)\b"
+)
 
 # "How can I cancel?" asks for words; "can you cancel it?", "can I return it?" ask for the deed.
 _ASKS = re.compile(

@@ -122,8 +122,10 @@ def read_request(content: str) -> CustomerRequest:
     text = "\n".join(f"{mail.get('subject', '')}\n{mail.get('text', '')}" for mail in mails)
     said = [str(item.get("text", "")) for item in history]
     own = "\n".join(str(item["text"]) for item in history if item.get("from") == "customer")
-    # The subject of an answer repeats the first mail's: only the body says what is wanted now.
-    wish = find_wish(bodies) if own else find_wish(text)
+    # The subject of an answer, or of thanks, repeats an earlier wish: the body says what is wanted now.
+    wish = find_wish(bodies)
+    if not own and wish is not Wish.GRATEFUL:
+        wish = find_wish(text)
     says_yes = wish is Wish.YES
     wants_credit = names_credit(bodies) or (says_yes and names_credit(own))
     if own and wish is Wish.UNCLEAR and wants_credit:

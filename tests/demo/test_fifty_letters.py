@@ -36,9 +36,10 @@ PASSAGES = {
 }
 
 
-def outcome(text: str) -> str:
+def outcome(text: str, subject: str = "") -> str:
     """Return in a few words what the model does in the end."""
-    case = json.dumps({"sender_verified": True, "history": [], "mails": [{"text": text}]})
+    mail = {"subject": subject, "text": text}
+    case = json.dumps({"sender_verified": True, "history": [], "mails": [mail]})
     request, results = read_request(case), list[ToolResult]()
     for _ in range(8):
         turn = next_turn(request, results, passages=PASSAGES)
@@ -216,9 +217,17 @@ LETTERS = [
     ("I got my refund, thanks!", "welcome"),
     ("Hi, I've received the refund for the mug of W1001. Thank you very much!", "welcome"),
     ("Ich habe meine Erstattung erhalten, danke!", "welcome"),
+    ("I got my refund, thanks!\n\nAda", "welcome"),
+    ("I got my refund, thanks!\nBest regards, Ada", "welcome"),
+    ("Hello team\nI got my\nrefund of W1001\nThanks\nAda", "welcome"),
+    ("Hallo\nMeine Erstattung ist da, danke!\n\nMit freundlichen Grüßen\nAda", "welcome"),
     # thanks, and something new
     ("I got my refund, thanks! Please refund the kettle of W1001 too.", "refund all kettle"),
+    ("I got my refund, thanks!\nPlease refund the kettle of W1001 too.\nAda", "refund all kettle"),
     ("I got my refund, thanks. The kettle of W1001 is broken.", "refund all kettle"),
+    ("I got my refund, thanks, and now the kettle of W1001 leaks\n\nAda", "refund all kettle"),
+    ("I got my refund, thanks! What about the kettle of W1001?\nAda", SHOWN),
+    ("I got my refund, thanks. But not for the kettle of W1001.\nAda", SHOWN),
     ("I got my refund, thanks, and now the kettle of W1001 leaks", "refund all kettle"),
     ("Thanks, I got the refund and want to return the kettle of W1001", "refund all kettle"),
     ("Thanks for the refund! Now the kettle of W1001 is broken.", "refund all kettle"),
@@ -237,6 +246,14 @@ LETTERS = [
 @pytest.mark.parametrize(("text", "expected"), LETTERS)
 def test_a_letter_is_understood(text: str, expected: str) -> None:
     assert outcome(text) == expected
+
+
+@pytest.mark.parametrize("subject", ["Re: Your refund of W1001", "W1001", "Refund the kettle"])
+def test_thanks_for_a_refund_ask_for_nothing_whatever_the_subject(subject: str) -> None:
+    assert outcome("I got my refund, thanks!\n\nAda", subject) == "welcome"
+    assert outcome("Thanks for the refund!\nBest regards, Ada", subject) == "welcome"
+    asking = "I got my refund, thanks!\nThe mug of W1001 is broken, too."
+    assert outcome(asking, subject) in ("refund 1 mug", "refund all kettle, 1 mug")
 
 
 def test_there_are_fifty() -> None:
