@@ -69,6 +69,8 @@ def send_and_wait(wait_seconds: int) -> list[str | None]:
     began = time.monotonic()
     kind = _wait_for_mail(mail, sent_at, wait_seconds)
     problem = _tell_mail(kind, round(time.monotonic() - began))
+    if kind not in (None, MailKind.TEST):  # a process with another key verifies no event either
+        return [problem]
     # An event comes sooner than the mail: if that did not come back, only look.
     return [
         problem,
