@@ -16,7 +16,7 @@ from mailagent.domain.operations.circuit_breaker import Failure
 from mailagent.domain.operations.incident import IncidentKind
 from mailagent.domain.operations.provider import Provider, ProviderKind
 from mailagent.domain.text import tell_moment
-from mailagent.engine import DELIVERY, SWEEP
+from mailagent.engine import DELIVERY, HOUSEKEEPING, SWEEP
 from mailagent.engine.run import Run, subject_of
 from mailagent.store.database import UtcDateTime
 from mailagent.store.ids import new_id
@@ -230,6 +230,32 @@ def test_a_sweep_that_fails_is_told_once_a_day(shop: Harness) -> None:
         for minute in (1, 2)
     ]
     assert {subject_of(run) for run in runs} == {"sweep-2026-11-20"}
+
+
+@pytest.mark.parametrize("others", [(), ("delivery-by-hand",)], ids=["alone", "with another"])
+def test_scheduled_runs_are_not_told_to_be_replayed(shop: Harness, others: tuple[str, ...]) -> None:
+    scheduled = {
+        "sched-sweep-1": SWEEP,
+        "sched-housekeeping-1": HOUSEKEEPING,
+        "sched-sweep-2": SWEEP,
+    }
+    for run_id in (*scheduled, *others):
+        enqueue_by_hand(shop, run_id)
+        set_run(shop, run_id, "ERROR")
+    for run_id, workflow in scheduled.items():
+        day_ms = 86_400_000 if run_id.endswith("2") else 0
+        times = ", ".join(
+            f"{name} = {name} - {day_ms}" for name in ("created_at", "updated_at", "completed_at")
+        )
+        change_run(shop, run_id, f"name = '{workflow}', {times}")
+    assert operators.report_failed_runs() == len(scheduled) + len(others)
+    with running(shop):
+        (notice,) = shop.wait_for_mails(OPS)
+    assert notice.text.count("Rows that wait may not be enqueued until this is put right") == 1
+    assert notice.text.count("Old data is not deleted until this is put right") == 1
+    assert ("replay together" in notice.text) is bool(others)
+    assert ("/ops/replays" in notice.text) is bool(others)
+    assert ("/ops/runs?status=failed" in notice.text) is (not others)
 
 
 @pytest.mark.parametrize(

@@ -40,7 +40,7 @@ _WITHOUT = {
     engine.SHADOW: "The shadow compares no mail",
     engine.LOOK_UP: "The page of a refund may show an order as it was before",
 }
-# What to do about several runs, above the link to the page that replays them together.
+# What to do about several runs, above the link to the page that replays all but scheduled ones together.
 _TOGETHER = (
     "Put right what the reasons name, then replay together all that failed for one reason, by the link below."
     " No mail and no payment is made twice."
@@ -125,8 +125,12 @@ def _tell(connection: sa.Connection, runs: Sequence[Run], known: Mapping[str, Su
             for run, about in shown
             for line in (*_lines(run, about), f"{base}/runs/{run.run_id}")
         ]
-        lines.append(_TOGETHER)
-        button = ("See what failed for one reason, and replay it together", f"{base}/replays")
+        scheduled = [run for run in runs if run.workflow in engine.SCHEDULED]
+        lines += dict.fromkeys(line for run in scheduled for line in _what_to_do(run))
+        button = ("See the runs that have failed", f"{base}/runs?status=failed")
+        if len(scheduled) < len(runs):
+            lines.append(_TOGETHER)
+            button = ("See what failed for one reason, and replay it together", f"{base}/replays")
     if len(runs) > RUNS_IN_ONE_MAIL:
         lines.append(f"{len(runs) - RUNS_IN_ONE_MAIL} more: {base}/runs?status=failed")
     tell_operators(connection, title, lines, f"failed:{first.run_id}", button)
