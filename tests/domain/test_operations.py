@@ -150,11 +150,15 @@ def test_rows_wait_longer_the_older_they_are_and_never_all_together(
     assert max(tenths.count(tenth) for tenth in set(tenths)) < 200
 
 
-def test_people_are_told_since_when_and_what_comes_next() -> None:
-    told = tell_breaker(OPENAI, opened(60, 30), NOW)
+@pytest.mark.parametrize(
+    ("ahead_seconds", "time"),
+    [(0.2, "1 s"), (10, "10 s"), (59.1, "60 s"), (119, "119 s"), (120, "2 min"), (900, "15 min")],
+)
+def test_people_are_told_since_when_and_what_comes_next(ahead_seconds: float, time: str) -> None:
+    told = tell_breaker(OPENAI, opened(60, ahead_seconds), NOW)
     assert told == (
         "OpenAI does not answer as it should since 20 November 2026, 11:59 UTC: mail waits and is answered by "
-        "itself later (failures: 5, next try 20 November 2026, 12:00 UTC)"
+        f"itself later (failures: 5, next try in {time})"
     )
     assert "tried again when there is need" in tell_breaker(STRIPE, opened(60), NOW)
     assert "SendGrid refuses us" in tell_breaker(

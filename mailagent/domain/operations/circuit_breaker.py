@@ -8,8 +8,10 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from enum import Enum
+from math import ceil
 
 from mailagent.domain.operations.provider import Provider, ProviderKind
+from mailagent.domain.operations.report import tell_time
 from mailagent.domain.operations.retry import share_of
 from mailagent.domain.text import Fill, fill
 
@@ -144,7 +146,7 @@ def tell_breaker(provider: Provider, breaker: Breaker, now: datetime, _: Fill = 
     since = _(" since %(since)s", since=opened_at) if opened_at else ""
     failures = _("failures: %(number)s", number=breaker.failures)
     next_try = (
-        _("next try %(time)s", time=until_at)
+        _("next try in %(time)s", time=tell_time(ceil((until_at - now).total_seconds()), _))
         if until_at is not None and until_at > now
         else _("tried again when there is need")
     )

@@ -303,6 +303,7 @@ def test_a_provider_that_is_away_is_told_calmly_until_it_is_back(shop: Harness) 
     page = client.get("/ops").text
     # Such a time is shown in the reader's zone.
     assert "OpenAI does not answer as it should since <time datetime=" in page
+    assert "next try in 10 min" in page
     assert 'data-outages="away:openai"' in page
     assert client.get("/ops/live").get_json()["outages"] == ["away:openai"]
     with shop.live.database.transaction() as connection:
