@@ -108,6 +108,7 @@ CAPTIONS: Mapping[str, tuple[str, str]] = {
         "Which steps are kept, which run again, and whether mail or money is among them.",
     ),
     "audit": ("Audit", "Who did what, and when."),
+    "helped": ("Did this help?", "What a customer sees who says so by the link in an answer."),
     "error": ("An error", "What is wrong, and where to go on."),
 }
 
@@ -116,7 +117,7 @@ OPENING = """\
 # Screens
 
 The pages that people of the shop use most, light or dark as the reader's own screen is.
-Not pictured: the plan and the progress of a replay together, and "Did this help?".
+Not pictured: the plan and the progress of a replay together.
 The pictures are taken from a running demo, by `python -m tests.programs.screens`.
 To try the pages, start `flask demo` and log in at `/ops` as olga@shop.example.
 Her mailbox is on the demo's page.
@@ -143,14 +144,14 @@ def main(names: tuple[str, ...]) -> None:
 
 def picture_console(browser: Browser, path: Path, names: tuple[str, ...]) -> None:
     """Picture these pages in every window, light and dark."""
-    with demo_running(path) as (providers, supervisor):
+    with demo_running(path, ASK_IF_HELPED="yes") as (providers, supervisor):
         live_through(providers, supervisor)
         people = log_in(browser, providers)
         places = find_places(browser, people, providers.app_url)
         places["alert"] = save_alert(providers, path)
-        assert places.keys() == CAPTIONS.keys(), places
+        places["helped"] = find_question(providers)
         for name in names:
-            logged_in = None if name == "login" else people
+            logged_in = None if name in ("login", "helped") else people
             for window, size in WINDOWS.items():
                 for scheme in ("light", "dark"):
                     with opened(browser, places[name], size, scheme, logged_in) as page:
@@ -323,6 +324,15 @@ def save_alert(providers: Providers, path: Path) -> str:
     page = path / "alert.html"
     page.write_text(alert.html or "", "utf-8")
     return page.as_uri()
+
+
+def find_question(providers: Providers) -> str:
+    """Return the link by which a customer says that an answer helped."""
+    text = "".join(mail.text for mail in providers.mailboxes.sent(ADA))
+    found = re.search(r"\S+/helped/\S+", text)
+    if found is None:
+        sys.exit(f"no link to say that it helped: {text}")
+    return found[0]
 
 
 def restart(supervisor: Supervisor, **settings: str) -> None:
