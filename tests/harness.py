@@ -200,9 +200,10 @@ class Harness:
         return next(refund for refund in self.refunds() if refund.status == status)
 
     def log_in(self, email: str) -> FlaskClient:
-        """Return a client in which one of the shop's people is logged in to the console."""
+        """Return a client in which one of the shop's people is logged in to the console, for an hour of the
+        shop's clock."""
         secret = sessions.new_secret()
-        now = datetime.now(UTC)
+        now = services.current().now()
         with self.live.database.transaction() as connection:
             sessions.begin(connection, secret, email, now, now + timedelta(hours=1))
         client = self.client

@@ -180,7 +180,9 @@ def test_what_does_not_come_back_lapses_and_the_customer_is_told_before(
     assert [pay(refund_id(shop))["status"] for _ in range(2)] == ["withdrawn", "withdrawn"]
     assert "did not come back in time, so nothing is refunded" in mails(shop)[2]
     assert "State: lapsed, because what it depended on did not happen" in mails(shop)[2]
-    assert "withdrawn by the customer" not in shop.log_in(TESS).get("/ops/refunds").text
+    page = shop.log_in(TESS).get(f"/ops/refunds/{refund_id(shop)}").text
+    assert "the request is expired" in page
+    assert "withdrawn by the customer" not in page
     assert states(shop) == [("withdrawn", "expired")]
     assert shop.rows("SELECT 1 FROM refund_payments") == []
     assert shop.rows("SELECT 1 FROM orders WHERE held_minor > 0") == []
