@@ -11,7 +11,6 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519
 from hypothesis import given
 from hypothesis import strategies as st
-from itsdangerous import URLSafeSerializer
 
 from mailagent.adapters.links import ApprovalLink, Links
 from mailagent.adapters.sendgrid.signature import parse_public_key, verify
@@ -82,8 +81,9 @@ def test_a_link_with_something_added_is_not_valid(end: str) -> None:
 
 
 def test_something_signed_for_another_use_is_not_an_approval() -> None:
-    other_use = URLSafeSerializer("key", salt="login").dumps(["a_17", MONA])
-    assert Links(["key"], PUBLIC_URL).verify_approval(str(other_use)) is None
+    links, content = Links(["key"], PUBLIC_URL), ["a_17", MONA]
+    assert links.verify_approval(str(links._approvals.dumps(content))) == ApprovalLink("a_17", MONA)
+    assert links.verify_approval(str(links._votes.dumps(content))) is None
 
 
 @pytest.mark.parametrize("keys", [[], [""], ["key", ""], "key"])
