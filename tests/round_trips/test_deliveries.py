@@ -12,6 +12,7 @@ from mailagent.store.mail import suppressions
 from tests.cast import ADA, DESK_WISH, GRACE, MAX, MONA, TESS, big_order
 from tests.harness import Harness, letter, running, wait_until
 from tests.round_trips.approvals import decide, link_in
+from tests.round_trips.replays import wait_for_quiet
 
 OLGA = "olga@shop.example"
 
@@ -101,6 +102,7 @@ def test_a_deferral_is_no_reason_to_worry(busy_shop: Harness) -> None:
     busy_shop.report(answer, "deferred")
     busy_shop.report(answer, "delivered")
     wait_until(lambda: len(busy_shop.rows("SELECT * FROM delivery_events")) == 2, 10, "both events")
+    wait_for_quiet(busy_shop)
     assert busy_shop.mails_to(TESS) == []
 
 
