@@ -333,6 +333,7 @@ def test_labels_are_bounded_and_nobodys_words_or_addresses_are_told(shop: Harnes
     case = furnish(shop)
     shop.app.extensions.clear()
     told = shop.client.get("/metrics", headers={"Authorization": f"Bearer {METRICS_TOKEN}"}).text
+    assert "\nmailagent_database_up 1.0\n" in told
     assert not [trace for trace in (ADA, case.order_id, case.words) if trace in told]
     assert not re.search(r"_[0-9A-HJKMNP-TV-Z]{26}", told)
 

@@ -334,6 +334,7 @@ def test_what_a_person_answered_is_told_to_nobody_as_throttled(shop: Harness) ->
     (mail,) = customer_mails(shop)
     with shop.live.database.transaction() as connection:
         throttled.throttle_by_loop_guard(connection, [mail.mail_id])
+        assert len(throttled.list_conversations_in_loop(connection, 10)) == 1
     answer(shop)
     with shop.live.database.snapshot() as connection:
         assert throttled.list_conversations_in_loop(connection, 10) == []
