@@ -17,7 +17,7 @@ from mailagent.domain.remedies.remedy import Remedy, RemedyItem, RemedyKind, Rem
 from mailagent.store.refunds import offers, remedies
 from mailagent.workflows.tools import registry
 from tests.cast import ADA, DESK_WISH, MONA, big_order
-from tests.harness import Harness, open_shop, pass_time, running
+from tests.harness import Harness, open_shop, pass_time, running, wait_until
 from tests.round_trips.approvals import decide, link_in
 from tests.round_trips.replays import wait_for_quiet
 
@@ -89,6 +89,9 @@ def test_an_offer_that_is_over_pays_nothing(offering_shop: Harness) -> None:
     pass_time(shop, days=6)
     shop.write(YES, in_reply_to=shop.mails_to(ADA)[-1].message_id)
     shop.wait_for_mails(ADA, 3)
+    wait_until(shop.at_rest, 30, "rest")
+    # The manager is asked again.
+    assert [refund.status for refund in shop.refunds()] == ["rejected", "awaiting_approval"]
     assert not shop.rows("SELECT 1 FROM ledger_entries")
 
 

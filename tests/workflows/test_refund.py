@@ -216,6 +216,7 @@ def test_a_refund_that_failed_as_a_whole_tells_the_customer_of_no_money(shop: Ha
     pay(refund.refund_id)
     tell(refund.refund_id)
     (letter,) = shop.rows("SELECT text FROM outbound_mails WHERE to_address = :ada", ada=ADA)
+    assert "the payment could not be completed" in letter.text
     assert "was paid" not in letter.text
 
 

@@ -133,7 +133,8 @@ def test_an_item_on_two_lines_is_counted_over_both(shop: Harness) -> None:
     line = {"item_id": "K1", "name": "Kettle", "quantity": 1, "unit_price": "29.99"}
     sent = {"shipment_id": "S1", "status": "in_transit", "items": [KETTLE]}
     shop.stock(order(status="pending", delivered_at=None, items=[line, line], shipments=[sent]))
-    cancel(write(shop, text="Cancel W1001"))
+    said = cancel(write(shop, text="Cancel W1001"))
+    assert (said["error"], said["not_shipped"]) == ("shipped_in_part", {"K1": 1})
     assert shop.refunds() == ()
     assert shop.rows("SELECT 1 FROM remedies") == []
 

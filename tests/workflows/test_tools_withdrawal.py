@@ -101,6 +101,7 @@ def test_a_withdrawal_has_no_mail_of_its_own_beside_the_reply(shop: Harness) -> 
     propose(batch, *BOTH)
     withdraw(later_batch(shop, batch))
     (refund,) = shop.refunds()
+    assert refund.status is RefundStatus.WITHDRAWN
     tell: Callable[[str], Any] = inspect.unwrap(tell_customer)
     assert tell(refund.refund_id) == []
 
