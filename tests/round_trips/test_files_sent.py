@@ -61,6 +61,8 @@ def test_files_go_with_the_text_of_the_mail_and_not_before(shop: Harness) -> Non
     services.bind(shop.live)
     with running(shop):
         wait_until(shop.at_rest, 30, "rest")
+    page = shop.log_in(TESS).get(f"/ops/conversations/{conversation_id}")
+    assert "manual.pdf" in page.text
     pass_time(shop, days=400)
     services.bind(replace(services.current(), retention=kept))
     assert housekeeping.take_out_text(deadline) > 0
