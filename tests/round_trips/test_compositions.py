@@ -116,6 +116,7 @@ def test_an_answer_that_is_no_composition_is_asked_for_again(busy_shop: Harness)
     busy_shop.faults.openai += [says_text("Your refund was paid."), says(WHICH_ORDER)]
     busy_shop.write("Hello")
     (told,) = busy_shop.wait_for_mails(ADA)
+    assert "Which order is it about?" in told.text
     assert "paid" not in told.text
 
 

@@ -85,7 +85,8 @@ def test_an_order_that_has_changed_is_not_fresh_any_more(caller: Caller, secret:
 
 def test_what_it_says_of_the_order_is_not_taken(caller: Caller) -> None:
     before = caller.shop.rows("SELECT paid_minor, version FROM orders")
-    caller.post(caller.about("W1001", status="refunded", total="0.00"))
+    told = caller.post(caller.about("W1001", status="refunded", total="0.00"))
+    assert told.text == "noted\n"
     assert caller.shop.rows("SELECT paid_minor, version FROM orders") == before
 
 
