@@ -21,6 +21,7 @@ pytestmark = pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
 # Where their words must turn up as words: otherwise the crawl has not seen the pages it should.
 SEEN_BY_MANAGER = {"NAME", "ITEM", "TEXT", "FILE"}
 SEEN_BY_OPERATOR = {"SUBJECT", "TEXT", "ITEM", "FILE", "NOTE", "ANSWER"}
+LEAD = "alert(1)>"  # what stands before the sum in all of them
 
 
 @pytest.fixture
@@ -58,10 +59,12 @@ def test_code_in_any_field_stays_words_on_every_page(attacked: Harness) -> None:
     bounce(attacked)
     consoles = crawl(operator, starts(attacked))
     assert fields_in(consoles) >= SEEN_BY_OPERATOR
-    for path, page in (pages | consoles).items():
+    seen = pages | consoles
+    assert any(f"{LEAD}{{{{7*7}}}}" in page.text for page in seen.values())
+    for path, page in seen.items():
         assert page.problems == [], path
         # A place of a template that is a template itself would have done the sum.
-        assert "49{{" not in page.text, path
+        assert f"{LEAD}49" not in page.text, path
 
 
 def test_code_in_any_field_stays_words_in_every_mail(attacked: Harness) -> None:
