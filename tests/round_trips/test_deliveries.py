@@ -28,6 +28,7 @@ def test_an_undelivered_approval_request_goes_to_the_next_manager(busy_shop: Har
     (to_max,) = busy_shop.wait_for_mails(MAX)
     decide(busy_shop, link_in(to_max.text), "approve")
     assert busy_shop.wait_for_refund("paid").decided_by == MAX
+    wait_for_quiet(busy_shop)
     assert len(busy_shop.mails_to(MAX)) == 1
 
 
@@ -132,6 +133,7 @@ def test_a_request_to_a_suppressed_manager_goes_to_the_next(busy_shop: Harness) 
     (to_max,) = busy_shop.wait_for_mails(MAX)
     decide(busy_shop, link_in(to_max.text), "approve")
     assert busy_shop.wait_for_refund("paid").decided_by == MAX
+    wait_for_quiet(busy_shop)
     assert busy_shop.mails_to(MONA) == []
 
 

@@ -19,6 +19,7 @@ from tests.round_trips.provider_faults import (
     model_says,
     no_key,
 )
+from tests.round_trips.replays import wait_for_quiet
 
 
 def taken_but_500(accept: Accept) -> Answer:
@@ -177,4 +178,5 @@ def test_a_revoked_model_key_fails_the_run_and_a_replay_answers_once(busy_shop: 
     workflow_client.replays.replay_run(run_id)
     busy_shop.wait_for_refund("paid")
     busy_shop.wait_for_mails(ADA, 2)
+    wait_for_quiet(busy_shop)
     assert len(busy_shop.mails_to(ADA)) == 2

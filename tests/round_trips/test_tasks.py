@@ -12,6 +12,7 @@ from mailagent.workflows.steps.maintenance.tasks import see_to
 from tests.cast import ADA, MONA, TESS, big_order, order
 from tests.cli.commands import flask
 from tests.harness import Harness, pass_time, post_form, wait_until
+from tests.round_trips.replays import wait_for_quiet
 
 PATH = "/ops/tasks"
 SWAP = "Can I exchange the kettle of W1001 for another colour?"
@@ -42,6 +43,7 @@ def test_an_exchange_is_done_by_the_team_and_told_once(busy_shop: Harness) -> No
     for _ in range(2):
         assert post_form(tess, path, PATH, done="yes").status_code == 303
         shop.wait_for_mails(ADA, 2)
+    wait_for_quiet(shop)
     assert "The exchange for order W1001 is arranged." in told(shop)
     assert len(shop.mails_to(ADA)) == 2
     assert "Nothing is to be done." in tess.get(PATH).text

@@ -68,6 +68,7 @@ def test_an_approved_refund_is_one_connected_trace_without_anybodys_words(
     (refund,) = shop.refunds()
     assert paid.facts["mailagent.refund_id"] == refund.refund_id
     _check_decision(collector, trace)
+    assert refund.refund_id.encode() in collector.raw
     assert [word for word in WORDS if word.encode() in collector.raw] == []
     _check_lines(logs, refund.conversation_id, start.trace_id)
 
