@@ -61,7 +61,8 @@ def manifests() -> list[dict[str, Any]]:
 def pods() -> Iterator[tuple[str, dict[str, Any]]]:
     """Yield each pod's template, with the name of what makes it."""
     for each in manifests():
-        if template := each.get("spec", {}).get("template"):
+        spec = each.get("spec", {})
+        if template := spec.get("jobTemplate", {}).get("spec", spec).get("template"):
             yield each["metadata"]["name"], template
 
 

@@ -27,6 +27,7 @@ from tests.deploy.files import (
 from tests.deploy.metric_queries import find_problems
 
 PODS = list(pods())
+LABELLED = [each for each in PODS if "metadata" in each[1]]
 LARGEST_MAIL_MEGABYTES = 30  # SendGrid's limit for message and attachments
 
 
@@ -56,6 +57,11 @@ def test_a_pod_without_the_shops_files_is_given_no_path_of_one() -> None:
     assert emptied >= {each.name for each in SETTINGS if each.meaning.startswith("path of a")}
 
 
+def test_every_kind_that_makes_pods_is_looked_at() -> None:
+    makers = [each for kind in ("Deployment", "Job", "CronJob") for each in of_kind(kind)]
+    assert sorted(name for name, _ in PODS) == sorted(each["metadata"]["name"] for each in makers)
+
+
 @pytest.mark.parametrize("pod", PODS, ids=lambda pod: pod[0])
 def test_no_pod_runs_as_root_or_writes_to_its_image(pod: tuple[str, dict[str, Any]]) -> None:
     spec = pod[1]["spec"]
@@ -72,7 +78,7 @@ def test_no_pod_runs_as_root_or_writes_to_its_image(pod: tuple[str, dict[str, An
 
 
 def test_all_selectors_find_pods() -> None:
-    labels = [pod["metadata"]["labels"] for _, pod in PODS]
+    labels = [pod["metadata"]["labels"] for _, pod in LABELLED]
     selectors = [each["spec"]["selector"]["matchLabels"]
                  for kind in ("Deployment", "PodDisruptionBudget") for each in of_kind(kind)]  # fmt: skip
     selectors += [each["spec"]["selector"] for each in of_kind("Service")]
@@ -94,7 +100,7 @@ def ports_of(specs: list[dict[str, Any]], direction: str) -> set[int]:
     return {port["port"] for rule in rules for port in rule["ports"]}
 
 
-@pytest.mark.parametrize("pod", PODS, ids=lambda pod: pod[0])
+@pytest.mark.parametrize("pod", LABELLED, ids=lambda pod: pod[0])
 def test_a_pod_reaches_and_is_reached_by_what_it_needs_alone(
     pod: tuple[str, dict[str, Any]],
 ) -> None:
@@ -108,7 +114,7 @@ def test_a_pod_reaches_and_is_reached_by_what_it_needs_alone(
 
 
 def test_no_policy_selects_what_is_not_there() -> None:
-    labels = [pod["metadata"]["labels"] for _, pod in PODS]
+    labels = [pod["metadata"]["labels"] for _, pod in LABELLED]
     for each in of_kind("NetworkPolicy"):
         wanted = each["spec"]["podSelector"]["matchLabels"]
         assert any(wanted.items() <= one.items() for one in labels), each["metadata"]["name"]
@@ -119,7 +125,7 @@ def test_the_migrations_are_those_of_the_image_that_runs() -> None:
     (job,) = of_kind("Job")
     (container,) = job["spec"]["template"]["spec"]["containers"]
     assert container["image"] == f"{image['newName']}:{image['newTag']}"
-    running = {pod["spec"]["containers"][0]["image"] for name, pod in PODS if pod}
+    running = {pod["spec"]["containers"][0]["image"] for _, pod in PODS}
     assert running == {image["name"], container["image"]}
 
 
@@ -180,7 +186,7 @@ def test_workers_are_scaled_by_what_waits_and_what_is_at_work() -> None:
 def test_prometheus_asks_the_web_pods_themselves_and_has_one_token() -> None:
     (monitor,) = of_kind("PodMonitor")
     chosen = monitor["spec"]["selector"]["matchLabels"]
-    (pod,) = (pod for _, pod in PODS if pod["metadata"]["labels"] == chosen)
+    (pod,) = (pod for _, pod in LABELLED if pod["metadata"]["labels"] == chosen)
     (container,) = pod["spec"]["containers"]
     assert {"name": "MAILAGENT_ROLE", "value": "web"} in container["env"]
     (endpoint,) = monitor["spec"]["podMetricsEndpoints"]
