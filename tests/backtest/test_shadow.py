@@ -215,10 +215,16 @@ def test_its_rows_go_with_the_texts_of_the_conversation(answered: Harness) -> No
     with answered.live.database.transaction() as connection:
         retention.blank_conversations(connection, [row.conversation_id])
     assert compared(answered) == []
+
+
+@ONE_DATABASE
+@pytest.mark.parametrize(("days", "left"), [(-1, 1), (1, 0)])
+def test_its_rows_go_when_they_are_old(answered: Harness, days: int, left: int) -> None:
+    follow(Played())
     run()
     with answered.live.database.transaction() as connection:
-        comparisons.delete_before(connection, services.current().now() + timedelta(days=1))
-    assert compared(answered) == []
+        comparisons.delete_before(connection, services.current().now() + timedelta(days=days))
+    assert len(compared(answered)) == left
 
 
 def test_a_share_is_of_conversations_and_stays() -> None:
