@@ -130,6 +130,7 @@ def test_what_is_no_port_is_told(folder: Path, port: str) -> None:
     demo = start(folder, "--once", "--port", port)
     said, _ = demo.communicate(timeout=30)
     assert demo.returncode == 2
+    assert "Invalid value for '--port'" in said
     assert "Traceback" not in said
 
 
