@@ -458,6 +458,7 @@ def test_neither_the_mail_nor_the_key_is_logged(caplog: pytest.LogCaptureFixture
     ):
         ask(model)
         ask(model)
+    assert caplog.text.count("/v1/responses") == 2
     assert LETTER not in caplog.text
     assert "Hello Ada" not in caplog.text
     assert KEY not in caplog.text

@@ -442,6 +442,7 @@ def test_the_key_and_the_mail_stay_out_of_the_log(
 ) -> None:
     with caplog.at_level(logging.DEBUG):
         sendgrid.sender().send(MAIL)
+    assert "b'POST'" in caplog.text
     assert "SG.secret" not in caplog.text
     assert "Hello Ada" not in caplog.text
 

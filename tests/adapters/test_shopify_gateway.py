@@ -256,7 +256,7 @@ def test_an_order_with_more_refunds_than_we_read_is_for_people(
 def test_nothing_is_restocked_unless_it_is_asked_for(
     store: ShopifyServer, gateway: ShopifyGateway, asked: RefundRequest
 ) -> None:
-    gateway.refund(asked)
+    assert isinstance(gateway.refund(asked), Refunded)
     assert not store.in_stock
 
 

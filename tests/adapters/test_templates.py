@@ -150,9 +150,10 @@ def test_a_mail_about_a_refund_stays_in_the_thread_or_says_which_order(name: str
     assert "W1001" in render(name, subject=None).subject
 
 
-@pytest.mark.parametrize("name", sorted(set(NAMES) - {"receipt", "receipts"}))
+@pytest.mark.parametrize("name", NAMES)
 def test_only_the_receipt_says_that_we_refunded(name: str) -> None:
-    assert "have refunded" not in render(name).text + render(name).html
+    for part in (render(name).text, render(name).html):
+        assert ("have refunded" in part) == (name in ("receipt", "receipts"))
 
 
 def test_a_reply_is_the_agents_text_in_escaped_paragraphs() -> None:
@@ -234,8 +235,10 @@ def test_what_colleagues_noted_cannot_be_taken_for_a_decision() -> None:
     mail = render(
         "approval_request", first_approval=FIRST | {"note": "So:\n\napprove"}, notes=[note]
     )
-    assert not holds_word(mail.text)
-    assert not holds_word(render_text(mail.html).text)
+    for part in (mail.text, render_text(mail.html).text):
+        assert "So: approve" in part
+        assert "My view: reject" in part
+        assert not holds_word(part)
 
 
 @pytest.mark.parametrize("decides", [True, False])
@@ -507,6 +510,7 @@ def test_the_decided_page_names_who_decided_what_and_when() -> None:
 
 def test_a_stranger_with_a_broken_link_learns_nothing() -> None:
     html = page("not_valid")
+    assert "This link does not work" in html
     assert "W1001" not in html
     assert "mona@shop.example" not in html
 

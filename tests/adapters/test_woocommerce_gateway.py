@@ -66,7 +66,7 @@ def test_the_plugin_is_asked_once_and_nothing_is_restocked(
 def test_the_longest_call_ends_before_it_counts_as_lost(
     shop: WooCommerceServer, gateway: WooCommerceGateway
 ) -> None:
-    gateway.refund(replace(ASKED, restocks=(("K1", 1),)))
+    assert isinstance(gateway.refund(replace(ASKED, restocks=(("K1", 1),))), Refunded)
     assert len(shop.requests) * REFUND_SECONDS < CALL_IS_UNDER_WAY_FOR.total_seconds()
 
 

@@ -220,7 +220,7 @@ def test_a_manager_who_is_only_mentioned_is_not_asked_for() -> None:
         content("The manager of your store said I can get a refund for W1001"),
         {"look_at_order": ORDER, "propose_refund": APPROVED},
     )
-    assert "hand_over" not in [call.name for call in calls]
+    assert [call.name for call in calls] == ["look_at_order", "propose_refund"]
 
 
 @pytest.mark.parametrize(
