@@ -3,6 +3,7 @@ and what axe finds."""
 
 from __future__ import annotations
 
+import re
 from typing import Literal
 
 from axe_playwright_python.sync_playwright import Axe
@@ -24,8 +25,8 @@ ONLY_CONTRAST = {"runOnly": ["color-contrast"], "resultTypes": ["violations"]}
 UNSTYLED = """() => [...document.querySelectorAll("button")]
   .filter(each => getComputedStyle(each).backgroundColor == "rgb(239, 239, 239)")
   .map(each => each.textContent)"""
-# What the browser itself says when nobody has an icon, or when a page is one of those that say "no".
-EXPECTED = ("favicon", "404", "403", "410", "422", "429", "400")
+# What the browser itself says of a page that is one of those that say "no".
+REFUSED = re.compile(r" status of (400|403|404|410|422|429)\b")
 
 
 class Eyes:
@@ -34,10 +35,13 @@ class Eyes:
     def __init__(self, page: Page) -> None:
         self._page = page
         self._said: list[str] = []
+        self._heard: list[tuple[str, str]] = []
+        self._opened = {page.url}
         self.problems: dict[str, list[str]] = {}
         page.on("dialog", self._dismiss)
         page.on("pageerror", lambda error: self._said.append(str(error)))
         page.on("console", self._hear)
+        page.on("framenavigated", lambda frame: self._opened.add(frame.url.partition("#")[0]))
 
     def _dismiss(self, dialog: Dialog) -> None:
         self._said.append(f"a dialog: {dialog.message}")
@@ -45,7 +49,11 @@ class Eyes:
 
     def _hear(self, message: ConsoleMessage) -> None:
         if message.type in ("error", "warning"):
-            self._said.append(message.text)
+            self._heard.append((message.text, message.location["url"]))
+
+    def _is_expected(self, text: str, of: str) -> bool:
+        """Return whether the page itself says "no", and not what it loads; nobody has an icon."""
+        return of.endswith("/favicon.ico") or (of in self._opened and bool(REFUSED.search(text)))
 
     def look(self, url: str, name: str) -> None:
         """Open a page and look at it, light and dark, on a small phone and on a desk."""
@@ -63,8 +71,10 @@ class Eyes:
             found += [f"{wider} px too wide for {size['width']}"] if wider > 0 else []
             found += [f"no style: {each}" for each in self._page.evaluate(UNSTYLED)]
             found += self._ask_axe(scheme, thorough)
-        found += [text for text in self._said if not any(each in text for each in EXPECTED)]
+        found += self._said
+        found += [f"{text} {of}" for text, of in self._heard if not self._is_expected(text, of)]
         self._said.clear()
+        self._heard.clear()
         if found:
             self.problems[name] = list(dict.fromkeys(found))
 
