@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -247,7 +248,7 @@ def test_the_instructions_name_every_tool_they_speak_of_and_no_secret() -> None:
     told = told_to_model()
     assert {"propose_refund", "hand_over"} <= set(told.replace(".", " ").replace(",", " ").split())
     assert {"not_verified", "support_address"} <= set(told.replace(",", " ").split())
-    assert "1,000" not in told, "limits are kept by code, not told"
+    assert not re.search(r"\b1[,.]?000\b", told), "limits are kept by code, not told"
 
 
 def test_only_a_shop_that_gives_discounts_speaks_of_the_tool_for_them() -> None:

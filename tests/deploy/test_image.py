@@ -113,6 +113,7 @@ def test_the_hosted_run_is_the_one_that_people_run() -> None:
     assert [step["run"] for step in steps if "run" in step] == [".ci/run"]
     assert (ROOT / ".ci" / "run").stat().st_mode & 0o111
     uses = [step["uses"] for step in steps if "uses" in step]
+    assert uses
     assert all(re.search(r"@v\d+\.\d+\.\d+$", each) for each in uses)
 
 
