@@ -27,7 +27,6 @@ from tests.deploy.files import (
 from tests.deploy.metric_queries import find_problems
 
 PODS = list(pods())
-LABELLED = [each for each in PODS if "metadata" in each[1]]
 LARGEST_MAIL_MEGABYTES = 30  # SendGrid's limit for message and attachments
 
 
@@ -78,7 +77,7 @@ def test_no_pod_runs_as_root_or_writes_to_its_image(pod: tuple[str, dict[str, An
 
 
 def test_all_selectors_find_pods() -> None:
-    labels = [pod["metadata"]["labels"] for _, pod in LABELLED]
+    labels = [pod["metadata"]["labels"] for _, pod in PODS]
     selectors = [each["spec"]["selector"]["matchLabels"]
                  for kind in ("Deployment", "PodDisruptionBudget") for each in of_kind(kind)]  # fmt: skip
     selectors += [each["spec"]["selector"] for each in of_kind("Service")]
@@ -100,7 +99,7 @@ def ports_of(specs: list[dict[str, Any]], direction: str) -> set[int]:
     return {port["port"] for rule in rules for port in rule["ports"]}
 
 
-@pytest.mark.parametrize("pod", LABELLED, ids=lambda pod: pod[0])
+@pytest.mark.parametrize("pod", PODS, ids=lambda pod: pod[0])
 def test_a_pod_reaches_and_is_reached_by_what_it_needs_alone(
     pod: tuple[str, dict[str, Any]],
 ) -> None:
@@ -108,13 +107,13 @@ def test_a_pod_reaches_and_is_reached_by_what_it_needs_alone(
     specs = policies_of(labels)
     assert {"Ingress", "Egress"} == {each for one in specs for each in one["policyTypes"]}
     part = labels["app.kubernetes.io/component"]
-    to_providers = {443} if part == "worker" else set()
+    to_providers = {443} if part in ("worker", "reconcile") else set()
     assert ports_of(specs, "egress") == {53, 5432} | to_providers
     assert ports_of(specs, "ingress") == ({8000} if part == "web" else set())
 
 
 def test_no_policy_selects_what_is_not_there() -> None:
-    labels = [pod["metadata"]["labels"] for _, pod in LABELLED]
+    labels = [pod["metadata"]["labels"] for _, pod in PODS]
     for each in of_kind("NetworkPolicy"):
         wanted = each["spec"]["podSelector"]["matchLabels"]
         assert any(wanted.items() <= one.items() for one in labels), each["metadata"]["name"]
@@ -186,7 +185,7 @@ def test_workers_are_scaled_by_what_waits_and_what_is_at_work() -> None:
 def test_prometheus_asks_the_web_pods_themselves_and_has_one_token() -> None:
     (monitor,) = of_kind("PodMonitor")
     chosen = monitor["spec"]["selector"]["matchLabels"]
-    (pod,) = (pod for _, pod in LABELLED if pod["metadata"]["labels"] == chosen)
+    (pod,) = (pod for _, pod in PODS if pod["metadata"]["labels"] == chosen)
     (container,) = pod["spec"]["containers"]
     assert {"name": "MAILAGENT_ROLE", "value": "web"} in container["env"]
     (endpoint,) = monitor["spec"]["podMetricsEndpoints"]
