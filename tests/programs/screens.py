@@ -82,7 +82,7 @@ CAPTIONS: Mapping[str, tuple[str, str]] = {
         "A refund by the team",
         "Item by item, through the same policy and the same managers.",
     ),
-    "saved-replies": ("Saved replies", "With the customer's facts filled in."),
+    "saved-replies": ("Saved replies", "Texts with places for the customer's facts."),
     "shortcuts": ("Shortcuts", "What the keys do, by pressing `?`."),
     "tasks": ("Tasks", "What customers asked for that people of the shop do."),
     "refund": ("Refund", "What was asked, decided, paid and told, and when."),
@@ -100,7 +100,7 @@ CAPTIONS: Mapping[str, tuple[str, str]] = {
         "What another model, prompt or policy would have done about the same mail.",
     ),
     "runs": ("Runs", "What the engine recorded, beside what the rows say."),
-    "alert": ("Alert", "The mail to operators when a run has failed."),
+    "alert": ("Alert", "The mail to operators when the model's provider refuses us."),
     "replays": ("Replay together", "What failed, by reason."),
     "run": ("A run that failed", "Its steps, what each gave back, and the error."),
     "replay": (

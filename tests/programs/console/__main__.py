@@ -91,7 +91,7 @@ def main(mails: int, times: int) -> None:
             for name, path in pages(size, client).items()
             if _measure(client, name, path, times)
         ]
-        click.echo(f"above {TARGET_MS} ms: {', '.join(slow) or 'none'}")
+        click.echo(f"pages above {TARGET_MS} ms, files apart: {', '.join(slow) or 'none'}")
 
 
 def _measure(client: FlaskClient, name: str, path: str, times: int) -> bool:
