@@ -11,7 +11,7 @@ from mailagent import services
 from mailagent.domain.refunds.policy import KeepOffers, Policy
 from mailagent.domain.refunds.refund import RefundReason
 from mailagent.store import schema
-from tests.browser.eyes import DESKTOP
+from tests.browser.eyes import DESKTOP, Eyes
 from tests.browser.people import PHONE, log_in, log_in_again
 from tests.cast import ADA, DESK_WISH, KETTLE_WISH, TESS, big_order, order
 from tests.harness import Harness
@@ -116,6 +116,7 @@ def test_a_begun_answer_stays_until_it_is_sent_or_its_author_logs_out(
 ) -> None:
     context = log_in(handed_over, browser, TESS, viewport=DESKTOP)
     page = opened(handed_over, context.new_page())
+    eyes = Eyes(page)
     field, begun = page.get_by_label(f"Answer {ADA}"), "Dear Ada,\nI have looked into it."
     field.fill(begun)
     page.get_by_label("New tag").fill("furniture")
@@ -125,6 +126,9 @@ def test_a_begun_answer_stays_until_it_is_sent_or_its_author_logs_out(
         page.get_by_role("button", name=button, exact=True).click()
         page.wait_for_load_state()
         expect(field).to_have_value(begun)
+        if button in ("Assign", "Snooze", "Close"):
+            eyes.look_on(button)
+    assert eyes.problems == {}
     with handed_over.live.database.transaction() as connection:
         connection.execute(schema.sessions.delete())  # the login has ended
     page.get_by_role("button", name="Send the answer").click()
