@@ -52,7 +52,7 @@ class Eyes:
             self._heard.append((message.text, message.location["url"]))
 
     def _is_expected(self, text: str, of: str) -> bool:
-        """Return whether the page itself says "no", and not what it loads; nobody has an icon."""
+        """Return whether it is about the page that was opened, or about its icon, which may be missing."""
         return of.endswith("/favicon.ico") or (of in self._opened and bool(REFUSED.search(text)))
 
     def look(self, url: str, name: str) -> None:
