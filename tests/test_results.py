@@ -16,7 +16,7 @@ import pytest
 from mailagent.app import ROOT
 from tests.programs.full_run import __main__ as program
 from tests.programs.full_run import history, pieces
-from tests.programs.full_run.parts import load_parts, module_of
+from tests.programs.full_run.parts import PRODUCT, Part, load_parts, module_of
 from tests.programs.full_run.results import OLD, block_of, fill_in, read_results
 from tests.programs.proof import part_of
 
@@ -65,7 +65,7 @@ def test_the_tables_are_those_of_the_results() -> None:
 @pytest.mark.parametrize("name", PARTS)
 def test_each_part_can_be_run(name: str) -> None:
     part = PARTS[name]
-    assert all((ROOT / path).exists() for path in part.paths)
+    assert all((ROOT / path).exists() for path in (*PRODUCT, *part.measures, *part.leaves_out))
     for program_name, *_ in part.pieces:
         assert find_spec(module_of(program_name))
     if part.document:
@@ -91,6 +91,15 @@ def test_another_line_of_code_is_a_change(repository: Path, file: str, text: str
     assert history.has_changed("HEAD", [file], repository)
     others = [name for name in ("a.py", "b.html") if name != file]
     assert not history.has_changed("HEAD", others, repository)
+
+
+def test_what_a_part_leaves_out_does_not_make_it_old(repository: Path) -> None:
+    (repository / "b.html").write_text("<b>")
+    part = Part("a", ((),), 1, measures=("a.py", "b.html"), leaves_out=("b.html",))
+    assert history.has_changed("HEAD", part.measures, repository)
+    assert not history.has_changed("HEAD", part.paths, repository)
+    (repository / "a.py").write_text("x = 2\n")
+    assert history.has_changed("HEAD", part.paths, repository)
 
 
 def test_a_file_that_went_or_came_is_a_change(repository: Path) -> None:

@@ -22,18 +22,21 @@ class Part:
     """One program, run in full. `pieces`: its commands, each of which can be run by itself. `document`: where
     the table belongs, between the marks with the part's name. `table`: the function that makes the table of the
     rows that the pieces wrote with --json; without it the table is what they print. `measures`: beside
-    the product, what makes the figures too old when it changes. `minutes`: about how long it takes."""
+    the product, what makes the figures too old when it changes; `leaves_out`: what of the product does not.
+    `minutes`: about how long it takes."""
 
     name: str
     pieces: tuple[tuple[str, ...], ...]
     minutes: int
     measures: tuple[str, ...] = ()
+    leaves_out: tuple[str, ...] = ()
     document: Path | None = None
     table: str | None = None
 
     @property
     def paths(self) -> tuple[str, ...]:
-        return (*PRODUCT, *self.measures)
+        """What it measures, as pathspecs of git."""
+        return (*PRODUCT, *self.measures, *(f":(exclude){path}" for path in self.leaves_out))
 
     def render(self, files: Sequence[Path]) -> str:
         """Return the table of what the pieces wrote: rows as JSON, or what they printed."""
@@ -52,16 +55,18 @@ def module_of(program: str) -> str:
 def load_parts() -> dict[str, Part]:
     """Return all parts, in the order in which they run."""
     text = Path(__file__).with_name("parts.toml").read_text("utf-8")
-    return {each["name"]: _part(each) for each in tomllib.loads(text)["part"]}
+    read = tomllib.loads(text)
+    return {each["name"]: _part(each, read["groups"]) for each in read["part"]}
 
 
-def _part(values: dict[str, Any]) -> Part:
+def _part(values: dict[str, Any], groups: dict[str, list[str]]) -> Part:
     document = values.get("document")
     return Part(
         name=values["name"],
         pieces=tuple(tuple(piece.split()) for piece in values["pieces"]),
         minutes=values["minutes"],
         measures=tuple(values.get("measures", ())),
+        leaves_out=tuple(groups[values["leaves_out"]] if "leaves_out" in values else ()),
         document=ROOT / document if document else None,
         table=values.get("table"),
     )
