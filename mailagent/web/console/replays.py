@@ -15,7 +15,7 @@ from mailagent.domain.money import Money
 from mailagent.domain.operations.access import Permission
 from mailagent.domain.operations.replay import plan_replay, tell_rows
 from mailagent.engine import QUEUE_OF
-from mailagent.engine.reasons import Reason, sort_by_reason
+from mailagent.engine.reasons import Reason, reason_key, sort_by_reason
 from mailagent.engine.replay import ReplayRefused
 from mailagent.engine.run import Run, first_step_to_repeat
 from mailagent.store import audit
@@ -31,7 +31,8 @@ from mailagent.web.language import _, sentence
 blueprint = Blueprint("ops_replays", __name__)
 
 LOOK_BACK = timedelta(days=30)
-FAILED_MAX = 300  # how many failed runs the page reads, the newest
+FAILED_MAX = 300  # how many failed runs the list of reasons reads, the newest
+PAGES_MAX = 10  # how often the plan of a reason reads so many
 RUNS_AT_ONCE = 50  # how many runs one form replays
 REPLAYED_TOGETHER: Final = "runs replayed together"
 
@@ -41,50 +42,59 @@ REPLAYED_TOGETHER: Final = "runs replayed together"
 def show() -> Response:
     """Show the reasons why runs failed. With `reason`, show the plan of replaying these runs; for a single run,
     its own plan page. This starts nothing."""
-    reasons = sort_by_reason(_failed_runs())
     if key := typed("reason"):
-        reason = _find_reason(key, reasons)
-        if reason and len(reason.runs) == 1:
-            return go_to(f"{run_path(reason.runs[0].run_id)}/replay")
-        return _show_plan(key, reason)
-    live = services.current()
+        return _show_plan(key, request.args)
+    run_ids = _list_failed()
     window = Window(newest_first=True, size=5)
-    with live.database.snapshot() as connection:
+    with services.current().database.snapshot() as connection:
         earlier = audit.read(connection, audit.Wanted(action=REPLAYED_TOGETHER), window)
     return page(
         "ops/replays.html",
-        reasons=reasons,
+        reasons=sort_by_reason(_find_failed(run_ids[-FAILED_MAX:])),
         workflows=WORKFLOWS,
-        more=sum(len(reason.runs) for reason in reasons) >= FAILED_MAX,
+        more=len(run_ids) > FAILED_MAX,
         earlier=earlier.rows,
     )
 
 
-def _failed_runs() -> list[Run]:
-    """Return the newest failed runs that can be replayed and that no later run has replaced."""
-    live = services.current()
+def _list_failed(since: datetime | None = None, until: datetime | None = None) -> list[str]:
+    """Return the failed runs that can be replayed and that no later run has replaced, oldest first: those of
+    the last days, or those that failed from the minute `since` to the minute `until`."""
+    live, last = services.current(), until or datetime.max.replace(tzinfo=UTC)
+    first = since or (datetime.fromtimestamp(0, UTC) if until else live.now() - LOOK_BACK)
+
+    def is_wanted(connection: sa.Connection, failed: sa.Subquery) -> sa.ColumnElement[bool]:
+        in_time = failed.c.failed_ms < round((last.timestamp() + 60) * 1000)
+        is_open = dismissals.where_open(connection, failed)
+        return in_time & is_open & failed.c.workflow.in_(QUEUE_OF)
+
     with live.database.snapshot() as connection:
-        tables = live.workflow_client.tables
-        since = live.now() - LOOK_BACK
-        run_ids = tables.list_failed(connection, since, dismissals.where_open)[-FAILED_MAX:]
-    runs = live.workflow_client.runs.find_runs(run_ids).values()
-    return [run for run in runs if run.workflow in QUEUE_OF and run.has_failed]
+        return live.workflow_client.tables.list_failed(connection, first, is_wanted)
 
 
-def _find_reason(key: str, reasons: Sequence[Reason]) -> Reason | None:
-    return next((reason for reason in reasons if reason.key == key), None)
+def _find_failed(run_ids: Sequence[str]) -> list[Run]:
+    runs = services.current().workflow_client.runs.find_runs(run_ids).values()
+    return [run for run in runs if run.has_failed]
 
 
-def _show_plan(key: str, reason: Reason | None, refused: bool = False) -> Response:
-    facts = {"reason": key, "from": typed("from"), "to": typed("to")}
+def _find_reason(key: str, run_ids: list[str]) -> tuple[Reason | None, int]:
+    """Return those of the runs that failed for a reason, the newest; and how many older ones were not read."""
+    alike: list[Run] = []
+    for _page in range(PAGES_MAX):
+        newest, run_ids = run_ids[-FAILED_MAX:], run_ids[:-FAILED_MAX]
+        alike += [run for run in _find_failed(newest) if reason_key(run) == key]
+        if len(alike) > RUNS_AT_ONCE:
+            break
+    return next(iter(sort_by_reason(alike)), None), len(run_ids)
+
+
+def _show_plan(key: str, source: Mapping[str, str], refused: bool = False) -> Response:
+    facts = {"reason": key, "from": typed("from", source), "to": typed("to", source)}
     since, until = _parse_minute(facts["from"]), _parse_minute(facts["to"])
-    chosen = [
-        run
-        for run in (reason.runs if reason else ())
-        if (since is None or run.updated_at >= since)
-        # The field has whole minutes, so include all of the chosen minute.
-        and (until is None or run.updated_at < until + timedelta(minutes=1))
-    ]
+    reason, unread = _find_reason(key, _list_failed(since, until))
+    chosen = reason.runs if reason else ()
+    if len(chosen) == 1 and not (unread or since or until or refused):
+        return go_to(f"{run_path(chosen[0].run_id)}/replay")
     with services.current().database.snapshot() as connection:
         plan = _plan(connection, chosen[:RUNS_AT_ONCE])
     return page(
@@ -94,6 +104,7 @@ def _show_plan(key: str, reason: Reason | None, refused: bool = False) -> Respon
         workflow=WORKFLOWS.get(reason.workflow, reason.workflow) if reason else "",
         facts=facts,
         count=len(chosen),
+        unread=unread,
         refused=refused,
         **plan,
     )
@@ -154,9 +165,7 @@ def replay() -> Response:
             person = current_person().email
             audit.record(connection, live.now(), person, REPLAYED_TOGETHER, replay_id, details)
     if not ready:
-        key = typed("reason", request.form)
-        reason = _find_reason(key, sort_by_reason(_failed_runs()))
-        return _show_plan(key, reason, refused=True)
+        return _show_plan(typed("reason", request.form), request.form, refused=True)
     for run_id in ready:
         _replay(run_id, replay_id)
     return go_to(f"/ops/replays/{replay_id}")

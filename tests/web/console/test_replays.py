@@ -15,11 +15,12 @@ from mailagent.engine import REFUND
 from mailagent.engine.reasons import reason_key, sort_by_reason
 from mailagent.engine.run import FailedStep, Run
 from mailagent.store.console import run_subjects
+from mailagent.web.console import replays
 from mailagent.web.console.replays import RUNS_AT_ONCE
 from tests.cast import ADA, GRACE, KETTLE_WISH, NOW, OLGA, TESS, order
 from tests.harness import Harness, running, wait_until
 from tests.round_trips.replays import wait_for_quiet
-from tests.web.console.failed_runs import fail_run
+from tests.web.console.failed_runs import change_run, fail_run
 from tests.workflows.trouble import failing, set_run, table_of_runs
 
 
@@ -48,11 +49,10 @@ def reasons_on(client: FlaskClient) -> list[str]:
 
 def press(client: FlaskClient, opened: str) -> TestResponse:
     """Press the button of a plan, as the page was when it was opened."""
-    token = re.search(
-        r'action="/ops/replays">\s*<input[^>]*name="csrf_token" value="([^"]+)"', opened
-    )
-    assert token is not None
-    fields = {"csrf_token": token[1], "run": re.findall(r'name="run" value="([^"]+)"', opened)}
+    form = opened.partition('<form method="post" action="/ops/replays">')[2].partition("</form>")[0]
+    fields: dict[str, list[str]] = {}
+    for name, value in re.findall(r'name="(\w+)" value="([^"]*)"', form):
+        fields.setdefault(name, []).append(value)
     return client.post("/ops/replays", data=fields)
 
 
@@ -151,9 +151,12 @@ def test_runs_are_chosen_by_the_time_of_their_failure(shop: Harness, olga: Flask
     )
     assert (early in before, late in before) == (True, False)
     assert (early in after, late in after) == (False, True)
-    assert "1 of 2 failed then" in before
+    assert "1 failed." in before
+    assert "Older failures" not in before
     for nonsense in ("x", "2026-13-45T99:99", "%00"):
         assert early in olga.get(f"{reason}&from={nonsense}").text
+    for far in ("from=0001-01-01T00:00", "to=9999-12-31T23:59"):
+        assert early in olga.get(f"{reason}&{far}").text
 
 
 def test_the_plan_of_many_runs_takes_no_more_queries(shop: Harness) -> None:
@@ -169,21 +172,64 @@ def test_the_plan_of_many_runs_takes_no_more_queries(shop: Harness) -> None:
     assert len(asked) == 2 * few
 
 
-def test_one_click_replays_a_bounded_number(shop: Harness, olga: FlaskClient) -> None:
-    run_id = fail_run(shop)
+def copy_run(shop: Harness, run_id: str, number: int) -> None:
+    """Have so many more runs that failed as this one did."""
     copy = (
         f"INSERT INTO {table_of_runs(shop)} (workflow_uuid, status, name, created_at, updated_at,"
     )
     copy += " completed_at, priority) SELECT :copy, status, name, created_at, updated_at,"
     copy += f" completed_at, 0 FROM {table_of_runs(shop)} WHERE workflow_uuid = :run"
     with shop.live.database.transaction() as connection:
-        for number in range(RUNS_AT_ONCE):
-            connection.execute(sa.text(copy), {"copy": f"delivery-{number}", "run": run_id})
+        for each in range(number):
+            connection.execute(sa.text(copy), {"copy": f"delivery-{each}", "run": run_id})
+
+
+def test_one_click_replays_a_bounded_number(shop: Harness, olga: FlaskClient) -> None:
+    copy_run(shop, fail_run(shop), RUNS_AT_ONCE)
     opened = olga.get(reasons_on(olga)[0]).text
     assert opened.count('name="run"') == RUNS_AT_ONCE
     assert f"the {RUNS_AT_ONCE} oldest are replayed first" in opened
     press(olga, opened)
     assert len(shop.live.workflow_client.runs.list_runs("ERROR")) == 1
+
+
+def test_older_failures_are_found_by_their_time_however_many_failed_since(
+    shop: Harness, olga: FlaskClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    old, new = fail_run(shop, minutes_ago=60 * 24 * 40), fail_run(shop)
+    copy_run(shop, new, RUNS_AT_ONCE)
+    (reason,) = reasons_on(olga)
+    assert "There are older ones" not in olga.get("/ops/replays").text
+    monkeypatch.setattr(replays, "FAILED_MAX", RUNS_AT_ONCE)
+    assert "There are older ones" in olga.get("/ops/replays").text
+    until = f"{shop.live.now() - timedelta(days=1):%Y-%m-%dT%H:%M}"
+    opened = olga.get(f"{reason}&to={until}").text
+    assert opened.count('name="run"') == 1
+    assert old in opened
+    assert "Older failures were not read" not in opened
+    press(olga, opened)
+    refused = press(olga, opened).text  # it tells of the time that the reader chose
+    assert f'type="datetime-local" value="{until}"' in refused
+    assert new not in refused
+
+
+def test_a_plan_reads_until_it_has_enough_and_says_what_it_did_not_read(
+    shop: Harness, olga: FlaskClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other, run_id = fail_run(shop, minutes_ago=9), fail_run(shop)
+    change_run(shop, other, "status = 'MAX_RECOVERY_ATTEMPTS_EXCEEDED'")
+    copy_run(shop, run_id, RUNS_AT_ONCE)
+    by_other = next(each for each in reasons_on(olga) if olga.get(each).status_code == 303)
+    (by_reason,) = {*reasons_on(olga)} - {by_other}
+    monkeypatch.setattr(replays, "FAILED_MAX", RUNS_AT_ONCE // 2)
+    assert olga.get(by_other).status_code == 303  # on the third page
+    assert "Older failures were not read" not in olga.get(by_reason).text
+    monkeypatch.setattr(replays, "PAGES_MAX", 2)
+    assert f"{RUNS_AT_ONCE} failed." in olga.get(by_reason).text
+    for reason in (by_reason, by_other):
+        opened = olga.get(reason).text
+        assert "Older failures were not read" in opened
+        assert "No run failed" not in opened
 
 
 def test_a_replay_that_is_not_there_is_told(olga: FlaskClient) -> None:
