@@ -50,6 +50,7 @@ def test_each_day_is_shown_with_what_it_cost(shop: Harness) -> None:
     assert "The budget for a day is $5.00; operators get a mail at 60 %" in shown
     today, yesterday, before, *_ = shown.partition("<tbody>")[2].split("</tr>")
     assert "$1.12" in today
+    assert f'<th scope="row">{shop.live.now():%-d %B %Y}</th>' in today
     assert "large, small" in yesterday
     assert "$2.24" in yesterday  # both models by the same prices
     assert "4,000" in yesterday
