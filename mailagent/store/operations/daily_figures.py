@@ -27,6 +27,7 @@ from mailagent.domain.operations.report import (
     coarse,
 )
 from mailagent.store import schema
+from mailagent.store.console import knowledge
 from mailagent.store.database import Row, insert_once
 from mailagent.store.mail import assignments
 from mailagent.store.operations import model_calls
@@ -195,11 +196,7 @@ def _of_others(
     cost = cost_of(use.values(), prices) if use else None
     if cost is not None:
         found[Figure.COST, ""] = int(cost.scaleb(6))
-    reason = HandOverReason.NOT_IN_KNOWLEDGE.value
-    asked = sa.select(sa.func.count()).where(
-        _conversations.c.handed_over_reason == reason,
-        *_within(_conversations.c.handed_over_at, day),
-    )
+    asked = sa.select(sa.func.count()).select_from(knowledge.select_unanswered(day, day + DAY))
     found[Figure.QUESTIONS, ""] = connection.scalar(asked) or 0
     said = sa.select(_votes.c.helped, sa.func.count()).where(*_within(_votes.c.at, day))
     for helped, number in connection.execute(said.group_by(_votes.c.helped)):
