@@ -82,7 +82,7 @@ def test_settings_are_obeyed_or_named_with_the_reason_why_not(tmp_path: Path) ->
         "Not used: OPENAI_BASE_URL, OPENAI_MODEL (without OPENAI_API_KEY the model is scripted)."
     )
     assert refused.startswith(
-        "Not used: DATABASE_URL, DBOS_CONDUCTOR_KEY, MAILAGENT_ENV, OPS_EMAILS"
+        "Not used: DATABASE_URL, DBOS_CONDUCTOR_KEY, GUNICORN_CMD_ARGS, MAILAGENT_ENV, OPS_EMAILS, OTEL_"
     )
     assert "nothing real is touched" in refused
     real = Providers(tmp_path, 8000, {"OPENAI_API_KEY": "sk", "OPENAI_MODEL": "m"})
@@ -91,10 +91,15 @@ def test_settings_are_obeyed_or_named_with_the_reason_why_not(tmp_path: Path) ->
 
 
 def test_what_is_no_setting_of_the_demo_is_named(tmp_path: Path) -> None:
-    given = {"MANAGER_EMAIL": "me@shop.example", "PORT": "8080", "PATH": "/bin"}
+    given = {
+        "MANAGER_EMAIL": "me@shop.example",
+        "PORT": "8080",
+        "FLASK_RUN_PORT": "1",
+        "PATH": "/bin",
+    }
     assert Providers(tmp_path, 8000, given).tell_settings() == [
         "Not used: MANAGER_EMAIL (no such setting: did you mean MANAGER_EMAILS?).",
-        "Not used: PORT (give the port by --port).",
+        "Not used: FLASK_RUN_PORT, PORT (give the port by --port).",
     ]
 
 
@@ -102,3 +107,16 @@ def test_every_setting_of_the_environment_is_obeyed_or_named(tmp_path: Path) -> 
     given = {setting.name: "x" for setting in SETTINGS}
     told = " ".join(Providers(tmp_path, 8000, given).tell_settings())
     assert [name for name in given if name not in told] == []
+
+
+def test_every_variable_that_the_app_does_not_get_is_named_with_the_reason(tmp_path: Path) -> None:
+    dropped = (
+        "DBOS__APPVERSION FLASK_DEBUG GUNICORN_CMD_ARGS MAILAGENT_COLOUR OTEL_SERVICE_NAME"
+        " STRIPE_ACCOUNT WEB_CONCURRENCY"
+    ).split()
+    of_flask = ("FLASK_APP", "FLASK_DEMO_PORT", "FLASK_RUN_FROM_CLI", "FLASK_SKIP_DOTENV")
+    providers = Providers(tmp_path, 8000, dict.fromkeys((*dropped, *of_flask, "PATH"), "1"))
+    (told,) = providers.tell_settings()
+    assert told.startswith(f"Not used: {', '.join(dropped)} (the demo plays its own shop")
+    assert providers.environment().keys().isdisjoint(dropped)
+    assert Providers(tmp_path, 8000, dict.fromkeys(dropped, " ")).tell_settings() == []

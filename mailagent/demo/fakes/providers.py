@@ -24,8 +24,18 @@ _OBEYED = frozenset(
 )
 _FOREIGN = ("MAILAGENT_", "SENDGRID_", "STRIPE_", "DBOS_", "OTEL_", "FLASK_", "GUNICORN_")
 _FOREIGN_NAMES = {"WEB_CONCURRENCY", "PORT", *(setting.name for setting in SETTINGS)} - _OBEYED
+# The command `flask` obeys or sets these itself.
+_OF_FLASK = (
+    "FLASK_APP",
+    "FLASK_DEMO_",
+    "FLASK_ENV_FILE",
+    "FLASK_RUN_FROM_CLI",
+    "FLASK_SKIP_DOTENV",
+)
+_PORTS = ("FLASK_RUN_PORT", "PORT")
 _OWN = (
-    "the demo plays its own shop, mail and money, on a database of its own: nothing real is touched"
+    "the demo plays its own shop, mail and money, on a server and a database of its own: nothing real is"
+    " touched"
 )
 
 # After a crash the app waits this long for SendGrid's events before it sends a mail again. The demo's
@@ -77,11 +87,7 @@ class Providers:
 
     def environment(self) -> dict[str, str]:
         """Return the whole environment of the app and its commands."""
-        kept = {
-            name: value
-            for name, value in self._environ.items()
-            if name not in _FOREIGN_NAMES and not name.startswith(_FOREIGN)
-        }
+        kept = {name: value for name, value in self._environ.items() if not _is_foreign(name)}
         own = {name: value for name, value in self._settings().items() if name not in _OBEYED}
         defaults = {name: value for name, value in self._settings().items() if name in _OBEYED}
         return {**defaults, **kept, **self._model_settings(), **own}
@@ -89,21 +95,25 @@ class Providers:
     def tell_settings(self) -> list[str]:
         """Return a sentence for the caller's settings that are obeyed, and for those that are not, with why."""
         known = {setting.name for setting in SETTINGS}
-        given = [name for name in sorted(known) if self._environ.get(name, "").strip()]
-        of_model = [name for name in given if name.startswith("OPENAI_")]
+        given = [name for name in sorted(self._environ) if self._environ[name].strip()]
+        misspelt = find_misspelt(given)
+        of_model = [name for name in given if name in known and name.startswith("OPENAI_")]
         obeyed = [name for name in given if name in _OBEYED]
         obeyed += of_model if self.uses_real_model else []
-        refused = [name for name in given if name not in _OBEYED and name not in of_model]
+        ports = [name for name in given if name in _PORTS]
+        told_apart = {*of_model, *ports, *misspelt}
+        refused = [name for name in given if _is_foreign(name) and name not in told_apart]
+        refused = [name for name in refused if not name.startswith(_OF_FLASK)]
         told = [f"Your settings hold: {', '.join(obeyed)}."] if obeyed else []
         if of_model and not self.uses_real_model:
             why = "without OPENAI_API_KEY the model is scripted"
             told.append(f"Not used: {', '.join(of_model)} ({why}).")
         if refused:
             told.append(f"Not used: {', '.join(refused)} ({_OWN}).")
-        for name, meant in find_misspelt(self._environ).items():
+        for name, meant in misspelt.items():
             told.append(f"Not used: {name} (no such setting: did you mean {meant}?).")
-        if self._environ.get("PORT", "").strip():
-            told.append("Not used: PORT (give the port by --port).")
+        if ports:
+            told.append(f"Not used: {', '.join(ports)} (give the port by --port).")
         return told
 
     def _settings(self) -> dict[str, str]:
@@ -148,3 +158,7 @@ class Providers:
             "OPENAI_API_KEY": "demo",
             "OPENAI_MODEL": MODEL_NAME,
         }
+
+
+def _is_foreign(name: str) -> bool:
+    return name in _FOREIGN_NAMES or name.startswith(_FOREIGN)
