@@ -155,6 +155,9 @@ def test_the_tour_and_the_orders_are_on_the_page(demo: DemoPage) -> None:
     page = demo.client.get("/demo/").text
     assert re.findall(r'data-step="(\w+)"', page) == ["ask", "refund", "manager", "crash", "replay"]
     assert all(f'<th scope="row">{order["order_id"]}</th>' in page for order in ORDERS)
+    tried = re.sub(r"(?s)<details.*?</details>", "", page)  # without what is folded
+    assert "DRAFT_REPLIES=all flask demo" in tried
+    assert 'href="/ops?waiting=drafts"' in tried
     names = set(re.findall(r'data-name="(\w+)"', page))
     assert set(re.findall(r'data-letter="(\w+)"', page)) == {"question", "small", "expensive"}
     assert {"question", "small", "expensive"} <= names
