@@ -54,7 +54,7 @@ def _own_people(email: str) -> tuple[Obstacle, ...]:
     if person_of(email) not in {person_of(each) for each in services.current().shop.people}:
         return ()
     what = _("%(email)s is one of the shop's own people", email=email)
-    advice = _("Take it out of OPS_EMAILS, TEAM_EMAILS and MANAGER_EMAILS first.")
+    advice = _("Take it out of OPS_EMAILS, TEAM_EMAILS, MANAGER_EMAILS and REPORT_EMAILS first.")
     return (Obstacle(what, advice),)
 
 

@@ -389,3 +389,7 @@ def test_the_shops_own_people_are_not_erased(shop: Harness) -> None:
     shop.stock(order(customer={"email": TESS, "name": "Tess"}))
     page = shop.log_in(OLGA).get(f"/ops/customers/{TESS}/erase")
     assert "one of the shop&#39;s own people" in page.text
+    assert (
+        "Take it out of OPS_EMAILS, TEAM_EMAILS, MANAGER_EMAILS and REPORT_EMAILS first."
+        in page.text
+    )

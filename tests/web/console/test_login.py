@@ -77,6 +77,8 @@ def test_the_answer_is_the_same_for_an_address_that_may_not(shop: Harness) -> No
     unknown = post_form(shop.client, "/ops/login", email=MALLORY)
     assert known.status_code == unknown.status_code
     assert known.text.replace(MONA, "x") == unknown.text.replace(MALLORY, "x")
+    named = set(re.findall(r"<code>(\w+_EMAILS)</code>", known.text))
+    assert named == {"OPS_EMAILS", "TEAM_EMAILS", "MANAGER_EMAILS", "REPORT_EMAILS"}
     assert dict(known.headers).keys() == dict(unknown.headers).keys()
     mails = shop.rows("SELECT to_address FROM outbound_mails")
     assert [mail.to_address for mail in mails] == [MONA]
