@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
 
-from mailagent.evals.task import TaskProblem, load_tasks, read_file
+from mailagent.app import ROOT
+from mailagent.evals.task import Task, TaskProblem, Turn, load_tasks, read_file
 
 ONE = """
 [[task]]
@@ -31,6 +33,12 @@ def test_the_suite_is_the_folder_and_items_are_written_in_short(tmp_path: Path) 
         {"item_id": "K1", "quantity": None},
         {"item_id": "M1", "quantity": 2},
     ]
+
+
+@pytest.mark.parametrize("key", sorted({*Task.model_fields, *Turn.model_fields}))
+def test_the_guide_names_every_key(key: str) -> None:
+    guide = (ROOT / "docs" / "evals.md").read_text("utf-8")
+    assert re.search(rf"`{key}`|^{key} = |^\[\[task\.{key}\]\]", guide, re.MULTILINE)
 
 
 def test_a_change_is_written_in_short(tmp_path: Path) -> None:
