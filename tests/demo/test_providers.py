@@ -117,6 +117,6 @@ def test_every_variable_that_the_app_does_not_get_is_named_with_the_reason(tmp_p
     of_flask = ("FLASK_APP", "FLASK_DEMO_PORT", "FLASK_RUN_FROM_CLI", "FLASK_SKIP_DOTENV")
     providers = Providers(tmp_path, 8000, dict.fromkeys((*dropped, *of_flask, "PATH"), "1"))
     (told,) = providers.tell_settings()
-    assert told.startswith(f"Not used: {', '.join(dropped)} (the demo plays its own shop")
+    assert told.startswith(f"Not used: {', '.join(dropped)} (the demo plays shop")
     assert providers.environment().keys().isdisjoint(dropped)
     assert Providers(tmp_path, 8000, dict.fromkeys(dropped, " ")).tell_settings() == []

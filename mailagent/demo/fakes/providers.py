@@ -24,19 +24,8 @@ _OBEYED = frozenset(
 )
 _FOREIGN = ("MAILAGENT_", "SENDGRID_", "STRIPE_", "DBOS_", "OTEL_", "FLASK_", "GUNICORN_")
 _FOREIGN_NAMES = {"WEB_CONCURRENCY", "PORT", *(setting.name for setting in SETTINGS)} - _OBEYED
-# The command `flask` obeys or sets these itself.
-_OF_FLASK = (
-    "FLASK_APP",
-    "FLASK_DEMO_",
-    "FLASK_ENV_FILE",
-    "FLASK_RUN_FROM_CLI",
-    "FLASK_SKIP_DOTENV",
-)
-_PORTS = ("FLASK_RUN_PORT", "PORT")
-_OWN = (
-    "the demo plays its own shop, mail and money, on a server and a database of its own: nothing real is"
-    " touched"
-)
+_READ_BY_FLASK = ("FLASK_APP", "FLASK_DEMO_", "FLASK_ENV_FILE", "FLASK_RUN_FROM_", "FLASK_SKIP_")
+_OWN = "the demo plays shop, mail and money, on a server and a database of its own: nothing real is touched"
 
 # After a crash the app waits this long for SendGrid's events before it sends a mail again. The demo's
 # events arrive within a second of the restart.
@@ -94,16 +83,14 @@ class Providers:
 
     def tell_settings(self) -> list[str]:
         """Return a sentence for the caller's settings that are obeyed, and for those that are not, with why."""
-        known = {setting.name for setting in SETTINGS}
         given = [name for name in sorted(self._environ) if self._environ[name].strip()]
         misspelt = find_misspelt(given)
-        of_model = [name for name in given if name in known and name.startswith("OPENAI_")]
+        of_model = [name for name in given if name.startswith("OPENAI_") and name not in misspelt]
         obeyed = [name for name in given if name in _OBEYED]
         obeyed += of_model if self.uses_real_model else []
-        ports = [name for name in given if name in _PORTS]
-        told_apart = {*of_model, *ports, *misspelt}
-        refused = [name for name in given if _is_foreign(name) and name not in told_apart]
-        refused = [name for name in refused if not name.startswith(_OF_FLASK)]
+        ports = [name for name in given if name in ("FLASK_RUN_PORT", "PORT")]
+        refused = sorted(set(filter(_is_foreign, given)) - {*of_model, *ports, *misspelt})
+        refused = [name for name in refused if not name.startswith(_READ_BY_FLASK)]
         told = [f"Your settings hold: {', '.join(obeyed)}."] if obeyed else []
         if of_model and not self.uses_real_model:
             why = "without OPENAI_API_KEY the model is scripted"
