@@ -111,6 +111,26 @@ def test_a_conversation_is_tagged_noted_snoozed_and_closed_on_a_phone(
     context.close()
 
 
+def test_every_state_of_a_refund_by_the_team(handed_over: Harness, browser: Browser) -> None:
+    handed_over.stock(order())
+    context = log_in(handed_over, browser, TESS, viewport=PHONE)
+    page = opened(handed_over, context.new_page())
+    eyes = Eyes(page)
+    page.get_by_role("link", name="Refund items of W1001").click()
+    eyes.look_on("asked")
+    page.get_by_role("button", name="Work out the amount").click()
+    expect(page.get_by_role("heading", name="Nothing was refunded")).to_be_visible()
+    eyes.look_on("a problem")
+    page.get_by_label("Kettle").fill("1")
+    page.get_by_role("button", name="Work out the amount").click()
+    expect(page.get_by_text("It is approved at once.")).to_be_visible()
+    eyes.look_on("worked out")
+    page.get_by_role("button", name="Refund $49.99").click()
+    expect(page.get_by_role("link", name="Refund of $49.99").first).to_be_visible()
+    assert eyes.problems == {}
+    context.close()
+
+
 def test_a_begun_answer_stays_until_it_is_sent_or_its_author_logs_out(
     handed_over: Harness, browser: Browser
 ) -> None:
