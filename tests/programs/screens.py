@@ -10,10 +10,11 @@ import io
 import os
 import re
 import shutil
+import sqlite3
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 import click
@@ -27,7 +28,7 @@ from mailagent.demo.fakes.providers import Providers
 from mailagent.demo.process import Supervisor, run_command
 from mailagent.demo.show import find_port
 from mailagent.demo.story import find_link
-from tests.cast import ADA, GRACE, MAX, MONA, OLGA, TESS
+from tests.cast import ADA, GRACE, JUERGEN, MAX, MONA, OLGA, TESS
 from tests.harness import wait_until
 
 PICTURES = ROOT / "docs" / "pictures"
@@ -77,7 +78,13 @@ CAPTIONS: Mapping[str, tuple[str, str]] = {
         "Conversation",
         "What the customer last wrote, and the answer beside it; what machines did is folded.",
     ),
+    "organised": (
+        "Tags and a note",
+        "What people of the shop tell each other; the customer reads none of it.",
+    ),
     "conversations": ("Conversations", "Open, waiting, snoozed and closed, with tags and owners."),
+    "snoozed": ("Snoozed", "They come back at their time, or when the customer writes."),
+    "closed": ("Closed", "They open again when the customer writes."),
     "refunding": (
         "A refund by the team",
         "Item by item, through the same policy and the same managers.",
@@ -102,6 +109,11 @@ CAPTIONS: Mapping[str, tuple[str, str]] = {
     "runs": ("Runs", "What the engine recorded, beside what the rows say."),
     "alert": ("Alert", "The mail to operators when the model's provider refuses us."),
     "replays": ("Replay together", "What failed, by reason."),
+    "plan": (
+        "The plan of a replay together",
+        "Which runs, what is kept, what happens again, and the rows as they are now.",
+    ),
+    "progress": ("Its progress", "What is done, under way, or has failed again."),
     "run": ("A run that failed", "Its steps, what each gave back, and the error."),
     "replay": (
         "Before a replay",
@@ -117,7 +129,6 @@ OPENING = """\
 # Screens
 
 The pages that people of the shop use most, light or dark as the reader's own screen is.
-Not pictured: the plan and the progress of a replay together.
 The pictures are taken from a running demo, by `python -m tests.programs.screens`.
 To try the pages, start `flask demo` and log in at `/ops` as olga@shop.example.
 Her mailbox is on the demo's page.
@@ -150,7 +161,11 @@ def picture_console(browser: Browser, path: Path, names: tuple[str, ...]) -> Non
         places = find_places(browser, people, providers.app_url)
         places["alert"] = save_alert(providers, path)
         places["helped"] = find_question(providers)
+        places["organised"] = organise(browser, people, providers.app_url)
+        places["plan"] = fail_together(browser, people, providers.app_url, supervisor)
         for name in names:
+            if name == "progress":
+                places[name] = replay_together(browser, people, places["plan"])
             logged_in = None if name in ("login", "helped") else people
             for window, size in WINDOWS.items():
                 for scheme in ("light", "dark"):
@@ -263,13 +278,14 @@ def opened(
 
 def prepare(page: Page, name: str) -> None:
     """Bring a page into the state that its picture shows."""
+    if name == "organised":
+        page.locator("#organise").evaluate("title => title.scrollIntoView()")
     if name == "shortcuts":
         page.keyboard.press("?")
         page.get_by_role("dialog").wait_for()
     if name == "german":
         page.get_by_label("Language").select_option("de")
-        with page.expect_navigation():
-            page.get_by_role("button", name="Change").click()
+        press(page, "Change")
 
 
 def save(page: Page, name: str, tallest: int = 0, colours: int = COLOURS) -> None:
@@ -298,7 +314,7 @@ def live_through(providers: Providers, supervisor: Supervisor) -> None:
     write(providers, letters["small"], ADA, 2)
     write(providers, letters["expensive"], MONA, 1)
     write(providers, letters["angry"], TESS, 1)
-    write(providers, letters["german"], "juergen@example.net", 2)
+    write(providers, letters["german"], JUERGEN, 2)
     write(providers, letters["address"], ADA, 3)
     restart(supervisor, MAILAGENT_SETTLES="")
     write(providers, letters["one_mug"], ADA, 4)
@@ -360,23 +376,124 @@ def log_in(browser: Browser, providers: Providers) -> StorageState:
     return state
 
 
+def organise(browser: Browser, people: StorageState, url: str) -> str:
+    """Tag, snooze and close conversations, and write a note, as the team does; return the address of the one
+    with the note."""
+    with at_work(browser, people) as page:
+        for subject in ("My kettle is broken", "W1015"):
+            open_conversation(page, url, ADA, subject)
+            tag(page, "kettle" if "kettle" in subject else "furniture")
+            press(page, "Close")
+        open_conversation(page, url, JUERGEN, "Wasserkocher kaputt")
+        tag(page, "kettle")
+        page.get_by_label("Snooze for").select_option("1 day")
+        press(page, "Snooze")
+        open_conversation(page, url, GRACE, "This is ridiculous")
+        tag(page, "complaint")
+        tag(page, "call back")
+        page.get_by_text("Write an internal note").click()
+        page.get_by_label("Note", exact=True).fill(
+            "She rang at noon. Please call her back by Friday."
+        )
+        press(page, "Save the note")
+        return page.url.partition("#")[0]
+
+
+def open_conversation(page: Page, url: str, customer: str, subject: str) -> None:
+    page.goto(f"{url}/ops/customers/{customer}")
+    page.get_by_role("link", name=subject).click()
+    page.wait_for_url("**/ops/conversations/*")
+
+
+def tag(page: Page, name: str) -> None:
+    page.get_by_label("New tag").fill(name)
+    press(page, "Add tag")
+
+
+def press(page: Page, name: str) -> None:
+    """Press the button whose name begins so, and wait for the page that follows."""
+    with page.expect_navigation():
+        page.get_by_role("button", name=re.compile(f"^{name}")).click()
+
+
+def fail_together(browser: Browser, people: StorageState, url: str, supervisor: Supervisor) -> str:
+    """Let two refunds of the team fail for one reason; return the address of the plan of their replay."""
+    restart(supervisor, DRAFT_REFUNDS="none")
+    with (
+        ledger_closed(supervisor.log.with_name("mailagent.db")),
+        at_work(browser, people) as page,
+    ):
+        for customer, subject, order, item in (
+            (ADA, "A broken mug", "W1002", "Tea tin"),
+            (JUERGEN, "Wasserkocher kaputt", "W1012", "Trinkflasche"),
+        ):
+            open_conversation(page, url, customer, subject)
+            page.goto(f"{page.url}/refund/{order}")
+            page.get_by_label(item).fill("1")
+            press(page, "Work out the amount")
+            press(page, "Refund ")
+        failed = page.locator("main a[href*='/ops/runs/refund-']")
+
+        def have_failed() -> bool:
+            page.goto(f"{url}/ops/runs?status=failed")
+            return failed.count() == 2
+
+        wait_until(have_failed, 30, "two refunds to fail")
+        return first_link(page, f"{url}/ops/replays", "reason=")
+
+
+@contextmanager
+def ledger_closed(database: Path) -> Iterator[None]:
+    """Let every payment fail as long as this lasts."""
+    with closing(sqlite3.connect(database, isolation_level=None)) as connection:
+        connection.execute(
+            "CREATE TRIGGER closed BEFORE INSERT ON ledger_entries"
+            " BEGIN SELECT RAISE(ABORT, 'the ledger is closed'); END"
+        )
+        yield
+        connection.execute("DROP TRIGGER closed")
+
+
+def replay_together(browser: Browser, people: StorageState, plan: str) -> str:
+    """Press the button of a plan; return the address of the progress."""
+    with at_work(browser, people) as page:
+        page.goto(plan)
+        press(page, "Run these 2 again")
+        return page.url
+
+
+@contextmanager
+def at_work(browser: Browser, people: StorageState) -> Iterator[Page]:
+    """Open a window of somebody who is logged in."""
+    context = browser.new_context(storage_state=people)
+    yield context.new_page()
+    context.close()
+
+
+def first_link(page: Page, start: str, pattern: str) -> str:
+    """Return where the first link like `pattern` on the page `start` leads. Raises SystemExit without one."""
+    page.goto(start)
+    links = page.locator("main a").evaluate_all("all => all.map(each => each.href)")
+    found = [str(link) for link in links if re.search(pattern, link)]
+    if not found:
+        sys.exit(f"{start} leads nowhere like {pattern}, but to {links}")
+    return found[0]
+
+
 def find_places(browser: Browser, people: StorageState, url: str) -> dict[str, str]:
     """Return the address of each page that is pictured, found as people find it: by links."""
-    context = browser.new_context(storage_state=people)
-    page = context.new_page()
+    with at_work(browser, people) as page:
+        return _find_places(page, url)
 
+
+def _find_places(page: Page, url: str) -> dict[str, str]:
     def first(start: str, pattern: str) -> str:
-        page.goto(url + start)
-        links = page.locator("main a").evaluate_all("all => all.map(each => each.href)")
-        found = [str(link) for link in links if re.search(pattern, link)]
-        if not found:
-            sys.exit(f"{start} leads nowhere like {pattern}, but to {links}")
-        return found[0]
+        return first_link(page, url + start, pattern)
 
     conversation = first(f"/ops/customers/{GRACE}", r"/ops/conversations/[^/?#]+$")
     failed = first("/ops/runs?status=failed", r"/ops/runs/[^?]+$")
     order = first(conversation.removeprefix(url), r"/refund/[^/?#]+$")
-    places = {
+    return {
         "login": f"{url}/ops/login",
         "inbox": f"{url}/ops",
         "search": f"{url}/ops/search?q=laptop",
@@ -389,6 +506,8 @@ def find_places(browser: Browser, people: StorageState, url: str) -> dict[str, s
         "erase": f"{url}/ops/customers/{GRACE}/erase",
         "knowledge": f"{url}/ops/knowledge",
         "conversations": f"{url}/ops/conversations",
+        "snoozed": f"{url}/ops/conversations?view=snoozed",
+        "closed": f"{url}/ops/conversations?view=closed",
         "refunding": order,
         "saved-replies": f"{url}/ops/saved-replies",
         "shortcuts": f"{url}/ops",
@@ -404,8 +523,6 @@ def find_places(browser: Browser, people: StorageState, url: str) -> dict[str, s
         "replay": first(failed.removeprefix(url), r"/ops/runs/[^?]+/replay"),
         "audit": f"{url}/ops/audit",
     }
-    context.close()
-    return places
 
 
 APPROVALS = ("approval-phone", "items-phone", "undo-phone", "demo-phone", "approval-desktop")
