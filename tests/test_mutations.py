@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from mailagent.app import ROOT
+from tests.programs.full_run.parts import load_parts
 from tests.programs.mutations.bugs import Bug, load_bugs, plant
 
 BUGS = load_bugs()
@@ -48,3 +49,10 @@ def copy_with(bug: Bug, folder: Path) -> None:
 def test_every_promise_has_bugs_and_no_two_have_one_name() -> None:
     assert {bug.promise for bug in BUGS} == set(range(1, 7))
     assert max(Counter(bug.name for bug in BUGS).values()) == 1
+
+
+def test_no_bug_is_put_where_a_change_does_not_make_its_figures_old() -> None:
+    left_out = [Path(path) for path in load_parts()["deliberate bugs"].leaves_out]
+    changed = [Path(edit.file) for bug in BUGS for edit in bug.edits]
+    assert left_out
+    assert [file for file in changed for path in left_out if file.is_relative_to(path)] == []
