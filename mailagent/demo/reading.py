@@ -207,32 +207,32 @@ def choose_items(
     None of them if it names something that was not ordered. `one_order`: the text is about this order alone."""
     left_out = " ".join(_LEFT_OUT.findall(text))
     text = _LEFT_OUT.sub(" ", text)
-    listed = [item for item in items if not _is_left_out(str(item.get("name", "")), left_out, text)]
-    amounts = {
-        str(item["item_id"]): _amount_named(text, str(item.get("name", ""))) for item in listed
-    }
-    named = [item for item in listed if amounts[str(item["item_id"])] != 0]
+    listed = [
+        item
+        for item in items
+        if names_item(text, item["name"]) or not names_item(left_out, item["name"])
+    ]
+    complaint = _KEPT.sub(" ", text)
+    if any(names_item(complaint, item["name"]) for item in listed):
+        text = complaint
+    amounts = {item["item_id"]: _amount_named(text, item["name"]) for item in listed}
+    named = [item for item in listed if amounts[item["item_id"]] != 0]
     if not named and one_order and _names_another(text):
         return []
-    refundable = [item for item in listed if item.get("refundable")]
     return [
         {
-            "item_id": str(item["item_id"]),
-            "quantity": _at_most(amounts[str(item["item_id"])], item.get("refundable")),
+            "item_id": item["item_id"],
+            "quantity": _at_most(amounts[item["item_id"]], item.get("refundable")),
         }
-        for item in named or refundable or listed
+        for item in named or [each for each in listed if each.get("refundable")] or listed
     ]
 
 
-# "The tin, not the mugs", "all but the mugs", "swap it for the mug".
+# With all that follows in the clause: "all but the mugs and the kettle".
 _LEFT_OUT = re.compile(
-    r"\b(?:not|but|except|it for|them for|nicht|außer|gegen) (?:for )?(?:the|my|die|den|das|der)\b[^.,;!?\n]*",
-    re.IGNORECASE,
+    rf"(?:{'|'.join(_WORDS['left_out'])}).*?(?=[.,;!?\n]|\b(?:but|aber|sondern)\b|\Z)", re.I
 )
-
-
-def _is_left_out(name: str, left_out: str, text: str) -> bool:
-    return names_item(left_out, name) and not names_item(text, name)
+_KEPT = re.compile("|".join(_WORDS["kept"]), re.I)
 
 
 def _at_most(amount: int | None, refundable: int | None) -> int | None:

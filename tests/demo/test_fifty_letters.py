@@ -185,6 +185,26 @@ LETTERS = [
     ("Is there a way to fix it? The kettle of W1001 is broken.", "refund all kettle"),
     ("Only refund the kettle of W1001, not the mugs", "refund all kettle"),
     ("Refund W1001, all but the mugs", "refund all kettle, all phones"),
+    ("Refund the whole order W1001 except for the mugs", "refund all kettle, all phones"),
+    ("Refund W1001 except the mugs, please", "refund all kettle, all phones"),
+    ("Refund the kettle of W1001 but not the mugs", "refund all kettle"),
+    ("Not the mugs but the kettle of W1001 is broken, refund it", "refund all kettle"),
+    ("Bitte W1001 erstatten, alles außer den Mugs", "refund all kettle, all phones"),
+    ("Bitte den Kettle aus W1001 erstatten, aber nicht die Mugs", "refund all kettle"),
+    # an item that is well, beside the broken one
+    (
+        "The mugs of W1001 are great, but the kettle does not work, I want my money back",
+        "refund all kettle",
+    ),
+    ("I like the mugs, but my kettle of W1001 is broken. Refund, please", "refund all kettle"),
+    ("Refund the kettle of W1001, I'll keep the mugs", "refund all kettle"),
+    ("Everything is fine but the kettle of W1001 leaks", "refund all kettle"),
+    ("Nothing but the kettle of W1001 is broken. Refund, please", "refund all kettle"),
+    ("The kettle of W1001 is fine, but I want to return it", "refund all kettle"),
+    (
+        "Der Mug ist gut, aber der Kettle aus W1001 ist kaputt, bitte Geld zurück",
+        "refund all kettle",
+    ),
     ("A couple of mugs of W1001 broke", "refund 2 mug"),
     ("I'll dispute this with my credit card company. W1001", LEGAL),
     # an exchange, a repair or a kind word is no refund
