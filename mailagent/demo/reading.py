@@ -188,16 +188,16 @@ def _amount_named(text: str, name: str) -> int | None:
         if not near and not several:
             continue
         noun = "|".join(map(re.escape, near | several))
-        counted = re.search(rf"\b({_NUMBER})\s+{_BETWEEN}(?:{noun})\b", text.lower())
-        if counted:
-            return int(_WORDS["numbers"].get(counted[1], counted[1]))
+        patterns = [each.replace("NOUN", noun) for each in _AMOUNTS]
+        counts = [count for each in patterns for count in re.findall(each, text.lower(), re.S)]
+        if counts:  # of "two mugs, one is broken" the one
+            return min(int(_WORDS["numbers"].get(count, count)) for count in counts)
         found = None if several else 1
     return found
 
 
 _NUMBER = r"\d{1,2}|" + "|".join(_WORDS["numbers"])
-# "one of the two coffee mugs", "a broken mug"; but not "a refund of the mugs".
-_BETWEEN = r"(?:(?:of|von)\s+(?:\w+\s+){0,3}?|(?!refund|replacement)\w+\s+)?"
+_AMOUNTS = [each.replace("NUMBER", _NUMBER) for each in _WORDS["amounts"]]
 
 
 def choose_items(
