@@ -96,15 +96,8 @@ _SAYS_MORE = re.compile(
     r"\?|\b(?:but|not|only|still|also|too|missing|aber|nicht|nur|noch|auch|fehlt)\b"
 )
 
-# "How can I cancel?" asks for words; "can you cancel it?", "can I return it?" ask for the deed.
-_ASKS = re.compile(
-    r"\b(?:how|why|is|was|do i|does|did|wie|warum|ist|war)\b"
-    r"|\b(?:which|what)\b[^,]* (?:can be|are)\b|\bwelche\b[^,]* werden\b"
-)
-_WANTS = re.compile(
-    r"\b(?:please|bitte|you|sie)\b"
-    r"|\b(?:can|could|would|kann|könnten) (?:i|ich)\b.*\b(?:refund|money|return|geld|erstatt|zurück)"
-)
+_ASKS = re.compile("|".join(_WORDS["asks_for_words"]))
+_WANTS = re.compile("|".join(_WORDS["asks_for_deed"]))
 
 
 def _is_plain_question(sentence: str) -> bool:
