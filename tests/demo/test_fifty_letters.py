@@ -30,6 +30,7 @@ OUTPUTS: dict[str, Any] = {
 PASSAGES = {
     "knowledge/returns/1": "How to return an item",
     "knowledge/returns/2": "When a refund arrives",
+    "knowledge/returns/3": "Who pays for the return",
     "knowledge/shipping/1": "What shipping costs",
     "knowledge/orders/1": "Where to find the invoice",
     "knowledge/orders/2": "Warranty",
@@ -133,6 +134,7 @@ LETTERS = [
     ("No replacement, please. Refund the kettle of W1001.", "refund all kettle"),
     ("How long does a refund take?", "knowledge/returns/2"),
     ("How do I return an item?", "knowledge/returns/1"),
+    ("Who pays for the return?", "knowledge/returns/3"),
     ("Do you refund shipping costs?", "knowledge/shipping/1"),
     ("If I return the kettle of W1001, do I get my money back?", SHOWN),
     ("Can the kettle of W1001 leak?", SHOWN),
