@@ -136,13 +136,16 @@ def pick_change(text: str) -> str:
 
 
 def find_address(text: str) -> str | None:
-    """Return the address that follows the first colon, or "to", up to an empty line; None without a number."""
-    found = re.search(
-        r"(?:address[^:\n]*:|adresse[^:\n]*:|\bto\b:?)\s*(.+?)(?:\n\s*\n|\Z)", text, re.I | re.S
-    )
-    lines = found[1].splitlines() if found else ()
-    address = "\n".join(" ".join(line.split()) for line in lines)
-    return address[:500] if re.search(r"\d", address) else None
+    """Return what follows "to" or "address:" and has a number in it; None if nothing does."""
+    for told in _BEFORE_ADDRESS.split(text)[1:]:
+        address = _AFTER_ADDRESS.split(told.strip())[0]
+        if re.search(r"\b\d", _BARE_NUMBER.sub("", address)):  # no street: "to change order 1001"
+            return "\n".join(" ".join(line.split()) for line in address.splitlines())[:500]
+    return None
+
+
+_BEFORE_ADDRESS = re.compile("|".join(_WORDS["before_address"]), re.I)
+_AFTER_ADDRESS = re.compile("|".join(_WORDS["after_address"]), re.I)
 
 
 def _first_match(table: str, text: str, otherwise: str) -> str:

@@ -179,6 +179,25 @@ LETTERS = [
         "Please change the address of W1001 to:\nAda\n 12  New Road\n\nThanks",
         "change_address 'Ada\\n12 New Road'",
     ),
+    (
+        "Please change the address of W1001. I moved to Berlin last year. "
+        "Please send it to 12 New Street, Oxford OX1 2AB. Thanks, Ada",
+        "change_address '12 New Street, Oxford OX1 2AB'",
+    ),
+    (
+        "I want to change the address of order 1001 to 12 St. James Street, Oxford. "
+        "It has to arrive by 5 December.",
+        "change_address '12 St. James Street, Oxford'",
+    ),
+    (
+        "My new address for W1001 is 12 New Road, Springfield. Please change the address.",
+        "change_address '12 New Road, Springfield'",
+    ),
+    (
+        "Bitte die Adresse ändern, W1001. Neue Lieferadresse: Hauptstr. 5, 10115 Berlin",
+        "change_address 'Hauptstr. 5, 10115 Berlin'",
+    ),
+    ("I need to change my address for W1001", "ask_new_address"),
     # what else people write
     ("Please send me a new kettle, the one in W1001 broke. No refund.", "replacement all kettle"),
     ("The mug of W1001 broke. Can you send another one?", "replacement 1 mug"),
