@@ -8,7 +8,7 @@ from __future__ import annotations
 import difflib
 import re
 import tomllib
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from enum import StrEnum
 from pathlib import Path
 from typing import Any
@@ -199,7 +199,7 @@ _AMOUNTS = [each.replace("NUMBER", _NUMBER) for each in _WORDS["amounts"]]
 
 
 def choose_items(
-    text: str, items: Iterable[Mapping[str, Any]], one_order: bool = True
+    text: str, items: Sequence[Mapping[str, Any]], one_order: bool = True
 ) -> list[dict[str, Any]]:
     """Return the items that `text` names, and how many of each; if it names none, all that can be refunded.
     None of them if it names something that was not ordered. `one_order`: the text is about this order alone."""
@@ -215,7 +215,8 @@ def choose_items(
         text = complaint
     amounts = {item["item_id"]: _amount_named(text, item["name"]) for item in listed}
     named = [item for item in listed if amounts[item["item_id"]] != 0]
-    if not named and one_order and _names_another(text):
+    names = [item["name"] for item in items]
+    if one_order and _names_another(text, "two_things" if named else "things", names):
         return []
     return [
         {
@@ -238,9 +239,12 @@ def _at_most(amount: int | None, refundable: int | None) -> int | None:
     return amount if amount and refundable and amount < refundable else None
 
 
-def _names_another(text: str) -> bool:
-    """Return whether `text` names a thing, such as "refund the toaster", and not only its order."""
-    plain = _without_typos(text.lower())
-    things = re.findall("|".join(_WORDS["things"]), plain)
-    nouns = {noun for found in things for noun in (found if isinstance(found, tuple) else (found,))}
-    return bool(nouns - {""} - {*_WORDS["no_things"].split()})
+def _names_another(text: str, table: str, names: Collection[str]) -> bool:
+    """Return whether `text` names a thing, such as "refund the toaster", that is no item and not its order."""
+    found = re.findall("|".join(_WORDS[table]), _without_typos(text.lower()))
+    things = {thing for groups in found for thing in groups if thing}
+    no_things = {*_WORDS["no_things"].split()}
+    return any(
+        no_things.isdisjoint(thing.split()) and not any(names_item(thing, name) for name in names)
+        for thing in things
+    )

@@ -339,7 +339,7 @@ def _cancel(
     outcome = _find(results, "cancel_order", order_id)
     if outcome is None:
         named = [each for each in order.get("items", []) if names_item(request.text, each["name"])]
-        items = choose_items(request.text, named) if named else []
+        items = choose_items(request.text, named, one_order=False) if named else []
         return Call("cancel_order", {"order_id": order_id, "items": items})
     return _facts_of(outcome)[:2] or _give_up(request)
 

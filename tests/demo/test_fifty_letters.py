@@ -124,6 +124,15 @@ LETTERS = [
     ("Please refund the toaster of W1001.", ASKED),
     ("My scarf from W1001 has a hole. Refund, please!", ASKED),
     ("I want to return the laptop, order W1001", ASKED),
+    ("Please refund the kettle and the toaster of W1001", ASKED),
+    ("I want a refund for the toaster and the kettle, W1001", ASKED),
+    ("Bitte den Kettle und den Toaster aus W1001 erstatten", ASKED),
+    ("Please refund the old kettle and the broken mug of W1001", "refund all kettle, 1 mug"),
+    ("Refund the kettle and the shipping costs of W1001", "refund all kettle"),
+    (
+        "Bitte erstatten Sie den Kettle und die Headphones aus W1001",
+        "refund all kettle, all phones",
+    ),
     # no refund
     ("I would like to exchange the kettle of W1001 for a bigger one.", "exchange all kettle"),
     ("Can you send a replacement for the broken mug of W1001?", "replacement 1 mug"),
