@@ -16,7 +16,13 @@ from typing import Any
 from mailagent.domain.mail.language import find_language
 from mailagent.domain.refunds.refund import RefundReason
 
-_WORDS = tomllib.loads(Path(__file__).with_suffix(".toml").read_text("utf-8"))
+_TEXT = Path(__file__).with_suffix(".toml").read_text("utf-8")
+_NUMBERS: dict[str, int] = tomllib.loads(_TEXT)["numbers"]
+_PARTS = {"NUMBER": rf"(?:\d{{1,2}}|{'|'.join(_NUMBERS)})", **tomllib.loads(_TEXT)["parts"]}
+for _part, _pattern in _PARTS.items():
+    _TEXT = _TEXT.replace(f"{{{_part}}}", _pattern)
+_TABLES = tomllib.loads(_TEXT)
+_WORDS = _TABLES["words"]
 
 
 class Wish(StrEnum):
@@ -73,13 +79,13 @@ def find_wish(text: str) -> Wish:
         asked = find_wish(others)
         if asked not in _NO_WISH:
             return asked
-        return Wish.QUESTION if _SAYS_MORE.search(others) else wish
+        return Wish.QUESTION if _has("more_than_thanks", others) else wish
     sentences = re.findall(r"[^.!?\n]+[.!?\n]?", text)
-    rest = "".join(each for each in sentences if not _is_plain_question(each))
-    if wish in (Wish.CANCEL, Wish.REFUND) and any(map(_is_plain_question, sentences)):
-        asked = find_wish(rest)
+    rest = [each for each in sentences if not _is_plain_question(each)]
+    if wish in (Wish.CANCEL, Wish.REFUND) and rest != sentences:
+        asked = find_wish("".join(rest))
         return Wish.QUESTION if asked in _NO_WISH else asked
-    told = " ".join(re.findall(r"[^.!?\n]+(?!\?)(?=[.!\n]|\Z)", text))  # what is no question
+    told = "".join(each for each in sentences if not each.endswith("?"))
     if wish in _NO_WISH and pick_reason(told) != RefundReason.OTHER:
         return Wish.REFUND
     return wish
@@ -87,23 +93,13 @@ def find_wish(text: str) -> Wish:
 
 # The whole sentence, also if it is broken over two lines.
 _GRATEFUL = re.compile(
-    rf"(?<![^.!?\n])[^.!?\n]*?(?:{'|'.join(_WORDS['wishes']['grateful'])})[^.!?\n]*[.!?]?"
+    rf"(?<![^.!?\n])[^.!?\n]*?(?:{'|'.join(_TABLES['wishes']['grateful'])})[^.!?\n]*[.!?]?"
 )
-
-
-# No more thanks, though no wish that we know: "But not for the mug." A name or a greeting has none of these.
-_SAYS_MORE = re.compile(
-    r"\?|\b(?:but|not|only|still|also|too|missing|aber|nicht|nur|noch|auch|fehlt)\b"
-)
-
-_ASKS = re.compile("|".join(_WORDS["asks_for_words"]))
-_WANTS = re.compile("|".join(_WORDS["asks_for_deed"]))
 
 
 def _is_plain_question(sentence: str) -> bool:
-    plain = sentence.lower()
-    is_question = plain.endswith("?") and _ASKS.search(plain) is not None
-    return is_question and not _WANTS.search(plain)
+    is_question = sentence.endswith("?") and _has("asks_for_words", sentence)
+    return is_question and not _has("asks_for_deed", sentence)
 
 
 def pick_reason(text: str) -> RefundReason:
@@ -113,26 +109,16 @@ def pick_reason(text: str) -> RefundReason:
 
 def names_credit(text: str) -> bool:
     """Return whether the customer speaks of store credit in place of money."""
-    return (
-        re.search(r"\b(store credit|credit note|voucher|gutschein|guthaben)\b", text.lower())
-        is not None
-    )
+    return _has("store_credit", text)
 
 
 def names_money(text: str) -> bool:
-    return re.search(r"\b(money|geld)\b", text.lower()) is not None
+    return _has("money", text)
 
 
 def pick_change(text: str) -> str:
     """Return whether the customer wants the same item once more, or another one for it."""
-    is_same = (
-        re.search(
-            r"replace|ersatz|austausch|\bneue[nrs]?\b|\b(send|get|have) (me )?(a new|a working|another one)\b",
-            text.lower(),
-        )
-        is not None
-    )
-    return "replacement" if is_same else "exchange"
+    return "replacement" if _has("same_again", text) else "exchange"
 
 
 def find_address(text: str) -> str | None:
@@ -148,9 +134,13 @@ _BEFORE_ADDRESS = re.compile("|".join(_WORDS["before_address"]), re.I)
 _AFTER_ADDRESS = re.compile("|".join(_WORDS["after_address"]), re.I)
 
 
+def _has(table: str, text: str) -> bool:
+    return re.search("|".join(_WORDS[table]), text.lower()) is not None
+
+
 def _first_match(table: str, text: str, otherwise: str) -> str:
     plain = _plain(text)
-    rows = _WORDS[table].items()
+    rows = _TABLES[table].items()
     return next((name for name, found in rows if re.search("|".join(found), plain)), otherwise)
 
 
@@ -186,16 +176,12 @@ def _amount_named(text: str, name: str) -> int | None:
         if not near and not several:
             continue
         noun = "|".join(map(re.escape, near | several))
-        patterns = [each.replace("NOUN", noun) for each in _AMOUNTS]
+        patterns = [each.replace("{NOUN}", f"(?:{noun})") for each in _WORDS["amounts"]]
         counts = [count for each in patterns for count in re.findall(each, text.lower(), re.S)]
         if counts:  # of "two mugs, one is broken" the one
-            return min(int(_WORDS["numbers"].get(count, count)) for count in counts)
+            return min(int(_NUMBERS.get(count, count)) for count in counts)
         found = None if several else 1
     return found
-
-
-_NUMBER = r"\d{1,2}|" + "|".join(_WORDS["numbers"])
-_AMOUNTS = [each.replace("NUMBER", _NUMBER) for each in _WORDS["amounts"]]
 
 
 def choose_items(
