@@ -206,6 +206,10 @@ LETTERS = [
         "Bitte die Adresse ändern, W1001. Neue Lieferadresse: Hauptstr. 5, 10115 Berlin",
         "change_address 'Hauptstr. 5, 10115 Berlin'",
     ),
+    (
+        "Change of address for W1001. Can you send it to 5 Elm Street, Troy instead?",
+        "change_address '5 Elm Street, Troy'",
+    ),
     ("I need to change my address for W1001", "ask_new_address"),
     # what else people write
     ("Please send me a new kettle, the one in W1001 broke. No refund.", "replacement all kettle"),
@@ -227,6 +231,7 @@ LETTERS = [
     ("thx, got the money", "welcome"),
     ("My solicitors will write to you about W1001", LEGAL),
     ("I will sue. Refund W1001!", LEGAL),
+    ("I am taking legal advice about W1001", LEGAL),
     ("I am suing you over W1001", LEGAL),
     ("The kettle of W1001 broke, refund it\nSue", "refund all kettle"),
     ("Please send me the bill for W1001", INVOICE),
@@ -257,6 +262,8 @@ LETTERS = [
     ("Not the mugs but the kettle of W1001 is broken, refund it", "refund all kettle"),
     ("Bitte W1001 erstatten, alles außer den Mugs", "refund all kettle, all phones"),
     ("Bitte den Kettle aus W1001 erstatten, aber nicht die Mugs", "refund all kettle"),
+    ("Refund everything in W1001 but the mugs", "refund all kettle, all phones"),
+    ("This is not the kettle I ordered. W1001, refund please", "refund all kettle"),
     # an item that is well, beside the broken one
     (
         "The mugs of W1001 are great, but the kettle does not work, I want my money back",
@@ -264,6 +271,10 @@ LETTERS = [
     ),
     ("I like the mugs, but my kettle of W1001 is broken. Refund, please", "refund all kettle"),
     ("Refund the kettle of W1001, I'll keep the mugs", "refund all kettle"),
+    ("I'd like to return the kettle of W1001 but keep the mugs", "refund all kettle"),
+    ("Ich möchte die Mugs behalten, aber den Kettle aus W1001 zurückgeben", "refund all kettle"),
+    ("My headphones (W1001) work fine. I want my money back for the kettle.", "refund all kettle"),
+    ("I want to return 1 mug and the kettle of W1001", "refund all kettle, 1 mug"),
     ("Everything is fine but the kettle of W1001 leaks", "refund all kettle"),
     ("Nothing but the kettle of W1001 is broken. Refund, please", "refund all kettle"),
     ("The kettle of W1001 is fine, but I want to return it", "refund all kettle"),
