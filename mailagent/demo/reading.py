@@ -153,10 +153,12 @@ def _without_typos(text: str) -> str:
     """Return lower-case text in which words that are nearly one of ours are that one."""
 
     def corrected(found: re.Match[str]) -> str:
-        known = _WORDS["often_misspelt"]
-        swapped = [each for each in known if sorted(each) == sorted(found[0])]  # "moeny"
-        near = swapped or difflib.get_close_matches(found[0], known, 1, cutoff=0.83)
-        return near[0] if near else found[0]
+        known, word = _WORDS["often_misspelt"], found[0]
+        swapped = [each for each in known if each[0] == word[0] and sorted(each) == sorted(word)]
+        near = swapped or difflib.get_close_matches(
+            word, known, 1, cutoff=0.83
+        )  # "moeny" is swapped
+        return near[0] if near else word
 
     return re.sub(r"[a-zäöüß]{5,}", corrected, text)
 

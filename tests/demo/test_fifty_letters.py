@@ -236,6 +236,8 @@ LETTERS = [
     ("The kettle of W1001 broke, refund it\nSue", "refund all kettle"),
     ("Please send me the bill for W1001", INVOICE),
     ("I need a copy of the recipt, W1001", INVOICE),
+    ("Can I get a receipt for W1001?", INVOICE),
+    ("You wrote that you get a receipt by mail. Refund the kettle of W1001!", "refund all kettle"),
     ("I paid the bill. The kettle of W1001 broke, refund it\nBill", "refund all kettle"),
     # not, only, how
     ("Please don't refund W1001, the kettle is fine", "withdraw"),
