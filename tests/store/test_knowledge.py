@@ -88,4 +88,4 @@ def test_pages_say_how_many_questions_they_do_not_list(
     client = shop.log_in(MONA)
     for module, path in ((report, "/ops/report"), (agent, "/ops/knowledge")):
         monkeypatch.setattr(module, "QUESTIONS_SHOWN", limit)
-        assert ("1 more are not listed." in client.get(path).text) is (limit == 1)
+        assert ("1 more is not listed." in client.get(path).text) is (limit == 1)

@@ -62,4 +62,4 @@ def test_of_many_that_differ_the_first_are_listed_and_the_rest_counted(
     assert acts.conversation_id in shown
     assert facts.conversation_id not in shown
     assert "2 compared" in shown
-    assert "1 more are not listed." in shown
+    assert "1 more is not listed." in shown
