@@ -90,6 +90,8 @@ def test_a_refund_is_approved_and_paid_when_the_goods_are_back(shop: Harness, ba
     assert pay(refund_id(shop))["status"] == "approved"
     (mail,) = mails(shop)
     assert "- 1 × Kettle\nSend it to 1 Shop Street." in mail
+    page = shop.log_in(TESS).get(f"/ops/refunds/{refund_id(shop)}").text
+    assert "No mail about the refund itself yet. Others are in the" in page
     with shop.live.database.transaction() as connection:
         fact = batch_reader(connection, batch).find("refund/W1001")
         assert fact is not None
