@@ -112,7 +112,7 @@ def test_times_of_the_list_are_typed_into_the_filter_as_they_are_read(
     for field, text in zip(fields, read, strict=True):
         field.fill(text)
     page.get_by_role("button", name="Show", exact=True).click()
-    expect(page.get_by_text("2 failed. They are about")).to_be_visible()
+    expect(page.get_by_text("2 failed. Those listed are about")).to_be_visible()
     for field, text in zip(fields, read, strict=True):
         expect(field).to_have_value(text)
     fields[0].fill(read[1])

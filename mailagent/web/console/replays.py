@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
@@ -127,15 +127,16 @@ def _plan(connection: sa.Connection, runs: Sequence[Run]) -> dict[str, Any]:
         told = tell_rows(rows[run.subject], sentence) if run.subject in rows else ()
         line = line_of(run, known.get(run.subject))
         lines.append(line | {"told": told, "seen": seen_of(run, acts[run.run_id])})
-    amounts = [facts.amount for facts in known.values() if facts.amount and facts.about.refund_id]
+    about = [(facts.about.refund_id, facts.amount) for facts in known.values()]
+    amounts = {refund_id: amount for refund_id, amount in about if refund_id and amount}
     first = services.current().workflow_client.runs.find_run(runs[0].run_id, True) if runs else None
     plan = None
     if first is not None:
         plan = plan_replay(first.workflow, first.steps, first_step_to_repeat(first), None, _)
-    return {"lines": lines, "total": _total(amounts), "plan": plan}
+    return {"lines": lines, "total": _total(amounts.values()), "plan": plan}
 
 
-def _total(amounts: Sequence[Money]) -> str:
+def _total(amounts: Iterable[Money]) -> str:
     sums: Counter[str] = Counter()
     for amount in amounts:
         sums[amount.currency] += amount.minor

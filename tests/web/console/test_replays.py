@@ -14,13 +14,15 @@ from werkzeug.test import TestResponse
 from mailagent.engine import REFUND
 from mailagent.engine.reasons import reason_key, sort_by_reason
 from mailagent.engine.run import FailedStep, Run
+from mailagent.store import schema
 from mailagent.store.console import run_subjects
 from mailagent.web.console import replays
 from mailagent.web.console.replays import RUNS_AT_ONCE
 from tests.cast import ADA, GRACE, KETTLE_WISH, NOW, OLGA, TESS, order
 from tests.harness import Harness, running, wait_until
 from tests.round_trips.replays import wait_for_quiet
-from tests.web.console.failed_runs import change_run, fail_run
+from tests.web.console.failed_runs import change_run, fail_run, lose
+from tests.workflows.proposals import propose, write
 from tests.workflows.trouble import failing, set_run, table_of_runs
 
 
@@ -111,6 +113,34 @@ def test_what_failed_for_one_reason_is_replayed_by_one_click_once(
     assert "data-going-on" not in progress
     assert answer.location in olga.get("/ops/replays").text
     assert reasons_on(olga) == []
+
+
+def test_the_sum_is_of_the_runs_that_are_listed(
+    shop: Harness, olga: FlaskClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fail_to_pay_two(shop)
+    (reason,) = reasons_on(olga)
+    assert "2 failed. Those listed are about $99.98 in all." in olga.get(reason).text
+    monkeypatch.setattr(replays, "RUNS_AT_ONCE", 1)
+    opened = olga.get(reason).text
+    assert "the 1 oldest are replayed first. Those listed are about $49.99 in all." in opened
+
+
+def test_a_refund_counts_once_in_the_sum_however_many_mails_are_about_it(
+    shop: Harness, olga: FlaskClient
+) -> None:
+    shop.stock(order())
+    propose(write(shop), "W1001")
+    (refund,) = shop.refunds()
+    for name in ("1", "2"):
+        change_run(shop, fail_run(shop), f"""attributes = '{{"subject": "{lose(shop, name)}"}}'""")
+    with shop.live.database.transaction() as connection:
+        mails = schema.outbound_mails.update().where(
+            schema.outbound_mails.c.status == "undelivered"
+        )
+        connection.execute(mails.values(refund_id=refund.refund_id))
+    (reason,) = reasons_on(olga)
+    assert "2 failed. Those listed are about $49.99 in all." in olga.get(reason).text
 
 
 def test_a_reason_with_one_run_leads_to_the_plan_of_that_run(
