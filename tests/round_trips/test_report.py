@@ -16,7 +16,7 @@ import pytest
 
 from mailagent import services
 from mailagent.domain.mail.conversation import HandOverReason
-from mailagent.domain.operations.model_cost import TokenPrices, day_begins_at
+from mailagent.domain.operations.model_cost import TokenPrices, day_begins_at, parse_prices
 from mailagent.domain.operations.report import (
     AGENT,
     DAY,
@@ -265,6 +265,15 @@ NO_DAYS = (
     "from=2199-01-01&to=2199-01-02",
     "from=2026-03-01&to=2026-02-01",
 )
+
+
+@pytest.mark.parametrize(("prices", "is_told"), [(None, True), ("1,1,1", False)])
+def test_the_page_says_why_it_has_no_cost(shop: Harness, prices: str | None, is_told: bool) -> None:
+    live = replace(shop.live, token_prices=parse_prices(prices) if prices else None)
+    services.bind(live)
+    page = shop.log_in("olga@shop.example").get("/ops/report").text
+    told = "Set <code>OPENAI_PRICES</code> to see what the model costs."
+    assert (told in page) is is_told
 
 
 @pytest.mark.parametrize("query", NO_DAYS)

@@ -115,6 +115,7 @@ def show() -> Response:
         is_fresh=bool(fresh),
         facts={"from": f"{span.since:%Y-%m-%d}", "to": f"{span.last:%Y-%m-%d}"},
         sentences=list(report.sentences(_)),
+        has_prices=services.current().token_prices is not None,
         charts=list(_charts(report)),
         amounts=[
             (state_label(state), number, money(amount.minor, amount.currency))
