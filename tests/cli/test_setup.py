@@ -145,6 +145,12 @@ def test_from_nothing_to_the_test_mail_that_came_back(newcomer: Newcomer) -> Non
     finally:
         app.stop()
     for told in (
+        "PUBLIC_URL: URL at which managers and SendGrid reach the app; at localhost no mail comes in [",
+        "input,cached,output, as 0.75,0.075,4.50; empty for later: ",
+        "PAYMENT_GATEWAY: stripe pays refunds; ledger only records them, and you pay [ledger]",
+        "SENDGRID_API_KEY: SendGrid key with the permission Mail Send",
+        "SENDGRID_INBOUND_PUBLIC_KEY: Public key from step 3; empty for later",
+        "SENDGRID_EVENTS_PUBLIC_KEY: Verification key from step 4; empty for later",
         f"    {DOMAIN}.   MX   10   mx.sendgrid.net.",
         f"ALL mail of {DOMAIN} then goes to SendGrid",
         f"Authenticate Your Domain: shop.example, and {DOMAIN}.",

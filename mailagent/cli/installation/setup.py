@@ -70,7 +70,8 @@ def _uses_stripe(answers: Answers) -> bool:
 _QUESTIONS: dict[str, tuple[Question, ...]] = {
     "The app": (
         Question(
-            "PUBLIC_URL", "Where managers and SendGrid reach the app", "http://localhost:8000"
+            "PUBLIC_URL", "URL at which managers and SendGrid reach the app; at localhost no mail comes in",
+            "http://localhost:8000",
         ),
         Question("MAILAGENT_ENV", "production, or development to try it out", _env),
         Question(
@@ -93,17 +94,21 @@ _QUESTIONS: dict[str, tuple[Question, ...]] = {
             "OPENAI_API_KEY", "OpenAI key", secret=True,
             check=setup_checks.ask_model, back_to="OPENAI_MODEL",
         ),
-        Question("OPENAI_PRICES", "Its price in USD per million tokens: input,cached,output", required=False),
+        Question(
+            "OPENAI_PRICES",
+            "Its prices in USD per million tokens: input,cached,output, as 0.75,0.075,4.50; empty for later",
+            required=False,
+        ),
         Question(
             "OPENAI_DAILY_BUDGET", "The most that it may cost a day, in USD, or none", "none",
             check=_find_missing_prices, back_to="OPENAI_PRICES",
         ),
     ),
     "Money": (
-        Question("PAYMENT_GATEWAY", "ledger records refunds, stripe pays them", "ledger"),
+        Question("PAYMENT_GATEWAY", "stripe pays refunds; ledger only records them, and you pay", "ledger"),
         Question(
             "STRIPE_API_KEY",
-            "Stripe key",
+            "Restricted Stripe key: Refunds write, Charges and PaymentIntents read",
             secret=True,
             check=setup_checks.list_refunds,
             asked=_uses_stripe,
@@ -122,18 +127,15 @@ _QUESTIONS: dict[str, tuple[Question, ...]] = {
             setup_checks.SENDGRID_REGIONS["global"],
             check=setup_checks.reach_sendgrid, words=setup_checks.SENDGRID_REGIONS,
         ),
-        Question("SENDGRID_API_KEY", "SendGrid key", secret=True, check=setup_checks.read_scopes),
+        Question(
+            "SENDGRID_API_KEY", "SendGrid key with the permission Mail Send", secret=True,
+            check=setup_checks.read_scopes,
+        ),
     ),
 }  # fmt: skip
 _KEYS_OF_WEBHOOKS = (
-    Question(
-        "SENDGRID_INBOUND_PUBLIC_KEY", "Public key of the security policy; empty for later",
-        required=False,
-    ),
-    Question(
-        "SENDGRID_EVENTS_PUBLIC_KEY", "Verification key of the Event Webhook; empty for later",
-        required=False,
-    ),
+    Question("SENDGRID_INBOUND_PUBLIC_KEY", "Public key from step 3; empty for later", required=False),
+    Question("SENDGRID_EVENTS_PUBLIC_KEY", "Verification key from step 4; empty for later", required=False),
 )  # fmt: skip
 
 _AT_SENDGRID = """
