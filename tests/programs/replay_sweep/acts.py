@@ -11,7 +11,9 @@ from mailagent.demo.fakes.http_server import Answer
 from mailagent.demo.fakes.mailboxes import SentMail
 from mailagent.demo.fakes.openai import answer_to
 from mailagent.demo.scripted_model import Call
+from mailagent.domain.operations.incident import IncidentKind
 from mailagent.store import schema
+from mailagent.store.operations import incidents
 from tests.cast import MONA, TESS, big_order, order
 from tests.harness import Harness, post_form, wait_until
 from tests.programs.replay_sweep.rest import list_busy, wake_again
@@ -138,8 +140,8 @@ def no_breaker_opens(harness: Harness, customer: Customer) -> None:
 
 
 def writes_first(text: str) -> Act:
-    """The customer writes as if they were the first: with the model's breaker open, their run would not fail
-    but be put off. It is open when the first replay comes, as the last of them has left it."""
+    """The customer writes as if they were the first: with the model's breaker or incident open, their run would
+    not fail but be put off. Both are open when the first replay comes, as the last of them has left them."""
 
     def act(harness: Harness, customer: Customer) -> None:
         _forget_failures(harness)
@@ -167,6 +169,7 @@ def _wait_until_failed(harness: Harness, run_id: str) -> None:
 def _forget_failures(harness: Harness) -> None:
     with harness.live.database.transaction() as connection:
         connection.execute(schema.breakers.delete())
+        incidents.close_incident(connection, harness.live.now(), IncidentKind.OPENAI)
 
 
 def one_by_one(*acts: Act) -> Act:
