@@ -105,6 +105,7 @@ def _show_plan(key: str, source: Mapping[str, str], refused: bool = False) -> Re
         facts=facts,
         count=len(chosen),
         unread=unread,
+        days=LOOK_BACK.days,
         refused=refused,
         **plan,
     )

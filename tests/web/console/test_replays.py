@@ -262,6 +262,21 @@ def test_a_plan_reads_until_it_has_enough_and_says_what_it_did_not_read(
         assert "No run failed" not in opened
 
 
+def test_a_plan_without_a_time_says_how_far_back_it_looked(
+    shop: Harness, olga: FlaskClient
+) -> None:
+    run_id = fail_run(shop)
+    (reason,) = reasons_on(olga)
+    change_run(shop, run_id, "completed_at = completed_at - 86400000 * CAST(40 AS BIGINT)")
+    opened = olga.get(reason)
+    assert opened.status_code == 200
+    assert "Without a time above, the last 30 days were read." in opened.text
+    assert run_id in olga.get(f"{reason}&to=2100-01-01T00:00").text
+    later = olga.get(f"{reason}&from=2100-01-01T00:00").text
+    assert "replayed or dismissed" in later
+    assert "Without a time above" not in later
+
+
 def test_a_replay_that_is_not_there_is_told(olga: FlaskClient) -> None:
     assert olga.get("/ops/replays/replay_none").status_code == 404
     assert "No run failed for this reason" in olga.get("/ops/replays?reason=none").text
