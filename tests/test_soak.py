@@ -96,6 +96,10 @@ def big(ours: list[OurMail], *, click: str | None = None, **refund: Any) -> Evid
     )
 
 
+LOST_REQUEST = replace(BIG_RECEIPT, outbound_id="outbound_7", status="unknown", to=MONA)
+LOST_REQUEST = replace(LOST_REQUEST, purpose="approval_request")
+TO_MAX = replace(LOST_REQUEST, outbound_id="outbound_8", status="sent", to=MAX)
+TO_MAX_OF_ANOTHER = replace(TO_MAX, refund_id="refund_1")
 OUTCOME = replace(BIG_RECEIPT, purpose="refund_outcome", text="Nothing of $1,499.00 was refunded")
 NEVER_MIND = Written("m3@example.org", Kind.NEVER_MIND, GRACE, GRACE, "W1002")
 WITHDRAWN = replace(
@@ -128,6 +132,9 @@ EXPLAINED = {
     "all as it should be": SOUND,
     "a mail that people have": small(
         Kind.QUESTION, [CASE], status="no_answer", reason=OVERDUE, answered_by=None
+    ),
+    "a request that may be lost, after which another manager was asked": seen(
+        [*ALL, LOST_REQUEST, TO_MAX]
     ),
     "a wish for money that people have": small(Kind.SMALL, [REPLY, CASE]),
     "a hand-over": small(Kind.HAND_OVER, [REPLY, CASE]),
@@ -180,6 +187,9 @@ DAMAGED = {
     "a mail that failed, and nobody was told": (
         Damage.UNEXPLAINED, "is failed, untold",
         seen([replace(REPLY, status="failed"), RECEIPT, *BIG_ONES]),
+    ),
+    "a request that may be lost, and no other manager was asked": (
+        Damage.UNEXPLAINED, "is unknown, untold", seen([*ALL, LOST_REQUEST, TO_MAX_OF_ANOTHER]),
     ),
     "a refund paid twice": (
         Damage.DOUBLED, "was paid 2 times", replace(SOUND, moved=[MOVED, MOVED, BIG_MOVED]),

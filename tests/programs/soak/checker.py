@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from mailagent.domain.mail.message import Purpose
 from tests.programs.soak import mail_judge, refund_judge
 from tests.programs.soak.chaos import SHARES as PROCESS_FAULTS
-from tests.programs.soak.evidence import Evidence
+from tests.programs.soak.evidence import Evidence, OurMail
 from tests.programs.soak.providers import FAULTS as PROVIDER_FAULTS
 from tests.programs.soak.story import Damage, Finding, Found, Kind
 
@@ -40,14 +40,20 @@ def _sent(seen: Evidence) -> Found:
             yield Damage.LOST, f"{mail.purpose} {mail.outbound_id} is still {mail.status}"
         elif mail.status == "sent" and not arrived:
             yield Damage.LOST, f"{mail.purpose} {mail.outbound_id} says sent and never arrived"
-        elif (
-            mail.status != "sent"
-            and mail.outbound_id not in seen.told
-            and mail.purpose != Purpose.NOTICE
-        ):
+        elif mail.status != "sent" and not _is_known_of(seen, mail):
             yield Damage.UNEXPLAINED, f"{mail.purpose} {mail.outbound_id} is {mail.status}, untold"
     for outbound_id in sorted(arrivals.keys() - {mail.outbound_id for mail in seen.ours}):
         yield Damage.UNEXPLAINED, f"{outbound_id} was sent and is no mail of ours"
+
+
+def _is_known_of(seen: Evidence, mail: OurMail) -> bool:
+    """Whether somebody acts on a mail that may not have arrived: of a manager's request, another manager."""
+    if mail.purpose == Purpose.APPROVAL_REQUEST and any(
+        (each.purpose, each.refund_id) == (mail.purpose, mail.refund_id) and each.to != mail.to
+        for each in seen.ours
+    ):
+        return True
+    return mail.purpose == Purpose.NOTICE or mail.outbound_id in seen.told
 
 
 def _paid(seen: Evidence) -> Found:
