@@ -90,6 +90,15 @@ def test_settings_are_obeyed_or_named_with_the_reason_why_not(tmp_path: Path) ->
     assert Providers(tmp_path, 8000, {"PATH": "/bin"}).tell_settings() == []
 
 
+def test_no_openai_variable_reaches_an_app_whose_model_is_scripted(tmp_path: Path) -> None:
+    given = {"OPENAI_LOG": "debug", "OPENAI_ORG_ID": "o", "OPENAI_CUSTOM_HEADERS": "a: b"}
+    own = {"OPENAI_API_KEY", "OPENAI_BASE_URL", "OPENAI_MODEL"}
+    scripted = Providers(tmp_path, 8000, given).environment()
+    assert {name for name in scripted if name.startswith("OPENAI_")} == own
+    real = Providers(tmp_path, 8000, {**given, "OPENAI_API_KEY": "sk"}).environment()
+    assert given.items() <= real.items()
+
+
 def test_what_is_no_setting_of_the_demo_is_named(tmp_path: Path) -> None:
     given = {
         "MANAGER_EMAIL": "me@shop.example",
