@@ -8,6 +8,7 @@ from __future__ import annotations
 import difflib
 import re
 import tomllib
+from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from enum import StrEnum
 from pathlib import Path
@@ -189,42 +190,89 @@ def _amount_named(text: str, name: str) -> int | None:
 def choose_items(
     text: str, items: Sequence[Mapping[str, Any]], one_order: bool = True
 ) -> list[dict[str, Any]]:
-    """Return the items that `text` names, and how many of each; if it names none, all that can be refunded.
-    None of them if it names something that was not ordered. `one_order`: the text is about this order alone."""
-    left_out = " ".join(_LEFT_OUT.findall(text))
-    text = _LEFT_OUT.sub(" ", text)
-    listed = [
-        item
-        for item in items
-        if names_item(text, item["name"]) or not names_item(left_out, item["name"])
-    ]
-    complaint = _KEPT.sub(" ", text)
-    if any(names_item(complaint, item["name"]) for item in listed):
-        text = complaint
-    amounts = {item["item_id"]: _amount_named(text, item["name"]) for item in listed}
-    named = [item for item in listed if amounts[item["item_id"]] != 0]
-    names = [item["name"] for item in items]
-    if one_order and _names_another(text, "two_things" if named else "things", names):
+    """Return the items that `text` asks for, and how many of each; if it names none, all that can be refunded.
+    None of them if it leaves open which, or names something that was not ordered. `one_order`: the text is
+    about this order alone."""
+    names = {each["item_id"]: each["name"] for each in items}
+    refundable = {each["item_id"]: each.get("refundable") or 0 for each in items}
+    told = _read_clauses(text, names)
+    kept = {each for each, n in told["kept"].items() if not 0 < sum(n) < refundable[each]}
+    asked = told["asked"].keys() | told["broken"].keys()
+    if asked & kept and len(items) > 1:
         return []
-    return [
-        {
-            "item_id": item["item_id"],
-            "quantity": _at_most(amounts[item["item_id"]], item.get("refundable")),
-        }
-        for item in named or [each for each in listed if each.get("refundable")] or listed
-    ]
+    chosen = asked or told["named"].keys() - kept or told["bought"].keys() - kept
+    things = "two_things" if chosen else "things"
+    if one_order and _names_another(text, things, names.values()):
+        return []
+    if told["all"] or not chosen:
+        rest = names.keys() - kept
+        unsure = told["liked"].keys() - kept or (not one_order and kept)
+        if unsure and not told["all"] and not (one_order and unsure == rest):
+            return []
+        chosen = {each for each in rest if refundable[each]} or rest
+    amounts = {each: _amount_wanted(told, each, refundable[each]) for each in names}
+    return [{"item_id": each, "quantity": amounts[each]} for each in names if each in chosen]
 
 
-# With all that follows in the clause: "all but the mugs and the kettle".
-_LEFT_OUT = re.compile(
-    rf"(?:{'|'.join(_WORDS['left_out'])}).*?(?=[.,;!?\n]|\b(?:but|aber|sondern)\b|\Z)", re.I
-)
-_KEPT = re.compile("|".join(_WORDS["kept"]), re.I)
+_Told = Mapping[str, defaultdict[str, list[int]]]
 
 
-def _at_most(amount: int | None, refundable: int | None) -> int | None:
+def _amount_wanted(told: _Told, item_id: str, refundable: int) -> int | None:
     """Return how many to ask for; None for all that can be refunded."""
-    return amount if amount and refundable and amount < refundable else None
+    surely, perhaps = (told[a][item_id] or told[b][item_id] for a, b in _BY_WEIGHT)
+    amount = max(surely, default=0) or min(perhaps, default=0) or refundable
+    amount = min(amount, refundable - sum(told["kept"][item_id]))  # "all but one mug"
+    return amount if 0 < amount < refundable else None
+
+
+_BY_WEIGHT = (("asked", "broken"), ("named", "bought"))
+
+
+def _read_clauses(text: str, names: Mapping[str, str]) -> _Told:
+    """Return by mood, such as "asked", the items that a clause names or goes on about, and the numbers told."""
+    told = {each: defaultdict[str, list[int]](list) for each in (*_TABLES["moods"], "named", "all")}
+    mood, last = "named", list[str]()
+    clauses = _CLAUSE_END.split(_EXCEPT.sub(r"\1\2; except ", text))
+    for clause in filter(None, (" ".join(each.split()) for each in clauses)):
+        amounts = {item_id: _amount_named(clause, name) for item_id, name in names.items()}
+        here = [item_id for item_id, amount in amounts.items() if amount != 0]
+        mood = _mood_of(clause, mood, names.values() if here else ())
+        if mood == "kept" and not _has("number", clause):
+            amounts = {}  # "keep the mug" is not one of two
+        # But "refund it" is not the camera in "the lens leaks, the camera is fine, refund it".
+        settled = {*told["liked"], *told["kept"]} if told["asked"] or told["broken"] else set[str]()
+        counted = _COUNTED.search(clause)
+        if here:
+            last = here
+        elif mood in ("asked", "broken") and _has("all_of_it", clause):
+            told["all"].update((each, []) for each in names)
+        elif counted or (mood in ("kept", "asked", "broken") and _REFERS.search(clause)):
+            here = [] if mood == "asked" and settled >= {*last} else last
+            one = counted if len(last) == 1 else None  # not the "both" of a camera and a lens
+            number = next(filter(None, one.groups())).lower() if one else "0"
+            amounts = dict.fromkeys(here, int(_NUMBERS.get(number, number)))
+        for item_id in here:
+            told[mood][item_id] += filter(None, [amounts.get(item_id)])
+    return told
+
+
+def _mood_of(clause: str, before: str, names: Collection[str]) -> str:
+    """Return what a clause says of its items; of a clause of nothing but `names` what the one `before` says."""
+    if clause.startswith("except "):  # "I like all except the mug"
+        return "asked" if before in ("liked", "kept") else "kept"
+    words = re.findall(r"\w+", _FILLERS.sub(" ", clause))
+    if names and all(any(names_item(word, name) for name in names) for word in words):
+        return before
+    mood = _first_match("moods", clause, "named")
+    is_complaint = pick_reason(clause) is not RefundReason.OTHER
+    return "broken" if is_complaint and mood in ("named", "bought") else mood
+
+
+_CLAUSE_END = re.compile("|".join(_WORDS["clause_end"]), re.I)
+_EXCEPT = re.compile("|".join(_WORDS["except"]), re.I)
+_FILLERS = re.compile("|".join(_WORDS["fillers"]), re.I)
+_COUNTED = re.compile("|".join(_WORDS["counted"]), re.I)
+_REFERS = re.compile("|".join(_WORDS["refers"]))
 
 
 def _names_another(text: str, table: str, names: Collection[str]) -> bool:

@@ -338,8 +338,9 @@ def _cancel(
         return _facts_of(order) or _give_up(request)
     outcome = _find(results, "cancel_order", order_id)
     if outcome is None:
-        named = [each for each in order.get("items", []) if names_item(request.text, each["name"])]
-        items = choose_items(request.text, named, one_order=False) if named else []
+        items = order.get("items", [])
+        named = any(names_item(request.text, each["name"]) for each in items)
+        items = choose_items(request.text, items, one_order=False) if named else []
         return Call("cancel_order", {"order_id": order_id, "items": items})
     return _facts_of(outcome)[:2] or _give_up(request)
 

@@ -286,6 +286,73 @@ LETTERS = [
     ),
     ("A couple of mugs of W1001 broke", "refund 2 mug"),
     ("I'll dispute this with my credit card company. W1001", LEGAL),
+    # an item that is left out, kept or only told of
+    ("I want everything of order W1001 refunded, except the kettle.", "refund all mug, all phones"),
+    ("Everything is broken except the kettle of W1001. Refund.", "refund all mug, all phones"),
+    ("Refund W1001 without the kettle", "refund all mug, all phones"),
+    ("Refund W1001 except for one mug.", "refund all kettle, 2 mug, all phones"),
+    (
+        "Alles aus W1001 ist kaputt außer dem Kettle. Bitte Geld zurück.",
+        "refund all mug, all phones",
+    ),
+    ("Please refund the kettle and one of the mugs of W1001.", "refund all kettle, 1 mug"),
+    ("Bitte erstatten Sie den Kettle und die beiden Mugs aus W1001", "refund all kettle, 2 mug"),
+    (
+        "Ich möchte den Kettle und die kaputten Mugs aus W1001 zurückgeben",
+        "refund all kettle, all mug",
+    ),
+    (
+        "Both mugs of W1001 are broken: one has a crack, one has no handle. Refund both please.",
+        "refund 2 mug",
+    ),
+    (
+        "The mugs of W1001 arrived well packed but broken. The kettle too. Refund everything.",
+        "refund all kettle, all mug, all phones",
+    ),
+    (
+        "The kettle of W1001 is great but too heavy, I want to return it. The headphones are broken too.",
+        "refund all kettle, all phones",
+    ),
+    ("I won't keep the mugs of W1001, please refund them. I'll keep the kettle.", "refund all mug"),
+    ("Please refund the kettle of W1001. I am keeping the mugs.", "refund all kettle"),
+    ("Ich möchte den Kettle aus W1001 zurückgeben, die Mugs behalte ich.", "refund all kettle"),
+    ("Please refund the kettle. I don't want to return the mugs. W1001", "refund all kettle"),
+    (
+        "No problem with the mugs, but the kettle of W1001 is broken, refund please.",
+        "refund all kettle",
+    ),
+    ("I'd like to keep the mugs of W1001 but they leak. Can I get my money back?", ASKED),
+    ("Please refund the toaster. The mugs of W1001 are fine.", ASKED),
+    ("The mugs of W1001 are lovely. Please refund W1001.", ASKED),
+    ("I'll keep one mug of W1001 and return the other.", "refund 1 mug"),
+    ("I like everything in W1001 except the mugs. I want to return them.", "refund all mug"),
+    (
+        "I'll keep both mugs and the headphones of W1001, refund the rest",
+        "refund all kettle, 1 mug",
+    ),
+    ("Cancel everything except the mugs, W1001", "cancel kettle phones"),
+    ("It was not the mug that broke but the kettle, W1001. Refund please", "refund all kettle"),
+    ("The kettle of W1001 leaks. The mugs are fine. Please refund it.", "refund all kettle"),
+    (
+        "I don't want to keep the mugs of W1001. Please refund them. The kettle is lovely.",
+        "refund all mug",
+    ),
+    (
+        "Both mugs of W1001 are broken, one has a crack and the other no handle. Refund.",
+        "refund 2 mug",
+    ),
+    ("I'm keeping the kettle but want to return the mugs, W1001", "refund all mug"),
+    ("Please refund the kettle of W1001. The mugs can stay.", "refund all kettle"),
+    ("Refund W1001 minus the mugs", "refund all kettle, all phones"),
+    ("Bitte W1001 ohne den Kettle erstatten", "refund all mug, all phones"),
+    (
+        "I ordered a kettle and a mug (W1001). Both are broken. The mug leaks. Refund.",
+        "refund all kettle, 1 mug",
+    ),
+    (
+        "Der Kettle aus W1001 ist gut, aber zu klein. Ich möchte ihn zurückgeben. Die Mugs behalte ich.",
+        "refund all kettle",
+    ),
     # an exchange, a repair or a kind word is no refund
     ("Mein Wasserkocher W1001 (Kettle) ist defekt, bitte austauschen.", "replacement all kettle"),
     ("Der Kettle aus W1001 ist kaputt. Kann ich ihn tauschen?", "exchange all kettle"),
