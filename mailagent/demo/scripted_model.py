@@ -99,8 +99,10 @@ class ToolResult:
 
 @dataclass(frozen=True, slots=True)
 class CustomerRequest:
-    """One request as the model sees it. `text` also holds an earlier request that it continues."""
+    """One request as the model sees it. `text` also holds the subject and an earlier request that it continues;
+    `newest`, of an answer, does not."""
 
+    newest: str
     text: str
     wish: Wish
     language: str
@@ -119,7 +121,7 @@ def read_request(content: str) -> CustomerRequest:
         raise ValueError("the first user item is not a request: an object with `mails` is expected")
     mails, history = facts["mails"], facts.get("history", [])
     bodies = "\n".join(str(mail.get("text", "")) for mail in mails)
-    text = "\n".join(f"{mail.get('subject', '')}\n{mail.get('text', '')}" for mail in mails)
+    text = "\n\n".join(f"{mail.get('subject', '')}\n\n{mail.get('text', '')}" for mail in mails)
     said = [str(item.get("text", "")) for item in history]
     own = "\n".join(str(item["text"]) for item in history if item.get("from") == "customer")
     # The subject of an answer, or of thanks, repeats an earlier wish: the body says what is wanted now.
@@ -129,15 +131,16 @@ def read_request(content: str) -> CustomerRequest:
     says_yes = wish is Wish.YES
     wants_credit = names_credit(bodies) or (says_yes and names_credit(own))
     if own and wish is Wish.UNCLEAR and wants_credit:
-        wish, text = Wish.REFUND, f"{text}\n{own}"
+        wish, text = Wish.REFUND, f"{text}\n\n{own}"
     if own and wish in (Wish.YES, Wish.UNCLEAR) and find_wish(own) in (Wish.REFUND, Wish.NEWS):
-        wish, text = find_wish(own), f"{text}\n{own}"
+        wish, text = find_wish(own), f"{text}\n\n{own}"
     earlier = find_order_ids("\n".join(said[::-1]))[:1]
     order_ids = find_order_ids(bodies) or find_order_ids(text) or earlier
     language = guess_language(bodies, text, own)
     order_ids = order_ids[:_MAX_ORDERS]
     pay_as = "store_credit" if wants_credit else "money" if names_money(bodies) else "no_choice"
-    return CustomerRequest(text, wish, language, order_ids, says_yes, pay_as)
+    newest = bodies if own else text
+    return CustomerRequest(newest, text, wish, language, order_ids, says_yes, pay_as)
 
 
 def read_passages(instructions: str) -> dict[str, str]:
@@ -254,8 +257,7 @@ def _orders_meant(
         return (str(meant[0]["order_id"]),)
     if not orders or request.wish is Wish.NEWS:
         return _say(request, _opening(request), Fact("my_orders"))
-    asked = (_opening(request), Phrase("ask_which_order"), Fact("my_orders"))
-    return Say(asked, request.language)
+    return _ask_once(request, "ask_which_order", "my_orders")
 
 
 def _look_and_propose(
@@ -278,14 +280,9 @@ def _look_and_propose(
         return _facts_of(accepted)[:1] or _give_up(request)
     outcome = _find(results, "propose_refund", order_id)
     if outcome is None:
-        items = choose_items(
-            request.text, order.get("items", []), one_order=len(request.order_ids) < 2
-        )
+        items = _items_meant(request, order)
         if not items:
-            return Say(
-                [_opening(request), Phrase("ask_which_items"), Fact(f"order/{order['order_id']}")],
-                request.language,
-            )
+            return _ask_once(request, "ask_which_items", f"order/{order_id}")
         wish = {"order_id": order_id, "items": items, "reason": str(pick_reason(request.text))}
         if "store_credit" in order:
             wish["pay_as"] = request.pay_as
@@ -294,6 +291,14 @@ def _look_and_propose(
     return [
         each for each in facts if each == facts[0] or each.fact_id.startswith("store_credit/")
     ] or (_give_up(request))
+
+
+def _items_meant(request: CustomerRequest, order: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return the items that the newest mail asks for; those of all mails if it names none."""
+    items = order.get("items", [])
+    names_one = any(names_item(request.newest, each["name"]) for each in items)
+    text = request.newest if names_one else request.text
+    return choose_items(text, items, one_order=len(request.order_ids) < 2)
 
 
 def _withdraw(
@@ -321,7 +326,9 @@ def _change(
     wish = find_address(request.text) if is_address else None
     if is_address and wish is None:
         return _say(request, Phrase("thanks_message"), Phrase("ask_new_address"))
-    items = choose_items(request.text, order.get("items", []), len(request.order_ids) < 2)
+    items = _items_meant(request, order)
+    if not is_address and not items:
+        return _give_up(request)
     kind = "change_address" if is_address else pick_change(request.text)
     reason = str(pick_reason(request.text))
     asked = {"order_id": order_id, "kind": kind, "items": [] if is_address else items}
@@ -370,6 +377,13 @@ def _hand_over(reason: str, request: CustomerRequest) -> Call:
 def _say(request: CustomerRequest, *parts: Part) -> Say:
     """Return a whole reply: the parts and a phrase to close."""
     return Say((*parts, Phrase("just_answer")), request.language)
+
+
+def _ask_once(request: CustomerRequest, phrase: str, fact: str) -> Turn:
+    """Return a question; an answer that does not tell goes to a person."""
+    if request.newest != request.text:
+        return _give_up(request)
+    return Say((_opening(request), Phrase(phrase), Fact(fact)), request.language)
 
 
 def _find(

@@ -250,6 +250,47 @@ def test_an_answer_to_our_question_goes_on_with_the_request() -> None:
     assert calls[1].arguments["items"] == [{"item_id": "1", "quantity": None}]
 
 
+TOASTER = "Please refund the kettle and the toaster of W1001."
+
+
+@pytest.mark.parametrize(
+    ("answer", "items"),
+    [
+        ("Just the kettle, please.", [{"item_id": "1", "quantity": None}]),
+        ("The kettle.", [{"item_id": "1", "quantity": None}]),
+        ("Please refund the kettle.", [{"item_id": "1", "quantity": None}]),
+        ("One mug", [{"item_id": "2", "quantity": 1}]),
+        ("Not the mugs, only the kettle", [{"item_id": "1", "quantity": None}]),
+    ],
+)
+def test_the_answer_to_which_items_is_read_alone(answer: str, items: list[Any]) -> None:
+    history = [
+        {"from": "customer", "text": TOASTER},
+        {"from": "shop", "text": "Which items is it about?"},
+    ]
+    letter = content(answer, f"Re: {TOASTER}", history)
+    calls, _ = play(letter, {"look_at_order": ORDER, "propose_refund": APPROVED})
+    assert [call.name for call in calls] == ["look_at_order", "propose_refund"]
+    assert calls[1].arguments["items"] == items
+
+
+@pytest.mark.parametrize("answer", ["Please refund the toaster.", "As I said."])
+def test_which_items_is_asked_once(answer: str) -> None:
+    calls, reply = play(content(TOASTER), {"look_at_order": ORDER})
+    assert "ask_which_items" in phrases_in(reply)
+    history = [{"from": "customer", "text": TOASTER}]
+    calls, _ = play(content(answer, f"Re: {TOASTER}", history), {"look_at_order": ORDER})
+    assert [call.name for call in calls] == ["look_at_order", "hand_over"]
+
+
+def test_which_order_is_asked_once() -> None:
+    orders = [{"order_id": "W1001", "items": ["Kettle"]}, {"order_id": "W1002", "items": ["Lens"]}]
+    history = [{"from": "customer", "text": "I want a refund, please"}]
+    letter = content("The blue one", "Re: Refund", history)
+    calls, _ = play(letter, {"find_my_orders": {"orders": orders, "more": 0}})
+    assert [call.name for call in calls] == ["find_my_orders", "hand_over"]
+
+
 def test_thanks_after_a_refund_do_not_ask_for_another() -> None:
     history = [
         {"from": "customer", "at": "2026-11-20T10:00:00Z", "text": "Please refund W1001"},
