@@ -72,11 +72,12 @@ def find_order_ids(text: str) -> tuple[str, ...]:
 
 def find_wish(text: str) -> Wish:
     """Return what `text` asks for: the first of the table that it has words of."""
+    text = _REFUSED.sub(" ", _plain(text))
     wish = Wish(_first_match("wishes", text, Wish.UNCLEAR))
     if wish is Wish.STATUS:
         return Wish.NEWS
     if wish is Wish.GRATEFUL:  # "Thanks for the refund! Now the mug is broken."
-        others = _GRATEFUL.sub("", _plain(text))
+        others = _GRATEFUL.sub("", text)
         asked = find_wish(others)
         if asked not in _NO_WISH:
             return asked
@@ -92,6 +93,7 @@ def find_wish(text: str) -> Wish:
     return wish
 
 
+_REFUSED = re.compile("|".join(_WORDS["refused"]))
 # The whole sentence, also if it is broken over two lines.
 _GRATEFUL = re.compile(
     rf"(?<![^.!?\n])[^.!?\n]*?(?:{'|'.join(_TABLES['wishes']['grateful'])})[^.!?\n]*[.!?]?"
@@ -100,7 +102,8 @@ _GRATEFUL = re.compile(
 
 def _is_plain_question(sentence: str) -> bool:
     is_question = sentence.endswith("?") and _has("asks_for_words", sentence)
-    return is_question and not _has("asks_for_deed", sentence)
+    is_plain = is_question and not _has("asks_for_deed", sentence)
+    return is_plain or _has("asks_to_be_told", sentence)
 
 
 def pick_reason(text: str) -> RefundReason:
