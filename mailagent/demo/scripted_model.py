@@ -222,12 +222,15 @@ def _passage_about(request: CustomerRequest, passages: Mapping[str, str]) -> str
     one at the end of the title. Of a question one word is enough."""
     text = request.text
     words = {word[:5] for word in re.findall(r"[a-z]{4,}", text.casefold())} - _COMMON
+    if re.search(r"\b(?:can|may) i\b", text.casefold()):
+        words.add("canno")  # "Items that cannot be returned"
     needed = 1 if request.wish is Wish.QUESTION else 2
     best, most = None, 0
     for fact_id, title in passages.items():
         stems = [word[:5] for word in re.findall(r"[a-z]{4,}", title.casefold())]
         shared = len(words & (set(stems) - _COMMON))
-        ends_with_one = stems[-1:] != [] and stems[-1] in words
+        # "When will my lamp arrive?" is not about when a refund arrives.
+        ends_with_one = stems[-1:] != [] and stems[-1] in words and request.wish is not Wish.NEWS
         if shared > most and shared + ends_with_one >= needed:
             best, most = fact_id, shared
     return best

@@ -31,6 +31,7 @@ PASSAGES = {
     "knowledge/returns/1": "How to return an item",
     "knowledge/returns/2": "When a refund arrives",
     "knowledge/returns/3": "Who pays for the return",
+    "knowledge/returns/4": "Items that cannot be returned",
     "knowledge/shipping/1": "What shipping costs",
     "knowledge/orders/1": "Where to find the invoice",
     "knowledge/orders/2": "Warranty",
@@ -388,6 +389,13 @@ LETTERS = [
     ("I would rather have a refund than a replacement for the kettle W1001", "refund all kettle"),
     ("Der Kettle W1001 ist kaputt. Ich möchte einen neuen.", "replacement all kettle"),
     ("Do I need my receipt to return the kettle of W1001?", SHOWN),
+    # about a passage of the shop's knowledge, or not
+    ("When will my kettle arrive?", SHOWN),
+    ("When does my order arrive?", SHOWN),
+    ("How long until my kettle arrives?", SHOWN),
+    ("When does a refund arrive?", "knowledge/returns/2"),
+    ("Can I return opened tea?", "knowledge/returns/4"),
+    ("Is there a warranty on the kettle?", "knowledge/orders/2"),
     # an exchange, a repair or a kind word is no refund
     ("Mein Wasserkocher W1001 (Kettle) ist defekt, bitte austauschen.", "replacement all kettle"),
     ("Der Kettle aus W1001 ist kaputt. Kann ich ihn tauschen?", "exchange all kettle"),
