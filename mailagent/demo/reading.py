@@ -126,15 +126,17 @@ def pick_change(text: str) -> str:
 
 
 def find_address(text: str) -> str | None:
-    """Return what follows "to" or "address:" and has a number in it; None if nothing does."""
-    for told in _BEFORE_ADDRESS.split(text)[1:]:
-        address = _AFTER_ADDRESS.split(told.strip())[0]
-        if re.search(r"\b\d", _BARE_NUMBER.sub("", address)):  # no street: "to change order 1001"
-            return "\n".join(" ".join(line.split()) for line in address.splitlines())[:500]
+    """Return what follows "address:" or else "to" and has a number in it; None if nothing does."""
+    for before in _WORDS["before_address"]:
+        for told in re.split(before, text, flags=re.I)[1:]:
+            address = _AFTER_ADDRESS.split(told.strip())[0]
+            if re.search(
+                r"\b\d", _BARE_NUMBER.sub("", address)
+            ):  # no street: "to change order 1001"
+                return "\n".join(" ".join(line.split()) for line in address.splitlines())[:500]
     return None
 
 
-_BEFORE_ADDRESS = re.compile("|".join(_WORDS["before_address"]), re.I)
 _AFTER_ADDRESS = re.compile("|".join(_WORDS["after_address"]), re.I)
 
 

@@ -396,6 +396,44 @@ LETTERS = [
     ("When does a refund arrive?", "knowledge/returns/2"),
     ("Can I return opened tea?", "knowledge/returns/4"),
     ("Is there a warranty on the kettle?", "knowledge/orders/2"),
+    # where the new address is
+    (
+        "I moved to 5 Elm Street last year. My address for W1001 is 12 New Road, Springfield. "
+        "Please change the address.",
+        "change_address '12 New Road, Springfield'",
+    ),
+    (
+        "Wrong address! I need to change it by 3 pm. W1001 should go to 12 New Road",
+        "change_address '12 New Road'",
+    ),
+    (
+        "Bitte ändern Sie meine Lieferadresse für W1001: Hauptstraße 5, 10115 Berlin",
+        "change_address 'Hauptstraße 5, 10115 Berlin'",
+    ),
+    (
+        "Ich ziehe um. Neue Adresse für W1001: Hauptstr. 5, 10115 Berlin",
+        "change_address 'Hauptstr. 5, 10115 Berlin'",
+    ),
+    ("Please deliver W1001 to 12 New Road instead.", "change_address '12 New Road'"),
+    (
+        "Can you change the address of W1001? My new address is 12 New Road.",
+        "change_address '12 New Road'",
+    ),
+    (
+        "My address is wrong on W1001. It should go to 12 New Road, please.",
+        "change_address '12 New Road'",
+    ),
+    (
+        "Please send my kettle to a different address: 55 Main Street, Springfield. W1001",
+        "change_address '55 Main Street, Springfield. W1001'",
+    ),
+    ("Can you ship W1001 to my office instead?", "ask_new_address"),
+    ("Können Sie die Lieferadresse von W1001 ändern?", "ask_new_address"),
+    (
+        "Können Sie die Lieferadresse von W1001 ändern? Neue Adresse: Hauptstr. 5, 10115 Berlin",
+        "change_address 'Hauptstr. 5, 10115 Berlin'",
+    ),
+    ("I want to change the address of W1001, I need to get it by 3 December.", "ask_new_address"),
     # an exchange, a repair or a kind word is no refund
     ("Mein Wasserkocher W1001 (Kettle) ist defekt, bitte austauschen.", "replacement all kettle"),
     ("Der Kettle aus W1001 ist kaputt. Kann ich ihn tauschen?", "exchange all kettle"),
