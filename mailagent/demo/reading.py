@@ -72,7 +72,7 @@ def find_order_ids(text: str) -> tuple[str, ...]:
 
 def find_wish(text: str) -> Wish:
     """Return what `text` asks for: the first of the table that it has words of."""
-    text = _REFUSED.sub(" ", _plain(text))
+    text = _any_of("refused").sub(" ", _plain(text))
     wish = Wish(_first_match("wishes", text, Wish.UNCLEAR))
     if wish is Wish.STATUS:
         return Wish.NEWS
@@ -81,7 +81,7 @@ def find_wish(text: str) -> Wish:
         asked = find_wish(others)
         if asked not in _NO_WISH:
             return asked
-        return Wish.QUESTION if _has("more_than_thanks", others) else wish
+        return Wish.QUESTION if says("more_than_thanks", others) else wish
     sentences = re.findall(r"[^.!?\n]+[.!?\n]?", text)
     rest = [each for each in sentences if not _is_plain_question(each)]
     if wish in (Wish.CANCEL, Wish.REFUND) and rest != sentences:
@@ -93,7 +93,6 @@ def find_wish(text: str) -> Wish:
     return wish
 
 
-_REFUSED = re.compile("|".join(_WORDS["refused"]))
 # The whole sentence, also if it is broken over two lines.
 _GRATEFUL = re.compile(
     rf"(?<![^.!?\n])[^.!?\n]*?(?:{'|'.join(_TABLES['wishes']['grateful'])})[^.!?\n]*[.!?]?"
@@ -101,9 +100,8 @@ _GRATEFUL = re.compile(
 
 
 def _is_plain_question(sentence: str) -> bool:
-    is_question = sentence.endswith("?") and _has("asks_for_words", sentence)
-    is_plain = is_question and not _has("asks_for_deed", sentence)
-    return is_plain or _has("asks_to_be_told", sentence)
+    is_plain = says("asks_for_words", sentence) and not says("asks_for_deed", sentence)
+    return (sentence.endswith("?") and is_plain) or says("asks_to_be_told", sentence)
 
 
 def pick_reason(text: str) -> RefundReason:
@@ -111,37 +109,23 @@ def pick_reason(text: str) -> RefundReason:
     return RefundReason(_first_match("reasons", text, RefundReason.OTHER))
 
 
-def names_credit(text: str) -> bool:
-    """Return whether the customer speaks of store credit in place of money."""
-    return _has("store_credit", text)
-
-
-def names_money(text: str) -> bool:
-    return _has("money", text)
-
-
-def pick_change(text: str) -> str:
-    """Return whether the customer wants the same item once more, or another one for it."""
-    return "replacement" if _has("same_again", text) else "exchange"
-
-
 def find_address(text: str) -> str | None:
     """Return what follows "address:" or else "to" and has a number in it; None if nothing does."""
     for before in _WORDS["before_address"]:
         for told in re.split(before, text, flags=re.I)[1:]:
-            address = _AFTER_ADDRESS.split(told.strip())[0]
-            if re.search(
-                r"\b\d", _BARE_NUMBER.sub("", address)
-            ):  # no street: "to change order 1001"
+            address = _any_of("after_address").split(told.strip())[0]
+            if re.search(r"\b\d", _BARE_NUMBER.sub("", address)):  # not "change order 1001"
                 return "\n".join(" ".join(line.split()) for line in address.splitlines())[:500]
     return None
 
 
-_AFTER_ADDRESS = re.compile("|".join(_WORDS["after_address"]), re.I)
+def says(table: str, text: str) -> bool:
+    """Return whether `text` has words of one of the tables, such as "store_credit"."""
+    return _any_of(table).search(text) is not None
 
 
-def _has(table: str, text: str) -> bool:
-    return re.search("|".join(_WORDS[table]), text.lower()) is not None
+def _any_of(table: str) -> re.Pattern[str]:
+    return re.compile("|".join(_WORDS[table]), re.I)
 
 
 def _first_match(table: str, text: str, otherwise: str) -> str:
@@ -161,10 +145,8 @@ def _without_typos(text: str) -> str:
     def corrected(found: re.Match[str]) -> str:
         known, word = _WORDS["often_misspelt"], found[0]
         swapped = [each for each in known if each[0] == word[0] and sorted(each) == sorted(word)]
-        near = swapped or difflib.get_close_matches(
-            word, known, 1, cutoff=0.83
-        )  # "moeny" is swapped
-        return near[0] if near else word
+        # "moeny" is swapped
+        return next(iter(swapped or difflib.get_close_matches(word, known, 1, cutoff=0.83)), word)
 
     return re.sub(r"[a-zäöüß]{5,}", corrected, text)
 
@@ -224,34 +206,32 @@ _Told = Mapping[str, defaultdict[str, list[int]]]
 
 def _amount_wanted(told: _Told, item_id: str, refundable: int) -> int | None:
     """Return how many to ask for; None for all that can be refunded."""
-    surely, perhaps = (told[a][item_id] or told[b][item_id] for a, b in _BY_WEIGHT)
+    surely = told["asked"][item_id] or told["broken"][item_id]
+    perhaps = told["named"][item_id] or told["bought"][item_id]
     amount = max(surely, default=0) or min(perhaps, default=0) or refundable
     amount = min(amount, refundable - sum(told["kept"][item_id]))  # "all but one mug"
     return amount if 0 < amount < refundable else None
-
-
-_BY_WEIGHT = (("asked", "broken"), ("named", "bought"))
 
 
 def _read_clauses(text: str, names: Mapping[str, str]) -> _Told:
     """Return by mood, such as "asked", the items that a clause names or goes on about, and the numbers told."""
     told = {each: defaultdict[str, list[int]](list) for each in (*_TABLES["moods"], "named", "all")}
     mood, last = "named", list[str]()
-    clauses = _CLAUSE_END.split(_EXCEPT.sub(r"\1\2; except ", text))
+    clauses = _any_of("clause_end").split(_any_of("except").sub(r"\1\2; except ", text))
     for clause in filter(None, (" ".join(each.split()) for each in clauses)):
         amounts = {item_id: _amount_named(clause, name) for item_id, name in names.items()}
         here = [item_id for item_id, amount in amounts.items() if amount != 0]
         mood = _mood_of(clause, mood, names.values() if here else ())
-        if mood == "kept" and not _has("number", clause):
+        if mood == "kept" and not says("number", clause):
             amounts = {}  # "keep the mug" is not one of two
         # But "refund it" is not the camera in "the lens leaks, the camera is fine, refund it".
         settled = {*told["liked"], *told["kept"]} if told["asked"] or told["broken"] else set[str]()
-        counted = _COUNTED.search(clause)
+        counted = _any_of("counted").search(clause)
         if here:
             last = here
-        elif mood in ("asked", "broken") and _has("all_of_it", clause):
+        elif mood in ("asked", "broken") and says("all_of_it", clause):
             told["all"].update((each, []) for each in names)
-        elif counted or (mood in ("kept", "asked", "broken") and _REFERS.search(clause)):
+        elif counted or (mood in ("kept", "asked", "broken") and says("refers", clause)):
             here = [] if mood == "asked" and settled >= {*last} else last
             one = counted if len(last) == 1 else None  # not the "both" of a camera and a lens
             number = next(filter(None, one.groups())).lower() if one else "0"
@@ -265,19 +245,12 @@ def _mood_of(clause: str, before: str, names: Collection[str]) -> str:
     """Return what a clause says of its items; of a clause of nothing but `names` what the one `before` says."""
     if clause.startswith("except "):  # "I like all except the mug"
         return "asked" if before in ("liked", "kept") else "kept"
-    words = re.findall(r"\w+", _FILLERS.sub(" ", clause))
+    words = re.findall(r"\w+", _any_of("fillers").sub(" ", clause))
     if names and all(any(names_item(word, name) for name in names) for word in words):
         return before
     mood = _first_match("moods", clause, "named")
     is_complaint = pick_reason(clause) is not RefundReason.OTHER
     return "broken" if is_complaint and mood in ("named", "bought") else mood
-
-
-_CLAUSE_END = re.compile("|".join(_WORDS["clause_end"]), re.I)
-_EXCEPT = re.compile("|".join(_WORDS["except"]), re.I)
-_FILLERS = re.compile("|".join(_WORDS["fillers"]), re.I)
-_COUNTED = re.compile("|".join(_WORDS["counted"]), re.I)
-_REFERS = re.compile("|".join(_WORDS["refers"]))
 
 
 def _names_another(text: str, table: str, names: Collection[str]) -> bool:

@@ -11,19 +11,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from mailagent.demo.reading import (
-    Wish,
-    choose_items,
-    find_address,
-    find_order_ids,
-    find_wish,
-    guess_language,
-    names_credit,
-    names_item,
-    names_money,
-    pick_change,
-    pick_reason,
-)
+from mailagent.demo import reading
+from mailagent.demo.reading import Wish, choose_items, names_item, pick_reason, says
 from mailagent.domain.refunds.refund import RefundReason
 
 _MAX_ORDERS = 3  # of one mail; each costs two turns
@@ -71,12 +60,9 @@ class Say:
 
 
 def _plain(part: Part) -> dict[str, str]:
-    match part:
-        case Phrase(phrase_id):
-            return {"phrase": phrase_id}
-        case Fact(fact_id):
-            return {"fact": fact_id}
-    return {"words": part}
+    if isinstance(part, str):
+        return {"words": part}
+    return {"phrase": part.phrase_id} if isinstance(part, Phrase) else {"fact": part.fact_id}
 
 
 Turn = Call | Say
@@ -95,6 +81,11 @@ class ToolResult:
     name: str
     arguments: Mapping[str, Any]
     output: Mapping[str, Any]
+
+
+Output = Mapping[str, Any]
+Results = Sequence[ToolResult]
+Step = list[Fact] | Turn  # of the work on an order: its facts when it is done
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,20 +116,21 @@ def read_request(content: str) -> CustomerRequest:
     said = [str(item.get("text", "")) for item in history]
     own = "\n".join(str(item["text"]) for item in history if item.get("from") == "customer")
     # The subject of an answer, or of thanks, repeats an earlier wish: the body says what is wanted now.
-    wish = find_wish(bodies)
+    wish = reading.find_wish(bodies)
     if not own and wish is not Wish.GRATEFUL:
-        wish = find_wish(text)
+        wish = reading.find_wish(text)
     says_yes = wish is Wish.YES
-    wants_credit = names_credit(bodies) or (says_yes and names_credit(own))
+    wants_credit = says("store_credit", bodies) or (says_yes and says("store_credit", own))
     if own and wish is Wish.UNCLEAR and wants_credit:
         wish, text = Wish.REFUND, f"{text}\n\n{own}"
-    if own and wish in (Wish.YES, Wish.UNCLEAR) and find_wish(own) in (Wish.REFUND, Wish.NEWS):
-        wish, text = find_wish(own), f"{text}\n\n{own}"
-    earlier = find_order_ids("\n".join(said[::-1]))[:1]
-    order_ids = find_order_ids(bodies) or find_order_ids(text) or earlier
-    language = guess_language(bodies, text, own)
+    before = reading.find_wish(own)
+    if own and wish in (Wish.YES, Wish.UNCLEAR) and before in (Wish.REFUND, Wish.NEWS):
+        wish, text = before, f"{text}\n\n{own}"
+    earlier = reading.find_order_ids("\n".join(said[::-1]))[:1]
+    order_ids = reading.find_order_ids(bodies) or reading.find_order_ids(text) or earlier
+    language = reading.guess_language(bodies, text, own)
     order_ids = order_ids[:_MAX_ORDERS]
-    pay_as = "store_credit" if wants_credit else "money" if names_money(bodies) else "no_choice"
+    pay_as = "store_credit" if wants_credit else "money" if says("money", bodies) else "no_choice"
     newest = bodies if own else text
     return CustomerRequest(newest, text, wish, language, order_ids, says_yes, pay_as)
 
@@ -165,10 +157,9 @@ def next_turn(
     order_ids = request.order_ids or _orders_meant(request, results)
     if isinstance(order_ids, Call | Say):
         return order_ids
-    work_on = _WORK.get(request.wish, _look_and_propose)
     facts: list[Fact] = []
     for order_id in order_ids:
-        found = work_on(request, results, order_id)
+        found = _work_on(request, results, order_id)
         if isinstance(found, Call | Say):
             return found
         facts += found
@@ -239,9 +230,7 @@ def _passage_about(request: CustomerRequest, passages: Mapping[str, str]) -> str
 _COMMON = frozenset("where what when which does your have with that this order parce item".split())
 
 
-def _orders_meant(
-    request: CustomerRequest, results: Sequence[ToolResult]
-) -> tuple[str, ...] | Turn:
+def _orders_meant(request: CustomerRequest, results: Results) -> tuple[str, ...] | Turn:
     """Find out which order a letter without a number is about."""
     found = _find(results, "find_my_orders")
     if found is None:
@@ -263,40 +252,43 @@ def _orders_meant(
     return _ask_once(request, "ask_which_order", "my_orders")
 
 
-def _look_and_propose(
-    request: CustomerRequest, results: Sequence[ToolResult], order_id: str
-) -> list[Fact] | Turn:
-    """Look at an order, and propose a refund if that is the wish; then name what came of it."""
+def _work_on(request: CustomerRequest, results: Results, order_id: str) -> Step:
+    """Look at an order, and do what is wished; then name what came of it."""
+    if request.wish is Wish.WITHDRAW:
+        return _use(request, results, "withdraw_refund", {"order_id": order_id})
     order = _find(results, "look_at_order", order_id)
     if order is None:
         return Call("look_at_order", {"order_id": order_id})
     if "error" in order:
         return _facts_of(order) or _give_up(request)
-    if request.wish is not Wish.REFUND:
-        told = {"parcels": order.get("parcels"), "refund": order.get("refunds")}
-        kinds = ["order", *(kind for kind, known in told.items() if known)]
-        return [Fact(f"{kind}/{order['order_id']}") for kind in kinds]
+    match request.wish:
+        case Wish.REFUND:
+            return _propose(request, results, order_id, order)
+        case Wish.CANCEL:
+            return _cancel(request, results, order_id, order)
+        case Wish.EXCHANGE | Wish.ADDRESS:
+            return _change(request, results, order_id, order)
+    told = {"parcels": order.get("parcels"), "refund": order.get("refunds")}
+    kinds = ["order", *(kind for kind, known in told.items() if known)]
+    return [Fact(f"{kind}/{order['order_id']}") for kind in kinds]
+
+
+def _propose(request: CustomerRequest, results: Results, order_id: str, order: Output) -> Step:
     if order.get("offer") and request.says_yes:
-        accepted = _find(results, "accept_offer", order_id)
-        if accepted is None:
-            return Call("accept_offer", {"order_id": order_id})
-        return _facts_of(accepted)[:1] or _give_up(request)
-    outcome = _find(results, "propose_refund", order_id)
-    if outcome is None:
-        items = _items_meant(request, order)
-        if not items:
-            return _ask_once(request, "ask_which_items", f"order/{order_id}")
-        wish = {"order_id": order_id, "items": items, "reason": str(pick_reason(request.text))}
-        if "store_credit" in order:
-            wish["pay_as"] = request.pay_as
-        return Call("propose_refund", wish)
-    facts = _facts_of(outcome)
-    return [
-        each for each in facts if each == facts[0] or each.fact_id.startswith("store_credit/")
-    ] or (_give_up(request))
+        return _use(request, results, "accept_offer", {"order_id": order_id})
+    items = _items_meant(request, order)
+    if not items:
+        return _ask_once(request, "ask_which_items", f"order/{order_id}")
+    wish = {"order_id": order_id, "items": items, "reason": str(pick_reason(request.text))}
+    if "store_credit" in order:
+        wish["pay_as"] = request.pay_as
+    done = _use(request, results, "propose_refund", wish, facts=None)
+    if not isinstance(done, list):
+        return done
+    return [each for each in done if each == done[0] or each.fact_id.startswith("store_credit/")]
 
 
-def _items_meant(request: CustomerRequest, order: Mapping[str, Any]) -> list[dict[str, Any]]:
+def _items_meant(request: CustomerRequest, order: Output) -> list[dict[str, Any]]:
     """Return the items that the newest mail asks for; those of all mails if it names none."""
     items = order.get("items", [])
     names_one = any(names_item(request.newest, each["name"]) for each in items)
@@ -304,63 +296,36 @@ def _items_meant(request: CustomerRequest, order: Mapping[str, Any]) -> list[dic
     return choose_items(text, items, one_order=len(request.order_ids) < 2)
 
 
-def _withdraw(
-    request: CustomerRequest, results: Sequence[ToolResult], order_id: str
-) -> list[Fact] | Call:
-    outcome = _find(results, "withdraw_refund", order_id)
-    if outcome is None:
-        return Call("withdraw_refund", {"order_id": order_id})
-    return _facts_of(outcome)[:1] or _give_up(request)
-
-
-def _change(
-    request: CustomerRequest, results: Sequence[ToolResult], order_id: str
-) -> list[Fact] | Turn:
-    """Look at an order, and ask for an exchange, a replacement or another address."""
-    order = _find(results, "look_at_order", order_id)
-    if order is None:
-        return Call("look_at_order", {"order_id": order_id})
-    if "error" in order:
-        return _facts_of(order) or _give_up(request)
-    outcome = _find(results, "request_change", order_id)
-    if outcome is not None:
-        return _facts_of(outcome)[:1] or _give_up(request)
+def _change(request: CustomerRequest, results: Results, order_id: str, order: Output) -> Step:
+    """Ask for an exchange, a replacement or another address."""
     is_address = request.wish is Wish.ADDRESS
-    wish = find_address(request.text) if is_address else None
-    if is_address and wish is None:
+    address = reading.find_address(request.text) if is_address else None
+    if is_address and address is None:
         return _say(request, Phrase("thanks_message"), Phrase("ask_new_address"))
-    items = _items_meant(request, order)
-    if not is_address and not items:
+    items = [] if is_address else _items_meant(request, order)
+    if not items and not is_address:
         return _give_up(request)
-    kind = "change_address" if is_address else pick_change(request.text)
-    reason = str(pick_reason(request.text))
-    asked = {"order_id": order_id, "kind": kind, "items": [] if is_address else items}
-    return Call("request_change", asked | {"reason": reason, "wish": wish})
+    swap = "replacement" if says("same_again", request.text) else "exchange"
+    kind, reason = "change_address" if is_address else swap, str(pick_reason(request.text))
+    asked = {"order_id": order_id, "kind": kind, "items": items, "reason": reason, "wish": address}
+    return _use(request, results, "request_change", asked)
 
 
-def _cancel(
-    request: CustomerRequest, results: Sequence[ToolResult], order_id: str
-) -> list[Fact] | Turn:
-    order = _find(results, "look_at_order", order_id)
-    if order is None:
-        return Call("look_at_order", {"order_id": order_id})
-    if "error" in order:
-        return _facts_of(order) or _give_up(request)
-    outcome = _find(results, "cancel_order", order_id)
+def _cancel(request: CustomerRequest, results: Results, order_id: str, order: Output) -> Step:
+    items = order.get("items", [])
+    named = any(names_item(request.text, each["name"]) for each in items)
+    items = choose_items(request.text, items, one_order=False) if named else []
+    return _use(request, results, "cancel_order", {"order_id": order_id, "items": items}, facts=2)
+
+
+def _use(
+    request: CustomerRequest, results: Results, name: str, arguments: Output, facts: int | None = 1
+) -> Step:
+    """Use a tool; then name the first `facts` of what came of it."""
+    outcome = _find(results, name, arguments["order_id"])
     if outcome is None:
-        items = order.get("items", [])
-        named = any(names_item(request.text, each["name"]) for each in items)
-        items = choose_items(request.text, items, one_order=False) if named else []
-        return Call("cancel_order", {"order_id": order_id, "items": items})
-    return _facts_of(outcome)[:2] or _give_up(request)
-
-
-_WORK = {
-    Wish.CANCEL: _cancel,
-    Wish.WITHDRAW: _withdraw,
-    Wish.EXCHANGE: _change,
-    Wish.ADDRESS: _change,
-}
+        return Call(name, arguments)
+    return _facts_of(outcome)[:facts] or _give_up(request)
 
 
 def _facts_of(output: Mapping[str, Any]) -> list[Fact]:
@@ -389,9 +354,7 @@ def _ask_once(request: CustomerRequest, phrase: str, fact: str) -> Turn:
     return Say((_opening(request), Phrase(phrase), Fact(fact)), request.language)
 
 
-def _find(
-    results: Sequence[ToolResult], name: str, order_id: str | None = None
-) -> Mapping[str, Any] | None:
+def _find(results: Results, name: str, order_id: str | None = None) -> Output | None:
     """Return the last output of a tool, for one order where an order is named."""
     for result in reversed(results):
         if result.name == name and order_id in (None, result.arguments.get("order_id")):
