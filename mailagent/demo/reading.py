@@ -244,7 +244,7 @@ def _read_clauses(text: str, names: Mapping[str, str]) -> _Told:
 def _mood_of(clause: str, before: str, names: Collection[str]) -> str:
     """Return what a clause says of its items; of a clause of nothing but `names` what the one `before` says."""
     if clause.startswith("except "):  # "I like all except the mug"
-        return "asked" if before in ("liked", "kept") else "kept"
+        return "asked" if before in ("liked", "kept", "bought") else "kept"
     words = re.findall(r"\w+", _any_of("fillers").sub(" ", clause))
     if names and all(any(names_item(word, name) for name in names) for word in words):
         return before

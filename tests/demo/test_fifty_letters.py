@@ -434,6 +434,24 @@ LETTERS = [
         "change_address 'Hauptstr. 5, 10115 Berlin'",
     ),
     ("I want to change the address of W1001, I need to get it by 3 December.", "ask_new_address"),
+    # got, left or happy with
+    ("I received the kettle but not the headphones of W1001. Please refund.", "refund all phones"),
+    (
+        "Ich habe den Kettle aus W1001 erhalten, aber nicht die Headphones. Geld zurück.",
+        "refund all phones",
+    ),
+    ("Please refund the kettle and leave the mugs, W1001.", "refund all kettle"),
+    ("I'm returning the headphones of W1001; the mugs stay with me.", "refund all phones"),
+    (
+        "The kettle of W1001 leaks. I am very happy with the mugs. Please refund it.",
+        "refund all kettle",
+    ),
+    (
+        "Mit den Mugs bin ich zufrieden, der Kettle aus W1001 ist undicht. Geld zurück.",
+        "refund all kettle",
+    ),
+    ("I'd like to return the mugs of W1001 because the kettle is enough for me.", "refund all mug"),
+    ("I'd like to return everything from W1001.", "refund all kettle, all mug, all phones"),
     # an exchange, a repair or a kind word is no refund
     ("Mein Wasserkocher W1001 (Kettle) ist defekt, bitte austauschen.", "replacement all kettle"),
     ("Der Kettle aus W1001 ist kaputt. Kann ich ihn tauschen?", "exchange all kettle"),
