@@ -172,6 +172,13 @@ def _forget_failures(harness: Harness) -> None:
         incidents.close_incident(connection, harness.live.now(), IncidentKind.OPENAI)
 
 
+def forget_absences(harness: Harness) -> None:
+    """Ask Mona first again. While a run stands still, what became of its mail to her may stay unknown; then
+    she is not asked for a day."""
+    with harness.live.database.transaction() as connection:
+        connection.execute(schema.manager_absences.delete())
+
+
 def one_by_one(*acts: Act) -> Act:
     """Let each customer do all of this before the next one begins."""
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from mailagent.engine.run import Run
 from mailagent.workflows.steps.recording import CRASH_POINTS
 from tests.harness import Harness, wait_until
-from tests.programs.replay_sweep.acts import Customer
+from tests.programs.replay_sweep.acts import Customer, forget_absences
 from tests.programs.replay_sweep.holding import Holding
 from tests.programs.replay_sweep.neighbour import second_worker
 from tests.programs.replay_sweep.points import Point, Result, runs_of
@@ -101,6 +101,7 @@ class HeldSweep(Sweep):
 
     def try_held(self, points: Sequence[Point]) -> list[Result]:
         """Hold the runs of as many customers as there are points, replay each, and let all go on."""
+        forget_absences(self._harness)
         customers = [Customer(next(self._numbers)) for _ in points]
         self._stock(customers)
         here = points[0]
