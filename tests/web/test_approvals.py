@@ -115,7 +115,7 @@ def test_the_page_and_the_mail_show_earlier_refunds_the_delivery_and_the_limit(
 def test_opening_the_link_changes_nothing_however_often(question: Question, method: str) -> None:
     before = everything(question.shop)
     for _ in range(3):
-        question.shop.client.open(question.link(), method=method)
+        assert question.shop.client.open(question.link(), method=method).status_code == 200
     assert everything(question.shop) == before
 
 
