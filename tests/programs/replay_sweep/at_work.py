@@ -130,17 +130,23 @@ class HeldSweep(Sweep):
 
     def _replay_held(self, here: Sequence[tuple[Customer, Point]]) -> list[bool]:
         """Replay each of these while its original stands still; return whether each was let."""
-        wait_until(lambda: len(self._holding.list_held()) == len(here), 60, "the runs to be held")
+        # A customer may have two, and another none yet.
+        wait_until(
+            lambda: all(self._find_held(customer) for customer, _ in here),
+            60,
+            "the runs to be held",
+        )
         held = set(self._holding.list_held())
         replayed = [
-            point.way.try_on(self._hands, self._held_run(customer, held), point.step)
+            point.way.try_on(self._hands, self._find_held(customer)[0], point.step)
             for customer, point in here
         ]
         self._wait_a_moment(lambda: not set(list_busy(self._harness)) - held)
         return replayed
 
-    def _held_run(self, customer: Customer, held: set[str]) -> Run:
-        return next(run for run in runs_of(self._harness, customer).values() if run.run_id in held)
+    def _find_held(self, customer: Customer) -> list[Run]:
+        held = self._holding.list_held()
+        return [run for run in runs_of(self._harness, customer).values() if run.run_id in held]
 
     @staticmethod
     def _wait_a_moment(condition: Callable[[], bool]) -> None:
