@@ -66,7 +66,7 @@ def _part(values: dict[str, Any], groups: dict[str, list[str]]) -> Part:
         pieces=tuple(tuple(piece.split()) for piece in values["pieces"]),
         minutes=values["minutes"],
         measures=tuple(values.get("measures", ())),
-        leaves_out=tuple(groups[values["leaves_out"]] if "leaves_out" in values else ()),
+        leaves_out=tuple(path for name in values.get("leaves_out", ()) for path in groups[name]),
         document=ROOT / document if document else None,
         table=values.get("table"),
     )
