@@ -228,14 +228,23 @@ def test_a_run_that_failed_again_says_how_often_it_was_replayed(
     assert "pay_refund: attempt 2: " in olga.get(path(f"{run_id}-fork-1")).text
 
 
-def test_a_key_that_was_missing_is_named_everywhere(shop: Harness, olga: FlaskClient) -> None:
+@pytest.mark.parametrize(
+    ("missing", "told"),
+    [
+        ("amount_minor", "'amount_minor'"),
+        ("the order has no payment left", "the order has no payment left"),
+    ],
+)
+def test_a_key_that_was_missing_is_named_everywhere(
+    shop: Harness, olga: FlaskClient, missing: str, told: str
+) -> None:
     def fail() -> None:
-        raise KeyError("amount_minor")
+        raise KeyError(missing)
 
     with watched("take_batch before", fail), running(shop):
         shop.write("Hello?")
         run_id = wait_for_run(shop, "conversation", "ERROR")
-    why = r"step 1, take_batch: KeyError in mailagent\.[\w.]+:\d+: 'amount_minor'"
+    why = rf"step 1, take_batch: KeyError in mailagent\.[\w.]+:\d+: {told}"
     shown = shop.app.test_cli_runner().invoke(args=["runs", "show", run_id]).output
     assert re.search(f"failed: {why}", shown)
     assert "about: a…@example.com" in shown
