@@ -33,8 +33,9 @@ MAILS_MAX = 6
 @dataclass(frozen=True, slots=True)
 class Subject:
     """How pages name a row. `what`: a conversation's subject line, a refund's order id, or a mail's purpose.
-    `order_id` and `amount`: of the refund, or of the newest refund of the conversation. `answered_at`: when a
-    person last answered the conversation; None if a mail waits for the agent."""
+    `order_id` and `amount`: of the refund, or of the newest refund of the conversation; without one, the order
+    of its tasks, if it is a single one. `answered_at`: when a person last answered the conversation; None if a
+    mail waits for the agent."""
 
     about: RunAbout
     who: str
@@ -71,14 +72,13 @@ def list_subjects(connection: sa.Connection, subjects: Collection[str]) -> dict[
     found: dict[str, Subject] = {}
     if ids := [each for each in subjects if each.startswith("conversation_")]:
         answered_at = assignments.answered_at(thread.conversation_id)
-        query = sa.select(
-            thread.conversation_id, thread.customer_email, thread.subject, answered_at
-        )
+        names = (thread.conversation_id, thread.customer_email, thread.subject)
+        query = sa.select(*names, answered_at, _only_order(thread.conversation_id))
         newest = _newest_refunds(connection, ids)
-        for row_id, email, title, at in connection.execute(
+        for row_id, email, title, at, of_tasks in connection.execute(
             query.where(thread.conversation_id.in_(ids))
         ):
-            order_id, amount = newest.get(row_id, (None, None))
+            order_id, amount = newest.get(row_id, (of_tasks, None))
             about = RunAbout(row_id, customer_email=email)
             found[row_id] = Subject(about, email, title, amount, at, order_id)
     if ids := [each for each in subjects if each.startswith("refund_")]:
@@ -109,6 +109,14 @@ def list_subjects(connection: sa.Connection, subjects: Collection[str]) -> dict[
             amount = Money(minor, currency) if currency else None
             found[row_id] = Subject(about, who, purpose, amount, order_id=about.order_id)
     return found
+
+
+def _only_order(conversation_id: sa.ColumnElement[str]) -> sa.ScalarSelect[str]:
+    """Return the order of all tasks of a conversation; NULL for none, and for several orders."""
+    task = schema.remedies.c
+    query = sa.select(sa.func.min(task.order_id)).where(task.conversation_id == conversation_id)
+    is_one = sa.func.min(task.order_id) == sa.func.max(task.order_id)
+    return query.having(is_one).scalar_subquery()
 
 
 def _newest_refunds(

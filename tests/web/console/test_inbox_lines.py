@@ -11,8 +11,10 @@ import pytest
 from flask.testing import FlaskClient
 
 from mailagent.store.pagination import microseconds
+from mailagent.workflows.tools.request_change import request_change
 from tests.cast import MAX, MONA, OLGA, TESS, order
 from tests.harness import Harness, post_form
+from tests.tool_use import use
 from tests.web.console.failed_runs import change_run, fail_run, lose, told
 from tests.web.questions import Question
 from tests.workflows.proposals import propose, write
@@ -65,6 +67,27 @@ def test_failed_runs_say_whose_and_what_they_were_about(shop: Harness) -> None:
     seen_by_team = shop.log_in(TESS).get("/ops?waiting=failed").text
     assert f'href="/ops/refunds/{refund_id}"' in seen_by_team
     assert f'href="/ops/conversations/{conversation_id}"' in seen_by_team
+
+
+def test_a_failed_conversation_names_the_order_of_its_tasks_and_none_of_several(
+    shop: Harness,
+) -> None:
+    shop.stock(order(), order("W1002"))
+    batch = write(shop)
+    attributes = json.dumps({"subject": batch["conversation_id"]})
+    change_run(shop, fail_run(shop), f"name = 'conversation', attributes = '{attributes}'")
+    olga, rows = shop.log_in(OLGA), list[str]()
+    for order_id in (None, "W1001", "W1002"):
+        if order_id is not None:
+            kettle = {"items": [{"item_id": "K1", "quantity": None}], "reason": "other"}
+            asked = {"order_id": order_id, "kind": "exchange", "wish": None} | kettle
+            assert use(request_change, batch, asked)["outcome"] == "task"
+        rows += rows_of(olga, "/ops?waiting=failed")
+    assert [row.partition(" failed")[0] for row in rows] == [
+        "Answering a mail: My kettle ada@example.com",
+        "Answering a mail: My kettle, order W1001 ada@example.com",
+        "Answering a mail: My kettle ada@example.com",
+    ]
 
 
 def test_mail_without_an_answer_says_when_its_run_failed_and_leaves_drafts_out(
