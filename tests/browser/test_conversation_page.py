@@ -52,13 +52,16 @@ def test_the_last_mail_stands_beside_the_answer_and_above_it_on_a_phone(
     context = log_in(handed_over, browser, TESS, viewport=DESKTOP)
     page = opened(handed_over, context.new_page())
     last, field = page.get_by_text(HUMAN).first, page.get_by_label(f"Answer {ADA}")
+    note = page.get_by_text("Write an internal note")
     mail, answer = box(last), box(field)
     assert mail["x"] + mail["width"] <= answer["x"]
     assert mail["y"] < answer["y"] + answer["height"]
     assert answer["y"] + answer["height"] < DESKTOP["height"]
+    assert box(note)["y"] < answer["y"]
     page.set_viewport_size(PHONE)
     mail, answer = box(last), box(field)
     assert mail["y"] < answer["y"] < mail["y"] + PHONE["height"] / 2
+    assert mail["y"] < box(note)["y"] < answer["y"]
     context.close()
 
 
