@@ -159,42 +159,47 @@ def find_value_problems(name: str, text: str) -> list[str]:
 
 # How other programs call it, and how we do.
 _OUR_WORDS = {
-    "AGENT": "TEAM", "APPROVER": "MANAGER", "EMAIL": "ADDRESS", "MAIL": "ADDRESS", "OPERATOR": "OPS",
-    "OWNER": "REPORT", "SECRET": "API", "STAFF": "TEAM", "TOKEN": "KEY",
+    "AGENT": "TEAM", "APPROVER": "MANAGER", "EMAIL": "ADDRESS", "KEY": "TOKEN_SECRET", "MAIL": "ADDRESS",
+    "OPERATOR": "OPS", "OWNER": "REPORT", "SECRET": "API", "SIGNING": "WEBHOOK", "STAFF": "TEAM",
+    "TOKEN": "KEY", "VERIFICATION": "PUBLIC", "WEBHOOK": "EVENTS",
 }  # fmt: skip
 _UNITS = {"SECOND", "MINUTE", "HOUR", "DAY"}
-_OTEL = "OTEL_"  # OpenTelemetry reads many variables itself
+_OF_LIBRARIES = ("OTEL_", "DBOS__")  # OpenTelemetry and DBOS read many variables themselves
 
 
 def find_misspelt(names: Iterable[str]) -> dict[str, str]:
     """Return the variables that are no setting but look like one, each with the setting that it looks like."""
     hidden = {str(field.alias) for field in Settings.model_fields.values()}
-    unknown = sorted(name for name in set(names) - hidden if not name.startswith(_OTEL))
+    unknown = sorted(each for each in set(names) - hidden if not each.startswith(_OF_LIBRARIES))
     return {name: meant for name in unknown if (meant := _meant_by(name.upper()))}
 
 
 def _meant_by(name: str) -> str | None:
     # AWS_SECRET_KEY and TEST_DATABASE_URL are other programs' own.
     known = [each.name for each in SETTINGS if not name.endswith(f"_{each.name}")]
-    words = [word.rstrip("S") for word in name.split("_")]
-    ours = [_OUR_WORDS.get(word, word) for word in words]
-    spellings = (words, ours, [ours[0], *words[1:]])
-    alike = [each for each in known if any(_shortens(words, each) for words in spellings)]
+    alike = [each for each in known if _shortens(name, each)]
     near = (
-        difflib.get_close_matches(name, known, 1, cutoff=0.82)
-        or difflib.get_close_matches(name, alike, 1, cutoff=0)
+        difflib.get_close_matches(name, alike, 1, cutoff=0)
+        or difflib.get_close_matches(name, known, 1, cutoff=0.9)
         or [each for each in known if name.startswith(each)]
+        or [each.name for each in SETTINGS if name == f"MAILAGENT_{each.name}"]
     )
     return near[0] if near else None
 
 
-def _shortens(words: list[str], known: str) -> bool:
-    """Whether a name of at least two words is a setting's name with words left out; the unit does not count."""
-    others = [word.rstrip("S") for word in known.split("_")]
-    meant = {word.rstrip("S") for word in words} - _UNITS
-    if len(words) > 1 and meant == set(others) - _UNITS:
-        return True
-    return len(meant) > 1 and words[0].rstrip("S") == others[0] and meant <= set(others)
+def _shortens(name: str, known: str) -> bool:
+    """Whether a name is a setting's name with words left out or replaced; the unit does not count. A single
+    word must be a plural, such as MANAGERS: a list of people."""
+    if "_" not in name:
+        return name.endswith("S") and _shortens(f"{name}_EMAILS", known)
+    words, others = [each for each in _words(name) if each not in _UNITS], _words(known)
+    alike = [{word, *_words(_OUR_WORDS.get(word, word))} & {*others} for word in words]
+    is_whole = set[str]().union(*alike) == {*others} - _UNITS
+    return all(alike) and (is_whole or (len(alike) > 1 and others[0] in alike[0]))
+
+
+def _words(name: str) -> list[str]:
+    return [word.rstrip("S") for word in name.split("_")]
 
 
 def _names(problem: str, settings: set[str]) -> bool:
