@@ -505,7 +505,8 @@ def test_the_log_has_a_format_also_where_the_settings_are_wrong(
 def test_every_setting_of_the_reference_has_a_group_and_a_description() -> None:
     listed = {each.name: each for each in SETTINGS}
     assert all(each.group and each.meaning for each in listed.values())
-    assert (listed["WORKER_ID"].group, listed["STRIPE_API_KEY"].group) == ("Process", "Payments")
+    groups = [listed[name].group for name in ("WORKER_ID", "STRIPE_API_KEY", "SHOP_KNOWLEDGE")]
+    assert groups == ["Process", "Payments", "Shop"]
     assert "MAILAGENT_CRASH_AT" not in listed
 
 

@@ -94,6 +94,10 @@ class ShopTopic(Topic):
     mail_templates: Annotated[Path, PlainValidator(types.parse_mail_templates)] | None = setting(
         "a folder whose files replace those of `templates/mail`: [docs/mails.md](docs/mails.md)"
     )
+    knowledge: Annotated[Knowledge, PlainValidator(types.parse_knowledge)] | None = setting(
+        "path of a folder of Markdown files that the agent may quote: [docs/knowledge.md](docs/knowledge.md)",
+        name="SHOP_KNOWLEDGE",
+    )
     ask_if_helped: Annotated[str, types.among("no", "yes")] = setting(
         "`yes`: replies of the agent end with two links by which customers say whether it helped",
         "no",
@@ -175,10 +179,6 @@ class Payments(Topic):
         (),
         name="STRIPE_WEBHOOK_SECRET",
     )
-    knowledge: Annotated[Knowledge, PlainValidator(types.parse_knowledge)] | None = setting(
-        "path of a folder of Markdown files that the agent may quote: [docs/knowledge.md](docs/knowledge.md)",
-        name="SHOP_KNOWLEDGE",
-    )
 
 
 class OrdersTopic(Topic):
@@ -228,7 +228,8 @@ class Tokens(Topic):
     """Tokens."""
 
     orders_api_tokens: types.BearerTokens = setting(
-        "bearer token of `PUT /api/orders/<order_id>`, or a list; without it there is no such route",
+        "bearer token of `/api/…` for orders, returns and goodwill codes, or a list; without it there are no "
+        "such routes",
         (),
         name="ORDERS_API_TOKEN",
     )
@@ -243,7 +244,7 @@ class Deadlines(Topic):
     """Deadlines."""
 
     approval_expiry_seconds: types.Seconds = setting(
-        "how long a refund waits for a manager before it is rejected",
+        "how long a refund waits for a manager before it expires",
         Waits().approval_expiry_seconds,
     )
     approval_reminder_seconds: types.Seconds = setting(
