@@ -163,6 +163,7 @@ def test_from_nothing_to_the_test_mail_that_came_back(newcomer: Newcomer) -> Non
         "ok: the model scripted-demo-model answers",
         "ok: it came back and was stored",
         "ok: delivery events arrive",
+        "Press Return when it runs, and a test mail is sent. Or type later. ",
         "mailagent is set up.",
     ):
         assert told in said
@@ -240,6 +241,30 @@ def test_a_wrong_answer_is_told_and_ends_what_is_piped(
     assert not any(secret in said for secret in SECRETS)
 
 
+def paying_by_stripe(answers: dict[str, str]) -> dict[str, str]:
+    """Return the answers of a shop that asks Stripe to pay, in the order of the questions."""
+    place = list(answers).index("PAYMENT_GATEWAY")
+    stripe = {
+        "PAYMENT_GATEWAY": "stripe",
+        "STRIPE_API_KEY": SECRETS[2],
+        "STRIPE_WEBHOOK_SECRET": "",
+    }
+    before, after = list(answers.items())[:place], list(answers.items())[place + 1 :]
+    return {**dict(before), **stripe, **dict(after)}
+
+
+def test_the_question_for_stripes_secret_names_the_address_of_the_webhook(
+    newcomer: Newcomer,
+) -> None:
+    answers = newcomer.answers(PUBLIC_URL=f"{newcomer.url}/", **{"it runs": "later"})
+    code, said = newcomer.pipe(paying_by_stripe(answers))
+    assert code == 0, said
+    asked = (
+        f"Signing secret of Stripe's webhook to {newcomer.url}/webhooks/stripe; empty for later: "
+    )
+    assert f"STRIPE_WEBHOOK_SECRET: {asked}" in said
+
+
 ERROR = {"error": {"message": "no", "type": "x", "code": "invalid_api_key", "param": None}}
 
 
@@ -262,12 +287,7 @@ def test_each_key_is_checked_by_a_call(
     server = answering(status, value)
     server.start()
     newcomer.environ = {**newcomer.environ, provider: server.url}
-    answers = newcomer.answers(PAYMENT_GATEWAY="stripe")
-    names = list(answers)
-    place = names.index("PAYMENT_GATEWAY") + 1
-    stripe = {"STRIPE_API_KEY": SECRETS[2], "STRIPE_WEBHOOK_SECRET": ""}
-    ordered = [*names[:place], *stripe, *names[place:]]
-    code, said = newcomer.pipe({name: (answers | stripe)[name] for name in ordered})
+    code, said = newcomer.pipe(paying_by_stripe(newcomer.answers()))
     server.stop()
     assert code == 1
     assert told in said

@@ -28,8 +28,9 @@ Answers = dict[str, str]
 
 @dataclass(frozen=True)
 class Question:
-    """One setting. `default` may depend on the answers before; `check` is a call that returns what is wrong.
-    `words`: what a person may type for a value. `back_to`: the question to go back to when the check fails."""
+    """One setting. `text` may name the app's `{url}`; `default` may depend on the answers before; `check` is a
+    call that returns what is wrong. `words`: what a person may type for a value. `back_to`: the question to go
+    back to when the check fails."""
 
     name: str
     text: str
@@ -115,7 +116,7 @@ _QUESTIONS: dict[str, tuple[Question, ...]] = {
         ),
         Question(
             "STRIPE_WEBHOOK_SECRET",
-            "Signing secret of Stripe's webhook; empty for later",
+            "Signing secret of Stripe's webhook to {url}/webhooks/stripe; empty for later",
             secret=True,
             required=False,
             asked=_uses_stripe,
@@ -259,7 +260,8 @@ def _prompt(question: Question, answers: Answers) -> str:
     default = question.default(answers) if callable(question.default) else question.default
     known = answers.get(question.name) or default
     shown = ("kept" if known else "") if question.secret else known
-    text = f"  {question.name}: {question.text}" + (f" [{shown}]" if shown else "")
+    asked = question.text.format(url=answers.get("PUBLIC_URL", "").rstrip("/"))
+    text = f"  {question.name}: {asked}" + (f" [{shown}]" if shown else "")
     hidden = question.secret and sys.stdin.isatty()
     typed = click.prompt(text, default="", show_default=False, hide_input=hidden)
     answer = str(typed).strip()
@@ -281,9 +283,8 @@ def _try_out(answers: Answers) -> None:
         click.echo(f"\n{problem}", err=True)
         raise SystemExit(1) from None
     click.echo(_START.format(folder=Path(sys.executable).parent))
-    typed = click.prompt(
-        "Return when it runs: then a test mail is sent. Or: later", default="", show_default=False
-    )
+    words = "Press Return when it runs, and a test mail is sent. Or type later."
+    typed = click.prompt(words, default="", show_default=False, prompt_suffix=" ")
     if typed.strip().lower() == "later":
         click.echo("Later: flask check --send-test-mail")
         return
