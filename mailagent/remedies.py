@@ -142,7 +142,7 @@ def _hand_over_late(connection: sa.Connection, remedy: Remedy, actor: str) -> No
         audit.record(connection, now, actor, audit.BACK_TOO_LATE, remedy.remedy_id, told)
         conversation = conversations.lock(connection, remedy.conversation_id)
         key = f"late:{remedy.remedy_id}"
-        mailers.hand_to_team(connection, conversation, HandOverReason.BACK_TOO_LATE, key)
+        mailers.hand_to_team(connection, conversation, HandOverReason.BACK_TOO_LATE, key, actor)
 
 
 def withdraw(

@@ -76,13 +76,18 @@ def write_to_team(
 
 
 def hand_to_team(
-    connection: sa.Connection, conversation: Conversation, why: HandOverReason, key: str | None
+    connection: sa.Connection,
+    conversation: Conversation,
+    why: HandOverReason,
+    key: str | None,
+    actor: str = audit.CLOCK,
 ) -> None:
     """Hand a conversation over to the team, and mail them the case, once for each `key`. With `key` None this
-    writes no mail: the caller tells them of several conversations in one notice."""
+    writes no mail: the caller tells them of several conversations in one notice. `actor`: who reported what
+    it is handed over for, if anybody did."""
     live, conversation_id = services.current(), conversation.conversation_id
     conversations.hand_over(connection, conversation_id, why.value, live.now())
-    audit.record(connection, live.now(), audit.CLOCK, "conversation handed over", conversation_id)
+    audit.record(connection, live.now(), actor, "conversation handed over", conversation_id)
     if key is not None:
         written = write_to_team(connection, conversation, why.value, None, key)
         live.workflow_client.queue.enqueue_deliveries(connection, written)

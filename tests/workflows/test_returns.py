@@ -541,6 +541,8 @@ def test_goods_that_come_after_their_return_lapsed_are_a_case_for_the_team_once(
     assert api_shop.rows("SELECT status FROM conversations")[0].status == "open"
     (act,) = api_shop.rows("SELECT actor, subject FROM audit WHERE action = 'goods back too late'")
     assert (act.actor, act.subject) == ("shop", remedy_id(api_shop))
+    (act,) = api_shop.rows("SELECT actor FROM audit WHERE action = 'conversation handed over'")
+    assert act.actor == "shop"
     assert states(api_shop) == [("withdrawn", "expired")]
 
 
