@@ -152,15 +152,19 @@ def first_step_to_repeat(run: Run) -> int:
 OUTLASTED = "the database was unavailable for minutes (%(why)s)"
 _GIVEN_UP = "its worker crashed or was stopped %(attempts)s times"
 _AT_STEP = "step %(number)s, %(step)s: %(why)s"
+_AFTER_STEP = "after step %(number)s, %(step)s: %(why)s"
 _ATTEMPT = "attempt %(number)s: %(why)s"
-FAILURES = (OUTLASTED, _GIVEN_UP, _AT_STEP, _ATTEMPT)
+FAILURES = (OUTLASTED, _GIVEN_UP, _AT_STEP, _AFTER_STEP, _ATTEMPT)
 
 
 def tell_failure(run: Run, _: Fill = fill) -> str:
     """Return in one line why a run failed: the step, the attempt unless it was the first, and the error,
-    masked. `_` puts facts into a message, and may translate it."""
+    masked. Of a run that was given up, it names the last step that was recorded, if the steps were read. `_`
+    puts facts into a message, and may translate it."""
     if run.status == GIVEN_UP:
-        return _(_GIVEN_UP, attempts=run.attempts)
+        why = _(_GIVEN_UP, attempts=run.attempts)
+        last = run.steps[-1] if run.steps else None
+        return _(_AFTER_STEP, number=last.number, step=last.name, why=why) if last else why
     why = _(OUTLASTED, why=tell_error(run.error)) if run.outlasted else run.why
     if run.attempt > 1:
         why = _(_ATTEMPT, number=run.attempt, why=why)

@@ -128,7 +128,12 @@ def test_it_is_told_once_whatever_happens_to_the_run_later(shop: Harness) -> Non
 def test_a_run_whose_process_died_too_often_is_told_too(shop: Harness) -> None:
     (run_id,) = fail_for(shop, ADA)
     set_run(shop, run_id, "MAX_RECOVERY_ATTEMPTS_EXCEEDED")
+    change_run(shop, run_id, "recovery_attempts = 3")
     assert operators.report_failed_runs() == 1
+    with running(shop):
+        (notice,) = shop.wait_for_mails(OPS)
+    why = "after step 1, take_batch: its worker crashed or was stopped 3 times"
+    assert why in " ".join(notice.text.split())
 
 
 def test_a_run_that_was_taken_over_is_told_with_the_number_of_workers(shop: Harness) -> None:

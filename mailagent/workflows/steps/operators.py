@@ -57,7 +57,13 @@ def report_failed_runs() -> int:
         since = live.now() - LOOK_BACK
         failed = live.workflow_client.tables.list_failed(connection, since, dismissals.where_open)
         untold = _without_told(connection, failed)[:RUNS_AT_ONCE]
-    runs = list(live.workflow_client.runs.find_runs(untold).values())
+    found = live.workflow_client.runs
+    runs = [
+        (found.find_run(run.run_id, with_steps=True) or run)
+        if run.status == engine.GIVEN_UP
+        else run
+        for run in found.find_runs(untold).values()
+    ]
     try:
         return _report(runs)
     except Exception as error:
