@@ -160,8 +160,8 @@ def find_value_problems(name: str, text: str) -> list[str]:
 # How other programs call it, and how we do.
 _OUR_WORDS = {
     "AGENT": "TEAM", "APPROVER": "MANAGER", "EMAIL": "ADDRESS", "KEY": "TOKEN_SECRET", "MAIL": "ADDRESS",
-    "OPERATOR": "OPS", "OWNER": "REPORT", "SECRET": "API", "SIGNING": "WEBHOOK", "STAFF": "TEAM",
-    "TOKEN": "KEY", "VERIFICATION": "PUBLIC", "WEBHOOK": "EVENTS",
+    "OPERATOR": "OPS", "OWNER": "REPORT", "PARSE": "INBOUND", "SECRET": "API", "SIGNING": "WEBHOOK",
+    "STAFF": "TEAM", "TOKEN": "KEY", "VERIFICATION": "PUBLIC", "WEBHOOK": "EVENTS",
 }  # fmt: skip
 _UNITS = {"SECOND", "MINUTE", "HOUR", "DAY"}
 _OF_LIBRARIES = ("OTEL_", "DBOS__")  # OpenTelemetry and DBOS read many variables themselves
