@@ -148,15 +148,6 @@ def load_settings(environ: Mapping[str, str], key_file: Path = KEY_FILE) -> Sett
     return settings if settings.secret_keys else _with_secret_key(settings, key_file)
 
 
-def find_value_problems(name: str, text: str) -> list[str]:
-    """Return what is wrong with the value of one setting, by itself."""
-    try:
-        Settings.model_validate({name: text})
-    except ValidationError as errors:
-        return [str(each) for error in errors.errors() for each in error["ctx"]["error"].args]
-    return []
-
-
 # How other programs call it, and how we do.
 _OUR_WORDS = {
     "AGENT": "TEAM", "APPROVER": "MANAGER", "EMAIL": "ADDRESS", "KEY": "TOKEN_SECRET", "MAIL": "ADDRESS",

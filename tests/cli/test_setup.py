@@ -226,8 +226,11 @@ def test_an_answer_that_changes_is_the_one_that_is_tried(newcomer: Newcomer) -> 
         ({"DATABASE_URL": "postgresql+psycopg://nobody@127.0.0.1:9/none"}, "cannot be used"),
         ({"SUPPORT_ADDRESS": ""}, "problem: SUPPORT_ADDRESS: an answer is needed"),
         ({"MANAGER_EMAILS": "mona"}, "problem: MANAGER_EMAILS: "),
+        ({"MANAGER_EMAILS": SUPPORT}, f"problem: MANAGER_EMAILS: {SUPPORT} is SUPPORT_ADDRESS"),
+        ({"MAILAGENT_ENV": "production"}, "problem: PUBLIC_URL: must be an https address"),
+        ({"PAYMENT_GATEWAY": "shopify"}, "problem: PAYMENT_GATEWAY is shopify, but ORDER_SOURCE"),
         ({"OPENAI_API_KEY": "a b"}, "problem: OPENAI_API_KEY: "),
-        ({"OPENAI_DAILY_BUDGET": "25"}, "problem: OPENAI_DAILY_BUDGET: it needs OPENAI_PRICES"),
+        ({"OPENAI_DAILY_BUDGET": "25"}, "problem: OPENAI_DAILY_BUDGET: needs OPENAI_PRICES"),
         ({"SENDGRID_INBOUND_PUBLIC_KEY": "MFkw"}, "problem: SENDGRID_INBOUND_PUBLIC_KEY: "),
     ],
 )
@@ -263,6 +266,48 @@ def test_the_question_for_stripes_secret_names_the_address_of_the_webhook(
         f"Signing secret of Stripe's webhook to {newcomer.url}/webhooks/stripe; empty for later: "
     )
     assert f"STRIPE_WEBHOOK_SECRET: {asked}" in said
+
+
+LIVE = {
+    "PUBLIC_URL": "https://agent.tea.test",
+    "SUPPORT_ADDRESS": "support@tea.test",
+    "MANAGER_EMAILS": "mona@tea.test",
+    "TEAM_EMAILS": "",
+    "OPS_EMAILS": "",
+}
+
+
+def test_production_says_what_is_missing_and_goes_on_with_it_later(newcomer: Newcomer) -> None:
+    # Production refuses providers at 127.0.0.1; this is the same address as a number.
+    environ = newcomer.environ.items()
+    newcomer.environ = {each: text.replace("127.0.0.1", "2130706433") for each, text in environ}
+    keys = ("SENDGRID_INBOUND_PUBLIC_KEY", "SENDGRID_EVENTS_PUBLIC_KEY")
+    first = newcomer.answers(**LIVE, **dict.fromkeys(keys, ""))
+    code, said = newcomer.pipe(first)
+    assert code == 1
+    assert said.count("mailagent starts only with it. If it is empty, run flask setup again") == 2
+    missing = said.partition("starts once nothing of this is missing or wrong:\n")[2]
+    assert re.findall(r"  - ([A-Z_]+): without it", missing) == [*reversed(keys)]
+    assert missing.count("  - ") == len(keys)
+    assert f"Your answers are kept in {newcomer.file}." in missing
+    assert "go on with:\n    flask setup\n" in missing
+    later = {name: newcomer.answers()[name] for name in keys} | {"it runs": "later"}
+    code, said = newcomer.pipe(dict.fromkeys(first, "") | later)
+    assert code == 0, said
+    assert "Start mailagent in another terminal" in said
+    # Back to a trial: the new URL is not held against the answer that comes next.
+    trial = {"PUBLIC_URL": newcomer.url, "MAILAGENT_ENV": "development", "it runs": "later"}
+    code, said = newcomer.pipe(dict.fromkeys(first, "") | trial)
+    assert code == 0, said
+    assert "Public key from step 3; empty for later" in said
+
+
+def test_production_refuses_a_test_key_of_stripe_where_it_is_asked_for(newcomer: Newcomer) -> None:
+    code, said = newcomer.pipe(paying_by_stripe(newcomer.answers(**LIVE)))
+    assert code == 1
+    assert said.endswith(
+        "problem: STRIPE_API_KEY: is a test key, which moves no money (MAILAGENT_ENV is production)\n"
+    )
 
 
 ERROR = {"error": {"message": "no", "type": "x", "code": "invalid_api_key", "param": None}}
@@ -330,10 +375,17 @@ def test_at_a_terminal_a_secret_is_not_shown_and_a_wrong_answer_is_asked_for_aga
     newcomer: Newcomer,
 ) -> None:
     typed = list(newcomer.answers().items())
-    typed.insert(5, ("MANAGER_EMAILS", "mona"))
-    said = type_at_a_terminal(newcomer, typed[:11], "OPENAI_PRICES")
+    typed[5:5] = [("MANAGER_EMAILS", "mona"), ("MANAGER_EMAILS", SUPPORT)]
+    typed[1:2] = [
+        ("MAILAGENT_ENV", "production"),  # not at this URL, so back to it
+        ("PUBLIC_URL", ""),
+        ("MAILAGENT_ENV", "development"),
+    ]
+    said = type_at_a_terminal(newcomer, typed[:14], "OPENAI_PRICES")
+    assert "problem: PUBLIC_URL: must be an https address" in said
     assert "problem: MANAGER_EMAILS: " in said
-    assert said.count("  MANAGER_EMAILS: ") == 2
+    assert f"problem: MANAGER_EMAILS: {SUPPORT} is SUPPORT_ADDRESS" in said
+    assert said.count("  MANAGER_EMAILS: ") == 3
     assert MONA in said, "what is no secret is shown as it is typed"
     assert SECRETS[0] not in said
 
@@ -360,7 +412,7 @@ def test_a_model_that_the_key_cannot_use_and_a_budget_without_prices_are_asked_f
     server.stop()
     assert "problem: OPENAI_API_KEY: the model does not answer" in said
     assert "OPENAI_MODEL=gpt-no" in said
-    assert "problem: OPENAI_DAILY_BUDGET: it needs OPENAI_PRICES" in said
+    assert "problem: OPENAI_DAILY_BUDGET: needs OPENAI_PRICES" in said
     settings = env_file.read(newcomer.file)
     assert settings["OPENAI_MODEL"] == MODEL_NAME
     assert settings["OPENAI_API_KEY"] == SECRETS[0]

@@ -14,13 +14,7 @@ import click
 
 from mailagent.adapters import env_file
 from mailagent.cli.installation import setup_checks
-from mailagent.settings import (
-    KEY_FILE,
-    SETTINGS,
-    SettingsProblem,
-    find_value_problems,
-    load_settings,
-)
+from mailagent.settings import KEY_FILE, SETTINGS, SettingsProblem, load_settings
 from mailagent.settings.topics import DEFAULT_DATABASE_URL
 
 Answers = dict[str, str]
@@ -28,9 +22,9 @@ Answers = dict[str, str]
 
 @dataclass(frozen=True)
 class Question:
-    """One setting. `text` may name the app's `{url}`; `default` may depend on the answers before; `check` is a
-    call that returns what is wrong. `words`: what a person may type for a value. `back_to`: the question to go
-    back to when the check fails."""
+    """One setting. `text` may name the app's `{url}`, and by `{later}` what comes of no answer; `default` may
+    depend on the answers before; `check` is a call that returns what is wrong. `words`: what a person may type
+    for a value. `back_to`: the question to go back to when a problem names it."""
 
     name: str
     text: str
@@ -57,16 +51,15 @@ def _env(answers: Answers) -> str:
     return "production" if answers["PUBLIC_URL"].startswith("https://") else "development"
 
 
-def _find_missing_prices(answers: Answers) -> str | None:
-    if answers["OPENAI_DAILY_BUDGET"] == "none" or answers.get("OPENAI_PRICES"):
-        return None
-    return "it needs OPENAI_PRICES, because the cost of a call is unknown without them; or none"
-
-
 def _uses_stripe(answers: Answers) -> bool:
     return answers["PAYMENT_GATEWAY"] == "stripe"
 
 
+# In development, and in production, where the app must refuse what is not signed.
+_LATER = (
+    "empty for later",
+    "mailagent starts only with it. If it is empty, run flask setup again later: .env keeps your answers",
+)
 # One heading, and the questions below it.
 _QUESTIONS: dict[str, tuple[Question, ...]] = {
     "The app": (
@@ -74,7 +67,7 @@ _QUESTIONS: dict[str, tuple[Question, ...]] = {
             "PUBLIC_URL", "URL at which managers and SendGrid reach the app; at localhost no mail comes in",
             "http://localhost:8000",
         ),
-        Question("MAILAGENT_ENV", "production, or development to try it out", _env),
+        Question("MAILAGENT_ENV", "production, or development to try it out", _env, back_to="PUBLIC_URL"),
         Question(
             "DATABASE_URL",
             "Database; for more than one process postgresql+psycopg://…",
@@ -102,7 +95,7 @@ _QUESTIONS: dict[str, tuple[Question, ...]] = {
         ),
         Question(
             "OPENAI_DAILY_BUDGET", "The most that it may cost a day, in USD, or none", "none",
-            check=_find_missing_prices, back_to="OPENAI_PRICES",
+            back_to="OPENAI_PRICES",
         ),
     ),
     "Money": (
@@ -116,7 +109,7 @@ _QUESTIONS: dict[str, tuple[Question, ...]] = {
         ),
         Question(
             "STRIPE_WEBHOOK_SECRET",
-            "Signing secret of Stripe's webhook to {url}/webhooks/stripe; empty for later",
+            "Signing secret of Stripe's webhook to {url}/webhooks/stripe; {later}",
             secret=True,
             required=False,
             asked=_uses_stripe,
@@ -135,8 +128,8 @@ _QUESTIONS: dict[str, tuple[Question, ...]] = {
     ),
 }  # fmt: skip
 _KEYS_OF_WEBHOOKS = (
-    Question("SENDGRID_INBOUND_PUBLIC_KEY", "Public key from step 3; empty for later", required=False),
-    Question("SENDGRID_EVENTS_PUBLIC_KEY", "Verification key from step 4; empty for later", required=False),
+    Question("SENDGRID_INBOUND_PUBLIC_KEY", "Public key from step 3; {later}", required=False),
+    Question("SENDGRID_EVENTS_PUBLIC_KEY", "Verification key from step 4; {later}", required=False),
 )  # fmt: skip
 
 _AT_SENDGRID = """
@@ -172,6 +165,12 @@ Start mailagent in another terminal, from this folder:
     {folder}/gunicorn -c python:mailagent.serving wsgi:app
 For servers, docs/deploy.md has the way with Docker, systemd and Kubernetes.
 """
+_UNFINISHED = """
+Almost done. mailagent starts once nothing of this is missing or wrong:
+{needed}
+Your answers are kept in {file}. When you have the rest, go on with:
+    flask setup
+"""
 
 
 @click.command("setup")
@@ -189,7 +188,7 @@ def setup() -> None:
         _ask_part(file, heading, questions, answers)
     _tell_what_to_press(answers)
     _ask_part(file, "The keys that SendGrid shows", _KEYS_OF_WEBHOOKS, answers)
-    _try_out(answers)
+    _try_out(file, answers)
 
 
 def _tell_what_to_press(answers: Answers) -> None:
@@ -221,11 +220,9 @@ def _ask_part(file: Path, heading: str, questions: tuple[Question, ...], answers
     click.echo(f"\n{heading}")
     names, place = [each.name for each in questions], 0
     while place < len(questions):
-        each = questions[place]
-        if not each.asked(answers) or _ask(each, answers):
-            place += 1
-        else:
-            place = names.index(each.back_to or each.name)
+        each, later = questions[place], names[place + 1 :]
+        again = _ask(each, answers, later) if each.asked(answers) else ""
+        place = names.index(again) if again else place + 1
     asked = [each.name for each in questions if each.asked(answers)]
     given = {name: answers[name] for name in asked if answers[name]}
     env_file.write(file, given)
@@ -234,33 +231,29 @@ def _ask_part(file: Path, heading: str, questions: tuple[Question, ...], answers
             click.echo(f"note: {name} is also set in your environment, and that value wins")
 
 
-def _ask(question: Question, answers: Answers) -> bool:
-    """Ask until the answer has the right form. Returns whether it passes its check, too."""
-    while problems := _find_form_problems(question, text := _prompt(question, answers)):
-        _tell(question, problems)
-    problem = question.check({**answers, question.name: text}) if question.check and text else None
-    if problem is None or question.back_to:  # what is wrong may be the earlier answer
-        answers[question.name] = text
-    if problem:
-        _tell(question, [problem])
-    elif question.check:
+def _ask(question: Question, answers: Answers, later: list[str]) -> str:
+    """Ask once. Returns the question to ask next if something is wrong. If answers are piped, this ends it."""
+    tried = {**answers, question.name: _prompt(question, answers)}
+    problems = _find_problems(question, tried, later)
+    goes_back = bool(question.back_to) and question.back_to in "".join(problems)
+    if goes_back or not problems:  # what is wrong may be the earlier answer
+        answers[question.name] = tried[question.name]
+    if not problems and question.check:
         click.echo("  checked")
-    return not problem
-
-
-def _tell(question: Question, problems: list[str]) -> None:
-    """Tell what is wrong. If answers are piped, this ends the command."""
     for problem in problems:
-        click.echo(f"problem: {question.name}: {problem}")
-    if not sys.stdin.isatty():
+        click.echo(f"problem: {problem}")
+    if problems and not sys.stdin.isatty():
         raise SystemExit(1)
+    return (question.back_to if goes_back else question.name) if problems else ""
 
 
 def _prompt(question: Question, answers: Answers) -> str:
     default = question.default(answers) if callable(question.default) else question.default
     known = answers.get(question.name) or default
     shown = ("kept" if known else "") if question.secret else known
-    asked = question.text.format(url=answers.get("PUBLIC_URL", "").rstrip("/"))
+    url = answers.get("PUBLIC_URL", "").rstrip("/")
+    later = _LATER[answers.get("MAILAGENT_ENV") == "production"]
+    asked = question.text.format(url=url, later=later)
     text = f"  {question.name}: {asked}" + (f" [{shown}]" if shown else "")
     hidden = question.secret and sys.stdin.isatty()
     typed = click.prompt(text, default="", show_default=False, hide_input=hidden)
@@ -268,19 +261,28 @@ def _prompt(question: Question, answers: Answers) -> str:
     return question.words.get(answer.lower(), answer) or known
 
 
-def _find_form_problems(question: Question, text: str) -> list[str]:
-    if not text:
-        return ["an answer is needed"] if question.required else []
-    return find_value_problems(question.name, text)
+def _find_problems(question: Question, answers: Answers, later: list[str]) -> list[str]:
+    """Return what is wrong with an answer: by itself, beside the others except the `later`, or by its check."""
+    if not answers[question.name]:
+        return [f"{question.name}: an answer is needed"] if question.required else []
+    try:
+        load_settings({name: text for name, text in answers.items() if name not in later})
+    except SettingsProblem as found:
+        names = question.name, question.back_to
+        if told := [each for each in found.problems if each.split()[0].rstrip(":") in names]:
+            return told
+    problem = question.check(answers) if question.check else None
+    return [f"{question.name}: {problem}"] if problem else []
 
 
-def _try_out(answers: Answers) -> None:
+def _try_out(file: Path, answers: Answers) -> None:
     """Load the settings as the app does, and send a test mail once the app runs."""
     environ = {**answers, **os.environ}  # what is exported wins over the file
     try:
         load_settings(environ)
     except SettingsProblem as problem:
-        click.echo(f"\n{problem}", err=True)
+        needed = "\n".join(f"  - {each}" for each in problem.problems)
+        click.echo(_UNFINISHED.format(file=file.absolute(), needed=needed))
         raise SystemExit(1) from None
     click.echo(_START.format(folder=Path(sys.executable).parent))
     words = "Press Return when it runs, and a test mail is sent. Or type later."
