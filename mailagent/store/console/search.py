@@ -22,6 +22,7 @@ from mailagent.store.database import Row, in_literals
 from mailagent.store.errors import is_cancelled
 from mailagent.store.mail import assignments
 from mailagent.store.pagination import Part, Source, Window, read_part
+from mailagent.store.refunds.orders import spellings
 
 _conversations, _mails, _refunds = schema.conversations, schema.inbound_mails, schema.refunds
 
@@ -141,26 +142,19 @@ def _refunds_sources(connection: sa.Connection, wanted: Wanted) -> list[Source[E
     if "@" in wanted.words:
         query = query.where(_has_address(connection, customer, wanted.words))
     elif wanted.words:
-        query = query.where(_refunds.c.order_id.in_(_order_ids(wanted.words)))
+        query = query.where(_refunds.c.order_id.in_(spellings(wanted.words)))
     if wanted.state:
         query = query.where(in_literals(_refunds.c.status, wanted.state))
     return [Source(query, _refunds.c.requested_at, _refunds.c.refund_id, read_entry)]
 
 
-def _order_ids(words: str) -> tuple[str, ...]:
-    bare = words.removeprefix("#")
-    return bare, f"#{bare}"
-
-
 def find_order(connection: sa.Connection, words: str) -> Row | None:
-    """Return the order with the typed id, with or without a # in front; None if there is none."""
-    orders = schema.orders.c
-    return connection.execute(
-        sa.select(orders.order_id, orders.customer_email, orders.customer_name, orders.status)
-        .where(orders.order_id.in_(_order_ids(words)))
-        .order_by(orders.order_id.desc())
-        .limit(1)
-    ).one_or_none()
+    """Return the order with the typed id, with `has_refunds`; None if there is none. See `spellings`."""
+    orders, typed = schema.orders.c, spellings(words)
+    has_refunds = sa.exists().where(_refunds.c.order_id == orders.order_id).label("has_refunds")
+    query = sa.select(orders.order_id, orders.customer_email, orders.status, has_refunds)
+    rows = connection.execute(query.where(orders.order_id.in_(typed))).all()
+    return min(rows, key=lambda row: typed.index(row.order_id), default=None)
 
 
 # --- mail -----------------------------------------------------------------------------------------

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import sqlalchemy as sa
 from flask import Blueprint, Response, request
 
@@ -36,6 +38,9 @@ STATES: dict[Kind, tuple[str, ...]] = {
     Kind.REFUNDS: tuple(status.value for status in RefundStatus),
 }
 
+# The address in "Ada Example <ada@example.com>", as mail programs write it.
+_IN_BRACKETS = re.compile(r"<([^<>\s]+@[^<>\s]+)>")
+
 
 @blueprint.get("/ops/search")
 @needs(Permission.VIEW)
@@ -48,7 +53,7 @@ def show() -> Response:
             return go_to(path)
         order = search.find_order(connection, query) if query else None
         days = {name: typed(name) for name in ("from", "to")}
-        wanted = _read_filters(query, days, is_order=order is not None)
+        wanted = _read_filters(query, days, has_refunds=order is not None and order.has_refunds)
         has_query = bool(wanted.words or wanted.state or wanted.since or wanted.until)
         has_query = has_query or bool(request.args.get("kind"))
         window = read_window(newest_first=True)
@@ -96,11 +101,13 @@ def _find_path(connection: sa.Connection, query: str) -> str | None:
     return run_path(query) if services.current().workflow_client.runs.find_run(query) else None
 
 
-def _read_filters(query: str, days: dict[str, str], is_order: bool) -> Wanted:
+def _read_filters(query: str, days: dict[str, str], has_refunds: bool) -> Wanted:
+    address = _IN_BRACKETS.search(query)
+    query = address[1] if address else query
     kind = Kind.CONVERSATIONS if "@" in query or not query else Kind.MAILS
     if request.args.get("kind") in tuple(Kind):
         kind = Kind(request.args["kind"])
-    elif is_order:
+    elif has_refunds:
         kind = Kind.REFUNDS
     state = request.args.get("state")
     return Wanted(query, kind, state if state in STATES[kind] else None, *parse_days(days))

@@ -16,10 +16,11 @@ from mailagent.store.console.search import Kind, TooMuchWork, Wanted, bounded
 from mailagent.store.database import Database, open_database
 from mailagent.store.ids import new_id
 from mailagent.store.pagination import Window
-from tests.cast import ADA, GRACE, MONA, OLGA, TESS, order
+from tests.cast import ADA, GRACE, MONA, OLGA, TESS, big_order, order
 from tests.databases import postgres_copy
 from tests.harness import Harness, open_shop
 from tests.web.console.failed_runs import fail_run
+from tests.web.questions import record_refund
 
 pytestmark = pytest.mark.both_databases
 
@@ -82,6 +83,9 @@ def found(client: FlaskClient, query: str) -> set[str]:
         ("q=order&kind=conversations", {ADA}),
         ("q=w1001&kind=conversations", {ADA}),
         ("q=@example.com", {ADA, "adam@example.com"}),
+        ("q=Ada+%3CAda@example.com%3E", {ADA}),
+        ("q=%22Example,+Ada%22+%3Cada@example.com%3E;", {ADA}),
+        ("q=Example,+Ada+%3Cada@example.com%3E", {ADA}),
         ("q=@example", set()),
         ("q=ad%25m@&kind=conversations", set()),
         ("q=_da&kind=conversations", set()),
@@ -154,11 +158,26 @@ def test_a_run_is_found_by_whoever_may_see_runs(searched: Harness) -> None:
     assert searched.log_in(MONA).get(f"/ops/search?q={run_id}").status_code == 200
 
 
-@pytest.mark.parametrize("typed", ["W1001", "%23W1001"])
+@pytest.mark.parametrize("typed", ["W1001", "%23W1001", "w1001", "%23w1001"])
 def test_an_order_leads_to_its_customer(team: FlaskClient, typed: str) -> None:
     page = team.get(f"/ops/search?q={typed}").text
     assert "Order <strong>W1001</strong>" in page
     assert "/ops/customers/ada%40example.com" in page
+    assert NO_HITS not in page
+
+
+def test_an_order_without_refunds_opens_the_mails_that_name_it(team: FlaskClient) -> None:
+    assert found(team, "q=W1001") == {ADA}
+    assert "Nothing else was found" in team.get("/ops/search?q=W1001&kind=refunds").text
+
+
+@pytest.mark.parametrize("typed", ["W2001", "%23w2001"])
+def test_an_order_with_refunds_opens_them(shop: Harness, typed: str) -> None:
+    shop.stock(big_order())
+    shop.write("Please refund order W2001.")
+    record_refund(shop, *shop.rows("SELECT * FROM inbound_mails"))
+    page = shop.log_in(TESS).get(f"/ops/search?q={typed}").text
+    assert "/ops/refunds/refund_1" in page
 
 
 def test_no_words_of_a_search_are_logged(
