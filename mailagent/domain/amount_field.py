@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 
-from mailagent.domain.money import Money, exponent, parse_money
+from mailagent.domain.money import CURRENCIES, Money, exponent, parse_money
 from mailagent.domain.text import Fill, fill
 
-# The currencies that each sign may stand for. Any other sign is refused; we never guess a currency.
+# The currencies that each sign or word may stand for. Any other is refused; we never guess a currency.
 _SIGNS = {
     "$": frozenset(
         "USD AUD BBD BMD BND BSD BZD CAD FJD GYD HKD JMD KYD LRD NAD NZD SBD SGD SRD TTD TWD XCD".split()
@@ -29,16 +29,40 @@ _SIGNS = {
     **dict.fromkeys(("us$", "$us"), frozenset(("USD",))),
     "£gb": frozenset(("GBP",)),
     "jp¥": frozenset(("JPY",)),
+    "cn¥": frozenset(("CNY",)),
     "a$": frozenset(("AUD",)),
     "c$": frozenset(("CAD",)),
     "r$": frozenset(("BRL",)),
+}
+_WORDS = {
+    word: _SIGNS[sign]
+    for sign, words in {
+        "$": "dollar dollars dolar dolary dolarów dolares dólar dólares dollaro dollari",
+        "us$": "usdollar usdollars us-dollar us-dollars",
+        "€": "euro euros",
+        "£": "pound pounds pfund pond livre livres libra libras sterlina sterline funt funty funtów",
+        "£gb": "sterling poundsterling poundssterling pfundsterling",
+        "jp¥": "yen 円",
+        "cn¥": "yuan rmb 元",
+        "₹": "rupee rupees",
+        "₩": "won 원",
+        "₺": "lira tl",
+        "₴": "hryvnia грн",
+        "zł": "zl zloty zlotys zlotych złoty złote złotych",
+        "kč": "kc koruna koruny korun",
+        "ft": "forint forints",
+        "kr": "krona kronor krone kroner kronen",
+        "fr": "franc francs franken",
+        "r$": "real reais",
+    }.items()
+    for word in words.split()
 }
 # People also separate thousands by blanks (ISO 80000-1) and, in Switzerland, by apostrophes.
 _BLANKS = re.compile(r"[\s\u00a0\u2009\u202f'’]")
 # "500,-" and "500.": no decimals.
 _NO_DECIMALS = re.compile(r"(?<=[0-9])[.,][-–—−]{0,2}(?=$|[^0-9.,])")
 # A point that belongs to a sign follows a letter, as in "Fr. 500". Before a digit, any other begins decimals.
-_FIELD = re.compile(r"([^0-9.,]*(?:(?<=[^\W\d_])\.)?)([0-9][0-9.,]*)([^0-9.,]*\.?)")
+_FIELD = re.compile(r"([^0-9.,]*(?:(?<=[^\W\d_])\.)?)([.,]?[0-9][0-9.,]*)([^0-9.,]*\.?)")
 _GROUPED = re.compile(r"[1-9][0-9]{0,2}([.,])[0-9]{3}(?:\1[0-9]{3})*")
 
 
@@ -50,14 +74,14 @@ def parse_typed_amount(text: str, currency: str, _: Fill = fill) -> Money:
     tells the person what to write instead.
     """
     found = _FIELD.fullmatch(_NO_DECIMALS.sub("", _BLANKS.sub("", text)))
-    # "USD.50" is half a dollar or fifty: a code is no abbreviation.
-    if not found or found[1].upper() == f"{currency}.":
+    # "USD.50" is half a dollar or fifty: a code or a word is no abbreviation.
+    if not found or (found[1].endswith(".") and _is_whole(found[1][:-1], currency)):
         none = _("“%(text)s” is not an amount.", text=text)
         raise ValueError(f"{none} {_example(currency, _)}")
     before, number, after = found.groups()
     for sign in (before.rstrip("."), after.rstrip(".")):
-        _check_currency(sign, currency, _)
-    plain = _plain_decimal(number, exponent(currency))
+        _check_currency(sign, text, currency, _)
+    plain = _plain_decimal(number if number[0].isdigit() else f"0{number}", exponent(currency))
     if plain is None:
         unclear = _(
             "“%(text)s” can be read in more than one way, or has too many digits.", text=text
@@ -66,16 +90,28 @@ def parse_typed_amount(text: str, currency: str, _: Fill = fill) -> Money:
     return parse_money(plain, currency)
 
 
-def _check_currency(sign: str, currency: str, _: Fill) -> None:
-    if sign.upper() in ("", currency) or currency in _SIGNS.get(sign.lower(), ()):
+def _is_whole(sign: str, currency: str) -> bool:
+    return sign.upper() == currency or sign.lower() in _WORDS
+
+
+def _check_currency(sign: str, text: str, currency: str, _: Fill) -> None:
+    meant = _SIGNS.get(sign.lower()) or _WORDS.get(sign.lower()) or {sign.upper()} & CURRENCIES
+    if not sign or currency in meant:
         return
     if sign in "-–−+":
         raise ValueError(
             _("Leave out the “%(sign)s”: the amount is what the customer gets.", sign=sign)
         )
-    raise ValueError(
-        _("“%(sign)s” does not fit: this refund is in %(currency)s.", sign=sign, currency=currency)
-    )
+    if meant:
+        raise ValueError(
+            _(
+                "“%(sign)s” does not fit: this refund is in %(currency)s.",
+                sign=sign,
+                currency=currency,
+            )
+        )
+    words = sign if sign in text else text  # with their blanks
+    raise ValueError(_("“%(words)s” was not understood. Write only the amount.", words=words))
 
 
 def _plain_decimal(number: str, decimals: int) -> str | None:

@@ -8,7 +8,7 @@ from decimal import Decimal
 
 # ISO 4217, table A.1, as of 2026, without funds (CLF), metals (XAU) and test codes (XTS). Replaced currencies
 # (HRK, BGN, ANG) are in table A.3.
-_CURRENCIES = frozenset(
+CURRENCIES = frozenset(
     "AED AFN ALL AMD AOA ARS AUD AWG AZN BAM BBD BDT BHD BIF BMD BND BOB BRL BSD BTN BWP BYN BZD CAD CDF"
     " CHF CLP CNY COP CRC CUP CVE CZK DJF DKK DOP DZD EGP ERN ETB EUR FJD FKP GBP GEL GHS GIP GMD GNF GTQ"
     " GYD HKD HNL HTG HUF IDR ILS INR IQD IRR ISK JMD JOD JPY KES KGS KHR KMF KPW KRW KWD KYD KZT LAK LBP"
@@ -103,7 +103,7 @@ def parse_currency(text: object) -> str:
     """
     if not isinstance(text, str) or not _CODE.fullmatch(text):
         raise ValueError(f"{text!r} is not a currency code such as USD")
-    if text not in _CURRENCIES:
+    if text not in CURRENCIES:
         raise ValueError(f"{text} is no currency of ISO 4217; write one like EUR")
     return text
 

@@ -525,7 +525,7 @@ def test_the_question_for_the_code_is_no_answer_to_it() -> None:
     assert holds_code(f"{asked.text}\n{code}", code)
 
 
-@pytest.mark.parametrize("currency", sorted(money._CURRENCIES))
+@pytest.mark.parametrize("currency", sorted(money.CURRENCIES))
 def test_pages_and_mails_in_english_write_an_amount_alike(currency: str) -> None:
     for minor in (5, 4_999, 123_456_789):
         amount = money.Money(minor, currency)
