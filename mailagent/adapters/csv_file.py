@@ -14,6 +14,9 @@ _FORMULA = re.compile(
     r"\A(?=[\t\r\n])|(?:\A|(?<=[;\t\r\n]))(?=[^\S\r\n]*[=+\-@\uff1d\uff0b\uff0d\uff20])"
 )
 
+# Excel on Windows reads a file as UTF-8 only if it begins with this.
+BYTE_ORDER_MARK = "\ufeff"
+
 
 def plain_cell(text: str) -> str:
     """Return a cell with an apostrophe before what spreadsheet programs would take for a formula."""

@@ -3,6 +3,7 @@ customers say of answers."""
 
 from __future__ import annotations
 
+import codecs
 import csv
 import io
 import re
@@ -148,7 +149,9 @@ def test_the_page_and_the_file_have_what_just_happened(owned_shop: Harness) -> N
     text = client.get("/ops/report").text
     assert "2 mails of customers" in text
     assert "Counted once an hour" not in text
-    rows = list(csv.DictReader(io.StringIO(client.get("/ops/report/export").text)))
+    sent = client.get("/ops/report/export").data
+    assert sent.startswith(codecs.BOM_UTF8)
+    rows = list(csv.DictReader(io.StringIO(sent.decode("utf-8-sig"))))
     assert sum(int(row["value"]) for row in rows if row["figure"] == "mails") == 2
 
 

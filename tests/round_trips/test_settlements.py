@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import io
 from collections.abc import Iterator
 from datetime import timedelta
@@ -246,6 +247,7 @@ def test_a_file_goes_out_and_comes_back_all_or_nothing(paying_shop: Harness) -> 
     shop = paying_shop
     two_wishes(shop)
     exported = flask(shop, "refunds", "settlements", "export").output
+    assert exported.startswith("settlement,")
     first, second = (line.split(",")[0] for line in exported.splitlines()[1:])
     half = fill_in(exported, {first: ",settled,B1,", second: ",failed,,"})
     refused = flask(shop, "refunds", "settlements", "import", "-", given=half)
@@ -269,6 +271,7 @@ def test_the_page_takes_the_file_too(paying_shop: Harness) -> None:
     first, second = two_wishes(shop)
     client = shop.log_in(OLGA)
     file = client.get(f"{PATH}/export")
+    assert file.data.startswith(codecs.BOM_UTF8)  # fill_in keeps it, as spreadsheet programs do
     assert {first, second} == {line.split(",")[0] for line in file.text.splitlines()[1:]}
     assert file.headers["Content-Disposition"].startswith('attachment; filename="settlements-')
 

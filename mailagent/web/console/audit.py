@@ -11,7 +11,7 @@ from dataclasses import asdict
 from flask import Blueprint, Response, abort, request
 
 from mailagent import services
-from mailagent.adapters.csv_file import plain_cell
+from mailagent.adapters.csv_file import BYTE_ORDER_MARK, plain_cell
 from mailagent.domain.operations.access import Permission
 from mailagent.store import audit
 from mailagent.store.audit import Act, Wanted
@@ -81,6 +81,7 @@ def _wanted(facts: dict[str, str]) -> Wanted:
 def _as_csv(acts: Iterator[Act]) -> Iterator[str]:
     """Yield the log as CSV (RFC 4180), many lines at a time."""
     lines = io.StringIO()
+    lines.write(BYTE_ORDER_MARK)
     writer = csv.writer(lines, quoting=csv.QUOTE_ALL)
     writer.writerow(("audit_id", "at", "actor", "action", "subject", "details"))
     for act in acts:

@@ -6,6 +6,7 @@ from __future__ import annotations
 from flask import Blueprint, Response, abort, request
 
 from mailagent import services
+from mailagent.adapters.csv_file import BYTE_ORDER_MARK
 from mailagent.adapters.settlement_file import read_outcomes, write_settlements
 from mailagent.domain.operations.access import Permission
 from mailagent.domain.refunds.settlement import (
@@ -108,7 +109,7 @@ def export() -> Response:
 def csv_response(text: str, name: str) -> Response:
     """Return a response with a CSV file that browsers save."""
     return Response(
-        text,
+        BYTE_ORDER_MARK + text,
         content_type="text/csv; charset=utf-8",
         headers={"Content-Disposition": f'attachment; filename="{name}"'},
     )

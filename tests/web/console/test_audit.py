@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import csv
 import io
 import json
@@ -76,7 +77,8 @@ def test_acts_are_told_in_the_readers_language_and_found_as_they_are_recorded(
 def test_csv_has_every_act_and_no_formula(trail: Harness) -> None:
     sent = post_form(trail.log_in(OLGA), EXPORT, PATH, format="csv")
     assert sent.headers["Content-Disposition"].startswith('attachment; filename="audit-')
-    rows = list(csv.DictReader(io.StringIO(sent.text)))
+    assert sent.data.startswith(codecs.BOM_UTF8)
+    rows = list(csv.DictReader(io.StringIO(sent.data.decode("utf-8-sig"))))
     assert [row["actor"] for row in rows] == [TESS, "agent", '\'=HYPERLINK("x")', OLGA]
     assert [row["subject"] for row in rows][:3] == ["refund_1", "mail_1", "'@cmd"]
     assert json.loads(rows[1]["details"]) == {"amount": 5}
