@@ -30,6 +30,9 @@ SPENT = {"model_turns": 1, "tokens": 10, "tool_calls": 0, "unusable_replies": 0,
          "provider_retries": 0}  # fmt: skip
 
 
+STILL_ANSWERS = "The agent still answers the mail that waits."
+
+
 def mail_statuses(harness: Harness) -> list[str]:
     rows = harness.rows("SELECT status FROM inbound_mails WHERE kind = 'customer' ORDER BY mail_id")
     return [row.status for row in rows]

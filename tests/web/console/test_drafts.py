@@ -28,7 +28,7 @@ from tests.harness import Harness, open_shop, post_form
 from tests.tool_calls import WHICH_ORDER
 from tests.tool_use import use
 from tests.web.console.comparisons import record_comparison
-from tests.web.console.drafts import SPENT, age, door, field, mail_statuses
+from tests.web.console.drafts import SPENT, STILL_ANSWERS, age, door, field, mail_statuses
 from tests.workflows.moves import person_move, reply_move
 
 ANSWER = "Which order is it about?"
@@ -76,6 +76,8 @@ def test_a_draft_is_no_mail_until_somebody_sends_it(drafting: Harness) -> None:
     assert (waiting.state, written(drafting), mail_statuses(drafting)) == (
         "waiting", [], ["unanswered"],
     )  # fmt: skip
+    page = drafting.log_in(TESS).get(f"/ops/conversations/{waiting.conversation_id}").text
+    assert STILL_ANSWERS not in page
     response = press(drafting, waiting.draft_id, "send")
     assert (response.status_code, response.location) == (303, f"/ops/drafts/{waiting.draft_id}")
     (mail,) = written(drafting)

@@ -24,7 +24,7 @@ from tests.cast import ADA, GRACE, MONA, OLGA, TESS
 from tests.databases import ONE_DATABASE
 from tests.handed_over import handed_over, thread, write_for_team
 from tests.harness import Harness
-from tests.web.console.drafts import SPENT, age, door, field, press
+from tests.web.console.drafts import SPENT, STILL_ANSWERS, age, door, field, press
 from tests.web.questions import Question
 from tests.workflows.moves import reply_move
 
@@ -67,7 +67,10 @@ def test_the_agents_answer_makes_it_wait_for_the_customer(shop: Harness) -> None
     batch = take_batch(write(shop))
     assert batch is not None
     write_reply(batch, reply_move(batch, Phrase("ask_what_to_do")), SPENT)
-    assert lists_with(shop.log_in(TESS)) == ["pending"]
+    tess = shop.log_in(TESS)
+    assert lists_with(tess) == ["pending"]
+    page = tess.get(f"/ops/conversations/{batch['conversation_id']}").text
+    assert STILL_ANSWERS not in page
 
 
 @pytest.mark.both_databases
@@ -137,6 +140,16 @@ def test_a_closed_conversation_is_opened_by_the_customers_next_mail(shop: Harnes
     assert acts(shop)[-2:] == ["conversation closed", "conversation reopened"]
 
 
+def test_the_page_says_that_closing_does_not_stop_the_agent(shop: Harness) -> None:
+    conversation_id, tess = write(shop), shop.log_in(TESS)
+    path = f"/ops/conversations/{conversation_id}"
+    assert STILL_ANSWERS in tess.get(path).text
+    press(tess, conversation_id, "close", seen=seen(tess, conversation_id))
+    assert STILL_ANSWERS in tess.get(path).text
+    press(tess, conversation_id, "take-over")
+    assert STILL_ANSWERS not in tess.get(path).text
+
+
 @pytest.mark.parametrize("act", ["close", "snooze"])
 def test_mail_that_was_not_seen_is_neither_closed_nor_snoozed(shop: Harness, act: str) -> None:
     conversation_id, tess = write(shop), shop.log_in(TESS)
@@ -145,6 +158,7 @@ def test_mail_that_was_not_seen_is_neither_closed_nor_snoozed(shop: Harness, act
     told = press(tess, conversation_id, act, **form)
     assert (told.status_code, "My lawyer will write to you." in told.text) == (409, True)
     assert "Nothing was changed" in told.text
+    assert STILL_ANSWERS in told.text
     assert (lists_with(tess), acts(shop)) == (["open"], [])
 
 

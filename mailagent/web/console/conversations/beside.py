@@ -43,8 +43,8 @@ SNOOZES: Mapping[str, tuple[str, timedelta]] = {
 def read(
     connection: sa.Connection, conversation: Conversation, codes: Sequence[str] | None = None
 ) -> dict[str, Any]:
-    """Return the values for the page: the customer's last mail, their newest orders, and the choices of the
-    buttons. `codes`: discount codes to hide; None: look them up."""
+    """Return the values for the page: the customer's last mail, their newest orders, how much mail waits, and
+    the choices of the buttons. `codes`: discount codes to hide; None: look them up."""
     conversation_id, email = conversation.conversation_id, conversation.customer_email
     if codes is None:
         codes = goodwill.list_codes_for(connection, conversation_id, email)
@@ -60,6 +60,7 @@ def read(
         "assignees": list_assignees(),
         "snoozes": SNOOZES,
         "note_length_max": NOTE_LENGTH_MAX,
+        "waiting": timeline.count_waiting(connection, conversation_id),
         "is_snoozed": conversation.is_snoozed(services.current().now()),
         "latest": timeline_view.of_entries([latest], {}, codes)[0] if latest else None,
         "orders": [_order(connection, order, known) for order in found],

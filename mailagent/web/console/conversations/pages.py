@@ -46,7 +46,6 @@ def show_page(
     before = parse_cursor(request.args.get("before"))
     with services.current().database.snapshot() as connection:
         conversation = found(conversations.find(connection, conversation_id), "conversation")
-        waiting = timeline.count_waiting(connection, conversation_id)
         part = timeline.read_page(connection, conversation_id, before)
         sent = [each.facts for each in part.rows if each.kind is EntryKind.MAIL_OUT]
         sent_ids = [facts["outbound_id"] for facts in sent]
@@ -66,7 +65,6 @@ def show_page(
         refused=refused,
         typed_note=typed_note,
         typed_tag=typed_tag,
-        waiting=waiting,
         subject=redact(conversation.subject, codes),
         conversation=conversation,
         groups=timeline_view.grouped(timeline_view.of_entries(entries, events, codes, files)),
