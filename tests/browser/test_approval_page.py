@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 import pytest
-from playwright.sync_api import Browser, Page, ViewportSize, expect
+from playwright.sync_api import Browser, Locator, Page, ViewportSize, expect
 
 from mailagent import services
 from mailagent.domain.refunds.policy import KeepOffers, ManagerReason
@@ -206,6 +206,15 @@ def make_biggest(served: Harness) -> str:
     return sign(approval.approval_id, MAX)
 
 
+def assert_in_view(needed: Iterable[Locator], height: int) -> None:
+    for each in needed:
+        box = each.bounding_box()
+        assert box is not None
+        assert box["height"] > 0
+        assert box["y"] >= 0
+        assert box["y"] + box["height"] <= height, each
+
+
 @ONE_DATABASE
 @pytest.mark.parametrize(("width", "height"), [(390, 844), (320, 640)])
 def test_the_decision_is_in_view_on_a_phone(
@@ -224,15 +233,27 @@ def test_the_decision_is_in_view_on_a_phone(
         page.get_by_role("button", name="Approve the refund"),
         page.get_by_role("button", name="Reject it"),
     )
-    for each in needed:
-        box = each.bounding_box()
-        assert box is not None
-        assert box["height"] > 0
-        assert box["y"] >= 0
-        assert box["y"] + box["height"] <= height, each
+    assert_in_view(needed, height)
     for name in ("Why you are asked", "What the customer wrote", "The refund request"):
         assert page.get_by_role("heading", name=name).is_visible()
     context.close()
+
+
+@ONE_DATABASE
+def test_the_decision_is_in_view_in_longer_languages(served: Harness, browser: Browser) -> None:
+    link = make_biggest(served)
+    for language in ("de-DE", "fr-FR"):
+        for width in (360, 320):
+            context = browser.new_context(
+                viewport={"width": width, "height": 640}, locale=language, is_mobile=True
+            )
+            page = context.new_page()
+            page.goto(link)
+            needed = (page.locator("h1"), *page.locator("header .clamp").all())
+            buttons = (page.locator("button.approve"), page.locator("button.reject"))
+            assert_in_view((*needed, *buttons), 640)
+            assert page.evaluate("document.documentElement.scrollWidth") <= width
+            context.close()
 
 
 # --- taking it back -------------------------------------------------------------------------------
