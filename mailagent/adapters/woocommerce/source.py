@@ -11,9 +11,9 @@ from mailagent.adapters.woocommerce.client import WooCommerceClient
 from mailagent.adapters.woocommerce.orders import (
     NAME,
     TITLE,
-    UNSENT,
     has_parcels,
     is_order,
+    is_unsent,
     read_order,
     status_of,
 )
@@ -85,7 +85,7 @@ class WooCommerceSource:
         if fields is None:
             return NotSupported(f"{TITLE} has no order {request.order_id}")
         if status_of(fields) is not OrderStatus.CANCELLED:
-            if fields["status"] not in UNSENT:
+            if not is_unsent(fields):
                 return TooLate(f"its status is {fields['status']}")
             if has_parcels(fields):  # the status changes only after all of it was sent
                 return NotSupported("a parcel of it is on record, so it may be on its way")

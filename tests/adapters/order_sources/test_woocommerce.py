@@ -362,6 +362,15 @@ def test_an_order_is_cancelled_only_if_nothing_was_sent(
     assert shop.numbered("1001")["status"] == status
 
 
+@pytest.mark.parametrize("status", ["pending", "on-hold", "processing", "failed"])
+def test_an_order_that_was_not_paid_is_cancelled(shop: PlayedWooCommerce, status: str) -> None:
+    shop.stock(order("1001", payments=[], status="pending", delivered_at=None))
+    shop.numbered("1001").update(status=status, payment_method="cod")
+    done = shop.make().cancel_order(CancelRequest("k", "1001"))
+    assert isinstance(done, Cancelled)
+    assert (done.order.status, done.order.payments) == (OrderStatus.CANCELLED, ())
+
+
 def test_an_order_with_a_parcel_is_left_to_people(shop: PlayedWooCommerce) -> None:
     shop.stock(order("1001", status="pending", delivered_at=None))
     fields = shop.numbered("1001")
