@@ -36,6 +36,7 @@ class Wish(StrEnum):
     INVOICE = "invoice"
     ADDRESS = "address"
     WITHDRAW = "withdraw"  # does not want the refund any more
+    PART = "part"  # of the money
     CANCEL = "cancel"
     NEWS = "news"  # where is my parcel, where is my money
     QUESTION = "question"  # about refunds or returns in general
@@ -88,9 +89,8 @@ def find_wish(text: str) -> Wish:
         asked = find_wish("".join(rest))
         return Wish.QUESTION if asked in _NO_WISH else asked
     told = "".join(each for each in sentences if not each.endswith("?"))
-    if wish in _NO_WISH and pick_reason(told) != RefundReason.OTHER:
-        return Wish.REFUND
-    return wish
+    complains = pick_reason(_any_of("no_goods").sub("", told)) is not RefundReason.OTHER
+    return Wish.REFUND if complains and wish in _NO_WISH else wish
 
 
 # The whole sentence, also if it is broken over two lines.
@@ -177,9 +177,8 @@ def _amount_named(text: str, name: str) -> int | None:
 def choose_items(
     text: str, items: Sequence[Mapping[str, Any]], one_order: bool = True
 ) -> list[dict[str, Any]]:
-    """Return the items that `text` asks for, and how many of each; if it names none, all that can be refunded.
-    None of them if it leaves open which, or names something that was not ordered. `one_order`: the text is
-    about this order alone."""
+    """Return the items that `text` asks for, and how many of each; none if it leaves open which, or names
+    something that was not ordered. `one_order`: the text is about this order alone."""
     names = {each["item_id"]: each["name"] for each in items}
     refundable = {each["item_id"]: each.get("refundable") or 0 for each in items}
     told = _read_clauses(text, names)
@@ -188,13 +187,13 @@ def choose_items(
     if asked & kept and len(items) > 1:
         return []
     chosen = asked or told["named"].keys() - kept or told["bought"].keys() - kept
-    things = "two_things" if chosen else "things"
-    if one_order and _names_another(text, things, names.values()):
+    known = any(names_item(text, names[each]) for each in chosen)
+    if one_order and _names_another(text, "two_things" if known else "things", names.values()):
         return []
     if told["all"] or not chosen:
         rest = names.keys() - kept
-        unsure = told["liked"].keys() - kept or (not one_order and kept)
-        if unsure and not told["all"] and not (one_order and unsure == rest):
+        is_sure = told["whole"] and not told["liked"].keys() - kept and (one_order or not kept)
+        if not (told["all"] or is_sure or (one_order and len(items) == 1)):
             return []
         chosen = {each for each in rest if refundable[each]} or rest
     amounts = {each: _amount_wanted(told, each, refundable[each]) for each in names}
@@ -215,8 +214,8 @@ def _amount_wanted(told: _Told, item_id: str, refundable: int) -> int | None:
 
 def _read_clauses(text: str, names: Mapping[str, str]) -> _Told:
     """Return by mood, such as "asked", the items that a clause names or goes on about, and the numbers told."""
-    told = {each: defaultdict[str, list[int]](list) for each in (*_TABLES["moods"], "named", "all")}
-    mood, last = "named", list[str]()
+    told: _Told = defaultdict(lambda: defaultdict(list))
+    mood, last = "named", [*names] if len(names) == 1 else []
     clauses = _any_of("clause_end").split(_any_of("except").sub(r"\1\2; except ", text))
     for clause in filter(None, (" ".join(each.split()) for each in clauses)):
         amounts = {item_id: _amount_named(clause, name) for item_id, name in names.items()}
@@ -236,6 +235,8 @@ def _read_clauses(text: str, names: Mapping[str, str]) -> _Told:
             one = counted if len(last) == 1 else None  # not the "both" of a camera and a lens
             number = next(filter(None, one.groups())).lower() if one else "0"
             amounts = dict.fromkeys(here, int(_NUMBERS.get(number, number)))
+        if says("whole_anyway", clause) or (mood in ("asked", "broken") and says("whole", clause)):
+            told["whole"].update((each, []) for each in names)
         for item_id in here:
             told[mood][item_id] += filter(None, [amounts.get(item_id)])
     return told

@@ -72,6 +72,7 @@ _FOR_PEOPLE = {
     Wish.LEGAL: "The customer speaks of a lawyer, a court or the bank",
     Wish.INVOICE: "The customer asks for an invoice",
     Wish.REPAIR: "The customer asks for a repair",
+    Wish.PART: "The customer asks for a part of the money",
 }
 _TOLD_BY_A_PASSAGE = {Wish.UNCLEAR, Wish.NEWS, Wish.QUESTION, Wish.INVOICE, Wish.REPAIR}
 
@@ -124,12 +125,13 @@ def read_request(content: str) -> CustomerRequest:
     if own and wish is Wish.UNCLEAR and wants_credit:
         wish, text = Wish.REFUND, f"{text}\n\n{own}"
     before = reading.find_wish(own)
-    if own and wish in (Wish.YES, Wish.UNCLEAR) and before in (Wish.REFUND, Wish.NEWS):
-        wish, text = before, f"{text}\n\n{own}"
+    named = reading.find_order_ids(bodies)
+    goes_on = wish in (Wish.YES, Wish.UNCLEAR) or (wish is Wish.REFUND and not named)
+    if own and goes_on and before in (Wish.REFUND, Wish.NEWS):
+        wish, text = (wish if wish is Wish.REFUND else before), f"{text}\n\n{own}"
     earlier = reading.find_order_ids("\n".join(said[::-1]))[:1]
-    order_ids = reading.find_order_ids(bodies) or reading.find_order_ids(text) or earlier
+    order_ids = (named or reading.find_order_ids(text) or earlier)[:_MAX_ORDERS]
     language = reading.guess_language(bodies, text, own)
-    order_ids = order_ids[:_MAX_ORDERS]
     pay_as = "store_credit" if wants_credit else "money" if says("money", bodies) else "no_choice"
     newest = bodies if own else text
     return CustomerRequest(newest, text, wish, language, order_ids, says_yes, pay_as)
@@ -239,11 +241,7 @@ def _orders_meant(request: CustomerRequest, results: Results) -> tuple[str, ...]
         facts = _facts_of(found)
         return _say(request, _opening(request), *facts) if facts else _give_up(request)
     orders = found.get("orders", [])
-    named = [
-        order
-        for order in orders
-        if any(names_item(request.text, name) for name in order.get("items", []))
-    ]
+    named = [each for each in orders if any(names_item(request.text, i) for i in each["items"])]
     meant = named or orders
     if len(meant) == 1:
         return (str(meant[0]["order_id"]),)
@@ -314,7 +312,9 @@ def _change(request: CustomerRequest, results: Results, order_id: str, order: Ou
 def _cancel(request: CustomerRequest, results: Results, order_id: str, order: Output) -> Step:
     items = order.get("items", [])
     named = any(names_item(request.text, each["name"]) for each in items)
-    items = choose_items(request.text, items, one_order=False) if named else []
+    items = choose_items(request.text, items, len(request.order_ids) < 2) if named else []
+    if named and not items:
+        return _ask_once(request, "ask_which_items", f"order/{order_id}")
     return _use(request, results, "cancel_order", {"order_id": order_id, "items": items}, facts=2)
 
 

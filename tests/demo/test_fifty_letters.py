@@ -9,7 +9,7 @@ import pytest
 
 from mailagent.demo.scripted_model import Say, ToolResult, next_turn, read_request
 
-ORDER = {
+ORDER: dict[str, Any] = {
     "order_id": "W1001",
     "status": "delivered",
     "items": [
@@ -20,7 +20,6 @@ ORDER = {
     "refunds": [],
 }
 OUTPUTS: dict[str, Any] = {
-    "look_at_order": ORDER,
     "propose_refund": {"outcome": "approved", "facts": {"refund/W1001": "…"}},
     "request_change": {"outcome": "task", "facts": {"remedy/W1001": "…"}},
     "cancel_order": {"outcome": "task", "facts": {"remedy/W1001": "…", "refund/W1001": "…"}},
@@ -38,7 +37,7 @@ PASSAGES = {
 }
 
 
-def outcome(text: str, subject: str = "") -> str:
+def outcome(text: str, subject: str = "", order: dict[str, Any] = ORDER) -> str:
     """Return in a few words what the model does in the end."""
     mail = {"subject": subject, "text": text}
     case = json.dumps({"sender_verified": True, "history": [], "mails": [mail]})
@@ -51,7 +50,8 @@ def outcome(text: str, subject: str = "") -> str:
             return done(results) or " ".join(each for each in said if each in TOLD or "/" in each)
         if turn.name == "hand_over":
             return f"person: {turn.arguments['summary'].partition('.')[0]}"
-        results.append(ToolResult(turn.name, turn.arguments, OUTPUTS[turn.name]))
+        outputs = {**OUTPUTS, "look_at_order": order}
+        results.append(ToolResult(turn.name, turn.arguments, outputs[turn.name]))
     raise AssertionError("the model goes round in circles")
 
 
@@ -78,6 +78,8 @@ LEGAL = "person: The customer speaks of a lawyer, a court or the bank"
 CANCEL = "cancel"
 INVOICE = "person: The customer asks for an invoice"
 REPAIR = "person: The customer asks for a repair"
+PART = "person: The customer asks for a part of the money"
+WHOLE = "refund all kettle, all mug, all phones"
 SHOWN = "order/W1001"
 ASKED = "ask_which_items order/W1001"
 
@@ -94,8 +96,8 @@ LETTERS = [
     ("Please refund three mugs of W1001", "refund all mug"),
     ("Please refund 9 mugs of W1001", "refund all mug"),
     ("Refund the kettle and one mug of W1001", "refund all kettle, 1 mug"),
-    ("Refund order W1001 please", "refund all kettle, all mug, all phones"),
-    ("I want my money back for the whole order W1001", "refund all kettle, all mug, all phones"),
+    ("Refund order W1001 please", WHOLE),
+    ("I want my money back for the whole order W1001", WHOLE),
     ("Please refund 2x mug of W1001", "refund 2 mug"),
     ("Please refund 2 x coffee mug and 1x kettle of W1001", "refund all kettle, 2 mug"),
     ("Please refund: coffee mug (2), W1001", "refund 2 mug"),
@@ -120,7 +122,7 @@ LETTERS = [
     ("the headfones of W 1001 stopped working", "refund all phones"),
     ("kettle, WlO01, damged", "refund all kettle"),
     ("my kettle is broken, oder 1001", "refund all kettle"),
-    ("Die Bestelung 1001 ist kapput, bitte Geld zurück", "refund all kettle, all mug, all phones"),
+    ("Die Bestelung 1001 ist kapput, bitte Geld zurück", WHOLE),
     # a thing that was not ordered
     ("Please refund the toaster of W1001.", ASKED),
     ("My scarf from W1001 has a hole. Refund, please!", ASKED),
@@ -168,7 +170,7 @@ LETTERS = [
     ("Please cancel order W1001", CANCEL),
     ("Bitte stornieren Sie die Bestellung W1001", CANCEL),
     ("plese cancle my order W1001", CANCEL),
-    ("I cancelled order W1001, I want my money back", "refund all kettle, all mug, all phones"),
+    ("I cancelled order W1001, I want my money back", WHOLE),
     ("Please cancel my refund request for W1001", "withdraw"),
     ("Never mind, I keep the kettle of W1001", "withdraw"),
     ("Please send me an invoice for W1001", INVOICE),
@@ -246,7 +248,7 @@ LETTERS = [
     ("No refund needed, thanks! W1001", "withdraw"),
     ("Stop the refund of W1001", "withdraw"),
     ("Please don't cancel W1001!", "withdraw"),
-    ("If you do not refund W1001, I tell everybody", "refund all kettle, all mug, all phones"),
+    ("If you do not refund W1001, I tell everybody", WHOLE),
     ("Why was my refund for W1001 denied?", SHOWN),
     ("Why was W1001 refunded?", SHOWN),
     ("You refunded me twice for W1001", SHOWN),
@@ -332,6 +334,8 @@ LETTERS = [
         "refund all kettle, 1 mug",
     ),
     ("Cancel everything except the mugs, W1001", "cancel kettle phones"),
+    ("Cancel W1001, but I keep the mugs", "cancel kettle phones"),
+    ("Cancel it, W1001, but I like the mugs", ASKED),
     ("It was not the mug that broke but the kettle, W1001. Refund please", "refund all kettle"),
     ("The kettle of W1001 leaks. The mugs are fine. Please refund it.", "refund all kettle"),
     (
@@ -451,7 +455,7 @@ LETTERS = [
         "refund all kettle",
     ),
     ("I'd like to return the mugs of W1001 because the kettle is enough for me.", "refund all mug"),
-    ("I'd like to return everything from W1001.", "refund all kettle, all mug, all phones"),
+    ("I'd like to return everything from W1001.", WHOLE),
     # an exchange, a repair or a kind word is no refund
     ("Mein Wasserkocher W1001 (Kettle) ist defekt, bitte austauschen.", "replacement all kettle"),
     ("Der Kettle aus W1001 ist kaputt. Kann ich ihn tauschen?", "exchange all kettle"),
@@ -512,12 +516,108 @@ LETTERS = [
     ("Which items can be refunded?", "knowledge/returns/2"),
     ("Welche Artikel aus W1001 können erstattet werden?", SHOWN),
     ("Which items can be refunded? Please refund the kettle of W1001.", "refund all kettle"),
+    # all of an order only if the letter says so
+    ("I want my money back for W1001", WHOLE),
+    ("Please refund my last order, W1001", WHOLE),
+    ("I want to return order W1001", WHOLE),
+    ("My order W1001 never arrived, I want a refund", WHOLE),
+    ("I never received W1001. Please refund it.", WHOLE),
+    ("I haven't received W1001, I want my money back", WHOLE),
+    ("The parcel of W1001 never arrived. I want my money back.", WHOLE),
+    ("They are all broken, please refund. W1001", WHOLE),
+    ("I changed my mind about W1001, please refund", WHOLE),
+    ("Ich brauche die Bestellung W1001 nicht mehr, bitte Geld zurück", WHOLE),
+    ("Bitte erstatten Sie mir die Bestellung W1001", WHOLE),
+    ("Bestellung W1001 kam nie an, bitte Geld zurück", WHOLE),
+    ("Ich möchte W1001 zurückschicken.", WHOLE),
+    ("Alles aus W1001 ist kaputt", WHOLE),
+    ("It leaks, refund please. W1001", ASKED),
+    ("Just one of them is broken. W1001", ASKED),
+    ("Order W1001 came with a broken cup, refund", ASKED),
+    ("Please refund the blue one from W1001", ASKED),
+    ("Please refund everything except the toaster, W1001", ASKED),
+    ("I want my money back. One thing of W1001 broke.", ASKED),
+    ("Ich möchte eine Tasse aus W1001 zurückgeben", ASKED),
+    ("Eine Tasse aus W1001 ist kaputt, bitte Geld zurück", ASKED),
+    ("Eine davon ist kaputt. W1001", ASKED),
+    ("One parcel of W1001 never arrived. I want my money back.", ASKED),
+    ("Einer der drei Mugs (W1001) ist undicht. Bitte erstatten", "refund 1 mug"),
+    ("Eine der Headphones aus W1001 ist kaputt, bitte Geld zurück", "refund all phones"),
+    ("Ein Mug aus W1001 ist kaputt, bitte Geld zurück", "refund 1 mug"),
+    # a defect of something that is no item
+    ("My discount code does not work", "ask_which_order"),
+    ("My discount code does not work. Order W1001", SHOWN),
+    ("Your website does not work", "ask_which_order"),
+    ("The link in your mail is broken", "ask_which_order"),
+    ("The tracking link of W1001 does not work", SHOWN),
+    ("Mein Gutscheincode funktioniert nicht, Bestellung W1001", SHOWN),
+    ("Your website is broken. My kettle of W1001 is broken, too", "refund all kettle"),
+    ("The return form does not work. Please refund the kettle of W1001", "refund all kettle"),
+    ("My account says delivered but the kettle of W1001 never arrived", "refund all kettle"),
+    # part of the money
+    ("Please refund half of the mugs W1001", PART),
+    ("Please refund 20 dollars of the kettle W1001", PART),
+    ("Bitte erstatten Sie mir 20 Euro für den Kettle aus W1001", PART),
+    ("Please refund the difference, the kettle of W1001 is cheaper now", PART),
+    ("Please refund the $49.99 for the kettle of W1001", "refund all kettle"),
+    ("Refund the kettle of W1001, I want my 49.99 dollars back", "refund all kettle"),
+    ("I paid 49.99 dollars for the kettle of W1001. It leaks, refund it", "refund all kettle"),
+    # another one instead of a refund, or the other way round
+    ("No refund please, just send a new kettle W1001", "replacement all kettle"),
+    ("I'd rather have a new kettle than a refund. W1001", "replacement all kettle"),
+    ("Please send another mug, one was broken W1001", "replacement 1 mug"),
+    ("The mug handle broke off. Can you send a new one? W1001", "replacement 1 mug"),
+    ("I want a new mug, one arrived broken. W1001", "replacement 1 mug"),
+    ("Lieber einen neuen Kettle als eine Erstattung, W1001", "replacement all kettle"),
+    ("Statt einer Erstattung hätte ich gern einen neuen Kettle. W1001", "replacement all kettle"),
+    ("I'd rather have my money back than a new kettle. W1001", "refund all kettle"),
+    ("Please don't send another mug, refund the broken one. W1001", "refund 1 mug"),
+    ("I don't just want a new kettle, I want my money back. W1001", "refund all kettle"),
+    ("Can you send a new tracking link for W1001?", SHOWN),
+    # no wish for a refund any more, or not yet
+    ("Am I eligible for a refund on W1001?", SHOWN),
+    ("Would I be eligible for a refund for the kettle W1001?", SHOWN),
+    ("Habe ich Anspruch auf eine Erstattung für W1001?", SHOWN),
+    ("The kettle of W1001 is broken. Am I eligible for a refund?", "refund all kettle"),
+    ("I already got the refund for W1001, thanks", "welcome"),
+    ("Ich habe die Erstattung für W1001 schon bekommen, danke", "welcome"),
+    ("I already got a new kettle, please refund the one of W1001", "refund all kettle"),
+    ("Still no refund for W1001!", SHOWN),
+    ("No refund please. W1001", "withdraw"),
+    ("I changed my mind, I want to keep the kettle. W1001", "withdraw"),
+    ("I changed my mind about the refund for W1001, keep it", "withdraw"),
+    ("I changed my mind about returning the kettle of W1001", "withdraw"),
+    ("I was going to ask for a refund of the kettle W1001 but it's fine now", "withdraw"),
+    ("Ich habe es mir anders überlegt, ich behalte den Kettle. W1001", "withdraw"),
+    ("I changed my mind, W1001. I keep the mugs but return the kettle", "refund all kettle"),
+    ("I changed my mind about the kettle. Please refund it. W1001", "refund all kettle"),
+]
+
+# The order has nothing but three mugs.
+OF_ONE_ITEM = [
+    ("They leak. W1001", "refund all mug"),
+    ("I want my money back. Order W1001.", "refund all mug"),
+    ("Sie sind kaputt, bitte Geld zurück. Bestellung W1001", "refund all mug"),
+    ("Just one of them is broken. W1001", "refund 1 mug"),
+    ("Eine Tasse aus W1001 ist kaputt, bitte Geld zurück", ASKED),
+    ("The toaster of W1001 is broken. It leaks, refund it please", ASKED),
+    ("My discount code does not work. Order W1001", SHOWN),
+    ("I don't like your website. W1001", SHOWN),
+    ("I can't open the link, it doesn't work. W1001", SHOWN),
+    ("Your driver damaged my fence. W1001", ASKED),
+    ("No need for a refund, one mug of W1001 just lost its colour", SHOWN),
+    ("I didn't ask for a refund for W1001", SHOWN),
 ]
 
 
 @pytest.mark.parametrize(("text", "expected"), LETTERS)
 def test_a_letter_is_understood(text: str, expected: str) -> None:
     assert outcome(text) == expected
+
+
+@pytest.mark.parametrize(("text", "expected"), OF_ONE_ITEM)
+def test_what_an_order_of_one_item_leaves_open_is_that_item(text: str, expected: str) -> None:
+    assert outcome(text, order={**ORDER, "items": ORDER["items"][1:2]}) == expected
 
 
 @pytest.mark.parametrize("subject", ["Re: Your refund of W1001", "W1001", "Refund the kettle"])

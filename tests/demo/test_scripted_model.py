@@ -274,6 +274,19 @@ def test_the_answer_to_which_items_is_read_alone(answer: str, items: list[Any]) 
     assert calls[1].arguments["items"] == items
 
 
+@pytest.mark.parametrize(
+    "answer", ["All of them, please.", "Everything", "The whole order", "Alles, bitte."]
+)
+def test_the_answer_to_which_items_may_be_all(answer: str) -> None:
+    history = [
+        {"from": "customer", "text": "I want my money back. W1001"},
+        {"from": "shop", "text": "Which items is it about?"},
+    ]
+    letter = content(answer, "Re: W1001", history)
+    calls, _ = play(letter, {"look_at_order": ORDER, "propose_refund": APPROVED})
+    assert [each["item_id"] for each in calls[-1].arguments["items"]] == ["1", "2"]
+
+
 @pytest.mark.parametrize("answer", ["Please refund the toaster.", "As I said."])
 def test_which_items_is_asked_once(answer: str) -> None:
     calls, reply = play(content(TOASTER), {"look_at_order": ORDER})
