@@ -36,7 +36,7 @@ from mailagent.proposals.returns import list_due
 from mailagent.store import audit
 from mailagent.store.mail import conversations, inbound
 from mailagent.store.orders import versions
-from mailagent.store.refunds import orders, refunds, remedies
+from mailagent.store.refunds import orders, refunds, remedies, stops
 
 _ACTIONS: Mapping[RemedyStatus, audit.Action] = {
     RemedyStatus.DONE: "request done",
@@ -55,14 +55,15 @@ def finish(
     remedy = remedies.lock(connection, remedy_id)
     if remedy is None:
         raise TaskProblem("there is no such task; look at the list")
-    owner = orders.load(connection, remedy.order_id).customer_email
+    order = orders.load(connection, remedy.order_id)
     managers = (each.casefold() for each in services.current().shop.manager_emails)
     outcome = TaskOutcome(
         is_done,
         note,
         is_manager=person.casefold() in managers,
-        is_theirs=person_of(person) == person_of(owner),
+        is_theirs=person_of(person) == person_of(order.customer_email),
         refund_waits=find_waiting(connection, remedy) is not None,
+        stop=stops.find_task_stop(connection, order, remedy),
     )
     if not check_outcome(remedy, outcome):
         return False

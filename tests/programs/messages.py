@@ -26,6 +26,7 @@ from mailagent.domain.orders.shipment import ShipmentStatus
 from mailagent.domain.refunds import labels as refund_labels
 from mailagent.domain.refunds import offer, order, refund
 from mailagent.domain.remedies import labels as remedy_labels
+from mailagent.domain.remedies.remedy import TaskStop
 from mailagent.engine import run
 from mailagent.store import audit
 from mailagent.store.mail import arrivals, assignments, throttled
@@ -74,7 +75,7 @@ TABLES: tuple[Any, ...] = (
     refund_labels.REFUND_STATES,
     (remedy_labels.REMEDY_KINDS, remedy_labels.REMEDY_STATES),
     remedy_labels.DONE_BEFORE_APPROVAL,
-    (stops.STOPS, order_check.STOPS),
+    (stops.STOPS, order_check.STOPS, [each.value for each in TaskStop]),
     (review_facts.STATE_SENTENCES, review_facts.CONDITIONS),
     (attachments.NOT_KEPT, attachments.TOO_LARGE, attachments.OURS, attachments.MAIL),
     [each.value for each in (*conversation.HandOverReason, *reply_commands.TeamCommand)],

@@ -929,3 +929,79 @@ def test_the_page_asks_as_much_for_many_tasks_held_up_by_a_refund_as_for_one(sho
 
 def paid_for(number: int) -> dict[str, str]:
     return {"payment_id": f"pay_{number}", "method": "card", "amount": "49.99"}
+
+
+PAID = {"payment_id": "pay_W1001", "method": "card", "amount": "49.99"}
+BACK_AT = {"charged_back_at": "2026-01-02T09:00:00Z"}
+STOPPED: dict[str, tuple[dict[str, Any], str]] = {
+    "cancelled": ({"status": "cancelled"}, "The order is cancelled: send nothing"),
+    "charged back": ({"payments": [PAID | BACK_AT]}, "(chargeback): send nothing"),
+    "refunded": ({"payments": [PAID | {"refunded": "49.99"}]}, "these goods: send nothing"),
+    "another customer": (
+        {"customer": {"email": GRACE, "name": "Grace Hopper"}},
+        "The order belongs to another customer now: do nothing",
+    ),
+}
+
+
+@pytest.mark.both_databases
+@pytest.mark.parametrize("what", STOPPED)
+def test_goods_are_not_sent_for_an_order_that_has_changed_so(
+    shop: Harness, batch: Batch, what: str
+) -> None:
+    change(batch)
+    changes, words = STOPPED[what]
+    shop.stock(order(**changes))
+    (row,) = shop.rows("SELECT remedy_id FROM remedies")
+    path, tess, mona = f"/ops/tasks/{row.remedy_id}", shop.log_in(TESS), shop.log_in(MONA)
+    page = tess.get("/ops/tasks").text
+    assert words in page
+    assert 'name="done"' not in page
+    assert ADA in page
+    assert "Grace" not in page
+    assert GRACE not in page
+    assert post_form(tess, path, "/ops", done="yes").status_code == 422
+    is_anothers = what == "another customer"
+    assert ('name="done"' in mona.get("/ops/tasks").text) is not is_anothers
+    pressed = post_form(mona, path, "/ops", done="yes")
+    assert pressed.status_code == (422 if is_anothers else 303)
+    if is_anothers:
+        assert post_form(tess, path, "/ops", fail="yes", note="Write to us.").status_code == 303
+    assert tasks(shop) == [("exchange", "not_possible" if is_anothers else "done")]
+
+
+@ONE_DATABASE
+@pytest.mark.parametrize(
+    ("wanted", "refunded", "is_stopped"),
+    [
+        ("K1", "20.00", False),
+        ("K1", "20.01", True),  # less is left than the kettle costs
+        ("M1", "9.99", False),
+        ("M1", "10.00", True),
+    ],
+)
+def test_it_stops_a_task_if_so_much_was_refunded_elsewhere_that_its_items_may_be_in_it(
+    shop: Harness, wanted: str, refunded: str, is_stopped: bool
+) -> None:
+    shop.stock(order(items=KETTLE_AND_MUGS))
+    batch = write(shop, text=LETTER)
+    change(batch, items=[{"item_id": wanted, "quantity": 1}])
+    shop.stock(order(items=KETTLE_AND_MUGS, payments=[PAID | {"refunded": refunded}]))
+    assert ("perhaps for these goods" in shop.log_in(TESS).get("/ops/tasks").text) is is_stopped
+
+
+@ONE_DATABASE
+@pytest.mark.parametrize("kind", ["change_address", "exchange"])
+def test_nothing_is_done_for_one_customer_with_the_order_of_another(
+    shop: Harness, kind: str
+) -> None:
+    pending: dict[str, Any] = {"status": "pending", "delivered_at": None}
+    shop.stock(order(**pending))
+    change(write(shop, text=LETTER), kind)
+    shop.stock(order(**pending, customer={"email": GRACE, "name": "Grace Hopper"}))
+    (row,) = shop.rows("SELECT remedy_id FROM remedies")
+    with (
+        shop.live.database.transaction() as connection,
+        pytest.raises(TaskProblem, match="belongs to another customer now"),
+    ):
+        finish(connection, row.remedy_id, MONA, True, None)

@@ -199,17 +199,35 @@ class TaskProblem(ValueError):
     """What a person reports about a task cannot be recorded; the text says why, and what to do."""
 
 
+class TaskStop(StrEnum):
+    """Why a task must not be done, because its order has changed since; in words for people."""
+
+    NEW_CUSTOMER = (
+        "the order belongs to another customer now: do nothing, and say that it is not possible"
+    )
+    CANCELLED = "the order is cancelled: send nothing unless a manager says so"
+    CHARGED_BACK = (
+        "the bank took the payment back (chargeback): send nothing unless a manager says so"
+    )
+    ELSEWHERE = "money was refunded elsewhere, perhaps for these goods: send nothing unless a manager says so"
+
+    def holds_for(self, is_manager: bool) -> bool:
+        """Return whether the person may not say that the task is done."""
+        return self is TaskStop.NEW_CUSTOMER or not is_manager
+
+
 @dataclass(frozen=True, slots=True)
 class TaskOutcome:
     """What a person reports about a task. `note`: a text for the customer. `is_manager`: the person is a
     manager. `is_theirs`: the order is the person's own. `refund_waits`: a manager has yet to decide on a refund
-    of the same items."""
+    of the same items. `stop`: why the task must not be done."""
 
     is_done: bool
     note: str | None
     is_manager: bool
     is_theirs: bool = False
     refund_waits: bool = False
+    stop: TaskStop | None = None
 
 
 def check_outcome(remedy: Remedy | None, outcome: TaskOutcome) -> bool:
@@ -236,6 +254,8 @@ def check_outcome(remedy: Remedy | None, outcome: TaskOutcome) -> bool:
         raise TaskProblem(
             "a refund of the same items waits for a manager; send nothing until it is decided"
         )
+    if outcome.is_done and outcome.stop and outcome.stop.holds_for(outcome.is_manager):
+        raise TaskProblem(outcome.stop.value)
     if not outcome.is_done and not outcome.note:
         raise TaskProblem("say why it is not possible; the customer reads it")
     return True

@@ -257,6 +257,22 @@ def note_not_done(connection: sa.Connection, asking: Asking) -> None:
         connection.execute(_remedies.update().where(own).values(asked_at=None))
 
 
+def list_askers(connection: sa.Connection, remedy_ids: Collection[str]) -> dict[str, Row]:
+    """Return the mail address of the customer who asked for each remedy, by its id, and their name: none if the
+    order belongs to another customer now."""
+    orders, threads = schema.orders.c, schema.conversations.c
+    name = sa.case(
+        (orders.customer_email == threads.customer_email, orders.customer_name), else_=""
+    )
+    query = (
+        sa.select(_remedies.c.remedy_id, threads.customer_email, name.label("customer_name"))
+        .join(schema.orders, orders.order_id == _remedies.c.order_id)
+        .join(schema.conversations, threads.conversation_id == _remedies.c.conversation_id)
+        .where(_remedies.c.remedy_id.in_(remedy_ids))
+    )
+    return {row.remedy_id: row for row in connection.execute(query)}
+
+
 # --- lists ----------------------------------------------------------------------------------------
 
 

@@ -1,8 +1,8 @@
-"""Stops: reasons not to pay an approved refund, because its order has changed since."""
+"""Stops: reasons not to pay an approved refund, or not to do a task, because its order has changed since."""
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable
+from collections.abc import Container, Iterable, Sequence
 
 import sqlalchemy as sa
 
@@ -10,16 +10,22 @@ from mailagent.domain.operations.run_about import hash_customer
 from mailagent.domain.orders.shipment import find_parcels
 from mailagent.domain.refunds.offer import units_of
 from mailagent.domain.refunds.order import Order, OrderStatus
-from mailagent.domain.refunds.refund import Refund, RefundReason
+from mailagent.domain.refunds.refund import (
+    ItemsProblem,
+    Refund,
+    RefundReason,
+    WantedItem,
+    price_lines,
+)
 from mailagent.domain.refunds.settlement import SettlementState
 from mailagent.domain.remedies.remedy import SENT_AGAIN as SENT_AGAIN_KINDS
-from mailagent.domain.remedies.remedy import RemedyKind, RemedyStatus
+from mailagent.domain.remedies.remedy import Remedy, RemedyKind, RemedyStatus, TaskStop
 from mailagent.store import audit, schema
 from mailagent.store.database import in_literals
 from mailagent.store.mail import conversations
 from mailagent.store.orders import versions
 from mailagent.store.refunds import order_import, orders, refunds, remedies, settlements
-from mailagent.store.refunds.external_refunds import sum_elsewhere
+from mailagent.store.refunds.external_refunds import given_back_minor, sum_elsewhere
 
 CANCELLED = "the order was cancelled after the refund was approved and before it was paid"
 NEW_CUSTOMER = "the order's customer has another address than when the refund was asked for"
@@ -108,10 +114,66 @@ def find_stops(connection: sa.Connection, refund_ids: Iterable[str]) -> dict[str
     return found
 
 
+def find_task_stop(connection: sa.Connection, order: Order, remedy: Remedy) -> TaskStop | None:
+    """Return why people must not do a task any more; None if they may. Goods that are sent for it, and money
+    that went back otherwise, would both be lost."""
+    asked_by = conversations.load(connection, remedy.conversation_id).customer_email
+    # The goods may be back, or the shop's system may have done it: then a person only says what is so.
+    is_past = remedy.kind is RemedyKind.RETURN or remedy.may_be_done
+    if order.customer_email != asked_by and not is_past:
+        return TaskStop.NEW_CUSTOMER
+    if remedy.kind not in SENT_AGAIN_KINDS:
+        return None
+    if order.status is OrderStatus.CANCELLED:
+        return TaskStop.CANCELLED
+    if order.charged_back.minor:
+        return TaskStop.CHARGED_BACK
+    return TaskStop.ELSEWHERE if _may_be_refunded(connection, order, remedy) else None
+
+
+def _may_be_refunded(connection: sa.Connection, order: Order, remedy: Remedy) -> bool:
+    """Return whether so much was refunded elsewhere that a remedy's items may be in it."""
+    elsewhere = given_back_minor(connection, order.order_id)
+    wanted = [WantedItem(item_id, units) for item_id, units in remedy.units.items()]
+    earlier = refunds.list_of_orders(connection, [order.order_id]) if elsewhere else ()
+    try:
+        worth = sum(line.amount.minor for line in price_lines(order, wanted, earlier))
+    except ItemsProblem:  # the order does not have them any more
+        worth = 0
+    left = order.left_after(orders.taken_minor(connection, order.order_id))
+    return elsewhere > 0 and (worth <= elsewhere or worth > left.minor)
+
+
+def find_task_stops(connection: sa.Connection, tasks: Sequence[Remedy]) -> dict[str, TaskStop]:
+    """Return why people must not do these tasks any more, by the task's id; others are left out."""
+    ids = [each.remedy_id for each in tasks]
+    query = _DOUBTFUL_TASKS.where(_remedies.remedy_id.in_(ids))
+    doubtful = set(connection.scalars(query)) if ids else ()
+    found = {
+        each.remedy_id: find_task_stop(connection, orders.load(connection, each.order_id), each)
+        for each in tasks
+        if each.remedy_id in doubtful
+    }
+    return {remedy_id: stop for remedy_id, stop in found.items() if stop}
+
+
 _rows, _refunds, _orders = schema.ledger_settlements.c, schema.refunds.c, schema.orders.c
 _payments, _remedies = schema.order_payments.c, schema.remedies.c
 _versions = schema.order_versions.c
-# A fast query that leaves out most refunds: those whose orders have certainly not changed.
+_HAS_CHANGED = (
+    _orders.status == OrderStatus.CANCELLED.value,
+    _orders.customer_email != schema.conversations.c.customer_email,
+    sa.exists().where(
+        _payments.order_id == _orders.order_id, _payments.charged_back_at.is_not(None)
+    ),
+)
+# Fast queries that leave out most tasks and refunds: those whose orders have certainly not changed.
+_DOUBTFUL_TASKS = (
+    sa.select(_remedies.remedy_id)
+    .join(schema.orders, _orders.order_id == _remedies.order_id)
+    .join(schema.conversations, schema.conversations.c.conversation_id == _remedies.conversation_id)
+    .where(sa.or_(*_HAS_CHANGED, sum_elsewhere(_orders.order_id) > 0))
+)
 _DOUBTFUL = (
     sa.select(_refunds.refund_id)
     .join(schema.ledger_settlements, _rows.refund_id == _refunds.refund_id)
@@ -120,14 +182,10 @@ _DOUBTFUL = (
     .where(
         in_literals(_rows.state, "open"),
         sa.or_(
-            _orders.status == OrderStatus.CANCELLED.value,
-            _orders.customer_email != schema.conversations.c.customer_email,
+            *_HAS_CHANGED,
             _orders.held_minor + sum_elsewhere(_orders.order_id) > _orders.paid_minor,
             sa.exists().where(
                 _versions.order_id == _orders.order_id, _versions.fetched_at >= _rows.recorded_at
-            ),
-            sa.exists().where(
-                _payments.order_id == _orders.order_id, _payments.charged_back_at.is_not(None)
             ),
             sa.exists().where(
                 _remedies.order_id == _orders.order_id,

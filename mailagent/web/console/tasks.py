@@ -14,10 +14,17 @@ from mailagent.domain.refunds.labels import MANAGER_REASONS, REFUND_REASONS
 from mailagent.domain.refunds.policy import ManagerReason
 from mailagent.domain.refunds.refund import Refund, RefundReason
 from mailagent.domain.remedies.labels import REMEDY_KINDS, REMEDY_STATES
-from mailagent.domain.remedies.remedy import OPEN, Remedy, RemedyStatus, TaskProblem
+from mailagent.domain.remedies.remedy import (
+    OPEN,
+    Remedy,
+    RemedyStatus,
+    TaskProblem,
+    TaskStop,
+)
 from mailagent.remedies import find_all_waiting, finish
 from mailagent.store.mail import inbound
-from mailagent.store.refunds import orders, remedies
+from mailagent.store.refunds import remedies
+from mailagent.store.refunds.stops import find_task_stops
 from mailagent.web.console.page import (
     go_to,
     page,
@@ -66,19 +73,23 @@ def _page(problem: str = "", remedy_id: str = "", note: str = "") -> Response:
 
 
 def _list_shown(connection: sa.Connection, shown: Sequence[Remedy]) -> list[dict[str, Any]]:
-    """Return the tasks of a page, each with its customer, the mail that asked for it, and a refund that a
-    manager must decide before the task is done."""
+    """Return the tasks of a page, each with the customer who asked for it, their mail, a refund that a manager
+    must decide before the task is done, and why it must not be done any more."""
     asked = inbound.list_by_id(connection, [each.mail_id for each in shown])
     mails = {each.mail_id: f"{each.subject}\n\n{each.new_text}" for each in asked}
-    first = find_all_waiting(connection, [each for each in shown if each.is_open])
-    owners = orders.find_owners(connection, [each.order_id for each in shown])
+    is_open = [each for each in shown if each.is_open]
+    first, stopped = find_all_waiting(connection, is_open), find_task_stops(connection, is_open)
+    askers = remedies.list_askers(connection, [each.remedy_id for each in shown])
     return [
-        _shown(each, mails, first.get(each.remedy_id)) | {"owner": owners[each.order_id]}
+        _shown(each, mails, first.get(each.remedy_id), stopped.get(each.remedy_id))
+        | {"asked_by": askers[each.remedy_id]}
         for each in shown
     ]
 
 
-def _shown(remedy: Remedy, mails: Mapping[str, str], waiting: Refund | None) -> dict[str, Any]:
+def _shown(
+    remedy: Remedy, mails: Mapping[str, str], waiting: Refund | None, stop: TaskStop | None
+) -> dict[str, Any]:
     why = [translate(MANAGER_REASONS[ManagerReason(each)]) for each in remedy.policy_reasons]
     return {
         "remedy": remedy,
@@ -90,6 +101,8 @@ def _shown(remedy: Remedy, mails: Mapping[str, str], waiting: Refund | None) -> 
         "mail": redact_line(mails.get(remedy.mail_id, "")).strip(),
         "needs_manager": why,
         "waiting": waiting,
+        "stop": translate(stop.value) if stop else "",
+        "may_be_done": not waiting and not (stop and stop.holds_for(current_person().is_manager)),
         "may_do": remedy.is_open
         and remedy.status is not RemedyStatus.ASKED
         and (not why or current_person().is_manager),
