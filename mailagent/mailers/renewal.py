@@ -27,19 +27,19 @@ from mailagent.store.refunds import offers, orders, refunds, remedies, settlemen
 
 logger = logging.getLogger(__name__)
 
-# A mail that is sent sooner is sent as it was written, unless it is a receipt: the customer gets no other mail
-# about money that came back before it is sent.
+# A mail that is sent sooner is sent as it was written, unless it is a receipt, whose money may have come back,
+# or about a remedy, whose money may have been paid.
 FRESH_FOR = timedelta(seconds=10)
 
 
 def renew_if_late(connection: sa.Connection, mail: OutboundMail) -> OutboundMail:
-    """Return a mail that is about to be sent, written again if it has waited or is a receipt.
+    """Return a mail that is about to be sent, written again if it has waited, is a receipt or about a remedy.
 
     An attempt that may have gone out clears `written_from`: after that the mail stays as it is.
     """
     now = services.current().now()
     is_late = mail.created_at is not None and now - mail.created_at >= FRESH_FOR
-    is_due = is_late or mail.purpose is Purpose.RECEIPT
+    is_due = is_late or mail.purpose in (Purpose.RECEIPT, Purpose.REMEDY)
     if not is_due or not mail.written_from or mail.conversation_id is None:
         return mail
     try:

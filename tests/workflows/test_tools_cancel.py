@@ -32,12 +32,13 @@ from mailagent.mailers.fact import sentence
 from mailagent.remedies import finish
 from mailagent.store.refunds import remedies, stops
 from mailagent.workflows.steps.conversation.batch import Batch, batch_reader
+from mailagent.workflows.steps.delivery.send import send_mail
 from mailagent.workflows.steps.maintenance import cancellations, tasks
 from mailagent.workflows.steps.refund.order_check import UNITS_BACK
 from mailagent.workflows.tools.cancel_order import cancel_order
 from mailagent.workflows.tools.request_change import request_change
 from mailagent.workflows.tools.withdraw_refund import withdraw_refund
-from tests.cast import GRACE, MAX, MONA, TESS, big_order, order
+from tests.cast import ADA, GRACE, MAX, MONA, TESS, big_order, order
 from tests.databases import ONE_DATABASE
 from tests.harness import Harness, open_shop, pass_time
 from tests.tool_use import use
@@ -187,6 +188,25 @@ def test_what_the_system_cannot_do_is_a_task(
         assert finish(connection, row.remedy_id, TESS, True, None)
     assert pay(refund_id(shop))["status"] == "paid"
     assert "Order W1001 is cancelled." in mails(shop)
+
+
+def test_a_mail_about_a_cancellation_tells_what_was_paid_before_it_is_sent(
+    shop: Harness, batch: Batch
+) -> None:
+    cancel(batch)
+    (row,) = shop.rows("SELECT remedy_id FROM remedies")
+    with shop.live.database.transaction() as connection:
+        finish(connection, row.remedy_id, TESS, True, "It is done.")
+    assert "State: approved, not paid yet" in mails(shop)
+    assert pay(refund_id(shop))["status"] == "paid"
+    (ended,) = shop.rows("SELECT outbound_id FROM outbound_mails WHERE purpose = 'remedy'")
+    for _ in range(2):  # a step that is done again
+        assert send_mail(ended.outbound_id) == "sent"
+    (sent,) = shop.mails_to(ADA)
+    assert "Order W1001 is cancelled." in sent.text
+    assert "> It is done." in sent.text
+    assert "not paid yet" not in sent.text
+    assert "Refunded: $69.99" in sent.text
 
 
 @ONE_DATABASE
