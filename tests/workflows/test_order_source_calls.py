@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -45,7 +46,8 @@ from mailagent.workflows.steps.conversation.orders import look_up_orders
 from mailagent.workflows.steps.maintenance.incidents import update_incidents
 from mailagent.workflows.steps.refund import gateway_call
 from mailagent.workflows.steps.refund.gateway_call import Intent
-from tests.cast import ADA, order
+from tests.cast import ADA, OLGA, order
+from tests.cli.commands import flask
 from tests.harness import Harness, open_shop, pass_time
 from tests.workflows.paying import MoodyGateway, ledger, pay
 from tests.workflows.proposals import propose, write
@@ -230,6 +232,9 @@ def test_operators_hear_once_of_a_change_that_refunds_forbid_and_its_end_ends_th
     source.answer = cheaper
     assert order_source.refresh("W1001") is Freshness.REFUSED
     assert open_kinds(shop) == ["order_records"]
+    (mail,) = shop.rows("SELECT text FROM outbound_mails WHERE to_address = :olga", olga=OLGA)
+    assert "contradicts refunds of the order: `flask orders show ID`" in " ".join(mail.text.split())
+    assert json.loads(flask(shop, "orders", "show", "W1001").output)["paid"] == "49.99"
     pass_until(shop, shop.live.now() + timedelta(days=2))
     update_incidents()
     assert order_source.refresh("W1001") is Freshness.REFUSED

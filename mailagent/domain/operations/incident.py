@@ -69,7 +69,8 @@ INCIDENTS: Mapping[IncidentKind, IncidentText] = {
     IncidentKind.ORDER_RECORDS: IncidentText(
         "%(title)s sends orders that cannot be taken",
         "Their customers get no refund until the record is right, and mail about them goes to the team in "
-        "time. See what is wrong with `flask orders check-source`.",
+        "time. Check it with `flask orders check-source --order ID`. If that finds nothing wrong, the record "
+        "contradicts refunds of the order: `flask orders show ID` shows what they rest on.",
     ),
     IncidentKind.LOOP_DETECTED: IncidentText(
         "The loop guard has tripped: the agent has stopped answering a conversation",
