@@ -45,7 +45,8 @@ def to_minor(text: object, currency: str, *, rounded: bool = False) -> int:
 
 
 def checked(order: Order) -> Order:
-    """Return the order if its amounts are possible. Raises ValueError if not, because we could not store it."""
+    """Return the order if its amounts and ids are possible. Raises ValueError if not, because we could not
+    store it."""
     sums = (order.discount_minor, order.shipping_minor, order.tax_minor)
     if min(sums) < 0 or max(sums) > MOST_MINOR:
         raise ValueError(f"discount, shipping or tax is {', '.join(map(str, sums))} minor units")
@@ -58,7 +59,14 @@ def checked(order: Order) -> Order:
     for each in order.payments:
         if not 0 <= each.refunded_minor <= each.amount.minor <= MOST_MINOR:
             raise ValueError(f"a payment of {each.amount}, less {each.refunded_minor}")
+    _check_ids("payment", [each.payment_id for each in order.payments])
+    _check_ids("shipment", [each.shipment_id for each in order.shipments])
     return order
+
+
+def _check_ids(what: str, ids: Sequence[str]) -> None:
+    if len(set(ids)) < len(ids):
+        raise ValueError(f"a {what}'s id stands twice: {', '.join(ids)}")
 
 
 def spread(payments: Sequence[Payment], minor: int) -> tuple[Payment, ...]:

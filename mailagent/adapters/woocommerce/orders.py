@@ -7,7 +7,8 @@ they are read from what the extension Shipment Tracking, or one like it, adds to
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -218,8 +219,14 @@ def has_parcels(fields: Fields) -> bool:
     return bool(_tracked(fields["meta_data"]))
 
 
-def _parcels(found: Sequence[Fields]) -> list[Shipment]:
-    return [_parcel(each) for each in _tracked(found) if isinstance(each, Mapping)]
+def _parcels(found: Sequence[Fields]) -> Iterator[Shipment]:
+    # Extensions may write a parcel twice, or several with one tracking number and no id.
+    parcels = dict.fromkeys(_parcel(each) for each in _tracked(found) if isinstance(each, Mapping))
+    seen: Counter[str] = Counter()
+    for each in parcels:
+        name = each.shipment_id
+        seen[name] += 1
+        yield replace(each, shipment_id=f"{name} ({seen[name]})") if seen[name] > 1 else each
 
 
 def _tracked(found: Sequence[Fields]) -> Sequence[Any]:

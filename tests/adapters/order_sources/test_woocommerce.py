@@ -290,6 +290,16 @@ def test_parcels_are_those_of_the_extension(shop: PlayedWooCommerce) -> None:
     assert parcel.last_event_at is None
 
 
+def test_parcels_that_share_a_number_are_told_apart(shop: PlayedWooCommerce) -> None:
+    shop.stock(order("1001", status="shipped", delivered_at=None))
+    first, other = {"tracking_number": "D17"}, {"tracking_number": "D17", "date_shipped": "1762"}
+    parcels = {"id": 1, "key": "_wc_shipment_tracking_items", "value": [first, first, other]}
+    shop.numbered("1001")["meta_data"] = [parcels]
+    found = load(shop).shipments
+    assert [each.shipment_id for each in found] == ["D17", "D17 (2)"]
+    assert {each.tracking_number for each in found} == {"D17"}
+
+
 def test_an_extension_may_give_numbers_of_its_own(shop: PlayedWooCommerce) -> None:
     shop.stock(order("A-17"), order("1001"))
     assert load(shop, "A-17").order_id == "A-17"
@@ -332,17 +342,22 @@ def test_a_wrong_record_hides_no_other_order(shop: PlayedWooCommerce) -> None:
     assert "1001" in page.problems[0]
 
 
+PARCELS_OF_ONE_ID = [
+    {"tracking_number": number, "tracking_id": tracking_id}
+    for number, tracking_id in (("D17", "abc"), ("D18", "abc"), ("D19", "abc (2)"))
+]
 LIES: dict[str, Callable[[dict[str, Any]], None]] = {
     "total": lambda x: x.update(total="-49.99"),
     "units": lambda x: x["line_items"][0].update(quantity=-1),
     "no units": lambda x: x["line_items"][0].update(quantity=0),
     "shipping": lambda x: x.update(shipping_total="-10.00", total="39.99"),
     "refunded": lambda x: x.update(refunds=[{"id": 1, "reason": "", "total": "10.00"}]),
+    "ids of parcels": lambda x: x.update(meta_data=[PARCEL | {"value": PARCELS_OF_ONE_ID}]),
 }
 
 
 @pytest.mark.parametrize("lie", LIES)
-def test_amounts_that_cannot_be_true_hide_no_other_order(shop: PlayedWooCommerce, lie: str) -> None:
+def test_what_cannot_be_true_hides_no_other_order(shop: PlayedWooCommerce, lie: str) -> None:
     shop.stock(order("1001"), order("1002"))
     LIES[lie](shop.numbered("1001"))
     page = shop.make().find_orders(ADA)
