@@ -8,6 +8,7 @@ import unicodedata
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import date, datetime
+from typing import Any
 
 from mailagent.domain.masking import mask
 from mailagent.domain.money import Money
@@ -20,6 +21,17 @@ _CONTROLS_AND_BREAKS = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]
 def without_controls(text: str) -> str:
     """Return `text` without control characters (tabs stay) and lone surrogates; lines end in a line feed."""
     return _CONTROLS.sub("", text.replace("\r\n", "\n").replace("\r", "\n"))
+
+
+def storable(value: Any) -> Any:
+    """Return JSON data without NUL, which PostgreSQL refuses, and lone surrogates, which are not UTF-8."""
+    if isinstance(value, str):
+        return value.replace("\x00", "\ufffd").encode("utf-8", "replace").decode("utf-8")
+    if isinstance(value, list):
+        return [storable(each) for each in value]
+    if isinstance(value, dict):
+        return {storable(key): storable(each) for key, each in value.items()}
+    return value
 
 
 def is_one_line(text: str) -> bool:

@@ -14,8 +14,9 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from mailagent.adapters.http import SHARE, retry_after_seconds, within
-from mailagent.adapters.openai.responses import operator, person, read_answer, retry, storable
+from mailagent.adapters.openai.responses import operator, person, read_answer, retry
 from mailagent.domain.mail.conversation import HandOverReason
+from mailagent.domain.text import storable
 
 if TYPE_CHECKING:
     import httpx2

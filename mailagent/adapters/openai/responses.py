@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from mailagent.domain.mail.conversation import HandOverReason
+from mailagent.domain.text import storable
 
 Json = dict[str, Any]
 
@@ -159,14 +160,3 @@ def _usage(usage: object) -> Json:
 
 def _count(value: object) -> int:
     return max(0, value) if type(value) is int else 0
-
-
-def storable(value: Any) -> Any:
-    """Return JSON data without NUL, which PostgreSQL refuses, and lone surrogates, which are not UTF-8."""
-    if isinstance(value, str):
-        return value.replace("\x00", "\ufffd").encode("utf-8", "replace").decode("utf-8")
-    if isinstance(value, list):
-        return [storable(each) for each in value]
-    if isinstance(value, dict):
-        return {storable(key): storable(each) for key, each in value.items()}
-    return value

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from mailagent.adapters.http import retry_after_seconds, seconds_left, tls_context, within
 from mailagent.domain.orders.source import OutOfTime, SourceProblem
+from mailagent.domain.text import storable
 
 if TYPE_CHECKING:
     import httpx2
@@ -26,7 +27,8 @@ _OUR_KEY = frozenset({401, 403, 407})
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """An answer: `value` is its decoded JSON, None for an empty body. Names of `headers` are in lower case."""
+    """An answer: `value` is its decoded JSON, fit to be stored, None for an empty body. Names of `headers` are
+    in lower case."""
 
     status: int
     value: Any
@@ -132,7 +134,7 @@ class JsonClient:
         if not data.strip():
             return None
         try:
-            return json.loads(data)
+            return storable(json.loads(data))
         except (ValueError, RecursionError):
             if status >= 400:  # perhaps a proxy's page; the status is enough
                 return None

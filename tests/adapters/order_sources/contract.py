@@ -123,6 +123,12 @@ class OrderSourceContract:
         shop.stock(order("1001"))
         assert shop.make().load_order(order_id) is None
 
+    def test_every_text_can_be_stored(self, shop: PlayedShop) -> None:
+        shop.stock(replace(order("1001"), customer_name="Half an emoji: \ud83d"))
+        found = shop.make().load_order("1001")
+        assert found is not None
+        assert found.customer_name == "Half an emoji: ?"
+
     def test_the_token_is_sent(self, shop: PlayedShop) -> None:
         shop.make().find_orders(ADA)
         assert shop.requests

@@ -116,7 +116,10 @@ class TestHttp(OrderSourceContract):
         shop.faults.append(Answer(409, {"reason": "cancelled"}))
         assert isinstance(shop.make().cancel_order(CancelRequest("k", "1001")), Cancelled)
 
-    def test_too_late_says_why(self, shop: PlayedOrderServer) -> None:
+    @pytest.mark.parametrize(
+        ("reason", "told"), [("shipped", "shipped"), ("sent \ud83d\0", "sent ?\ufffd")]
+    )
+    def test_too_late_says_why(self, shop: PlayedOrderServer, reason: str, told: str) -> None:
         shop.stock(order("1001", status="shipped", delivered_at=None))
-        shop.faults.append(Answer(409, {"reason": "shipped"}))
-        assert shop.make().cancel_order(CancelRequest("k", "1001")) == TooLate("shipped")
+        shop.faults.append(Answer(409, {"reason": reason}))
+        assert shop.make().cancel_order(CancelRequest("k", "1001")) == TooLate(told)
