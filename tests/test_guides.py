@@ -25,7 +25,7 @@ from mailagent.domain import knowledge, shop
 from mailagent.domain.mail import message, webhook
 from mailagent.domain.mail.conversation import AnswerLimits, Limits
 from mailagent.domain.operations import circuit_breaker, rate_limit, retry
-from mailagent.domain.orders import freshness, source
+from mailagent.domain.orders import freshness, shipment, source
 from mailagent.domain.refunds import goodwill
 from mailagent.store import clock, migration
 from mailagent.store.console import search, sessions
@@ -119,6 +119,7 @@ FIGURES = {
         f"at most {source.MOST_ORDERS_A_PAGE} |",
         f"within {json_client.DEADLINE_SECONDS:.0f} seconds, in at most {json_client.MOST_BYTES >> 20} MiB",
         f"newest {source.MOST_ORDERS} orders",
+        f"expected within {shipment.EXPECTED_WITHIN.days} days of that",
     ),
     "outages": (
         f"opens after {word(circuit_breaker.FAILURES_TO_OPEN)} failures in a row",

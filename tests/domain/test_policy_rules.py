@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
 
 from mailagent.domain.money import Money
-from mailagent.domain.orders.shipment import Packed, Shipment, ShipmentStatus, find_parcels
+from mailagent.domain.orders.shipment import (
+    EXPECTED_WITHIN,
+    Packed,
+    Shipment,
+    ShipmentStatus,
+    find_parcels,
+)
 from mailagent.domain.refunds.labels import DECLINE_REASONS, MANAGER_REASONS, describe_policy
 from mailagent.domain.refunds.order import OrderStatus
 from mailagent.domain.refunds.policy import (
@@ -81,6 +87,11 @@ LATE = Policy(late_parcels=LateParcels(ask_after_days=5, refund_after_days=14))
 NOT_DELIVERED, SHIPPED = RefundReason.NOT_DELIVERED, OrderStatus.SHIPPED
 SENT = Shipment("S1", ShipmentStatus.IN_TRANSIT, shipped_at=NOW - timedelta(days=30))
 HERE = Shipment("S2", ShipmentStatus.DELIVERED, delivered_at=NOW - timedelta(days=2))
+DUE_60_DAYS_LATER: dict[str, Any] = {
+    "shipped_at": None,
+    "expected_at": NOW - timedelta(days=63) + EXPECTED_WITHIN,
+}
+NO_DAY = datetime.max.replace(tzinfo=UTC)
 WAIT = Declined(DeclineReason.PARCEL_ON_ITS_WAY)
 ASK = manager(ManagerReason.NOT_DELIVERED)
 
@@ -111,6 +122,11 @@ PARCEL_CASES = (
         LATE, missed(replace(SENT, expected_at=NOW - timedelta(days=5) + SECOND)), WAIT),
     ("late since the day it was expected",
         LATE, missed(replace(SENT, expected_at=NOW - timedelta(days=5))), ASK),
+    ("expected as late as can be", LATE, missed(quiet(63, **DUE_60_DAYS_LATER)), WAIT),
+    ("expected later than can be", LATE, missed(quiet(63, -SECOND, **DUE_60_DAYS_LATER)), Approved()),
+    ("expected in another year, and it moved", LATE, missed(quiet(4, expected_at=NO_DAY)), WAIT),
+    ("expected in another year, and late", LATE, missed(quiet(5, expected_at=NO_DAY)), ASK),
+    ("expected in another year, and lost", LATE, missed(quiet(14, expected_at=NO_DAY)), Approved()),
     ("of two parcels one moved", LATE, missed(quiet(20), quiet(4)), WAIT),
     ("both parcels are lost", LATE, missed(quiet(20), quiet(14)), Approved()),
     ("a problem that the carrier reports",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from enum import StrEnum
 from urllib.parse import urlsplit
 
@@ -53,12 +53,18 @@ class Shipment:
     def due_since(self) -> datetime | None:
         """Since when the parcel is late: when it last moved, or when it was expected if that is later. None for
         a parcel that is not on its way, or whose times are unknown."""
-        moved = [each for each in (self.shipped_at, self.last_event_at) if each]
-        if self.status not in _ON_THE_WAY or not moved:
+        times = [each for each in (self.shipped_at, self.last_event_at) if each]
+        if self.status not in _ON_THE_WAY or not times:
             return None
-        return max([*moved, *([self.expected_at] if self.expected_at else [])])
+        moved = max(times)
+        # An expected date in another year would keep a lost parcel on its way for ever.
+        if self.expected_at is None or self.expected_at - moved > EXPECTED_WITHIN:
+            return moved
+        return max(moved, self.expected_at)
 
 
+# A parcel may be expected so long after it last moved. Sea freight takes up to two months.
+EXPECTED_WITHIN = timedelta(days=60)
 _ON_THE_WAY = frozenset(
     {ShipmentStatus.IN_TRANSIT, ShipmentStatus.OUT_FOR_DELIVERY, ShipmentStatus.EXCEPTION}
 )
