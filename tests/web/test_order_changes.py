@@ -115,16 +115,25 @@ def test_an_order_that_we_do_not_have_is_thanked_for(caller: Caller) -> None:
     assert caller.post(caller.about("W9999")).status_code == 200
 
 
-def test_a_deleted_order_of_which_only_the_platforms_id_is_told_is_thanked_for(
-    caller: Caller,
+@pytest.mark.parametrize(
+    ("topic", "body"),
+    [
+        ("delete", {"id": 17}),
+        ("deleted", {"id": 17}),
+        ("edited", {"order_edit": {"id": 7, "order_id": 17, "line_items": {"additions": []}}}),
+        ("risk_assessment_changed", {"order_id": 17}),
+    ],
+)
+def test_an_order_of_which_only_the_platforms_id_is_told_is_thanked_for(
+    caller: Caller, topic: str, body: dict[str, Any]
 ) -> None:
     before = caller.seen_at()
-    topic = "orders/delete" if caller.name == "shopify" else "order.deleted"
-    assert caller.post(b'{"id": 17}', topic=topic).status_code == 200
+    topic = caller.changed.replace("updated", topic)
+    assert caller.post(json.dumps(body).encode(), topic=topic).text == "not about an order\n"
     assert caller.seen_at() == before
 
 
-@pytest.mark.parametrize("body", [b"", b"[]", b"{}", b"null", b"{", b"[" * 100_000])
+@pytest.mark.parametrize("body", [b"", b"[]", b"null", b"{", b"[" * 100_000])
 def test_what_is_no_order_is_refused(caller: Caller, body: bytes) -> None:
     assert caller.post(body).status_code == 400
 
