@@ -53,7 +53,7 @@ def cancel(order, key):
     if key not in CANCELLED and order["status"] not in ("pending", "cancelled"):
         return 409, {"reason": order["status"]}
     if key not in CANCELLED:
-        order["status"] = "cancelled"
+        order["status"] = "cancelled"  # without a refund: mailagent pays the money back
     return 200, CANCELLED.setdefault(key, dict(order))
 
 
