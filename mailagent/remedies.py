@@ -115,10 +115,12 @@ def end(
 
 
 def receive(connection: sa.Connection, row_id: str, actor: str) -> bool:
-    """Record that the goods of a return are back. `row_id`: the id of the return, or of its refund. Returns
-    False if it is recorded already. Raises LookupError if there is no such return, and TaskProblem if it has
-    ended in another way: commit nevertheless, because the team has got the case."""
+    """Record that the goods of a return are back. `row_id`: the id of the return, of its refund, or of its
+    order. Returns False if it is recorded already. Raises LookupError if there is no such return, and
+    TaskProblem if it has ended in another way, or the order has several: commit nevertheless, because the team
+    may have got the case."""
     found = remedies.find(connection, row_id) or remedies.find_of_refund(connection, row_id)
+    found = found or _find_only_return(connection, row_id)
     remedy = remedies.lock(connection, found.remedy_id) if found else None
     if remedy is None or remedy.kind is not RemedyKind.RETURN:
         raise LookupError(f"there is no return {row_id}")
@@ -131,6 +133,18 @@ def receive(connection: sa.Connection, row_id: str, actor: str) -> bool:
     if is_news:
         end(connection, remedy, RemedyStatus.DONE, actor)
     return is_news
+
+
+def _find_only_return(connection: sa.Connection, order_id: str) -> Remedy | None:
+    """Return the return of an order that is open or done, or else one that ended in another way; None if there
+    is none. One that is done counts, because a repeated request must not end the next one."""
+    known = remedies.list_of_orders(connection, orders.spellings(order_id))
+    returns = [each for each in known if each.kind is RemedyKind.RETURN]
+    found = [each for each in returns if each.status in STANDING] or returns
+    if len(found) > 1:
+        told = (f"{each.remedy_id} ({each.status.replace('_', ' ')})" for each in found)
+        raise TaskProblem(f"the order has several returns; name one by its id: {', '.join(told)}")
+    return found[0] if found else None
 
 
 def _hand_over_late(connection: sa.Connection, remedy: Remedy, actor: str) -> None:

@@ -84,10 +84,11 @@ def _problem(status: int, text: str) -> Response:
 @blueprint.post("/api/returns/<return_id>/received")
 @bearer_token(lambda: services.current().orders_api_tokens)
 def receive_goods(return_id: str) -> Response:
-    """Record that the goods of a return are back, by its id or its refund's; then the refund is paid.
+    """Record that the goods of a return are back, by its id, or that of its refund or order; then the refund is
+    paid. If the order has several returns, 409 names their ids.
 
-    201 recorded now, 200 recorded before, 401 no token or a wrong one, 404 no such return, 409 the return ended
-    in another way: if it lapsed or was withdrawn, the team gets the case, once.
+    201 recorded now, 200 recorded before, 401 no token or a wrong one, 404 no such return, 409 the order has
+    several, or the return ended in another way: if it lapsed or was withdrawn, the team gets the case, once.
     """
     from mailagent.remedies import receive  # loads pydantic
 

@@ -503,9 +503,14 @@ def api_shop(tmp_path: Any, database_url: str) -> Any:
         yield shop
 
 
-def post(shop: Harness, row_id: str, token: str = TOKEN) -> int:
+def request_received(shop: Harness, row_id: str, token: str = TOKEN) -> Any:
     headers = {"Authorization": f"Bearer {token}"}
-    return shop.client.post(f"/api/returns/{row_id}/received", headers=headers).status_code
+    return shop.client.post(f"/api/returns/{row_id}/received", headers=headers)
+
+
+def post(shop: Harness, row_id: str, token: str = TOKEN) -> int:
+    status: int = request_received(shop, row_id, token).status_code
+    return status
 
 
 def test_the_shop_says_that_goods_are_back(api_shop: Harness) -> None:
@@ -517,6 +522,32 @@ def test_the_shop_says_that_goods_are_back(api_shop: Harness) -> None:
     assert [post(api_shop, refund), post(api_shop, refund)] == [201, 200]
     assert post(api_shop, remedy_id(api_shop)) == 200
     assert pay(refund)["status"] == "paid"
+
+
+@pytest.mark.both_databases
+@pytest.mark.parametrize("number", ["W1001", "%23w1001"])
+def test_the_order_number_in_the_parcel_is_enough(api_shop: Harness, number: str) -> None:
+    api_shop.stock(big_order())
+    assert [post(api_shop, "W9999"), post(api_shop, "W2001")] == [404, 404]
+    assert [post(api_shop, number), post(api_shop, number)] == [201, 200]
+    assert pay(refund_id(api_shop))["status"] == "paid"
+
+
+@pytest.mark.both_databases
+def test_of_several_returns_of_an_order_one_is_named_by_its_id(api_shop: Harness) -> None:
+    api_shop.stock(order("W3", items=[MUGS], payments=[PAID]))
+    for day in ("today", "tomorrow"):
+        mug = write(api_shop, subject=day, text="I do not want one mug of W3.")
+        propose(mug, "W3", ("M1", 1), reason="changed_mind")
+    ids = [row.remedy_id for row in api_shop.rows("SELECT remedy_id FROM remedies")][1:]
+    page = api_shop.log_in(TESS).get("/ops/tasks").text
+    assert all(f"The return's id: {each}" in page for each in ids)
+    for first_is in ("awaiting goods", "done"):
+        got = request_received(api_shop, "W3")
+        assert got.status_code == 409
+        assert f"{ids[0]} ({first_is}), {ids[1]} (awaiting goods)" in got.json["error"]
+        post(api_shop, ids[0])
+    assert states(api_shop)[1:] == [("approved", "done"), ("awaiting_approval", "awaiting_goods")]
 
 
 def lapse(shop: Harness) -> None:
