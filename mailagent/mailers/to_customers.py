@@ -35,11 +35,13 @@ from mailagent.store import audit
 from mailagent.store.mail import conversations, inbound
 from mailagent.store.refunds import (
     approvals,
+    external_refunds,
     orders,
     refund_payments,
     refunds,
     reviews,
     settlements,
+    stops,
 )
 
 
@@ -231,8 +233,20 @@ def _outcome_values(connection: sa.Connection, refund: Refund) -> dict[str, Any]
         "paid_at": refund.paid_at,
         "requested_at": refund.requested_at,
         "part_paid": refund.part_paid,
+        "elsewhere": _all_refunded_elsewhere(connection, refund, order),
         "note": _note(connection, refund),
     }
+
+
+def _all_refunded_elsewhere(
+    connection: sa.Connection, refund: Refund, order: Order
+) -> Money | None:
+    """Return what was paid for the order of a failed refund, if all of it was refunded elsewhere: then the
+    customer has the money. None also if the order is another customer's now."""
+    if refund.status is not RefundStatus.FAILED or refund.failure == stops.NEW_CUSTOMER:
+        return None
+    elsewhere = external_refunds.given_back_minor(connection, order.order_id)
+    return order.paid if 0 < order.paid.minor <= elsewhere else None
 
 
 def write_refund_returned(connection: sa.Connection, refund: Refund) -> str:

@@ -278,6 +278,23 @@ ALL_GIVEN_BACK = {
 }
 
 
+def test_a_shop_that_refunds_when_it_cancels_pays_once_and_the_customer_reads_that(
+    sourced: Harness, server: OrderServer
+) -> None:
+    server.stock(order(**PENDING))
+
+    def refunds_too(request: Any) -> None:
+        if request.path.endswith("/cancel"):
+            server.change("W1001", **ALL_GIVEN_BACK)
+
+    server.always = refunds_too
+    sourced.write(CANCEL)
+    texts = "\n".join(mail.text for mail in sourced.wait_for_mails(ADA, 3))
+    assert "all that you paid for the order had already been paid back in another way" in texts
+    assert "could not be completed" not in texts
+    assert books(sourced) == []
+
+
 @pytest.mark.parametrize(
     ("letter", "before", "after", "end"),
     [

@@ -33,6 +33,7 @@ _NOTICE = (
     "Conversation: c_17. The mail says: your refund of 49.99 USD was paid.",
 )
 _USD, _PART = Money(129_900, "USD"), Money(29_900, "USD")
+_IN_PART = {"elsewhere": None, "part_paid": _PART}
 FIRST_APPROVAL = {
     "decided_by": "max@shop.example",
     "decided_at": NOON - timedelta(hours=3),
@@ -89,7 +90,7 @@ def facts_of(words: str | None = None) -> dict[str, dict[str, Any]]:
         | {"text": say(_ANSWER), "note": say("It is only a scratch.")},
         "refund_rejected": refund | name | {"note": say("The lid was missing from the parcel.")},
         "refund_expired": refund | name | {"requested_at": NOON - timedelta(days=7)},
-        "refund_failed": refund | name | {"part_paid": _PART, "payments": _payments(say)[-1:]},
+        "refund_failed": refund | name | _IN_PART | {"payments": _payments(say)[-1:]},
         "refund_returned": refund | name | {"returned": _PART, "reference": say("re_3Qx81Kd02")},
         **dict.fromkeys(("handed_over", "neutral_reply"), thread | name | {"goodwill": _GOODWILL}),
         "remedy": thread
@@ -126,7 +127,7 @@ _WITHOUT: dict[str, dict[str, Any]] = {
     "refund_promised": _GREETED | {"days": 1},
     **dict.fromkeys(("refund_offered", "refund_rejected", "remedy"), _GREETED | {"note": None}),
     "refund_expired": _GREETED,
-    "refund_failed": _GREETED | {"part_paid": None, "payments": []},
+    "refund_failed": _GREETED | {"elsewhere": _USD, "part_paid": None, "payments": []},
     "refund_returned": _GREETED | {"returned": _USD, "reference": None},
     **dict.fromkeys(("handed_over", "neutral_reply"), _GREETED | {"goodwill": None}),
     "team_reply": _THREAD | {"goodwill": None},
