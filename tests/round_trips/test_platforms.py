@@ -18,7 +18,6 @@ from mailagent.demo.fakes.http_server import Answer
 from mailagent.domain.refunds.order import Order
 from mailagent.domain.refunds.policy import Policy, ReturnFirst
 from mailagent.domain.refunds.refund import RefundReason
-from mailagent.workflows.steps.maintenance import cancellations
 from tests.cast import ADA, GRACE, OLGA, TESS, order
 from tests.cli.commands import flask
 from tests.harness import (
@@ -216,31 +215,6 @@ def test_items_are_cancelled_before_their_refund_and_the_order_goes_on(
         assert in_stock(platform) == {"L1": 1}
     (stored,) = shop.rows("SELECT status FROM orders")
     assert stored.status == "pending"
-
-
-@pytest.mark.both_databases
-def test_an_order_that_is_not_paid_yet_is_cancelled_without_a_refund(
-    shop: Harness, platform: Any
-) -> None:
-    """In Shopify its payment is only authorised, in WooCommerce it is cash on delivery."""
-    platform.stock(order(status="pending", delivered_at=None))
-    if isinstance(platform, ShopifyServer):
-        for each in platform.named("W1001")["transactions"].all:
-            each["kind"] = "AUTHORIZATION"
-    else:
-        platform.numbered("W1001").update(payment_method="cod", date_paid_gmt=None)
-    shop.write("Please cancel my order W1001.")
-    (first,) = shop.wait_for_mails(ADA, 1)
-    assert "We are cancelling order W1001." in first.text
-    wait_until(lambda: cancellations.see_to() == 1, 20, "the platform to be asked")
-    assert "Order W1001 is cancelled." in shop.wait_for_mails(ADA, 2)[1].text
-    is_cancelled = (
-        platform.named("W1001")["cancelledAt"](None)
-        if isinstance(platform, ShopifyServer)
-        else platform.numbered("W1001")["status"] == "cancelled"
-    )
-    assert is_cancelled
-    assert (platform.moved(), shop.refunds(), shop.mails_to(TESS)) == ([], (), [])
 
 
 @pytest.mark.parametrize("platform", ["shopify"], indirect=True)

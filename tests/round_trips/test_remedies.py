@@ -19,7 +19,6 @@ from mailagent.demo.scripted_model import Fact
 from mailagent.domain.refunds.policy import KeepOffers, LateParcels, Policy, ReturnFirst
 from mailagent.domain.refunds.refund import RefundReason
 from mailagent.store.privacy import erasure
-from mailagent.workflows.steps.maintenance import cancellations
 from mailagent.workflows.steps.maintenance.unfinished import enqueue_refunds
 from tests.cast import ADA, KETTLE_WISH, MONA, OLGA, TESS, order
 from tests.harness import Harness, open_shop, pass_time, post_form, running, wait_until
@@ -179,19 +178,6 @@ def test_the_shops_system_cancels_an_order_once(sourced: Harness, server: OrderS
     assert "We are cancelling order W1001." in texts
     assert "Order W1001 is cancelled." in texts
     assert (len(server.cancelled_under), books(sourced)) == (1, [49_99])
-
-
-def test_the_shops_system_cancels_what_is_not_paid_yet_once(
-    sourced: Harness, server: OrderServer
-) -> None:
-    server.stock(order(**PENDING, payments=[]))
-    sourced.write(CANCEL)
-    assert "We are cancelling order W1001." in told(sourced, 1)
-    wait_until(lambda: cancellations.see_to() == 1, 20, "the shop's system to be asked")
-    assert "Order W1001 is cancelled." in told(sourced, 2)
-    wait_for_quiet(sourced)
-    assert (cancellations.see_to(), len(server.cancelled_under)) == (0, 1)
-    assert (sourced.refunds(), books(sourced), sourced.mails_to(TESS)) == ((), [], [])
 
 
 SEVERAL: dict[str, Any] = {

@@ -41,7 +41,7 @@ _MANUAL_METHODS = frozenset({"bacs", "cheque", "cod", "other", ""})
 _PARCELS = "_wc_shipment_tracking_items"
 _REFUNDED_LINE = "_refunded_item_id"
 # Nothing of an order with such a status has been sent.
-_UNSENT = frozenset({"pending", "on-hold", "processing"})
+UNSENT = frozenset({"pending", "on-hold", "processing"})
 
 # Deleted, or not placed yet. WooCommerce shows such an order to those who know its id.
 _NO_ORDER = frozenset({"trash", "auto-draft", "draft", "checkout-draft"})
@@ -201,13 +201,6 @@ def status_of(fields: Fields) -> OrderStatus:
     if fields["status"] == "refunded" and not sent and not has_parcels(fields):
         return OrderStatus.CANCELLED
     return WOO_STATUS.get(fields["status"], OrderStatus.SHIPPED if sent else OrderStatus.PENDING)
-
-
-def is_unsent(fields: Fields) -> bool:
-    """Return whether nothing of an order has been sent, by its status. A `failed` one was never paid, unless
-    it has a date of payment."""
-    is_unpaid = fields["status"] == "failed" and not fields["date_paid_gmt"]
-    return fields["status"] in _UNSENT or (is_unpaid and not fields["date_completed_gmt"])
 
 
 def _moment(text: str) -> datetime:

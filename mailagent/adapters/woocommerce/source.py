@@ -11,9 +11,9 @@ from mailagent.adapters.woocommerce.client import WooCommerceClient
 from mailagent.adapters.woocommerce.orders import (
     NAME,
     TITLE,
+    UNSENT,
     has_parcels,
     is_order,
-    is_unsent,
     read_order,
     status_of,
 )
@@ -84,9 +84,12 @@ class WooCommerceSource:
         fields = self._find(request.order_id)
         if fields is None:
             return NotSupported(f"{TITLE} has no order {request.order_id}")
-        if status_of(fields) is not OrderStatus.CANCELLED:
-            if not is_unsent(fields):
-                return TooLate(f"its status is {fields['status']}")
+        status = status_of(fields)
+        if status is not OrderStatus.CANCELLED:
+            if fields["status"] not in UNSENT:
+                why = f"its status is {fields['status']}"
+                # A status of an extension does not tell whether the order was sent.
+                return NotSupported(why) if status is OrderStatus.PENDING else TooLate(why)
             if has_parcels(fields):  # the status changes only after all of it was sent
                 return NotSupported("a parcel of it is on record, so it may be on its way")
             try:

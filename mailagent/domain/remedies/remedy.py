@@ -21,7 +21,7 @@ class RemedyKind(StrEnum):
     EXCHANGE = "exchange"
     REPLACEMENT = "replacement"
     CHANGE_ADDRESS = "change_address"
-    CANCEL = "cancel"  # before the order is shipped; then its refund is paid, if it has one
+    CANCEL = "cancel"  # before the order is shipped; then its refund is paid
     RETURN = "return"  # the goods come back first; then their refund is paid
 
 

@@ -326,13 +326,10 @@ def list_overdue(connection: sa.Connection, now: datetime, limit: int) -> Sequen
 
 
 def list_asked(connection: sa.Connection, kind: RemedyKind, limit: int) -> Sequence[str]:
-    """Return the ids of the remedies of a kind, without a refund, for which we have to ask the shop's system;
-    last those that we asked for just now."""
+    """Return the ids of the remedies of a kind for which we have to ask the shop's system, oldest first."""
     is_asked = in_literals(_remedies.c.status, RemedyStatus.ASKED.value)
-    own = sa.and_(_remedies.c.kind == kind.value, _remedies.c.refund_id.is_(None))
-    waits_since = sa.func.coalesce(_remedies.c.asked_at, _remedies.c.requested_at)
-    query = sa.select(_remedies.c.remedy_id).where(is_asked, own)
-    return list(connection.scalars(query.order_by(waits_since).limit(limit)))
+    query = sa.select(_remedies.c.remedy_id).where(is_asked, _remedies.c.kind == kind.value)
+    return list(connection.scalars(query.order_by(_remedies.c.requested_at).limit(limit)))
 
 
 def _list(connection: sa.Connection, *where: sa.ColumnElement[bool]) -> Sequence[Remedy]:

@@ -1,7 +1,7 @@
 """The tool that cancels an order, or items of one, before it is shipped.
 
-The refund of what was paid is proposed at once, like any other. It is paid after the cancellation, which the
-shop's own system makes if it can, else a person.
+The refund is proposed at once, like any other. It is paid after the cancellation, which the shop's own system
+makes if it can, else a person.
 """
 
 from __future__ import annotations
@@ -182,10 +182,8 @@ def _decide(reader: Reader, order: Order, wanted: tuple[WantedItem, ...], key: s
         if not wanted and _is_whole(order, earlier)
         else name_items(units + refunded, order.names)
     )
-    if not order.paid.minor:
-        output = request(reader, order, RemedyKind.CANCEL, key, items=items, status=_first_status())
-    elif refunded and not lines:
-        # A person cancels what an earlier refund holds: that is decided by itself.
+    # A person cancels what was not paid, or what an earlier refund holds: that is decided by itself.
+    if not order.paid.minor or (refunded and not lines):
         output = request(reader, order, RemedyKind.CANCEL, key, items=items)
     else:
         output = _record(reader, order, lines, key, items)
@@ -221,15 +219,12 @@ def _record(
         proposal.decline(connection, proposed, asked, facts, decision)
         return declined_output(decision, order.order_id)
     refund = proposal.record(connection, proposed, asked, facts, decision)
-    values = {"items": items, "status": _first_status(), "refund_id": refund.refund_id}
+    # An order source is asked to cancel; without a source, a person cancels.
+    has_source = services.current().order_source is not None
+    status = RemedyStatus.ASKED if has_source else RemedyStatus.TASK
+    values = {"items": items, "status": status, "refund_id": refund.refund_id}
     output = request(reader, order, RemedyKind.CANCEL, key, **values)
     return output | {"facts": [*output["facts"], f"refund/{order.order_id}"]}
-
-
-def _first_status() -> RemedyStatus:
-    """An order source is asked to cancel; without a source, a person cancels."""
-    has_source = services.current().order_source is not None
-    return RemedyStatus.ASKED if has_source else RemedyStatus.TASK
 
 
 def _count_refunded(

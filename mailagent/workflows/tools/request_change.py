@@ -353,6 +353,7 @@ def _tell_team(connection: sa.Connection, remedy: Remedy) -> None:
     lines = [
         *(f"{item.quantity} × {item.name}" for item in remedy.items),
         "A manager has to do it." if remedy.needs_manager else "Please do it.",
+        *(["The parcel may leave at any time."] if remedy.kind is RemedyKind.CANCEL else []),
         f"Do it by {tell_moment(remedy.due_at)}, and say so: the customer then gets a mail.",
         f"What is wanted: {services.current().shop.public_url}/ops/tasks",
     ]

@@ -81,7 +81,7 @@ def model_names_the_parts(wish: str, **parts: str) -> Act:
 
 
 def sweep_comes(_harness: Harness, _customer: Customer) -> None:
-    """Have the sweep ask the shop's system for what waits, as it does each minute."""
+    """Have the sweep ask for the changes of addresses, as it does each minute."""
     wake_again()
 
 

@@ -227,11 +227,6 @@ STORIES = (
         order=PENDING, order_server=True,
     ),
     Story(
-        "unpaid order cancelled", Kind.FINISHED, End(None, 2),
-        (one_by_one(writes(CANCEL), gets_mails(1), sweep_comes, gets_mails(2)),),
-        order=PENDING | {"payments": []}, order_server=True,
-    ),
-    Story(
         "accepted offer", Kind.FINISHED, End("paid", 3),
         (writes(KETTLE), gets_mails(1), answers("Yes, please."), gets_mails(3)), policy=KEEP_OFFERS,
     ),

@@ -20,7 +20,7 @@ from mailagent.store.mail import inbound, raw_mail
 from mailagent.store.operations import circuit_breakers, workers
 from mailagent.workflows.recovery import take_over
 from mailagent.workflows.steps.conversation.rate_limit import why_stopped
-from mailagent.workflows.steps.maintenance import address_changes, cancellations, overdue, tasks
+from mailagent.workflows.steps.maintenance import address_changes, overdue, tasks
 from mailagent.workflows.steps.maintenance.housekeeping import Deadline, repeat
 from mailagent.workflows.steps.maintenance.rows import process_each, process_waiting
 from mailagent.workflows.steps.recording import step
@@ -44,7 +44,7 @@ def take_over_runs() -> int:
 @step
 def enqueue_mail() -> int:
     """Enqueue unanswered mail without a run. Give people what waits too long, and remind them of drafts and
-    tasks. Have unpaid orders cancelled and addresses changed.
+    tasks. Have addresses changed.
     Returns how many mails it did something about."""
     overdue.remind()
     tasks.see_to()
@@ -61,8 +61,7 @@ def enqueue_mail() -> int:
     )
     back = process_each(list_to_bring_back(), lambda row: str(row.mail_id), _enqueue)
     given = overdue.give_to_people(late)
-    cancellations.see_to()  # last: the shop's system may be slow
-    address_changes.see_to()
+    address_changes.see_to()  # last: the shop's system may be slow
     return enqueued + given + back
 
 

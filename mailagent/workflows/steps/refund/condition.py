@@ -1,5 +1,5 @@
 """What must happen before a refund is paid: the shop's own system cancels the items, or the customer sends them
-back. What was not paid is cancelled in the same way, without a refund.
+back.
 
 We ask the system under the remedy's id, as often as needed: the same key twice cancels once. If it cannot
 cancel, or cancels something else, the team gets a task.
@@ -42,7 +42,7 @@ from mailagent.workflows.steps import order_source
 
 logger = logging.getLogger(__name__)
 
-_PLEASE_CANCEL = "Please cancel it before it is shipped"
+_PLEASE_CANCEL = "Please cancel it before it is shipped, and say so: then its refund is paid."
 # Early enough for a person to stop the parcel.
 GIVEN_TO_PEOPLE_AFTER = timedelta(hours=6)
 FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS = 30.0, 1800.0
@@ -64,23 +64,13 @@ def advance_remedy(refund_id: str) -> float | None:
         return _wait_for_goods(remedy) if status is RefundStatus.APPROVED else None
     if remedy.status is not RemedyStatus.ASKED:
         return LOOK_AGAIN_SECONDS
-    pause = ask_to_cancel(remedy)
-    if pause is not None:
-        return pause
-    with services.current().database.snapshot() as connection:
-        after = remedies.find_of_refund(connection, refund_id)
-    return LOOK_AGAIN_SECONDS if after is not None and after.is_open else None
-
-
-def ask_to_cancel(remedy: Remedy) -> float | None:
-    """Ask the shop's system for a cancellation, and record its answer. Returns after how many seconds to ask
-    again; None if it need not be asked again."""
     outcome = _ask_source(remedy)
     if isinstance(outcome, float):
         return outcome
     with services.current().database.transaction() as connection:
         _record(connection, remedy.remedy_id, outcome)
-    return None
+        after = remedies.find_of_refund(connection, refund_id)
+    return LOOK_AGAIN_SECONDS if after is not None and after.is_open else None
 
 
 def _wait_for_goods(known: Remedy) -> float | None:
@@ -192,6 +182,8 @@ def _ask_source(remedy: Remedy) -> CancelOutcome | float:
         logger.warning("order %s is not cancelled yet: %s", remedy.order_id, problem)
         if waited >= GIVEN_TO_PEOPLE_AFTER:
             return Unsure(str(problem))
+        if isinstance(problem, SourceProblem) and problem.not_done and problem.operator:
+            return NotSupported(str(problem))  # our key may perhaps only read
         wanted = problem.retry_after_seconds if isinstance(problem, SourceProblem) else 0.0
         pause = max(wanted, waited.total_seconds() / 4)
         return float(min(max(pause, FIRST_PAUSE_SECONDS), LONGEST_PAUSE_SECONDS))
@@ -234,7 +226,7 @@ def _record(connection: sa.Connection, remedy_id: str, outcome: CancelOutcome) -
                 connection,
                 remedy,
                 f"The shop's system says that it is cancelled, but {wrong}.",
-                "Please see what is cancelled, put it right",
+                "Please see what is cancelled, put it right, and say so: then its refund is paid.",
             )
         case TooLate():
             ending.end(connection, remedy, RemedyStatus.NOT_POSSIBLE, actor)
@@ -249,7 +241,7 @@ def _record(connection: sa.Connection, remedy_id: str, outcome: CancelOutcome) -
                 connection,
                 remedy,
                 f"The shop's system was asked, but it is not sure what it did: {why}.",
-                "Please see whether it is cancelled, cancel it if not",
+                "Please see whether it is cancelled, cancel it if not, and say so: then its refund is paid.",
             )
 
 
@@ -265,28 +257,23 @@ def _is_whole(connection: sa.Connection, remedy: Remedy) -> bool:
 
 def _find_difference(connection: sa.Connection, remedy: Remedy, order: Order) -> str | None:
     """Return how an order that a system calls cancelled differs from what was asked for; None if it does not.
-    Units of the order's other refunds and cancellations may be gone, too."""
+    Units of the order's other refunds may be gone, too."""
     before, asked = versions.units_before(connection, remedy), remedy.units
     is_cancelled = order.status is OrderStatus.CANCELLED
     is_whole = _is_whole(connection, remedy)
-    known = remedies.list_of_order(connection, remedy.order_id)
     if is_cancelled and not is_whole:  # another request may have cancelled the whole
+        known = remedies.list_of_order(connection, remedy.order_id)
         is_whole = any(x.is_whole_cancellation and x.status in STANDING for x in known)
     if order.order_id != remedy.order_id or is_whole is not is_cancelled:
         return f"order {order.order_id} is {order.status}"
-    if remedy.refund_id is None and order.paid.minor:
-        return f"{order.paid} was paid for it meanwhile"
     if is_whole:
         sent = [each.shipment_id for each in order.shipments if each.has_left]
         return f"parcel {sent[0]} has left" if sent else None
-    refunded = _sum_units(
+    others = _sum_units(
         each
         for each in refunds.list_of_order(connection, remedy.order_id)
         if each.refund_id != remedy.refund_id and each.status in HOLDING
     )
-    # Not all of them have a refund.
-    cancels = [x.units for x in known if x.kind is RemedyKind.CANCEL and x.status in STANDING]
-    others = refunded | (sum(cancels, Counter[str]()) - asked)
     gone = before - order.units
     if asked - gone or gone - asked - others:
         return f"these units are gone: {_tell_units(gone)}; asked for: {_tell_units(asked)}"
@@ -318,6 +305,18 @@ def _keep(connection: sa.Connection, order: Order) -> None:
             order_import.save(connection, known, live.now())
     except OrderProblem as problem:
         logger.warning("order %s is kept as it was: %s", order.order_id, problem)
+
+
+def list_restocks(connection: sa.Connection, refund: Refund) -> tuple[tuple[str, int], ...]:
+    """Return the units of a refund, by item id, that came back and that the policy puts in stock again."""
+    rules = services.current().policy.return_first
+    remedy = remedies.find_of_refund(connection, refund.refund_id)
+    if rules is None or remedy is None or refund.reason not in rules.restock_reasons:
+        return ()
+    is_back = remedy.kind is RemedyKind.RETURN and remedy.status is RemedyStatus.DONE
+    # The rest of a price has no goods of its own: they came back for an earlier refund.
+    own = [pair for pair in zip(refund.item_ids, refund.lines, strict=True) if not pair[1].is_rest]
+    return units_of([each for each, _ in own], [line for _, line in own]) if is_back else ()
 
 
 def give_up_refused(connection: sa.Connection, refund: Refund) -> None:
@@ -375,15 +374,13 @@ def _hand_over(connection: sa.Connection, remedy: Remedy, why: HandOverReason) -
         mailers.hand_to_team(connection, conversation, why, key)
 
 
-def _give_to_people(connection: sa.Connection, remedy: Remedy, why: str, please: str) -> None:
-    follows = "its refund is paid" if remedy.refund_id else "the customer hears it"
+def _give_to_people(connection: sa.Connection, remedy: Remedy, *lines: str) -> None:
     remedies.move(connection, remedy, RemedyStatus.TASK)
     _tell_people(
         connection,
         remedies.note(connection, remedy, due_at=ending.next_due_at()),
         f"task:{remedy.remedy_id}",
-        why,
-        f"{please}, and say so: then {follows}.",
+        *lines,
     )
 
 

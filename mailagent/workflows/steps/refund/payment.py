@@ -22,7 +22,6 @@ from mailagent.domain.operations.retry import (
     PENDING_NEEDS_OPERATOR_AFTER,
     backoff_seconds,
 )
-from mailagent.domain.refunds.offer import units_of
 from mailagent.domain.refunds.order import Order, split_over_payments
 from mailagent.domain.refunds.payment import (
     INTENDED,
@@ -38,7 +37,6 @@ from mailagent.domain.refunds.payment import (
 )
 from mailagent.domain.refunds.refund import Refund, RefundStatus
 from mailagent.domain.refunds.settlement import SettlementState
-from mailagent.domain.remedies.remedy import RemedyKind, RemedyStatus
 from mailagent.domain.text import NeedsOperatorError, tell_error, tell_moment
 from mailagent.store import audit
 from mailagent.store.database import Row
@@ -49,7 +47,6 @@ from mailagent.store.refunds import (
     orders,
     refund_payments,
     refunds,
-    remedies,
     settlements,
     stops,
 )
@@ -61,7 +58,7 @@ from mailagent.workflows.steps.circuit_breaker import (
 )
 from mailagent.workflows.steps.maintenance.incidents import open_incident
 from mailagent.workflows.steps.recording import async_step, declare_marks, mark
-from mailagent.workflows.steps.refund.condition import advance_remedy, fail
+from mailagent.workflows.steps.refund.condition import advance_remedy, fail, list_restocks
 from mailagent.workflows.steps.refund.decision import State, promise, state_of
 from mailagent.workflows.steps.refund.gateway_call import (
     NOT_ASKED,
@@ -145,7 +142,7 @@ def _intend(refund_id: str, stop: str | None) -> list[Intent] | None:
             key=lambda each: not live.gateway.is_remote(each),
         )
         # Only the first payment restocks: units must not be put in stock twice.
-        requests[0] = replace(requests[0], restocks=_list_restocks(connection, refund))
+        requests[0] = replace(requests[0], restocks=list_restocks(connection, refund))
         asked = {row.idempotency_key: row for row in rows if row.state == INTENDED}
         again = [row.idempotency_key for row in before if looked_up and row.state == INTENDED]
         not_made = {key: stops.find_stop_if_not_made(connection, order, {key}) for key in again}
@@ -160,18 +157,6 @@ def _intend(refund_id: str, stop: str | None) -> list[Intent] | None:
             for request in requests
             if request.idempotency_key in asked
         ]
-
-
-def _list_restocks(connection: sa.Connection, refund: Refund) -> tuple[tuple[str, int], ...]:
-    """Return the units of a refund, by item id, that came back and that the policy puts in stock again."""
-    rules = services.current().policy.return_first
-    remedy = remedies.find_of_refund(connection, refund.refund_id)
-    if rules is None or remedy is None or refund.reason not in rules.restock_reasons:
-        return ()
-    is_back = remedy.kind is RemedyKind.RETURN and remedy.status is RemedyStatus.DONE
-    # The rest of a price has no goods of its own: they came back for an earlier refund.
-    own = [pair for pair in zip(refund.item_ids, refund.lines, strict=True) if not pair[1].is_rest]
-    return units_of([each for each, _ in own], [line for _, line in own]) if is_back else ()
 
 
 def _write_intents(connection: sa.Connection, refund: Refund, order: Order) -> list[Row] | str:
