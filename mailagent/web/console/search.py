@@ -102,12 +102,13 @@ def _find_path(connection: sa.Connection, query: str) -> str | None:
 
 
 def _read_filters(query: str, days: dict[str, str], has_refunds: bool) -> Wanted:
-    address = _IN_BRACKETS.search(query)
-    query = address[1] if address else query
     kind = Kind.CONVERSATIONS if "@" in query or not query else Kind.MAILS
     if request.args.get("kind") in tuple(Kind):
         kind = Kind(request.args["kind"])
     elif has_refunds:
         kind = Kind.REFUNDS
+    address = _IN_BRACKETS.search(query)
+    if address and kind is not Kind.MAILS:  # those are found by words alone
+        query = address[1]
     state = request.args.get("state")
     return Wanted(query, kind, state if state in STATES[kind] else None, *parse_days(days))

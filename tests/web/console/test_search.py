@@ -50,7 +50,8 @@ def searched(
             subject="Parcel",
             from_name="Grace Hopper",
         )
-        harness.write("Hello?", from_address="adam@example.com", subject="Nothing much")
+        text = "Hello? Please write to <bob@home.example>."
+        harness.write(text, from_address="adam@example.com", subject="Nothing much")
         yield harness
 
 
@@ -86,6 +87,8 @@ def found(client: FlaskClient, query: str) -> set[str]:
         ("q=Ada+%3CAda@example.com%3E", {ADA}),
         ("q=%22Example,+Ada%22+%3Cada@example.com%3E;", {ADA}),
         ("q=Example,+Ada+%3Cada@example.com%3E", {ADA}),
+        ("q=hello+%3Cbob@home.example%3E&kind=mails", {"adam@example.com"}),
+        ("q=teapot+%3Cbob@home.example%3E&kind=mails", set()),
         ("q=@example", set()),
         ("q=ad%25m@&kind=conversations", set()),
         ("q=_da&kind=conversations", set()),
