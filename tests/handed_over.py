@@ -35,11 +35,16 @@ def overdue(shop: Harness) -> None:
     assert sweep.enqueue_mail() == 1
 
 
-def overdue_while_throttled(shop: Harness) -> None:
+def throttle(shop: Harness) -> None:
+    """Throttle all mail."""
     with shop.live.database.transaction() as connection:
         connection.exec_driver_sql(
             "UPDATE inbound_mails SET status = 'throttled', no_answer_reason = 'a budget'"
         )
+
+
+def overdue_while_throttled(shop: Harness) -> None:
+    throttle(shop)
     waited(shop)
     flood.give_overdue_to_people()
 

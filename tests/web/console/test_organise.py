@@ -22,7 +22,7 @@ from mailagent.workflows.steps.conversation.batch import take_batch
 from mailagent.workflows.steps.conversation.reply import write_reply
 from tests.cast import ADA, GRACE, MONA, OLGA, TESS
 from tests.databases import ONE_DATABASE
-from tests.handed_over import handed_over, thread, write_for_team
+from tests.handed_over import handed_over, thread, throttle, write_for_team
 from tests.harness import Harness
 from tests.web.console.drafts import SPENT, STILL_ANSWERS, age, door, field, press
 from tests.web.questions import Question
@@ -140,8 +140,13 @@ def test_a_closed_conversation_is_opened_by_the_customers_next_mail(shop: Harnes
     assert acts(shop)[-2:] == ["conversation closed", "conversation reopened"]
 
 
-def test_the_page_says_that_closing_does_not_stop_the_agent(shop: Harness) -> None:
+@pytest.mark.parametrize("is_throttled", [False, True])
+def test_the_page_says_that_closing_does_not_stop_the_agent(
+    shop: Harness, is_throttled: bool
+) -> None:
     conversation_id, tess = write(shop), shop.log_in(TESS)
+    if is_throttled:
+        throttle(shop)
     path = f"/ops/conversations/{conversation_id}"
     assert STILL_ANSWERS in tess.get(path).text
     press(tess, conversation_id, "close", seen=seen(tess, conversation_id))
