@@ -7,32 +7,26 @@ import re
 from mailagent.domain.money import CURRENCIES, Money, exponent, parse_money
 from mailagent.domain.text import Fill, fill
 
+_DOLLARS = frozenset(
+    "USD AUD BBD BMD BND BSD BZD CAD FJD GYD HKD JMD KYD LRD NAD NZD SBD SGD SRD TTD TWD XCD".split()
+) | frozenset("ARS CLP COP CVE DOP MXN NIO UYU WST".split())
+_POUNDS = frozenset("GBP EGP FKP GIP LBP SHP SSP SYP".split())
+_OF_ONE = (  # the signs of one currency only
+    "a$=AUD c$=CAD ec$=XCD nt$=TWD r$=BRL si$=SBD €=EUR ₹=INR ₩=KRW ₺=TRY ₴=UAH ₪=ILS ₫=VND ₱=PHP ฿=THB "
+    "cg=XCG zł=PLN kč=CZK ft=HUF fr=CHF sfr=CHF jp¥=JPY cn¥=CNY cfpf=XPF fcfp=XPF"
+)
 # The currencies that each sign or word may stand for. Any other is refused; we never guess a currency.
 _SIGNS = {
-    "$": frozenset(
-        "USD AUD BBD BMD BND BSD BZD CAD FJD GYD HKD JMD KYD LRD NAD NZD SBD SGD SRD TTD TWD XCD".split()
-    )
-    | frozenset("ARS CLP COP CVE DOP MXN NIO UYU".split()),
-    "€": frozenset(("EUR",)),
-    "£": frozenset(("GBP", "EGP", "FKP", "GIP", "LBP", "SHP", "SSP", "SYP")),
+    "$": _DOLLARS,
+    # With the country, in front or, in French, behind.
+    **{f"{code[:2]}$".lower(): frozenset((code,)) for code in _DOLLARS},
+    **{f"${code[:2]}".lower(): frozenset((code,)) for code in _DOLLARS},
+    "£": _POUNDS,
+    **{f"£{code[:2]}".lower(): frozenset((code,)) for code in _POUNDS},
     "¥": frozenset(("JPY", "CNY")),
-    "₹": frozenset(("INR",)),
-    "₩": frozenset(("KRW",)),
-    "₺": frozenset(("TRY",)),
-    "₴": frozenset(("UAH",)),
-    "zł": frozenset(("PLN",)),
-    "kč": frozenset(("CZK",)),
-    "ft": frozenset(("HUF",)),
+    "fcfa": frozenset(("XAF", "XOF")),
     "kr": frozenset(("DKK", "ISK", "NOK", "SEK")),
-    "fr": frozenset(("CHF",)),
-    "sfr": frozenset(("CHF",)),
-    **dict.fromkeys(("us$", "$us"), frozenset(("USD",))),
-    "£gb": frozenset(("GBP",)),
-    "jp¥": frozenset(("JPY",)),
-    "cn¥": frozenset(("CNY",)),
-    "a$": frozenset(("AUD",)),
-    "c$": frozenset(("CAD",)),
-    "r$": frozenset(("BRL",)),
+    **{sign: frozenset((code,)) for sign, code in (each.split("=") for each in _OF_ONE.split())},
 }
 _WORDS = {
     word: _SIGNS[sign]

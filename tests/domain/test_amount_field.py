@@ -5,12 +5,14 @@ from __future__ import annotations
 import re
 
 import pytest
+from babel import Locale
 from babel.numbers import format_currency
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mailagent.adapters.templates.formats import format_money
 from mailagent.domain.amount_field import parse_typed_amount
-from mailagent.domain.money import Money, exponent
+from mailagent.domain.money import CURRENCIES, Money, exponent
 
 
 @pytest.mark.parametrize(
@@ -79,6 +81,10 @@ def test_amounts_are_read_as_people_type_them(typed: str, currency: str, minor: 
         ("5-", "EUR", "Leave out the “-”"),
         ("-5", "EUR", "Leave out the “-”"),
         ("$5", "EUR", "“$” does not fit: this refund is in EUR."),
+        ("HK$5", "USD", "“HK$” does not fit: this refund is in USD."),
+        ("5 $CA", "USD", "“$CA” does not fit: this refund is in USD."),
+        ("₪5", "EUR", "“₪” does not fit: this refund is in EUR."),
+        ("5 F CFA", "XPF", "“FCFA” does not fit: this refund is in XPF."),
         ("5 GBP", "EUR", "“GBP” does not fit: this refund is in EUR."),
         ("500 euros", "USD", "“euros” does not fit: this refund is in USD."),
         ("10%", "EUR", "“%” was not understood. Write only the amount."),
@@ -129,6 +135,20 @@ def test_an_amount_as_any_locale_writes_it_is_read_back(
     money = Money(minor, currency)
     written = format_currency(money.decimal(), currency, locale=locale)
     assert parse_typed_amount(written, currency) == money
+
+
+@pytest.mark.parametrize("currency", sorted(CURRENCIES))
+def test_an_amount_as_our_pages_write_it_is_read_back(currency: str) -> None:
+    for minor in (0, 5, 4_990, 123_400, 123_456_789):
+        money = Money(minor, currency)
+        assert parse_typed_amount(money.tell(), currency) == money
+        for locale in _LOCALES:
+            written = format_money(money, Locale.parse(locale))
+            if exponent(currency) == 3 and "," in written and "." not in written:
+                with pytest.raises(ValueError, match="more than one way"):
+                    parse_typed_amount(written, currency)
+            else:
+                assert parse_typed_amount(written, currency) == money, written
 
 
 @given(typed=st.text(alphabet="0123456789.,'-€$ ", max_size=15))
