@@ -48,12 +48,14 @@ def _record(each: Settlement) -> dict[str, Any]:
 @click.argument("file", type=click.File("w", encoding="utf-8", lazy=True), default="-")
 def export(file: TextIO) -> None:
     """Write what waits to be paid to FILE as CSV (- for standard output)."""
+    from mailagent.adapters.csv_file import BYTE_ORDER_MARK
     from mailagent.adapters.settlement_file import write_settlements
 
     with services.current().database.snapshot() as connection:
         found = store.list_open(connection)
         stopped = stops.find_stops(connection, (each.refund_id for each in found))
-    file.write(write_settlements(found, stopped))
+    mark = "" if file.name == "-" else BYTE_ORDER_MARK
+    file.write(mark + write_settlements(found, stopped))
 
 
 @settlements.command("import")
