@@ -393,16 +393,29 @@ def test_at_a_terminal_a_secret_is_not_shown_and_a_wrong_answer_is_asked_for_aga
 class OneModel(OpenAIServer):
     """An account that may use one model."""
 
+    refusal: tuple[int, str | None] = (404, "model_not_found")
+
     def _create(self, request: Request) -> Answer:
         if json.loads(request.body)["model"] == MODEL_NAME:
             return super()._create(request)
-        return Answer(404, {"error": ERROR["error"] | {"code": "model_not_found"}})
+        status, code = self.refusal
+        return Answer(status, {"error": ERROR["error"] | {"code": code}})
 
 
+@pytest.mark.parametrize(
+    ("refusal", "told"),
+    [
+        ((404, "model_not_found"), "OPENAI_MODEL=gpt-no"),
+        ((429, "rate_limit_exceeded"), "try again in a minute"),
+        ((500, None), "try again in a minute"),
+        ((400, None), "the model does not answer"),
+    ],
+)
 def test_a_model_that_the_key_cannot_use_and_a_budget_without_prices_are_asked_for_again(
-    newcomer: Newcomer,
+    newcomer: Newcomer, refusal: tuple[int, str | None], told: str
 ) -> None:
     server = OneModel()
+    server.refusal = refusal
     server.start()
     newcomer.environ = {**newcomer.environ, "OPENAI_BASE_URL": f"{server.url}/v1"}
     typed = list(newcomer.answers(OPENAI_MODEL="gpt-no", OPENAI_DAILY_BUDGET="25").items())[:12]
@@ -411,7 +424,7 @@ def test_a_model_that_the_key_cannot_use_and_a_budget_without_prices_are_asked_f
     said = type_at_a_terminal(newcomer, typed, "PAYMENT_GATEWAY")
     server.stop()
     assert "problem: OPENAI_API_KEY: the model does not answer" in said
-    assert "OPENAI_MODEL=gpt-no" in said
+    assert told in said
     assert "problem: OPENAI_DAILY_BUDGET: needs OPENAI_PRICES" in said
     settings = env_file.read(newcomer.file)
     assert settings["OPENAI_MODEL"] == MODEL_NAME

@@ -24,7 +24,7 @@ Answers = dict[str, str]
 class Question:
     """One setting. `text` may name the app's `{url}`, and by `{later}` what comes of no answer; `default` may
     depend on the answers before; `check` is a call that returns what is wrong. `words`: what a person may type
-    for a value. `back_to`: the question to go back to when a problem names it."""
+    for a value. `back_to`: the question to go back to when the check fails or a problem names it."""
 
     name: str
     text: str
@@ -234,9 +234,8 @@ def _ask_part(file: Path, heading: str, questions: tuple[Question, ...], answers
 def _ask(question: Question, answers: Answers, later: list[str]) -> str:
     """Ask once. Returns the question to ask next if something is wrong. If answers are piped, this ends it."""
     tried = {**answers, question.name: _prompt(question, answers)}
-    problems = _find_problems(question, tried, later)
-    goes_back = bool(question.back_to) and question.back_to in "".join(problems)
-    if goes_back or not problems:  # what is wrong may be the earlier answer
+    problems, again = _find_problems(question, tried, later)
+    if again != question.name:  # what is wrong may be the earlier answer
         answers[question.name] = tried[question.name]
     if not problems and question.check:
         click.echo("  checked")
@@ -244,7 +243,7 @@ def _ask(question: Question, answers: Answers, later: list[str]) -> str:
         click.echo(f"problem: {problem}")
     if problems and not sys.stdin.isatty():
         raise SystemExit(1)
-    return (question.back_to if goes_back else question.name) if problems else ""
+    return again
 
 
 def _prompt(question: Question, answers: Answers) -> str:
@@ -261,18 +260,22 @@ def _prompt(question: Question, answers: Answers) -> str:
     return question.words.get(answer.lower(), answer) or known
 
 
-def _find_problems(question: Question, answers: Answers, later: list[str]) -> list[str]:
-    """Return what is wrong with an answer: by itself, beside the others except the `later`, or by its check."""
+def _find_problems(question: Question, answers: Answers, later: list[str]) -> tuple[list[str], str]:
+    """Return what is wrong with an answer: by itself, beside the others except the `later`, or by its check.
+    And the question to ask next, or "" if nothing is wrong."""
     if not answers[question.name]:
-        return [f"{question.name}: an answer is needed"] if question.required else []
+        needed = f"{question.name}: an answer is needed"
+        return ([needed], question.name) if question.required else ([], "")
     try:
         load_settings({name: text for name, text in answers.items() if name not in later})
     except SettingsProblem as found:
         names = question.name, question.back_to
         if told := [each for each in found.problems if each.split()[0].rstrip(":") in names]:
-            return told
-    problem = question.check(answers) if question.check else None
-    return [f"{question.name}: {problem}"] if problem else []
+            goes_back = question.back_to and question.back_to in "".join(told)
+            return told, question.back_to if goes_back else question.name
+    if problem := question.check(answers) if question.check else None:
+        return [f"{question.name}: {problem}"], question.back_to or question.name
+    return [], ""
 
 
 def _try_out(file: Path, answers: Answers) -> None:
