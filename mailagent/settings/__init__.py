@@ -150,9 +150,10 @@ def load_settings(environ: Mapping[str, str], key_file: Path = KEY_FILE) -> Sett
 
 # How other programs call it, and how we do.
 _OUR_WORDS = {
-    "AGENT": "TEAM", "APPROVER": "MANAGER", "EMAIL": "ADDRESS", "KEY": "TOKEN_SECRET", "MAIL": "ADDRESS",
-    "OPERATOR": "OPS", "OWNER": "REPORT", "PARSE": "INBOUND", "SECRET": "API", "SIGNING": "WEBHOOK",
-    "STAFF": "TEAM", "TOKEN": "KEY", "VERIFICATION": "PUBLIC", "WEBHOOK": "EVENTS",
+    "AGENT": "TEAM", "API": "BASE", "APPROVER": "MANAGER", "EMAIL": "ADDRESS", "KEY": "TOKEN_SECRET",
+    "LOGGING": "LOG", "MAIL": "ADDRESS", "OPERATOR": "OPS", "OWNER": "REPORT", "PARSE": "INBOUND",
+    "SECRET": "API", "SIGNING": "WEBHOOK", "STAFF": "TEAM", "TOKEN": "KEY", "VERIFICATION": "PUBLIC",
+    "WEBHOOK": "EVENTS",
 }  # fmt: skip
 _UNITS = {"SECOND", "MINUTE", "HOUR", "DAY"}
 _OF_LIBRARIES = ("OTEL_", "DBOS__")  # OpenTelemetry and DBOS read many variables themselves
@@ -168,9 +169,15 @@ def find_misspelt(names: Iterable[str]) -> dict[str, str]:
 def _meant_by(name: str) -> str | None:
     # AWS_SECRET_KEY and TEST_DATABASE_URL are other programs' own.
     known = [each.name for each in SETTINGS if not name.endswith(f"_{each.name}")]
-    alike = [each for each in known if _shortens(name, each)]
+    words = _words(name)
+    if name.endswith("S") and "_" not in name:  # such as MANAGERS: a list of people
+        words.append("EMAIL")
+    short = [each for each in known if len(words) > 1 and _shortens(words, _words(each))]
+    unit = [each for each in known if words[-1] in _UNITS and _shortens(words[:-1], _words(each))]
+    typos = [each for each in known if _is_typo(words, _words(each))]
     near = (
-        difflib.get_close_matches(name, alike, 1, cutoff=0)
+        difflib.get_close_matches(name, short or unit, 1, cutoff=0)
+        or difflib.get_close_matches(name, typos, 1, cutoff=0.82)
         or difflib.get_close_matches(name, known, 1, cutoff=0.9)
         or [each for each in known if name.startswith(each)]
         or [each.name for each in SETTINGS if name == f"MAILAGENT_{each.name}"]
@@ -178,19 +185,23 @@ def _meant_by(name: str) -> str | None:
     return near[0] if near else None
 
 
-def _shortens(name: str, known: str) -> bool:
-    """Whether a name is a setting's name with words left out or replaced; the unit does not count. A single
-    word must be a plural, such as MANAGERS: a list of people."""
-    if "_" not in name:
-        return name.endswith("S") and _shortens(f"{name}_EMAILS", known)
-    words, others = [each for each in _words(name) if each not in _UNITS], _words(known)
-    alike = [{word, *_words(_OUR_WORDS.get(word, word))} & {*others} for word in words]
-    is_whole = set[str]().union(*alike) == {*others} - _UNITS
-    return all(alike) and (is_whole or (len(alike) > 1 and others[0] in alike[0]))
+def _shortens(words: list[str], known: list[str]) -> bool:
+    """Whether words are a setting's with some left out or replaced. Its unit may always be left out."""
+    alike = [{word, *_words(_OUR_WORDS.get(word, word))} & {*known} for word in words]
+    is_whole = {*known} - _UNITS <= set[str]().union(*alike)
+    return all(alike) and (is_whole or (len(alike) > 1 and known[0] in alike[0]))
+
+
+def _is_typo(words: list[str], known: list[str]) -> bool:
+    """Whether each word is like one of the setting, or the other way round. URI is like URL; USER is not."""
+    return any(
+        all(difflib.get_close_matches(word, others, 1, cutoff=0.62) for word in each)
+        for each, others in ((words, known), (known, words))
+    )
 
 
 def _words(name: str) -> list[str]:
-    return [word.rstrip("S") for word in name.split("_")]
+    return [re.sub("IES$", "Y", word).rstrip("S") for word in name.split("_")]
 
 
 def _names(problem: str, settings: set[str]) -> bool:
