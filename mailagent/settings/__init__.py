@@ -194,10 +194,8 @@ def _shortens(words: list[str], known: list[str]) -> bool:
 
 def _is_typo(words: list[str], known: list[str]) -> bool:
     """Whether each word is like one of the setting, or the other way round. URI is like URL; USER is not."""
-    return any(
-        all(difflib.get_close_matches(word, others, 1, cutoff=0.62) for word in each)
-        for each, others in ((words, known), (known, words))
-    )
+    ways = (words, known), (known, words)
+    return any(all(difflib.get_close_matches(word, b, 1, 0.62) for word in a) for a, b in ways)
 
 
 def _words(name: str) -> list[str]:
