@@ -33,6 +33,7 @@ from tests.databases import ONE_DATABASE
 from tests.harness import Harness, post_form
 from tests.tool_use import use
 from tests.workflows.camera import answer, click, end, later_batch
+from tests.workflows.cancelling import keep_version
 from tests.workflows.paying import pay, tell
 from tests.workflows.proposals import propose, write
 
@@ -988,6 +989,47 @@ def test_it_stops_a_task_if_so_much_was_refunded_elsewhere_that_its_items_may_be
     change(batch, items=[{"item_id": wanted, "quantity": 1}])
     shop.stock(order(items=KETTLE_AND_MUGS, payments=[PAID | {"refunded": refunded}]))
     assert ("perhaps for these goods" in shop.log_in(TESS).get("/ops/tasks").text) is is_stopped
+
+
+@pytest.mark.both_databases
+@pytest.mark.parametrize(
+    ("then", "now", "is_stopped"),
+    [("20.00", "20.00", False), ("20.00", "29.99", False), ("20.00", "30.00", True)],
+)
+@pytest.mark.parametrize("by_look_up", [False, True])
+def test_what_was_refunded_elsewhere_before_a_task_was_asked_for_does_not_stop_it(
+    shop: Harness, then: str, now: str, is_stopped: bool, by_look_up: bool
+) -> None:
+    def told(refunded: str, status: str) -> None:
+        payments = [PAID | {"refunded": refunded}]
+        found = order(items=KETTLE_AND_MUGS, payments=payments, status=status)
+        keep_version(shop, found) if by_look_up else shop.stock(found)
+
+    told(then, "shipped")
+    change(write(shop, text=LETTER), items=[{"item_id": "M1", "quantity": 1}])
+    if by_look_up or is_stopped:  # an import says only when the order changed last
+        told(now, "delivered")
+    assert ("perhaps for these goods" in shop.log_in(TESS).get("/ops/tasks").text) is is_stopped
+
+
+@ONE_DATABASE
+def test_our_own_refund_in_the_order_s_record_does_not_hide_a_later_one_elsewhere(
+    shop: Harness,
+) -> None:
+    def told(refunded: str) -> None:
+        payments = [PAID | {"refunded": refunded}]
+        keep_version(shop, order(items=KETTLE_AND_MUGS, payments=payments))
+
+    told("0")
+    batch = write(shop, text=LETTER)
+    propose(batch, "W1001", ("M1", 1))
+    assert pay(shop.refunds()[0].refund_id)["status"] == "paid"
+    told("10.00")
+    change(later_batch(shop, batch), "replacement", items=[{"item_id": "M1", "quantity": 1}])
+    assert len(tasks(shop)) == 1
+    assert "perhaps for these goods" not in shop.log_in(TESS).get("/ops/tasks").text
+    told("20.00")
+    assert "perhaps for these goods" in shop.log_in(TESS).get("/ops/tasks").text
 
 
 @ONE_DATABASE

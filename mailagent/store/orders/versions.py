@@ -209,7 +209,16 @@ def payments_now(connection: sa.Connection, order_id: str) -> tuple[Payment, ...
     """Return an order's payments by its last version; none if no version is stored. Their refunded sums include
     our own refunds. Nothing else of the record is read: a platform's need not keep the rules of the orders
     file."""
-    record = find_record(connection, order_id)
+    return _payments_in(find_record(connection, order_id))
+
+
+def payments_before(connection: sa.Connection, remedy: Remedy) -> tuple[Payment, ...]:
+    """Return the order's payments, as `payments_now` does, by the last version before the remedy was asked
+    for."""
+    return _payments_in(_record_before(connection, remedy))
+
+
+def _payments_in(record: Mapping[str, Any] | None) -> tuple[Payment, ...]:
     return (
         tuple(_payment(each, record["currency"]) for each in record["payments"]) if record else ()
     )

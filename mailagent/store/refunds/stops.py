@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Container, Iterable, Sequence
+from datetime import datetime
 
 import sqlalchemy as sa
 
@@ -21,11 +22,12 @@ from mailagent.domain.refunds.settlement import SettlementState
 from mailagent.domain.remedies.remedy import SENT_AGAIN as SENT_AGAIN_KINDS
 from mailagent.domain.remedies.remedy import Remedy, RemedyKind, RemedyStatus, TaskStop
 from mailagent.store import audit, schema
-from mailagent.store.database import in_literals
+from mailagent.store.database import Row, in_literals
 from mailagent.store.mail import conversations
 from mailagent.store.orders import versions
 from mailagent.store.refunds import order_import, orders, refunds, remedies, settlements
-from mailagent.store.refunds.external_refunds import given_back_minor, sum_elsewhere
+from mailagent.store.refunds.external_refunds import sum_elsewhere
+from mailagent.store.refunds.refund_payments import counts, list_parts, sum_by_payment
 
 CANCELLED = "the order was cancelled after the refund was approved and before it was paid"
 NEW_CUSTOMER = "the order's customer has another address than when the refund was asked for"
@@ -132,8 +134,9 @@ def find_task_stop(connection: sa.Connection, order: Order, remedy: Remedy) -> T
 
 
 def _may_be_refunded(connection: sa.Connection, order: Order, remedy: Remedy) -> bool:
-    """Return whether so much was refunded elsewhere that a remedy's items may be in it."""
-    elsewhere = given_back_minor(connection, order.order_id)
+    """Return whether so much was refunded elsewhere, since a remedy was asked for, that its items may be in
+    it."""
+    elsewhere = _elsewhere_since(connection, remedy)
     wanted = [WantedItem(item_id, units) for item_id, units in remedy.units.items()]
     earlier = refunds.list_of_orders(connection, [order.order_id]) if elsewhere else ()
     try:
@@ -142,6 +145,30 @@ def _may_be_refunded(connection: sa.Connection, order: Order, remedy: Remedy) ->
         worth = 0
     left = order.left_after(orders.taken_minor(connection, order.order_id))
     return elsewhere > 0 and (worth <= elsewhere or worth > left.minor)
+
+
+def _elsewhere_since(connection: sa.Connection, remedy: Remedy) -> int:
+    """Return how much was refunded elsewhere since a remedy was asked for, in minor units. A refund
+    that may be older counts, unless we know that it is."""
+    at, parts = remedy.requested_at, list_parts(connection, order_id=remedy.order_id)
+    external = [each for each in parts if each.gateway and counts(each)]
+    now = sum_by_payment(external)
+    before = sum_by_payment(each for each in external if each.known_at <= at)
+    # Each change of the order renews the row of its record, so read the record of that time, too. It may
+    # include our refunds, and money that has come back since.
+    others = [each for each in parts if each.credit_bonus is None and _may_be_in_record(each, at)]
+    ours = sum_by_payment(others)
+    for payment in versions.payments_before(connection, remedy) if now - before else ():
+        key = payment.payment_id
+        before[key] = max(before[key], payment.refunded_minor - ours[key])
+    return (now - before).total()
+
+
+def _may_be_in_record(part: Row, at: datetime) -> bool:
+    """Return whether a refund that is not external, or has failed, may be in an order's record of a time."""
+    if part.gateway:
+        return not counts(part)
+    return counts(part, at) and (part.known_at is None or part.known_at <= at)
 
 
 def find_task_stops(connection: sa.Connection, tasks: Sequence[Remedy]) -> dict[str, TaskStop]:
