@@ -6,8 +6,9 @@ from typing import Any
 
 from mailagent import services
 from mailagent.cli.printing import AS_JSON, Commands, columns, print_records
-from mailagent.domain.remedies.remedy import Remedy
+from mailagent.domain.remedies.remedy import Remedy, TaskStop
 from mailagent.store.refunds import remedies
+from mailagent.store.refunds.stops import find_task_stops
 
 tasks = Commands("tasks", help="What customers want that people of the shop do.")
 
@@ -17,14 +18,17 @@ tasks = Commands("tasks", help="What customers want that people of the shop do."
 def list_tasks(as_json: bool) -> None:
     """List what waits, oldest first."""
     with services.current().database.snapshot() as connection:
-        records = [_record(each) for each in remedies.list_open(connection)]
-    shown = "remedy_id kind status order_id due_at"
+        waiting = remedies.list_open(connection)
+        stopped = find_task_stops(connection, waiting)
+    records = [_record(each, stopped.get(each.remedy_id)) for each in waiting]
+    shown = "remedy_id kind status order_id due_at stop"
     print_records(records, shown, "Nothing waits.", as_json=as_json)
 
 
-def _record(each: Remedy) -> dict[str, Any]:
+def _record(each: Remedy, stop: TaskStop | None) -> dict[str, Any]:
     return {
         **columns(each, "remedy_id kind status order_id conversation_id refund_id"),
         "items": [{"item_id": item.item_id, "quantity": item.quantity} for item in each.items],
         **columns(each, "wish needs_manager requested_at due_at"),
+        "stop": stop,
     }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -29,8 +30,9 @@ from mailagent.workflows.tools.accept_offer import accept_offer
 from mailagent.workflows.tools.request_change import request_change
 from mailagent.workflows.tools.withdraw_refund import withdraw_refund
 from tests.cast import ADA, GRACE, MAX, MONA, OLGA, TESS, big_order, order
+from tests.cli.commands import flask
 from tests.databases import ONE_DATABASE
-from tests.harness import Harness, post_form
+from tests.harness import Harness, pass_time, post_form
 from tests.tool_use import use
 from tests.workflows.camera import answer, click, end, later_batch
 from tests.workflows.cancelling import keep_version
@@ -969,6 +971,22 @@ def test_goods_are_not_sent_for_an_order_that_has_changed_so(
     if is_anothers:
         assert post_form(tess, path, "/ops", fail="yes", note="Write to us.").status_code == 303
     assert tasks(shop) == [("exchange", "not_possible" if is_anothers else "done")]
+
+
+@ONE_DATABASE
+def test_reminders_and_the_list_say_that_a_task_is_stopped(shop: Harness, batch: Batch) -> None:
+    change(batch)
+    shop.stock(order(status="cancelled"))
+    words = "the order is cancelled: send nothing unless a manager says so"
+    assert words in flask(shop, "tasks", "list").output
+    assert json.loads(flask(shop, "tasks", "list", "--json").output)[0]["stop"] == words
+    pass_time(shop, days=2)
+    assert (see_to(), see_to()) == (1, 0)
+    mails = shop.rows(
+        "SELECT to_address, text FROM outbound_mails WHERE subject LIKE '%A task waits%'"
+    )
+    assert {each.to_address for each in mails} == {TESS, MONA, MAX}
+    assert all(words in each.text for each in mails)
 
 
 @ONE_DATABASE

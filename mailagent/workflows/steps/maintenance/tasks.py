@@ -4,7 +4,7 @@ team gets the conversation."""
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import timedelta
 
 import sqlalchemy as sa
@@ -13,11 +13,12 @@ from mailagent import mailers, services
 from mailagent import remedies as ending
 from mailagent.domain.mail.conversation import HandOverReason
 from mailagent.domain.remedies.labels import REMEDY_KINDS
-from mailagent.domain.remedies.remedy import Remedy, RemedyStatus
+from mailagent.domain.remedies.remedy import Remedy, RemedyStatus, TaskStop
 from mailagent.domain.text import tell_moment
 from mailagent.store import audit
 from mailagent.store.mail import conversations
 from mailagent.store.refunds import orders, remedies
+from mailagent.store.refunds.stops import find_task_stops
 from mailagent.workflows.steps.maintenance.rows import process_each
 from mailagent.workflows.steps.notices import list_managers_for, tell_team
 
@@ -26,8 +27,8 @@ NAMED = 20
 
 
 def see_to() -> int:
-    """Remind the team, once, of tasks that have waited for half of their time, and managers of those that only
-    they may do; and deal with those past their date. Returns how many.
+    """Remind the team, once, of tasks that have waited for half of their time, and managers of those that are
+    stopped or that only they may do; and deal with those past their date. Returns how many.
 
     A task past its date ends. But the team gets it again if the shop's system may have done it, and it gets a
     later date if a refund holds it up.
@@ -64,17 +65,21 @@ def _remind() -> int:
     before = live.now() - timedelta(days=live.policy.remedies.task_days) / 2
     with live.database.transaction() as connection:
         slow = remedies.take_slow(connection, before, live.now(), TASKS_AT_ONCE)
+        stopped = find_task_stops(connection, slow)
         if slow:
-            tell_team(connection, f"tasks:{slow[0].remedy_id}", _title(slow), _lines(slow))
-        for manager, theirs in _by_manager(connection, slow).items():
+            lines = _lines(slow, stopped)
+            tell_team(connection, f"tasks:{slow[0].remedy_id}", _title(slow), lines)
+        for manager, theirs in _by_manager(connection, slow, stopped).items():
             key, why = f"managers:{theirs[0].remedy_id}:reminder", "Only managers may do them."
-            lines = [*_lines(theirs), why]
+            lines = [*_lines(theirs, stopped), why]
             tell_team(connection, key, _title(theirs), lines, [manager])
     return len(slow)
 
 
-def _by_manager(connection: sa.Connection, slow: Sequence[Remedy]) -> dict[str, list[Remedy]]:
-    theirs = [each for each in slow if each.needs_manager]
+def _by_manager(
+    connection: sa.Connection, slow: Sequence[Remedy], stopped: Collection[str]
+) -> dict[str, list[Remedy]]:
+    theirs = [each for each in slow if each.needs_manager or each.remedy_id in stopped]
     owners = orders.find_owners(connection, [each.order_id for each in theirs])
     found = defaultdict[str, list[Remedy]](list)
     for each in theirs:
@@ -87,9 +92,10 @@ def _title(slow: Sequence[Remedy]) -> str:
     return f"{len(slow)} tasks wait" if len(slow) > 1 else "A task waits"
 
 
-def _lines(slow: Sequence[Remedy]) -> list[str]:
+def _lines(slow: Sequence[Remedy], stopped: Mapping[str, TaskStop]) -> list[str]:
     named = [
         f"{REMEDY_KINDS[each.kind].capitalize()}, order {each.order_id}, by {tell_moment(each.due_at)}"
+        + (f"; {stopped[each.remedy_id]}" if each.remedy_id in stopped else "")
         for each in slow[:NAMED]
     ]
     more = [f"{len(slow) - NAMED} more wait."] if len(slow) > NAMED else []
