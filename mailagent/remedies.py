@@ -56,12 +56,13 @@ def finish(
     if remedy is None:
         raise TaskProblem("there is no such task; look at the list")
     order = orders.load(connection, remedy.order_id)
+    asked_by = conversations.load(connection, remedy.conversation_id).customer_email
     managers = (each.casefold() for each in services.current().shop.manager_emails)
     outcome = TaskOutcome(
         is_done,
         note,
         is_manager=person.casefold() in managers,
-        is_theirs=person_of(person) == person_of(order.customer_email),
+        is_theirs=person_of(person) in map(person_of, (order.customer_email, asked_by)),
         refund_waits=find_waiting(connection, remedy) is not None,
         stop=stops.find_task_stop(connection, order, remedy),
     )

@@ -222,6 +222,20 @@ def test_the_shop_may_tell_of_the_cancellation_before_the_refund_is_paid(
 
 
 @ONE_DATABASE
+def test_a_cancellation_is_recorded_although_the_order_has_another_address(
+    shop: Harness, batch: Batch
+) -> None:
+    cancel(batch)
+    shop.stock(pending(status="cancelled", customer={"email": GRACE, "name": "Grace Hopper"}))
+    (row,) = shop.rows("SELECT remedy_id FROM remedies")
+    with shop.live.database.transaction() as connection:
+        assert finish(connection, row.remedy_id, TESS, True, None)
+    assert GRACE not in mails(shop)
+    assert "Grace" not in mails(shop)
+    assert pay(refund_id(shop))["status"] == "failed"  # its customer is not the one who asked
+
+
+@ONE_DATABASE
 def test_a_task_that_is_not_done_in_time_ends_its_refund(shop: Harness, batch: Batch) -> None:
     cancel(batch)
     pass_time(shop, days=3.1)

@@ -200,27 +200,22 @@ class TaskProblem(ValueError):
 
 
 class TaskStop(StrEnum):
-    """Why a task must not be done, because its order has changed since; in words for people."""
+    """Why only a manager may say that a task is done, because its order has changed since; in words for
+    people."""
 
-    NEW_CUSTOMER = (
-        "the order belongs to another customer now: do nothing, and say that it is not possible"
-    )
+    NEW_CUSTOMER = "the order belongs to another customer now: do nothing unless a manager says so"
     CANCELLED = "the order is cancelled: send nothing unless a manager says so"
     CHARGED_BACK = (
         "the bank took the payment back (chargeback): send nothing unless a manager says so"
     )
     ELSEWHERE = "money was refunded elsewhere, perhaps for these goods: send nothing unless a manager says so"
 
-    def holds_for(self, is_manager: bool) -> bool:
-        """Return whether the person may not say that the task is done."""
-        return self is TaskStop.NEW_CUSTOMER or not is_manager
-
 
 @dataclass(frozen=True, slots=True)
 class TaskOutcome:
     """What a person reports about a task. `note`: a text for the customer. `is_manager`: the person is a
-    manager. `is_theirs`: the order is the person's own. `refund_waits`: a manager has yet to decide on a refund
-    of the same items. `stop`: why the task must not be done."""
+    manager. `is_theirs`: the person has the order, or asked for the task. `refund_waits`: a manager has yet to
+    decide on a refund of the same items. `stop`: why only a manager may do it."""
 
     is_done: bool
     note: str | None
@@ -254,7 +249,7 @@ def check_outcome(remedy: Remedy | None, outcome: TaskOutcome) -> bool:
         raise TaskProblem(
             "a refund of the same items waits for a manager; send nothing until it is decided"
         )
-    if outcome.is_done and outcome.stop and outcome.stop.holds_for(outcome.is_manager):
+    if outcome.is_done and outcome.stop and not outcome.is_manager:
         raise TaskProblem(outcome.stop.value)
     if not outcome.is_done and not outcome.note:
         raise TaskProblem("say why it is not possible; the customer reads it")

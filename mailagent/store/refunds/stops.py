@@ -117,11 +117,13 @@ def find_stops(connection: sa.Connection, refund_ids: Iterable[str]) -> dict[str
 
 
 def find_task_stop(connection: sa.Connection, order: Order, remedy: Remedy) -> TaskStop | None:
-    """Return why people must not do a task any more; None if they may. Goods that are sent for it, and money
+    """Return why only a manager may do a task now; None if the team may. Goods that are sent for it, and money
     that went back otherwise, would both be lost."""
     asked_by = conversations.load(connection, remedy.conversation_id).customer_email
-    # The goods may be back, or the shop's system may have done it: then a person only says what is so.
-    is_past = remedy.kind is RemedyKind.RETURN or remedy.may_be_done
+    # The goods may be back, the order cancelled, or the shop's system may have done it: then a person only says
+    # what is so.
+    is_cancelled = remedy.kind is RemedyKind.CANCEL and order.status is OrderStatus.CANCELLED
+    is_past = remedy.kind is RemedyKind.RETURN or is_cancelled or remedy.may_be_done
     if order.customer_email != asked_by and not is_past:
         return TaskStop.NEW_CUSTOMER
     if remedy.kind not in SENT_AGAIN_KINDS:
@@ -172,7 +174,7 @@ def _may_be_in_record(part: Row, at: datetime) -> bool:
 
 
 def find_task_stops(connection: sa.Connection, tasks: Sequence[Remedy]) -> dict[str, TaskStop]:
-    """Return why people must not do these tasks any more, by the task's id; others are left out."""
+    """Return why only managers may do these tasks now, by the task's id; others are left out."""
     ids = [each.remedy_id for each in tasks]
     query = _DOUBTFUL_TASKS.where(_remedies.remedy_id.in_(ids))
     doubtful = set(connection.scalars(query)) if ids else ()

@@ -74,7 +74,7 @@ def _page(problem: str = "", remedy_id: str = "", note: str = "") -> Response:
 
 def _list_shown(connection: sa.Connection, shown: Sequence[Remedy]) -> list[dict[str, Any]]:
     """Return the tasks of a page, each with the customer who asked for it, their mail, a refund that a manager
-    must decide before the task is done, and why it must not be done any more."""
+    must decide before the task is done, and why only a manager may do it now."""
     asked = inbound.list_by_id(connection, [each.mail_id for each in shown])
     mails = {each.mail_id: f"{each.subject}\n\n{each.new_text}" for each in asked}
     is_open = [each for each in shown if each.is_open]
@@ -102,7 +102,7 @@ def _shown(
         "needs_manager": why,
         "waiting": waiting,
         "stop": translate(stop.value) if stop else "",
-        "may_be_done": not waiting and not (stop and stop.holds_for(current_person().is_manager)),
+        "may_be_done": not waiting and (not stop or current_person().is_manager),
         "may_do": remedy.is_open
         and remedy.status is not RemedyStatus.ASKED
         and (not why or current_person().is_manager),
