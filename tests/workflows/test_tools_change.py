@@ -624,6 +624,7 @@ def test_a_person_sees_to_another_wish_for_goods_that_came_back(
     assert (said["outcome"], "cancellation or return" in said["say"]) == ("too_late", True)
 
 
+GIFT = {"item_id": "G1", "name": "Gift", "quantity": 1, "unit_price": "0.00"}
 KETTLE_AND_MUGS = [
     {"item_id": "K1", "name": "Kettle", "quantity": 1, "unit_price": "29.99"},
     {"item_id": "M1", "name": "Mug", "quantity": 2, "unit_price": "10.00"},
@@ -997,15 +998,16 @@ def test_reminders_and_the_list_say_that_a_task_is_stopped(shop: Harness, batch:
         ("K1", "20.01", True),  # less is left than the kettle costs
         ("M1", "9.99", False),
         ("M1", "10.00", True),
+        ("G1", "5.00", False),
     ],
 )
 def test_it_stops_a_task_if_so_much_was_refunded_elsewhere_that_its_items_may_be_in_it(
     shop: Harness, wanted: str, refunded: str, is_stopped: bool
 ) -> None:
-    shop.stock(order(items=KETTLE_AND_MUGS))
+    shop.stock(order(items=[*KETTLE_AND_MUGS, GIFT]))
     batch = write(shop, text=LETTER)
     change(batch, items=[{"item_id": wanted, "quantity": 1}])
-    shop.stock(order(items=KETTLE_AND_MUGS, payments=[PAID | {"refunded": refunded}]))
+    shop.stock(order(items=[*KETTLE_AND_MUGS, GIFT], payments=[PAID | {"refunded": refunded}]))
     assert ("perhaps for these goods" in shop.log_in(TESS).get("/ops/tasks").text) is is_stopped
 
 

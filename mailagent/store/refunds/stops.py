@@ -139,14 +139,22 @@ def _may_be_refunded(connection: sa.Connection, order: Order, remedy: Remedy) ->
     """Return whether so much was refunded elsewhere, since a remedy was asked for, that its items may be in
     it."""
     elsewhere = _elsewhere_since(connection, remedy)
+    if not elsewhere:
+        return False
     wanted = [WantedItem(item_id, units) for item_id, units in remedy.units.items()]
-    earlier = refunds.list_of_orders(connection, [order.order_id]) if elsewhere else ()
+    earlier = refunds.list_of_orders(connection, [order.order_id])
     try:
-        worth = sum(line.amount.minor for line in price_lines(order, wanted, earlier))
+        if wanted and not _worth_of(order, wanted, ()):
+            return False  # a gift: no refund is for it
+        worth = _worth_of(order, wanted, earlier)
     except ItemsProblem:  # the order does not have them any more
-        worth = 0
+        return True
     left = order.left_after(orders.taken_minor(connection, order.order_id))
-    return elsewhere > 0 and (worth <= elsewhere or worth > left.minor)
+    return worth <= elsewhere or worth > left.minor
+
+
+def _worth_of(order: Order, wanted: Sequence[WantedItem], earlier: Sequence[Refund]) -> int:
+    return sum(line.amount.minor for line in price_lines(order, wanted, earlier))
 
 
 def _elsewhere_since(connection: sa.Connection, remedy: Remedy) -> int:
