@@ -36,9 +36,10 @@ def batch_of(shop: Harness, subject: str = "My camera", **changes: Any) -> Batch
     return proposals.write(shop, subject=subject, text=text, **changes)
 
 
-def later_batch(shop: Harness, batch: Batch) -> Batch:
-    """Let Ada write once more in the same thread, after an answer."""
-    answer(shop, batch)
+def later_batch(shop: Harness, batch: Batch, is_answered: bool = True) -> Batch:
+    """Let Ada write once more in the same thread, after an answer or before."""
+    if is_answered:
+        answer(shop, batch)
     (thread,) = shop.rows(
         "SELECT reply_token FROM conversations WHERE conversation_id = :id",
         id=batch["conversation_id"],

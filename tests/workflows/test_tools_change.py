@@ -1032,6 +1032,27 @@ def test_what_was_refunded_elsewhere_before_a_task_was_asked_for_does_not_stop_i
     assert ("perhaps for these goods" in shop.log_in(TESS).get("/ops/tasks").text) is is_stopped
 
 
+@pytest.mark.both_databases
+@pytest.mark.parametrize("by_look_up", [False, True])
+@pytest.mark.parametrize("writes_again", [False, True])
+def test_what_was_refunded_elsewhere_after_the_customer_wrote_stops_a_task(
+    shop: Harness, by_look_up: bool, writes_again: bool
+) -> None:
+    def told(refunded: str, status: str) -> None:
+        payments = [PAID | {"refunded": refunded}]
+        found = order(items=KETTLE_AND_MUGS, payments=payments, status=status)
+        keep_version(shop, found) if by_look_up else shop.stock(found)
+
+    told("0", "shipped")
+    batch = write(shop, text=LETTER)
+    told("10.00", "delivered")
+    if writes_again:  # the agent answers both mails at once
+        batch = later_batch(shop, batch, is_answered=False)
+        assert len(batch["mail_ids"]) == 2
+    change(batch, "replacement", items=[{"item_id": "M1", "quantity": 1}])
+    assert "perhaps for these goods" in shop.log_in(TESS).get("/ops/tasks").text
+
+
 @ONE_DATABASE
 def test_our_own_refund_in_the_order_s_record_does_not_hide_a_later_one_elsewhere(
     shop: Harness,

@@ -176,20 +176,22 @@ def note_changed(connection: sa.Connection, order_id: str, before: datetime) -> 
 
 def units_before(connection: sa.Connection, remedy: Remedy) -> Counter[str]:
     """Return how many units of each item the order had, by the last version before the remedy was asked for."""
-    return _units_in(_record_before(connection, remedy))
+    return _units_in(_record_before(connection, remedy.order_id, remedy.requested_at))
 
 
 def was_sent_before(connection: sa.Connection, remedy: Remedy) -> bool:
     """Return whether a carrier had a parcel of the order, by the last version before the remedy was asked
     for."""
-    record = _record_before(connection, remedy)
+    record = _record_before(connection, remedy.order_id, remedy.requested_at)
     statuses = (ShipmentStatus(each["status"]) for each in (record or {}).get("shipments", ()))
     return any(status is not ShipmentStatus.LABEL_CREATED for status in statuses)
 
 
-def _record_before(connection: sa.Connection, remedy: Remedy) -> Mapping[str, Any] | None:
-    known = list_versions(connection, remedy.order_id)
-    before = [each for each in known if each.fetched_at <= remedy.requested_at]
+def _record_before(
+    connection: sa.Connection, order_id: str, at: datetime
+) -> Mapping[str, Any] | None:
+    known = list_versions(connection, order_id)
+    before = [each for each in known if each.fetched_at <= at]
     return before[-1].record if before else None
 
 
@@ -212,10 +214,9 @@ def payments_now(connection: sa.Connection, order_id: str) -> tuple[Payment, ...
     return _payments_in(find_record(connection, order_id))
 
 
-def payments_before(connection: sa.Connection, remedy: Remedy) -> tuple[Payment, ...]:
-    """Return the order's payments, as `payments_now` does, by the last version before the remedy was asked
-    for."""
-    return _payments_in(_record_before(connection, remedy))
+def payments_before(connection: sa.Connection, order_id: str, at: datetime) -> tuple[Payment, ...]:
+    """Return an order's payments, as `payments_now` does, by the last version before a time."""
+    return _payments_in(_record_before(connection, order_id, at))
 
 
 def _payments_in(record: Mapping[str, Any] | None) -> tuple[Payment, ...]:

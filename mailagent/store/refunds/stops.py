@@ -22,7 +22,7 @@ from mailagent.domain.refunds.settlement import SettlementState
 from mailagent.domain.remedies.remedy import SENT_AGAIN as SENT_AGAIN_KINDS
 from mailagent.domain.remedies.remedy import Remedy, RemedyKind, RemedyStatus, TaskStop
 from mailagent.store import audit, schema
-from mailagent.store.database import Row, in_literals
+from mailagent.store.database import Row, in_literals, required
 from mailagent.store.mail import conversations
 from mailagent.store.orders import versions
 from mailagent.store.refunds import order_import, orders, refunds, remedies, settlements
@@ -136,8 +136,8 @@ def find_task_stop(connection: sa.Connection, order: Order, remedy: Remedy) -> T
 
 
 def _may_be_refunded(connection: sa.Connection, order: Order, remedy: Remedy) -> bool:
-    """Return whether so much was refunded elsewhere, since a remedy was asked for, that its items may be in
-    it."""
+    """Return whether so much was refunded elsewhere, since the customer wrote for a remedy, that its items may
+    be in it."""
     elsewhere = _elsewhere_since(connection, remedy)
     if not elsewhere:
         return False
@@ -158,9 +158,9 @@ def _worth_of(order: Order, wanted: Sequence[WantedItem], earlier: Sequence[Refu
 
 
 def _elsewhere_since(connection: sa.Connection, remedy: Remedy) -> int:
-    """Return how much was refunded elsewhere since a remedy was asked for, in minor units. A refund
+    """Return how much was refunded elsewhere since the customer wrote for a remedy, in minor units. A refund
     that may be older counts, unless we know that it is."""
-    at, parts = remedy.requested_at, list_parts(connection, order_id=remedy.order_id)
+    at, parts = _wrote_at(connection, remedy), list_parts(connection, order_id=remedy.order_id)
     external = [each for each in parts if each.gateway and counts(each)]
     now = sum_by_payment(external)
     before = sum_by_payment(each for each in external if each.known_at <= at)
@@ -168,10 +168,25 @@ def _elsewhere_since(connection: sa.Connection, remedy: Remedy) -> int:
     # include our refunds, and money that has come back since.
     others = [each for each in parts if each.credit_bonus is None and _may_be_in_record(each, at)]
     ours = sum_by_payment(others)
-    for payment in versions.payments_before(connection, remedy) if now - before else ():
+    earlier = versions.payments_before(connection, remedy.order_id, at) if now - before else ()
+    for payment in earlier:
         key = payment.payment_id
         before[key] = max(before[key], payment.refunded_minor - ours[key])
     return (now - before).total()
+
+
+def _wrote_at(connection: sa.Connection, remedy: Remedy) -> datetime:
+    """Return when the mail came that asked for a remedy; if mails are answered together, the first of them. A
+    person may refund it elsewhere before the agent acts on them."""
+    asked, others = schema.inbound_mails.alias().c, schema.inbound_mails.c
+    query = sa.select(sa.func.min(others.received_at)).where(
+        asked.mail_id == remedy.mail_id,
+        others.conversation_id == asked.conversation_id,
+        others.status == asked.status,
+        others.answered_by.is_not_distinct_from(asked.answered_by),
+    )
+    found: datetime | None = connection.scalar(query)
+    return required(found, "the mail of the remedy")
 
 
 def _may_be_in_record(part: Row, at: datetime) -> bool:
