@@ -994,20 +994,26 @@ def test_reminders_and_the_list_say_that_a_task_is_stopped(shop: Harness, batch:
 @pytest.mark.parametrize(
     ("wanted", "refunded", "is_stopped"),
     [
-        ("K1", "20.00", False),
-        ("K1", "20.01", True),  # less is left than the kettle costs
+        ("K1", "25.00", False),
+        ("K1", "25.01", True),  # less is left than the kettle costs
         ("M1", "9.99", False),
         ("M1", "10.00", True),
         ("G1", "5.00", False),
+        ("G1", "49.98", False),
+        ("G1", "49.99", True),  # all goods
     ],
 )
 def test_it_stops_a_task_if_so_much_was_refunded_elsewhere_that_its_items_may_be_in_it(
     shop: Harness, wanted: str, refunded: str, is_stopped: bool
 ) -> None:
-    shop.stock(order(items=[*KETTLE_AND_MUGS, GIFT]))
+    def told(refunded: str) -> None:
+        payments = [PAID | {"amount": "54.99", "refunded": refunded}]
+        shop.stock(order(items=[*KETTLE_AND_MUGS, GIFT], shipping="5.00", payments=payments))
+
+    told("0")
     batch = write(shop, text=LETTER)
     change(batch, items=[{"item_id": wanted, "quantity": 1}])
-    shop.stock(order(items=[*KETTLE_AND_MUGS, GIFT], payments=[PAID | {"refunded": refunded}]))
+    told(refunded)
     assert ("perhaps for these goods" in shop.log_in(TESS).get("/ops/tasks").text) is is_stopped
 
 

@@ -144,13 +144,14 @@ def _may_be_refunded(connection: sa.Connection, order: Order, remedy: Remedy) ->
     wanted = [WantedItem(item_id, units) for item_id, units in remedy.units.items()]
     earlier = refunds.list_of_orders(connection, [order.order_id])
     try:
-        if wanted and not _worth_of(order, wanted, ()):
-            return False  # a gift: no refund is for it
+        is_free = wanted and not _worth_of(order, wanted, ())
+        if is_free:  # a gift, or part of a bundle: it is in a refund of all goods
+            wanted = [WantedItem(item_id) for item_id in order.units]
         worth = _worth_of(order, wanted, earlier)
     except ItemsProblem:  # the order does not have them any more
         return True
-    left = order.left_after(orders.taken_minor(connection, order.order_id))
-    return worth <= elsewhere or worth > left.minor
+    left = order.left_after(orders.taken_minor(connection, order.order_id)).minor
+    return worth <= elsewhere or left < (1 if is_free else worth)
 
 
 def _worth_of(order: Order, wanted: Sequence[WantedItem], earlier: Sequence[Refund]) -> int:
