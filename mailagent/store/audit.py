@@ -139,6 +139,7 @@ TEST_REPORTED: Final = "test mail reported"  # by the event webhook
 GOODWILL_TOLD: Final = "goodwill told"
 BACK_TOO_LATE: Final = "goods back too late"
 OFFER_TOLD: Final = "offer told"
+MANAGER_ASKED: Final = "manager asked"  # about a refund, or a task that is stopped
 CLOSED: Final = "breaker closed"
 TAKEN_BACK: Final = "decision taken back"  # the triggers look for it
 # What happens to a refund that its customer must be told.

@@ -982,12 +982,24 @@ def test_reminders_and_the_list_say_that_a_task_is_stopped(shop: Harness, batch:
     assert words in flask(shop, "tasks", "list").output
     assert json.loads(flask(shop, "tasks", "list", "--json").output)[0]["stop"] == words
     pass_time(shop, days=2)
+    see_to()
+    (mail,) = shop.rows("SELECT * FROM outbound_mails WHERE subject LIKE '%A task waits%'")
+    assert mail.to_address == TESS
+    assert words in mail.text
+
+
+@pytest.mark.both_databases
+def test_managers_are_told_once_of_a_task_that_is_stopped_after_its_reminder(
+    shop: Harness, batch: Batch
+) -> None:
+    change(batch)
+    pass_time(shop, days=2)
     assert (see_to(), see_to()) == (1, 0)
-    mails = shop.rows(
-        "SELECT to_address, text FROM outbound_mails WHERE subject LIKE '%A task waits%'"
-    )
-    assert {each.to_address for each in mails} == {TESS, MONA, MAX}
-    assert all(words in each.text for each in mails)
+    shop.stock(order(status="cancelled"))
+    assert (see_to(), see_to()) == (1, 0)
+    mails = shop.rows("SELECT * FROM outbound_mails WHERE subject LIKE '%it is stopped%'")
+    assert sorted(each.to_address for each in mails) == sorted([MONA, MAX])
+    assert all("The order is cancelled" in each.text for each in mails)
 
 
 @ONE_DATABASE

@@ -210,6 +210,16 @@ def find_task_stops(connection: sa.Connection, tasks: Sequence[Remedy]) -> dict[
     return {remedy_id: stop for remedy_id, stop in found.items() if stop}
 
 
+def list_doubtful_tasks(connection: sa.Connection, limit: int) -> Sequence[str]:
+    """Return the ids of open tasks that may be stopped, and of which managers were not told. In random order,
+    so that those that turn out not to be stopped do not keep others waiting."""
+    acts = schema.audit.c
+    asked = (acts.subject == _remedies.remedy_id, acts.action == audit.MANAGER_ASKED)
+    is_task = in_literals(_remedies.status, RemedyStatus.TASK.value)
+    query = _DOUBTFUL_TASKS.where(is_task, ~sa.exists().where(*asked))
+    return connection.scalars(query.order_by(sa.func.random()).limit(limit)).all()
+
+
 _rows, _refunds, _orders = schema.ledger_settlements.c, schema.refunds.c, schema.orders.c
 _payments, _remedies = schema.order_payments.c, schema.remedies.c
 _versions = schema.order_versions.c

@@ -1,10 +1,10 @@
-"""Reminds the team of tasks that wait, and ends those that were not done in time: the customer is told, and the
-team gets the conversation."""
+"""Reminds the team of tasks that wait, tells managers of those that are stopped, and ends those that were not
+done in time: the customer is told, and the team gets the conversation."""
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import timedelta
 
 import sqlalchemy as sa
@@ -18,17 +18,19 @@ from mailagent.domain.text import tell_moment
 from mailagent.store import audit
 from mailagent.store.mail import conversations
 from mailagent.store.refunds import orders, remedies
-from mailagent.store.refunds.stops import find_task_stops
+from mailagent.store.refunds.stops import find_task_stop, find_task_stops, list_doubtful_tasks
 from mailagent.workflows.steps.maintenance.rows import process_each
 from mailagent.workflows.steps.notices import list_managers_for, tell_team
 
 TASKS_AT_ONCE = 500
+STOPS_AT_ONCE = 20  # each takes several queries, and may make a mail to each manager
 NAMED = 20
 
 
 def see_to() -> int:
-    """Remind the team, once, of tasks that have waited for half of their time, and managers of those that are
-    stopped or that only they may do; and deal with those past their date. Returns how many.
+    """Remind the team, once, of tasks that have waited for half of their time, and managers of those that only
+    they may do; tell managers, once, of those that are stopped; and deal with those past their date. Returns
+    how many.
 
     A task past its date ends. But the team gets it again if the shop's system may have done it, and it gets a
     later date if a refund holds it up.
@@ -36,7 +38,9 @@ def see_to() -> int:
     live = services.current()
     with live.database.snapshot() as connection:
         overdue = remedies.list_overdue(connection, live.now(), TASKS_AT_ONCE)
-    return process_each(overdue, str, _expire) + _remind()
+        doubtful = list_doubtful_tasks(connection, STOPS_AT_ONCE)
+    ended = process_each(overdue, str, _expire)
+    return ended + process_each(doubtful, str, _tell_if_stopped) + _remind()
 
 
 def _expire(remedy_id: str) -> int:
@@ -60,6 +64,28 @@ def _expire(remedy_id: str) -> int:
     return 1
 
 
+def _tell_if_stopped(remedy_id: str) -> int:
+    live = services.current()
+    with live.database.transaction() as connection:
+        remedy = remedies.lock(connection, remedy_id)
+        if remedy is None or not remedy.is_open:
+            return 0
+        order = orders.load(connection, remedy.order_id)
+        stop = find_task_stop(connection, order, remedy)
+        managers = list_managers_for(order.customer_email)
+        if not stop or not managers:
+            return 0
+        title = f"{REMEDY_KINDS[remedy.kind].capitalize()}, order {order.order_id}: it is stopped"
+        lines = [
+            f"{stop[0].upper()}{stop[1:]}.",
+            "Only managers may do it now. If nothing is to be done, say that it is not possible.",
+            f"Please decide by {tell_moment(remedy.due_at)}: {live.shop.public_url}/ops/tasks",
+        ]
+        tell_team(connection, f"stopped:{remedy_id}", title, lines, managers)
+        audit.record(connection, live.now(), audit.CLOCK, audit.MANAGER_ASKED, remedy_id)
+    return 1
+
+
 def _remind() -> int:
     live = services.current()
     before = live.now() - timedelta(days=live.policy.remedies.task_days) / 2
@@ -69,17 +95,15 @@ def _remind() -> int:
         if slow:
             lines = _lines(slow, stopped)
             tell_team(connection, f"tasks:{slow[0].remedy_id}", _title(slow), lines)
-        for manager, theirs in _by_manager(connection, slow, stopped).items():
+        for manager, theirs in _by_manager(connection, slow).items():
             key, why = f"managers:{theirs[0].remedy_id}:reminder", "Only managers may do them."
             lines = [*_lines(theirs, stopped), why]
             tell_team(connection, key, _title(theirs), lines, [manager])
     return len(slow)
 
 
-def _by_manager(
-    connection: sa.Connection, slow: Sequence[Remedy], stopped: Collection[str]
-) -> dict[str, list[Remedy]]:
-    theirs = [each for each in slow if each.needs_manager or each.remedy_id in stopped]
+def _by_manager(connection: sa.Connection, slow: Sequence[Remedy]) -> dict[str, list[Remedy]]:
+    theirs = [each for each in slow if each.needs_manager]
     owners = orders.find_owners(connection, [each.order_id for each in theirs])
     found = defaultdict[str, list[Remedy]](list)
     for each in theirs:
