@@ -118,8 +118,8 @@ def end(
 def receive(connection: sa.Connection, row_id: str, actor: str) -> bool:
     """Record that the goods of a return are back. `row_id`: the id of the return, of its refund, or of its
     order. Returns False if it is recorded already. Raises LookupError if there is no such return, and
-    TaskProblem if it has ended in another way, or the order has several: commit nevertheless, because the team
-    may have got the case."""
+    TaskProblem if it has ended in another way, or goods of the order may be back for several: commit
+    nevertheless, because the team may have got the case."""
     found = remedies.find(connection, row_id) or remedies.find_of_refund(connection, row_id)
     found = found or _find_only_return(connection, row_id)
     remedy = remedies.lock(connection, found.remedy_id) if found else None
@@ -137,15 +137,15 @@ def receive(connection: sa.Connection, row_id: str, actor: str) -> bool:
 
 
 def _find_only_return(connection: sa.Connection, order_id: str) -> Remedy | None:
-    """Return the return of an order that is open or done, or else one that ended in another way; None if there
-    is none. One that is done counts, because a repeated request must not end the next one."""
+    """Return the return of an order; None if there is none. If goods may come back for something else, too, we
+    do not know which goods these are: also those of a return that has ended may come late."""
     known = remedies.list_of_orders(connection, orders.spellings(order_id))
-    returns = [each for each in known if each.kind is RemedyKind.RETURN]
-    found = [each for each in returns if each.status in STANDING] or returns
-    if len(found) > 1:
-        told = (f"{each.remedy_id} ({each.status.replace('_', ' ')})" for each in found)
-        raise TaskProblem(f"the order has several returns; name one by its id: {', '.join(told)}")
-    return found[0] if found else None
+    back = [each for each in known if each.kind in (RemedyKind.RETURN, RemedyKind.EXCHANGE)]
+    found = next((each for each in back if each.kind is RemedyKind.RETURN), None)
+    if found and len(back) > 1:
+        told = (f"{each.remedy_id} ({each.kind}, {each.status.replace('_', ' ')})" for each in back)
+        raise TaskProblem(f"several goods may be back; name a return by its id: {', '.join(told)}")
+    return found
 
 
 def _hand_over_late(connection: sa.Connection, remedy: Remedy, actor: str) -> None:

@@ -85,10 +85,11 @@ def _problem(status: int, text: str) -> Response:
 @bearer_token(lambda: services.current().orders_api_tokens)
 def receive_goods(return_id: str) -> Response:
     """Record that the goods of a return are back, by its id, or that of its refund or order; then the refund is
-    paid. If the order has several returns, 409 names their ids.
+    paid. If the order has several returns, or exchanges too, 409 names their ids.
 
     201 recorded now, 200 recorded before, 401 no token or a wrong one, 404 no such return, 409 the order has
-    several, or the return ended in another way: if it lapsed or was withdrawn, the team gets the case, once.
+    several (ended ones count), or the return ended in another way: if it lapsed or was withdrawn, the team gets
+    the case, once.
     """
     from mailagent.remedies import receive  # loads pydantic
 

@@ -19,6 +19,7 @@ from mailagent.remedies import finish
 from mailagent.store.privacy import erasure
 from mailagent.store.refunds import refunds, remedies
 from mailagent.workflows.steps.conversation.batch import Batch, batch_reader
+from mailagent.workflows.tools.request_change import request_change
 from mailagent.workflows.tools.withdraw_refund import withdraw_refund
 from tests.cast import ADA, OLGA, TESS, big_order, order
 from tests.databases import ONE_DATABASE
@@ -545,9 +546,40 @@ def test_of_several_returns_of_an_order_one_is_named_by_its_id(api_shop: Harness
     for first_is in ("awaiting goods", "done"):
         got = request_received(api_shop, "W3")
         assert got.status_code == 409
-        assert f"{ids[0]} ({first_is}), {ids[1]} (awaiting goods)" in got.json["error"]
+        told = f"{ids[0]} (return, {first_is}), {ids[1]} (return, awaiting goods)"
+        assert told in got.json["error"]
         post(api_shop, ids[0])
     assert states(api_shop)[1:] == [("approved", "done"), ("awaiting_approval", "awaiting_goods")]
+
+
+KETTLE = {"item_id": "K1", "name": "Kettle", "quantity": 1, "unit_price": "5.00"}
+
+
+@pytest.mark.both_databases
+def test_a_late_parcel_of_a_return_that_lapsed_does_not_pay_another(api_shop: Harness) -> None:
+    api_shop.stock(order("W3", items=[MUGS, KETTLE], payments=[PAID | {"amount": "35.00"}]))
+    for item_id in ("K1", "M1"):
+        batch = write(api_shop, subject=item_id, text="I do not want these of W3.")
+        propose(batch, "W3", (item_id, None), reason="changed_mind")
+        if item_id == "K1":
+            lapse(api_shop)
+    got = request_received(api_shop, "W3")
+    assert got.status_code == 409
+    assert "(return, expired)" in got.json["error"]
+    assert states(api_shop)[2][1] == "awaiting_goods"
+
+
+@pytest.mark.both_databases
+def test_goods_that_are_exchanged_do_not_pay_a_return(api_shop: Harness) -> None:
+    api_shop.stock(order("W3", items=[MUGS, KETTLE], payments=[PAID | {"amount": "35.00"}]))
+    batch = write(api_shop, text="I do not want the kettle of W3. Please swap a mug for a red one.")
+    propose(batch, "W3", ("K1", None), reason="changed_mind")
+    asked = {"order_id": "W3", "kind": "exchange", "wish": "a red one", "reason": "other"}
+    use(request_change, batch, asked | {"items": [{"item_id": "M1", "quantity": 1}]})
+    got = request_received(api_shop, "W3")
+    assert got.status_code == 409
+    assert "(exchange, task)" in got.json["error"]
+    assert states(api_shop)[1] == ("approved", "awaiting_goods")
 
 
 def lapse(shop: Harness) -> None:
