@@ -243,7 +243,8 @@ def _all_refunded_elsewhere(
 ) -> Money | None:
     """Return what was paid for the order of a failed refund, if all of it was refunded elsewhere: then the
     customer has the money. None also if the order is another customer's now."""
-    if refund.status is not RefundStatus.FAILED or refund.failure == stops.NEW_CUSTOMER:
+    is_failed = refund.status is RefundStatus.FAILED
+    if not is_failed or stops.is_another_customers(connection, order, refund):
         return None
     elsewhere = external_refunds.given_back_minor(connection, order.order_id)
     return order.paid if 0 < order.paid.minor <= elsewhere else None

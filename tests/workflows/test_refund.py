@@ -32,7 +32,7 @@ from mailagent.mailers.compose import write_record
 from mailagent.mailers.fact import sentence
 from mailagent.payment_events import follow_refund
 from mailagent.store.mail import conversations, outbound
-from mailagent.store.refunds import approvals, refund_payments, refunds
+from mailagent.store.refunds import approvals, refund_payments, refunds, stops
 from mailagent.store.refunds.ledger import LedgerGateway
 from mailagent.workflows.steps.conversation.batch import batch_reader
 from mailagent.workflows.steps.delivery.undeliverable import act_on_lost
@@ -324,6 +324,23 @@ def test_an_order_that_is_another_customer_s_by_now_is_not_paid(shop: Harness) -
     assert pay(refund.refund_id)["status"] == "failed"
     assert (held(shop), ledger(shop)) == (0, {})
     assert "another address" in str(shop.refunds()[0].failure)
+
+
+@pytest.mark.parametrize("customer", [ADA, GRACE])
+def test_only_the_order_s_customer_reads_that_it_was_paid_back(
+    shop: Harness, customer: str
+) -> None:
+    shop.stock(order())
+    propose(shop)
+    paid = {"payment_id": "pay_W1001", "method": "card", "amount": "49.99", "refunded": "49.99"}
+    whose = {"email": customer, "name": "Ada Example"}
+    shop.stock(order(status="cancelled", customer=whose, payments=[paid]))
+    refund_id = shop.refunds()[0].refund_id
+    assert pay(refund_id)["status"] == "failed"
+    assert shop.refunds()[0].failure == stops.CANCELLED
+    tell(refund_id)
+    (letter,) = shop.rows("SELECT text FROM outbound_mails WHERE to_address = :ada", ada=ADA)
+    assert ("already been paid back" in letter.text) is (customer == ADA)
 
 
 def test_what_was_approved_although_the_order_is_another_customer_s_is_paid(shop: Harness) -> None:

@@ -45,12 +45,10 @@ def find_stop(
     connection: sa.Connection, order: Order, refund: Refund, *, knows_all: bool
 ) -> str | None:
     """Return why we must not pay (the rest of) a refund; None if we may. A shop that cancels an order may have
-    refunded it itself; an order with a new address may belong to another customer than the one who asked.
-    `knows_all`: no gateway knows the balance of the payments, so check it by our rows."""
+    refunded it itself. `knows_all`: no gateway knows the balance of the payments, so check it by our rows."""
     if order.status is OrderStatus.CANCELLED and not refund.despite_cancel:
         return CANCELLED
-    asked_by = conversations.load(connection, refund.conversation_id).customer_email
-    if hash_customer(order.customer_email) not in (refund.approved_for, hash_customer(asked_by)):
+    if is_another_customers(connection, order, refund):
         return NEW_CUSTOMER
     if order.charged_back.minor:
         return CHARGED_BACK
@@ -63,6 +61,12 @@ def find_stop(
     if knows_all and orders.taken_minor(connection, order.order_id) > order.paid.minor:
         return ELSEWHERE
     return None
+
+
+def is_another_customers(connection: sa.Connection, order: Order, refund: Refund) -> bool:
+    """Return whether an order has a new address: it may belong to another customer than the one who asked."""
+    asked_by = conversations.load(connection, refund.conversation_id).customer_email
+    return hash_customer(order.customer_email) not in (refund.approved_for, hash_customer(asked_by))
 
 
 def _is_for_cancelled_order(connection: sa.Connection, refund: Refund) -> bool:
