@@ -35,7 +35,6 @@ from mailagent.store import audit
 from mailagent.store.mail import conversations, inbound
 from mailagent.store.refunds import (
     approvals,
-    external_refunds,
     orders,
     refund_payments,
     refunds,
@@ -233,21 +232,27 @@ def _outcome_values(connection: sa.Connection, refund: Refund) -> dict[str, Any]
         "paid_at": refund.paid_at,
         "requested_at": refund.requested_at,
         "part_paid": refund.part_paid,
-        "elsewhere": _all_refunded_elsewhere(connection, refund, order),
+        "elsewhere": _all_paid_back(connection, refund, order),
         "note": _note(connection, refund),
     }
 
 
-def _all_refunded_elsewhere(
-    connection: sa.Connection, refund: Refund, order: Order
-) -> Money | None:
-    """Return what was paid for the order of a failed refund, if all of it was refunded elsewhere: then the
-    customer has the money. None also if the order is another customer's now."""
+def _all_paid_back(connection: sa.Connection, refund: Refund, order: Order) -> Money | None:
+    """Return what was paid for the order of a failed refund, if other refunds, ours or external ones, gave all
+    of it back: then the customer has the money. None also if the order is another customer's now."""
     is_failed = refund.status is RefundStatus.FAILED
     if not is_failed or stops.is_another_customers(connection, order, refund):
         return None
-    elsewhere = external_refunds.given_back_minor(connection, order.order_id)
-    return order.paid if 0 < order.paid.minor <= elsewhere else None
+    back = sum(
+        each.amount_minor
+        for each in refund_payments.list_parts(connection, order_id=order.order_id)
+        if each.state == "done"
+        and each.returned_at is None
+        # Store credit is not money, and of this refund the mail itself says what was paid.
+        and each.credit_bonus is None
+        and each.refund_id != refund.refund_id
+    )
+    return order.paid if 0 < order.paid.minor <= back else None
 
 
 def write_refund_returned(connection: sa.Connection, refund: Refund) -> str:

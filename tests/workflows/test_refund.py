@@ -16,6 +16,7 @@ from mailagent import services
 from mailagent.domain.mail.message import OutboundStatus
 from mailagent.domain.money import Money
 from mailagent.domain.operations.retry import backoff_seconds
+from mailagent.domain.refunds.order import Payment
 from mailagent.domain.refunds.payment import (
     GatewayRefund,
     NotDone,
@@ -42,6 +43,7 @@ from tests.harness import Harness, beside, running, wait_until
 from tests.round_trips.approvals import decide
 from tests.round_trips.replays import wait_for_quiet
 from tests.workflows import proposals
+from tests.workflows.cancelling import keep_version
 from tests.workflows.paying import (
     CARD,
     GIFT,
@@ -341,6 +343,24 @@ def test_only_the_order_s_customer_reads_that_it_was_paid_back(
     tell(refund_id)
     (letter,) = shop.rows("SELECT text FROM outbound_mails WHERE to_address = :ada", ada=ADA)
     assert ("already been paid back" in letter.text) is (customer == ADA)
+
+
+@pytest.mark.parametrize(("refunded", "is_all"), [(79_99, True), (79_98, False)])
+def test_what_was_paid_back_by_us_and_by_others_is_told_as_paid_back(
+    shop: Harness, refunded: int, is_all: bool
+) -> None:
+    found = two_payments()
+    one = Payment("p", "card", Money(79_99, "USD"))
+    shop.stock(replace(found, payments=(one,)))
+    for item_id in ("L1", "K1"):
+        assert propose(shop, item_id, item_id)["outcome"] == "approved"
+    lamp, kettle = (each.refund_id for each in shop.refunds())
+    pay(lamp)
+    keep_version(shop, replace(found, payments=(replace(one, refunded_minor=refunded),)))
+    assert pay(kettle)["status"] == "failed"
+    tell(kettle)
+    (letter,) = shop.rows("SELECT text FROM outbound_mails WHERE to_address = :ada", ada=ADA)
+    assert ("had already been paid back." in letter.text) is is_all
 
 
 def test_what_was_approved_although_the_order_is_another_customer_s_is_paid(shop: Harness) -> None:
