@@ -232,6 +232,7 @@ def _plain_parcel(parcel: Shipment) -> dict[str, Any]:
         "shipment_id": parcel.shipment_id,
         "status": parcel.status.value,
         "due_since": due_since.isoformat() if due_since else None,
+        "expected_at": parcel.expected_at.isoformat() if parcel.expected_at else None,
         "is_tracked": parcel.last_event_at is not None,
     }
 
@@ -270,7 +271,12 @@ def read_facts(plain: Mapping[str, Any]) -> RefundFacts:
 def _read_parcel(plain: Mapping[str, Any]) -> Shipment:
     """Return a parcel that is due since the same time."""
     due_since = datetime.fromisoformat(plain["due_since"]) if plain["due_since"] else None
-    found = Shipment(plain["shipment_id"], ShipmentStatus(plain["status"]))
+    expected_at = plain.get("expected_at")
+    found = Shipment(
+        plain["shipment_id"],
+        ShipmentStatus(plain["status"]),
+        expected_at=datetime.fromisoformat(expected_at) if expected_at else None,
+    )
     if plain.get("is_tracked", True):
         return replace(found, last_event_at=due_since)
     return replace(found, shipped_at=due_since)

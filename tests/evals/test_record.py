@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -32,6 +33,18 @@ from tests.evals.conftest import Played
         {"cancels": True, "order_status": OrderStatus.PENDING},
         {"packed": Packed((Shipment("S1", ShipmentStatus.IN_TRANSIT, last_event_at=NOW),), True)},
         {"packed": Packed((Shipment("S1", ShipmentStatus.IN_TRANSIT, shipped_at=NOW),), True)},
+        {
+            "packed": Packed(
+                (
+                    Shipment(
+                        "S1",
+                        ShipmentStatus.IN_TRANSIT,
+                        expected_at=NOW + timedelta(days=61),
+                        last_event_at=NOW,
+                    ),
+                )
+            )
+        },
         {"packed": Packed((Shipment("S1", ShipmentStatus.DELIVERED),))},
         {"asked_at": NOW},
     ],
