@@ -31,6 +31,7 @@ from itsdangerous import BadSignature
 
 from mailagent import services
 from mailagent.domain.operations.access import Permission, Role, permissions_of, roles_of
+from mailagent.domain.text import name_in_address
 from mailagent.store import audit
 from mailagent.store.console import sessions
 
@@ -80,6 +81,11 @@ class Person:
     @property
     def is_manager(self) -> bool:
         return Role.MANAGER in self.roles
+
+    @property
+    def name(self) -> str:
+        """The name that signs this person's answers."""
+        return name_in_address(self.email)
 
 
 def needs(permission: Permission) -> Callable[[Callable[P, Response]], Callable[P, Response]]:
