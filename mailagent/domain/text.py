@@ -154,6 +154,12 @@ class NeedsOperatorError(RuntimeError):
     it, so write only ids, kinds and reasons."""
 
 
+def error_message(kind: str, text: str) -> str:
+    """Return the text of an error of a type. Python quotes a KeyError's text, and a quoted sentence would be
+    masked."""
+    return text[1:-1] if kind == "KeyError" and " " in text else text
+
+
 # A line is cut here before it is masked, because masking long lines is slow.
 _LONGEST_MASKED = 2_000
 

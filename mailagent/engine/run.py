@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from mailagent.domain.text import Fill, fill, is_one_line, tell_error
+from mailagent.domain.text import Fill, error_message, fill, is_one_line, tell_error
 from mailagent.engine import ACTIVE, FAILED, GIVEN_UP, QUEUE_OF, SCHEDULED
 
 if TYPE_CHECKING:  # slow to import
@@ -238,7 +238,7 @@ def error_text(error: Exception | None) -> str | None:
     kind, text = _kind_of(error), str(error)
     if text and kind in _TOLD_BY_US:
         return text
-    return f"{kind}: {text}" if text else kind
+    return f"{kind}: {error_message(kind, text)}" if text else kind
 
 
 def _kind_of(error: Exception) -> str:

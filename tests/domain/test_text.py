@@ -7,6 +7,7 @@ import pytest
 from mailagent.domain.text import (
     LONGEST,
     Term,
+    error_message,
     is_one_line,
     parse_search,
     tell_error,
@@ -144,3 +145,15 @@ def test_one_line_without_what_a_person_wrote(error: str | None, told: str | Non
 )
 def test_an_error_is_told_without_what_a_database_refuses(error: str, told: str) -> None:
     assert tell_error(error) == told
+
+
+@pytest.mark.parametrize(
+    ("error", "text"),
+    [
+        (KeyError("amount"), "'amount'"),
+        (KeyError("no payment is left"), "no payment is left"),
+        (ValueError("no 'payment' is left"), "no 'payment' is left"),
+    ],
+)
+def test_a_sentence_of_a_key_error_is_not_quoted(error: Exception, text: str) -> None:
+    assert error_message(type(error).__name__, str(error)) == text

@@ -26,6 +26,7 @@ from mailagent.workflows.steps import operators
 from mailagent.workflows.steps.maintenance import sweep as steps
 from mailagent.workflows.steps.maintenance import unfinished
 from mailagent.workflows.steps.maintenance.incidents import open_incident
+from mailagent.workflows.steps.maintenance.rows import process_each
 from mailagent.workflows.steps.notices import explain_failure
 from tests.cast import ADA, GRACE, JUERGEN, KETTLE_WISH, NOW, TESS, order
 from tests.harness import Harness, open_shop, pass_time, running, wait_until
@@ -299,6 +300,27 @@ def test_a_row_that_makes_trouble_stops_no_other(shop: Harness) -> None:
         (notice,) = shop.wait_for_mails(OPS)
     assert "is anybody there" in case.text
     assert notice.subject.startswith("The sweep failed on mail_")
+
+
+def test_the_alert_of_a_refund_that_makes_trouble_is_enough(shop: Harness) -> None:
+    def fail(*_: object) -> int:
+        raise KeyError("the order has no payment left")
+
+    shop.stock(order())
+    with running(shop):
+        shop.write(KETTLE_WISH)
+        shop.wait_for_mails(ADA)
+    (refund,) = shop.refunds()
+    process_each([refund.refund_id], str, fail)
+    with running(shop):
+        (notice,) = shop.wait_for_mails(OPS)
+    for told in (
+        f"order W1001, {refund.amount.tell()}, a…@example.com",
+        "KeyError: the order has no payment left",
+        f"Since {tell_moment(shop.live.now())[:-10]}",
+        f"{shop.live.shop.public_url}/ops/refunds/{refund.refund_id}",
+    ):
+        assert told in notice.text
 
 
 # --- matters that hold up many ------------------------------------------------------------------------

@@ -142,7 +142,8 @@ def test_the_pauses_grow_and_then_people_have_the_case(shop: Harness) -> None:
     with running(shop):
         (case,) = shop.wait_for_mails(TESS)
         (notice,) = shop.wait_for_mails(OPS)
-    assert str(shop.refunds()[0].refund_id) in case.text
+    (refund,) = shop.refunds()
+    assert f"Refund {refund.refund_id} of {refund.amount.tell()}" in case.text
     assert f"flask runs replay {shop.refunds()[0].run_id}" in notice.text
     assert shop.refunds()[0].status == "approved"
 

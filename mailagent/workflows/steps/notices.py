@@ -8,15 +8,17 @@ import sqlalchemy as sa
 
 from mailagent import mailers, services
 from mailagent.adapters import gateways
+from mailagent.domain.operations.run_about import RunAbout
 from mailagent.domain.refunds.escalation import list_candidates
 from mailagent.domain.refunds.labels import MANAGER_REASONS
 from mailagent.domain.refunds.policy import ManagerReason
 from mailagent.domain.remedies.labels import REMEDY_KINDS
 from mailagent.domain.remedies.remedy import Remedy
-from mailagent.domain.text import tell_error, tell_moment
+from mailagent.domain.text import error_message, tell_error, tell_moment
 from mailagent.engine import REFUND
 from mailagent.engine.run import Run, tell_failure
 from mailagent.store import audit
+from mailagent.store.console.run_subjects import list_subjects
 from mailagent.store.refunds import orders
 
 
@@ -73,15 +75,30 @@ def tell_managers_of_task(connection: sa.Connection, task: Remedy) -> None:
     live.workflow_client.queue.enqueue_deliveries(connection, written)
 
 
-def tell_of_row(row_id: str, error: str) -> None:
+def tell_of_row(row_id: str, error: Exception) -> None:
     """Tell the operators, once, that the sweep failed on a row."""
     live = services.current()
     with live.database.transaction() as connection:
         if audit.told(connection, [row_id]):
             return
         audit.record(connection, live.now(), audit.CLOCK, audit.TOLD, row_id)
-        lines = [tell_error(error), "The log says more."]
-        tell_operators(connection, f"The sweep failed on {row_id}", lines, f"row:{row_id}")
+        known = list_subjects(connection, [row_id]).get(row_id)
+        kind = type(error).__name__
+        lines = [
+            *([known.tell_masked()] if known else []),
+            tell_error(f"{kind}: {error_message(kind, str(error))}"),
+            f"Since {tell_moment(live.now())}. The sweep goes on with the others; the log says more.",
+        ]
+        button = _page_of(known.about) if known else None
+        tell_operators(connection, f"The sweep failed on {row_id}", lines, f"row:{row_id}", button)
+
+
+def _page_of(about: RunAbout) -> tuple[str, str] | None:
+    url = services.current().shop.public_url
+    if about.refund_id:
+        return "See the refund", f"{url}/ops/refunds/{about.refund_id}"
+    thread = about.conversation_id
+    return ("See the conversation", f"{url}/ops/conversations/{thread}") if thread else None
 
 
 def explain_failure(run: Run) -> str:

@@ -18,7 +18,7 @@ from typing import ParamSpec, TypeVar
 
 from dbos import DBOS, StepOptions
 
-from mailagent.domain.text import NeedsOperatorError, tell_error
+from mailagent.domain.text import NeedsOperatorError, error_message, tell_error
 from mailagent.store.errors import is_outage
 from mailagent.telemetry import log_ids, spans
 
@@ -66,7 +66,7 @@ class StepFailedError(Exception):
     the first line of the error's text, masked because it may quote a customer. The log has the rest."""
 
     def __init__(self, problem: Exception) -> None:
-        text = _text_of(problem)
+        text = error_message(type(problem).__name__, str(problem))
         said = f": {tell_error(text)}" if text.strip() else ""
         super().__init__(f"{type(problem).__name__} in {_place_of(problem)}{said}")
 
@@ -84,14 +84,6 @@ def _is_last_attempt() -> bool:
     if status is None or status.current_attempt is None or status.max_attempts is None:
         return False
     return status.current_attempt + 1 >= status.max_attempts
-
-
-def _text_of(problem: Exception) -> str:
-    """Return an error's text. `str` of a KeyError quotes all of it, and a quoted sentence would be masked."""
-    match problem:
-        case KeyError(args=[str(text)]) if " " in text:
-            return text
-    return str(problem)
 
 
 def _place_of(problem: Exception) -> str:

@@ -69,7 +69,7 @@ def process_each(rows: Iterable[R], id_of: Callable[[R], str], process: Callable
             logger.exception(
                 "row=%s event=sweep_failed: the sweep goes on with the others", id_of(row)
             )
-            tell_of_row(id_of(row), f"{type(error).__name__}: {error}")
+            tell_of_row(id_of(row), error)
     if failed:
         logger.error("event=sweep_incomplete: the sweep failed on %s rows", failed)
     return done

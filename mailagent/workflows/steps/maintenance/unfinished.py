@@ -143,7 +143,7 @@ def _give_refund_to_people(connection: sa.Connection, refund_id: str, run: Run |
     why = HandOverReason.REFUND_STUCK
     conversations.hand_over(connection, conversation.conversation_id, why.value, live.now())
     audit.record(connection, live.now(), audit.CLOCK, "refund given to people", refund_id)
-    summary = f"Refund {refund_id} of {refund.amount} for order {refund.order_id}"
+    summary = f"Refund {refund_id} of {refund.amount.tell()} for order {refund.order_id}"
     key = f"stuck:{refund_id}"
     written = mailers.write_to_team(connection, conversation, why.value, summary, key)
     live.workflow_client.queue.enqueue_deliveries(connection, written)
