@@ -117,7 +117,7 @@ def record_request(
         return known[0]
     now = services.current().now()
     details = {"manager": manager, "question": routing.question.value}
-    audit.record(connection, now, audit.CLOCK, "manager asked", refund.refund_id, details)
+    audit.record(connection, now, audit.CLOCK, audit.MANAGER_ASKED, refund.refund_id, details)
     approval_id = routing.approval.approval_id
     return approvals.record_request(connection, approval_id, routing.question, manager, now)
 

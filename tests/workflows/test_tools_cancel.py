@@ -264,9 +264,24 @@ def test_a_key_that_may_only_read_leaves_the_cancellation_to_people(
     cancel(batch)
     pay(refund_id(shop))
     assert (states(shop), len(source.asked)) == (("task", "approved", "pending"), 1)
-    assert "cannot cancel it: WooCommerce refuses us (401)" in told_team(shop)
+    assert "has not cancelled it: WooCommerce refuses us (401)" in told_team(shop)
     told = use(withdraw_refund, later_batch(shop, batch), {"order_id": "W1001"})
     assert told["outcome"] == "withdrawn"
+
+
+@ONE_DATABASE
+def test_a_refusal_after_a_lost_answer_does_not_say_that_nothing_was_done(
+    shop: Harness, batch: Batch
+) -> None:
+    refused = SourceProblem("WooCommerce refuses us (401)", operator=True, not_done=True)
+    with_source(shop, SourceProblem("no answer"), refused)
+    cancel(batch)
+    pay(refund_id(shop))
+    pay(refund_id(shop))
+    assert states(shop) == ("task", "approved", "pending")
+    assert "is not sure what it did: WooCommerce refuses us (401)" in told_team(shop)
+    told = use(withdraw_refund, later_batch(shop, batch), {"order_id": "W1001"})
+    assert told["outcome"] == "too_late"
 
 
 @ONE_DATABASE

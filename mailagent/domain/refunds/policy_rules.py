@@ -193,7 +193,7 @@ def _arrival(facts: RefundFacts, policy: Policy, now: datetime) -> Iterator[Weig
 def _is_lost(facts: RefundFacts, policy: Policy, now: datetime) -> bool:
     if facts.order_status is OrderStatus.DELIVERED or not facts.packed.is_tracked:
         return False
-    # `due_since` ignores a date far ahead, which may be wrong; but nobody is paid before it without a person.
+    # `due_since` ignores a date far ahead, which may be wrong. Before that date a person decides.
     if any(each.expected_at and each.expected_at > now for each in facts.packed.parcels):
         return False
     days, due_since = policy.late_parcels.refund_after_days, facts.packed.due_since

@@ -180,10 +180,10 @@ def _ask_source(remedy: Remedy) -> CancelOutcome | float:
             _note_not_done(asking)
         waited = live.now() - remedy.requested_at
         logger.warning("order %s is not cancelled yet: %s", remedy.order_id, problem)
-        if waited >= GIVEN_TO_PEOPLE_AFTER:
+        # A system that refuses us, perhaps because our key may only read, is not asked again.
+        refuses = isinstance(problem, SourceProblem) and problem.not_done and problem.operator
+        if refuses or waited >= GIVEN_TO_PEOPLE_AFTER:
             return Unsure(str(problem))
-        if isinstance(problem, SourceProblem) and problem.not_done and problem.operator:
-            return NotSupported(str(problem))  # our key may perhaps only read
         wanted = problem.retry_after_seconds if isinstance(problem, SourceProblem) else 0.0
         pause = max(wanted, waited.total_seconds() / 4)
         return float(min(max(pause, FIRST_PAUSE_SECONDS), LONGEST_PAUSE_SECONDS))
