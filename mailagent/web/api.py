@@ -81,7 +81,7 @@ def _problem(status: int, text: str) -> Response:
     return make_response(jsonify(error=text), status)
 
 
-@blueprint.post("/api/returns/<return_id>/received")
+@blueprint.post("/api/returns/<path:return_id>/received")
 @bearer_token(lambda: services.current().orders_api_tokens)
 def receive_goods(return_id: str) -> Response:
     """Record that the goods of a return are back, by its id, or that of its refund or order; then the refund is

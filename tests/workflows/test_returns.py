@@ -534,6 +534,15 @@ def test_the_order_number_in_the_parcel_is_enough(api_shop: Harness, number: str
     assert pay(refund_id(api_shop))["status"] == "paid"
 
 
+@pytest.mark.parametrize("number", ["2026/0815", "2026%2F0815"])
+def test_an_order_number_may_have_a_slash(api_shop: Harness, number: str) -> None:
+    api_shop.stock(order("2026/0815", items=[MUGS], payments=[PAID]))
+    mug = write(api_shop, text="I do not want one mug of 2026/0815.")
+    propose(mug, "2026/0815", ("M1", 1), reason="changed_mind")
+    assert [post(api_shop, number), post(api_shop, number)] == [201, 200]
+    assert states(api_shop)[1] == ("approved", "done")
+
+
 @pytest.mark.both_databases
 def test_of_several_returns_of_an_order_one_is_named_by_its_id(api_shop: Harness) -> None:
     api_shop.stock(order("W3", items=[MUGS], payments=[PAID]))

@@ -66,7 +66,7 @@ def _expect_units(shop: SweptShop, kind: str) -> None:
 STORIES = (
     Story(
         "return first", _sent_back, {ADA: 3}, PAID | steps("look_at_delivery"),
-        WEBHOOKS | {"POST /api/returns/<return_id>/received"}, refunds=("paid",),
+        WEBHOOKS | {"POST /api/returns/<path:return_id>/received"}, refunds=("paid",),
         policy='return_first = { reasons = ["damaged"], instructions = "Send it to 1 Shop Street." }',
         settings={"ORDERS_API_TOKEN": ORDERS_TOKEN},
     ),
@@ -87,7 +87,7 @@ STORIES = (
     Story(
         "restocked by Shopify", _restocked_by_shopify, {ADA: 3},
         PAID | steps("look_up_orders look_at_delivery"),
-        WEBHOOKS | {"POST /api/returns/<return_id>/received"}, refunds=("paid",), shopify=True,
+        WEBHOOKS | {"POST /api/returns/<path:return_id>/received"}, refunds=("paid",), shopify=True,
         policy='return_first = { reasons = ["damaged"], restock_reasons = ["damaged"],'
         ' instructions = "Send it to 1 Shop Street." }',
         settings={"ORDERS_API_TOKEN": ORDERS_TOKEN},
