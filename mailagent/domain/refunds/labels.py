@@ -44,7 +44,7 @@ MANAGER_REASONS: Mapping[str, str] = {
         "The order or a parcel of it has not been delivered, or its date of delivery is still to come."
     ),
     ManagerReason.PARCEL_DELIVERED: (
-        "The customer says that it never arrived, but the carrier says that a parcel of it was delivered."
+        "The customer says that it never arrived, but the order or a parcel of it counts as delivered."
     ),
     ManagerReason.CANCELLED: (
         "The order was cancelled, and some of what was paid for it was not given back, as far as we"

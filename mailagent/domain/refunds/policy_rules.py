@@ -177,17 +177,16 @@ def _arrival(facts: RefundFacts, policy: Policy, now: datetime) -> Iterator[Weig
     if facts.delivered_at is not None and facts.delivered_at > now + AHEAD_MOST:
         # A wrong date would keep the return window open for ever.
         fact, arrived = f"{fact}, as of {tell_moment(facts.delivered_at)}, which is to come", False
-    missed = facts.reason is RefundReason.NOT_DELIVERED and bool(facts.packed.parcels)
+    missed = facts.reason is RefundReason.NOT_DELIVERED
     if missed:
         # The parcels of these items say more than the order.
-        fact = f"{fact}; {_tell_parcels(facts)}"
-        arrived = arrived and all(each.is_delivered for each in facts.packed.parcels)
-        arrived = arrived or _is_lost(facts, policy, now)
+        came = [each.is_delivered for each in facts.packed.parcels] or [arrived]
+        fact, delivered = f"{fact}; {_tell_parcels(facts)}", any(came)
+        arrived = (arrived and all(came)) or _is_lost(facts, policy, now)
     missing = not arrived and not _is_cancelled(facts) and not facts.cancels
     yield Weighed(ManagerReason.NOT_DELIVERED, missing, fact)
     if missed:
-        delivered = any(each.is_delivered for each in facts.packed.parcels)
-        yield Weighed(ManagerReason.PARCEL_DELIVERED, delivered, _tell_parcels(facts))
+        yield Weighed(ManagerReason.PARCEL_DELIVERED, delivered, fact)
 
 
 def _is_lost(facts: RefundFacts, policy: Policy, now: datetime) -> bool:

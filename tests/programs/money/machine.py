@@ -302,6 +302,7 @@ class MoneyMachine(RuleBasedStateMachine):
                     order = orders.load(connection, refund.order_id)
                 days = timedelta(days=LATE.refund_after_days or 0)
                 due = [each.due_since for each in order.shipments]
+                assert due
                 assert all(since and self.clock - since >= days for since in due)
                 self.seen["refunds of lost parcels"] += len(due)
 
