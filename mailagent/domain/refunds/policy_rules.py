@@ -192,11 +192,12 @@ def _arrival(facts: RefundFacts, policy: Policy, now: datetime) -> Iterator[Weig
 def _is_lost(facts: RefundFacts, policy: Policy, now: datetime) -> bool:
     if facts.order_status is OrderStatus.DELIVERED or not facts.packed.is_tracked:
         return False
-    # `due_since` ignores a date far ahead, which may be wrong. Before that date a person decides.
-    if any(each.expected_at and each.expected_at > now for each in facts.packed.parcels):
-        return False
     days, due_since = policy.late_parcels.refund_after_days, facts.packed.due_since
-    return days is not None and due_since is not None and now >= due_since + timedelta(days=days)
+    if days is None or due_since is None:
+        return False
+    # `due_since` ignores a date far ahead, which may be wrong. Until it is late by that, a person decides.
+    expected = (each.expected_at for each in facts.packed.parcels if each.expected_at)
+    return max([due_since, *expected]) <= now - timedelta(days=days)
 
 
 def _tell_parcels(facts: RefundFacts) -> str:
