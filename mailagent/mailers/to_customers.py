@@ -33,6 +33,7 @@ from mailagent.mailers.letter import Letter, reader_of
 from mailagent.mailers.values import left_of, values_of_offer, values_of_remedy
 from mailagent.store import audit
 from mailagent.store.mail import conversations, inbound
+from mailagent.store.orders import versions
 from mailagent.store.refunds import (
     approvals,
     orders,
@@ -42,6 +43,7 @@ from mailagent.store.refunds import (
     settlements,
     stops,
 )
+from mailagent.store.refunds.external_refunds import ORDER_RECORD
 
 
 def write_reply(
@@ -243,16 +245,28 @@ def _all_paid_back(connection: sa.Connection, refund: Refund, order: Order) -> M
     is_failed = refund.status is RefundStatus.FAILED
     if not is_failed or stops.is_another_customers(connection, order, refund):
         return None
-    back = sum(
-        each.amount_minor
-        for each in refund_payments.list_parts(connection, order_id=order.order_id)
-        if each.state == "done"
-        and each.returned_at is None
-        # Store credit is not money, and of this refund the mail itself says what was paid.
-        and each.credit_bonus is None
-        and each.refund_id != refund.refund_id
-    )
+    back = _paid_back_minor(connection, refund, order)
     return order.paid if 0 < order.paid.minor <= back else None
+
+
+def _paid_back_minor(connection: sa.Connection, refund: Refund, order: Order) -> int:
+    """Return how much of an order other refunds than this one have certainly given back, in minor units. The
+    shop's record may include our refunds, so of each payment the higher sum counts, not both."""
+    parts = [
+        each
+        for each in refund_payments.list_parts(connection, order_id=order.order_id)
+        # Store credit is not money.
+        if each.state == "done" and each.credit_bonus is None and each.gateway != ORDER_RECORD
+    ]
+    # Of this refund the mail itself says what was paid.
+    others = [each for each in parts if each.refund_id != refund.refund_id]
+    back = refund_payments.sum_by_payment(filter(refund_payments.counts, others))
+    # The record may also include this refund, and money that has come back since.
+    not_back = refund_payments.sum_by_payment(parts) - back
+    for each in (*order.payments, *versions.payments_now(connection, order.order_id)):
+        name = each.payment_id
+        back[name] = max(back[name], each.refunded_minor - not_back[name])
+    return back.total()
 
 
 def write_refund_returned(connection: sa.Connection, refund: Refund) -> str:

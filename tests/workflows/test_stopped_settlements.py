@@ -247,7 +247,7 @@ def test_what_people_pay_in_the_shops_system_counts_once(shop: Harness, seen_bef
     assert elsewhere(shop) == 0
     (told,) = tell(refund_id)
     (mail,) = shop.rows("SELECT text FROM outbound_mails WHERE outbound_id = :id", id=told)
-    assert "in another way" not in mail.text
+    assert "already been paid back" not in mail.text
     assert ask(shop, "L1") == "approved"
 
 
@@ -315,6 +315,51 @@ def test_what_could_not_be_paid_was_refunded_by_others(shop: Harness) -> None:
         assert settle(connection, failed, OLGA)
     assert pay(refund_id)["status"] == "failed"
     assert elsewhere(shop) == 49_99
+
+
+@pytest.mark.parametrize(("recorded", "is_all"), [("49.99", False), ("79.99", True)])
+def test_one_refund_in_the_shops_system_is_not_told_as_two(
+    shop: Harness, recorded: str, is_all: bool
+) -> None:
+    shop.stock(order("W7", items=TWO_ITEMS, payments=payments_of_w7("0.00")))
+    for item_id in ("K1", "L1"):
+        assert ask(shop, item_id) == "approved"
+    kettle, lamp = (each.refund_id for each in shop.refunds()[-2:])
+    for refund_id in (kettle, lamp):
+        assert pay(refund_id)["status"] == "approved"
+    # People pay the kettle in the shop's system, and its export comes before they say so here.
+    shop.stock(order("W7", items=TWO_ITEMS, payments=payments_of_w7(recorded)))
+    told = (
+        Outcome(kettle, SettlementState.SETTLED, paid_before=True),
+        Outcome(lamp, SettlementState.FAILED, reason="do not pay"),
+    )
+    for outcome, status in zip(told, ("paid", "failed"), strict=True):
+        with shop.live.database.transaction() as connection:
+            assert settle(connection, outcome, OLGA)
+        assert pay(outcome.idempotency_key)["status"] == status
+    assert is_told_as_paid_back(shop, lamp) is is_all
+
+
+def test_the_part_of_a_refund_that_was_paid_is_not_told_as_paid_back_before(shop: Harness) -> None:
+    source = listed_from_source(shop, 2)
+    refund_id = shop.refunds()[-1].refund_id
+    refunded(source, "20.00", "59.99")
+    order_source.refresh("W7")
+    told = (
+        (Outcome(refund_id, SettlementState.SETTLED, paid_before=True), "approved"),
+        (Outcome(f"{refund_id}.2", SettlementState.FAILED, reason="do not pay"), "failed"),
+    )
+    for outcome, status in told:
+        with shop.live.database.transaction() as connection:
+            assert settle(connection, outcome, OLGA)
+        assert pay(refund_id)["status"] == status
+    assert not is_told_as_paid_back(shop, refund_id)
+
+
+def is_told_as_paid_back(shop: Harness, refund_id: str) -> bool:
+    outbound_ids = tell(refund_id)
+    texts = {each.outbound_id: each.text for each in shop.rows("SELECT * FROM outbound_mails")}
+    return "had already been paid back" in texts[outbound_ids[0]]
 
 
 def test_what_may_be_paid_is_ticked_off_as_before(shop: Harness) -> None:
