@@ -34,7 +34,7 @@ from mailagent.domain.shop import person_of
 from mailagent.engine import REFUND, run_id_of
 from mailagent.proposals.returns import list_due
 from mailagent.store import audit
-from mailagent.store.mail import conversations, inbound
+from mailagent.store.mail import conversations, inbound, outbound
 from mailagent.store.orders import versions
 from mailagent.store.refunds import orders, refunds, remedies, stops
 
@@ -141,11 +141,37 @@ def _find_only_return(connection: sa.Connection, order_id: str) -> Remedy | None
     do not know which goods these are: also those of a return that has ended may come late."""
     known = remedies.list_of_orders(connection, orders.spellings(order_id))
     back = [each for each in known if each.kind in (RemedyKind.RETURN, RemedyKind.EXCHANGE)]
+    # If one ended before the customer was asked to send goods, none come for it.
+    back = [each for each in back if _may_come(connection, each)] or back
     found = next((each for each in back if each.kind is RemedyKind.RETURN), None)
     if found and len(back) > 1:
-        told = (f"{each.remedy_id} ({each.kind}, {each.status.replace('_', ' ')})" for each in back)
+        told = [f"{each.remedy_id} ({each.kind}, {each.status.replace('_', ' ')})" for each in back]
+        _tell_of_unnamed(connection, back, told)
         raise TaskProblem(f"several goods may be back; name a return by its id: {', '.join(told)}")
     return found
+
+
+def _may_come(connection: sa.Connection, remedy: Remedy) -> bool:
+    asked = remedies.asked_key(remedy)
+    return remedy.status in STANDING or outbound.is_recorded(connection, asked)
+
+
+def _tell_of_unnamed(
+    connection: sa.Connection, back: Sequence[Remedy], told: Sequence[str]
+) -> None:
+    """Tell people of goods that may be for several requests, once until one of these ends or another is made:
+    if nobody says which, a return lapses although its goods are back."""
+    newest, number = back[-1], sum(each.is_open for each in back)
+    lines = [
+        "The shop's system says that goods are back, but not for which of these:",
+        *told,
+        "Please see which goods came, and say so. A return lapses if nobody does.",
+        f"What is wanted: {services.current().shop.public_url}/ops/tasks",
+    ]
+    title = f"Goods are back, order {newest.order_id}"
+    _tell_doers(
+        connection, newest, mailers.Notice(f"back:{newest.remedy_id}:{number}", title, lines)
+    )
 
 
 def _hand_over_late(connection: sa.Connection, remedy: Remedy, actor: str) -> None:

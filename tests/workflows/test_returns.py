@@ -14,8 +14,9 @@ from mailagent.domain.money import Money
 from mailagent.domain.refunds.payment import RefundRequest
 from mailagent.domain.refunds.policy import Policy, ReturnFirst
 from mailagent.domain.refunds.refund import RefundReason, RefundStatus
+from mailagent.domain.remedies.remedy import RemedyStatus
 from mailagent.mailers.fact import sentence
-from mailagent.remedies import finish
+from mailagent.remedies import close, finish
 from mailagent.store.privacy import erasure
 from mailagent.store.refunds import refunds, remedies
 from mailagent.workflows.steps.conversation.batch import Batch, batch_reader
@@ -557,8 +558,12 @@ def test_of_several_returns_of_an_order_one_is_named_by_its_id(api_shop: Harness
         assert got.status_code == 409
         told = f"{ids[0]} (return, {first_is}), {ids[1]} (return, awaiting goods)"
         assert told in got.json["error"]
+        assert request_received(api_shop, "W3").status_code == 409  # the shop's system asks again
         post(api_shop, ids[0])
     assert states(api_shop)[1:] == [("approved", "done"), ("awaiting_approval", "awaiting_goods")]
+    notices = api_shop.rows("SELECT text FROM outbound_mails WHERE subject LIKE 'Goods are back%'")
+    for (notice,), first_is in zip(notices, ("awaiting goods", "done"), strict=True):
+        assert f"{ids[0]} (return, {first_is})" in notice
 
 
 KETTLE = {"item_id": "K1", "name": "Kettle", "quantity": 1, "unit_price": "5.00"}
@@ -589,6 +594,46 @@ def test_goods_that_are_exchanged_do_not_pay_a_return(api_shop: Harness) -> None
     assert got.status_code == 409
     assert "(exchange, task)" in got.json["error"]
     assert states(api_shop)[1] == ("approved", "awaiting_goods")
+
+
+@pytest.mark.both_databases
+@pytest.mark.parametrize("how", ["rejected", "withdrawn", "exchange", "asked"])
+def test_goods_come_only_if_the_customer_was_asked_for_them(api_shop: Harness, how: str) -> None:
+    api_shop.stock(order("W3", items=[MUGS, KETTLE], payments=[PAID | {"amount": "35.00"}]))
+    batch = write(api_shop, subject="The kettle", text="I do not want the kettle of W3.")
+    if how == "exchange":
+        asked = {"order_id": "W3", "kind": "exchange", "wish": "the kettle", "reason": "other"}
+        use(request_change, batch, asked | {"items": [{"item_id": "K1", "quantity": 1}]})
+    else:
+        always = Policy({"USD": 1 if how == "rejected" else 100_00}, return_first=RULES)
+        services.bind(replace(services.current(), policy=always))
+        propose(batch, "W3", ("K1", None), reason="changed_mind")
+    if how == "asked":
+        pay(refund_id(api_shop))
+    if how == "rejected":
+        reject(api_shop)
+        pass_time(api_shop, hours=1)
+        look(refund_id(api_shop))
+        tell(refund_id(api_shop))
+    else:
+        use(withdraw_refund, later_batch(api_shop, batch), {"order_id": "W3"})
+    mugs = write(api_shop, subject="The mugs", text="I do not want the mugs of W3.")
+    propose(mugs, "W3", ("M1", None), reason="changed_mind")
+    assert post(api_shop, "W3") == (409 if how == "asked" else 201)
+    assert states(api_shop)[-1][1] == ("awaiting_goods" if how == "asked" else "done")
+
+
+@ONE_DATABASE
+def test_goods_of_a_return_that_ended_before_they_were_asked_for_are_the_teams(
+    api_shop: Harness,
+) -> None:
+    with api_shop.live.database.transaction() as connection:
+        remedy = remedies.lock(connection, remedy_id(api_shop))
+        assert remedy is not None
+        close(connection, remedy, RemedyStatus.WITHDRAWN, ADA)
+    assert post(api_shop, "W1001") == 409
+    (case,) = api_shop.rows("SELECT text FROM outbound_mails WHERE to_address = :t", t=TESS)
+    assert "goods came back after their return had ended" in " ".join(case.text.split())
 
 
 def lapse(shop: Harness) -> None:
