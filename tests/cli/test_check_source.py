@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import httpx2
 import pytest
@@ -66,9 +67,22 @@ def test_what_was_not_checked_is_said(source_shop: Harness, server: OrderServer)
 Lie = Callable[[Request], Answer | None]
 
 
+def listed(*records: dict[str, Any], following: object = None) -> Answer:
+    return Answer(200, {"orders": list(records), "next": following})
+
+
+def of_ada(request: Request) -> bool:
+    return f"email={ADA.split('@')[0]}" in request.query
+
+
 def listing(*records: dict[str, Any], following: object = None) -> Lie:
-    answer = Answer(200, {"orders": list(records), "next": following})
-    return lambda request: answer if f"email={ADA.split('@')[0]}" in request.query else None
+    return lambda request: listed(*records, following=following) if of_ada(request) else None
+
+
+def page_of_new_orders(request: Request) -> Answer | None:
+    """Answer each request for a page with an order and a cursor that were not given before."""
+    number = uuid4().hex
+    return listed(order_record(number), following=number) if of_ada(request) else None
 
 
 OLD = order_record("W0", placed_at="2020-01-01T00:00:00Z", delivered_at=None, status="shipped")
@@ -95,7 +109,16 @@ OLD = order_record("W0", placed_at="2020-01-01T00:00:00Z", delivered_at=None, st
         ),
         (listing(OLD, order_record()), "is not sorted; give the newest order"),
         (listing(order_record(), order_record()), "gives an order twice"),
-        (listing(following="again"), 'page 2: "next" was given before'),
+        (listing(order_record(), following="again"), 'page 2: "next" was given before'),
+        (
+            listing(following="again"),
+            'page 1: "next" was given before, or stands on a page without',
+        ),
+        (page_of_new_orders, '"next" is given on 20 pages; give null on the last page, or check'),
+        (
+            lambda request: listed(following="again") if "nobody" in request.query else None,
+            'gave more; answer {"orders": [], "next": null} for an unknown customer',
+        ),
         (listing(order_record(surprise=1)), "unknown key 'surprise'"),
         (listing(), "is not in GET /orders?email="),
         (listing(order_record(status="shipped")), "differs from the same order in"),

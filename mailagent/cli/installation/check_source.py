@@ -13,7 +13,7 @@ from flask.cli import with_appcontext
 
 from mailagent.adapters import order_sources
 from mailagent.cli.installation.check import NO_ORDER
-from mailagent.domain.orders.source import MOST_ORDERS_A_PAGE, OrderSource, SourceProblem
+from mailagent.domain.orders.source import MOST_ORDERS_A_PAGE, OrderPage, OrderSource, SourceProblem
 from mailagent.domain.refunds.order import Order, OrderProblem
 from mailagent.settings import Settings
 
@@ -110,10 +110,8 @@ def _check_unknown(source: OrderSource, report: _Report) -> None:
     where = f"GET /orders?email={NO_CUSTOMER}"
     page = report.ask(where, lambda: source.find_orders(NO_CUSTOMER))
     if page is not None:
-        told = (
-            f'{where}: gave orders; answer {{"orders": [], "next": null}} for an unknown customer'
-        )
-        report.expect(f"{where} has no orders", not page.orders and not page.problems, told)
+        told = f'{where}: gave more; answer {{"orders": [], "next": null}} for an unknown customer'
+        report.expect(f"{where} has no orders", page == OrderPage(()), told)
 
 
 def _check_list(source: OrderSource, email: str, report: _Report) -> Iterator[Order]:
@@ -124,17 +122,24 @@ def _check_list(source: OrderSource, email: str, report: _Report) -> Iterator[Or
         page = report.ask(at, lambda cursor=cursor: source.find_orders(email, cursor))  # type: ignore[misc]
         if page is None:
             break
+        cursor = page.next_cursor
         report.failures += [f"{at}: {problem}" for problem in page.problems]
         many = len(page.orders) + len(page.problems)
         told = f"{at}: has {many} orders; at most {MOST_ORDERS_A_PAGE} are taken"
         report.expect(f"{at} is not too long", many <= MOST_ORDERS_A_PAGE, told)
         found += page.orders
-        cursor = page.next_cursor
-        if cursor is None or cursor in cursors:
-            told = f'{at}: "next" was given before, so that the pages never end; give null on the last page'
-            report.expect(f"{where} ends", cursor is None, told)
+        if cursor is None:
+            report.passed.append(f"{where} ends")
+            break
+        # A platform's search also finds similar addresses: its page may have none of this customer's.
+        if cursor in cursors or (source.name == "http" and not many):
+            told = f'{at}: "next" was given before, or stands on a page without orders'
+            report.failures.append(f"{told}; give null on the last page")
             break
         cursors.add(cursor)
+    else:
+        told = "give null on the last page, or check a customer with fewer orders"
+        report.failures.append(f'{where}: "next" is given on {MOST_PAGES} pages; {told}')
     strangers = sorted({each.order_id for each in found if each.customer_email != email.lower()})
     told = f"{where}: gave orders of other customers ({', '.join(strangers[:5])}); only give this customer's"
     report.expect(f"{where} gives only their orders", not strangers, told)
@@ -148,11 +153,7 @@ def _check_list(source: OrderSource, email: str, report: _Report) -> Iterator[Or
 
 
 def _check_order(
-    source: OrderSource,
-    order_id: str,
-    email: str | None,
-    listed: list[Order],
-    report: _Report,
+    source: OrderSource, order_id: str, email: str | None, listed: list[Order], report: _Report
 ) -> None:
     where = f"GET /orders/{order_id}"
     order = report.ask(where, lambda: source.load_order(order_id))
