@@ -41,8 +41,8 @@ def source_shop(tmp_path: Path, database_url: str, server: OrderServer) -> Itera
         yield opened
 
 
-def check(shop: Harness) -> tuple[int, str]:
-    result = flask(shop, "orders", "check-source", "--email", ADA, "--order", "W1001")
+def check(shop: Harness, order_id: str = "W1001") -> tuple[int, str]:
+    result = flask(shop, "orders", "check-source", "--email", ADA, "--order", order_id)
     return result.exit_code, result.output
 
 
@@ -55,6 +55,17 @@ def test_a_server_that_keeps_the_contract_passes(source_shop: Harness, server: O
     assert "FAILED" not in output
     assert code == 0
     assert f"ok: GET /orders?email={ADA} ends" in output
+
+
+@pytest.mark.parametrize(("asked", "own"), [("W1001", "#W1001"), ("#w1001", "W1001")])
+def test_an_order_is_found_under_the_spellings_that_a_mail_may_use(
+    source_shop: Harness, server: OrderServer, asked: str, own: str
+) -> None:
+    server.stock(order(own))
+    code, output = check(source_shop, asked)
+    assert "FAILED" not in output
+    assert code == 0
+    assert f"ok: GET /orders/{own} is as in the list" in output
 
 
 def test_what_was_not_checked_is_said(source_shop: Harness, server: OrderServer) -> None:
@@ -131,6 +142,12 @@ OLD = order_record("W0", placed_at="2020-01-01T00:00:00Z", delivered_at=None, st
                 Answer(200, order_record("W7")) if request.path == "/orders/W1001" else None
             ),
             "GET /orders/W1001: gave order W7; give the order of this number",
+        ),
+        (
+            lambda request: (
+                Answer(200, order_record("#W1001")) if request.path == "/orders/W1001" else None
+            ),
+            "GET /orders/#W1001: gave no order; answer 200 with it",
         ),
     ],
 )
