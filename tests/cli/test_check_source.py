@@ -175,10 +175,10 @@ def test_imported_orders_have_no_source_to_check(shop: Harness) -> None:
 
 
 @contextmanager
-def example_server(folder: Path) -> Iterator[str]:
-    """Run the server of the documents."""
+def example_server(folder: Path, orders: str) -> Iterator[str]:
+    """Run the server of the documents with this orders file."""
     file, port = folder / "orders.jsonl", choose_port()
-    file.write_text(json.dumps(order_record()) + "\n", "utf-8")
+    file.write_text(orders, "utf-8")
     command = [sys.executable, str(ROOT / "docs" / "order_server.py"), str(port), str(file)]
     environ = {"PATH": os.environ["PATH"], "ORDER_SOURCE_TOKEN": TOKEN}
     url = f"http://127.0.0.1:{port}"
@@ -197,8 +197,23 @@ def example_server(folder: Path) -> Iterator[str]:
             process.terminate()
 
 
-def test_the_example_server_of_the_documents_passes(tmp_path: Path, database_url: str) -> None:
-    with example_server(tmp_path) as url:
+RECORDS = [order_record(), order_record("N1", placed_at="2026-01-01T00:00:00Z")]
+
+
+@pytest.mark.parametrize(
+    "orders",
+    [
+        "".join(json.dumps(each) + "\n" for each in RECORDS),
+        "".join(json.dumps(each, indent=2) + "\n" for each in RECORDS),
+        json.dumps(RECORDS),
+        json.dumps(RECORDS, indent=2) + "\n",
+    ],
+    ids=["lines", "over lines", "array", "array over lines"],
+)
+def test_the_example_server_of_the_documents_passes(
+    tmp_path: Path, database_url: str, orders: str
+) -> None:
+    with example_server(tmp_path, orders) as url:
         settings = {"ORDER_SOURCE": "http", "ORDER_SOURCE_URL": url, "ORDER_SOURCE_TOKEN": TOKEN}
         with open_shop(tmp_path, database_url, settings) as shop:
             code, output = check(shop)
@@ -206,5 +221,6 @@ def test_the_example_server_of_the_documents_passes(tmp_path: Path, database_url
         assert httpx2.post(cancel).status_code == 401
         allowed = {"Authorization": f"Bearer {TOKEN}", "Idempotency-Key": "1"}
         assert httpx2.post(cancel, headers=allowed, json={"items": None}).status_code == 409
+        assert httpx2.get(f"{url}/orders/N1", headers=allowed).status_code == 200
     assert "FAILED" not in output
     assert code == 0
