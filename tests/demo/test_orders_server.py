@@ -4,15 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 import pytest
 
 from mailagent.adapters.order_sources.http.source import HttpOrderSource
 from mailagent.demo.fakes.orders import OrderServer
-from mailagent.demo.shop import ORDERS
+from mailagent.demo.shop import ORDERS, READY_MAILS
 from mailagent.domain.orders.source import Cancelled, CancelRequest, SourceProblem, TooLate
+from tests.cast import ADA, JUERGEN, MONA
+from tests.databases import ROOT
+from tests.harness import open_shop, running
+from tests.order_server import source_settings
 
-BEGAN = datetime(2026, 11, 20, 9, 0, tzinfo=UTC)
+BEGAN = datetime.now(UTC).replace(microsecond=0)
 PENDING, SHIPPED = "W1014", "W1008"
 
 
@@ -74,3 +79,19 @@ def test_a_parcel_moves_until_it_is_delivered(source: HttpOrderSource) -> None:
     ]
     assert order is not None
     assert order.delivered_at == BEGAN + timedelta(minutes=15)
+
+
+def test_a_manager_is_asked_about_the_late_parcel_and_another_customer_waits(
+    tmp_path: Path, database_url: str, server: OrderServer
+) -> None:
+    policy = {"REFUND_POLICY": str(ROOT / "mailagent" / "demo" / "policy.toml")}
+    settings = {**source_settings(server), "ORDER_SOURCE_TOKEN": server.token, **policy}
+    late = next(mail for mail in READY_MAILS if mail.name == "late")
+    with open_shop(tmp_path, database_url, settings) as shop, running(shop):
+        shop.write(late.text, subject=late.subject, from_address=JUERGEN)
+        (request,) = shop.wait_for_mails(MONA)
+        assert "asks for €249.00 back on order W1007" in request.text
+        shop.write("The lamp of W1008 never arrived, please refund it.")
+        (told,) = shop.wait_for_mails(ADA)
+        assert "on its way" in told.text
+        assert len(shop.mails_to(MONA)) == 1

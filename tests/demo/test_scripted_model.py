@@ -408,6 +408,7 @@ def test_every_ready_letter_is_understood(letter: Any) -> None:
         "return": "look_at_order",
         "replacement": "look_at_order",
         "credit": "look_at_order",
+        "late": "look_at_order",
         "offer": "look_at_order",
     }
     assert (turn.name if isinstance(turn, Call) else None) == expected.get(letter.name)
