@@ -120,7 +120,8 @@ class Queue:
         self._dbos.enqueue_in_transaction(connection, options, due, None)
 
     def enqueue_look_up(self, connection: sa.Connection, order_id: str, now: datetime) -> str:
-        """Enqueue a run that looks an order up at its source, one for all pages of a minute. Returns its id."""
+        """Enqueue a run that looks an order up at its source, one for all who ask in the minute of `now`.
+        Returns its id."""
         order_hash = hashlib.sha256(order_id.encode()).hexdigest()[:12]  # an id may have a slash
         run_id = f"{LOOK_UP}_{now:%Y-%m-%dT%H:%M}_{order_hash}"
         options = EnqueueOptions(

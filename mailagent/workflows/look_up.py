@@ -1,4 +1,5 @@
-"""The `look_up` workflow: looks an order up for a page, because web processes call no other system."""
+"""The `look_up` workflow: looks an order up for a page, because web processes call no other system, or for an
+open task."""
 
 from __future__ import annotations
 

@@ -239,6 +239,38 @@ def test_the_teams_refund_page_shows_the_order_as_it_is_now(
     assert source_shop.refunds() == ()
 
 
+def test_what_the_shop_has_cancelled_is_not_sent_again(
+    source_shop: Harness, server: OrderServer
+) -> None:
+    """Nobody has looked since, but the person says that it is done."""
+    server.stock(order())
+    source_shop.write("Can I exchange the kettle of W1001 for another colour?")
+    at_rest(source_shop)
+    (task,) = source_shop.rows("SELECT remedy_id FROM remedies WHERE status = 'task'")
+    server.change("W1001", status="cancelled")
+    pass_time(source_shop, minutes=10)
+    tess = source_shop.log_in(TESS)
+    told = post_form(tess, f"/ops/tasks/{task.remedy_id}", page="/ops", done="yes")
+    assert (told.status_code, "The order is cancelled" in told.text) == (422, True)
+
+
+def test_the_sweep_sees_that_the_shop_has_cancelled_the_order_of_a_task(
+    source_shop: Harness, server: OrderServer
+) -> None:
+    server.stock(order())
+    source_shop.write("Can I exchange the kettle of W1001 for another colour?")
+    at_rest(source_shop)
+    server.change("W1001", status="cancelled")
+    pass_time(source_shop, minutes=61)
+
+    def is_told() -> bool:
+        enqueue_mail()
+        return any("it is stopped" in mail.subject for mail in source_shop.mails_to(MONA))
+
+    wait_until(is_told, 40, "the manager to be told")
+    assert server.asked("/orders/W1001") == 2
+
+
 # --- the source is away ---------------------------------------------------------------------------
 
 

@@ -325,6 +325,20 @@ def list_overdue(connection: sa.Connection, now: datetime, limit: int) -> Sequen
     return list(connection.scalars(query.order_by(_remedies.c.due_at).limit(limit)))
 
 
+def list_stale_orders(connection: sa.Connection, before: datetime, limit: int) -> Sequence[Row]:
+    """Return the id and the `look_up_problem` of orders of open tasks that their source has not returned since
+    `before`, the one seen longest ago first; those with a problem last, in random order, so that none of them
+    keeps others waiting."""
+    orders = schema.orders.c
+    is_fine = orders.look_up_problem.is_(None)
+    query = sa.select(orders.order_id, orders.look_up_problem).where(
+        orders.order_id.in_(sa.select(_remedies.c.order_id).where(_IS_TASK)),
+        sa.or_(orders.seen_at.is_(None), orders.seen_at <= before),
+    )
+    order = (~is_fine, sa.case((is_fine, orders.seen_at)), sa.func.random())
+    return connection.execute(query.order_by(*order).limit(limit)).all()
+
+
 def list_asked(connection: sa.Connection, kind: RemedyKind, limit: int) -> Sequence[str]:
     """Return the ids of the remedies of a kind for which we have to ask the shop's system, oldest first."""
     is_asked = in_literals(_remedies.c.status, RemedyStatus.ASKED.value)

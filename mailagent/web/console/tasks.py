@@ -23,8 +23,9 @@ from mailagent.domain.remedies.remedy import (
 )
 from mailagent.remedies import find_all_waiting, finish
 from mailagent.store.mail import inbound
-from mailagent.store.refunds import remedies
+from mailagent.store.refunds import orders, remedies
 from mailagent.store.refunds.stops import find_task_stops
+from mailagent.web.console.conversations.refunding import wait_for_look_up
 from mailagent.web.console.page import (
     go_to,
     page,
@@ -116,9 +117,20 @@ def decide(remedy_id: str) -> Response:
     is_done, note = "done" in request.form, typed("note", request.form) or None
     if is_done == ("fail" in request.form):
         abort(400)  # an outcome may move money, so a form without one of the buttons does nothing
+    if is_done:
+        _look_up(remedy_id)
     try:
         with services.current().database.transaction() as connection:
             finish(connection, remedy_id, current_person().email, is_done, note)
     except TaskProblem as problem:
         return _page(translate(str(problem)), remedy_id, note or "")
     return go_to(PATH)
+
+
+def _look_up(remedy_id: str) -> None:
+    """Have the order of an open task looked up, because it may have changed since the page was shown."""
+    with services.current().database.snapshot() as connection:
+        remedy = remedies.find(connection, remedy_id)
+        order = orders.load(connection, remedy.order_id) if remedy and remedy.is_open else None
+    if order is not None:
+        wait_for_look_up(order)

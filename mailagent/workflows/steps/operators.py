@@ -38,7 +38,7 @@ _WITHOUT = {
     engine.HOUSEKEEPING: "Old data is not deleted",
     engine.PREVIEWS: "Pages show no new photos",
     engine.SHADOW: "The shadow compares no mail",
-    engine.LOOK_UP: "The page of a refund may show an order as it was before",
+    engine.LOOK_UP: "The page of a refund, or a task, may show an order as it was before",
 }
 # What to do about several runs, above the link to the page that replays all but scheduled ones together.
 _TOGETHER = (

@@ -196,5 +196,5 @@ def refresh_if_old(order_id: str) -> None:
 
 @step
 def look_up_order(order_id: str) -> None:
-    """Look an order up for a page, unless the stored one is fresh."""
+    """Look an order up for a page or an open task, unless the stored one is fresh."""
     refresh_if_old(order_id)

@@ -142,20 +142,24 @@ def propose(conversation_id: str, order_id: str) -> Response:
 
 
 def _look_up(conversation_id: str, order_id: str) -> None:
+    with services.current().database.snapshot() as connection:
+        known = orders.find_of_conversation(connection, order_id, conversation_id)
+    if known is not None:
+        wait_for_look_up(known[0])
+
+
+def wait_for_look_up(order: Order) -> None:
     """Let a worker look the order up at its source, unless it is fresh or the source is away, and wait for it a
     few seconds. Web processes call no other system."""
     live = services.current()
     source, client = live.providers.orders, live.workflow_client
-    if source is None:
-        return
-    with live.database.snapshot() as connection:
-        known = orders.find_of_conversation(connection, order_id, conversation_id)
-        breaker = circuit_breakers.find(connection, source)
-    is_away = breaker_state(breaker, live.now()) is BreakerState.OPEN
-    if known is None or is_away or is_fresh(known[0], live.now()):
+    if source is None or is_fresh(order, live.now()):
         return
     with live.database.transaction() as connection:
-        run_id = client.queue.enqueue_look_up(connection, known[0].order_id, live.now())
+        breaker = circuit_breakers.find(connection, source)
+        if breaker_state(breaker, live.now()) is BreakerState.OPEN:
+            return
+        run_id = client.queue.enqueue_look_up(connection, order.order_id, live.now())
     ends_at = time.monotonic() + LOOK_UP_SECONDS
     while time.monotonic() < ends_at:
         time.sleep(0.2)

@@ -1,5 +1,5 @@
-"""Reminds the team of tasks that wait, tells managers of those that are stopped, and ends those that were not
-done in time: the customer is told, and the team gets the conversation."""
+"""Reminds the team of tasks that wait, looks up their orders, tells managers of those that are stopped, and
+ends those that were not done in time: the customer is told, and the team gets the conversation."""
 
 from __future__ import annotations
 
@@ -12,11 +12,14 @@ import sqlalchemy as sa
 from mailagent import mailers, services
 from mailagent import remedies as ending
 from mailagent.domain.mail.conversation import HandOverReason
+from mailagent.domain.operations.circuit_breaker import BreakerState, breaker_state
+from mailagent.domain.orders.freshness import TASK_FRESH_FOR
 from mailagent.domain.remedies.labels import REMEDY_KINDS
 from mailagent.domain.remedies.remedy import Remedy, RemedyStatus, TaskStop
 from mailagent.domain.text import tell_moment
 from mailagent.store import audit
 from mailagent.store.mail import conversations
+from mailagent.store.operations import circuit_breakers
 from mailagent.store.refunds import orders, remedies
 from mailagent.store.refunds.stops import find_task_stop, find_task_stops, list_doubtful_tasks
 from mailagent.workflows.steps.maintenance.rows import process_each
@@ -24,13 +27,15 @@ from mailagent.workflows.steps.notices import list_managers_for, tell_team
 
 TASKS_AT_ONCE = 500
 STOPS_AT_ONCE = 20  # each takes several queries, and may make a mail to each manager
+# How many orders a sweep has looked up at once, so that it does not flood the shop's system.
+LOOK_UPS_AT_ONCE = {BreakerState.CLOSED: 5, BreakerState.PROBE: 1, BreakerState.OPEN: 0}
 NAMED = 20
 
 
 def see_to() -> int:
     """Remind the team, once, of tasks that have waited for half of their time, and managers of those that only
     they may do; tell managers, once, of those that are stopped; and deal with those past their date. Returns
-    how many.
+    how many. Have their orders looked up, so that the next sweep sees what has changed.
 
     A task past its date ends. But the team gets it again if the shop's system may have done it, and it gets a
     later date if a refund holds it up.
@@ -40,7 +45,9 @@ def see_to() -> int:
         overdue = remedies.list_overdue(connection, live.now(), TASKS_AT_ONCE)
         doubtful = list_doubtful_tasks(connection, STOPS_AT_ONCE)
     ended = process_each(overdue, str, _expire)
-    return ended + process_each(doubtful, str, _tell_if_stopped) + _remind()
+    told = process_each(doubtful, str, _tell_if_stopped) + _remind()
+    _look_up_orders()
+    return ended + told
 
 
 def _expire(remedy_id: str) -> int:
@@ -84,6 +91,22 @@ def _tell_if_stopped(remedy_id: str) -> int:
         tell_team(connection, f"stopped:{remedy_id}", title, lines, managers)
         audit.record(connection, live.now(), audit.CLOCK, audit.MANAGER_ASKED, remedy_id)
     return 1
+
+
+def _look_up_orders() -> None:
+    """Enqueue look-ups of orders of open tasks. An order whose last look-up failed gets one in an hour only: it
+    may be gone, and its failures may open the circuit breaker."""
+    live = services.current()
+    source, now = live.providers.orders, live.now()
+    if source is None:
+        return
+    with live.database.snapshot() as connection:
+        most = LOOK_UPS_AT_ONCE[breaker_state(circuit_breakers.find(connection, source), now)]
+        stale = remedies.list_stale_orders(connection, now - TASK_FRESH_FOR, most)
+    with live.database.transaction() as connection:
+        for row in stale:
+            at = now.replace(minute=0) if row.look_up_problem else now
+            live.workflow_client.queue.enqueue_look_up(connection, row.order_id, at)
 
 
 def _remind() -> int:
