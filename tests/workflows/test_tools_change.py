@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -21,6 +22,7 @@ from mailagent.domain.remedies.remedy import RemedyKind, TaskProblem
 from mailagent.mailers.fact import sentence
 from mailagent.proposals import proposal
 from mailagent.remedies import find_waiting, finish, receive, supersede
+from mailagent.store import audit
 from mailagent.store.privacy import erasure, retention
 from mailagent.store.refunds import remedies
 from mailagent.workflows.steps.conversation.batch import Batch, batch_reader
@@ -1000,6 +1002,35 @@ def test_managers_are_told_once_of_a_task_that_is_stopped_after_its_reminder(
     mails = shop.rows("SELECT * FROM outbound_mails WHERE subject LIKE '%it is stopped%'")
     assert sorted(each.to_address for each in mails) == sorted([MONA, MAX])
     assert all("The order is cancelled" in each.text for each in mails)
+
+
+@pytest.mark.both_databases
+def test_managers_are_told_again_if_something_else_stops_a_task(
+    shop: Harness, batch: Batch
+) -> None:
+    change(batch)
+    shop.stock(order(payments=[PAID | {"refunded": "49.99"}]))
+    assert (see_to(), see_to()) == (1, 0)
+    shop.stock(order(status="cancelled", payments=[PAID | {"refunded": "49.99"}]))
+    assert (see_to(), see_to()) == (1, 0)
+    mails = shop.rows("SELECT * FROM outbound_mails WHERE subject LIKE '%it is stopped%'")
+    assert Counter(each.to_address for each in mails) == {MONA: 2, MAX: 2}
+    assert sum("The order is cancelled" in each.text for each in mails) == 2
+    page = shop.log_in(TESS).get(f"/ops/conversations/{batch['conversation_id']}").text
+    assert page.count("Manager asked") == 2
+    assert "the order is cancelled: send nothing" in page
+
+
+@ONE_DATABASE
+def test_a_request_to_a_manager_is_one_entry_of_the_timeline(shop: Harness, batch: Batch) -> None:
+    shop.stock(big_order())
+    propose(batch, "W2001", ("D1", None))
+    (refund,) = shop.refunds()
+    with shop.live.database.transaction() as connection:
+        now = shop.live.now()
+        audit.record(connection, now, audit.CLOCK, audit.MANAGER_ASKED, refund.refund_id)
+    page = shop.log_in(TESS).get(f"/ops/conversations/{batch['conversation_id']}").text
+    assert "Manager asked" not in page
 
 
 @ONE_DATABASE

@@ -14,7 +14,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from mailagent.domain.mail.message import MailKind
-from mailagent.store import schema
+from mailagent.store import audit, schema
 from mailagent.store.database import Row
 from mailagent.store.mail import assignments
 from mailagent.store.pagination import Cursor, Part
@@ -210,7 +210,11 @@ def _audited(conversation_id: str) -> _Source:
     query = sa.select(_audit).where(
         _audit.c.subject.in_(sa.union_all(own, *here)),
         # Leave these out: the answer, the request and the refund are entries of their own.
-        _audit.c.action.not_in(("mail answered", "manager asked", "refund awaiting_approval")),
+        _audit.c.action.not_in(("mail answered", "refund awaiting_approval")),
+        sa.or_(
+            _audit.c.action != audit.MANAGER_ASKED,
+            _audit.c.subject.in_(sa.select(schema.remedies.c.remedy_id)),
+        ),
     )
     return _Source(EntryKind.AUDIT, query, _audit.c.at, ["audit_id"])
 

@@ -215,12 +215,9 @@ def find_task_stops(connection: sa.Connection, tasks: Sequence[Remedy]) -> dict[
 
 
 def list_doubtful_tasks(connection: sa.Connection, limit: int) -> Sequence[str]:
-    """Return the ids of open tasks that may be stopped, and of which managers were not told. In random order,
-    so that those that turn out not to be stopped do not keep others waiting."""
-    acts = schema.audit.c
-    asked = (acts.subject == _remedies.remedy_id, acts.action == audit.MANAGER_ASKED)
-    is_task = in_literals(_remedies.status, RemedyStatus.TASK.value)
-    query = _DOUBTFUL_TASKS.where(is_task, ~sa.exists().where(*asked))
+    """Return the ids of open tasks that may be stopped. In random order, so that those that turn out not to be
+    stopped, or of which managers know, do not keep others waiting."""
+    query = _DOUBTFUL_TASKS.where(in_literals(_remedies.status, RemedyStatus.TASK.value))
     return connection.scalars(query.order_by(sa.func.random()).limit(limit)).all()
 
 

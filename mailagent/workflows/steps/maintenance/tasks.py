@@ -34,8 +34,8 @@ NAMED = 20
 
 def see_to() -> int:
     """Remind the team, once, of tasks that have waited for half of their time, and managers of those that only
-    they may do; tell managers, once, of those that are stopped; and deal with those past their date. Returns
-    how many. Have their orders looked up, so that the next sweep sees what has changed.
+    they may do; tell managers, once for each reason, of those that are stopped; and deal with those past their
+    date. Returns how many. Have their orders looked up, so that the next sweep sees what has changed.
 
     A task past its date ends. But the team gets it again if the shop's system may have done it, and it gets a
     later date if a refund holds it up.
@@ -82,14 +82,17 @@ def _tell_if_stopped(remedy_id: str) -> int:
         managers = list_managers_for(order.customer_email)
         if not stop or not managers:
             return 0
+        why = {"why": stop.value}
+        if why in audit.list_details(connection, remedy_id, audit.MANAGER_ASKED):
+            return 0
         title = f"{REMEDY_KINDS[remedy.kind].capitalize()}, order {order.order_id}: it is stopped"
         lines = [
             f"{stop[0].upper()}{stop[1:]}.",
             "Only managers may do it now. If nothing is to be done, say that it is not possible.",
             f"Please decide by {tell_moment(remedy.due_at)}: {live.shop.public_url}/ops/tasks",
         ]
-        tell_team(connection, f"stopped:{remedy_id}", title, lines, managers)
-        audit.record(connection, live.now(), audit.CLOCK, audit.MANAGER_ASKED, remedy_id)
+        tell_team(connection, f"stopped:{remedy_id}:{stop.name}", title, lines, managers)
+        audit.record(connection, live.now(), audit.CLOCK, audit.MANAGER_ASKED, remedy_id, why)
     return 1
 
 
