@@ -11,12 +11,19 @@ from typing import Any
 import sqlalchemy as sa
 
 from mailagent import services
-from mailagent.domain.mail.message import Attachment, Identity, is_photo, may_be_logo
+from mailagent.domain.mail.message import (
+    Attachment,
+    Identity,
+    InboundMail,
+    first_received_at,
+    is_photo,
+    may_be_logo,
+)
 from mailagent.domain.money import Money, read_money
 from mailagent.domain.orders.shipment import Packed, Shipment, ShipmentStatus, find_parcels
 from mailagent.domain.refunds.duplicates import find_holding, list_refusals
 from mailagent.domain.refunds.order import Order, OrderLine, OrderStatus
-from mailagent.domain.refunds.policy import ManagerReason
+from mailagent.domain.refunds.policy import DeclineReason, ManagerReason
 from mailagent.domain.refunds.policy_rules import Granted, LineFacts, RefundFacts
 from mailagent.domain.refunds.refund import (
     Refund,
@@ -26,6 +33,7 @@ from mailagent.domain.refunds.refund import (
     price_lines,
     price_shipping,
 )
+from mailagent.domain.remedies.remedy import count_units
 from mailagent.store import audit
 from mailagent.store.database import Row
 from mailagent.store.mail import inbound
@@ -35,6 +43,9 @@ from mailagent.store.refunds import offers, orders, policies, refunds, remedies
 # now.
 MAILS_WITH_PHOTOS_MAX = 50
 DAY = timedelta(days=1)
+# For so long a claim counts from the mail to which we asked something back. Without an end, an old question
+# would keep the return window open for ever.
+ASKED_BACK_FOR = timedelta(days=30)
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +75,11 @@ class Asked:
         return tuple(line.item_id for line in self.order_lines)
 
     @property
+    def units(self) -> Counter[str]:
+        """How many units of each item."""
+        return count_units(self.order, self.lines)
+
+    @property
     def worth(self) -> Money:
         return Money(
             sum(line.amount.minor for line in self.lines) + self.shipping.minor, self.order.currency
@@ -83,6 +99,38 @@ def without(asked: Asked, wanted: Sequence[WantedItem], waiting: Refund) -> Aske
     earlier = [each for each in asked.earlier if each.refund_id != waiting.refund_id]
     lines = [line for line in price_lines(asked.order, wanted, earlier) if not line.is_rest]
     return replace(asked, lines=tuple(lines), earlier=earlier)
+
+
+def by_mails(
+    connection: sa.Connection, asked: Asked, conversation_id: str, mails: Sequence[InboundMail]
+) -> Asked:
+    """Return what is asked for in answer to these mails, with `refused_before` and `asked_at`. If an earlier
+    mail of the conversation asked for these units, and we asked something back, it counts from that mail."""
+    refused = list_refusals_now(connection, asked, [each.mail_id for each in mails])
+    mails = [*_list_asked_back(connection, asked, conversation_id), *mails]
+    asked_at = first_received_at(mails, asked.order.delivered_at)
+    return replace(asked, refused_before=refused, asked_at=asked_at)
+
+
+def _list_asked_back(
+    connection: sa.Connection, asked: Asked, conversation_id: str
+) -> list[InboundMail]:
+    """Return the latest mails of a conversation that asked for these units, perhaps with others, and to which
+    we offered part of the price, or asked for a photo."""
+    order_id = asked.order.order_id
+    known = [
+        (each.mail_id, dict(each.items)) for each in offers.list_of_order(connection, order_id)
+    ]
+    known += [
+        (declined["mail_id"], declined.get("units", {}))
+        for declined in audit.list_details(connection, order_id, audit.DECLINED)
+        if declined["reason"] == DeclineReason.PHOTO_NEEDED.value
+    ]
+    # No units: a refund that waits has them.
+    ids = [mail_id for mail_id, units in known if asked.units and asked.units <= Counter(units)]
+    since = services.current().now() - ASKED_BACK_FOR
+    found = inbound.list_by_id(connection, ids)
+    return [x for x in found if x.conversation_id == conversation_id and x.received_at >= since]
 
 
 def list_refusals_now(
@@ -165,10 +213,7 @@ def gather_facts(
 
 
 def _packed(asked: Asked) -> Packed:
-    units = Counter[str]()
-    for item_id, line in zip(asked.item_ids, asked.lines, strict=True):
-        units[item_id] += line.quantity
-    return find_parcels(asked.order.shipments, units)
+    return find_parcels(asked.order.shipments, asked.units)
 
 
 def _of_customer(connection: sa.Connection, order: Order) -> Granted | None:

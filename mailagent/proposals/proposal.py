@@ -85,6 +85,7 @@ def decline(
     details = {
         "reason": decision.reason.value,
         "mail_id": proposal.mail_id,
+        "units": asked.units,
         "facts": plain_facts(facts),
         "policy_version": policies.record(connection, live.policy, live.now()),
     }

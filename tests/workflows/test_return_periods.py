@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from mailagent import services
-from mailagent.domain.refunds.policy import Policy, return_by
+from mailagent.domain.refunds.policy import KeepOffers, Policy, return_by
+from mailagent.domain.refunds.refund import RefundReason
 from mailagent.mailers.fact import sentence
 from mailagent.workflows.steps.conversation.batch import Batch, batch_reader
 from mailagent.workflows.tools.look_at_order import look_at_order
@@ -19,6 +20,7 @@ from tests.cast import order
 from tests.databases import ONE_DATABASE
 from tests.harness import Harness
 from tests.tool_use import use
+from tests.workflows.camera import later_batch
 from tests.workflows.proposals import propose, write
 
 pytestmark = ONE_DATABASE
@@ -99,6 +101,65 @@ def test_a_mail_of_the_last_day_is_in_time_even_if_it_is_worked_on_later(
         wanted |= {"kind": "replacement", "wish": None}
     said = use(tool, batch, wanted | {"reason": "damaged"})
     assert (said["outcome"] != "declined") is is_in_time
+
+
+PHOTO = Policy(photo_reasons=frozenset({RefundReason.DAMAGED}))
+PART = Policy(keep_offers=KeepOffers({RefundReason.DAMAGED: 30}))
+
+
+def ask_back(shop: Harness, policy: Policy) -> Batch:
+    """Let Ada ask for one of her mugs two hours before the window closes, and be asked something; it is over
+    when she answers."""
+    shop.stock(order(items=ITEMS, payments=[PAID]))
+    services.bind(replace(services.current(), policy=policy))
+    delivered_at = order().delivered_at
+    assert delivered_at is not None
+    go_to(return_by(delivered_at, policy) - timedelta(hours=2))
+    batch = write(shop, text="One mug of W1001 broke.")
+    said = propose(batch, "W1001", ("M1", 1))
+    assert (said["outcome"], said.get("reason")) in (
+        ("declined", "photo_needed"),
+        ("offered", None),
+    )
+    go_to(services.current().now() + timedelta(hours=9))
+    return batch
+
+
+def is_closed(batch: Batch, *items: tuple[str, int], tool: Any = propose_refund) -> bool:
+    wanted = [{"item_id": item_id, "quantity": number} for item_id, number in items]
+    wish: dict[str, Any] = {"order_id": "W1001", "items": wanted, "reason": "damaged"}
+    if tool is request_change:
+        wish |= {"kind": "replacement", "wish": None}
+    return use(tool, batch, wish).get("reason") == "return_window_closed"
+
+
+@pytest.mark.parametrize("tool", [propose_refund, request_change])
+@pytest.mark.parametrize("policy", [PHOTO, PART], ids=["a photo", "part of the price"])
+def test_who_answers_a_question_of_ours_asked_with_the_first_mail(
+    shop: Harness, tool: Any, policy: Policy
+) -> None:
+    batch = later_batch(shop, ask_back(shop, policy))
+    assert not is_closed(batch, ("M1", 1), tool=tool)
+
+
+@pytest.mark.parametrize("policy", [PHOTO, PART], ids=["a photo", "part of the price"])
+@pytest.mark.parametrize("items", [[("M1", 2)], [("K1", 1)], [("K1", 1), ("M1", 1)]])
+def test_a_question_keeps_the_window_open_for_no_other_units(
+    shop: Harness, items: list[tuple[str, int]], policy: Policy
+) -> None:
+    batch = later_batch(shop, ask_back(shop, policy))
+    assert is_closed(batch, *items)
+
+
+def test_a_question_keeps_the_window_open_in_its_thread_and_for_thirty_days_only(
+    shop: Harness,
+) -> None:
+    asked = ask_back(shop, PHOTO)
+    assert is_closed(write(shop, subject="Another thread"), ("M1", 1))
+    again = later_batch(shop, asked)
+    assert not is_closed(again, ("M1", 1))  # asked for a photo again
+    go_to(services.current().now() + timedelta(days=30))
+    assert is_closed(later_batch(shop, again), ("M1", 1))
 
 
 def go_to(moment: datetime) -> None:

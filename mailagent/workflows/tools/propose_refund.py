@@ -6,14 +6,12 @@ Amounts and permissions come from rows, never from the model.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from enum import StrEnum
 from typing import Annotated, Any
 
 from pydantic import Field, Strict
 
 from mailagent import services
-from mailagent.domain.mail.message import first_received_at
 from mailagent.domain.refunds.credit import credit_of
 from mailagent.domain.refunds.duplicates import find_covering, find_holding
 from mailagent.domain.refunds.offer import Offer
@@ -30,7 +28,7 @@ from mailagent.domain.refunds.refund import (
 )
 from mailagent.mailers import Reader
 from mailagent.proposals import proposal
-from mailagent.proposals.facts import Asked, list_refusals_now, shipping_of
+from mailagent.proposals.facts import Asked, by_mails, shipping_of
 from mailagent.proposals.offers import offer_instead
 from mailagent.proposals.proposal import Proposal
 from mailagent.store import audit
@@ -229,9 +227,7 @@ def _decide(
 ) -> Output:
     """Have the policy decide, and record its decision."""
     connection, order = reader.connection, asked.order
-    refused = list_refusals_now(connection, asked, reader.mail_ids)
-    asked_at = first_received_at(reader.mails, order.delivered_at)
-    asked = replace(asked, refused_before=refused, asked_at=asked_at)
+    asked = by_mails(connection, asked, reader.conversation_id, reader.mails)
     facts, decision = proposal.consider(connection, asked, reader.conversation_id)
     if isinstance(decision, Declined):
         proposal.decline(connection, proposed, asked, facts, decision)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from typing import Annotated, Any, Literal
 
 import sqlalchemy as sa
@@ -17,7 +17,7 @@ from pydantic import BaseModel, ConfigDict, Field, Strict
 from mailagent import remedies as ending
 from mailagent import services
 from mailagent.adapters.mime.reply_text import is_answer, own_words
-from mailagent.domain.mail.message import InboundMail, first_received_at, shows_nothing
+from mailagent.domain.mail.message import InboundMail, shows_nothing
 from mailagent.domain.money import Money
 from mailagent.domain.orders.shipment import left_to_ship
 from mailagent.domain.refunds.order import Order, OrderStatus
@@ -43,7 +43,7 @@ from mailagent.domain.remedies.remedy import (
 from mailagent.domain.text import tell_moment
 from mailagent.mailers import Reader
 from mailagent.proposals import proposal
-from mailagent.proposals.facts import Asked, is_overtaken, list_refusals_now, without
+from mailagent.proposals.facts import Asked, by_mails, is_overtaken, without
 from mailagent.proposals.proposal import Proposal
 from mailagent.store import audit
 from mailagent.store.ids import new_id
@@ -252,9 +252,7 @@ def _decide(
             return decline_as_late(reader, order, wanted.kind)
         _replace(reader, older, Counter())
         return _record(reader, order, wanted, key, (), ())
-    refused = list_refusals_now(connection, asked, reader.mail_ids)
-    asked_at = first_received_at(reader.mails, order.delivered_at)
-    asked = replace(asked, refused_before=refused, asked_at=asked_at)
+    asked = by_mails(connection, asked, reader.conversation_id, reader.mails)
     # A free gift, or what was not paid for, can be sent again although there is no money to refund.
     despite = {DeclineReason.NOTHING_LEFT} if lines else set[DeclineReason]()
     granted = count_units(order, lines)
