@@ -116,7 +116,7 @@ def _list_asked_back(
     connection: sa.Connection, asked: Asked, conversation_id: str
 ) -> list[InboundMail]:
     """Return the latest mails of a conversation that asked for these units, perhaps with others, and to which
-    we offered part of the price, or asked for a photo."""
+    we offered part of the price or store credit, or asked for a photo."""
     order_id = asked.order.order_id
     known = [
         (each.mail_id, dict(each.items)) for each in offers.list_of_order(connection, order_id)
@@ -126,6 +126,8 @@ def _list_asked_back(
         for declined in audit.list_details(connection, order_id, audit.DECLINED)
         if declined["reason"] == DeclineReason.PHOTO_NEEDED.value
     ]
+    asked_for = audit.list_details(connection, order_id, audit.CREDIT_ASKED_FOR)
+    known += [(each["mail_id"], each["units"]) for each in asked_for]
     # No units: a refund that waits has them.
     ids = [mail_id for mail_id, units in known if asked.units and asked.units <= Counter(units)]
     since = services.current().now() - ASKED_BACK_FOR

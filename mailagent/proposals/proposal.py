@@ -45,8 +45,9 @@ _ACTIONS: Mapping[RefundStatus, audit.Action] = {
 class Proposal:
     """Who asks, and in answer to which mail. The same `key` makes one refund. `proposed_by`: the person of the
     shop; None for the agent. `accepts`: the offer that the customer accepted, in words. `credit_bonus`: in
-    percent, if the customer chose store credit. `decided_by`: the manager who has promised it, and who knew
-    what the policy says against it. `asked_at`: when the customer's mail came."""
+    percent, if the customer chose store credit. `asks_credit`: they ask for it, but were not offered it yet.
+    `decided_by`: the manager who has promised it, and who knew what the policy says against it. `asked_at`:
+    when the customer's mail came."""
 
     conversation_id: str
     mail_id: str
@@ -54,6 +55,7 @@ class Proposal:
     proposed_by: str | None = None
     accepts: str | None = None
     credit_bonus: int | None = None
+    asks_credit: bool = False
     decided_by: str = audit.POLICY
     asked_at: datetime | None = None
 
@@ -93,6 +95,14 @@ def decline(
         details["proposed_by"] = proposal.proposed_by
     order_id = asked.order.order_id
     audit.record(connection, live.now(), audit.POLICY, audit.DECLINED, order_id, details)
+
+
+def offer_credit_first(connection: sa.Connection, proposal: Proposal, asked: Asked) -> None:
+    """Record in the audit log that the customer asks for store credit, and that they are offered it before a
+    refund is made, which would be paid as money at once."""
+    details = {"mail_id": proposal.mail_id, "units": asked.units}
+    now, order_id = services.current().now(), asked.order.order_id
+    audit.record(connection, now, audit.CUSTOMER, audit.CREDIT_ASKED_FOR, order_id, details)
 
 
 def record(

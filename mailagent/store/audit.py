@@ -115,6 +115,7 @@ Action = Literal[
     "second factor enrolled",
     "second factor refused",
     "second factor reset",
+    "store credit asked for",
     "store credit chosen",
     "store credit offered",
     "tag added",
@@ -134,6 +135,7 @@ WITHDRAWN: Final = "refund withdrawn"
 WITHDRAWAL_ASKED_FOR: Final = "withdrawal asked for"  # of an order, also if nothing waited
 REQUEST_WITHDRAWN: Final = "request withdrawn"
 DECLINED: Final = "refund declined"
+CREDIT_ASKED_FOR: Final = "store credit asked for"  # before it was offered; no refund was made
 CREDIT_OFFERED: Final = "store credit offered"
 TEST_REPORTED: Final = "test mail reported"  # by the event webhook
 GOODWILL_TOLD: Final = "goodwill told"

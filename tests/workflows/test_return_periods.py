@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from mailagent import services
-from mailagent.domain.refunds.policy import KeepOffers, Policy, return_by
+from mailagent.domain.refunds.policy import KeepOffers, Policy, StoreCredit, return_by
 from mailagent.domain.refunds.refund import RefundReason
 from mailagent.mailers.fact import sentence
 from mailagent.workflows.steps.conversation.batch import Batch, batch_reader
@@ -103,7 +103,9 @@ def test_a_mail_of_the_last_day_is_in_time_even_if_it_is_worked_on_later(
     assert (said["outcome"] != "declined") is is_in_time
 
 
+ASKED_BACK = ["a photo", "part of the price", "store credit"]
 PHOTO = Policy(photo_reasons=frozenset({RefundReason.DAMAGED}))
+CREDIT = Policy(store_credit=StoreCredit(10))
 PART = Policy(keep_offers=KeepOffers({RefundReason.DAMAGED: 30}))
 
 
@@ -116,11 +118,10 @@ def ask_back(shop: Harness, policy: Policy) -> Batch:
     assert delivered_at is not None
     go_to(return_by(delivered_at, policy) - timedelta(hours=2))
     batch = write(shop, text="One mug of W1001 broke.")
-    said = propose(batch, "W1001", ("M1", 1))
-    assert (said["outcome"], said.get("reason")) in (
-        ("declined", "photo_needed"),
-        ("offered", None),
-    )
+    wish = {"order_id": "W1001", "items": [{"item_id": "M1", "quantity": 1}], "reason": "damaged"}
+    said = use(propose_refund, batch, wish | {"pay_as": "store_credit"})
+    answers = {"photo_needed", "offered", "store_credit_not_offered"}
+    assert not answers.isdisjoint(said.get(each) for each in ("reason", "outcome", "error"))
     go_to(services.current().now() + timedelta(hours=9))
     return batch
 
@@ -134,7 +135,7 @@ def is_closed(batch: Batch, *items: tuple[str, int], tool: Any = propose_refund)
 
 
 @pytest.mark.parametrize("tool", [propose_refund, request_change])
-@pytest.mark.parametrize("policy", [PHOTO, PART], ids=["a photo", "part of the price"])
+@pytest.mark.parametrize("policy", [PHOTO, PART, CREDIT], ids=ASKED_BACK)
 def test_who_answers_a_question_of_ours_asked_with_the_first_mail(
     shop: Harness, tool: Any, policy: Policy
 ) -> None:
@@ -142,7 +143,7 @@ def test_who_answers_a_question_of_ours_asked_with_the_first_mail(
     assert not is_closed(batch, ("M1", 1), tool=tool)
 
 
-@pytest.mark.parametrize("policy", [PHOTO, PART], ids=["a photo", "part of the price"])
+@pytest.mark.parametrize("policy", [PHOTO, PART, CREDIT], ids=ASKED_BACK)
 @pytest.mark.parametrize("items", [[("M1", 2)], [("K1", 1)], [("K1", 1), ("M1", 1)]])
 def test_a_question_keeps_the_window_open_for_no_other_units(
     shop: Harness, items: list[tuple[str, int]], policy: Policy

@@ -16,7 +16,7 @@ from mailagent.domain.refunds.credit import credit_of
 from mailagent.domain.refunds.duplicates import find_covering, find_holding
 from mailagent.domain.refunds.offer import Offer
 from mailagent.domain.refunds.order import Order
-from mailagent.domain.refunds.policy import Declined, DeclineReason
+from mailagent.domain.refunds.policy import Approved, Declined, DeclineReason
 from mailagent.domain.refunds.refund import (
     REFUSED,
     ItemsProblem,
@@ -52,6 +52,7 @@ ITEMS_MAX = 50
 QUANTITY_MAX = 1_000_000
 
 _NAME_IT = "Name the fact, which tells the customer its state."
+_STILL_MONEY = "It stays money until a later mail chooses what the fact store_credit offers."
 _DECLINED: Mapping[DeclineReason, str] = {
     DeclineReason.ORDER_CANCELLED: "The order was cancelled, and nothing is left of what was paid for"
     " it: it was given back before. Tell what the order's refunds say.",
@@ -112,7 +113,9 @@ def propose_refund(reader: Reader, arguments: Mapping[str, Any]) -> Output:
     choice = reader.store_credit(order) if order else None
     if order is None or choice is None or choice["amount"] is None:
         return output
-    return output | {"facts": [*output["facts"], f"store_credit/{order.order_id}"]}
+    asked_for_it = arguments.get("pay_as") == PayAs.STORE_CREDIT
+    say = f"{output['say']} {_STILL_MONEY}" if asked_for_it else output["say"]
+    return output | {"facts": [*output["facts"], f"store_credit/{order.order_id}"], "say": say}
 
 
 def _propose(reader: Reader, arguments: Mapping[str, Any]) -> Output:
@@ -130,16 +133,15 @@ def _propose(reader: Reader, arguments: Mapping[str, Any]) -> Output:
     if not is_waiting(connection, reader.mail_ids):
         return _repeated_output(same, order, wanted, earlier) if same else case_closed_output()
     pay_as = arguments.get("pay_as")
-    if pay_as == PayAs.STORE_CREDIT and not _may_choose_credit(reader, order.order_id):
-        if reader.store_credit(order):
-            return credit_not_offered_output(order.order_id)
-        pay_as = PayAs.NO_CHOICE  # nothing is left to choose it for
+    bonus = _bonus(pay_as)
+    asks_credit = bonus is not None and not _may_choose_credit(reader, order.order_id)
+    if asks_credit:
+        pay_as, bonus = PayAs.NO_CHOICE, None
         arguments = {**arguments, "pay_as": pay_as}
     if same is not None:
         return _repeated_output(_as_chosen(reader, same, pay_as), order, wanted, earlier)
-    proposed = Proposal(
-        reader.conversation_id, reader.mail_ids[-1], key, credit_bonus=_bonus(pay_as)
-    )
+    thread, mail_id = reader.conversation_id, reader.mail_ids[-1]
+    proposed = Proposal(thread, mail_id, key, credit_bonus=bonus, asks_credit=asks_credit)
     return _ask_for(reader, order, wanted, earlier, proposed, arguments)
 
 
@@ -206,8 +208,7 @@ def _ask_for(
     if same is not None:
         chosen = _as_chosen(reader, same, arguments.get("pay_as"))
         others = [each for each in earlier if each.refund_id != same.refund_id]
-        output = already_requested_output(chosen, order)
-        return _add_earlier(output, chosen, order, wanted, others)
+        return _add_earlier(already_requested_output(chosen, order), chosen, order, wanted, others)
     return _decide(reader, asked, wanted, proposed)
 
 
@@ -232,6 +233,9 @@ def _decide(
     if isinstance(decision, Declined):
         proposal.decline(connection, proposed, asked, facts, decision)
         return declined_output(decision, order.order_id)
+    if proposed.asks_credit and isinstance(decision, Approved):
+        proposal.offer_credit_first(connection, proposed, asked)
+        return credit_not_offered_output(order.order_id)
     offer = offer_instead(connection, proposed, asked)
     if offer is not None:
         return offered_output(offer)
@@ -328,7 +332,7 @@ def credit_not_offered_output(order_id: str) -> Output:
     return {
         "error": "store_credit_not_offered",
         "facts": [f"store_credit/{order_id}"],
-        "say": "The customer has not been offered store credit yet. Nothing was done: name the fact, which"
+        "say": "The customer has not been offered store credit yet. No refund was made: name the fact, which"
         " offers it. If a later mail chooses it, call this tool again.",
     }
 
