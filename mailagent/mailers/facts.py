@@ -238,7 +238,7 @@ class Reader:
 
     def store_credit(self, order: Order) -> Values | None:
         """Return what the customer may choose instead of money; None if there is no choice."""
-        return values_of_credit(self.connection, order, self._left(order))
+        return values_of_credit(self.connection, order, self._left(order), self.mail_ids)
 
     def declined(self, order: Order) -> Values | None:
         """Return what the policy declined in answer to these mails."""

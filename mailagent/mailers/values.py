@@ -189,9 +189,12 @@ def can_be_withdrawn(connection: sa.Connection, refund: Refund) -> bool:
     return not refund_payments.may_be_asked(connection, refund.refund_id)
 
 
-def values_of_credit(connection: sa.Connection, order: Order, left: Left) -> Values | None:
+def values_of_credit(
+    connection: sa.Connection, order: Order, left: Left, mail_ids: Sequence[str]
+) -> Values | None:
     """Return what a customer may choose instead of money, with the amounts of the newest refund of an order
-    that waits, if one does. None if the shop has no store credit, or no refund waits and none is possible."""
+    that waits, if one does, and if these mails do not ask for credit for something else. None if the shop has
+    no store credit, or no refund waits and none is possible."""
     policy = services.current().policy
     rules = policy.store_credit
     if rules is None:
@@ -200,6 +203,8 @@ def values_of_credit(connection: sa.Connection, order: Order, left: Left) -> Val
     for refund in left.refunds:
         if refund.credit_bonus is None and credits.waits(connection, refund):
             amount = refund.amount
+    if audit.list_of_mails(connection, order.order_id, audit.CREDIT_ASKED_FOR, mail_ids):
+        amount = None
     worth = worth_of_all(order, left.refunds, policy.refund_shipping)
     if amount is None and not (worth.minor and left.remaining.minor):
         return None

@@ -14,6 +14,7 @@ from mailagent.domain.mail.message import OutboundStatus
 from mailagent.domain.refunds.policy import Policy, ReturnFirst, StoreCredit
 from mailagent.domain.refunds.refund import RefundReason, RefundStatus
 from mailagent.domain.refunds.settlement import Outcome, SettlementState
+from mailagent.mailers.fact import sentence
 from mailagent.settling import settle
 from mailagent.store import audit
 from mailagent.store.refunds import credits
@@ -28,6 +29,7 @@ from tests.harness import Harness
 from tests.told import record_told
 from tests.tool_calls import parse
 from tests.tool_use import use
+from tests.workflows.camera import LENS, STRAPS, camera_order
 from tests.workflows.paying import pay, tell, two_payments
 from tests.workflows.proposals import write
 
@@ -109,6 +111,23 @@ def test_a_refund_without_a_manager_waits_for_the_answer_to_the_offer(shop: Harn
     offered(shop, "W1001")
     assert ask(answer(shop), "store_credit", "W1001", "K1")["outcome"] == "approved"
     assert shop.refunds()[0].credit_bonus == 10
+
+
+def test_the_amount_of_another_refund_is_not_offered_for_these_items(shop: Harness) -> None:
+    shop.stock(camera_order())
+    with_rules(shop, replace(RULES, limits={"USD": 200_00}))
+    lens = ask(write(shop, subject="Lens"), "money", "W1010", LENS)
+    assert lens["outcome"] == "needs_manager"
+    strap = answer(shop, "A strap broke. Store credit, please.")
+    strap_wish = {"item_id": STRAPS, "quantity": 1}
+    wish = {"order_id": "W1010", "items": [strap_wish], "reason": "damaged"}
+    told = use(propose_refund, strap, wish | {"pay_as": "store_credit"})
+    assert (told["error"], told["facts"]) == ("store_credit_not_offered", ["store_credit/W1010"])
+    for batch, is_told in ((strap, False), (answer(shop, "Could my lens be credit?"), True)):
+        with shop.live.database.snapshot() as connection:
+            fact = batch_reader(connection, batch).find("store_credit/W1010")
+        assert fact is not None
+        assert ("$528.00" in sentence(fact)) is is_told
 
 
 def test_an_offer_after_the_mail_is_no_choice(crediting: Harness) -> None:
