@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from mailagent.domain.refunds.credit import credit_of
-from mailagent.domain.refunds.offer import Offer, OfferStatus, units_of
+from mailagent.domain.refunds.offer import Offer, OfferStatus
 from mailagent.domain.refunds.order import Order
 from mailagent.domain.refunds.refund import Refund, RefundStatus
 from mailagent.domain.remedies.remedy import SENT_AGAIN, Remedy, RemedyKind, RemedyStatus
@@ -117,7 +117,7 @@ def check_stock(view: View, restocked: Counter[str]) -> None:
     asked = {row.refund_id for row in view.payments}
     for refund in view.refunds:
         if refund.refund_id in returned & asked:
-            back.update(dict(units_of(refund.item_ids, refund.lines)))
+            back.update(goods_of(refund))
     assert not restocked - back, f"{restocked} in stock again, {back} came back"
 
 
@@ -219,8 +219,7 @@ def check_goods(view: View, bought: Mapping[str, Order]) -> None:
     for refund in view.refunds:
         unasked = not view.signatures[refund.refund_id] and not refund.keeps_items
         if unasked and refund.status is RefundStatus.PAID:
-            for item_id, line in zip(refund.item_ids, refund.lines, strict=True):
-                given[refund.order_id][item_id] += 0 if line.is_rest else line.quantity
+            given[refund.order_id].update(goods_of(refund))
     for remedy in view.remedies:
         is_sent = remedy.kind in SENT_AGAIN and remedy.status is RemedyStatus.DONE
         if is_sent and not remedy.needs_manager:
@@ -251,6 +250,14 @@ def check_settled(view: View) -> None:
         assert told["receipt"] <= 1
         if refund.status is RefundStatus.PAID:
             assert told["receipt"] == 1 or refund.receipt_id is not None  # it shares another's
+
+
+def goods_of(refund: Refund) -> Counter[str]:
+    """Return how many units of each item it pays for. The rest of a price has no goods of its own."""
+    goods = Counter[str]()
+    for item_id, line in zip(refund.item_ids, refund.lines, strict=True):
+        goods[item_id] += 0 if line.is_rest else line.quantity
+    return goods
 
 
 def asked_for(refund: Refund) -> int:

@@ -37,7 +37,12 @@ from mailagent.domain.refunds.policy import (
     StoreCredit,
 )
 from mailagent.domain.refunds.refund import Refund, RefundReason, RefundStatus
-from mailagent.domain.remedies.remedy import SENT_AGAIN, Remedy, RemedyStatus, TaskProblem
+from mailagent.domain.remedies.remedy import (
+    SENT_AGAIN,
+    Remedy,
+    RemedyStatus,
+    TaskProblem,
+)
 from mailagent.domain.text import NeedsOperatorError
 from mailagent.remedies import finish
 from mailagent.services import Services
@@ -71,8 +76,10 @@ from tests.tool_calls import WITH_CREDIT, parse
 LIMITS = {"USD": 150_00, "JPY": 15_000}
 FOUR_EYES = {"USD": 250_00, "JPY": 25_000}
 MIND = frozenset({RefundReason.CHANGED_MIND})
-LATE = LateParcels(ask_after_days=5, refund_after_days=7)
+LOST_AFTER = timedelta(days=7)
+LATE = LateParcels(ask_after_days=5, refund_after_days=LOST_AFTER.days)
 START = datetime(2026, 11, 20, 12, 0, tzinfo=UTC)
+MOST_ORDERS = 8
 
 # The steps themselves, without a run around them.
 look: Callable[[str], Any] = inspect.unwrap(refund_decision.look_at_decision)
@@ -82,7 +89,7 @@ tell: Callable[[str], Any] = inspect.unwrap(outcome.tell_customer)
 # What happens next, the likelier the more often it stands here.
 HAPPENS = (
     *["ask_for_refund", "run", "decide", "ask_for_goods", "end_remedy"] * 4,
-    *["call_tool", "wait", "settle", "cancel", "accept_offer"] * 2,
+    *["call_tool", "wait", "settle", "cancel", "accept_offer", "lose_parcel", "send_back"] * 2,
     *["write_more", "buy_more", "change_order", "come_back", "refund_elsewhere"],
 )
 
@@ -128,6 +135,7 @@ class MoneyMachine(RuleBasedStateMachine):
         self.threads: list[Thread] = []
         self.mails = 0
         self.forged_at: datetime | None = None  # when the forger's last mail was let in
+        self.lost: set[str] = set()  # refunds that the policy approved because a parcel never came
         self.ada, self.bob = f"ada{self.world}@example.com", f"bob{self.world}@example.org"
         policy = Policy(
             limits=LIMITS,
@@ -170,7 +178,7 @@ class MoneyMachine(RuleBasedStateMachine):
         if len(self.orders) < 5:
             self.buy(draw(purchases()), draw(st.sampled_from([self.ada, self.bob])))
 
-    def buy(self, bought: dict[str, Any], email: str) -> None:
+    def buy(self, bought: dict[str, Any], email: str) -> Order:
         order_id = f"W{self.world}-{len(self.orders) + 1}"
         bought_order = Order(order_id=order_id, customer_email=email, **bought)
         order = self.bank.open_order(bought_order)
@@ -178,6 +186,7 @@ class MoneyMachine(RuleBasedStateMachine):
         with self.live.database.transaction() as connection:  # before any mail of theirs
             record_told(connection, audit.CREDIT_OFFERED, order_id, self.clock - DAY)
         self.orders[order_id] = order
+        return order
 
     def stock(self, order: Order) -> None:
         self.harness.stock(order)
@@ -258,6 +267,13 @@ class MoneyMachine(RuleBasedStateMachine):
             client.post(path, data=form)
             client.post(path, data=form)  # a double click
 
+    def approve(self, order_id: str) -> None:
+        """Let both managers approve what waits for them of an order."""
+        for manager in (MONA, MAX):
+            for refund in self.with_status(RefundStatus.AWAITING_APPROVAL):
+                if refund.order_id == order_id:
+                    self.decide(refund, manager, "approve")
+
     def link(self, refund: Refund, manager: str) -> str:
         with self.live.database.snapshot() as connection:
             approval = approvals.find_of_refund(connection, refund.refund_id)
@@ -277,22 +293,58 @@ class MoneyMachine(RuleBasedStateMachine):
 
     def _ask_for_refund(self, draw: Draw) -> None:
         """What an honest model would do: without this, few stories come as far as money."""
-        thread = draw(st.sampled_from([each for each in self.threads if each.proven]))
-        own = [each for each in self.orders.values() if each.customer_email == thread.email]
-        if own:
-            order = draw(st.sampled_from(own))
-            quantity = draw(st.sampled_from([None, None, 1, 2]))
-            ids = sorted({line.item_id for line in order.lines})
-            items = draw(wishes.items_of(ids, quantity))
-            reasons = ["not_as_described"] * 2 + ["changed_mind", "damaged", "not_delivered"]
-            reason = draw(st.sampled_from(reasons))
-            pay_as = draw(st.sampled_from(["no_choice", "money", "store_credit"]))
-            wish = {"order_id": order.order_id, "items": items, "reason": reason, "pay_as": pay_as}
-            self.seen[f"asked for {pay_as}"] += 1
-            before = {each.refund_id for each in self.with_status(*RefundStatus)}
-            self.call(thread, "propose_refund", json.dumps(wish), again=False)
-            new = [x for x in self.with_status(RefundStatus.APPROVED) if x.refund_id not in before]
-            self.check_lost(new)
+        thread, order = self.some_order(draw)
+        quantity = draw(st.sampled_from([None, None, 1, 2]))
+        reasons = ["not_as_described"] * 2 + ["changed_mind", "damaged", "not_delivered"]
+        wish = {
+            "order_id": order.order_id,
+            "items": draw(wishes.items_of(sorted(order.units), quantity)),
+            "reason": draw(st.sampled_from(reasons)),
+            "pay_as": draw(st.sampled_from(["no_choice", "money", "store_credit"])),
+        }
+        self.ask_for_refund(thread, wish)
+
+    def _lose_parcel(self, draw: Draw) -> None:
+        """A parcel moves no more, and Ada asks for the money: when the policy pays it, or too early."""
+        if len(self.orders) < MOST_ORDERS:
+            sent = {"status": OrderStatus.SHIPPED, "shipments": (parcel(self.clock),)}
+            order = self.buy(draw(purchases()) | sent, self.ada)
+            self.clock += draw(st.sampled_from([LOST_AFTER, LOST_AFTER, LOST_AFTER - DAY]))
+            items = [{"item_id": draw(st.sampled_from(sorted(order.units))), "quantity": 1}]
+            wish = {"order_id": order.order_id, "items": items, "reason": "not_delivered"}
+            self.ask_for_refund(self.threads[0], wish | {"pay_as": "money"})
+
+    def _send_back(self, draw: Draw) -> None:
+        """Ada has changed her mind about something, and the shop has the goods back."""
+        if len(self.orders) < MOST_ORDERS:
+            arrived = {"status": OrderStatus.DELIVERED, "shipments": ()}
+            order = self.buy(draw(purchases()) | arrived, self.ada)
+            items = draw(wishes.items_of(sorted(order.units), draw(st.sampled_from([None, 1]))))
+            wish = {"order_id": order.order_id, "items": items, "reason": "changed_mind"}
+            self.ask_for_refund(self.threads[0], wish | {"pay_as": "money"})
+            self.approve(order.order_id)
+            for remedy in self.remedies_waiting():
+                if remedy.order_id == order.order_id:
+                    self.end_remedy(remedy, is_done=True)
+
+    def some_order(self, draw: Draw) -> tuple[Thread, Order]:
+        """Return an order, and a conversation with its customer."""
+        proven = [each for each in self.threads if each.proven]
+        own = [
+            (thread, order)
+            for thread in proven
+            for order in self.orders.values()
+            if order.customer_email == thread.email
+        ]
+        found: tuple[Thread, Order] = draw(st.sampled_from(own))
+        return found
+
+    def ask_for_refund(self, thread: Thread, wish: dict[str, Any]) -> None:
+        self.seen[f"asked for {wish['pay_as']}"] += 1
+        before = {each.refund_id for each in self.with_status(*RefundStatus)}
+        self.call(thread, "propose_refund", json.dumps(wish), again=False)
+        new = [x for x in self.with_status(RefundStatus.APPROVED) if x.refund_id not in before]
+        self.check_lost(new)
 
     def check_lost(self, approved: list[Refund]) -> None:
         """What was approved unasked because it never came has not moved for as long as the policy says."""
@@ -300,38 +352,30 @@ class MoneyMachine(RuleBasedStateMachine):
             if refund.reason is RefundReason.NOT_DELIVERED:
                 with self.live.database.snapshot() as connection:
                     order = orders.load(connection, refund.order_id)
-                days = timedelta(days=LATE.refund_after_days or 0)
                 due = [each.due_since for each in order.shipments]
-                assert due
-                assert all(since and self.clock - since >= days for since in due)
-                self.seen["refunds of lost parcels"] += len(due)
+                assert due, f"{refund} was approved, and no parcel is known"
+                assert all(since and self.clock - since >= LOST_AFTER for since in due)
+                self.lost.add(refund.refund_id)
 
     def _cancel(self, draw: Draw) -> None:
-        thread = draw(st.sampled_from([each for each in self.threads if each.proven]))
-        own = [each for each in self.orders.values() if each.customer_email == thread.email]
-        if own:
-            order = draw(st.sampled_from(own))
-            ids = sorted({line.item_id for line in order.lines})
-            items = draw(st.one_of(st.just([]), wishes.items_of(ids, None)))
-            wish = {"order_id": order.order_id, "items": items}
-            self.call(thread, "cancel_order", json.dumps(wish), draw(st.booleans()))
+        thread, order = self.some_order(draw)
+        items = draw(st.one_of(st.just([]), wishes.items_of(sorted(order.units), None)))
+        wish = {"order_id": order.order_id, "items": items}
+        self.call(thread, "cancel_order", json.dumps(wish), draw(st.booleans()))
 
     def _ask_for_goods(self, draw: Draw) -> None:
         """The customer wants goods again, or wants them sent elsewhere."""
-        thread = draw(st.sampled_from([each for each in self.threads if each.proven]))
-        own = [each for each in self.orders.values() if each.customer_email == thread.email]
-        if own:
-            order = draw(st.sampled_from(own))
-            ids = sorted({line.item_id for line in order.lines})
-            kind = draw(st.sampled_from(["exchange", "replacement"] * 2 + ["change_address"]))
-            wish = {
-                "order_id": order.order_id,
-                "kind": kind,
-                "items": draw(wishes.items_of(ids, draw(st.sampled_from([None, 1])))),
-                "reason": draw(st.sampled_from(["damaged", "changed_mind"])),
-                "wish": draw(st.sampled_from([None, "my money"])),  # words of their mail
-            }
-            self.call(thread, "request_change", json.dumps(wish), draw(st.booleans()))
+        thread, order = self.some_order(draw)
+        kind = draw(st.sampled_from(["exchange", "replacement"] * 2 + ["change_address"]))
+        quantity = draw(st.sampled_from([None, 1]))
+        wish = {
+            "order_id": order.order_id,
+            "kind": kind,
+            "items": draw(wishes.items_of(sorted(order.units), quantity)),
+            "reason": draw(st.sampled_from(["damaged", "changed_mind"])),
+            "wish": draw(st.sampled_from([None, "my money"])),  # words of their mail
+        }
+        self.call(thread, "request_change", json.dumps(wish), draw(st.booleans()))
 
     def _accept_offer(self, draw: Draw) -> None:
         """The customer says yes in a new mail to an offer that may stand no more."""
@@ -531,6 +575,8 @@ class MoneyMachine(RuleBasedStateMachine):
             view = self.view()
             books.check_settled(view)
             self.seen["stories"] += 1
+            paid = {each.refund_id for each in view.refunds if each.status is RefundStatus.PAID}
+            self.seen["refunds of lost parcels"] += len(self.lost & paid)
             self.seen["units restocked"] += self.bank.restocked().total()
             self.seen["refunds at the bank"] += len(view.entries)
             self.seen.update(f"refunds {refund.status.value}" for refund in view.refunds)
