@@ -309,7 +309,7 @@ class MoneyMachine(RuleBasedStateMachine):
         if len(self.orders) < MOST_ORDERS:
             sent = {"status": OrderStatus.SHIPPED, "shipments": (parcel(self.clock),)}
             order = self.buy(draw(purchases()) | sent, self.ada)
-            self.clock += draw(st.sampled_from([LOST_AFTER, LOST_AFTER, LOST_AFTER - DAY]))
+            self.clock += draw(st.sampled_from([LOST_AFTER, LOST_AFTER - DAY]))
             items = [{"item_id": draw(st.sampled_from(sorted(order.units))), "quantity": 1}]
             wish = {"order_id": order.order_id, "items": items, "reason": "not_delivered"}
             self.ask_for_refund(self.threads[0], wish | {"pay_as": "money"})
