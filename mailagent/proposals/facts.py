@@ -37,7 +37,7 @@ from mailagent.domain.remedies.remedy import count_units
 from mailagent.store import audit
 from mailagent.store.database import Row
 from mailagent.store.mail import inbound
-from mailagent.store.refunds import offers, orders, policies, refunds, remedies
+from mailagent.store.refunds import external_refunds, offers, orders, policies, refunds, remedies
 
 # We look for photos only in the last so many mails: an older photo does not show what the customer asks for
 # now.
@@ -185,6 +185,7 @@ def gather_facts(
     unasked = [each.held.minor for each in earlier if each.decided_by == audit.POLICY]
     alone = sum(each.held.minor for each in earlier if not each.four_eyes)
     remaining = order.left_after(orders.taken_minor(connection, order.order_id))
+    elsewhere = external_refunds.given_back_minor(connection, order.order_id)
     return RefundFacts(
         # At most what is left after external refunds. If nothing is left, the policy declines.
         amount=min(asked.worth, remaining) if remaining.minor else asked.worth,
@@ -208,6 +209,7 @@ def gather_facts(
         items_before=bool(find_holding(asked.item_ids, earlier))
         or remedies.is_sent_again(connection, order.order_id, asked.item_ids),
         worth=asked.worth,
+        elsewhere=Money(elsewhere, order.currency) if elsewhere else None,
         packed=_packed(asked),
         cancels=asked.cancels,
         asked_at=asked.asked_at if is_about else None,
@@ -266,6 +268,7 @@ def plain_facts(facts: RefundFacts) -> dict[str, Any]:
         "seen_by_one": str(facts.seen_by_one),
         "items_before": facts.items_before,
         "worth": str(facts.worth) if facts.worth else None,
+        "elsewhere": str(facts.elsewhere) if facts.elsewhere else None,
         "parcels": [_plain_parcel(each) for each in facts.packed.parcels],
         "parcels_hold_all": facts.packed.whole,
         "cancels": facts.cancels,
@@ -287,6 +290,7 @@ def _plain_parcel(parcel: Shipment) -> dict[str, Any]:
 def read_facts(plain: Mapping[str, Any]) -> RefundFacts:
     """Return the facts from the JSON of `plain_facts`."""
     delivered_at, worth, asked_at = plain["delivered_at"], plain.get("worth"), plain.get("asked_at")
+    elsewhere = plain.get("elsewhere")
     return RefundFacts(
         amount=read_money(plain["amount"]),
         remaining=read_money(plain["remaining"]),
@@ -306,6 +310,7 @@ def read_facts(plain: Mapping[str, Any]) -> RefundFacts:
         seen_by_one=read_money(plain["seen_by_one"]),
         items_before=plain["items_before"],
         worth=read_money(worth) if worth else None,
+        elsewhere=read_money(elsewhere) if elsewhere else None,
         packed=Packed(
             tuple(map(_read_parcel, plain.get("parcels", ()))),
             plain.get("parcels_hold_all", False),

@@ -77,6 +77,9 @@ CASES = (
     ("what is left of more",
         facts(43_60, remaining=43_60, worth=Money(53_60, "USD")), manager(ManagerReason.REMAINDER)),
     ("what is left and no more", facts(43_60, remaining=43_60, worth=Money(43_60, "USD")), Approved()),
+    ("as much refunded elsewhere as it is worth",
+        facts(30_00, elsewhere=Money(30_00, "USD")), manager(ManagerReason.REMAINDER)),
+    ("a cent less refunded elsewhere", facts(30_00, elsewhere=Money(29_99, "USD")), Approved()),
     ("pending", facts(status=OrderStatus.PENDING, delivered_at=None), manager(ManagerReason.NOT_DELIVERED)),
     ("every reason is given",
         facts(2_000_00, status=OrderStatus.SHIPPED, delivered_at=None),
@@ -99,6 +102,17 @@ CASES = (
 )
 def test_the_policy_decides(case: RefundFacts, expected: Decision) -> None:
     assert decide(case, POLICY, NOW) == expected
+
+
+@pytest.mark.parametrize(
+    ("elsewhere", "expected"),
+    [(None, Approved()), (Money(1, "USD"), manager(ManagerReason.REMAINDER))],
+)
+def test_a_free_item_may_be_in_any_refund_elsewhere(
+    elsewhere: Money | None, expected: Decision
+) -> None:
+    case = facts(0, worth=Money(0, "USD"), elsewhere=elsewhere)
+    assert decide(case, POLICY, NOW, {DeclineReason.NOTHING_LEFT}) == expected
 
 
 @pytest.mark.parametrize(

@@ -35,6 +35,7 @@ from tests.cast import ADA, GRACE, NOW, SUPPORT, order
 from tests.harness import Harness
 from tests.tool_use import use
 from tests.web.mail_with_files import mail_with
+from tests.workflows.cancelling import keep_version
 from tests.workflows.proposals import batch_of, propose, write
 
 PHOTO = ("kettle.jpg", "image/jpeg", b"\xff\xd8" * 6_000)
@@ -155,6 +156,7 @@ def test_a_decision_keeps_its_facts_and_the_text_that_it_was_made_by(shop: Harne
         "seen_by_one": "0.00 USD",
         "items_before": False,
         "worth": "49.99 USD",
+        "elsewhere": None,
         "parcels": [],
         "parcels_hold_all": False,
         "cancels": False,
@@ -200,6 +202,26 @@ def test_what_was_given_back_elsewhere_is_not_left(shop: Harness) -> None:
         )
     assert propose(write(shop), "W1001")["amount"] == "49.98 USD"
     assert shop.refunds()[0].policy_reasons == ("part_refunded_elsewhere",)
+
+
+@pytest.mark.parametrize(("refunded", "is_managers"), [("9.99", False), ("10.00", True)])
+def test_what_a_colleague_may_have_refunded_is_not_refunded_again_without_a_manager(
+    shop: Harness, refunded: str, is_managers: bool
+) -> None:
+    kettle = {"item_id": "K1", "name": "Kettle", "quantity": 1, "unit_price": "39.99"}
+    mug = kettle | {"item_id": "M1", "name": "Mug", "unit_price": "10.00"}
+    shop.stock(order(items=[kettle, mug]))
+    batch = write(shop, text="The mug of W1001 is broken. I want my money back.")
+    paid = {"payment_id": "pay_W1001", "method": "card", "amount": "49.99", "refunded": refunded}
+    keep_version(shop, order(items=[kettle, mug], payments=[paid]))
+    told = propose(batch, "W1001", ("M1", None))
+    assert (told["outcome"] == "needs_manager") is is_managers
+    reasons = (ManagerReason.REMAINDER.value,) if is_managers else ()
+    assert shop.refunds()[0].policy_reasons == reasons
+    with shop.live.database.snapshot() as connection:
+        kept = connection.scalars(sa.select(schema.refunds.c.policy_facts)).one()
+    assert kept is not None
+    assert kept["elsewhere"] == f"{refunded} USD"
 
 
 def test_a_charged_back_order_is_the_banks(shop: Harness) -> None:

@@ -67,8 +67,8 @@ MANAGER_REASONS: Mapping[str, str] = {
         " customer is only asking once more."
     ),
     ManagerReason.REMAINDER: (
-        "It comes to more than is left of what was paid, such as because part of the order was"
-        " refunded elsewhere. What is left is asked for."
+        "Money was refunded elsewhere, perhaps for the same items; or less than they are worth is left of"
+        " what was paid, and only that is asked for."
     ),
     ManagerReason.PAYMENT_SHARED: (
         "Another order names the same payment. Please look what it was really for."

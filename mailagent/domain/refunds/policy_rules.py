@@ -221,9 +221,11 @@ def _circumstances(facts: RefundFacts, policy: Policy) -> Iterator[Weighed]:
     # Without this rule, a customer who asks again about one of three mugs would be paid for a second one.
     fact = f"refunds of the same items before: {_yes(facts.items_before)}"
     yield Weighed(ManagerReason.ITEM_AGAIN, facts.items_before, fact)
-    worth = facts.worth or facts.amount
-    fact = f"the items come to {worth}; {facts.amount} is asked for"
-    yield Weighed(ManagerReason.REMAINDER, worth.minor > facts.amount.minor, fact)
+    # Without this rule, the shop's people and we could both refund an item, or refund it and send it again.
+    worth, elsewhere = facts.worth or facts.amount, facts.elsewhere
+    fact = f"worth {worth}; {facts.amount} is asked for; elsewhere: {elsewhere or 'none'}"
+    is_perhaps_refunded = elsewhere is not None and elsewhere >= worth
+    yield Weighed(ManagerReason.REMAINDER, worth > facts.amount or is_perhaps_refunded, fact)
     # Without this rule, each of the orders could refund the payment in full.
     shared = ", ".join(facts.shared_payments)
     fact = f"payments that other orders name: {shared or 'none'}"
@@ -343,6 +345,7 @@ class RefundFacts:
     `refused_before`: which of `REFUSED_BEFORE` hold.
     `items_before`: a refund that was paid, or is under way, has units of the same items.
     `worth`: what the items and the shipping add up to; `amount` is less if less is left.
+    `elsewhere`: the external refunds of the order so far; None for none.
     `shared_payments`: the ids of payments that other orders name, too.
     `granted_unasked`: refunds of this order that no manager decided on.
     `of_customer`, `of_day`: the same for the customer and the whole shop; None if the policy has no such cap.
@@ -370,6 +373,7 @@ class RefundFacts:
     items_before: bool = False
     maybe_logos: int = 0
     worth: Money | None = None
+    elsewhere: Money | None = None
     packed: Packed = Packed()
     cancels: bool = False
     asked_at: datetime | None = None

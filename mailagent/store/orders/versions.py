@@ -211,15 +211,7 @@ def payments_now(connection: sa.Connection, order_id: str) -> tuple[Payment, ...
     """Return an order's payments by its last version; none if no version is stored. Their refunded sums include
     our own refunds. Nothing else of the record is read: a platform's need not keep the rules of the orders
     file."""
-    return _payments_in(find_record(connection, order_id))
-
-
-def payments_before(connection: sa.Connection, order_id: str, at: datetime) -> tuple[Payment, ...]:
-    """Return an order's payments, as `payments_now` does, by the last version before a time."""
-    return _payments_in(_record_before(connection, order_id, at))
-
-
-def _payments_in(record: Mapping[str, Any] | None) -> tuple[Payment, ...]:
+    record = find_record(connection, order_id)
     return (
         tuple(_payment(each, record["currency"]) for each in record["payments"]) if record else ()
     )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Container, Iterable, Sequence
-from datetime import datetime
 
 import sqlalchemy as sa
 
@@ -11,6 +10,7 @@ from mailagent.domain.operations.run_about import hash_customer
 from mailagent.domain.orders.shipment import find_parcels
 from mailagent.domain.refunds.offer import units_of
 from mailagent.domain.refunds.order import Order, OrderStatus
+from mailagent.domain.refunds.policy import ManagerReason
 from mailagent.domain.refunds.refund import (
     ItemsProblem,
     Refund,
@@ -22,12 +22,11 @@ from mailagent.domain.refunds.settlement import SettlementState
 from mailagent.domain.remedies.remedy import SENT_AGAIN as SENT_AGAIN_KINDS
 from mailagent.domain.remedies.remedy import Remedy, RemedyKind, RemedyStatus, TaskStop
 from mailagent.store import audit, schema
-from mailagent.store.database import Row, in_literals, required
+from mailagent.store.database import in_literals
 from mailagent.store.mail import conversations
 from mailagent.store.orders import versions
 from mailagent.store.refunds import order_import, orders, refunds, remedies, settlements
-from mailagent.store.refunds.external_refunds import sum_elsewhere
-from mailagent.store.refunds.refund_payments import counts, list_parts, sum_by_payment
+from mailagent.store.refunds.external_refunds import given_back_minor, sum_elsewhere
 
 CANCELLED = "the order was cancelled after the refund was approved and before it was paid"
 NEW_CUSTOMER = "the order's customer has another address than when the refund was asked for"
@@ -140,65 +139,19 @@ def find_task_stop(connection: sa.Connection, order: Order, remedy: Remedy) -> T
 
 
 def _may_be_refunded(connection: sa.Connection, order: Order, remedy: Remedy) -> bool:
-    """Return whether so much was refunded elsewhere, since the customer wrote for a remedy, that its items may
-    be in it."""
-    elsewhere = _elsewhere_since(connection, remedy)
-    if not elsewhere:
+    """Return whether so much was refunded elsewhere that a remedy's items may be in it, as in the
+    policy. If the policy has found so when it was asked for, a manager does it anyway."""
+    elsewhere = given_back_minor(connection, order.order_id)
+    if not elsewhere or ManagerReason.REMAINDER.value in remedy.policy_reasons:
         return False
     wanted = [WantedItem(item_id, units) for item_id, units in remedy.units.items()]
     earlier = refunds.list_of_orders(connection, [order.order_id])
     try:
-        is_free = wanted and not _worth_of(order, wanted, ())
-        if is_free:  # a gift, or part of a bundle: it is in a refund of all goods
-            wanted = [WantedItem(item_id) for item_id in order.units]
-        worth = _worth_of(order, wanted, earlier)
+        worth = sum(line.amount.minor for line in price_lines(order, wanted, earlier))
     except ItemsProblem:  # the order does not have them any more
         return True
-    left = order.left_after(orders.taken_minor(connection, order.order_id)).minor
-    return worth <= elsewhere or left < (1 if is_free else worth)
-
-
-def _worth_of(order: Order, wanted: Sequence[WantedItem], earlier: Sequence[Refund]) -> int:
-    return sum(line.amount.minor for line in price_lines(order, wanted, earlier))
-
-
-def _elsewhere_since(connection: sa.Connection, remedy: Remedy) -> int:
-    """Return how much was refunded elsewhere since the customer wrote for a remedy, in minor units. A refund
-    that may be older counts, unless we know that it is."""
-    at, parts = _wrote_at(connection, remedy), list_parts(connection, order_id=remedy.order_id)
-    external = [each for each in parts if each.gateway and counts(each)]
-    now = sum_by_payment(external)
-    before = sum_by_payment(each for each in external if each.known_at <= at)
-    # Each change of the order renews the row of its record, so read the record of that time, too. It may
-    # include our refunds, and money that has come back since.
-    others = [each for each in parts if each.credit_bonus is None and _may_be_in_record(each, at)]
-    ours = sum_by_payment(others)
-    earlier = versions.payments_before(connection, remedy.order_id, at) if now - before else ()
-    for payment in earlier:
-        key = payment.payment_id
-        before[key] = max(before[key], payment.refunded_minor - ours[key])
-    return (now - before).total()
-
-
-def _wrote_at(connection: sa.Connection, remedy: Remedy) -> datetime:
-    """Return when the mail came that asked for a remedy; if mails are answered together, the first of them. A
-    person may refund it elsewhere before the agent acts on them."""
-    asked, others = schema.inbound_mails.alias().c, schema.inbound_mails.c
-    query = sa.select(sa.func.min(others.received_at)).where(
-        asked.mail_id == remedy.mail_id,
-        others.conversation_id == asked.conversation_id,
-        others.status == asked.status,
-        others.answered_by.is_not_distinct_from(asked.answered_by),
-    )
-    found: datetime | None = connection.scalar(query)
-    return required(found, "the mail of the remedy")
-
-
-def _may_be_in_record(part: Row, at: datetime) -> bool:
-    """Return whether a refund that is not external, or has failed, may be in an order's record of a time."""
-    if part.gateway:
-        return not counts(part)
-    return counts(part, at) and (part.known_at is None or part.known_at <= at)
+    left = order.left_after(orders.taken_minor(connection, order.order_id))
+    return worth <= elsewhere or left.minor < worth
 
 
 def find_task_stops(connection: sa.Connection, tasks: Sequence[Remedy]) -> dict[str, TaskStop]:
