@@ -562,7 +562,8 @@ class MoneyMachine(RuleBasedStateMachine):
         """Let everything come to its end on a good day; then ledger and bank agree to the cent."""
         try:
             for entry in self.bank.entries:
-                entry.state = "succeeded" if entry.state == "pending" else entry.state
+                if entry.state == "pending":
+                    entry.state = "succeeded"
             for remedy in self.remedies_waiting():
                 self.end_remedy(remedy, is_done=True)
             for refund in self.with_status(RefundStatus.APPROVED):
