@@ -33,7 +33,7 @@ from mailagent.domain.refunds.refund import (
     price_lines,
     price_shipping,
 )
-from mailagent.domain.remedies.remedy import count_units
+from mailagent.domain.remedies.remedy import STANDING, count_units
 from mailagent.store import audit
 from mailagent.store.database import Row
 from mailagent.store.mail import inbound
@@ -115,22 +115,33 @@ def by_mails(
 def _list_asked_back(
     connection: sa.Connection, asked: Asked, conversation_id: str
 ) -> list[InboundMail]:
-    """Return the latest mails of a conversation that asked for these units, perhaps with others, and to which
-    we offered part of the price or store credit, or asked for a photo."""
-    order_id = asked.order.order_id
-    known = [
-        (each.mail_id, dict(each.items)) for each in offers.list_of_order(connection, order_id)
+    """Return the latest mails of a conversation that asked for these units, perhaps with others, for the same
+    reason, and to which we offered part of the price or store credit, or asked for a photo. What was granted
+    for these items since then ends that."""
+    order_id, item_ids = asked.order.order_id, asked.item_ids
+    known: list[tuple[str, str | None, Mapping[str, int]]] = [
+        (each.mail_id, each.reason.value, dict(each.items))
+        for each in offers.list_of_order(connection, order_id)
     ]
     known += [
-        (declined["mail_id"], declined.get("units", {}))
+        (declined["mail_id"], declined["facts"]["reason"], declined.get("units", {}))
         for declined in audit.list_details(connection, order_id, audit.DECLINED)
         if declined["reason"] == DeclineReason.PHOTO_NEEDED.value
     ]
     asked_for = audit.list_details(connection, order_id, audit.CREDIT_ASKED_FOR)
-    known += [(each["mail_id"], each["units"]) for each in asked_for]
-    # No units: a refund that waits has them.
-    ids = [mail_id for mail_id, units in known if asked.units and asked.units <= Counter(units)]
-    since = services.current().now() - ASKED_BACK_FOR
+    known += [(each["mail_id"], each.get("reason"), each["units"]) for each in asked_for]
+    ids = [
+        mail_id
+        for mail_id, reason, units in known
+        # No units: a refund that waits has them.
+        if asked.units and asked.units <= Counter(units) and reason == asked.reason.value
+    ]
+    granted = [each.requested_at for each in find_holding(item_ids, asked.earlier)] + [
+        each.requested_at
+        for each in remedies.list_of_order(connection, order_id)
+        if each.status in STANDING and each.touches(each.kind, item_ids)
+    ]
+    since = max([services.current().now() - ASKED_BACK_FOR, *granted])
     found = inbound.list_by_id(connection, ids)
     return [x for x in found if x.conversation_id == conversation_id and x.received_at >= since]
 

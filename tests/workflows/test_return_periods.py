@@ -126,9 +126,14 @@ def ask_back(shop: Harness, policy: Policy) -> Batch:
     return batch
 
 
-def is_closed(batch: Batch, *items: tuple[str, int], tool: Any = propose_refund) -> bool:
+def is_closed(
+    batch: Batch,
+    *items: tuple[str, int],
+    tool: Any = propose_refund,
+    reason: RefundReason = RefundReason.DAMAGED,
+) -> bool:
     wanted = [{"item_id": item_id, "quantity": number} for item_id, number in items]
-    wish: dict[str, Any] = {"order_id": "W1001", "items": wanted, "reason": "damaged"}
+    wish: dict[str, Any] = {"order_id": "W1001", "items": wanted, "reason": reason.value}
     if tool is request_change:
         wish |= {"kind": "replacement", "wish": None}
     return use(tool, batch, wish).get("reason") == "return_window_closed"
@@ -150,6 +155,25 @@ def test_a_question_keeps_the_window_open_for_no_other_units(
 ) -> None:
     batch = later_batch(shop, ask_back(shop, policy))
     assert is_closed(batch, *items)
+
+
+@pytest.mark.parametrize("policy", [PHOTO, PART, CREDIT], ids=ASKED_BACK)
+@pytest.mark.parametrize("tool", [propose_refund, request_change])
+def test_a_question_keeps_the_window_open_for_no_other_reason(
+    shop: Harness, tool: Any, policy: Policy
+) -> None:
+    batch = later_batch(shop, ask_back(shop, policy))
+    assert is_closed(batch, ("M1", 1), tool=tool, reason=RefundReason.CHANGED_MIND)
+
+
+@pytest.mark.parametrize("tool", [propose_refund, request_change])
+def test_a_question_keeps_the_window_open_until_the_items_are_granted(
+    shop: Harness, tool: Any
+) -> None:
+    batch = later_batch(shop, ask_back(shop, PART))
+    assert not is_closed(batch, ("M1", 1), tool=tool)
+    go_to(services.current().now() + timedelta(days=20))
+    assert is_closed(later_batch(shop, batch), ("M1", 1))  # the other mug
 
 
 def test_a_question_keeps_the_window_open_in_its_thread_and_for_thirty_days_only(
