@@ -116,8 +116,8 @@ def _list_asked_back(
     connection: sa.Connection, asked: Asked, conversation_id: str
 ) -> list[InboundMail]:
     """Return the latest mails of a conversation that asked for these units, perhaps with others, for the same
-    reason, and to which we offered part of the price or store credit, or asked for a photo. What was granted
-    for these items since then ends that."""
+    reason, and to which we offered part of the price or store credit, or asked for a photo; with those that
+    had the same answer. What was granted for these items since then ends that."""
     order_id, item_ids = asked.order.order_id, asked.item_ids
     known: list[tuple[str, str | None, Mapping[str, int]]] = [
         (each.mail_id, each.reason.value, dict(each.items))
@@ -142,8 +142,10 @@ def _list_asked_back(
         if each.status in STANDING and each.touches(each.kind, item_ids)
     ]
     since = max([services.current().now() - ASKED_BACK_FOR, *granted])
-    found = inbound.list_by_id(connection, ids)
-    return [x for x in found if x.conversation_id == conversation_id and x.received_at >= since]
+    thread = inbound.list_of_conversation(connection, conversation_id) if ids else ()
+    answers = {mail.answered_by for mail in thread if mail.mail_id in ids} - {None}
+    together = [x for x in thread if x.mail_id in ids or x.answered_by in answers]
+    return [mail for mail in together if mail.received_at >= since]
 
 
 def list_refusals_now(

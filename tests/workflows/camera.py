@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-import sqlalchemy as sa
-
 from mailagent.domain.refunds.order import Order
 from mailagent.domain.refunds.refund import Refund, RefundStatus
+from mailagent.store.mail import inbound
 from mailagent.store.refunds import approvals, refunds
 from mailagent.workflows.steps.conversation.batch import Batch
 from tests.cast import MONA, order
@@ -50,14 +49,7 @@ def later_batch(shop: Harness, batch: Batch, is_answered: bool = True) -> Batch:
 def answer(shop: Harness, batch: Batch, many: int = 1) -> None:
     """Deal with the first mails of a batch."""
     with shop.live.database.transaction() as connection:
-        for mail_id in batch["mail_ids"][:many]:
-            connection.execute(
-                sa.text(
-                    "UPDATE inbound_mails SET status = 'no_answer', no_answer_reason = 'a test'"
-                    " WHERE mail_id = :id"
-                ),
-                {"id": mail_id},
-            )
+        inbound.leave_unanswered(connection, batch["mail_ids"][:many], "a test")
 
 
 def propose(batch: Batch, *items: tuple[str, int | None]) -> dict[str, Any]:

@@ -8,10 +8,11 @@ from typing import Any
 
 import pytest
 
-from mailagent import services
+from mailagent import mailers, services
 from mailagent.domain.refunds.policy import KeepOffers, Policy, StoreCredit, return_by
 from mailagent.domain.refunds.refund import RefundReason
 from mailagent.mailers.fact import sentence
+from mailagent.store.mail import inbound
 from mailagent.workflows.steps.conversation.batch import Batch, batch_reader
 from mailagent.workflows.tools.look_at_order import look_at_order
 from mailagent.workflows.tools.propose_refund import propose_refund
@@ -109,19 +110,27 @@ CREDIT = Policy(store_credit=StoreCredit(10))
 PART = Policy(keep_offers=KeepOffers({RefundReason.DAMAGED: 30}))
 
 
-def ask_back(shop: Harness, policy: Policy) -> Batch:
+def ask_back(shop: Harness, policy: Policy, is_late: bool = False) -> Batch:
     """Let Ada ask for one of her mugs two hours before the window closes, and be asked something; it is over
-    when she answers."""
+    when she answers. `is_late`: she writes once more after its end, and both mails get one answer."""
     shop.stock(order(items=ITEMS, payments=[PAID]))
     services.bind(replace(services.current(), policy=policy))
     delivered_at = order().delivered_at
     assert delivered_at is not None
     go_to(return_by(delivered_at, policy) - timedelta(hours=2))
     batch = write(shop, text="One mug of W1001 broke.")
+    if is_late:
+        go_to(services.current().now() + timedelta(hours=3))
+        batch = later_batch(shop, batch, is_answered=False)
     wish = {"order_id": "W1001", "items": [{"item_id": "M1", "quantity": 1}], "reason": "damaged"}
     said = use(propose_refund, batch, wish | {"pay_as": "store_credit"})
     answers = {"photo_needed", "offered", "store_credit_not_offered"}
     assert not answers.isdisjoint(said.get(each) for each in ("reason", "outcome", "error"))
+    with shop.live.database.transaction() as connection:
+        reader = batch_reader(connection, batch)
+        letter = mailers.Letter("Dear Ada.", "en")
+        outbound_id = mailers.write_reply(reader, reader.mails, letter)
+        inbound.answer(connection, batch["mail_ids"], outbound_id)
     go_to(services.current().now() + timedelta(hours=9))
     return batch
 
@@ -146,6 +155,14 @@ def test_who_answers_a_question_of_ours_asked_with_the_first_mail(
 ) -> None:
     batch = later_batch(shop, ask_back(shop, policy))
     assert not is_closed(batch, ("M1", 1), tool=tool)
+
+
+@pytest.mark.parametrize("policy", [PHOTO, CREDIT], ids=["a photo", "store credit"])
+def test_a_question_that_answers_two_mails_counts_from_the_first(
+    shop: Harness, policy: Policy
+) -> None:
+    batch = later_batch(shop, ask_back(shop, policy, is_late=True))
+    assert not is_closed(batch, ("M1", 1))
 
 
 @pytest.mark.parametrize("policy", [PHOTO, PART, CREDIT], ids=ASKED_BACK)
