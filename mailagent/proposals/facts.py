@@ -107,13 +107,13 @@ def by_mails(
     """Return what is asked for in answer to these mails, with `refused_before` and `asked_at`. If an earlier
     mail of the conversation asked for these units, and we asked something back, it counts from that mail."""
     refused = list_refusals_now(connection, asked, [each.mail_id for each in mails])
-    mails = [*_list_asked_back(connection, asked, conversation_id), *mails]
-    asked_at = first_received_at(mails, asked.order.delivered_at)
+    asked_back = _list_asked_back(connection, asked, conversation_id, mails)
+    asked_at = first_received_at([*asked_back, *mails], asked.order.delivered_at)
     return replace(asked, refused_before=refused, asked_at=asked_at)
 
 
 def _list_asked_back(
-    connection: sa.Connection, asked: Asked, conversation_id: str
+    connection: sa.Connection, asked: Asked, conversation_id: str, mails: Sequence[InboundMail]
 ) -> list[InboundMail]:
     """Return the latest mails of a conversation that asked for these units, perhaps with others, for the same
     reason, and to which we offered part of the price or store credit, or asked for a photo; with those that
@@ -141,7 +141,7 @@ def _list_asked_back(
         for each in remedies.list_of_order(connection, order_id)
         if each.status in STANDING and each.touches(each.kind, item_ids)
     ]
-    since = max([services.current().now() - ASKED_BACK_FOR, *granted])
+    since = max([mails[0].received_at - ASKED_BACK_FOR, *granted])
     thread = inbound.list_of_conversation(connection, conversation_id) if ids else ()
     answers = {mail.answered_by for mail in thread if mail.mail_id in ids} - {None}
     together = [x for x in thread if x.mail_id in ids or x.answered_by in answers]

@@ -204,5 +204,13 @@ def test_a_question_keeps_the_window_open_in_its_thread_and_for_thirty_days_only
     assert is_closed(later_batch(shop, again), ("M1", 1))
 
 
+def test_the_thirty_days_end_with_the_mail_even_if_it_is_worked_on_later(shop: Harness) -> None:
+    asked = ask_back(shop, PHOTO)
+    go_to(services.current().now() + timedelta(days=29))
+    batch = later_batch(shop, asked)
+    go_to(services.current().now() + timedelta(days=1))
+    assert not is_closed(batch, ("M1", 1))
+
+
 def go_to(moment: datetime) -> None:
     services.bind(replace(services.current(), now=lambda: moment))
