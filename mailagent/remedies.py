@@ -140,10 +140,12 @@ def _find_only_return(connection: sa.Connection, order_id: str) -> Remedy | None
     """Return the return of an order; None if there is none. If goods may come back for something else, too, we
     do not know which goods these are: also those of a return that has ended may come late."""
     known = remedies.list_of_orders(connection, orders.spellings(order_id))
-    back = [each for each in known if each.kind in (RemedyKind.RETURN, RemedyKind.EXCHANGE)]
-    # If one ended before the customer was asked to send goods, none come for it.
-    back = [each for each in back if _may_come(connection, each)] or back
-    found = next((each for each in back if each.kind is RemedyKind.RETURN), None)
+    returns = [each for each in known if each.kind is RemedyKind.RETURN]
+    # No goods come for a return that ended before the customer was asked to send them.
+    returns = [each for each in returns if _may_come(connection, each)] or returns
+    # For an exchange the team asks in its own words, so its goods may come however it ended.
+    back = [each for each in known if each.kind is RemedyKind.EXCHANGE or each in returns]
+    found = next(iter(returns), None)
     if found and len(back) > 1:
         told = [f"{each.remedy_id} ({each.kind}, {each.status.replace('_', ' ')})" for each in back]
         _tell_of_unnamed(connection, back, told)

@@ -88,8 +88,8 @@ def receive_goods(return_id: str) -> Response:
     paid. If the order has several returns, or exchanges too, 409 names their ids.
 
     201 recorded now, 200 recorded before, 401 no token or a wrong one, 404 no such return, 409 the order has
-    several, also ended ones for which the customer was asked to send goods: the team is told, once; or the
-    return ended in another way: if it lapsed or was withdrawn, the team gets the case, once.
+    several (ended ones count, but not a return whose goods the customer was never asked for): the team is told,
+    once; or the return ended in another way: if it lapsed or was withdrawn, the team gets the case, once.
     """
     from mailagent.remedies import receive  # loads pydantic
 

@@ -14,7 +14,7 @@ from mailagent.domain.money import Money
 from mailagent.domain.refunds.payment import RefundRequest
 from mailagent.domain.refunds.policy import Policy, ReturnFirst
 from mailagent.domain.refunds.refund import RefundReason, RefundStatus
-from mailagent.domain.remedies.remedy import RemedyStatus
+from mailagent.domain.remedies.remedy import RemedyKind, RemedyStatus
 from mailagent.mailers.fact import sentence
 from mailagent.remedies import close, finish
 from mailagent.store.privacy import erasure
@@ -584,30 +584,36 @@ def test_a_late_parcel_of_a_return_that_lapsed_does_not_pay_another(api_shop: Ha
 
 
 @pytest.mark.both_databases
-def test_goods_that_are_exchanged_do_not_pay_a_return(api_shop: Harness) -> None:
+@pytest.mark.parametrize("status", ["task", "not_possible", "expired", "withdrawn"])
+def test_goods_that_are_exchanged_do_not_pay_a_return(api_shop: Harness, status: str) -> None:
+    """Nor if the exchange has ended: the team may have asked the customer before to send the goods."""
     api_shop.stock(order("W3", items=[MUGS, KETTLE], payments=[PAID | {"amount": "35.00"}]))
     batch = write(api_shop, text="I do not want the kettle of W3. Please swap a mug for a red one.")
     propose(batch, "W3", ("K1", None), reason="changed_mind")
     asked = {"order_id": "W3", "kind": "exchange", "wish": "a red one", "reason": "other"}
     use(request_change, batch, asked | {"items": [{"item_id": "M1", "quantity": 1}]})
+    if status != "task":
+        with api_shop.live.database.transaction() as connection:
+            (exchange,) = (
+                each
+                for each in remedies.list_of_order(connection, "W3")
+                if each.kind is RemedyKind.EXCHANGE
+            )
+            close(connection, exchange, RemedyStatus(status), TESS)
     got = request_received(api_shop, "W3")
     assert got.status_code == 409
-    assert "(exchange, task)" in got.json["error"]
+    assert f"(exchange, {status.replace('_', ' ')})" in got.json["error"]
     assert states(api_shop)[1] == ("approved", "awaiting_goods")
 
 
 @pytest.mark.both_databases
-@pytest.mark.parametrize("how", ["rejected", "withdrawn", "exchange", "asked"])
+@pytest.mark.parametrize("how", ["rejected", "withdrawn", "asked"])
 def test_goods_come_only_if_the_customer_was_asked_for_them(api_shop: Harness, how: str) -> None:
     api_shop.stock(order("W3", items=[MUGS, KETTLE], payments=[PAID | {"amount": "35.00"}]))
     batch = write(api_shop, subject="The kettle", text="I do not want the kettle of W3.")
-    if how == "exchange":
-        asked = {"order_id": "W3", "kind": "exchange", "wish": "the kettle", "reason": "other"}
-        use(request_change, batch, asked | {"items": [{"item_id": "K1", "quantity": 1}]})
-    else:
-        always = Policy({"USD": 1 if how == "rejected" else 100_00}, return_first=RULES)
-        services.bind(replace(services.current(), policy=always))
-        propose(batch, "W3", ("K1", None), reason="changed_mind")
+    always = Policy({"USD": 1 if how == "rejected" else 100_00}, return_first=RULES)
+    services.bind(replace(services.current(), policy=always))
+    propose(batch, "W3", ("K1", None), reason="changed_mind")
     if how == "asked":
         pay(refund_id(api_shop))
     if how == "rejected":
