@@ -11,7 +11,7 @@ CONVERSATION, REFUND, DELIVERY, SWEEP = "conversation", "refund", "delivery", "s
 HOUSEKEEPING, PREVIEWS, SHADOW = "housekeeping", "previews", "shadow"
 LOOK_UP = "look_up"
 
-# The workflows that a schedule, a page or a sweep starts, and not a row: nothing depends on a single run.
+# Workflows that a schedule, page, sweep or webhook starts, and not a row: nothing depends on a single run.
 SCHEDULED = (SWEEP, HOUSEKEEPING, PREVIEWS, SHADOW, LOOK_UP)
 
 CONVERSATIONS = "conversations"  # partitioned: one run per customer at a time

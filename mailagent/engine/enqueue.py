@@ -119,17 +119,21 @@ class Queue:
         )
         self._dbos.enqueue_in_transaction(connection, options, due, None)
 
-    def enqueue_look_up(self, connection: sa.Connection, order_id: str, now: datetime) -> str:
+    def enqueue_look_up(
+        self, connection: sa.Connection, order_id: str, now: datetime, *, changed: bool = False
+    ) -> str:
         """Enqueue a run that looks an order up at its source, one for all who ask in the minute of `now`.
-        Returns its id."""
+        Returns its id. `changed`: it is said to have changed. Such runs are others, after the minute."""
         order_hash = hashlib.sha256(order_id.encode()).hexdigest()[:12]  # an id may have a slash
-        run_id = f"{LOOK_UP}_{now:%Y-%m-%dT%H:%M}_{order_hash}"
+        run_id = f"{LOOK_UP}_{now:%Y-%m-%dT%H:%M}_{order_hash}" + ("_changed" if changed else "")
         options = EnqueueOptions(
             workflow_name=LOOK_UP,
             queue_name=INTERNAL_QUEUE,
             workflow_id=run_id,
             app_version=APPLICATION_VERSION,
         )
+        if changed:
+            options["delay_seconds"] = 60  # when the minute of `now` is over
         self._dbos.enqueue_in_transaction(connection, options, order_id)
         return run_id
 

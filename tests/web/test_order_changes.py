@@ -14,9 +14,13 @@ from typing import Any
 import pytest
 from werkzeug.test import TestResponse
 
-from mailagent.domain.orders.freshness import TASK_FRESH_FOR
+from mailagent.domain.orders.freshness import FRESH_FOR
+from mailagent.workflows.steps.maintenance.tasks import see_to
+from mailagent.workflows.steps.order_source import look_up_order
 from tests.cast import order
 from tests.harness import Harness, open_shop
+from tests.workflows.cancelling import with_source
+from tests.workflows.orders_of_tasks import REFUNDED, ask, away, look_ups, pass_minutes
 
 NEW, OLD = "a-new-secret-for-tests", "an-old-secret-for-tests"
 
@@ -78,10 +82,34 @@ def test_an_order_that_has_changed_is_not_fresh_any_more(caller: Caller, secret:
     before = caller.seen_at()
     assert caller.post(caller.about("W1001"), secret=secret).text == "noted\n"
     after = caller.seen_at()
-    assert before - after > TASK_FRESH_FOR - timedelta(minutes=1)  # the sweep looks it up, too
+    # Not much more: people are told as of when they see the order.
+    assert FRESH_FOR - timedelta(minutes=1) < before - after <= FRESH_FOR
+    assert look_ups(caller.shop) == 0  # until somebody uses it
     # Again, and with older news: nothing more happens.
     assert caller.post(caller.about("W1001", total="7.00"), secret=secret).status_code == 200
     assert (caller.seen_at() - after).total_seconds() < 60
+
+
+def test_a_task_whose_order_has_changed_has_it_looked_up_once_a_minute(caller: Caller) -> None:
+    """Also after a look-up that failed, and after one that was under way and saved the old order."""
+    shop = caller.shop
+    source = with_source(shop)
+    ask(shop, "W1001")
+    source.orders = away
+    pass_minutes(shop, 60)
+    see_to()
+    look_up_order("W1001")
+    before = look_ups(shop)
+    source.orders = lambda _: order()
+    for minute in range(1, 3):
+        for _ in range(3):
+            assert caller.post(caller.about("W1001")).text == "noted\n"
+        assert look_ups(shop) == before + minute
+        look_up_order("W1001")
+        pass_minutes(shop, 1)
+    source.orders = lambda _: order(status="cancelled", payments=[REFUNDED])
+    look_up_order("W1001")
+    assert see_to() == 1
 
 
 def test_what_it_says_of_the_order_is_not_taken(caller: Caller) -> None:

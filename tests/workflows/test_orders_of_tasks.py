@@ -9,37 +9,19 @@ from datetime import timedelta
 
 import pytest
 
-from mailagent import engine, services
+from mailagent import services
 from mailagent.domain.operations.circuit_breaker import FAILURES_TO_OPEN, BreakerState, Failure
-from mailagent.domain.orders.freshness import TASK_FRESH_FOR
-from mailagent.domain.orders.source import SourceProblem
 from mailagent.domain.refunds.order import Order
-from mailagent.engine.run import RunFilter
 from mailagent.store.operations import circuit_breakers
 from mailagent.store.orders import versions
 from mailagent.workflows.steps.maintenance.tasks import LOOK_UPS_AT_ONCE, see_to
 from mailagent.workflows.steps.order_source import look_up_order
-from mailagent.workflows.tools.request_change import request_change
 from tests.cast import MAX, MONA, TESS, order
 from tests.harness import Harness, post_form
-from tests.tool_use import use
 from tests.workflows.cancelling import PlayedSource, with_source
-from tests.workflows.proposals import write
+from tests.workflows.orders_of_tasks import REFUNDED, ask, away, look_ups, pass_minutes
 
 pytestmark = pytest.mark.both_databases
-
-SWAP = "Can I exchange the kettle for a red one?"
-REFUNDED = {"payment_id": "pay_1001", "method": "card", "amount": "49.99", "refunded": "49.99"}
-
-
-def ask(shop: Harness, *order_ids: str) -> None:
-    """Let Ada ask to exchange the kettle of each of these orders, which are stocked for it."""
-    shop.stock(*(order(order_id) for order_id in order_ids))
-    batch = write(shop, text=SWAP)
-    items = [{"item_id": "K1", "quantity": None}]
-    for order_id in order_ids:
-        asked = {"order_id": order_id, "kind": "exchange", "items": items, "reason": "other"}
-        assert use(request_change, batch, asked | {"wish": "a red one"})["outcome"] == "task"
 
 
 @pytest.fixture
@@ -51,24 +33,13 @@ def source(shop: Harness) -> PlayedSource:
     return with_source(shop)
 
 
-def pass_minutes(shop: Harness, minutes: float) -> None:
-    now = services.current().now() + timedelta(minutes=minutes)
-    services.bind(replace(services.current(), now=lambda: now))
-
-
-def look_ups(shop: Harness) -> int:
-    return len(shop.live.workflow_client.runs.list_page(RunFilter(workflows=[engine.LOOK_UP])))
-
-
 def test_a_task_stops_when_the_shops_system_says_that_its_order_has_changed(
     shop: Harness, source: PlayedSource
 ) -> None:
     ask(shop, "W1001")
     assert (see_to(), look_ups(shop)) == (0, 0)
     source.orders = lambda _: order(status="cancelled", payments=[REFUNDED])
-    with shop.live.database.transaction() as connection:
-        now = services.current().now()
-        assert versions.note_changed(connection, "W1001", now - TASK_FRESH_FOR)
+    pass_minutes(shop, 60)
     assert (see_to(), see_to(), look_ups(shop)) == (0, 0, 1)  # once in a minute
     look_up_order("W1001")
     assert (see_to(), see_to()) == (1, 0)
@@ -119,10 +90,6 @@ def test_a_sweep_has_a_few_orders_looked_up_those_first_that_were_seen_longest_a
 
 def gone(_order_id: str) -> Order | None:
     return None
-
-
-def away(_order_id: str) -> Order | None:
-    raise SourceProblem("it does not answer")
 
 
 @pytest.mark.parametrize("answer", [gone, away])

@@ -83,7 +83,7 @@ EFFECTS: Mapping[str, str] = {
     # previews
     "make_previews": "makes pictures of photos that have none",
     # a look-up for a page
-    "look_up_order": "looks the order up in the shop's system, unless that was done lately",
+    "look_up_order": "looks the order up in the shop's system",
     # the shadow
     "report_on_yesterday": "mails operators what yesterday's comparisons come to, once",
     "choose_mails": "looks for answered mails that the shadow has not been asked about",

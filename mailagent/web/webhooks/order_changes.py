@@ -1,5 +1,5 @@
 """The webhook of a shop platform: after a change of an order there, our next use of it asks the platform
-again. The sweep does so if the order has an open task."""
+again. If the order has an open task, a run does so a minute later."""
 
 from __future__ import annotations
 
@@ -9,8 +9,10 @@ from flask import Blueprint, Response, request
 
 from mailagent import services
 from mailagent.adapters.platforms.webhook import PING_BYTES, OrderWebhook
-from mailagent.domain.orders.freshness import TASK_FRESH_FOR
+from mailagent.domain.orders.freshness import FRESH_FOR
+from mailagent.domain.remedies.remedy import RemedyStatus
 from mailagent.store.orders import versions
+from mailagent.store.refunds import remedies
 from mailagent.web.guard import signed_webhook
 from mailagent.web.webhooks.body import HttpRefusal, answer, read_pieces
 
@@ -56,5 +58,9 @@ def _receive(webhook: OrderWebhook) -> str:
     live = services.current()
     with live.database.transaction() as connection:
         # A look-up that is under way may still store the old order. But before a payment we always ask again.
-        known = versions.note_changed(connection, order_id, live.now() - TASK_FRESH_FOR)
+        known = versions.note_changed(connection, order_id, live.now() - FRESH_FOR)
+        asked = remedies.list_of_order(connection, order_id)
+        if any(each.status is RemedyStatus.TASK for each in asked):
+            queue = live.workflow_client.queue
+            queue.enqueue_look_up(connection, order_id, live.now(), changed=True)
     return "noted\n" if known else "looked up when somebody asks for it\n"

@@ -196,5 +196,7 @@ def refresh_if_old(order_id: str) -> None:
 
 @step
 def look_up_order(order_id: str) -> None:
-    """Look an order up for a page or an open task, unless the stored one is fresh."""
-    refresh_if_old(order_id)
+    """Look a stored order up for a page or an open task, even if it is fresh: a look-up that was under way when
+    it changed may have saved the old one. Does nothing in a shop that imports its orders."""
+    if services.current().order_source is not None:
+        refresh(order_id)
