@@ -1086,6 +1086,18 @@ def test_a_manager_sends_what_may_be_in_an_earlier_refund_elsewhere(
     assert not is_stopped(shop)
 
 
+@pytest.mark.both_databases
+@pytest.mark.parametrize(("now", "expected"), [("10.00", False), ("20.00", True)])
+def test_it_stops_a_manager_s_task_if_more_was_refunded_elsewhere_since_it_was_asked_for(
+    shop: Harness, now: str, expected: bool
+) -> None:
+    refund_elsewhere(shop, "10.00")
+    change(write(shop, text=LETTER), items=[{"item_id": "M1", "quantity": 1}])
+    assert managers_reasons(shop) == [("part_refunded_elsewhere",)]
+    refund_elsewhere(shop, now)
+    assert is_stopped(shop) is expected
+
+
 @ONE_DATABASE
 def test_a_manager_sends_what_was_refunded_elsewhere_between_two_mails(shop: Harness) -> None:
     refund_elsewhere(shop, "0")

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
+from typing import Any
 
 import sqlalchemy as sa
 
+from mailagent.domain.money import read_money
 from mailagent.domain.operations.run_about import hash_customer
 from mailagent.domain.orders.shipment import find_parcels
 from mailagent.domain.refunds.offer import units_of
 from mailagent.domain.refunds.order import Order, OrderStatus
-from mailagent.domain.refunds.policy import ManagerReason
 from mailagent.domain.refunds.refund import (
     ItemsProblem,
     Refund,
@@ -140,9 +141,10 @@ def find_task_stop(connection: sa.Connection, order: Order, remedy: Remedy) -> T
 
 def _may_be_refunded(connection: sa.Connection, order: Order, remedy: Remedy) -> bool:
     """Return whether so much was refunded elsewhere that a remedy's items may be in it, as in the
-    policy. If the policy has found so when it was asked for, a manager does it anyway."""
-    elsewhere = given_back_minor(connection, order.order_id)
-    if not elsewhere or ManagerReason.REMAINDER.value in remedy.policy_reasons:
+    policy, and more than when the remedy was asked for."""
+    made = audit.list_details(connection, remedy.remedy_id, "request made")
+    elsewhere = _grown_to(connection, order, made[0] if made else {})
+    if not elsewhere:
         return False
     wanted = [WantedItem(item_id, units) for item_id, units in remedy.units.items()]
     earlier = refunds.list_of_orders(connection, [order.order_id])
@@ -152,6 +154,14 @@ def _may_be_refunded(connection: sa.Connection, order: Order, remedy: Remedy) ->
         return True
     left = order.left_after(orders.taken_minor(connection, order.order_id))
     return worth <= elsewhere or left.minor < worth
+
+
+def _grown_to(connection: sa.Connection, order: Order, known: Mapping[str, Any]) -> int:
+    """Return how much of an order was refunded elsewhere, in minor units, if that is more than what was `known`
+    at a decision; else 0."""
+    then = known.get("elsewhere")
+    elsewhere = given_back_minor(connection, order.order_id)
+    return elsewhere if elsewhere > (read_money(then).minor if then else 0) else 0
 
 
 def find_task_stops(connection: sa.Connection, tasks: Sequence[Remedy]) -> dict[str, TaskStop]:

@@ -48,7 +48,7 @@ from mailagent.proposals.proposal import Proposal
 from mailagent.store import audit
 from mailagent.store.ids import new_id
 from mailagent.store.mail import inbound, outbound
-from mailagent.store.refunds import orders, policies, refunds, remedies
+from mailagent.store.refunds import external_refunds, orders, policies, refunds, remedies
 from mailagent.workflows.steps.conversation.batch import is_waiting
 from mailagent.workflows.steps.notices import tell_managers_of_task, tell_team
 from mailagent.workflows.tools.propose_refund import (
@@ -340,6 +340,8 @@ def request(reader: Reader, order: Order, kind: RemedyKind, key: str, **values: 
     remedy = Remedy(**(standard | values))
     remedies.record(connection, remedy, key)
     details = {"kind": kind.value, "order_id": order.order_id, "mail_id": remedy.mail_id}
+    elsewhere = external_refunds.given_back_minor(connection, order.order_id)
+    details["elsewhere"] = str(Money(elsewhere, order.currency))  # a task stops if it grows
     audit.record(connection, live.now(), audit.AGENT, "request made", remedy.remedy_id, details)
     if remedy.status is RemedyStatus.TASK:
         _tell_team(connection, remedy)
