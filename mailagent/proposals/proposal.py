@@ -33,7 +33,7 @@ from mailagent.proposals.returns import await_goods
 from mailagent.store import audit
 from mailagent.store.ids import new_id
 from mailagent.store.mail import raw_mail
-from mailagent.store.refunds import approvals, policies, refunds
+from mailagent.store.refunds import approvals, external_refunds, policies, refunds
 
 _ACTIONS: Mapping[RefundStatus, audit.Action] = {
     RefundStatus.AWAITING_APPROVAL: "refund awaiting_approval",
@@ -172,7 +172,9 @@ def _record_refund(
     if refund.status is RefundStatus.AWAITING_APPROVAL:
         expires_at = live.now() + live.waits.approval_expiry
         approvals.request(connection, refund.refund_id, live.now(), expires_at)
+    elsewhere = external_refunds.given_back(connection, order.order_id, order.currency)
     details = {"order_id": order.order_id, "amount": str(refund.amount)}
+    details["elsewhere"] = str(elsewhere)  # it may stop the refund if it grows
     if refund.proposed_by:
         details["proposed_by"] = refund.proposed_by
     audit.record(

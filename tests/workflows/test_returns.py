@@ -11,14 +11,14 @@ import pytest
 from mailagent import handback, services
 from mailagent.domain.deadline import end_of_day
 from mailagent.domain.money import Money
-from mailagent.domain.refunds.payment import RefundRequest
+from mailagent.domain.refunds.payment import GatewayRefund, RefundRequest, RefundState
 from mailagent.domain.refunds.policy import Policy, ReturnFirst
 from mailagent.domain.refunds.refund import RefundReason, RefundStatus
 from mailagent.domain.remedies.remedy import RemedyKind, RemedyStatus
 from mailagent.mailers.fact import sentence
 from mailagent.remedies import close, finish
 from mailagent.store.privacy import erasure
-from mailagent.store.refunds import refunds, remedies
+from mailagent.store.refunds import external_refunds, refunds, remedies
 from mailagent.workflows.steps.conversation.batch import Batch, batch_reader
 from mailagent.workflows.tools.request_change import request_change
 from mailagent.workflows.tools.withdraw_refund import withdraw_refund
@@ -567,6 +567,48 @@ def test_of_several_returns_of_an_order_one_is_named_by_its_id(api_shop: Harness
 
 
 KETTLE = {"item_id": "K1", "name": "Kettle", "quantity": 1, "unit_price": "5.00"}
+
+
+def refund_elsewhere(shop: Harness, minor: int) -> None:
+    """Have so much of W3 be refunded at the gateway, in one refund more."""
+    amount = Money(minor, "USD")
+    with shop.live.database.transaction() as connection:
+        number = external_refunds.given_back_minor(connection, "W3")
+        made = GatewayRefund(f"re_{number}", "stripe", ("p",), amount, RefundState.SETTLED)
+        external_refunds.record(connection, made, "W3", "p", shop.live.now())
+
+
+@pytest.mark.both_databases
+@pytest.mark.parametrize(
+    ("before", "after", "paid_before", "expected"),
+    [
+        (0, 999, False, "paid"),
+        (0, 1000, False, "failed"),
+        (1000, 0, False, "paid"),  # a manager has approved it all the same
+        (1000, 1000, False, "failed"),
+        (0, 1000, True, "paid"),  # after a restored backup, what looks like another one is ours
+    ],
+)
+def test_what_was_refunded_elsewhere_since_its_approval_is_not_paid_when_it_is_back(
+    api_shop: Harness, before: int, after: int, paid_before: bool, expected: str
+) -> None:
+    api_shop.stock(order("W3", items=[MUGS, KETTLE], payments=[PAID | {"amount": "35.00"}]))
+    if before:
+        services.bind(replace(services.current(), policy=Policy({"USD": 1}, return_first=RULES)))
+    mug = write(api_shop, text="I do not want one mug of W3.")
+    propose(mug, "W3", ("M1", 1), reason="changed_mind")
+    refund = refund_id(api_shop)
+    if before:
+        refund_elsewhere(api_shop, before)
+        click(api_shop, "approve")
+    pay(refund)  # asks for the goods
+    if after:
+        refund_elsewhere(api_shop, after)
+    if paid_before:
+        request = RefundRequest(refund, refund, "W3", "p", Money(10_00, "USD"))
+        api_shop.live.gateway.refund(request)
+    assert post(api_shop, "W3") == 201
+    assert pay(refund)["status"] == expected
 
 
 @pytest.mark.both_databases

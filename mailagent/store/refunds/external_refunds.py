@@ -163,6 +163,10 @@ def given_back_minor(connection: sa.Connection, order_id: str) -> int:
     return int(connection.scalar(sa.select(sum_elsewhere(order_id))) or 0)
 
 
+def given_back(connection: sa.Connection, order_id: str, currency: str) -> Money:
+    return Money(given_back_minor(connection, order_id), currency)
+
+
 def has_reported(connection: sa.Connection, order_id: str) -> bool:
     """Return whether the gateway reported an external refund of an order."""
     parts = refund_payments.list_parts(connection, order_id=order_id)

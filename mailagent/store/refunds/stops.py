@@ -10,7 +10,7 @@ import sqlalchemy as sa
 from mailagent.domain.money import read_money
 from mailagent.domain.operations.run_about import hash_customer
 from mailagent.domain.orders.shipment import find_parcels
-from mailagent.domain.refunds.offer import units_of
+from mailagent.domain.refunds.offer import units_of, worth_of
 from mailagent.domain.refunds.order import Order, OrderStatus
 from mailagent.domain.refunds.refund import (
     ItemsProblem,
@@ -26,7 +26,14 @@ from mailagent.store import audit, schema
 from mailagent.store.database import in_literals
 from mailagent.store.mail import conversations
 from mailagent.store.orders import versions
-from mailagent.store.refunds import order_import, orders, refunds, remedies, settlements
+from mailagent.store.refunds import (
+    order_import,
+    orders,
+    refund_payments,
+    refunds,
+    remedies,
+    settlements,
+)
 from mailagent.store.refunds.external_refunds import given_back_minor, sum_elsewhere
 
 CANCELLED = "the order was cancelled after the refund was approved and before it was paid"
@@ -93,6 +100,20 @@ def find_stop_if_not_made(
     more = order_import.more_elsewhere_minor(connection, order, payments, keys)
     taken = orders.taken_minor(connection, order.order_id)
     return ELSEWHERE if more > 0 and taken + more > order.paid.minor else None
+
+
+def find_stop_since_approval(connection: sa.Connection, order: Order, refund: Refund) -> str | None:
+    """Return why a refund must not be paid if no gateway has made any of it: since it was approved, so much was
+    refunded elsewhere that its items may be in it. A part that was made may be in that itself."""
+    rows = refund_payments.list_payments(connection, refund.refund_id)
+    if refund.keeps_items or any(row.state == "done" for row in rows):
+        return None
+    made = audit.list_details(connection, refund.refund_id, "refund approved")
+    if not made or "elsewhere" not in made[-1]:  # of an earlier version
+        return None
+    elsewhere = _grown_to(connection, order, made[-1])
+    worth = worth_of(refund.lines, order.currency).minor
+    return ELSEWHERE if elsewhere and elsewhere >= worth else None
 
 
 def _find_stop_of_open(connection: sa.Connection, order: Order) -> str | None:

@@ -28,7 +28,7 @@ from mailagent.domain.text import without_controls
 from mailagent.engine import REFUND, run_id_of
 from mailagent.mailers.approval_routing import is_one_of
 from mailagent.store import audit
-from mailagent.store.refunds import approvals, offers, refunds
+from mailagent.store.refunds import approvals, external_refunds, offers, refunds
 from mailagent.store.refunds.approvals import Approval, RecordedDecision, Standing
 from mailagent.store.refunds.reviews import Review
 from mailagent.web.approvals.review_facts import balance_of, has_odd_part
@@ -370,7 +370,8 @@ def _audit_decision(
     lowered, amount = decision.amount_minor, refund.amount
     if lowered is not None:
         amount = Money(lowered, amount.currency)
-    facts = {"amount": str(amount), "note": decision.note}
+    elsewhere = external_refunds.given_back(connection, refund.order_id, amount.currency)
+    facts = {"amount": str(amount), "note": decision.note, "elsewhere": str(elsewhere)}
     action: audit.Action = "refund approved" if decision.approves else "refund rejected"
     if standing.final(refund.four_eyes) is None:
         action = "refund approved, second approval awaited"

@@ -340,8 +340,8 @@ def request(reader: Reader, order: Order, kind: RemedyKind, key: str, **values: 
     remedy = Remedy(**(standard | values))
     remedies.record(connection, remedy, key)
     details = {"kind": kind.value, "order_id": order.order_id, "mail_id": remedy.mail_id}
-    elsewhere = external_refunds.given_back_minor(connection, order.order_id)
-    details["elsewhere"] = str(Money(elsewhere, order.currency))  # a task stops if it grows
+    elsewhere = external_refunds.given_back(connection, order.order_id, order.currency)
+    details["elsewhere"] = str(elsewhere)  # a task stops if it grows
     audit.record(connection, live.now(), audit.AGENT, "request made", remedy.remedy_id, details)
     if remedy.status is RemedyStatus.TASK:
         _tell_team(connection, remedy)

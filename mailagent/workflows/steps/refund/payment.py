@@ -146,12 +146,14 @@ def _intend(refund_id: str, stop: str | None) -> list[Intent] | None:
         asked = {row.idempotency_key: row for row in rows if row.state == INTENDED}
         again = [row.idempotency_key for row in before if looked_up and row.state == INTENDED]
         not_made = {key: stops.find_stop_if_not_made(connection, order, {key}) for key in again}
+        since = stops.find_stop_since_approval(connection, order, refund)
         return [
             Intent(
                 request,
-                asked_before,
+                # Look it up first: after a restored backup, what was refunded elsewhere may be ours.
+                asked_before or since is not None,
                 stopped,
-                not_made.get(request.idempotency_key),
+                not_made.get(request.idempotency_key) or since,
                 asked[request.idempotency_key].asking_since,
             )
             for request in requests
