@@ -52,7 +52,7 @@ ASKED_BACK_FOR = timedelta(days=30)
 class Asked:
     """The refund that is asked for: units of an order, their worth, and the share of the shipping costs.
     `cancels`: they are cancelled first. `refused_before`: see `list_refusals_now`. `asked_at`: when the
-    customer's mail came; None: they ask now."""
+    customer's mail came; None: they ask now. `price`: the worth of the whole, if part of it is offered."""
 
     order: Order
     lines: tuple[RefundLine, ...]
@@ -62,6 +62,7 @@ class Asked:
     cancels: bool = False
     refused_before: tuple[ManagerReason, ...] = ()
     asked_at: datetime | None = None
+    price: Money | None = None
 
     @property
     def order_lines(self) -> list[OrderLine]:
@@ -222,6 +223,7 @@ def gather_facts(
         items_before=bool(find_holding(asked.item_ids, earlier))
         or remedies.is_sent_again(connection, order.order_id, asked.item_ids),
         worth=asked.worth,
+        price=asked.price,
         elsewhere=Money(elsewhere, order.currency) if elsewhere else None,
         packed=_packed(asked),
         cancels=asked.cancels,
@@ -281,6 +283,7 @@ def plain_facts(facts: RefundFacts) -> dict[str, Any]:
         "seen_by_one": str(facts.seen_by_one),
         "items_before": facts.items_before,
         "worth": str(facts.worth) if facts.worth else None,
+        "price": str(facts.price) if facts.price else None,
         "elsewhere": str(facts.elsewhere) if facts.elsewhere else None,
         "parcels": [_plain_parcel(each) for each in facts.packed.parcels],
         "parcels_hold_all": facts.packed.whole,
@@ -303,7 +306,7 @@ def _plain_parcel(parcel: Shipment) -> dict[str, Any]:
 def read_facts(plain: Mapping[str, Any]) -> RefundFacts:
     """Return the facts from the JSON of `plain_facts`."""
     delivered_at, worth, asked_at = plain["delivered_at"], plain.get("worth"), plain.get("asked_at")
-    elsewhere = plain.get("elsewhere")
+    price, elsewhere = plain.get("price"), plain.get("elsewhere")
     return RefundFacts(
         amount=read_money(plain["amount"]),
         remaining=read_money(plain["remaining"]),
@@ -323,6 +326,7 @@ def read_facts(plain: Mapping[str, Any]) -> RefundFacts:
         seen_by_one=read_money(plain["seen_by_one"]),
         items_before=plain["items_before"],
         worth=read_money(worth) if worth else None,
+        price=read_money(price) if price else None,
         elsewhere=read_money(elsewhere) if elsewhere else None,
         packed=Packed(
             tuple(map(_read_parcel, plain.get("parcels", ()))),

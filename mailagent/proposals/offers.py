@@ -11,7 +11,7 @@ import sqlalchemy as sa
 
 from mailagent import services
 from mailagent.domain.deadline import end_of_day
-from mailagent.domain.money import Money
+from mailagent.domain.money import Money, read_money
 from mailagent.domain.refunds.offer import (
     Offer,
     OfferStatus,
@@ -29,14 +29,16 @@ from mailagent.domain.refunds.policy import (
     Decision,
     Declined,
     KeepOffers,
+    ManagerReason,
     NeedsManager,
     Policy,
     return_by,
 )
-from mailagent.domain.refunds.refund import Refund
+from mailagent.domain.refunds.policy_rules import RefundFacts
+from mailagent.domain.refunds.refund import Refund, price_lines
 from mailagent.domain.remedies.remedy import SENT_AGAIN, STANDING
 from mailagent.proposals import proposal
-from mailagent.proposals.facts import Asked
+from mailagent.proposals.facts import Asked, shipping_of
 from mailagent.proposals.proposal import Proposal
 from mailagent.store import audit
 from mailagent.store.ids import new_id
@@ -112,9 +114,13 @@ def _offer(connection: sa.Connection, proposed: Proposal, asked: Asked) -> Offer
 def _would_pay(connection: sa.Connection, offer: Offer, asked: Asked) -> bool:
     if not offer.amount.minor or not offer.is_open(services.current().now()):
         return False
-    part = replace(asked, lines=share_out(asked.lines, offer.amount), shipping=_nothing(offer))
-    _, decision = proposal.consider(connection, part, offer.conversation_id)
+    _, decision = proposal.consider(connection, _part_of(asked, offer), offer.conversation_id)
     return isinstance(decision, Approved)
+
+
+def _part_of(whole: Asked, offer: Offer) -> Asked:
+    part, nothing = share_out(whole.lines, offer.amount), Money(0, offer.amount.currency)
+    return replace(whole, lines=part, shipping=nothing, price=whole.worth)
 
 
 def accept(
@@ -128,7 +134,7 @@ def accept(
         # A manager's offer is a promise, and the customer keeps the goods.
         despite = ABOUT_GOODS if by_manager else frozenset()
         facts, decision = proposal.consider(connection, asked, offer.conversation_id, despite)
-        if by_manager and _is_known(connection, offer, decision):
+        if by_manager and _is_known(connection, offer, facts, decision):
             decision = Approved()
             proposed = replace(proposed, decided_by=offer.offered_by)
         if not isinstance(decision, Declined):
@@ -171,15 +177,22 @@ def expire(connection: sa.Connection, offer: Offer) -> bool:
     return True
 
 
-def _is_known(connection: sa.Connection, offer: Offer, decision: Decision) -> bool:
+def _is_known(
+    connection: sa.Connection, offer: Offer, facts: RefundFacts, decision: Decision
+) -> bool:
     """Return whether a manager's offer is paid without asking again: they knew what the policy says against
-    it, and no second person has to see it."""
+    it, and what was refunded elsewhere, and no second person has to see it."""
     if not isinstance(decision, NeedsManager) or decision.four_eyes:
         return isinstance(decision, Approved)
     before = refunds.find(connection, offer.instead_of or "")
     if before is None or _is_sent_since(connection, offer, before):
         return False
     known = {*before.policy_reasons, *REFUSED_BEFORE}
+    rejected = audit.list_details(connection, before.refund_id, "refund rejected")
+    if rejected and "elsewhere" in rejected[-1]:
+        then, now = read_money(rejected[-1]["elsewhere"]), facts.elsewhere
+        remainder = {ManagerReason.REMAINDER.value}
+        known = known - remainder if now is not None and now > then else known | remainder
     return known.issuperset(each.value for each in decision.reasons)
 
 
@@ -198,14 +211,12 @@ def _as_refund(
     connection: sa.Connection, offer: Offer, order: Order, asked_at: datetime | None
 ) -> Asked | None:
     earlier = refunds.list_of_order(connection, order.order_id)
-    lines = lines_of(offer, order, earlier)
-    if lines is None:
+    if lines_of(offer, order, earlier) is None:
         return None
-    return Asked(order, lines, _nothing(offer), offer.reason, earlier, asked_at=asked_at)
-
-
-def _nothing(offer: Offer) -> Money:
-    return Money(0, offer.amount.currency)
+    lines = price_lines(order, offer.wanted, earlier)
+    shipping = shipping_of(order, lines, earlier)
+    whole = Asked(order, lines, shipping, offer.reason, earlier, asked_at=asked_at)
+    return _part_of(whole, offer)
 
 
 def _close(

@@ -29,6 +29,7 @@ from tests.evals.conftest import Played
         {},
         {"delivered_at": None, "worth": Money(60_00, "USD"), "items_before": True},
         {"worth": Money(60_00, "USD"), "elsewhere": Money(59_99, "USD")},
+        {"price": Money(90_00, "USD"), "elsewhere": Money(60_00, "USD")},
         {"of_customer": Granted(2, 30_00), "of_day": Granted(), "shared_payments": ("pay_1",)},
         {"currency": "JPY", "photos": 2, "refused_before": (ManagerReason.LEFT_OUT,)},
         {"cancels": True, "order_status": OrderStatus.PENDING},

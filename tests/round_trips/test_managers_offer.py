@@ -16,7 +16,7 @@ from mailagent.domain.refunds.offer import Offer, OfferStatus
 from mailagent.domain.remedies.remedy import Remedy, RemedyItem, RemedyKind, RemedyStatus
 from mailagent.store.refunds import offers, remedies
 from mailagent.workflows.tools import registry
-from tests.cast import ADA, DESK_WISH, MONA, big_order
+from tests.cast import ADA, DESK_WISH, MONA, big_order, order
 from tests.harness import Harness, open_shop, pass_time, running, wait_until
 from tests.round_trips.approvals import decide, link_in
 from tests.round_trips.replays import wait_for_quiet
@@ -173,6 +173,37 @@ def test_news_since_the_offer_ask_the_manager_again(offering_shop: Harness) -> N
     shop.write(YES, in_reply_to=shop.mails_to(ADA)[-1].message_id)
     shop.wait_for_mails(MONA, 2)
     assert [refund.status for refund in shop.refunds()] == ["rejected", "awaiting_approval"]
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "asked"),
+    [
+        ("500.00", "500.00", 1),  # more than the offer, less than the desk
+        ("1499.00", "1499.00", 1),  # the manager knew of it
+        ("1499.00", "1599.00", 2),
+        ("0", "1499.00", 2),
+    ],
+)
+def test_a_refund_elsewhere_since_the_offer_asks_the_manager_again(
+    offering_shop: Harness, before: str, after: str, asked: int
+) -> None:
+    shop = offering_shop
+
+    def have(refunded: str) -> None:
+        desk = {"item_id": "D1", "name": "Standing desk", "quantity": 1, "unit_price": "1499.00"}
+        chair = desk | {"item_id": "C1", "name": "Chair", "unit_price": "600.00"}
+        paid = {"payment_id": "pay_W2001", "method": "card", "amount": "2099.00"}
+        shop.stock(order("W2001", items=[desk, chair], payments=[paid | {"refunded": refunded}]))
+
+    have(before)
+    offer(shop)
+    have(after)
+    accept(shop)
+    shop.wait_for_refund("paid" if asked == 1 else "awaiting_approval")
+    assert shop.refunds()[-1].amount.minor == 449_70
+    if asked > 1:
+        shop.wait_for_mails(MONA, asked)
+    assert len(shop.mails_to(MONA)) == asked
 
 
 def let_the_window_pass(shop: Harness, **changes: Any) -> None:

@@ -19,6 +19,7 @@ from mailagent.domain.refunds.policy import (
     Cap,
     Caps,
     CustomerCap,
+    KeepOffers,
     LateParcels,
     ManagerReason,
     Named,
@@ -156,6 +157,7 @@ def test_a_decision_keeps_its_facts_and_the_text_that_it_was_made_by(shop: Harne
         "seen_by_one": "0.00 USD",
         "items_before": False,
         "worth": "49.99 USD",
+        "price": None,
         "elsewhere": None,
         "parcels": [],
         "parcels_hold_all": False,
@@ -222,6 +224,21 @@ def test_what_a_colleague_may_have_refunded_is_not_refunded_again_without_a_mana
         kept = connection.scalars(sa.select(schema.refunds.c.policy_facts)).one()
     assert kept is not None
     assert kept["elsewhere"] == f"{refunded} USD"
+
+
+@pytest.mark.parametrize(
+    ("refunded", "outcome"), [("39.98", "offered"), ("39.99", "needs_manager")]
+)
+def test_a_refund_elsewhere_below_the_price_does_not_keep_from_an_offer(
+    shop: Harness, refunded: str, outcome: str
+) -> None:
+    offers = KeepOffers({RefundReason.DAMAGED: 30})
+    services.bind(replace(shop.live, policy=Policy(keep_offers=offers)))
+    kettle = {"item_id": "K1", "name": "Kettle", "quantity": 1, "unit_price": "39.99"}
+    lamp = kettle | {"item_id": "L1", "name": "Lamp", "unit_price": "60.00"}
+    paid = {"payment_id": "pay_W1001", "method": "card", "amount": "99.99", "refunded": refunded}
+    shop.stock(order(items=[kettle, lamp], payments=[paid]))
+    assert propose(write(shop), "W1001")["outcome"] == outcome
 
 
 def test_a_charged_back_order_is_the_banks(shop: Harness) -> None:

@@ -223,8 +223,9 @@ def _circumstances(facts: RefundFacts, policy: Policy) -> Iterator[Weighed]:
     yield Weighed(ManagerReason.ITEM_AGAIN, facts.items_before, fact)
     # Without this rule, the shop's people and we could both refund an item, or refund it and send it again.
     worth, elsewhere = facts.worth or facts.amount, facts.elsewhere
-    fact = f"worth {worth}; {facts.amount} is asked for; elsewhere: {elsewhere or 'none'}"
-    is_perhaps_refunded = elsewhere is not None and elsewhere >= worth
+    price = facts.price or worth
+    fact = f"worth {price}; {facts.amount} is asked for; elsewhere: {elsewhere or 'none'}"
+    is_perhaps_refunded = elsewhere is not None and elsewhere >= price
     yield Weighed(ManagerReason.REMAINDER, worth > facts.amount or is_perhaps_refunded, fact)
     # Without this rule, each of the orders could refund the payment in full.
     shared = ", ".join(facts.shared_payments)
@@ -345,6 +346,7 @@ class RefundFacts:
     `refused_before`: which of `REFUSED_BEFORE` hold.
     `items_before`: a refund that was paid, or is under way, has units of the same items.
     `worth`: what the items and the shipping add up to; `amount` is less if less is left.
+    `price`: for an offer of part of the price, what the items and the shipping add up to; `worth` is the part.
     `elsewhere`: the external refunds of the order so far; None for none.
     `shared_payments`: the ids of payments that other orders name, too.
     `granted_unasked`: refunds of this order that no manager decided on.
@@ -373,6 +375,7 @@ class RefundFacts:
     items_before: bool = False
     maybe_logos: int = 0
     worth: Money | None = None
+    price: Money | None = None
     elsewhere: Money | None = None
     packed: Packed = Packed()
     cancels: bool = False
