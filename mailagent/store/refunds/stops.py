@@ -43,9 +43,10 @@ SENT_AGAIN = "its items were sent again after it was asked for"
 SENT_ANYWAY = "the order was sent, although what it pays for had been cancelled"
 ARRIVED = "a parcel of it was delivered after it was approved because none had come"
 ELSEWHERE = "something was refunded elsewhere since it was asked for, and too little is left"
+TWICE = "as much was refunded elsewhere since it was approved, perhaps for the same items"
 # Up to so many refunds are selected by their ids; for more, the query reads all refunds in the ledger.
 FEW = 500
-STOPS = (CANCELLED, NEW_CUSTOMER, CHARGED_BACK, SENT_AGAIN, SENT_ANYWAY, ARRIVED, ELSEWHERE)
+STOPS = (CANCELLED, NEW_CUSTOMER, CHARGED_BACK, SENT_AGAIN, SENT_ANYWAY, ARRIVED, ELSEWHERE, TWICE)
 
 
 def find_stop(
@@ -113,7 +114,7 @@ def find_stop_since_approval(connection: sa.Connection, order: Order, refund: Re
         return None
     elsewhere = _grown_to(connection, order, made[-1])
     worth = worth_of(refund.lines, order.currency).minor
-    return ELSEWHERE if elsewhere and elsewhere >= worth else None
+    return TWICE if elsewhere and elsewhere >= worth else None
 
 
 def _find_stop_of_open(connection: sa.Connection, order: Order) -> str | None:
