@@ -192,7 +192,10 @@ def _is_known(
     if rejected and "elsewhere" in rejected[-1]:
         then, now = read_money(rejected[-1]["elsewhere"]), facts.elsewhere
         remainder = {ManagerReason.REMAINDER.value}
-        known = known - remainder if now is not None and now > then else known | remainder
+        if now is not None and now > then:
+            known -= remainder
+        elif facts.worth in (None, facts.amount):  # else less is left than was offered
+            known |= remainder
     return known.issuperset(each.value for each in decision.reasons)
 
 

@@ -371,6 +371,31 @@ def test_what_the_shop_gave_back_is_not_taken_for_a_payment_that_the_gateway_did
     assert ledger(shop) == ({"pay_W1001": 49_99} if is_ours else {})
 
 
+def kettle_and_lamp(refunded: str = "0.00") -> Order:
+    lamp = {"item_id": "L1", "name": "Lamp", "quantity": 1, "unit_price": "60.00"}
+    kettle = {"item_id": "K1", "name": "Kettle", "quantity": 1, "unit_price": "49.99"}
+    paid = {"payment_id": "pay_W1001", "method": "card", "amount": "109.99", "refunded": refunded}
+    return order(items=[kettle, lamp], payments=[paid])
+
+
+@pytest.mark.parametrize("is_ours", [False, True])
+def test_as_much_given_back_by_the_shop_stops_a_payment_that_was_not_made_though_more_is_left(
+    shop: Harness, source: Source, is_ours: bool
+) -> None:
+    source.answer = kettle_and_lamp
+    shop.stock(kettle_and_lamp())
+    assert propose(write(shop), "W1001", ("K1", 1))["outcome"] == "approved"
+    refund_id = shop.refunds()[0].refund_id
+    moved = frozenset({"pay_W1001"}) if is_ours else frozenset()
+    answers: dict[str, list[PaymentOutcome]] = {"pay_W1001": [OutcomeUnknown("no answer")]}
+    services.bind(replace(shop.live, gateway=FarGateway(shop.live.gateway, answers, moved)))
+    assert pay(refund_id)["status"] == "approved"
+    source.answer = lambda: kettle_and_lamp("49.99")
+    pass_time(shop, minutes=6)
+    assert pay(refund_id)["status"] == ("paid" if is_ours else "failed")
+    assert ledger(shop) == ({"pay_W1001": 49_99} if is_ours else {})
+
+
 @pytest.mark.parametrize(
     "parcel",
     [

@@ -585,6 +585,7 @@ def refund_elsewhere(shop: Harness, minor: int) -> None:
         (0, 999, False, "paid"),
         (0, 1000, False, "failed"),
         (1000, 0, False, "paid"),  # a manager has approved it all the same
+        (1000, 1, False, "paid"),  # too little for the mug
         (1000, 1000, False, "failed"),
         (0, 1000, True, "paid"),  # after a restored backup, what looks like another one is ours
     ],

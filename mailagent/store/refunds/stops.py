@@ -112,9 +112,13 @@ def find_stop_since_approval(connection: sa.Connection, order: Order, refund: Re
     made = audit.list_details(connection, refund.refund_id, "refund approved")
     if not made or "elsewhere" not in made[-1]:  # of an earlier version
         return None
-    elsewhere = _grown_to(connection, order, made[-1])
-    worth = worth_of(refund.lines, order.currency).minor
-    return TWICE if elsewhere and elsewhere >= worth else None
+    # What the order's record says may be in place of a payment of ours that was not made.
+    keys = [row.idempotency_key for row in rows]
+    payments = versions.payments_now(connection, order.order_id)
+    more = order_import.more_elsewhere_minor(connection, order, payments, keys)
+    then = read_money(made[-1]["elsewhere"]).minor
+    grown = given_back_minor(connection, order.order_id) + more - then
+    return TWICE if grown >= max(1, worth_of(refund.lines, order.currency).minor) else None
 
 
 def _find_stop_of_open(connection: sa.Connection, order: Order) -> str | None:
