@@ -162,7 +162,7 @@ def _tell_of_unnamed(
     connection: sa.Connection, back: Sequence[Remedy], told: Sequence[str]
 ) -> None:
     """Tell people of goods that may be for several requests, once until one of these ends or another is made:
-    if nobody says which, a return lapses although its goods are back."""
+    until a person says which, the return counts as not back, and lapses in time."""
     newest, number = back[-1], sum(each.is_open for each in back)
     lines = [
         "The shop's system says that goods are back, but not for which of these:",

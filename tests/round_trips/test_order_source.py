@@ -242,7 +242,7 @@ def test_the_teams_refund_page_shows_the_order_as_it_is_now(
 def test_what_the_shop_has_cancelled_is_not_sent_again(
     source_shop: Harness, server: OrderServer
 ) -> None:
-    """Nobody has looked since, but the person says that it is done."""
+    """The person says that it is done, on a page from before the change."""
     server.stock(order())
     source_shop.write("Can I exchange the kettle of W1001 for another colour?")
     at_rest(source_shop)

@@ -84,7 +84,7 @@ def test_an_order_that_has_changed_is_not_fresh_any_more(caller: Caller, secret:
     after = caller.seen_at()
     # Not much more: people are told as of when they see the order.
     assert FRESH_FOR - timedelta(minutes=1) < before - after <= FRESH_FOR
-    assert look_ups(caller.shop) == 0  # until somebody uses it
+    assert look_ups(caller.shop) == 0  # until a reply or a page uses it
     # Again, and with older news: nothing more happens.
     assert caller.post(caller.about("W1001", total="7.00"), secret=secret).status_code == 200
     assert (caller.seen_at() - after).total_seconds() < 60

@@ -9,7 +9,7 @@ from mailagent.domain.refunds.order import Order
 
 # For this time after a look-up, replies use the stored order. Before a payment we always ask again.
 FRESH_FOR = timedelta(minutes=5)
-# After this time the sweep looks up the order of an open task again, whether anybody uses it or not.
+# After this time the sweep looks up the order of an open task again, even if it is not used.
 TASK_FRESH_FOR = timedelta(hours=1)
 
 

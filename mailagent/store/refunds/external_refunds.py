@@ -164,6 +164,7 @@ def given_back_minor(connection: sa.Connection, order_id: str) -> int:
 
 
 def given_back(connection: sa.Connection, order_id: str, currency: str) -> Money:
+    """Return the sum of an order's external refunds. `currency`: of the order."""
     return Money(given_back_minor(connection, order_id), currency)
 
 

@@ -204,8 +204,8 @@ def find_task_stops(connection: sa.Connection, tasks: Sequence[Remedy]) -> dict[
 
 
 def list_doubtful_tasks(connection: sa.Connection, limit: int) -> Sequence[str]:
-    """Return the ids of open tasks that may be stopped. In random order, so that those that turn out not to be
-    stopped, or of which managers know, do not keep others waiting."""
+    """Return the ids of open tasks that may be stopped. In random order: some are not stopped, or the
+    managers know of them already, and these must not keep others waiting."""
     query = _DOUBTFUL_TASKS.where(in_literals(_remedies.status, RemedyStatus.TASK.value))
     return connection.scalars(query.order_by(sa.func.random()).limit(limit)).all()
 
