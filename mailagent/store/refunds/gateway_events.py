@@ -66,12 +66,15 @@ def list_latest(connection: sa.Connection, limit: int) -> Sequence[Row]:
     return connection.execute(query.limit(limit)).all()
 
 
-def list_about(connection: sa.Connection, payment_ids: Iterable[str]) -> Sequence[Row]:
+def list_about(connection: sa.Connection, payment_ids: Sequence[str]) -> Sequence[Row]:
     """Return the events about a payment, by any of its ids, oldest first."""
-    names = names_of(connection, payment_ids)
+    found = _list_naming(connection, set(payment_ids))
+    return _list_naming(connection, names_of(connection, payment_ids)) if found else ()
+
+
+def _list_naming(connection: sa.Connection, names: Iterable[str]) -> Sequence[Row]:
     query = sa.select(_events).where(_events.c.event_id.in_(_ids_of_events_naming(names)))
-    query = query.order_by(_events.c.occurred_at, _events.c.event_id)
-    return connection.execute(query).all() if names else ()
+    return connection.execute(query.order_by(_events.c.occurred_at, _events.c.event_id)).all()
 
 
 def names_of(connection: sa.Connection, payment_ids: Iterable[str]) -> set[str]:
@@ -243,7 +246,7 @@ def _facts_of(event: Row) -> Iterator[GatewayRefund | RefundedTotal]:
 # --- disputes -------------------------------------------------------------------------------------
 
 
-def charged_back_since(connection: sa.Connection, payment_ids: Iterable[str]) -> datetime | None:
+def charged_back_since(connection: sa.Connection, payment_ids: Sequence[str]) -> datetime | None:
     """Return since when a payment is charged back, by the events about its disputes; None if it is not. The
     newest event of each dispute counts, by its own time."""
     since: dict[str, datetime | None] = {}

@@ -66,7 +66,8 @@ def save(
     # Of two transactions that create the same order, the second waits here and then finds the first's row.
     created = insert_once(connection, _orders, _values(order, now), "order_id")
     stored = None if created else orders.lock_known(connection, order.order_id)
-    order = gateway_events.with_chargebacks(connection, order, stored)
+    if stored is not None:
+        order = gateway_events.with_chargebacks(connection, order, stored)
     if stored == order and expected_version != 0:
         gateway_events.apply_earlier_events(connection, order, now)
         return Saved.UNCHANGED
