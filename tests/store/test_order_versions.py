@@ -122,9 +122,9 @@ def stock_with_intent(shop: Harness, state: str, payment_id: str, minutes_ago: f
         )
 
 
-def elsewhere(shop: Harness) -> int:
+def elsewhere(shop: Harness, order_id: str = "W1001") -> int:
     with shop.live.database.snapshot() as connection:
-        return external_refunds.given_back_minor(connection, "W1001")
+        return external_refunds.given_back_minor(connection, order_id)
 
 
 def hear(shop: Harness, payment_id: str, refunded: str) -> int:
@@ -174,6 +174,18 @@ def test_what_the_shop_pays_itself_may_stand_in_its_record_or_not(
 ) -> None:
     stock_with_intent(shop, state, "by_hand", 30)
     assert hear(shop, "by_hand", said) == others
+
+
+def test_what_was_refunded_on_one_order_is_not_ours_on_another_with_the_same_payment(
+    shop: Harness,
+) -> None:
+    """If one charge paid for two orders, a record may tell only its own order's part."""
+    stock_with_intent(shop, "done", "pay_W1001", 30)
+    paid = {"payment_id": "pay_W1001", "method": "card", "amount": "49.99"}
+    for refunded in ("0", "20.00"):  # as much as ours of W1001
+        record = order_record("W1002", payments=[paid | {"refunded": refunded}])
+        assert keep(shop.live.database, record, hours=1).problems == {}
+    assert elsewhere(shop, "W1002") == 20_00
 
 
 def test_a_refund_of_others_is_known_as_soon_as_ours_is_settled(shop: Harness) -> None:
