@@ -20,7 +20,7 @@ from mailagent.domain.refunds.escalation import (
 from mailagent.domain.refunds.refund import Refund, RefundStatus
 from mailagent.domain.shop import person_of
 from mailagent.store import audit
-from mailagent.store.refunds import approvals, refunds, reviews
+from mailagent.store.refunds import approvals, external_refunds, refunds, reviews
 from mailagent.store.refunds.approvals import Approval, Note, RecordedDecision, Standing
 
 
@@ -116,7 +116,8 @@ def record_request(
     if known:
         return known[0]
     now = services.current().now()
-    details = {"manager": manager, "question": routing.question.value}
+    elsewhere = external_refunds.given_back(connection, refund.order_id, refund.amount.currency)
+    details = {"manager": manager, "question": routing.question.value, "elsewhere": str(elsewhere)}
     audit.record(connection, now, audit.CLOCK, audit.MANAGER_ASKED, refund.refund_id, details)
     approval_id = routing.approval.approval_id
     return approvals.record_request(connection, approval_id, routing.question, manager, now)

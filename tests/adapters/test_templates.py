@@ -384,6 +384,7 @@ def page(
         "undo_mine": False,
         "cancelled": False,
         "new_customer": "",
+        "elsewhere_minor": 0,
         "news": (words,),
         "most": "",
         "most_decimal": "",

@@ -16,8 +16,9 @@ from werkzeug.test import TestResponse
 
 from mailagent import mailers, services
 from mailagent.domain.money import Money
+from mailagent.domain.refunds.payment import GatewayRefund, RefundState
 from mailagent.domain.refunds.refund import Refund, RefundLine, RefundReason, RefundStatus
-from mailagent.store.refunds import approvals, refunds
+from mailagent.store.refunds import approvals, external_refunds, refunds
 from tests.cast import MONA, big_order
 from tests.harness import Harness
 
@@ -29,6 +30,12 @@ def ask(asked: Question, manager: str = MONA) -> Any:
         written = mailers.write_approval_request(connection, refund, manager)
     (mail,) = asked.shop.rows("SELECT * FROM outbound_mails WHERE outbound_id = :id", id=written)
     return mail
+
+
+def hidden_fields(page: str, *names: str) -> dict[str, str]:
+    """Return what a page's form sends back of what it showed."""
+    found = re.findall(r'<input type="hidden" name="([^"]+)" value="([^"]*)"', page)
+    return {name: value for name, value in found if name in names}
 
 
 AMOUNT = Money(1_499_00, "USD")
@@ -65,11 +72,8 @@ class Question:
     ) -> TestResponse:
         client = self.shop.client
         page = client.get(self.link(manager)).text
-        found = re.search(r'name="csrf_token" value="([^"]+)"', page)
-        token = found[1] if found else ""
-        return client.post(
-            self.link(manager), data={"decision": decision, "csrf_token": token} | dict(form)
-        )
+        told = {"decision": decision, **hidden_fields(page, "csrf_token", "refunded_elsewhere")}
+        return client.post(self.link(manager), data=told | dict(form))
 
     def token(self, manager: str = MONA) -> tuple[FlaskClient, str]:
         """Open the page; return the browser that has it open, and the token in its form."""
@@ -89,6 +93,13 @@ class Question:
         client, token = opened
         data = {"decision": decision, "csrf_token": token} | dict(form)
         return client.post(self.link(manager), data=data)
+
+
+def refund_elsewhere(question: Question, minor: int) -> None:
+    """Have it told that somebody gave part of the desk back in the gateway's dashboard."""
+    told = GatewayRefund("re_9", "stripe", ("pay_W2001",), Money(minor, "USD"), RefundState.SETTLED)
+    with question.shop.live.database.transaction() as connection:
+        external_refunds.record(connection, told, "W2001", "pay_W2001", question.shop.live.now())
 
 
 def paid(refund: Refund) -> Refund:

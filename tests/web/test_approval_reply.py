@@ -17,10 +17,10 @@ from mailagent.demo.fakes.webhooks import build_body
 from mailagent.domain.refunds.refund import RefundStatus
 from mailagent.store.refunds import approvals as store
 from mailagent.store.refunds import orders, refunds
-from tests.cast import ADA, MALLORY, MAX, MONA, TESS
+from tests.cast import ADA, MALLORY, MAX, MONA, TESS, order
 from tests.databases import ONE_DATABASE
 from tests.harness import Harness, letter, wait_until
-from tests.web.questions import Question, ask
+from tests.web.questions import Question, ask, refund_elsewhere
 
 
 def reply(asked: Question, text: str, sender: str = MONA, **changes: Any) -> Any:
@@ -310,6 +310,34 @@ def test_a_reply_cannot_approve_what_the_page_would_not(question: Question) -> N
     assert "Not recorded" in mail.no_answer_reason
     assert question.refund().status is RefundStatus.AWAITING_APPROVAL
     assert "This order was cancelled" in told(question.shop)[-1]
+    reply(question, "reject")
+    assert question.refund().status is RefundStatus.REJECTED
+
+
+@pytest.mark.both_databases
+def test_a_refund_elsewhere_since_the_mail_has_the_manager_look_at_the_page(
+    question: Question,
+) -> None:
+    desk = {"item_id": "D1", "name": "Standing desk", "quantity": 1, "unit_price": "1499.00"}
+    paid = {"payment_id": "pay_W2001", "method": "card", "amount": "1999.00"}
+    question.shop.stock(order("W2001", items=[desk], payments=[paid]))  # enough is left
+    ask(question)
+    refund_elsewhere(question, 400_00)
+    mail = reply(question, "approve")
+    assert "Not recorded" in mail.no_answer_reason
+    assert question.refund().status is RefundStatus.AWAITING_APPROVAL
+    (answer,) = told(question.shop)
+    assert "$400.00 of this order was refunded elsewhere" in answer
+    assert "Please use the link in the mail that asked you." in answer
+    # Max is asked after it, so the mail to him counts it.
+    assert "Already refunded or under way: $400.00" in ask(question, MAX).text
+    reply(question, "approve", MAX, to=ask(question, MAX).reply_to)
+    assert (question.refund().status, question.refund().decided_by) == (RefundStatus.APPROVED, MAX)
+
+
+def test_a_rejection_by_mail_needs_no_word_of_a_refund_elsewhere(question: Question) -> None:
+    ask(question)
+    refund_elsewhere(question, 400_00)
     reply(question, "reject")
     assert question.refund().status is RefundStatus.REJECTED
 

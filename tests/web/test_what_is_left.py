@@ -12,14 +12,7 @@ from mailagent.domain.refunds.payment import GatewayRefund, RefundState
 from mailagent.domain.refunds.refund import RefundStatus
 from mailagent.store.refunds import external_refunds
 from tests.cast import order
-from tests.web.questions import Question
-
-
-def refund_elsewhere(question: Question, minor: int) -> None:
-    """Have it told that somebody gave part of the desk back in the gateway's dashboard."""
-    told = GatewayRefund("re_9", "stripe", ("pay_W2001",), Money(minor, "USD"), RefundState.SETTLED)
-    with question.shop.live.database.transaction() as connection:
-        external_refunds.record(connection, told, "W2001", "pay_W2001", question.shop.live.now())
+from tests.web.questions import Question, refund_elsewhere
 
 
 def page(question: Question) -> str:
@@ -42,6 +35,36 @@ def test_money_given_back_elsewhere_lowers_what_may_be_approved(question: Questi
     assert question.decide(form={"amount": "999.00"}).status_code == 200
     refund = question.refund()
     assert (refund.status, refund.amount) == (RefundStatus.APPROVED, Money(999_00, "USD"))
+
+
+@pytest.mark.both_databases
+def test_a_refund_elsewhere_since_the_page_was_opened_has_the_manager_look_again(
+    question: Question,
+) -> None:
+    opened, half = question.token(), {"amount": "500.00"}
+    refund_elsewhere(question, 400_00)
+    late = question.press(opened, "approve", form=half)
+    assert late.status_code == 422
+    assert "Something has happened while this page was open." in late.text
+    assert "$400.00 of this order was refunded elsewhere" in late.text
+    assert 'name="refunded_elsewhere" value="40000"' in late.text
+    for known in ("39999", "-1", "none"):
+        told = {"refunded_elsewhere": known}
+        assert question.press(opened, "approve", form=half | told).status_code == 422
+    assert question.shop.rows("SELECT 1 FROM decisions") == []
+    # What comes back to the shop later makes no decision stale.
+    with question.shop.live.database.transaction() as connection:
+        external_refunds.mark_returned(connection, "re_9", question.shop.live.now())
+    told = {"refunded_elsewhere": "40000"}
+    assert question.press(opened, "approve", form=half | told).status_code == 200
+    assert question.refund().status is RefundStatus.APPROVED
+
+
+def test_a_rejection_needs_no_word_of_a_refund_elsewhere(question: Question) -> None:
+    opened = question.token()
+    refund_elsewhere(question, 400_00)
+    assert question.press(opened, "reject").status_code == 200
+    assert question.refund().status is RefundStatus.REJECTED
 
 
 def test_what_another_order_gave_back_of_the_same_payment_cannot_be_approved_again(

@@ -103,9 +103,9 @@ class Form:
     """What a manager decided. `amount` is set for a lower amount, and `quantities`, by line number, for fewer
     units. `note_shared`: the customer gets the note.
 
-    `knows_cancelled` and `knows_customer`: what the page showed the manager, that the order was cancelled, and
-    the order's new address. `mail_id`: the manager's reply, if the decision came by mail. `offer_percent`: a
-    rejection offers this part of the price instead.
+    What the manager was told: `knows_cancelled`, that the order was cancelled; `knows_customer`, its new
+    address; `knows_elsewhere`, the sum refunded elsewhere, in minor units. `mail_id`: the manager's reply, if
+    the decision came by mail. `offer_percent`: a rejection offers this part of the price instead.
     """
 
     approves: bool
@@ -113,6 +113,7 @@ class Form:
     note: str | None
     knows_cancelled: bool = False
     knows_customer: str = ""
+    knows_elsewhere: int = 0
     note_shared: bool = False
     mail_id: str | None = None
     quantities: Mapping[int, int] = field(default_factory=dict)
@@ -143,10 +144,7 @@ def parse_form(refund: Refund, first: RecordedDecision | None) -> Form:
     if len(note) > LONGEST_NOTE:
         raise FormProblem(
             "note",
-            _(
-                "The note is longer than %(most)s characters. Please shorten it.",
-                most=LONGEST_NOTE,
-            ),
+            _("The note is longer than %(most)s characters. Please shorten it.", most=LONGEST_NOTE),
         )
     quantities = {} if decision == "reject" else parse_quantities(refund)
     return Form(
@@ -156,6 +154,7 @@ def parse_form(refund: Refund, first: RecordedDecision | None) -> Form:
         quantities=quantities,
         knows_cancelled=request.form.get("order_status") == "cancelled",
         knows_customer=request.form.get("order_customer", ""),
+        knows_elsewhere=request.form.get("refunded_elsewhere", 0, type=int),
         note_shared=request.form.get("note_shared") == "yes",
         offer_percent=_parse_percent() if decision == "offer" else None,
     )
@@ -254,10 +253,8 @@ def take(
         _check_offer(connection, review)
     if form.approves or form.offer_percent is not None:
         _check_balance(connection, review, form)
-    if form.approves:
-        missing = find_missing_first(first)
-        if missing:
-            raise FormProblem("decision", missing)
+    if form.approves and (missing := find_missing_first(first)):
+        raise FormProblem("decision", missing)
     return _record(connection, manager, standing, review, form)
 
 
@@ -286,7 +283,8 @@ def _check_balance(connection: sa.Connection, review: Review, form: Form) -> Non
         raise FormProblem("amount", _("A card gives back only multiples of %(step)s.", step=step))
     cancelled = review.order.status is OrderStatus.CANCELLED and not form.knows_cancelled
     moved = review.new_customer is not None and form.knows_customer != review.new_customer
-    if cancelled or moved:
+    more_elsewhere = review.elsewhere.minor > form.knows_elsewhere
+    if cancelled or moved or more_elsewhere:
         happened = _("Something has happened while this page was open.")
         raise FormProblem("decision", f"{happened} {balance.news}")
 

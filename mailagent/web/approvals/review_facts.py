@@ -133,6 +133,7 @@ def describe_changes(review: Review) -> Values:
         "most_decimal": balance.most.decimal() if lowered else "",
         "cancelled": review.order.status is OrderStatus.CANCELLED,
         "new_customer": review.new_customer or "",
+        "elsewhere_minor": review.elsewhere.minor,
         "may_offer": allows_offer(review.refund, services.current().policy),
     }
 

@@ -17,13 +17,15 @@ from mailagent.domain.mail.auto_response import READ_RECEIPT
 from mailagent.domain.mail.message import Door, Identity, MailKind, ParsedMail, Purpose, find_token
 from mailagent.domain.mail.redaction import without_keys
 from mailagent.domain.mail.reply_commands import ManagersReply, read_reply
-from mailagent.domain.money import Money
+from mailagent.domain.money import Money, read_money
 from mailagent.domain.refunds.escalation import ApprovalRequest, Question, Skip
 from mailagent.domain.refunds.offer import part_of_price
 from mailagent.domain.refunds.refund import Refund, RefundStatus
 from mailagent.domain.shop import person_of
 from mailagent.domain.text import tell_moment
 from mailagent.mailers.approval_routing import is_one_of
+from mailagent.store import audit
+from mailagent.store.database import required
 from mailagent.store.mail import inbound, outbound
 from mailagent.store.refunds import approvals, orders, refunds, remedies, reviews
 from mailagent.store.refunds.approvals import RecordedDecision, Standing
@@ -77,11 +79,7 @@ def _pass_over(connection: sa.Connection, mail: ParsedMail, ask: ApprovalRequest
 
 def _find(connection: sa.Connection, ask: ApprovalRequest) -> Standing:
     standing = approvals.find_standing(connection, ask.approval_id)
-    if standing is None:
-        raise LookupError(
-            f"the approval {ask.approval_id} that somebody was asked for does not exist"
-        )
-    return standing
+    return required(standing, f"the approval {ask.approval_id} that somebody was asked for")
 
 
 def _hear(
@@ -161,7 +159,6 @@ def _show_way(connection: sa.Connection, mail: ParsedMail) -> str:
         return "this address was not asked"
     standing = _find(connection, ask)
     refund = refunds.load(connection, standing.approval.refund_id)
-    waits = decision.is_open(refund, standing)
     notice = mailers.Notice(
         f"elsewhere:{ask.approval_id}:{ask.question.value}",
         f"Nothing recorded: refund of {refund.asked.tell()}, order {refund.order_id}",
@@ -172,7 +169,7 @@ def _show_way(connection: sa.Connection, mail: ParsedMail) -> str:
                     "To decide, use the link in the mail that asked you.",
                     "Or answer that mail, or this one, to the address that its Reply-To names.",
                 ]
-                if waits
+                if decision.is_open(refund, standing)
                 else describe(standing, refund)
             ),
             "You get this mail once for each request.",
@@ -212,6 +209,7 @@ def _decide(
         reply.approves,
         None,
         reply.note,
+        knows_elsewhere=_told_elsewhere(connection, refund, ask),
         note_shared=reply.note_shared,
         mail_id=mail_id,
         offer_percent=reply.offer_percent,
@@ -222,6 +220,14 @@ def _decide(
         return "Not recorded", [str(problem), _LINK]
     decided = refunds.load(connection, refund.refund_id)
     return "Recorded", [*describe(standing, decided), *_tell_note(reply)]
+
+
+def _told_elsewhere(connection: sa.Connection, refund: Refund, ask: ApprovalRequest) -> int:
+    """Return how much was refunded elsewhere when this manager was asked, in minor units."""
+    this = {"manager": ask.manager_email, "question": ask.question.value}.items()
+    asked = audit.list_details(connection, refund.refund_id, audit.MANAGER_ASKED)
+    told = [each["elsewhere"] for each in asked if this <= each.items() and "elsewhere" in each]
+    return read_money(told[0]).minor if told else 0  # none if an earlier version asked
 
 
 def _tell_note(reply: ManagersReply) -> list[str]:

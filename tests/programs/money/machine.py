@@ -72,6 +72,7 @@ from tests.programs.money.bank import MOODS, Bank, Entry
 from tests.programs.money.purchases import ITEMS, parcel, purchases
 from tests.told import record_told
 from tests.tool_calls import WITH_CREDIT, parse
+from tests.web.questions import hidden_fields
 
 LIMITS = {"USD": 150_00, "JPY": 15_000}
 FOUR_EYES = {"USD": 250_00, "JPY": 25_000}
@@ -261,6 +262,7 @@ class MoneyMachine(RuleBasedStateMachine):
         token = re.search(r'name="csrf_token" value="([^"]+)"', page)
         if token is not None:
             form = {"decision": decision, "amount": amount, "csrf_token": token[1]}
+            form |= hidden_fields(page, "refunded_elsewhere")
             form["offer_percent"] = "40"
             if 'name="order_status" value="cancelled"' in page:
                 form["order_status"] = order_status
