@@ -23,13 +23,12 @@ from mailagent.domain.refunds.settlement import SettlementState
 from mailagent.domain.remedies.remedy import SENT_AGAIN as SENT_AGAIN_KINDS
 from mailagent.domain.remedies.remedy import Remedy, RemedyKind, RemedyStatus, TaskStop
 from mailagent.store import audit, schema
-from mailagent.store.database import in_literals
+from mailagent.store.database import Row, in_literals
 from mailagent.store.mail import conversations
 from mailagent.store.orders import versions
 from mailagent.store.refunds import (
     order_import,
     orders,
-    refund_payments,
     refunds,
     remedies,
     settlements,
@@ -103,10 +102,12 @@ def find_stop_if_not_made(
     return ELSEWHERE if more > 0 and taken + more > order.paid.minor else None
 
 
-def find_stop_since_approval(connection: sa.Connection, order: Order, refund: Refund) -> str | None:
+def find_stop_since_approval(
+    connection: sa.Connection, order: Order, refund: Refund, rows: Sequence[Row]
+) -> str | None:
     """Return why a refund must not be paid if no gateway has made any of it: since it was approved, so much was
-    refunded elsewhere that its items may be in it. A part that was made may be in that itself."""
-    rows = refund_payments.list_payments(connection, refund.refund_id)
+    refunded elsewhere that its items may be in it. A part that was made may be in that itself. `rows`: the
+    refund's payments."""
     if refund.keeps_items or any(row.state == "done" for row in rows):
         return None
     made = audit.list_details(connection, refund.refund_id, "refund approved")

@@ -146,7 +146,7 @@ def _intend(refund_id: str, stop: str | None) -> list[Intent] | None:
         asked = {row.idempotency_key: row for row in rows if row.state == INTENDED}
         again = [row.idempotency_key for row in before if looked_up and row.state == INTENDED]
         not_made = {key: stops.find_stop_if_not_made(connection, order, {key}) for key in again}
-        since = stops.find_stop_since_approval(connection, order, refund)
+        since = stops.find_stop_since_approval(connection, order, refund, rows)
         return [
             Intent(
                 request,
