@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from datetime import timedelta
+from functools import partial
 
 import pytest
+import sqlalchemy as sa
 
 from mailagent import services
 from mailagent.domain.operations.circuit_breaker import FAILURES_TO_OPEN, BreakerState, Failure
@@ -88,6 +91,15 @@ def test_a_sweep_has_a_few_orders_looked_up_those_first_that_were_seen_longest_a
     assert look_ups(shop) == most + 2
 
 
+@contextmanager
+def transactions(shop: Harness) -> Iterator[list[object]]:
+    begun: list[object] = []
+    engine, note = shop.live.database.engine, partial(list.append, begun)
+    sa.event.listen(engine, "begin", note)
+    yield begun
+    sa.event.remove(engine, "begin", note)
+
+
 def gone(_order_id: str) -> Order | None:
     return None
 
@@ -133,6 +145,21 @@ def test_a_source_that_is_left_alone_gets_one_look_up_as_its_probe(
     pass_minutes(shop, 10)
     see_to()
     assert look_ups(shop) == 1
+
+
+def test_a_sweep_writes_nothing_for_orders_that_it_does_not_have_looked_up(
+    shop: Harness, source: PlayedSource
+) -> None:
+    ask(shop, "W1001")
+    opened = []
+    for provider in (services.current().providers.orders, None):
+        providers = replace(services.current().providers, orders=provider)
+        services.bind(replace(services.current(), providers=providers))
+        with transactions(shop) as begun:
+            see_to()
+        opened.append(len(begun))
+    with_source, without = opened
+    assert with_source == without + 1  # only reads which are to be looked up
 
 
 def test_a_shop_that_imports_its_orders_has_none_looked_up(shop: Harness) -> None:

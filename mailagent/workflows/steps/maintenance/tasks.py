@@ -106,6 +106,8 @@ def _look_up_orders() -> None:
     with live.database.snapshot() as connection:
         most = LOOK_UPS_AT_ONCE[breaker_state(circuit_breakers.find(connection, source), now)]
         stale = remedies.list_stale_orders(connection, now - TASK_FRESH_FOR, most)
+    if not stale:
+        return
     with live.database.transaction() as connection:
         for row in stale:
             at = now.replace(minute=0) if row.look_up_problem else now
