@@ -17,7 +17,7 @@ from mailagent.domain.operations.circuit_breaker import FAILURES_TO_OPEN, Breake
 from mailagent.domain.refunds.order import Order
 from mailagent.store.operations import circuit_breakers
 from mailagent.store.orders import versions
-from mailagent.workflows.steps.maintenance.tasks import LOOK_UPS_AT_ONCE, see_to
+from mailagent.workflows.steps.maintenance.tasks import LOOK_UPS_AT_ONCE, STOPS_AT_ONCE, see_to
 from mailagent.workflows.steps.order_source import look_up_order
 from tests.cast import MAX, MONA, TESS, order
 from tests.harness import Harness, post_form
@@ -160,6 +160,16 @@ def test_a_sweep_writes_nothing_for_orders_that_it_does_not_have_looked_up(
         opened.append(len(begun))
     with_source, without = opened
     assert with_source == without + 1  # only reads which are to be looked up
+
+
+def test_stopped_tasks_that_managers_know_of_do_not_keep_new_ones_waiting(shop: Harness) -> None:
+    known = [f"W{number}" for number in range(2001, 2001 + 4 * STOPS_AT_ONCE)]
+    new = [f"W{number}" for number in range(3001, 3001 + STOPS_AT_ONCE)]
+    ask(shop, *known, *new)
+    shop.stock(*(order(each, status="cancelled") for each in known))
+    assert [see_to() for _ in range(5)] == [STOPS_AT_ONCE] * 4 + [0]
+    shop.stock(*(order(each, status="cancelled") for each in new))
+    assert [see_to(), see_to()] == [STOPS_AT_ONCE, 0]
 
 
 def test_a_shop_that_imports_its_orders_has_none_looked_up(shop: Harness) -> None:

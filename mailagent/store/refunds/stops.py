@@ -205,10 +205,11 @@ def find_task_stops(connection: sa.Connection, tasks: Sequence[Remedy]) -> dict[
 
 
 def list_doubtful_tasks(connection: sa.Connection, limit: int) -> Sequence[str]:
-    """Return the ids of open tasks that may be stopped. In random order: some are not stopped, or the
-    managers know of them already, and these must not keep others waiting."""
+    """Return the ids of open tasks that may be stopped: up to `limit` of which managers were told, because
+    something else may stop them, and as many others. In random order, so that none keeps others waiting."""
     query = _DOUBTFUL_TASKS.where(in_literals(_remedies.status, RemedyStatus.TASK.value))
-    return connection.scalars(query.order_by(sa.func.random()).limit(limit)).all()
+    some = query.order_by(sa.func.random()).limit(limit)
+    return [*connection.scalars(some.where(~_IS_TOLD)), *connection.scalars(some.where(_IS_TOLD))]
 
 
 _rows, _refunds, _orders = schema.ledger_settlements.c, schema.refunds.c, schema.orders.c
@@ -227,6 +228,9 @@ _DOUBTFUL_TASKS = (
     .join(schema.orders, _orders.order_id == _remedies.order_id)
     .join(schema.conversations, schema.conversations.c.conversation_id == _remedies.conversation_id)
     .where(sa.or_(*_HAS_CHANGED, sum_elsewhere(_orders.order_id) > 0))
+)
+_IS_TOLD = sa.exists().where(
+    schema.audit.c.subject == _remedies.remedy_id, schema.audit.c.action == audit.MANAGER_ASKED
 )
 _DOUBTFUL = (
     sa.select(_refunds.refund_id)
