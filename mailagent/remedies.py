@@ -167,7 +167,8 @@ def _tell_of_unnamed(
     lines = [
         "The shop's system says that goods are back, but not for which of these:",
         *told,
-        "Please see which goods came, and say so. A return lapses if nobody does.",
+        "Please see which goods came, and tick off what they are for. "
+        "If the team does not tick off a return, it lapses.",
         f"What is wanted: {services.current().shop.public_url}/ops/tasks",
     ]
     title = f"Goods are back, order {newest.order_id}"

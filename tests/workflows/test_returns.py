@@ -564,6 +564,7 @@ def test_of_several_returns_of_an_order_one_is_named_by_its_id(api_shop: Harness
     notices = api_shop.rows("SELECT text FROM outbound_mails WHERE subject LIKE 'Goods are back%'")
     for (notice,), first_is in zip(notices, ("awaiting goods", "done"), strict=True):
         assert f"{ids[0]} (return, {first_is})" in notice
+        assert "If the team does not tick off a return, it lapses." in notice
 
 
 KETTLE = {"item_id": "K1", "name": "Kettle", "quantity": 1, "unit_price": "5.00"}
