@@ -401,6 +401,29 @@ def test_a_managers_offer_is_paid_although_they_knew_that_the_order_is_cancelled
 
 
 @ONE_DATABASE
+@pytest.mark.parametrize(("refunded", "left"), [("55.00", 15_00), ("55.01", 14_99)])
+def test_a_manager_is_asked_again_if_less_is_left_than_they_have_offered(
+    generous: Harness, refunded: str, left: int
+) -> None:
+    """Although they knew what was refunded elsewhere: the rest was refunded here, for another item."""
+    lamp = {"item_id": "L1", "name": "Lamp", "quantity": 1, "unit_price": "60.00"}
+    kettle = {"item_id": "K1", "name": "Kettle", "quantity": 1, "unit_price": "50.00"}
+    paid = BOUGHT | {"amount": "110.00", "refunded": "40.00"}
+    generous.stock(order(items=[kettle, lamp], payments=[paid]))
+    services.bind(replace(services.current(), policy=Policy({"USD": 1}, keep_offers=OFFERS)))
+    assert propose(write(generous), "W1001", ("K1", 1))["outcome"] == "needs_manager"
+    click(generous, "offer", offer_percent="30")
+    (told,) = tell(generous.refunds()[-1].refund_id)
+    assert send_mail(told) == "sent"
+    assert propose(answer(generous), "W1001", ("L1", 1))["outcome"] == "needs_manager"
+    click(generous, "approve", amount=refunded)
+    accept(answer(generous))
+    refund = generous.refunds()[-1]
+    assert refund.amount.minor == left
+    assert refund.status == ("approved" if left == 15_00 else "awaiting_approval")
+
+
+@ONE_DATABASE
 def test_an_offer_ends_with_the_return_period(generous: Harness) -> None:
     rules = Policy(keep_offers=OFFERS, return_window_days=12)
     services.bind(replace(generous.live, policy=rules))
