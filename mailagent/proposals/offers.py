@@ -192,9 +192,10 @@ def _is_known(
     if rejected and "elsewhere" in rejected[-1]:
         then, now = read_money(rejected[-1]["elsewhere"]), facts.elsewhere
         remainder = {ManagerReason.REMAINDER.value}
-        if now is not None and now > then:
+        is_less = facts.worth not in (None, facts.amount)  # left than was offered
+        if is_less or (now is not None and now > then):
             known -= remainder
-        elif facts.worth in (None, facts.amount):  # else less is left than was offered
+        else:
             known |= remainder
     return known.issuperset(each.value for each in decision.reasons)
 

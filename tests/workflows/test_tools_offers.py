@@ -402,14 +402,17 @@ def test_a_managers_offer_is_paid_although_they_knew_that_the_order_is_cancelled
 
 @ONE_DATABASE
 @pytest.mark.parametrize(("refunded", "left"), [("55.00", 15_00), ("55.01", 14_99)])
+@pytest.mark.parametrize("is_a_reason", [False, True])
 def test_a_manager_is_asked_again_if_less_is_left_than_they_have_offered(
-    generous: Harness, refunded: str, left: int
+    generous: Harness, refunded: str, left: int, is_a_reason: bool
 ) -> None:
-    """Although they knew what was refunded elsewhere: the rest was refunded here, for another item."""
+    """Although they knew what was refunded elsewhere, and perhaps were asked because of it: the rest was
+    refunded here, for another item."""
+    elsewhere, paid = ("50.00", "120.00") if is_a_reason else ("40.00", "110.00")
     lamp = {"item_id": "L1", "name": "Lamp", "quantity": 1, "unit_price": "60.00"}
     kettle = {"item_id": "K1", "name": "Kettle", "quantity": 1, "unit_price": "50.00"}
-    paid = BOUGHT | {"amount": "110.00", "refunded": "40.00"}
-    generous.stock(order(items=[kettle, lamp], payments=[paid]))
+    payment = BOUGHT | {"amount": paid, "refunded": elsewhere}
+    generous.stock(order(items=[kettle, lamp], payments=[payment]))
     services.bind(replace(services.current(), policy=Policy({"USD": 1}, keep_offers=OFFERS)))
     assert propose(write(generous), "W1001", ("K1", 1))["outcome"] == "needs_manager"
     click(generous, "offer", offer_percent="30")
