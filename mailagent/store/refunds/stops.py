@@ -26,13 +26,7 @@ from mailagent.store import audit, schema
 from mailagent.store.database import Row, in_literals
 from mailagent.store.mail import conversations
 from mailagent.store.orders import versions
-from mailagent.store.refunds import (
-    order_import,
-    orders,
-    refunds,
-    remedies,
-    settlements,
-)
+from mailagent.store.refunds import order_import, orders, refunds, remedies, settlements
 from mailagent.store.refunds.external_refunds import given_back_minor, sum_elsewhere
 
 CANCELLED = "the order was cancelled after the refund was approved and before it was paid"
