@@ -83,11 +83,11 @@ class Turn(_Part):
 class Task(_Part):
     """`card`: what a model that plays the customer knows; it writes at most `tries` mails. `managers`: what the
     managers do with each request, in order: `approve`, `approve 20.00`, `reject` or `ignore`. `people`: what
-    the team does with each task or return: `done`, `not_possible` or `ignore`. `policy`: tables of the policy,
-    by their files in `suites/shop`, that hold here too. `state`: what is on record in the end; without it, what
-    the calls of `acts` lead to. `wishes`: words that requests have to quote. `says` stands in the customer's
-    mails then, and `never` in none. `passages`: knowledge that this task adds, by file name. `orders`: lines of
-    an orders file that it adds to the shop."""
+    the team does with each task, return or store credit: `done`, `not_possible` or `ignore`. `policy`: tables
+    of the policy, by their files in `suites/shop`, that hold here too. `state`: what is on record in the end;
+    without it, what the calls of `acts` lead to. `wishes`: words that requests have to quote. `says` stands in
+    the customer's mails then, and `never` in none. `passages`: knowledge that this task adds, by file name.
+    `orders`: lines of an orders file that it adds to the shop."""
 
     id: str
     suite: str

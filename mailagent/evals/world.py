@@ -26,7 +26,7 @@ from alembic.config import Config
 from werkzeug.serving import WSGIRequestHandler, make_server
 
 from mailagent import remedies as ending
-from mailagent import services
+from mailagent import services, settling
 from mailagent.adapters.order_files.files import Reading, parse_orders
 from mailagent.app import ROOT, create_app
 from mailagent.cli.worker import engine_of
@@ -35,11 +35,12 @@ from mailagent.demo.fakes.mailboxes import AttachedFile, Mailboxes, MailContent,
 from mailagent.demo.fakes.sendgrid import SendGridServer
 from mailagent.demo.fakes.webhooks import CONTENT_TYPE, WebhookKey, build_body
 from mailagent.domain.operations.incident import IncidentKind
+from mailagent.domain.refunds.settlement import Outcome, SettlementState
 from mailagent.domain.remedies.remedy import OPEN
 from mailagent.evals.task import SHOP, Task, Turn
 from mailagent.store import schema
 from mailagent.store.operations import incidents
-from mailagent.store.refunds import order_import, remedies
+from mailagent.store.refunds import order_import, remedies, settlements
 from mailagent.workflows import launch
 
 # The time at which every sample begins. The orders of the suites fit it.
@@ -129,15 +130,19 @@ class World:
                 return
 
     def _do_tasks(self) -> bool:
-        """Do the next thing that the team does with a task or a return; return whether there was one."""
+        """Do the team's next task, take a return or give store credit; return whether there was any."""
         with services.current().database.transaction() as connection:
             tasks = [each.remedy_id for each in remedies.list_open(connection)]
-            waiting = [each for each in tasks if each not in self._decided]
+            credits = [each.idempotency_key for each in settlements.list_open(connection)]
+            waiting = [each for each in (*tasks, *credits) if each not in self._decided]
             if not waiting or not self.people:
                 return False
             self._decided.add(waiting[0])
             doing = self.people.pop(0)
-            if doing != "ignore":
+            if doing == "done" and waiting[0] in credits:
+                given = Outcome(waiting[0], SettlementState.SETTLED, "GIFT-1234")
+                settling.settle(connection, given, MANAGERS[0])
+            elif doing != "ignore":
                 note = "Sold out." if doing == "not_possible" else None
                 ending.finish(connection, waiting[0], MANAGERS[0], doing == "done", note)
         return True
@@ -199,6 +204,9 @@ def is_at_rest() -> bool:
         schema.refunds.c,
     )
     asked = sa.select(schema.approval_requests.c.approval_id)
+    entries = schema.ledger_settlements.c
+    # Money is paid at once. What is open is store credit, which people give.
+    to_give = sa.select(entries.refund_id).where(entries.state == "open")
     waiting = sa.select(schema.approvals.c.approval_id).join(schema.refunds)
     unasked = waiting.where(
         refunds.status == "awaiting_approval", schema.approvals.c.approval_id.not_in(asked)
@@ -209,7 +217,7 @@ def is_at_rest() -> bool:
         ),
         sa.select(outbound.outbound_id).where(outbound.status.in_(["queued", "sending"])),
         sa.select(refunds.refund_id).where(
-            refunds.status == "approved", refunds.refund_id.not_in(_held_up())
+            refunds.status == "approved", refunds.refund_id.not_in(_held_up().union(to_give))
         ),
         unasked,
         # A receipt, or the news of a rejection, is yet to be written.
