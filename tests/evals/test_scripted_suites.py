@@ -23,6 +23,7 @@ SAMPLE = [
 ]
 
 
+@pytest.mark.timeout(900)  # on a busy machine each sample may take minutes
 @pytest.mark.parametrize("script", BY_HAND)
 def test_each_sample_gives_what_is_computed_by_hand(
     worlds: Pool, tmp_path: Path, script: str
