@@ -178,9 +178,11 @@ def _tell_of_unnamed(
 
 
 def _hand_over_late(connection: sa.Connection, remedy: Remedy, actor: str) -> None:
-    """Give the team, once, the case of goods that are back though their return had lapsed or was withdrawn.
-    They see whether another return paid for these goods."""
-    if remedy.status not in (RemedyStatus.EXPIRED, RemedyStatus.WITHDRAWN):
+    """Give the team, once, the case of goods that are back though their return had lapsed, was withdrawn, or
+    ended because its refund must not be paid. They see whether another return paid for these goods."""
+    is_stopped = remedy.status is RemedyStatus.NOT_POSSIBLE and remedy.decided_by == audit.CLOCK
+    has_ended = remedy.status in (RemedyStatus.EXPIRED, RemedyStatus.WITHDRAWN)
+    if not has_ended and not (is_stopped and _may_come(connection, remedy)):
         return
     if audit.latest_at(connection, remedy.remedy_id, audit.BACK_TOO_LATE) is None:
         now, told = services.current().now(), {"order_id": remedy.order_id}

@@ -713,6 +713,25 @@ def test_goods_that_come_after_their_return_lapsed_are_a_case_for_the_team_once(
     assert states(api_shop) == [("withdrawn", "expired")]
 
 
+@pytest.mark.both_databases
+@pytest.mark.parametrize("was_asked", [False, True])
+def test_goods_that_come_after_their_refund_was_stopped_are_a_case_for_the_team(
+    api_shop: Harness, was_asked: bool
+) -> None:
+    """They may be in the post when it stops."""
+    refund = refund_id(api_shop)
+    if was_asked:
+        pay(refund)
+    paid = {"payment_id": "pay_W1001", "method": "card", "amount": "49.99"}
+    charged_back = paid | {"charged_back_at": api_shop.live.now().isoformat()}
+    api_shop.stock(order(payments=[charged_back]))
+    go_to(due_at(api_shop), days=-3)
+    assert pay(refund)["status"] == "failed"
+    assert [post(api_shop, refund) for _ in range(2)] == [409, 409]
+    late = api_shop.rows("SELECT 1 FROM audit WHERE action = 'goods back too late'")
+    assert len(late) == was_asked
+
+
 @ONE_DATABASE
 def test_goods_that_the_team_does_not_take_back_are_no_new_case(api_shop: Harness) -> None:
     pay(refund_id(api_shop))
