@@ -9,6 +9,7 @@ from datetime import datetime
 import sqlalchemy as sa
 
 from mailagent import services
+from mailagent.domain.money import read_money
 from mailagent.domain.refunds.escalation import (
     ApprovalRequest,
     Due,
@@ -116,11 +117,31 @@ def record_request(
     if known:
         return known[0]
     now = services.current().now()
-    elsewhere = external_refunds.given_back(connection, refund.order_id, refund.amount.currency)
-    details = {"manager": manager, "question": routing.question.value, "elsewhere": str(elsewhere)}
+    details = describe_request(connection, refund, routing.question, manager)
     audit.record(connection, now, audit.CLOCK, audit.MANAGER_ASKED, refund.refund_id, details)
     approval_id = routing.approval.approval_id
     return approvals.record_request(connection, approval_id, routing.question, manager, now)
+
+
+def describe_request(
+    connection: sa.Connection, refund: Refund, question: Question, manager: str
+) -> dict[str, str]:
+    """Return, for the audit, what a manager is asked or reminded of, and what they are told then."""
+    elsewhere = external_refunds.given_back(connection, refund.order_id, refund.amount.currency)
+    return {"manager": manager, "question": question.value, "elsewhere": str(elsewhere)}
+
+
+def told_elsewhere(
+    connection: sa.Connection, refund: Refund, question: Question, manager: str
+) -> int:
+    """Return how much was refunded elsewhere by the newest mail that asked or reminded a manager, in minor
+    units."""
+    this = {"manager": manager, "question": question.value}.items()
+    asked = audit.list_details(
+        connection, refund.refund_id, audit.MANAGER_ASKED, audit.MANAGER_REMINDED
+    )
+    told = [each["elsewhere"] for each in asked if this <= each.items() and "elsewhere" in each]
+    return read_money(told[-1]).minor if told else 0
 
 
 def skip(connection: sa.Connection, refund: Refund, manager: str, why: Skip) -> Routing:

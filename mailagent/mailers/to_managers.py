@@ -26,7 +26,7 @@ from mailagent.domain.refunds.refund import Refund, RefundStatus
 from mailagent.domain.remedies.labels import tell_done
 from mailagent.domain.text import tell_moment
 from mailagent.mailers import approval_routing
-from mailagent.mailers.approval_routing import Routing, load_routing
+from mailagent.mailers.approval_routing import Routing, describe_request, load_routing
 from mailagent.mailers.compose import MailContent, Notice, queue_mail, render, write_notice
 from mailagent.store import audit
 from mailagent.store.mail import outbound
@@ -74,11 +74,10 @@ def _remind(
     now, number = services.current().now(), request.reminders + 1
     routing = routing.with_request(approvals.record_reminder(connection, request, now))
     _write_request(connection, refund, request.manager_email, routing, number)
-    details = {
-        "manager": request.manager_email,
-        "reminder": f"{number} of {MOST_REMINDERS}",
-    }
-    audit.record(connection, now, audit.CLOCK, "manager reminded", refund.refund_id, details)
+    reminder = f"{number} of {MOST_REMINDERS}"
+    told = describe_request(connection, refund, routing.question, request.manager_email)
+    details = told | {"reminder": reminder}
+    audit.record(connection, now, audit.CLOCK, audit.MANAGER_REMINDED, refund.refund_id, details)
     return routing
 
 

@@ -142,6 +142,7 @@ GOODWILL_TOLD: Final = "goodwill told"
 BACK_TOO_LATE: Final = "goods back too late"
 OFFER_TOLD: Final = "offer told"
 MANAGER_ASKED: Final = "manager asked"  # about a refund, or a task that is stopped
+MANAGER_REMINDED: Final = "manager reminded"
 CLOSED: Final = "breaker closed"
 TAKEN_BACK: Final = "decision taken back"  # the triggers look for it
 # What happens to a refund that its customer must be told.
@@ -210,11 +211,11 @@ def list_of_mails(
 
 
 def list_details(
-    connection: sa.Connection, subject: str, action: Action
+    connection: sa.Connection, subject: str, *actions: Action
 ) -> Sequence[dict[str, Any]]:
-    """Return the details of each `action` on a row, oldest first."""
+    """Return the details of each of these `actions` on a row, oldest first."""
     query = sa.select(_audit.c.details).where(
-        _audit.c.subject == subject, _audit.c.action == action
+        _audit.c.subject == subject, _audit.c.action.in_(actions)
     )
     return connection.scalars(query.order_by(_audit.c.audit_id)).all()
 

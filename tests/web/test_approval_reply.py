@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
-from mailagent import services
+from mailagent import mailers, services
 from mailagent.demo.fakes.webhooks import build_body
 from mailagent.domain.refunds.refund import RefundStatus
 from mailagent.store.refunds import approvals as store
@@ -327,12 +327,34 @@ def test_a_refund_elsewhere_since_the_mail_has_the_manager_look_at_the_page(
     assert "Not recorded" in mail.no_answer_reason
     assert question.refund().status is RefundStatus.AWAITING_APPROVAL
     (answer,) = told(question.shop)
-    assert "$400.00 of this order was refunded elsewhere" in answer
+    happened = "Something has happened since we asked you."
+    assert f"{happened} $400.00 of this order was refunded elsewhere" in " ".join(answer.split())
     assert "Please use the link in the mail that asked you." in answer
     # Max is asked after it, so the mail to him counts it.
     assert "Already refunded or under way: $400.00" in ask(question, MAX).text
     reply(question, "approve", MAX, to=ask(question, MAX).reply_to)
     assert (question.refund().status, question.refund().decided_by) == (RefundStatus.APPROVED, MAX)
+
+
+@pytest.mark.both_databases
+def test_a_manager_whose_reminder_tells_of_a_refund_elsewhere_decides_by_reply(
+    question: Question,
+) -> None:
+    desk = {"item_id": "D1", "name": "Standing desk", "quantity": 1, "unit_price": "1499.00"}
+    paid = {"payment_id": "pay_W2001", "method": "card", "amount": "1999.00"}
+    question.shop.stock(order("W2001", items=[desk], payments=[paid]))
+    ask(question)
+    refund_elsewhere(question, 400_00)
+    live = question.shop.live
+    then = live.now() + timedelta(seconds=live.waits.approval_reminder_seconds)
+    services.bind(replace(live, now=lambda: then))
+    with live.database.transaction() as connection:
+        mailers.ask_managers(connection, question.refund())
+    query = "SELECT * FROM outbound_mails WHERE to_address = :to AND dedup_key LIKE 'reminder:%'"
+    (reminder,) = question.shop.rows(query, to=MONA)
+    assert "Already refunded or under way: $400.00" in reminder.text
+    reply(question, "approve", to=reminder.reply_to)
+    assert question.refund().status is RefundStatus.APPROVED
 
 
 def test_a_rejection_by_mail_needs_no_word_of_a_refund_elsewhere(question: Question) -> None:

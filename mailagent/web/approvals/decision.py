@@ -286,6 +286,8 @@ def _check_balance(connection: sa.Connection, review: Review, form: Form) -> Non
     more_elsewhere = review.elsewhere.minor > form.knows_elsewhere
     if cancelled or moved or more_elsewhere:
         happened = _("Something has happened while this page was open.")
+        if form.mail_id:  # a reply, which the answer to it quotes in English
+            happened = "Something has happened since we asked you."
         raise FormProblem("decision", f"{happened} {balance.news}")
 
 

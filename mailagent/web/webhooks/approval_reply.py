@@ -17,14 +17,13 @@ from mailagent.domain.mail.auto_response import READ_RECEIPT
 from mailagent.domain.mail.message import Door, Identity, MailKind, ParsedMail, Purpose, find_token
 from mailagent.domain.mail.redaction import without_keys
 from mailagent.domain.mail.reply_commands import ManagersReply, read_reply
-from mailagent.domain.money import Money, read_money
+from mailagent.domain.money import Money
 from mailagent.domain.refunds.escalation import ApprovalRequest, Question, Skip
 from mailagent.domain.refunds.offer import part_of_price
 from mailagent.domain.refunds.refund import Refund, RefundStatus
 from mailagent.domain.shop import person_of
 from mailagent.domain.text import tell_moment
-from mailagent.mailers.approval_routing import is_one_of
-from mailagent.store import audit
+from mailagent.mailers.approval_routing import is_one_of, told_elsewhere
 from mailagent.store.database import required
 from mailagent.store.mail import inbound, outbound
 from mailagent.store.refunds import approvals, orders, refunds, remedies, reviews
@@ -209,7 +208,7 @@ def _decide(
         reply.approves,
         None,
         reply.note,
-        knows_elsewhere=_told_elsewhere(connection, refund, ask),
+        knows_elsewhere=told_elsewhere(connection, refund, ask.question, ask.manager_email),
         note_shared=reply.note_shared,
         mail_id=mail_id,
         offer_percent=reply.offer_percent,
@@ -220,14 +219,6 @@ def _decide(
         return "Not recorded", [str(problem), _LINK]
     decided = refunds.load(connection, refund.refund_id)
     return "Recorded", [*describe(standing, decided), *_tell_note(reply)]
-
-
-def _told_elsewhere(connection: sa.Connection, refund: Refund, ask: ApprovalRequest) -> int:
-    """Return how much was refunded elsewhere when this manager was asked, in minor units."""
-    this = {"manager": ask.manager_email, "question": ask.question.value}.items()
-    asked = audit.list_details(connection, refund.refund_id, audit.MANAGER_ASKED)
-    told = [each["elsewhere"] for each in asked if this <= each.items() and "elsewhere" in each]
-    return read_money(told[0]).minor if told else 0  # none if an earlier version asked
 
 
 def _tell_note(reply: ManagersReply) -> list[str]:
