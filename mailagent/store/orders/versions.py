@@ -23,6 +23,36 @@ from mailagent.store.refunds.order_import import Saved, VersionProblem
 _versions, _orders = schema.order_versions, schema.orders
 _refunds, _external = schema.refunds, schema.external_refunds
 
+# Built once: it is large, and SQLAlchemy would take longer to build it than the database to answer it.
+_newest = sa.select(sa.func.max(_versions.c.version)).where(
+    _versions.c.order_id == _orders.c.order_id
+)
+_LOCK_LATEST = (
+    sa.select(
+        _orders.c.order_id,
+        _orders.c.version.label("order_version"),
+        _orders.c.seen_at,
+        _orders.c.look_up_problem_at,
+        _versions.c.version,
+        _versions.c.record,
+        (_orders.c.updated_at <= _versions.c.fetched_at).label("is_current"),
+        sa.or_(
+            sa.exists().where(_refunds.c.order_id == _orders.c.order_id),
+            sa.exists().where(_external.c.order_id == _orders.c.order_id),
+        ).label("has_refunds"),
+    )
+    .outerjoin(
+        _versions,
+        sa.and_(
+            _versions.c.order_id == _orders.c.order_id,
+            _versions.c.version == _newest.correlate(_orders).scalar_subquery(),
+        ),
+    )
+    .where(_orders.c.order_id.in_(sa.bindparam("order_ids", expanding=True)))
+    .order_by(_orders.c.order_id)
+    .with_for_update(of=_orders)
+)
+
 
 @dataclass(frozen=True, slots=True)
 class Told:
@@ -113,31 +143,8 @@ def _lock_latest(connection: sa.Connection, order_ids: Sequence[str]) -> dict[st
     meaning of its refunded sums depends on our refunds.
 
     If this waits for a lock, the marks are those after the wait, and the rest may be older."""
-    newest = (
-        sa.select(_versions.c.order_id, sa.func.max(_versions.c.version).label("version"))
-        .where(_versions.c.order_id.in_(order_ids))
-        .group_by(_versions.c.order_id)
-        .subquery()
-    )
-    is_current = (_orders.c.updated_at <= _versions.c.fetched_at).label("is_current")
-    has_refunds = sa.or_(
-        sa.exists().where(_refunds.c.order_id == _orders.c.order_id),
-        sa.exists().where(_external.c.order_id == _orders.c.order_id),
-    ).label("has_refunds")
-    order_version = _orders.c.version.label("order_version")
-    theirs = _versions.c.order_id == newest.c.order_id
-    query = (
-        sa.select(
-            *(_orders.c.order_id, order_version, _orders.c.seen_at, _orders.c.look_up_problem_at),
-            *(_versions.c.version, _versions.c.record, is_current, has_refunds),
-        )
-        .outerjoin(newest, newest.c.order_id == _orders.c.order_id)
-        .outerjoin(_versions, sa.and_(theirs, _versions.c.version == newest.c.version))
-        .where(_orders.c.order_id.in_(order_ids))
-        .order_by(_orders.c.order_id)
-        .with_for_update(of=_orders)
-    )
-    return {row.order_id: row for row in connection.execute(query)}
+    rows = connection.execute(_LOCK_LATEST, {"order_ids": list(order_ids)})
+    return {row.order_id: row for row in rows}
 
 
 def _record(
