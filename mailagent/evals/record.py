@@ -29,7 +29,7 @@ BY_THE_AGENT = {
 
 @dataclass(frozen=True, slots=True)
 class Sent:
-    """A mail of ours to somebody. `language`: None if we cannot tell it."""
+    """A mail of ours to a person. `language`: None if we cannot tell it."""
 
     to: str
     purpose: str

@@ -192,7 +192,7 @@ class Signature:
     def covers(self, name: str, count: int) -> bool:
         """Return whether it signs a field that stands `count` times in the mail.
 
-        It must also name a field that the mail does not have, or somebody could add that field later.
+        It must also name a field that the mail does not have, or a sender could add that field later.
         Each time it names a field, it signs one more, from the lowest up (section 5.4.2).
         """
         return self.fields.count(name) >= max(1, count)

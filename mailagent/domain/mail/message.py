@@ -151,7 +151,7 @@ class InboundMail:
     attachments: tuple[Attachment, ...] = ()
     no_answer_reason: str | None = None
     answered_by: str | None = None
-    draft_id: str | None = None  # of the draft that answers it once somebody has sent it
+    draft_id: str | None = None  # of the draft that answers it once a person has sent it
 
     @property
     def awaits_agent(self) -> bool:

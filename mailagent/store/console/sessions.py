@@ -18,7 +18,7 @@ from mailagent.store.database import Row, insert_once
 
 _links, _attempts, _sessions = schema.login_links, schema.login_attempts, schema.sessions
 
-# The hashes of links that can still log somebody in; `now` is a bound parameter.
+# The hashes of links that can still log a person in; `now` is a bound parameter.
 LIVE = sa.select(_links.c.token_hash).where(
     _links.c.used_at.is_(None), _links.c.expires_at > sa.bindparam("now")
 )
@@ -36,7 +36,7 @@ def _hash(secret: str) -> str:
 def record_attempt(
     connection: sa.Connection, email: str, client_address: str, now: datetime
 ) -> None:
-    """Record that somebody asked for a link."""
+    """Record that a person asked for a link."""
     values = {"email": email, "client_address": client_address, "at": now}
     connection.execute(_attempts.insert().values(values))
 

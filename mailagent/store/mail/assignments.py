@@ -329,7 +329,7 @@ def list_doubtful_outbound(connection: sa.Connection) -> list[str]:
 
 
 def record_written_since(connection: sa.Connection, since: datetime, now: datetime) -> None:
-    """Record that our mails from `since` on were written after the restore, so that nobody need doubt them."""
+    """Record that our mails from `since` on were written after the restore, so that they are not doubted."""
     query = sa.select(_ours.c.outbound_id).where(_ours.c.created_at >= since)
     for outbound_id in list(connection.scalars(query)):
         audit.record(connection, now, audit.CLOCK, WRITTEN_AFTER_RESTORE, outbound_id)

@@ -60,8 +60,7 @@ def load(connection: sa.Connection, conversation_id: str) -> Conversation:
 
 
 def lock(connection: sa.Connection, conversation_id: str) -> Conversation:
-    """Lock a conversation, so that nobody else answers it before the commit, and return it. Raises
-    LookupError."""
+    """Lock a conversation until the commit, and return it. Raises LookupError."""
     here = _conversations.c.conversation_id == conversation_id
     return required(_find(connection, here, lock=True), f"conversation {conversation_id}")
 

@@ -119,7 +119,7 @@ def count_loops(connection: sa.Connection, since: datetime) -> int:
 
 def count_throttled(connection: sa.Connection) -> int:
     """Return how many mails are throttled because too much came. Mails of senders who have not confirmed their
-    addresses do not count, because they delay nobody else's mail."""
+    addresses do not count, because they delay no other mail."""
     query = sa.select(sa.func.count()).where(
         _inbound.status == MailStatus.THROTTLED.value,
         _inbound.no_answer_reason.not_in((HandOverReason.LOOP_DETECTED.value, UNCONFIRMED)),

@@ -154,7 +154,7 @@ def erase(
 
 
 def _lock(connection: sa.Connection, email: str) -> None:
-    """Lock the customer's orders, then their conversations, so that nobody adds rows before the commit."""
+    """Lock the customer's orders, then their conversations. Others add no rows until the commit."""
     for table, key in ((schema.orders, "order_id"), (schema.conversations, "conversation_id")):
         connection.execute(
             sa.select(table.c[key])

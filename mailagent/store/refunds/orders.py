@@ -149,7 +149,7 @@ def spellings(order_id: str) -> Sequence[str]:
 
 
 def lock(connection: sa.Connection, order_id: str) -> Order | None:
-    """Lock an order, so that nobody else changes it or its refunds before the commit, and return it."""
+    """Lock an order and its refunds until the commit, and return it."""
     return _lock(connection, _orders.c.order_id == order_id)
 
 
@@ -195,19 +195,19 @@ def lock_row_of_refund(connection: sa.Connection, refund_id: str) -> None:
 
 
 def lock_customer(connection: sa.Connection, email: str) -> None:
-    """Lock a customer, so that nobody else decides on a refund of their orders before the commit."""
+    """Lock a customer: other transactions decide on no refund of their orders until the commit."""
     _advisory_lock(connection, _CUSTOMER, email)
 
 
 def lock_shop(connection: sa.Connection) -> None:
-    """Lock the shop, so that nobody else decides on any refund before the commit. Only for a policy with a cap
-    for a day."""
+    """Lock the shop: other transactions decide on no refund until the commit. Only for a policy with a daily
+    cap."""
     _advisory_lock(connection, _SHOP)
 
 
 def lock_payments(connection: sa.Connection, order: Order) -> None:
-    """Lock an order's payments, so that nobody else records a refund of them before the commit: another order
-    may have the same payments."""
+    """Lock an order's payments: other transactions record no refund of them until the commit. Another order may
+    have the same payments."""
     for payment_id in sorted(payment.payment_id for payment in order.payments):
         _advisory_lock(connection, _PAYMENT, payment_id)
 

@@ -109,7 +109,7 @@ def load(connection: sa.Connection, refund_id: str) -> Refund:
 
 
 def lock(connection: sa.Connection, refund_id: str) -> Refund:
-    """Lock a refund, so that nobody else changes it before the commit, and return it. Raises LookupError."""
+    """Lock a refund until the commit, and return it. Raises LookupError."""
     query = _WITH_LINES.where(_refunds.c.refund_id == refund_id).with_for_update(of=_refunds)
     return required(next(iter(_list(connection, query)), None), f"refund {refund_id}")
 

@@ -79,8 +79,7 @@ def find(connection: sa.Connection, key: str) -> Settlement | None:
 
 
 def lock(connection: sa.Connection, key: str) -> Settlement | None:
-    """Lock a settlement, so that nobody else changes it before the commit, and return it; None if there is
-    none."""
+    """Lock a settlement until the commit, and return it; None if there is none."""
     query = _QUERY.where(_rows.c.idempotency_key == key).with_for_update(of=_rows)
     return next(iter(_list(connection, query)), None)
 

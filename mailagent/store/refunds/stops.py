@@ -199,7 +199,7 @@ def find_task_stops(connection: sa.Connection, tasks: Sequence[Remedy]) -> dict[
 
 
 def list_doubtful_tasks(connection: sa.Connection, limit: int) -> Sequence[str]:
-    """Return the ids of open tasks that may be stopped: up to `limit` of which managers were told, because
+    """Return the ids of open tasks that may be stopped: up to `limit` that managers know are stopped, because
     something else may stop them, and as many others. In random order, so that none keeps others waiting."""
     query = _DOUBTFUL_TASKS.where(in_literals(_remedies.status, RemedyStatus.TASK.value))
     some = query.order_by(sa.func.random()).limit(limit)

@@ -5,7 +5,7 @@ log append-only, and the index of words in mail, which only PostgreSQL has. DBOS
 schema `dbos`.
 """
 
-# ruff: noqa: F403 - this module names every table, whichever module describes it
+# ruff: noqa: F403 - this module names the tables of all modules
 from mailagent.store.schema.columns import *
 from mailagent.store.schema.mail import *
 from mailagent.store.schema.operations import *

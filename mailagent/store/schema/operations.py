@@ -7,7 +7,7 @@ import sqlalchemy as sa
 from mailagent.store.database import UtcDateTime
 from mailagent.store.schema.columns import Json, RowNumber, check, table
 
-# Login links. We store only hashes, so that nobody can log in with what the database has.
+# Login links. We store only hashes, so that a copy of the database does not let its reader log in.
 login_links = table(
     "login_links",
     sa.Column("token_hash", sa.Text, primary_key=True),

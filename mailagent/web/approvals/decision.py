@@ -46,8 +46,8 @@ REOPENED_FOR = timedelta(hours=1)
 
 
 def is_open(refund: Refund, standing: Standing) -> bool:
-    """Return whether a manager may still decide. After the approval's date nobody may, even if the run has not
-    expired the refund yet."""
+    """Return whether a manager may still decide. After the approval's date no manager may, even if the run
+    has not expired the refund yet."""
     waits = refund.status is RefundStatus.AWAITING_APPROVAL
     in_time = services.current().now() < standing.approval.expires_at
     return waits and in_time and standing.final(refund.four_eyes) is None
@@ -204,7 +204,7 @@ def _parse_amount(refund: Refund, quantities: Mapping[int, int]) -> Money | None
     are worth. Else None. Raises FormProblem."""
     most = refund.covering(quantities).amount
     if not request.form.get("amount", ""):
-        # An empty field means all of it. Blanks are refused below, because somebody meant an amount.
+        # An empty field means all of it. Blanks are refused below: an amount was meant.
         return most if quantities else None
     try:
         amount = parse_typed_amount(typed("amount"), refund.amount.currency, _)

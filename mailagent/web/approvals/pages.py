@@ -92,7 +92,7 @@ def _tell_outcome(link: ApprovalLink, before: Standing, after: Standing) -> str:
 
 
 def _verify(token: str) -> ApprovalLink:
-    """Return the approval link in a signed token. Abort with a page for an invalid token, and for somebody who
+    """Return the approval link in a signed token. Abort with a page for an invalid token, and for a person who
     is not a manager any more."""
     link = services.current().links.verify_approval(token)
     if link is None:
@@ -212,7 +212,7 @@ def _show_form(
 
 
 def page(template: str, status: int = 200, **values: Any) -> Response:
-    """Return a page that nobody may cache, because its URL gives access."""
+    """Return a page that must not be cached, because its URL gives access."""
     response = make_response(render_template(template, **values), status)
     response.headers["Cache-Control"] = "no-store"
     return response

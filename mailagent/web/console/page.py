@@ -116,7 +116,7 @@ def parse_days(facts: Mapping[str, str]) -> tuple[datetime | None, datetime | No
 # --- redaction ------------------------------------------------------------------------------------
 
 
-# Mails with a link that logs in or decides for its reader, so nobody else may see their text.
+# Mails with a link that logs in or decides for its reader, so no other person may see their text.
 SECRET_PURPOSES = frozenset({Purpose.LOGIN.value, Purpose.APPROVAL_REQUEST.value})
 
 _LINK = re.compile(

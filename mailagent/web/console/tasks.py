@@ -53,7 +53,7 @@ def show() -> Response:
 
 
 def _page(problem: str = "", remedy_id: str = "", note: str = "") -> Response:
-    """Return the page. `problem`: why the `note` that somebody typed for a task was not recorded."""
+    """Return the page. `problem`: why the `note` that a person typed for a task was not recorded."""
     is_open = request.args.get("state") != "ended"
     statuses = _OPEN if is_open else _ENDED
     live = services.current()

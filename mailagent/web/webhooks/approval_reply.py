@@ -233,7 +233,7 @@ def _tell_note(reply: ManagersReply) -> list[str]:
 
 
 def describe(standing: Standing, refund: Refund) -> list[str]:
-    """Return sentences about the state of a refund: which manager decided what and when, or why nobody can
+    """Return sentences about the state of a refund: which manager decided what and when, or why none can
     decide."""
     made = [each for each in (standing.first, standing.second) if each]
     lines, closes = [_of(each, refund) for each in made], tell_moment(standing.approval.expires_at)

@@ -171,7 +171,7 @@ def _without_secrets(connection: sa.Connection, mail: ParsedMail, now: datetime)
 
 
 def _without_replays(mail: ParsedMail, known: Known) -> ParsedMail:
-    """Return the mail; if it repeats a known one, with signatures that prove nothing: somebody replays an old
+    """Return the mail; if it repeats a known one, with signatures that prove nothing: a sender replays an old
     mail."""
     if known.message_id:
         # It is the customer's own mail, but perhaps changed where the signature does not cover it.

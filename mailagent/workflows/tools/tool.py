@@ -211,7 +211,7 @@ def case_closed_output() -> Output:
 
 
 def no_such_order_output(order_id: str) -> Output:
-    """Return the answer for an order that does not exist or is somebody else's: the same bytes."""
+    """Return the answer for an order that does not exist or is another customer's: the same bytes."""
     return {
         "error": NO_SUCH_ORDER,
         "facts": [f"no_order/{order_id}"],

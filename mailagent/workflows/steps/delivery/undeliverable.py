@@ -47,7 +47,7 @@ def act_on_lost(
     if mail.purpose is Purpose.LOGIN:
         return  # the person sees that no link comes, and asks again
     if _asks_to_confirm(mail) and suppressions.why_suppressed(connection, mail.to_address):
-        return  # spam names senders that do not exist, and nobody has proven this one
+        return  # spam names senders that do not exist, and this one is not proven
     if mail.purpose is Purpose.NOTICE:
         _pass_on(connection, mail)
         return
