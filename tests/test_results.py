@@ -126,7 +126,7 @@ def test_a_table_says_that_it_is_out_of_date(monkeypatch: pytest.MonkeyPatch) ->
     result = {"commit": "c0ffee1", "date": "2026-11-25", "machine": {}, "seconds": 61}
     result |= {"outcome": "held", "table": "| 1 |\n"}
     monkeypatch.setattr(history, "has_changed", lambda *_: False)
-    assert "c0ffee1, 2026-11-25, 1 minutes" in block_of(PARTS["money"], result)
+    assert "c0ffee1, 2026-11-25, 1 minute;" in block_of(PARTS["money"], result)
     assert OLD not in block_of(PARTS["money"], result)
     monkeypatch.setattr(history, "has_changed", lambda *_: True)
     assert OLD in block_of(PARTS["money"], result)

@@ -85,7 +85,7 @@ def main(mails: int, times: int) -> None:
         fill(services.current().database.engine, size)
         update_counters()
         click.echo(f"{mails:,} mails, filled in {time.perf_counter() - began:.0f} s")
-        click.echo(f"{'ms of server time':<38}{'p50':>8}{'p95':>8}")
+        click.echo(f"{'ms of server time':<38}{'p50':>8}{'p95':>8}{'HTTP':>6}")
         slow = [
             name
             for name, path in pages(size, client).items()

@@ -69,7 +69,7 @@ def main() -> int:
             MoneyMachine.harness = shop
             run_state_machine_as_test(machine, settings=settings)
         seen = ", ".join(f"{count} {what}" for what, count in sorted(MoneyMachine.seen.items()))
-        print(f"{kind}: {seen}", flush=True)
+        print(f"{kind}, source {options.source}, gateway {options.gateway}: {seen}", flush=True)
         for what in must_happen(options.source, options.gateway):
             assert MoneyMachine.seen[what], f"no {what}: play more --examples"
     return 0

@@ -178,6 +178,6 @@ def _check(shop: Harness, stripe: StripeServer) -> str:
     answers = len(shop.mails_to(JUERGEN))
     cases = len(shop.mails_to(TESS))
     return (
-        f"2 refunds at the gateway before and after, books agree; question answered {answers} time(s), "
-        f"{cases} case(s) for the team; {len(shop.mails_to(ADA))} mails to Ada"
+        "2 refunds at the gateway before and after, books agree; answers to the question:"
+        f" {answers}, cases for the team: {cases}, mails to Ada: {len(shop.mails_to(ADA))}"
     )
