@@ -58,7 +58,7 @@ class ApprovalRequest:
 class Due:
     """The manager to `ask` now, the managers to `remind` now, and when to look again (`next_at`).
 
-    `following`: the manager whom we ask at `escalates_at` unless one decides before; None if no manager is
+    `following`: the manager whom we ask at `escalates_at` unless a manager decides before; None if none is
     left. `escalates_at`: None if the refund expires before.
     """
 

@@ -23,8 +23,8 @@ from mailagent.domain.refunds.refund import (
 
 class OfferStatus(StrEnum):
     """The states of an offer. LAPSED: the customer accepted it when the order no longer had what it promised.
-    EXPIRED: its date has passed. Housekeeping sets that state later; until then the offer is OPEN, but cannot
-    be accepted (`Offer.is_open`)."""
+    EXPIRED: its date has passed; housekeeping sets that state later. In both states, only a mail that came
+    before the date can accept it (`Offer.is_open`)."""
 
     OPEN = "open"
     ACCEPTED = "accepted"

@@ -66,7 +66,7 @@ class Payment:
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """An order. `seen_at`: when the shop last sent us its record, changed or not.
+    """An order. `seen_at`: when its order source last returned it; for an imported order, when it last changed.
 
     In minor units: `discount_minor` is a discount on all lines together, beside those of the lines;
     `shipping_minor` is the price of shipping; `tax_minor` came on top of both, 0 if prices include it.
@@ -146,9 +146,9 @@ def split_over_payments(
     """Return pairs of a payment id and the part of `amount` that goes back to it, in the order of the payments.
 
     `earlier`: how much of each payment was refunded or is about to be, by payment id, in minor units. Nothing
-    goes back to a payment that was charged back. Cards get multiples of their step (`Payment.step_minor`), if
-    other payments can get the rest: those get as little less as that needs. If there is no such way, a card
-    gets an odd part. Raises ValueError if the payments have less left than `amount`.
+    goes back to a payment that was charged back. Cards get multiples of their step (`Payment.step_minor`);
+    for this, the other payments give back as little less as possible. If the parts then do not add up to
+    `amount`, a card gets an odd part. Raises ValueError if the payments have less left than `amount`.
     """
     step = step_of(order.currency).minor
     # How much less other payments get; None: a card gets an odd part.
@@ -249,11 +249,11 @@ def method_labels(method: str) -> tuple[str, ...]:
 
 
 def item_ids(lines: Iterable[tuple[str, object, object]]) -> list[str]:
-    """Return our item id of each line of an order from a shop system. `lines`: the SKU, or what stands for it;
-    what is equal in lines of the same item; and the line's number.
+    """Return our item id of each line of an order from a shop system. `lines`: for each line
+    its SKU or a substitute, a value that all lines of the same item share, and its number.
 
-    Variants may share an SKU. A line that is not the same as the first with its SKU has an id of its own. So an
-    id never depends on later lines, because we may have read only the first ones."""
+    Variants may share an SKU. A line that differs from the first with its SKU has an id of its own. An id never
+    depends on later lines, because we may have read only the first ones."""
     first: dict[str, object] = {}
     return [
         sku if first.setdefault(sku, same) == same else f"{sku} (line {number})"

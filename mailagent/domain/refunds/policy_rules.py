@@ -342,9 +342,9 @@ class RefundFacts:
     `remaining`: what was paid, less all refunds of the order that were paid or are under way, ours and external
     ones, and less `charged_back`, what the customer's bank took back.
     `lines`: the order lines that the refund is for. `methods`: the methods of the order's payments.
-    `photos`: how many photos the customer sent in the conversation; of these, `maybe_logos` may be logos.
+    `photos`: how many photos proven senders sent in the conversation; of these, `maybe_logos` may be logos.
     `refused_before`: which of `REFUSED_BEFORE` hold.
-    `items_before`: a refund that was paid, or is under way, has units of the same items.
+    `items_before`: units of the same items were refunded or sent again before, or are about to be.
     `worth`: what the items and the shipping add up to; `amount` is less if less is left.
     `price`: for an offer of part of the price, what the items and the shipping add up to; `worth` is the part.
     `elsewhere`: the external refunds of the order so far; None for none.

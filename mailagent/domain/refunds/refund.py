@@ -100,7 +100,7 @@ class Refund:
     short_minor: int = 0
     # Whether a second manager must approve it after the first.
     four_eyes: bool = False
-    # Whether the manager approved it knowing that the order was cancelled.
+    # Whether to pay it although the order is cancelled: it pays for that cancellation, or a manager knew of it.
     despite_cancel: bool = False
     # Hash of the order's customer, if another one asked and the manager approved knowing that.
     approved_for: str | None = None
@@ -234,8 +234,8 @@ def price_lines(
     also if the customer simply paid less than the lines add up to, and with the tax on top. Shipping is not
     included: see `price_shipping`.
 
-    Raises ItemsProblem for an item that is not on the order or is named twice, and for more units than
-    were bought.
+    Raises ItemsProblem for an item that is not on the order or is named twice, and for a quantity below 1 or
+    above what was bought.
     """
     past = _Past(tuple(earlier))
     chosen: list[RefundLine] = []
@@ -250,7 +250,7 @@ def price_lines(
 
 class _Past:
     """What earlier refunds hold of each line, by number: `taken` units; `given`, their worth in minor units;
-    `rest`, what managers took off less what was given of it: below 0 if the first refund then ended unpaid."""
+    `rest`, what managers took off, less what was refunded of it: below 0 if that refund then ended unpaid."""
 
     def __init__(self, earlier: Sequence[Refund]) -> None:
         self.taken, self.given, self.rest = taken_units(earlier), Counter[int](), Counter[int]()
@@ -355,7 +355,7 @@ def worth_of_item(
 ) -> Money:
     """Return what `units` of an item (None: all that are left) are worth, without shipping.
 
-    Raises ItemsProblem for an item that is not on the order, and for more units than were bought.
+    Raises ItemsProblem for an item that is not on the order, and for `units` below 1 or above what was bought.
     """
     lines = price_lines(order, [WantedItem(item_id, units)], earlier)
     return Money(sum(line.amount.minor for line in lines), order.currency)
