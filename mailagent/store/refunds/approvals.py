@@ -279,7 +279,6 @@ def find_request_by_message_ids(
 def _list_requests(
     connection: sa.Connection, *where: sa.ColumnElement[bool]
 ) -> tuple[ApprovalRequest, ...]:
-    # Requests of the same time are in the order of their addresses.
     query = sa.select(_requests).where(*where)
     rows = connection.execute(query.order_by(_requests.c.asked_at, _requests.c.manager_email))
     return tuple(_request(row) for row in rows)

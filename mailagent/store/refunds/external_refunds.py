@@ -215,7 +215,7 @@ def list_payments_named(connection: sa.Connection, payment_ids: Sequence[str]) -
 
 def list_payment_ids(connection: sa.Connection, since: datetime) -> list[str]:
     """Return the ids of the payments to compare with the gateway: of orders that changed since a time, and of
-    refunds that were requested since then or are not yet paid."""
+    our refund payments that were recorded since then or have not ended."""
     payments, orders = schema.order_payments, schema.orders
     changed = (
         sa.select(payments.c.payment_id)

@@ -30,8 +30,6 @@ from mailagent.store.refunds.external_refunds import ORDER_RECORD
 _orders, _lines, _payments = schema.orders, schema.order_lines, schema.order_payments
 _external, _shipments = schema.external_refunds, schema.order_shipments
 
-
-# The columns of an order's discount, shipping and tax.
 _COSTS = ("discount_minor", "shipping_minor", "tax_minor")
 # The shop's record of an order may lack a refund that its gateway made within this time.
 RECORD_LAGS = timedelta(minutes=5)
@@ -127,9 +125,9 @@ def as_source_says(
 def more_elsewhere_minor(
     connection: sa.Connection, order: Order, payments: Sequence[Payment], not_made: Container[str]
 ) -> int:
-    """Return how much more was refunded externally than `order`, as stored, says, in minor units, if the refund
-    payments with the idempotency keys `not_made` were not made: then the source's record of the order does not
-    include them. `payments`: as in that record."""
+    """Return how much more was refunded externally than the stored `order` says, in minor units, if the refund
+    payments with the idempotency keys `not_made` were not made. `payments`: as in the source's record of the
+    order, which then does not include those refund payments."""
     known = external_refunds.list_known(connection, order.order_id)
     made = [each for each in known if each.idempotency_key not in not_made]
     explained = refund_payments.sum_by_payment(made)

@@ -50,7 +50,7 @@ def intend_payment(
     now: datetime,
 ) -> Row:
     """Record the intent to refund `amount` of a payment under the idempotency key `key`, before the gateway is
-    asked. Return the intent; the first one, if there is one with this key."""
+    asked. Return the intent. Raises IntegrityError if there is one with this key."""
     intent = _payments.insert().values(
         idempotency_key=key,
         refund_id=refund_id,

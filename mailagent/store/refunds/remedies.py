@@ -137,9 +137,9 @@ def is_sent_again(connection: sa.Connection, order_id: str, item_ids: Collection
 
 
 def list_replaced(connection: sa.Connection, refund: Refund) -> Sequence[Remedy]:
-    """Return the exchanges and replacements that a refund takes the place of: of its items, asked for by
-    its mail or an older one. If one mail asks for both, it means different units, if the order has enough; a
-    later mail means money instead."""
+    """Return the exchanges and replacements of a refund's items that the refund replaces: those that an older
+    mail asked for, because the later mail wants money instead; and those that the refund's own mail asked for,
+    if the order has too few units for both."""
     return list_replaced_by(connection, [refund])[refund.refund_id]
 
 
@@ -204,7 +204,7 @@ def is_sent_since(connection: sa.Connection, refund: Refund) -> bool:
     """Return whether some of a refund's items were exchanged or replaced after it was asked for."""
     asked_at, done = refund.requested_at, RemedyStatus.DONE
     known = (each for each in list_of_order(connection, refund.order_id) if _touches(each, refund))
-    # A later mail may have been answered first.
+    # These may be for a later mail, if that was answered first.
     first = [each for each in known if each.kind in SENT_AGAIN and each.requested_at <= asked_at]
     others = [each for each in first if each.mail_id != refund.mail_id]
     return any(
@@ -327,8 +327,8 @@ def list_overdue(connection: sa.Connection, now: datetime, limit: int) -> Sequen
 
 def list_stale_orders(connection: sa.Connection, before: datetime, limit: int) -> Sequence[Row]:
     """Return the id and the `look_up_problem` of orders of open tasks that their source has not returned since
-    `before`, the one seen longest ago first; those with a problem last, in random order, so that none of them
-    keeps others waiting."""
+    `before`: first those without a problem, the one seen longest ago first; then those with one, in random
+    order, so that none of them keeps others waiting."""
     orders = schema.orders.c
     is_fine = orders.look_up_problem.is_(None)
     query = sa.select(orders.order_id, orders.look_up_problem).where(

@@ -87,8 +87,8 @@ def _has_arrived(order: Order, refund: Refund) -> bool:
 def find_stop_if_not_made(
     connection: sa.Connection, order: Order, keys: Container[str]
 ) -> str | None:
-    """Return why payments of an order must not be made any more if they were not made yet; None if they may be.
-    What the order's record says was refunded may be these payments only if they were made. `keys`: their
+    """Return why payments of an order must not be made any more, if none of them was made yet; None if they may
+    be made. Then the refunds in the source's record of the order cannot be these payments. `keys`: their
     idempotency keys."""
     payments = versions.payments_now(connection, order.order_id)
     more = order_import.more_elsewhere_minor(connection, order, payments, keys)
@@ -99,15 +99,15 @@ def find_stop_if_not_made(
 def find_stop_since_approval(
     connection: sa.Connection, order: Order, refund: Refund, rows: Sequence[Row]
 ) -> str | None:
-    """Return why a refund must not be paid if no gateway has made any of it: since it was approved, so much was
-    refunded elsewhere that its items may be in it. A part that was made may be in that itself. `rows`: the
-    refund's payments."""
+    """Return TWICE if, since a refund was approved, as much as its items are worth was refunded elsewhere,
+    perhaps for the same items; else None. None also if a gateway has made a part of the refund, because the sum
+    elsewhere may include that part. `rows`: the refund's payments."""
     if refund.keeps_items or any(row.state == "done" for row in rows):
         return None
     made = audit.list_details(connection, refund.refund_id, "refund approved")
     if not made or "elsewhere" not in made[-1]:  # of an earlier version
         return None
-    # What the order's record says may be in place of a payment of ours that was not made.
+    # If our payments were not made, the refunds in the source's record are other ones.
     keys = [row.idempotency_key for row in rows]
     payments = versions.payments_now(connection, order.order_id)
     more = order_import.more_elsewhere_minor(connection, order, payments, keys)
@@ -125,8 +125,8 @@ def _find_stop_of_open(connection: sa.Connection, order: Order) -> str | None:
 
 
 def find_stops(connection: sa.Connection, refund_ids: Iterable[str]) -> dict[str, str]:
-    """Return why the shop must not pay these refunds of the ledger any more, by refund id; others are left
-    out."""
+    """Return why the shop must not pay refunds of the ledger any more, by refund id. Those that it may pay are
+    left out."""
     found, wanted = {}, set(refund_ids)
     few = len(wanted) <= FEW
     query = _DOUBTFUL.where(_refunds.refund_id.in_(wanted)) if few else _DOUBTFUL
@@ -145,8 +145,8 @@ def find_task_stop(connection: sa.Connection, order: Order, remedy: Remedy) -> T
     """Return why only a manager may do a task now; None if the team may. Goods that are sent for it, and money
     that went back otherwise, would both be lost."""
     asked_by = conversations.load(connection, remedy.conversation_id).customer_email
-    # The goods may be back, the order cancelled, or the shop's system may have done it: then a person only says
-    # what is so.
+    # The goods may be back, the order cancelled, or the task done by the shop's system: then a person only
+    # reports that.
     is_cancelled = remedy.kind is RemedyKind.CANCEL and order.status is OrderStatus.CANCELLED
     is_past = remedy.kind is RemedyKind.RETURN or is_cancelled or remedy.may_be_done
     if order.customer_email != asked_by and not is_past:
@@ -186,7 +186,7 @@ def _grown_to(connection: sa.Connection, order: Order, known: Mapping[str, Any])
 
 
 def find_task_stops(connection: sa.Connection, tasks: Sequence[Remedy]) -> dict[str, TaskStop]:
-    """Return why only managers may do these tasks now, by the task's id; others are left out."""
+    """Return why only managers may do tasks now, by the task's id. Those that the team may do are left out."""
     ids = [each.remedy_id for each in tasks]
     query = _DOUBTFUL_TASKS.where(_remedies.remedy_id.in_(ids))
     doubtful = set(connection.scalars(query)) if ids else ()
@@ -199,8 +199,8 @@ def find_task_stops(connection: sa.Connection, tasks: Sequence[Remedy]) -> dict[
 
 
 def list_doubtful_tasks(connection: sa.Connection, limit: int) -> Sequence[str]:
-    """Return the ids of open tasks that may be stopped: up to `limit` that managers know are stopped, because
-    something else may stop them, and as many others. In random order, so that none keeps others waiting."""
+    """Return the ids of open tasks that may be stopped, in random order, so that none keeps others waiting: up
+    to `limit` about which no manager was asked, then as many others, which may have a second stop by now."""
     query = _DOUBTFUL_TASKS.where(in_literals(_remedies.status, RemedyStatus.TASK.value))
     some = query.order_by(sa.func.random()).limit(limit)
     return [*connection.scalars(some.where(~_IS_TOLD)), *connection.scalars(some.where(_IS_TOLD))]
