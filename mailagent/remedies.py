@@ -105,7 +105,7 @@ def end(
     note: str | None = None,
     **details: str,
 ) -> None:
-    """End a locked task, and tell the customer. `actor`: who ended it. `details` go into the audit log."""
+    """End a locked remedy, and tell the customer. `actor`: who ended it. `details` go into the audit log."""
     close(connection, remedy, status, actor, note, **details)
     if remedy.kind is RemedyKind.RETURN and status is RemedyStatus.DONE and not note:
         return  # the receipt of its refund tells it
@@ -137,8 +137,8 @@ def receive(connection: sa.Connection, row_id: str, actor: str) -> bool:
 
 
 def _find_only_return(connection: sa.Connection, order_id: str) -> Remedy | None:
-    """Return the return of an order; None if there is none. If goods may come back for something else, too, we
-    do not know which goods these are: also those of a return that has ended may come late."""
+    """Return the return of an order; None if there is none. Raises TaskProblem, and tells people, if the goods
+    may be for another request, too. Goods of a return that has ended may come late, so it also counts."""
     known = remedies.list_of_orders(connection, orders.spellings(order_id))
     returns = [each for each in known if each.kind is RemedyKind.RETURN]
     # No goods come for a return that ended before the customer was asked to send them.
@@ -161,8 +161,8 @@ def _may_come(connection: sa.Connection, remedy: Remedy) -> bool:
 def _tell_of_unnamed(
     connection: sa.Connection, back: Sequence[Remedy], told: Sequence[str]
 ) -> None:
-    """Tell people of goods that may be for several requests, once until one of these ends or another is made:
-    until a person says which, the return counts as not back, and lapses in time."""
+    """Tell people of goods that may be for several requests: once, and again after one of these ends or another
+    is made. Until a person says which goods came, no return counts as back, and each lapses on its date."""
     newest, number = back[-1], sum(each.is_open for each in back)
     lines = [
         "The shop's system says that goods are back, but not for which of these:",
@@ -243,8 +243,8 @@ def narrow(connection: sa.Connection, before: Refund, refund: Refund) -> None:
 
 
 def count_cancelled(connection: sa.Connection, order: Order, but: str = "") -> Counter[str]:
-    """Return how many of the units that an order lists its cancellations have, done or open, by item id: the
-    record may still list units that are cancelled. `but`: the id of the remedy that does not count."""
+    """Return how many units cancellations of an order have, done or open, by item id, as far as the order still
+    lists these units: its record may lag. `but`: the id of a remedy that does not count."""
     cancels = [
         each
         for each in remedies.list_of_order(connection, order.order_id)
@@ -257,8 +257,8 @@ def count_cancelled(connection: sa.Connection, order: Order, but: str = "") -> C
 
 
 def keep_only(connection: sa.Connection, remedy: Remedy, units: Counter[str], why: str) -> None:
-    """Have a remedy done for fewer units, and tell those of a task who may do it. `units`: by item id. Lock the
-    order first."""
+    """Have a remedy done for fewer units; if it is a task, tell the people who may do it. `units`: by item id.
+    Lock the order first."""
     items = name_items(units, orders.load(connection, remedy.order_id).names)
     remedies.note(connection, remedy, items=items)
     if remedy.status is not RemedyStatus.TASK:
@@ -310,9 +310,9 @@ def close(
     note: str | None = None,
     **details: str,
 ) -> None:
-    """Record the end of a locked task without a mail to the customer. Wakes the refund that waits for it, or
-    withdraws that refund. Ends tasks that are done with it. Tells people of a task that they must not do it any
-    more."""
+    """Record the end of a locked remedy without a mail to the customer. Wakes the refund that waits for it;
+    withdraws that refund if the remedy was not done. Ends other remedies that are done with it. If a task is
+    withdrawn, tells people not to do it any more."""
     now = services.current().now()
     remedies.move(connection, remedy, status, decided_by=actor, decided_at=now, note=note)
     told = {"kind": remedy.kind.value, "order_id": remedy.order_id, **details}
@@ -359,7 +359,7 @@ def _end_same_returns(connection: sa.Connection, remedy: Remedy, actor: str) -> 
             refund = refunds.load(connection, each.refund_id)
             if not list_due(connection, refund, order):
                 close(connection, each, RemedyStatus.DONE, actor)
-                break  # that has gone on with the next one
+                break  # `close` has ended the others
 
 
 def _follow(connection: sa.Connection, refund_id: str, status: RemedyStatus, actor: str) -> None:
@@ -377,8 +377,8 @@ def _follow(connection: sa.Connection, refund_id: str, status: RemedyStatus, act
 
 
 def wake(connection: sa.Connection, refund: Refund, again: str) -> None:
-    """Wake a refund's run, so that it reads its rows now; enqueue one if none is active. `again`: makes the id
-    of the new run."""
+    """Wake a refund's run, so that it reads its rows now; enqueue one if none is active. `again`: a part of the
+    new run's id."""
     asked_by = refund.run_id or run_id_of(REFUND, refund.refund_id)
     queue = services.current().workflow_client.queue
     run_id = queue.enqueue_refund(connection, refund.refund_id, asked_by, again)

@@ -116,9 +116,9 @@ def by_mails(
 def _list_asked_back(
     connection: sa.Connection, asked: Asked, conversation_id: str, mails: Sequence[InboundMail]
 ) -> list[InboundMail]:
-    """Return the latest mails of a conversation that asked for these units, perhaps with others, for the same
-    reason, and to which we offered part of the price or store credit, or asked for a photo; with those that
-    had the same answer. What was granted for these items since then ends that."""
+    """Return the mails of a conversation that asked for these units, perhaps with others, for the same reason,
+    and to which we offered part of the price or store credit, or asked for a photo; and the mails with the same
+    answer. Leave out mails from before the last grant of these items, or older than ASKED_BACK_FOR."""
     order_id, item_ids = asked.order.order_id, asked.item_ids
     known: list[tuple[str, str | None, Mapping[str, int]]] = [
         (each.mail_id, each.reason.value, dict(each.items))
@@ -152,9 +152,9 @@ def _list_asked_back(
 def list_refusals_now(
     connection: sa.Connection, asked: Asked, mail_ids: Sequence[str]
 ) -> tuple[ManagerReason, ...]:
-    """Return how some of these items were refused in answer to these mails: the policy has declined them for
-    another reason, since a model that gives one reason after the other would find one without a photo; or
-    `is_overtaken`. Of what is cancelled, only the latter counts."""
+    """Return why a manager must decide on these items in answer to these mails. DECLINED_OTHERWISE: the policy
+    declined some of them for another reason, and a model could try reasons until one needs no photo.
+    WITHDRAWN_LATER: see `is_overtaken`. For a cancellation only the latter counts."""
     order_id, found = asked.order.order_id, list[ManagerReason]()
     if not asked.cancels and any(
         declined.get("mail_id") in mail_ids
@@ -170,8 +170,8 @@ def list_refusals_now(
 
 
 def is_overtaken(connection: sa.Connection, order_id: str, mail_ids: Sequence[str]) -> bool:
-    """Return whether a later mail of the customer no longer wants what these asked for on an order, or asks for
-    something of it itself, perhaps otherwise: a run may have failed, and be replayed."""
+    """Return whether a later mail of the customer withdrew what these mails asked for on an order, or asked for
+    something on that order itself: a run for these mails may have failed, and be replayed after that."""
     unwanted = audit.list_details(connection, order_id, audit.WITHDRAWAL_ASKED_FOR)
     mails = {each["mail_id"] for each in unwanted}
     mails |= {each.mail_id for each in refunds.list_of_order(connection, order_id)}
@@ -181,7 +181,7 @@ def is_overtaken(connection: sa.Connection, order_id: str, mail_ids: Sequence[st
 
 
 def lock_caps(connection: sa.Connection, order: Order) -> None:
-    """Lock the rows that count towards the policy's caps. Lock the order first."""
+    """Lock the customer and the shop, if the policy has caps for them. Lock the order first."""
     limits = services.current().policy.caps
     if limits.customer:
         orders.lock_customer(connection, order.customer_email)

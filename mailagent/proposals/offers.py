@@ -126,8 +126,8 @@ def _part_of(whole: Asked, offer: Offer) -> Asked:
 def accept(
     connection: sa.Connection, offer: Offer, order: Order, proposed: Proposal
 ) -> Refund | None:
-    """Turn an open offer into a refund, by which the policy decides again on the order as it is now; return
-    None, and let the offer lapse, if nothing can be refunded for it any more."""
+    """Turn an open offer into a refund, and return it. The policy decides again, on the order as it is now.
+    Return None, and let the offer lapse, if nothing can be refunded for it any more."""
     asked = _as_refund(connection, offer, order, proposed.asked_at)
     if asked is not None:
         by_manager = offer.offered_by != audit.POLICY
@@ -180,8 +180,8 @@ def expire(connection: sa.Connection, offer: Offer) -> bool:
 def _is_known(
     connection: sa.Connection, offer: Offer, facts: RefundFacts, decision: Decision
 ) -> bool:
-    """Return whether a manager's offer is paid without asking again: they knew what the policy says against
-    it, and what was refunded elsewhere, and no second person has to see it."""
+    """Return whether a manager's offer is paid without asking again: all of it is left, they knew what the
+    policy says against it and what was refunded elsewhere, and no second person has to see it."""
     if not isinstance(decision, NeedsManager) or decision.four_eyes:
         return isinstance(decision, Approved)
     before = refunds.find(connection, offer.instead_of or "")

@@ -98,8 +98,8 @@ def decline(
 
 
 def offer_credit_first(connection: sa.Connection, proposal: Proposal, asked: Asked) -> None:
-    """Record in the audit log that the customer asks for store credit, and that they are offered it before a
-    refund is made, which would be paid as money at once."""
+    """Record in the audit log that the customer asks for store credit. We offer it before a refund is made,
+    because the refund would be paid as money at once."""
     details = {"mail_id": proposal.mail_id, "units": asked.units, "reason": asked.reason.value}
     now, order_id = services.current().now(), asked.order.order_id
     audit.record(connection, now, audit.CUSTOMER, audit.CREDIT_ASKED_FOR, order_id, details)

@@ -59,8 +59,8 @@ def await_goods(connection: sa.Connection, refund: Refund, order: Order) -> None
 
 
 def list_due(connection: sa.Connection, refund: Refund, order: Order) -> tuple[RemedyItem, ...]:
-    """Return the units of a refund that have to come back for it. They come back once: for an earlier refund of
-    which this one is the rest, or for one that then was not paid."""
+    """Return the units that have to come back for a refund. Leave out units that are back already: for an
+    earlier refund that this one is the rest of, or for one that was not paid in the end."""
     known = remedies.list_of_order(connection, refund.order_id)
     made = refunds.list_of_order(connection, refund.order_id)
     cancelled = {each.refund_id for each in known if each.kind is RemedyKind.CANCEL}
@@ -82,7 +82,7 @@ def list_due(connection: sa.Connection, refund: Refund, order: Order) -> tuple[R
 
 
 def _items_in_full(refund: Refund) -> set[str]:
-    """Return the items of a refund of whose price a manager took nothing off."""
+    """Return the items of a refund whose price no manager lowered."""
     cut = {line_no for line_no, minor in refund.cuts.items() if minor}
     lines = [*zip(refund.item_ids, refund.lines, strict=True)]
     return {item for item, _ in lines} - {item for item, line in lines if line.line_no in cut}
