@@ -47,7 +47,7 @@ def sweep(_scheduled_at: datetime, _context: Any) -> None:
 
 @DBOS.workflow(name=engine.HOUSEKEEPING)
 def housekeeping(_scheduled_at: datetime, _context: Any) -> None:
-    """Tell of what is overdue, report to the owners, and delete what is old enough."""
+    """Tell operators of overdue settlements, report to the owners, and delete what is old enough."""
     tell_overdue_settlements()
     report_to_owners()
     purge_short_lived()

@@ -1,7 +1,7 @@
 """The `refund` workflow, one for each refund: waits for a manager's decision, pays, tells the customer.
 
-Only this workflow calls the payment gateway. It is async, so that waiting takes no thread. Messages only wake
-it; it then reads its state from the database."""
+Only this workflow asks the payment gateway to refund. It is async, so that waiting takes no thread. Messages
+only wake it; it then reads its state from the database."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from mailagent.workflows.steps.refund.payment import pay_refund
 
 @DBOS.workflow(name=engine.REFUND, max_recovery_attempts=500)
 async def refund(refund_id: str) -> str:
-    """Decide, pay and tell one refund. Returns its final state."""
+    """Wait for the decision on a refund, pay it, and tell the customer. Returns its final state."""
     state = await claim_refund(refund_id)
     while state["status"] == "awaiting_approval":
         for outbound_id in state["outbound_ids"]:  # to managers

@@ -24,8 +24,8 @@ class Permit:
 
 
 def claim_permit(connection: sa.Connection, provider: Provider) -> Permit | None:
-    """Claim a permit to call a provider; None while its breaker is open. If a probe is due, it claims it:
-    call `note_outcome` after the call, or `free_permit` without one."""
+    """Claim a permit to call a provider; None while its breaker is open, or another call probes. If a probe is
+    due, the permit is for it: call `note_outcome` after the call, or `free_permit` without one."""
     now = services.current().now()
     found = circuit_breakers.find(connection, provider)
     match breaker_state(found, now):

@@ -28,8 +28,7 @@ logger = logging.getLogger(__name__)
 # Earlier failures are in `flask runs list` only.
 LOOK_BACK = timedelta(days=3)
 RUNS_IN_ONE_MAIL = 20
-# Several runs may be refused before one of them opens the incident. This long before it they still belong to
-# it.
+# Runs that were refused this long before an incident opened belong to it: the first refusals do not open it.
 SAME_INCIDENT = timedelta(hours=1)
 RUNS_AT_ONCE = 500
 # What goes wrong while a scheduled workflow fails.
@@ -49,8 +48,8 @@ _TOGETHER = (
 
 @step
 def report_failed_runs() -> int:
-    """Open and close incidents, and mail the operators about newly failed runs, in one mail. Runs that failed
-    because of an open incident are left out. Returns how many runs the mail is about."""
+    """Open and close incidents, and mail the operators about newly failed runs, in one mail. Runs that the
+    model's provider refused in an open incident are left out. Returns how many runs the mail is about."""
     live = services.current()
     update_incidents()
     with live.database.snapshot() as connection:

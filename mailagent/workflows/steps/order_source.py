@@ -31,7 +31,7 @@ from mailagent.workflows.steps.recording import retry_outages, step
 logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
-# How often an order is asked for again if other look-ups of it are saved meanwhile.
+# How often at most an order is asked for, if other look-ups of it are saved meanwhile.
 _MOST_TRIES = 5
 
 
@@ -39,8 +39,8 @@ def ask(call: Callable[[OrderSource], T], ends_at: datetime | None = None) -> T:
     """Call the order source, and return its answer. `ends_at`: when all its requests must have ended.
 
     Raises SourceProblem if it does not answer, if the adapter cannot read the answer, or while the circuit
-    breaker is open; NotYet if it has not finished, which is no failure for the breaker; OrderProblem if an
-    order's record is wrong; RuntimeError if the shop imports its orders.
+    breaker is open. Of its subclasses, NotYet is no failure for the breaker, and OutOfTime says that `ends_at`
+    came. Raises OrderProblem if an order's record is wrong, and RuntimeError if the shop imports its orders.
     """
     live = services.current()
     source, provider = live.order_source, live.providers.orders

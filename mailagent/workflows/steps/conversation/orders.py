@@ -39,9 +39,9 @@ from mailagent.workflows.tools.tool import OrderUse
 
 class LookedUp(TypedDict):
     """The result of the look-up at the start of a run. `outcome`: `found`; `away`: the source does not answer,
-    so the run uses the stored orders; `imported`: so it does because the shop has no source any more; `later`:
-    it does not answer again, so the mail waits. `versions`: the version of each order that was found, by its
-    number."""
+    and `imported`: the shop has no source any more, so the run uses the stored orders; `later`: the source does
+    not answer, and the mail was put off before, so it waits. `versions`: the version of each order that was
+    found, by its number."""
 
     outcome: str
     versions: dict[str, int]

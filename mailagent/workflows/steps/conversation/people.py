@@ -151,7 +151,7 @@ def _about_held(
     conversation: Conversation, mail: InboundMail, why: TeamCommand, is_held_once: bool
 ) -> mailers.Notice:
     """Say why a team member's mail did not go to the customer, and what to do. `is_held_once`: it would not be
-    held if its pictures are of the signature."""
+    held if its pictures belonged to a signature."""
     is_of_files = why is TeamCommand.HELD_FILES
     files = ", ".join(
         each.name

@@ -40,8 +40,8 @@ LOOKS_AT_ALL_IN_HOUR = 3  # UTC
 
 @dataclass(frozen=True, slots=True)
 class Deadline:
-    """When a purge has to end: `seconds` from now, or never if None. In a run, it has also passed when the
-    worker shuts down."""
+    """When a long task has to end: `seconds` after it began; never if None. In a run, it has also passed when
+    the worker shuts down."""
 
     seconds: float | None
     began: float = field(default_factory=time.monotonic)

@@ -111,5 +111,5 @@ def _is_over(connection: sa.Connection, known: OpenIncident, now: datetime) -> b
 
 
 def _works(connection: sa.Connection, provider: Provider) -> bool:
-    # Also if it has taken the place of the one that refused us.
+    # A provider that has replaced the one that refused us has no breaker, so it works, too.
     return circuit_breakers.find(connection, provider) is None

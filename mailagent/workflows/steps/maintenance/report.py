@@ -13,8 +13,8 @@ from mailagent.store.operations import daily_figures
 from mailagent.workflows.steps.maintenance.housekeeping import LOOKS_AT_ALL_IN_HOUR, Deadline
 from mailagent.workflows.steps.recording import step
 
-# Mail may be answered, and a refund paid, weeks after it came. So this many days are counted again once a day;
-# in the other hours only the two newest.
+# A day's mail may be answered, and its refunds paid, weeks later. So once a day this many days are counted
+# again; in the other hours only the two newest.
 DAYS_AGAIN = 35
 DAYS_BACK = 366
 COUNT_SECONDS = 300.0

@@ -44,8 +44,8 @@ def take_over_runs() -> int:
 @step
 def enqueue_mail() -> int:
     """Enqueue unanswered mail without a run. Give people what waits too long, and remind them of drafts and
-    tasks. Have addresses changed.
-    Returns how many mails it did something about."""
+    tasks. Ask the shop's system to change addresses. Returns how many mails were enqueued or given to
+    people."""
     overdue.remind()
     tasks.see_to()
     live = services.current()

@@ -103,8 +103,8 @@ def _wait_for_goods(known: Remedy) -> float | None:
 
 
 def _give_up_stopped(connection: sa.Connection, remedy: Remedy) -> bool:
-    """Return whether the refund of a return must not be paid any more, and then end both. Lock the order
-    first."""
+    """End a return and its refund if the refund must not be paid any more; return whether that is so. Lock the
+    order first."""
     if remedy.refund_id is None:
         return False
     refund, order = (
@@ -292,7 +292,7 @@ def _tell_units(units: Counter[str]) -> str:
 
 
 def _keep(connection: sa.Connection, order: Order) -> None:
-    """Save the order as the system returned it, unless that changes what its refunds rest on."""
+    """Save the order as the system returned it, unless its customer or what its refunds rest on changes."""
     stored = orders.find(connection, order.order_id)
     if stored is None or stored.customer_email != order.customer_email:
         return

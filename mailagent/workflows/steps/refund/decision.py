@@ -203,8 +203,8 @@ def _receipt(connection: sa.Connection, refund: Refund, others: Sequence[Refund]
 
 
 def _is_answering(connection: sa.Connection, refund: Refund) -> bool:
-    """Whether the agent is still answering the mail that asked for a refund. A manager's approval always comes
-    after that answer."""
+    """Return whether the agent is still answering the mail that asked for a refund. After a manager's decision
+    the receipt does not wait for that answer."""
     if refund.decided_by != audit.POLICY:
         return False
     mail = inbound.find(connection, refund.mail_id)

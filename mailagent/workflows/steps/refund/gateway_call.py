@@ -72,7 +72,7 @@ def ask_gateway(intent: Intent) -> PaymentOutcome:
             return known  # for an operator, whose replay calls the gateway again
         stopped = stopped or intent.stopped_if_not_made
     begun_at = services.current().now()
-    # To stop it also takes the turn: a worker that read the intent before does not ask after that.
+    # Take the turn even to stop it, so that no worker that has read the intent before asks later.
     if (stopped and _may_be_under_way(intent)) or not _begin(intent, begun_at):
         return NOT_ASKED
     if stopped:

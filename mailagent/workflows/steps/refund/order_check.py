@@ -50,7 +50,7 @@ def check_before_payment(refund_id: str) -> State | str | None:
 
 def _has_units_back(connection: sa.Connection, refund: Refund) -> bool:
     """Return whether units that were cancelled for a refund may have been sent, and its order's newest record
-    has them again. Of a whole order, `stops` knows it."""
+    has them again. If the whole order was cancelled, `stops` checks that instead."""
     remedy = remedies.find_of_refund(connection, refund.refund_id)
     if remedy is None or not remedy.is_done_cancellation or not remedy.items:
         return False

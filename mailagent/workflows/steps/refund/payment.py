@@ -278,7 +278,7 @@ def _wait_for_gateway(refund_id: str) -> State:
         rows = refund_payments.list_payments(connection, refund_id)
         away = circuit_breakers.find(connection, live.providers.gateway)
     waited = live.now() - min(row.intended_at for row in rows)
-    # It may be new although the gateway failed long ago.
+    # The refund may be new although the gateway failed long ago.
     if (
         away
         and away.opened_at
