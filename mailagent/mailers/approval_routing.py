@@ -29,8 +29,8 @@ from mailagent.store.refunds.approvals import Approval, Note, RecordedDecision, 
 class Routing:
     """Who may decide, who was asked, and who is absent, at `now`.
 
-    `first` is the first of two approvals, if we ask for the second. `owners`: the addresses of the order and of
-    the request; a manager must not decide on their own. `candidates`: the managers who may decide. `requests`
+    `first` is the first of two approvals, if we ask for the second. `owners`: the people who must not
+    decide, as in `Review.owners`. `candidates`: the managers who may decide. `requests`
     and `notes` are oldest first. `away`: the managers who are absent.
     """
 
@@ -134,8 +134,8 @@ def describe_request(
 def told_elsewhere(
     connection: sa.Connection, refund: Refund, question: Question, manager: str
 ) -> int:
-    """Return how much was refunded elsewhere by the newest mail that asked or reminded a manager, in minor
-    units."""
+    """Return how much was refunded elsewhere as the newest request or reminder told a manager, in minor units;
+    0 if none told it."""
     this = {"manager": manager, "question": question.value}.items()
     asked = audit.list_details(
         connection, refund.refund_id, audit.MANAGER_ASKED, audit.MANAGER_REMINDED

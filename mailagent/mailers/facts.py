@@ -156,8 +156,8 @@ class Reader:
         return None if live.order_source is None else told_as_of(order, live.now())
 
     def list_as_of(self, listed: Sequence[Order]) -> datetime | None:
-        """Return the same for the list of the customer's orders. A later look-up of one of them does not make
-        the others, or the list, newer."""
+        """Return when the list of the customer's orders was last looked up; None as for `as_of`. A later
+        look-up of one of them does not make the others, or the list, newer."""
         live = services.current()
         if live.order_source is None:
             return None
@@ -248,7 +248,7 @@ class Reader:
         return {"declined": found} if found else None
 
     def not_withdrawn(self, order: Order) -> Values | None:
-        """Return the newest refund of an order that can no longer be withdrawn; None if another one can."""
+        """Return the status of an order's newest refund that cannot be withdrawn; None if another can."""
         known = self.refunds_of(order)
         settled = [
             each for each in known if each.status in (RefundStatus.APPROVED, RefundStatus.PAID)
@@ -276,7 +276,7 @@ class Reader:
         return self._codes.find_told(order.order_id, services.current().now())
 
     def goodwill(self, order: Order) -> Values | None:
-        """Return the discount for an order, and when it was given if these mails are not the reason."""
+        """Return the discount for an order. `given_at` is None if the answer to these mails has its code."""
         due = self.goodwill_due
         if due and due.order_id == order.order_id:
             return {"percent": due.percent, "given_at": None}

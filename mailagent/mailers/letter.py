@@ -45,8 +45,8 @@ def reader_of(
 
 
 def letter_by_person(reader: Reader, text: str) -> Letter:
-    """Return the letter of a text that a person sends. It speaks of the orders whose refunds the mails asked
-    for."""
+    """Return the letter of a text that a person sends. It speaks of the orders that the mails are about: see
+    `Reader.orders_of_mails`."""
     language = find_language(text) or reader.conversation.language or "en"
     return Letter(text, language, tuple(dict.fromkeys(reader.orders_of_mails())))
 

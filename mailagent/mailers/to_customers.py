@@ -170,7 +170,7 @@ def write_promise(connection: sa.Connection, refund: Refund, promised: Sequence[
 
 
 def values_of_promise(promised: Sequence[Settlement]) -> dict[str, Any]:
-    """Return how much is paid by when."""
+    """Return the sum of these settlements, and by when all of it is paid."""
     minor = sum(each.amount.minor for each in promised)
     return {
         "amount": Money(minor, promised[0].amount.currency),

@@ -253,8 +253,8 @@ def _report_escalation(
 
 
 def _report_no_manager(connection: sa.Connection, refund: Refund, routing: Routing) -> None:
-    """Tell the team and the operators, once, that the only manager left is the refund's owner. The refund
-    waits for a new manager."""
+    """Tell the team and the operators, once, that no manager is left but the refund's owners. The refund waits
+    for a new manager."""
     shop = services.current().shop
     notice = Notice(
         f"nobody_decides:{routing.approval.approval_id}:{routing.question.value}",

@@ -83,8 +83,8 @@ def hand_to_team(
     actor: str = audit.CLOCK,
 ) -> None:
     """Hand a conversation over to the team, and mail them the case, once for each `key`. With `key` None this
-    writes no mail: the caller tells them of several conversations in one notice. `actor`: who
-    reported what it is handed over for; otherwise the clock."""
+    writes no mail: the caller tells them of several conversations in one notice. `actor`: who reported the
+    reason; by default the clock."""
     live, conversation_id = services.current(), conversation.conversation_id
     conversations.hand_over(connection, conversation_id, why.value, live.now())
     audit.record(connection, live.now(), actor, "conversation handed over", conversation_id)

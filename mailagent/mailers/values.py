@@ -39,7 +39,7 @@ Values = dict[str, Any]
 
 
 def values_of_state(order: Order) -> Values:
-    """Return the state of an order. `in_part`: it counts as pending, but a carrier has a parcel of it."""
+    """Return the state of an order. `in_part`: it is pending, but a carrier has or had a parcel of it."""
     has_parcel = any(each.is_handed_over for each in order.shipments)
     return {
         "status": order.status.value,

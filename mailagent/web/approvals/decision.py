@@ -37,8 +37,8 @@ from mailagent.web.language import _
 
 LONGEST_NOTE = 2000
 _PERCENT = re.compile("[1-9][0-9]?")
-# For so long after a refund's end, the page of a mailed link shows what the customer wrote and sent. Links stay
-# in mailboxes for years.
+# For so long after a refund's decision, the page of a mailed link shows what the customer wrote and sent. Links
+# stay in mailboxes for years.
 SHOWN_AFTER_CLOSING = timedelta(days=7)
 
 # After taking a decision back, a manager has at least this time to decide again.
@@ -54,8 +54,8 @@ def is_open(refund: Refund, standing: Standing) -> bool:
 
 
 def shows_details(refund: Refund, approval: Approval) -> bool:
-    """Return whether mailed links still show details: until the refund ends, and SHOWN_AFTER_CLOSING after
-    that."""
+    """Return whether mailed links still show details: until the refund is decided or its approval expires, and
+    SHOWN_AFTER_CLOSING after that."""
     closed_at = refund.decided_at or approval.expires_at
     return services.current().now() < closed_at + SHOWN_AFTER_CLOSING
 
@@ -180,7 +180,7 @@ def typed_quantities(refund: Refund) -> dict[int, str]:
 
 
 def parse_quantities(refund: Refund) -> dict[int, int]:
-    """Return the approved units, by line number, of lines with fewer units than were asked for. Raises
+    """Return the chosen units, by line number, of lines with fewer units than the refund has. Raises
     FormProblem."""
     most, found = {line.line_no: line.quantity for line in refund.lines}, dict[int, int]()
     for line_no, text in typed_quantities(refund).items():

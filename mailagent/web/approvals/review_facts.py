@@ -230,7 +230,7 @@ def balance_of(review: Review) -> Balance:
 
 
 def has_odd_part(connection: sa.Connection, order: Order, amount: Money) -> bool:
-    """Return whether a card would have to give back what it cannot. Lock the order first."""
+    """Return whether a card would get back a part that is no multiple of its step. Lock the order first."""
     earlier = refund_payments.sum_by_payment(refund_payments.list_refunded(connection, order))
     steps = {each.payment_id: each.step_minor for each in order.payments}
     return any(
