@@ -208,7 +208,7 @@ class Reader:
         return {"periods": periods, "as_of": self.as_of(order)} if periods else None
 
     def refunds(self, order: Order) -> Values:
-        """Return the state of each refund of an order, oldest first, and what was paid back elsewhere."""
+        """Return the state of each refund of an order, oldest first, its offer, and what was paid elsewhere."""
         elsewhere = self._elsewhere_minor(order)
         declined_at = audit.latest_at(self.connection, order.order_id, audit.DECLINED)
         return {

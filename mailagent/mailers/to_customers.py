@@ -348,7 +348,7 @@ def fact_of_remedy(remedy: Remedy) -> Fact:
 def write_team_reply(
     connection: sa.Connection, conversation: Conversation, mail: InboundMail, words: str
 ) -> str:
-    """Send the words of a team member's mail to the customer: nothing that it quotes, which may be internal."""
+    """Write to the customer the words of a team member, without what their mail quotes: it may be internal."""
     member = mail.from_name or name_in_address(mail.from_address)
     return write_person_reply(connection, conversation, member, words, f"team:{mail.mail_id}")
 

@@ -179,8 +179,8 @@ def _granted_since(
 
 
 def can_be_withdrawn(connection: sa.Connection, refund: Refund) -> bool:
-    """Return whether withdraw_refund would withdraw a refund: it is not paid, nothing that it depends on may be
-    done, and no gateway may have been asked."""
+    """Return whether a refund may be withdrawn: it awaits approval; or it is approved, the remedy that it waits
+    for may not be done yet, and else no gateway may have been asked."""
     if refund.status is not RefundStatus.APPROVED:
         return refund.status is RefundStatus.AWAITING_APPROVAL
     tied = remedies.find_of_refund(connection, refund.refund_id)

@@ -192,7 +192,7 @@ def _is_known(
     if rejected and "elsewhere" in rejected[-1]:
         then, now = read_money(rejected[-1]["elsewhere"]), facts.elsewhere
         remainder = {ManagerReason.REMAINDER.value}
-        is_less = facts.worth not in (None, facts.amount)  # left than was offered
+        is_less = facts.worth not in (None, facts.amount)  # less is left than was offered
         if is_less or (now is not None and now > then):
             known -= remainder
         else:

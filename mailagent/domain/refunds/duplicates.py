@@ -78,7 +78,7 @@ def _came_back(refund: Refund) -> bool:
 
 
 def _refused_items(refund: Refund) -> Iterator[tuple[int, str]]:
-    """Yield the line number and item id of each line that people have refused."""
+    """Yield the line number and item id of each line of a refund that was refused: see `list_refusals`."""
     all_of_it = refund.status in REFUSED or _came_back(refund)
     kept = frozenset[int]() if all_of_it else {line.line_no for line in refund.lines}
     asked = refund.whole or refund

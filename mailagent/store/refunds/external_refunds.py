@@ -175,9 +175,9 @@ def has_reported(connection: sa.Connection, order_id: str) -> bool:
 
 
 def list_known(connection: sa.Connection, order_id: str) -> list[Row]:
-    """Return the refund payments of an order that we know without the shop's record and that this may include:
-    ours, also those that the gateway was only asked for, and external ones that the gateway reported. Store
-    credit is no refund of a payment, so the record never includes it."""
+    """Return the refund payments of an order that the shop's record of it may include: ours, even if we only
+    asked the gateway, and external ones that the gateway reported. Store credit is no refund of a payment, so
+    the record never includes it."""
     parts = refund_payments.list_parts(connection, order_id=order_id)
     return [
         each

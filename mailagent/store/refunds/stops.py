@@ -46,7 +46,7 @@ def find_stop(
     connection: sa.Connection, order: Order, refund: Refund, *, knows_all: bool
 ) -> str | None:
     """Return why we must not pay (the rest of) a refund; None if we may. A shop that cancels an order may have
-    refunded it itself. `knows_all`: no gateway knows the balance of the payments, so check it by our rows."""
+    refunded it itself. `knows_all`: our rows have all refunds of the order, so check that enough is left."""
     if order.status is OrderStatus.CANCELLED and not refund.despite_cancel:
         return CANCELLED
     if is_another_customers(connection, order, refund):

@@ -234,9 +234,9 @@ def take(
     """Check a decision and record it; return the approval's decisions after that. Read `standing` and `review`
     after locking the order.
 
-    Raises FormProblem for the manager's own order or proposal, for more than is left, for a change of the order
-    that the page did not show, and for a second approval after a first one that does not count.
-    """
+    Raises FormProblem for the manager's own order or proposal, while the first decision can be taken back, for
+    an offer or amount that is not possible, for a change of the order that the page did not show, and for a
+    second approval after a first one that does not count."""
     if is_one_of(review.owners, manager):
         raise FormProblem("decision", tell_own(review.refund, manager))
     first, until = standing.first, undo_until(review.refund, standing)

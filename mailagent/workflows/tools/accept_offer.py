@@ -58,7 +58,7 @@ def accept_offer(reader: Reader, arguments: Mapping[str, Any]) -> Output:
     if refund is None:
         return closed_output(order.order_id)
     if refund.status is RefundStatus.APPROVED and offer.instead_of is not None:
-        # The manager knew of these; a manager who approves a refund withdraws them, too.
+        # The manager knew of the exchanges and replacements. An approval withdraws them, too.
         ending.supersede(connection, refunds.load(connection, offer.instead_of))
     return accepted_output(order.order_id)
 

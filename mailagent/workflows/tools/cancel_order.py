@@ -182,7 +182,7 @@ def _decide(reader: Reader, order: Order, wanted: tuple[WantedItem, ...], key: s
         if not wanted and _is_whole(order, earlier)
         else name_items(units + refunded, order.names)
     )
-    # A person cancels what was not paid, or what an earlier refund holds: that is decided by itself.
+    # A person cancels what was not paid, or what an earlier refund holds, which has its own decision.
     if not order.paid.minor or (refunded and not lines):
         output = request(reader, order, RemedyKind.CANCEL, key, items=items)
     else:

@@ -1,4 +1,4 @@
-"""Which tools there are. A new one is a module of this package and one line here."""
+"""Which tools there are. A new one is a module of this package, imported and registered here."""
 
 from __future__ import annotations
 

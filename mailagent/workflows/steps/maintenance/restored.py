@@ -72,7 +72,7 @@ def give_to_people(found: Doubtful) -> None:
 
 @contextmanager
 def _writing() -> Iterator[sa.Connection]:
-    """A transaction. The mails that it writes are not doubtful when this is run again."""
+    """Yield a transaction. The mails that it writes are not doubtful when this is run again."""
     live = services.current()
     with live.database.transaction() as connection:
         begun_at = live.now()
