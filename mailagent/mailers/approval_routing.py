@@ -51,7 +51,7 @@ class Routing:
 
     @property
     def instead(self) -> str | None:
-        """Return whom to ask in place of skipped managers; None while we wait for one, or if none is left."""
+        """The manager to ask in place of skipped ones; None while we wait for one, or if none is left."""
         return None if any(each.stands for each in self.requests) else self.due.following
 
     def with_request(self, request: ApprovalRequest) -> Routing:

@@ -20,8 +20,8 @@ _versions, _refunds, _payments = schema.policy_versions, schema.refunds, schema.
 def record(connection: sa.Connection, policy: Policy, now: datetime) -> str:
     """Store the policy's text if it is new; return the version under which it is stored.
 
-    That is the policy's own version; but if another text has that version, with a digest added, so that a
-    decision never refers to rules that did not make it.
+    That is the policy's own version, with a digest added if another text has it: a decision must never refer to
+    rules that did not make it. Raises LookupError if another text has that version, too.
     """
     for version in (policy.version, _with_digest(policy)):
         values = {"version": version, "source": policy.source, "first_used_at": now}

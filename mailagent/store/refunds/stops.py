@@ -100,8 +100,8 @@ def find_stop_since_approval(
     connection: sa.Connection, order: Order, refund: Refund, rows: Sequence[Row]
 ) -> str | None:
     """Return TWICE if, since a refund was approved, as much as its items are worth was refunded elsewhere,
-    perhaps for the same items; else None. None also if a gateway has made a part of the refund, because the sum
-    elsewhere may include that part. `rows`: the refund's payments."""
+    perhaps for the same items; else None. None also if the customer keeps the items, or if a gateway has made a
+    part of the refund, which may be what was refunded elsewhere. `rows`: the refund's payments."""
     if refund.keeps_items or any(row.state == "done" for row in rows):
         return None
     made = audit.list_details(connection, refund.refund_id, "refund approved")

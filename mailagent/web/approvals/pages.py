@@ -62,7 +62,7 @@ def _undoes() -> bool:
 
 
 def _counts() -> bool:
-    """Whether the pressed button only computes the sum of the chosen items, for browsers without scripts."""
+    """Return whether the pressed button only sums up the chosen items, for browsers without scripts."""
     return request.form.get("decision") == "count"
 
 

@@ -136,7 +136,7 @@ def _task(connection: sa.Connection, conversation: Conversation, mail: InboundMa
 def is_answered_too_often(
     connection: sa.Connection, conversation: Conversation, proven: bool
 ) -> bool:
-    """Whether so many automatic answers went out lately that a machine may be answering them.
+    """Return whether so many automatic answers went out lately that a machine may be answering them.
 
     Only answers to mail like this one count, proven or not. The count begins anew when the team gives the
     conversation back to the agent.
@@ -162,7 +162,7 @@ def _is_loop(answers: Sequence[Row]) -> bool:
 
 
 def _people_answer(connection: sa.Connection, conversation: Conversation) -> bool:
-    """Whether the team has answered since the loop guard stopped the agent: then the conversation stays
+    """Return whether the team has answered since the loop guard stopped the agent: then the conversation stays
     theirs."""
     if not conversation.stopped_by_loop_guard or conversation.handed_over_at is None:
         return False
@@ -186,7 +186,7 @@ def taken_at(batch: Batch) -> datetime:
 
 
 def is_waiting(connection: sa.Connection, mail_ids: Sequence[str]) -> bool:
-    """Whether every mail of a batch still waits for the agent; in a replayed run one may not."""
+    """Return whether every mail of a batch still waits for the agent; in a replayed run one may not."""
     return all(mail.awaits_agent for mail in inbound.list_by_id(connection, mail_ids))
 
 

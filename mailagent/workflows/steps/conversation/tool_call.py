@@ -22,7 +22,7 @@ from mailagent.workflows.tools.tool import OrderUse, Output, unusable_order_outp
 
 # These parts of an output have values from closed lists of ours, so they may stand in the step's record.
 _RECORDED = ("outcome", "error", "reason")
-# How often a tool waits for the order source within a run. After that the mail is put off.
+# How often a tool call waits for the order source. After that the mail is put off.
 _WAITS_AT_WORK = 3
 
 
