@@ -62,9 +62,9 @@ def find_of_order(connection: sa.Connection, order_id: str) -> GoodwillCode | No
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """The discounts of a customer, oldest first, as an answer to some mails sees them. `given`: those given for
-    these mails. `told`: those whose code a mail has had, or that were given for a mail that the agent has yet
-    to answer."""
+    """The discounts of a customer, oldest first, for the answer to some mails. `given`: those given for these
+    mails. `told`: those whose code a mail has had, or that were given for a mail that the agent has yet to
+    answer. `untold`: the others."""
 
     given: tuple[GoodwillCode, ...]
     told: tuple[GoodwillCode, ...]

@@ -142,8 +142,8 @@ def find_stops(connection: sa.Connection, refund_ids: Iterable[str]) -> dict[str
 
 
 def find_task_stop(connection: sa.Connection, order: Order, remedy: Remedy) -> TaskStop | None:
-    """Return why only a manager may do a task now; None if the team may. Goods that are sent for it, and money
-    that went back otherwise, would both be lost."""
+    """Return why only a manager may do a task now; None if the team may. If money went back
+    otherwise, the shop would lose the goods that are sent, too."""
     asked_by = conversations.load(connection, remedy.conversation_id).customer_email
     # The goods may be back, the order cancelled, or the task done by the shop's system: then a person only
     # reports that.

@@ -137,7 +137,7 @@ def _count_under_way(connection: sa.Connection, order: Order) -> Counter[str]:
 def _choose(
     order: Order, wanted: Sequence[WantedItem], under_way: Counter[str]
 ) -> tuple[WantedItem, ...]:
-    """Return what of the wanted items no open cancellation has; of the whole order if none are named."""
+    """Return the units of the wanted items (if none are named, of all items) that no open cancellation has."""
     chosen = (
         replace(
             each, quantity=(each.quantity or order.units[each.item_id]) - under_way[each.item_id]
@@ -158,7 +158,7 @@ def _too_late(reader: Reader, order: Order) -> Output:
 
 
 def _decide(reader: Reader, order: Order, wanted: tuple[WantedItem, ...], key: str) -> Output:
-    """Record what of the wanted items is still at the shop, with its refund."""
+    """Record the cancellation of the wanted items, with its refund, if they are still at the shop."""
     connection = reader.connection
     earlier = refunds.list_of_order(connection, order.order_id)
     under_way = _count_under_way(connection, order)
@@ -233,8 +233,8 @@ def _count_refunded(
     chosen: Sequence[WantedItem],
     earlier: Sequence[Refund],
 ) -> Counter[str]:
-    """Return how many units of the chosen items are held by a refund that does not cancel them, or by none, by
-    item id."""
+    """Return how many units of the chosen items, by item id, are not held by a refund that a remedy belongs to,
+    nor kept by the customer for part of their price."""
     tied = {each.refund_id for each in remedies.list_of_order(connection, order.order_id)}
     others = [each for each in earlier if each.keeps_items or each.refund_id in tied]
     wanted = {each.item_id: each.quantity or order.units[each.item_id] for each in chosen}

@@ -36,8 +36,8 @@ NAMED = 20
 
 def see_to() -> int:
     """Remind the team, once, of tasks that have waited for half of their time, and managers of those that only
-    they may do; tell managers, once for each reason, of those that are stopped; and deal with those past their
-    date. Returns how many. Have their orders looked up, so that the next sweep sees what has changed.
+    they may do. Tell managers, once for each reason, of stopped tasks. Deal with tasks past their date. Have
+    their orders looked up, so that the next sweep sees what has changed. Returns how many tasks it dealt with.
 
     A task past its date ends. But the team gets it again if the shop's system may have done it, and it gets a
     later date if a refund holds it up.
