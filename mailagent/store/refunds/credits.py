@@ -18,7 +18,7 @@ CREDIT_MINOR = _refunds.c.amount_minor + _refunds.c.amount_minor * _refunds.c.cr
 
 
 def can_change(connection: sa.Connection, refund: Refund) -> bool:
-    """Return whether the customer can still choose: it awaits approval, or no intent to pay it is on record."""
+    """Return whether the customer can still choose: it awaits approval, or is approved without an intent."""
     if refund.status is RefundStatus.AWAITING_APPROVAL:
         return True
     asked = _parts.c.refund_id == refund.refund_id

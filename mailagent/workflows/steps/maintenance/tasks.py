@@ -26,8 +26,8 @@ from mailagent.workflows.steps.maintenance.rows import process_each
 from mailagent.workflows.steps.notices import list_managers_for, tell_team
 
 TASKS_AT_ONCE = 500
-# As many tasks about whose stop managers were asked, and as many others. Each takes several queries, and may
-# make a mail to each manager.
+# So many tasks about which managers were asked, and so many others. Each takes several queries, and may make a
+# mail to each manager.
 STOPS_AT_ONCE = 20
 # How many orders a sweep has looked up at once, so that it does not flood the shop's system.
 LOOK_UPS_AT_ONCE = {BreakerState.CLOSED: 5, BreakerState.PROBE: 1, BreakerState.OPEN: 0}
