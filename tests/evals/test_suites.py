@@ -9,12 +9,14 @@ import pytest
 
 from mailagent.adapters.knowledge import read_knowledge
 from mailagent.adapters.policy_file import parse_policy
+from mailagent.app import ROOT
 from mailagent.domain.refunds.policy import Policy
 from mailagent.evals.pool import Pool
 from mailagent.evals.runs import replay
 from mailagent.evals.score import Sample, is_flawless
 from mailagent.evals.task import NAMES, SHOP, load_tasks
 from mailagent.workflows.tools import registry
+from tests.programs.scripted_suites import perfect
 
 TASKS = load_tasks()
 # A part of them for each run of the tests; `python -m mailagent.evals check` plays all.
@@ -27,6 +29,15 @@ def test_the_suites_are_large_enough_to_tell_models_apart() -> None:
     assert {suite: found[suite] >= size for suite, size in SIZES.items()} == dict.fromkeys(
         SIZES, True
     )
+
+
+@pytest.mark.parametrize("suite", NAMES)
+def test_the_guide_says_how_large_each_suite_is(suite: str) -> None:
+    tasks = [task for task in TASKS if task.suite == suite]
+    mails = sum(len(task.turns) for task in tasks)
+    calls = sum(int(perfect(task)["turns"]) for task in tasks)
+    guide = (ROOT / "docs" / "evals.md").read_text("utf-8")
+    assert f"| `{suite}` | {len(tasks)} | {mails} | {calls} |" in guide
 
 
 def test_every_tool_is_called_for_by_several_tasks() -> None:
