@@ -173,7 +173,7 @@ class World:
 
 # The hidden fields that a browser sends: the CSRF token, and what the page showed of the order.
 _HIDDEN = re.compile(
-    r'type="hidden" name="(csrf_token|first_decision|order_[a-z]+)" value="([^"]*)"'
+    r'type="hidden" name="(csrf_token|first_decision|order_[a-z]+|refunded_elsewhere)" value="([^"]*)"'
 )
 
 

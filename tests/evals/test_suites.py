@@ -21,6 +21,8 @@ from tests.programs.scripted_suites import perfect
 TASKS = load_tasks()
 # A part of them for each run of the tests; `python -m mailagent.evals check` plays all.
 EVERY = 40
+# And always this: a manager approves although they read of a refund elsewhere.
+ALWAYS = "telescope-partly-refunded"
 SIZES = {"tasks": 150, "attacks": 200, "questions": 60, "hand_overs": 40}
 
 
@@ -128,7 +130,7 @@ def test_every_passage_that_a_task_names_is_there() -> None:
 
 
 def test_the_calls_of_a_task_lead_to_the_state_that_it_says(worlds: Pool) -> None:
-    tasks = TASKS[::EVERY]
+    tasks = [task for at, task in enumerate(TASKS) if at % EVERY == 0 or task.id == ALWAYS]
     with ThreadPoolExecutor(2) as threads:
         records = list(threads.map(lambda task: replay(worlds, task), tasks))
     wrong = {
