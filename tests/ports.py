@@ -26,10 +26,9 @@ _locks: list[TextIO] = []  # the operating system frees them when the process en
 def choose_port() -> int:
     """Return a free port of 127.0.0.1. No other process gets it from here, and this one not before it has had
     its other ports."""
-    for port in _ports_of(os.getpid()):
+    while True:
         with contextlib.suppress(PortBusy):
-            return find_port(port)
-    raise AssertionError("a cycle of ports does not end")
+            return find_port(next(_ports_of(os.getpid())))
 
 
 @cache

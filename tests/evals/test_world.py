@@ -45,7 +45,7 @@ class BusyDatabase(Database):
 
 @pytest.fixture
 def shop(tmp_path: Path, database_url: str) -> Iterator[Harness]:
-    """A shop that has a mail and does not run: nobody deals with it."""
+    """A shop that has a mail and runs no workflows, so the mail stays."""
     with open_shop(tmp_path, database_url) as opened:
         opened.write(DESK_WISH)
         yield opened

@@ -96,7 +96,7 @@ class Question:
 
 
 def refund_elsewhere(question: Question, minor: int) -> None:
-    """Have it told that somebody gave part of the desk back in the gateway's dashboard."""
+    """Have the gateway report a refund of part of the desk, made in its dashboard."""
     told = GatewayRefund("re_9", "stripe", ("pay_W2001",), Money(minor, "USD"), RefundState.SETTLED)
     with question.shop.live.database.transaction() as connection:
         external_refunds.record(connection, told, "W2001", "pay_W2001", question.shop.live.now())

@@ -314,15 +314,20 @@ def test_a_reply_cannot_approve_what_the_page_would_not(question: Question) -> N
     assert question.refund().status is RefundStatus.REJECTED
 
 
+def ask_and_refund_elsewhere(question: Question) -> None:
+    """Ask Mona; then 400 dollars are refunded elsewhere, and enough is left for what she was asked for."""
+    desk = {"item_id": "D1", "name": "Standing desk", "quantity": 1, "unit_price": "1499.00"}
+    paid = {"payment_id": "pay_W2001", "method": "card", "amount": "1999.00"}
+    question.shop.stock(order("W2001", items=[desk], payments=[paid]))
+    ask(question)
+    refund_elsewhere(question, 400_00)
+
+
 @pytest.mark.both_databases
 def test_a_refund_elsewhere_since_the_mail_has_the_manager_look_at_the_page(
     question: Question,
 ) -> None:
-    desk = {"item_id": "D1", "name": "Standing desk", "quantity": 1, "unit_price": "1499.00"}
-    paid = {"payment_id": "pay_W2001", "method": "card", "amount": "1999.00"}
-    question.shop.stock(order("W2001", items=[desk], payments=[paid]))  # enough is left
-    ask(question)
-    refund_elsewhere(question, 400_00)
+    ask_and_refund_elsewhere(question)
     mail = reply(question, "approve")
     assert "Not recorded" in mail.no_answer_reason
     assert question.refund().status is RefundStatus.AWAITING_APPROVAL
@@ -340,11 +345,7 @@ def test_a_refund_elsewhere_since_the_mail_has_the_manager_look_at_the_page(
 def test_a_manager_whose_reminder_tells_of_a_refund_elsewhere_decides_by_reply(
     question: Question,
 ) -> None:
-    desk = {"item_id": "D1", "name": "Standing desk", "quantity": 1, "unit_price": "1499.00"}
-    paid = {"payment_id": "pay_W2001", "method": "card", "amount": "1999.00"}
-    question.shop.stock(order("W2001", items=[desk], payments=[paid]))
-    ask(question)
-    refund_elsewhere(question, 400_00)
+    ask_and_refund_elsewhere(question)
     live = question.shop.live
     then = live.now() + timedelta(seconds=live.waits.approval_reminder_seconds)
     services.bind(replace(live, now=lambda: then))
