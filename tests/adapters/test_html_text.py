@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from mailagent.adapters.html.styles import SHEETS_MAX_LENGTH
 from mailagent.adapters.html.text import TEXT_MAX_LENGTH, HtmlText, render_text
 from mailagent.adapters.html.tree import TAGS_MAX
+from mailagent.adapters.html.visibility import READ, is_understood
 from tests.growth import assert_linear
 
 
@@ -410,6 +411,25 @@ def test_a_hostile_style_sheet_takes_linear_time_and_not_much(piece: str) -> Non
     begun = time.process_time()
     render((piece * 1_000_000)[:1_000_000])
     assert time.process_time() - begun < 0.5  # up to 75 ms were measured
+
+
+@pytest.mark.parametrize("piece", ["1", "1.", "-", "a", "1px", "1 ", " ", "0,", "(", "scale(1)"])
+@pytest.mark.parametrize("name", sorted(READ))
+def test_a_hostile_value_takes_linear_time(name: str, piece: str) -> None:
+    def read(value: str) -> None:
+        is_understood(name, f"{value}_")
+
+    assert_linear(read, piece, 3)  # each digit more doubled the time: 24 digits took seconds
+    assert_linear(read, piece, 100)
+
+
+@pytest.mark.parametrize(
+    ("width", "text"),
+    [("0 auto", ""), ("1px2px", ""), ("1px_", ""), ("20px", "text"), ("20px  1.5em -2%", "text")],
+)
+def test_a_value_that_mail_programs_ignore_leaves_the_one_before(width: str, text: str) -> None:
+    html = f'<p style="overflow:hidden;width:0;width:{width}">text</p>'
+    assert render_text(html).text.strip() == text
 
 
 @pytest.mark.parametrize(

@@ -130,7 +130,9 @@ def is_understood(name: str, value: str) -> bool:
     return name not in _UNDERSTOOD or _UNDERSTOOD[name].fullmatch(value) is not None
 
 
-_LENGTHS = re.compile(r"auto|none|normal|visible|(?:\s?-?[\d.]+(?:[a-z]{1,4}|%)?)+")
+# Only space separates two lengths: if a pattern can split a value in many ways, a mail could make us try all.
+_ONE_LENGTH = r"-?[\d.]+(?:[a-z]{1,4}|%)?"
+_LENGTHS = re.compile(rf"auto|none|normal|visible|{_ONE_LENGTH}(?:\s+{_ONE_LENGTH})*")
 _UNDERSTOOD = {
     **dict.fromkeys((*HIDES, *_SIZES), _LENGTHS),
     "display": re.compile(
