@@ -16,6 +16,7 @@ from mailagent.agent.reply.composition import (
     answer_format,
     parse,
 )
+from tests.growth import assert_linear
 
 HELLO = {"words": "Hello"}
 PARTS = [{"phrase": "welcome"}, HELLO, {"fact": "refund/W1001"}]
@@ -41,6 +42,14 @@ def test_a_language_may_have_a_region(language: str) -> None:
 
 def test_a_code_block_around_it_is_taken_off() -> None:
     assert parse(f"```json\n{answer()}\n```") == parse(answer())
+
+
+def test_a_hostile_code_block_takes_linear_time() -> None:
+    def read(spaces: str) -> None:
+        with pytest.raises(CompositionProblem):
+            parse(f"```{spaces}x")
+
+    assert_linear(read, " ", 300)
 
 
 @pytest.mark.parametrize(

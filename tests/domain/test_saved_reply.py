@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from mailagent.domain.mail.saved_reply import fill, find_open, find_unknown
+from tests.growth import assert_linear
 
 
 @pytest.mark.parametrize(
@@ -25,3 +26,7 @@ def test_values_are_filled_once_and_missing_ones_stay() -> None:
     filled = fill("{{customer_name}} / {{order_number}} / {{x}}", values)
     assert filled == "{{order_number}} / {{order_number}} / {{x}}"
     assert find_open(filled) == ["order_number", "order_number"]
+
+
+def test_a_hostile_placeholder_takes_linear_time() -> None:
+    assert_linear(lambda spaces: find_unknown("{{" + spaces), " ", 300)

@@ -18,7 +18,7 @@ _ID = r"\A[^\x00-\x1f\x7f]*\z"
 _WORDS = r"\A[^\x00-\x08\x0b\x0c\x0e-\x1f\x7f]*\z"
 
 # Local servers wrap JSON into a code block.
-_FENCE = re.compile(r"\A```(?:json)?\s*(.*?)\s*```\Z", re.DOTALL)
+_FENCE = re.compile(r"\A```(?:json)?(.*)```\Z", re.DOTALL)
 
 
 class CompositionProblem(ValueError):

@@ -18,7 +18,7 @@ PLACEHOLDERS: Mapping[str, str] = {
 NAME_LENGTH_MAX = 80
 REPLIES_MAX = 200
 
-_PLACEHOLDER = re.compile(r"\{\{\s*([^{}]*?)\s*\}\}")
+_PLACEHOLDER = re.compile(r"\{\{([^{}]*)\}\}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,15 +32,19 @@ class SavedReply:
 
 def find_unknown(text: str) -> list[str]:
     """Return the placeholders of a text that do not exist."""
-    return [name for name in _PLACEHOLDER.findall(text) if name not in PLACEHOLDERS]
+    return [name for name in _find_names(text) if name not in PLACEHOLDERS]
 
 
 def find_open(text: str) -> list[str]:
     """Return the known placeholders that are still in a text, without a value."""
-    return [name for name in _PLACEHOLDER.findall(text) if name in PLACEHOLDERS]
+    return [name for name in _find_names(text) if name in PLACEHOLDERS]
+
+
+def _find_names(text: str) -> list[str]:
+    return [name.strip() for name in _PLACEHOLDER.findall(text)]
 
 
 def fill(text: str, values: Mapping[str, str | None]) -> str:
     """Return a text with `values` in place of its placeholders. A placeholder without a value stays, and
     placeholders within a value are not filled."""
-    return _PLACEHOLDER.sub(lambda found: values.get(found[1]) or found[0], text)
+    return _PLACEHOLDER.sub(lambda found: values.get(found[1].strip()) or found[0], text)
