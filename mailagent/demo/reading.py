@@ -53,7 +53,7 @@ _NO_WISH = (Wish.YES, Wish.THANKS, Wish.UNCLEAR)
 # Typed in capitals or not, with an O for a zero or an l for a one.
 _ORDER_ID = re.compile(r"\bw[\s#-]?(?=[\dol]*\d\d)([\dol]{4,10})\b", re.IGNORECASE)
 _BARE_NUMBER = re.compile(
-    r"\b(?:order|oder|ordr|bestell?ung)\s*(?:no\.?|number|nr\.?|nummer)?\s*[:#]?\s*(\d{4,10})\b",
+    r"\b(?:order|oder|ordr|bestell?ung)\s*+(?:no\.?|number|nr\.?|nummer)?\s*+[:#]?\s*+(\d{4,10})\b",
     re.IGNORECASE,
 )
 _DIGITS = str.maketrans("oOlL", "0011")
