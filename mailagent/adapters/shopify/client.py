@@ -14,8 +14,9 @@ from typing import Any
 
 from mailagent.adapters.http import within_reason
 from mailagent.adapters.order_sources.json_client import DEADLINE_SECONDS, MOST_BYTES, Answer
-from mailagent.adapters.platforms.calls import Caller, CallProblem
+from mailagent.adapters.platforms.calls import Caller
 from mailagent.adapters.shopify.orders import TITLE
+from mailagent.domain.orders.source import SourceProblem
 
 VERSION = "2026-10"
 
@@ -49,7 +50,7 @@ class ShopifyClient:
         self._token: tuple[str, float] = ("", 0.0)
 
     def run(self, query: str, /, **variables: object) -> dict[str, Any]:
-        """Return the data of a query or mutation. Raises CallProblem."""
+        """Return the data of a query or mutation. Raises SourceProblem."""
         answer = self._post(query, variables)
         if answer.status == 401 and self._is_app:
             self._token = ("", 0.0)  # it was revoked, so the query did not run
@@ -79,7 +80,7 @@ class ShopifyClient:
         try:
             answer = self._caller.send("POST", _TOKEN_PATH, body=body)
             return str(answer.value["access_token"]), float(answer.value["expires_in"])
-        except CallProblem as problem:
+        except SourceProblem as problem:
             problem.not_done = True
             raise
         except (KeyError, TypeError, ValueError):
@@ -94,12 +95,12 @@ class ShopifyClient:
         if answer.status == 200 and not errors and isinstance(body.get("data"), dict):
             return dict(body["data"])
         if _THROTTLED in codes:
-            raise CallProblem(f"{TITLE} limits our rate", _restored_after(body), not_done=True)
+            raise SourceProblem(f"{TITLE} limits our rate", _restored_after(body), not_done=True)
         if answer.status == 200 and errors:
             raise _query_problem(errors, codes)
         if answer.status in _STORE_STATUSES:
             why = f"{TITLE} answered {answer.status}: look whether the store is open"
-            raise CallProblem(why, not_done=True, operator=True)
+            raise SourceProblem(why, not_done=True, operator=True)
         raise self._caller.refusal(answer)
 
 
@@ -113,14 +114,14 @@ def is_in_use(words: str) -> bool:
     return any(sign in words for sign in _KEY_IN_USE)
 
 
-def _query_problem(errors: object, codes: set[str]) -> CallProblem:
+def _query_problem(errors: object, codes: set[str]) -> SourceProblem:
     """Return the problem of a query that failed. Only errors with these codes mean that nothing ran; others may
     come after a mutation had its effect."""
     found = _listed(errors)
     denied = _DENIED in codes and all(len(each.get("path") or ()) < 2 for each in found)
     # Only the codes: the messages may repeat our query, such as a customer's address.
     known = ", ".join(sorted(code for code in codes if _CODE.fullmatch(code))) or "no code"
-    return CallProblem(
+    return SourceProblem(
         f"{TITLE} answered with an error ({known})",
         not_done=denied or bool(codes & _NOT_RUN),
         operator=_DENIED in codes,

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from mailagent.adapters.platforms.calls import CallProblem
+from mailagent.adapters.platforms.calls import outcome_of
 from mailagent.adapters.platforms.records import key_in, mark_of
 from mailagent.adapters.shopify import queries
 from mailagent.adapters.shopify.client import ShopifyClient, is_in_use
@@ -27,6 +27,7 @@ from mailagent.adapters.shopify.orders import (
 )
 from mailagent.adapters.shopify.restock import RestockType, choose_lines, refund_lines
 from mailagent.domain.money import Money
+from mailagent.domain.orders.source import SourceProblem
 from mailagent.domain.refunds.payment import (
     GatewayRefund,
     ListingProblem,
@@ -72,15 +73,15 @@ class ShopifyGateway:
                 return known
             problem = _why_not(request, payment)
             return problem or self._ask(request, payment)
-        except CallProblem as problem:
-            return problem.as_outcome()
+        except SourceProblem as problem:
+            return outcome_of(problem)
 
     def look_up(self, request: RefundRequest) -> PaymentOutcome:
         """Return the outcome of an earlier call; NotDone if Shopify has no refund of it, or only failed
         ones."""
         try:
             return self._find(request, self._payment(request.payment_id))
-        except CallProblem as problem:
+        except SourceProblem as problem:
             why = f"the refunds could not be looked up: {problem}"
             return OutcomeUnknown(why, operator=problem.operator, answered=problem.answered)
 
@@ -89,19 +90,19 @@ class ShopifyGateway:
         try:
             payment = self._payment(payment_id)
             return [_read(payment, *each) for each in _refunds_of(payment)]
-        except (CallProblem, ValueError) as problem:
+        except (SourceProblem, ValueError) as problem:
             raise ListingProblem(str(problem)) from problem
 
     def _payment(self, payment_id: str) -> Fields:
-        """Return the transaction that took the money, with its order and all refunds. Raises CallProblem."""
+        """Return the transaction that took the money, with its order and all refunds. Raises SourceProblem."""
         payment: Fields | None = self._client.run(queries.PAYMENT, id=gid_of(payment_id))["node"]
         order = (payment or {}).get("order")
         if not payment or not order:
             why = f"{TITLE} has no payment {payment_id}: correct the order"
-            raise CallProblem(why, not_done=True, answered=True)
+            raise SourceProblem(why, not_done=True, answered=True)
         if len(order["refunds"]) >= queries.REFUNDS:
             why = f"order {order['name']} of {TITLE} has too many refunds to tell ours"
-            raise CallProblem(why, not_done=True, answered=True)
+            raise SourceProblem(why, not_done=True, answered=True)
         return payment
 
     def _find(self, request: RefundRequest, payment: Fields) -> PaymentOutcome:
@@ -148,16 +149,16 @@ class ShopifyGateway:
 
     def _restocked(self, gid: str, request: RefundRequest) -> list[dict[str, Any]]:
         """Return the units to restock; none if the shop has already taken some of them back. Raises
-        CallProblem."""
+        SourceProblem."""
         lines = self._client.run(queries.ITEMS, id=gid)["order"]["lineItems"]["nodes"]
         chosen = choose_lines(lines, request.restocks)
         try:
             return refund_lines(self._client, gid, chosen, RestockType.RETURN) if chosen else []
-        except CallProblem as problem:
+        except SourceProblem as problem:
             if not problem.operator:
                 raise
             why = f"{problem}: allow {queries.RESTOCK_SCOPE}, or restock nothing by the policy"
-            raise CallProblem(why, not_done=True, answered=True) from problem
+            raise SourceProblem(why, not_done=True, answered=True) from problem
 
     def _judge(self, request: RefundRequest, refund: Fields) -> PaymentOutcome:
         for made in refund["transactions"]["nodes"]:

@@ -46,7 +46,7 @@ def refund_lines(
     client: ShopifyClient, gid: str, chosen: Mapping[str, int], kind: RestockType
 ) -> list[dict[str, Any]]:
     """Return the lines of a refund, restocked where Shopify suggests. What is not kept in stock has no place.
-    Raises CallProblem."""
+    Raises SourceProblem."""
     wanted = [
         {"lineItemId": line_id, "quantity": units, "restockType": kind}
         for line_id, units in chosen.items()

@@ -7,7 +7,6 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from mailagent.adapters.platforms.calls import CallProblem
 from mailagent.adapters.platforms.records import cancel_mark_of
 from mailagent.adapters.shopify import addresses, queries
 from mailagent.adapters.shopify.client import ShopifyClient, is_in_use
@@ -103,7 +102,7 @@ class ShopifySource:
     def _ask_to_cancel(self, gid: str, request: CancelRequest) -> str | None:
         """Ask Shopify to cancel an order; return why it refuses, or None."""
         note = f"{request.reason} ({request.idempotency_key})"[-255:]
-        answer = self._run(queries.CANCEL, id=gid, note=note)["orderCancel"]
+        answer = self._client.run(queries.CANCEL, id=gid, note=note)["orderCancel"]
         errors = answer["orderCancelUserErrors"]
         return "; ".join(f"{each['code']}: {each['message']}" for each in errors) or None
 
@@ -119,10 +118,8 @@ class ShopifySource:
     def _cancel_items(self, gid: str, request: CancelRequest) -> CancelOutcome:
         """Cancel single items by a refund without money, as Shopify's documentation says.
         https://shopify.dev/docs/api/admin-graphql/latest/mutations/orderCancel"""
-        order, mark = (
-            self._run(queries.ITEMS, id=gid)["order"],
-            cancel_mark_of(request.idempotency_key),
-        )
+        order = self._client.run(queries.ITEMS, id=gid)["order"]
+        mark = cancel_mark_of(request.idempotency_key)
         is_done = order["cancelledAt"] or any(each["note"] == mark for each in order["refunds"])
         if not is_done:
             refused = _why_not(order) or self._take_back(gid, order, request, mark)
@@ -140,10 +137,10 @@ class ShopifySource:
             return NotSupported(f"order {request.order_id} of {TITLE} has fewer of these items")
         try:
             lines = refund_lines(self._client, gid, chosen, RestockType.CANCEL)
-        except CallProblem as problem:
+        except SourceProblem as problem:
             if problem.operator:  # other calls work, so Shopify refuses only this one
                 return NotSupported(f"{problem}: allow {queries.RESTOCK_SCOPE}")
-            raise problem.as_source_problem() from problem
+            raise
         refund = {
             "orderId": gid,
             "currency": order["presentmentCurrencyCode"],
@@ -152,7 +149,7 @@ class ShopifySource:
             "refundLineItems": lines,
         }
         key = request.idempotency_key
-        answer = self._run(queries.REFUND, input=refund, key=key)["refundCreate"]
+        answer = self._client.run(queries.REFUND, input=refund, key=key)["refundCreate"]
         words = "; ".join(each["message"] for each in answer["userErrors"]) or "did nothing"
         if answer["refund"]:
             return None
@@ -166,11 +163,11 @@ class ShopifySource:
         gid = self._find_id(order_id)
         if gid is None:
             return NotSupported(f"{TITLE} has no order {order_id}")
-        return addresses.change(self._run, gid, wanted)
+        return addresses.change(self._client.run, gid, wanted)
 
     def list_scopes(self) -> set[str]:
         """Return the scopes of our token, by Shopify's names. Raises SourceProblem."""
-        found = self._run(queries.SCOPES)["currentAppInstallation"] or {"accessScopes": ()}
+        found = self._client.run(queries.SCOPES)["currentAppInstallation"] or {"accessScopes": ()}
         handles = {each["handle"] for each in found["accessScopes"]}
         # A scope to write includes the one to read.
         return handles | {each.replace("write_", "read_", 1) for each in handles}
@@ -185,17 +182,15 @@ class ShopifySource:
         return next(iter(exact + bare), None)
 
     def _find(self, query: str, first: int, after: str | None = None) -> dict[str, Any]:
-        found: dict[str, Any] = self._run(queries.FIND, first=first, after=after, query=query)[
-            "orders"
-        ]
-        return found
+        answer = self._client.run(queries.FIND, first=first, after=after, query=query)
+        return dict(answer["orders"])
 
     def _load(self, gid: str) -> Order | None:
         fields = self._fields(gid)
         return self._read(fields) if fields else None
 
     def _fields(self, gid: str) -> dict[str, Any] | None:
-        fields: dict[str, Any] | None = self._run(queries.ORDER, id=gid)["order"]
+        fields: dict[str, Any] | None = self._client.run(queries.ORDER, id=gid)["order"]
         return fields
 
     def _read(self, fields: dict[str, Any]) -> Order:
@@ -212,19 +207,14 @@ class ShopifySource:
             if not page["pageInfo"]["hasNextPage"]:
                 break
             after = page["pageInfo"]["endCursor"]
-            page = self._run(queries.MORE_LINES, id=fields["id"], after=after)["order"]["lineItems"]
+            more = self._client.run(queries.MORE_LINES, id=fields["id"], after=after)
+            page = more["order"]["lineItems"]
             lines += page["nodes"]
         if page["pageInfo"]["hasNextPage"]:
             raise OrderProblem(f"order {fields['name']}: has too many lines to read")
         if len({each["id"] for each in lines}) < len(lines):
             raise OrderProblem(f"order {fields['name']}: the pages of its lines repeat")
         return lines
-
-    def _run(self, query: str, /, **variables: object) -> dict[str, Any]:
-        try:
-            return self._client.run(query, **variables)
-        except CallProblem as problem:
-            raise problem.as_source_problem() from problem
 
 
 def _why_not(order: Fields) -> CancelOutcome | None:

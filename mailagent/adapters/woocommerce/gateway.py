@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from mailagent.adapters.order_sources.json_client import Answer
-from mailagent.adapters.platforms.calls import CallProblem
+from mailagent.adapters.platforms.calls import outcome_of
 from mailagent.adapters.platforms.records import key_in, mark_of, to_minor
 from mailagent.adapters.woocommerce.client import WooCommerceClient, code_of
 from mailagent.adapters.woocommerce.orders import (
@@ -28,6 +28,7 @@ from mailagent.adapters.woocommerce.orders import (
     post_id_of,
 )
 from mailagent.domain.money import Money
+from mailagent.domain.orders.source import SourceProblem
 from mailagent.domain.refunds.payment import (
     GatewayRefund,
     ListingProblem,
@@ -72,14 +73,14 @@ class WooCommerceGateway:
                         return known
                     refused = self._why_not(request)
                 return refused or self._ask(request)
-        except CallProblem as problem:
-            return problem.as_outcome()
+        except SourceProblem as problem:
+            return outcome_of(problem)
 
     def look_up(self, request: RefundRequest) -> PaymentOutcome:
         """Return the outcome of an earlier call; NotDone if WooCommerce has no refund of it."""
         try:
             return self._find(request)
-        except CallProblem as problem:
+        except SourceProblem as problem:
             why = f"the refunds could not be looked up: {problem}"
             return OutcomeUnknown(why, operator=problem.operator, answered=problem.answered)
 
@@ -89,7 +90,7 @@ class WooCommerceGateway:
             order = self._order(payment_id)
             found = self._client.list_refunds(post_id_of(payment_id))
             return [_read(payment_id, order, each) for each in found]
-        except (CallProblem, ValueError, KeyError, TypeError) as problem:
+        except (SourceProblem, ValueError, KeyError, TypeError) as problem:
             raise ListingProblem(str(problem)) from problem
 
     def _find(self, request: RefundRequest) -> PaymentOutcome:
@@ -108,7 +109,7 @@ class WooCommerceGateway:
         order = self._client.find_order(post_id_of(payment_id))
         if order is None:
             why = f"{TITLE} has no payment {payment_id}: correct the order"
-            raise CallProblem(why, not_done=True, answered=True)
+            raise SourceProblem(why, not_done=True, answered=True)
         return order
 
     def _why_not(self, request: RefundRequest) -> PaymentOutcome | None:
@@ -145,7 +146,7 @@ class WooCommerceGateway:
 
     def _restocked(self, request: RefundRequest) -> list[dict[str, object]]:
         """Return the units to restock; none if the shop has already taken some of them back. Raises
-        CallProblem."""
+        SourceProblem."""
         order = self._order(request.payment_id)
         ids = item_ids_of(order["line_items"], order["currency"])
         gone = count_taken_back(self._client.list_refunds(post_id_of(request.payment_id)))
@@ -178,7 +179,7 @@ def _before_asking() -> Iterator[None]:
     paid."""
     try:
         yield
-    except CallProblem as problem:
+    except SourceProblem as problem:
         problem.not_done = True
         raise
 

@@ -6,7 +6,6 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from mailagent.adapters.platforms.calls import CallProblem
 from mailagent.adapters.woocommerce.client import WooCommerceClient
 from mailagent.adapters.woocommerce.orders import (
     NAME,
@@ -28,6 +27,7 @@ from mailagent.domain.orders.source import (
     OutOfTime,
     SourceProblem,
     TooLate,
+    after_change,
     cut_page,
 )
 from mailagent.domain.refunds.order import Order, OrderProblem, OrderStatus
@@ -53,7 +53,8 @@ class WooCommerceSource:
     def find_orders(self, email: str, cursor: str | None = None) -> OrderPage:
         """Return a page of the orders with a mail address, newest first."""
         page = int(cursor) if cursor and _CURSOR.fullmatch(cursor) else 1
-        found, problems = cut_page(self._list(email, page), ORDERS_A_PAGE)
+        listed = self._client.list_orders(email, page, ORDERS_A_PAGE)
+        found, problems = cut_page(listed, ORDERS_A_PAGE)
         wanted = normalise_address(email)
         orders, is_cut = [], False
         for each in found:
@@ -92,11 +93,9 @@ class WooCommerceSource:
                 return NotSupported(why) if status is OrderStatus.PENDING else TooLate(why)
             if has_parcels(fields):  # the status changes only after all of it was sent
                 return NotSupported("a parcel of it is on record, so it may be on its way")
-            try:
-                fields = self._client.change_order(fields["id"], status="cancelled")
-            except CallProblem as problem:
-                raise problem.as_source_problem() from problem
-        return Cancelled(self._read(fields))
+            fields = self._client.change_order(fields["id"], status="cancelled")
+        with after_change():
+            return Cancelled(self._read(fields))
 
     def change_address(self, _order_id: str, _wanted: NewAddress) -> AddressOutcome:
         """Leave it to people. When REST v3 writes an address, it computes all totals again by the taxes of that
@@ -107,35 +106,26 @@ class WooCommerceSource:
 
     def _find(self, order_id: str) -> Fields | None:
         number = order_id.removeprefix("#")
-        try:
-            if _POST_ID.fullmatch(number):
-                found = self._client.find_order(number)
-                if found and str(found.get("number")) == number:
-                    return found if is_order(found) else None
-        except CallProblem as problem:
-            raise problem.as_source_problem() from problem
+        if _POST_ID.fullmatch(number):
+            found = self._client.find_order(number)
+            if found and str(found.get("number")) == number:
+                return found if is_order(found) else None
         return next(self._search(number), None)
 
     def _search(self, number: str) -> Iterator[Fields]:
         """Find the orders with a number. WooCommerce finds all that contain it. Begin with the oldest: A-12 was
         placed before A-120."""
         for page in range(1, SEARCHED_PAGES + 1):
-            found = self._list(number, page, oldest_first=True)
+            found = self._client.list_orders(number, page, ORDERS_A_PAGE, oldest_first=True)
             yield from (x for x in found if str(x.get("number")) == number and is_order(x))
             if len(found) < ORDERS_A_PAGE:
                 return
-
-    def _list(self, search: str, page: int, *, oldest_first: bool = False) -> list[Fields]:
-        try:
-            return self._client.list_orders(search, page, ORDERS_A_PAGE, oldest_first=oldest_first)
-        except CallProblem as problem:
-            raise problem.as_source_problem() from problem
 
     def _read(self, fields: Fields) -> Order:
         """Parse an order with its refunds, which say what the shop took back."""
         try:
             refunds = self._client.list_refunds(fields["id"]) if fields.get("refunds") else []
-        except (CallProblem, KeyError) as problem:
+        except KeyError as problem:
             raise SourceProblem(f"refunds of order {fields.get('number')}: {problem}") from problem
         return read_order(fields, refunds)
 

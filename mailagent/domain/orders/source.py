@@ -23,7 +23,8 @@ T = TypeVar("T")
 class SourceProblem(Exception):
     """The source gave no usable answer; the text says why. Ask again after `retry_after_seconds`. `operator`:
     an operator must act, because the source refuses our key or breaks its contract, and every request fails.
-    `not_done`: the source has certainly changed nothing, because the request was not sent or was refused."""
+    `not_done`: the source has certainly changed nothing, because the request was not sent or was refused.
+    `answered`: a shop platform works, but refuses this request or fails on it."""
 
     def __init__(
         self,
@@ -32,10 +33,11 @@ class SourceProblem(Exception):
         *,
         operator: bool = False,
         not_done: bool = False,
+        answered: bool = False,
     ) -> None:
         super().__init__(why)
         self.retry_after_seconds = retry_after_seconds
-        self.operator, self.not_done = operator, not_done
+        self.operator, self.not_done, self.answered = operator, not_done, answered
 
 
 class NotYet(SourceProblem):

@@ -12,8 +12,15 @@ from mailagent.adapters.http import limited
 from mailagent.adapters.woocommerce.client import WooCommerceClient
 from mailagent.adapters.woocommerce.provider import WooCommercePayments
 from mailagent.adapters.woocommerce.source import SEARCHED_PAGES, WooCommerceSource
+from mailagent.demo.fakes.http_server import Answer
 from mailagent.domain.money import Money
-from mailagent.domain.orders.source import Cancelled, CancelRequest, NotSupported, TooLate
+from mailagent.domain.orders.source import (
+    Cancelled,
+    CancelRequest,
+    NotSupported,
+    SourceProblem,
+    TooLate,
+)
 from mailagent.domain.refunds.order import Order, OrderProblem, OrderStatus
 from mailagent.domain.refunds.refund import WantedItem, price_lines
 from tests.adapters.order_sources.contract import (
@@ -387,6 +394,16 @@ def test_an_order_with_a_parcel_is_left_to_people(shop: PlayedWooCommerce) -> No
     assert load(shop).status is OrderStatus.PENDING
     assert isinstance(shop.make().cancel_order(CancelRequest("k", "1001")), NotSupported)
     assert fields["status"] == "processing"
+
+
+def test_an_order_may_be_cancelled_if_its_refunds_cannot_be_read(shop: PlayedWooCommerce) -> None:
+    shop.stock(order("1001", status="pending", delivered_at=None))
+    shop.refund_in_admin("1001", "1.00")
+    shop.before = lambda path: shop.faults.extend([Answer(429)] * path.endswith("/refunds"))
+    with pytest.raises(SourceProblem) as found:
+        shop.make().cancel_order(CancelRequest("k", "1001"))
+    assert not found.value.not_done
+    assert shop.numbered("1001")["status"] == "cancelled"
 
 
 def test_a_cancelled_order_keeps_its_payment(shop: PlayedWooCommerce) -> None:
