@@ -11,11 +11,11 @@ from dbos import DBOS, DBOSPortableJSONSerializer
 from dbos._sys_db import SystemDatabase
 
 from mailagent.adapters import env_file
-from mailagent.adapters.setting_values import parse_database_url
 from mailagent.cli.printing import explain
 from mailagent.engine.own_index import index_successes
 from mailagent.engine.own_queue import keep_own_queues
 from mailagent.settings.topics import DEFAULT_DATABASE_URL
+from mailagent.settings.types import parse_database_url
 from mailagent.store.database import Database, open_database
 from mailagent.store.migration import (
     GaveUp,

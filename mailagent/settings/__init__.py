@@ -19,11 +19,11 @@ from pathlib import Path
 from pydantic import ValidationError
 from pydantic.fields import FieldInfo
 
-from mailagent.adapters import setting_values as values
 from mailagent.domain.shop import Shop, Waits
 from mailagent.settings import checks, topics
 from mailagent.settings.models import OpenAI, ShadowTopic
 from mailagent.settings.topic import Topic
+from mailagent.settings.types import HOW_TO_MAKE_ONE
 from mailagent.telemetry import log_lines
 
 KEY_FILE = Path(".mailagent-key")
@@ -222,4 +222,4 @@ def _with_secret_key(settings: Settings, key_file: Path) -> Settings:
 
 
 def _key_problem(what: str) -> SettingsProblem:
-    return SettingsProblem([f"SECRET_KEY: is not set, and {what}. Or {values.HOW_TO_MAKE_ONE}"])
+    return SettingsProblem([f"SECRET_KEY: is not set, and {what}. Or {HOW_TO_MAKE_ONE}"])

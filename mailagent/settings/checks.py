@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from mailagent.adapters import gateways, mail_providers, order_sources
-from mailagent.adapters import setting_values as values
 from mailagent.domain.shop import Shop, person_of
+from mailagent.settings.types import HOW_TO_MAKE_ONE, check_secret
 
 if TYPE_CHECKING:
     from mailagent.settings import Settings
@@ -141,7 +141,7 @@ def _find_production_problems(settings: Settings) -> list[str]:
     problems = [problem for problem, fulfilled in wanted.items() if not fulfilled]
     for key in settings.secret_keys:  # old keys still verify, so they must be as strong
         try:
-            values.check_secret(key)
+            check_secret(key)
         except ValueError as problem:
             problems.append(f"SECRET_KEY: {problem}")
     return [f"{problem} (MAILAGENT_ENV is production)" for problem in problems]
@@ -151,7 +151,7 @@ def _wanted_of_every_process(settings: Settings) -> dict[str, bool]:
     """Return the problems that may be found, each with whether its condition is fulfilled."""
     provider = mail_providers.find(settings.mail_provider)
     return {
-        f"SECRET_KEY: is not set; {values.HOW_TO_MAKE_ONE}": bool(settings.secret_keys),
+        f"SECRET_KEY: is not set; {HOW_TO_MAKE_ONE}": bool(settings.secret_keys),
         f"{provider.events_key_setting}: without it anybody can post delivery events, and it stays unknown "
         "whether mail was delivered": bool(provider.events_keys(settings)),
         f"{provider.inbound_key_setting}: without it anybody can post mail": (

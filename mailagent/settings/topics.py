@@ -12,7 +12,7 @@ from typing import Annotated
 
 from pydantic import PlainValidator
 
-from mailagent.adapters import setting_values as values
+from mailagent.adapters import gateways, mail_providers, order_sources
 from mailagent.domain.knowledge import Knowledge
 from mailagent.domain.mail.conversation import Limits
 from mailagent.domain.mail.draft import DraftRefunds, DraftReplies
@@ -46,7 +46,7 @@ class Process(Topic):
     worker_beat_file: Annotated[Path, PlainValidator(types.parse_beat_file)] | None = setting(
         "a file that the worker touches every few seconds, for `python -m mailagent.healthcheck`"
     )
-    database_url: Annotated[str, PlainValidator(values.parse_database_url)] = setting(
+    database_url: Annotated[str, PlainValidator(types.parse_database_url)] = setting(
         "the database of the app and of DBOS; use `postgresql+psycopg://…` in production",
         DEFAULT_DATABASE_URL,
     )
@@ -74,10 +74,10 @@ class Process(Topic):
 class ShopTopic(Topic):
     """Shop."""
 
-    support_address: Annotated[str, PlainValidator(values.parse_address)] = setting(
+    support_address: Annotated[str, PlainValidator(types.parse_address)] = setting(
         "From address of replies", "support@shop.example"
     )
-    reply_domain: Annotated[str, PlainValidator(values.parse_domain)] | None = setting(
+    reply_domain: Annotated[str, PlainValidator(types.parse_domain)] | None = setting(
         "domain of reply addresses; its MX record points at SendGrid",
         shown="domain of `SUPPORT_ADDRESS`",
     )
@@ -86,7 +86,7 @@ class ShopTopic(Topic):
         "is its author. The shop's notices of orders need another From address",
         (),
     )
-    default_language: Annotated[str, PlainValidator(values.parse_locale)] = setting(
+    default_language: Annotated[str, PlainValidator(types.parse_locale)] = setting(
         "language for customers whose language is unknown: a built-in one, with or without a region (`de`, "
         "`de_CH`), or one from `MAIL_TEMPLATES`",
         "en",
@@ -136,7 +136,7 @@ class Console(Topic):
 class MailProvider(Topic):
     """Mail provider."""
 
-    mail_provider: Annotated[str, PlainValidator(types.parse_mail_provider)] = setting(
+    mail_provider: Annotated[str, types.known(mail_providers.find)] = setting(
         "the provider that receives and sends mail", "sendgrid"
     )
     sendgrid_api_key: types.Key | None = setting("API key with the permission Mail Send")
@@ -163,7 +163,7 @@ class MailProvider(Topic):
 class Payments(Topic):
     """Payments."""
 
-    payment_gateway: Annotated[str, PlainValidator(types.parse_gateway)] = setting(
+    payment_gateway: Annotated[str, types.known(gateways.find)] = setting(
         "`ledger` only records refunds; `stripe`, `shopify`, `woocommerce` pay them", "ledger"
     )
     settlement_days: types.Days | None = setting(
@@ -184,7 +184,7 @@ class Payments(Topic):
 class OrdersTopic(Topic):
     """Orders."""
 
-    order_source: Annotated[str, PlainValidator(types.parse_order_source)] = setting(
+    order_source: Annotated[str, types.known(order_sources.find)] = setting(
         "whose orders: `imported`, or by `http`, `shopify`, `woocommerce`: [docs/orders.md](docs/orders.md)",
         "imported",
     )
@@ -298,12 +298,12 @@ class RetentionTopic(Topic):
 class Load(Topic):
     """Load."""
 
-    conversation_concurrency: Annotated[int, types.whole(values.MOST_CONVERSATIONS)] = setting(
+    conversation_concurrency: Annotated[int, types.whole(types.MOST_CONVERSATIONS)] = setting(
         "conversations that one worker answers at the same time; each takes 0.4 MB: "
         "[docs/monitoring.md](docs/monitoring.md#limits-and-fairness)",
         64,
     )
-    mails_per_hour: Annotated[int, types.whole(values.MOST_MAILS_AN_HOUR)] = setting(
+    mails_per_hour: Annotated[int, types.whole(types.MOST_MAILS_AN_HOUR)] = setting(
         "mails per hour that are answered at once, from all senders together; the rest is throttled: "
         "[docs/operate.md](docs/operate.md#mail-that-is-throttled)",
         Limits().mails_per_hour,
@@ -325,7 +325,7 @@ class Observability(Topic):
     conductor_key: types.Key | None = setting(
         "connects workers to the DBOS console (needs `dbos[enterprise]`)", name="DBOS_CONDUCTOR_KEY"
     )
-    conductor_url: Annotated[str, PlainValidator(values.parse_conductor_url)] | None = setting(
+    conductor_url: Annotated[str, types.url("ws", "http", "https", "wss")] | None = setting(
         "your own console", name="DBOS_CONDUCTOR_URL", shown="DBOS's"
     )
     metadata_only: Annotated[str, types.among("no", "yes")] = setting(
