@@ -6,7 +6,6 @@ A query may cost at most 1,000 points, about one for each object that it may ret
 
 from __future__ import annotations
 
-from mailagent.adapters.shopify.client import VERSION
 from mailagent.adapters.shopify.orders import PACKED
 
 # The most lines of a page, and the most parcels, transactions and refunds of an order. If an order has so many,
@@ -163,26 +162,3 @@ mutation($input: RefundInput!, $key: String!) {{
 {_MADE}"""
 
 SCOPES = "query { currentAppInstallation { accessScopes { handle } } }"
-
-ALL = (
-    *(FIND, ORDER, MORE_LINES, CANCEL, ITEMS, ADDRESS, CHANGE_ADDRESS),
-    *(RESTOCK, PAYMENT, REFUND, SCOPES),
-)
-
-__all__ = [
-    "ADDRESS",
-    "ADDRESS_SCOPE",
-    "ALL",
-    "CANCEL",
-    "CHANGE_ADDRESS",
-    "FIND",
-    "ITEMS",
-    "MORE_LINES",
-    "ORDER",
-    "PAYMENT",
-    "REFUND",
-    "RESTOCK",
-    "RESTOCK_SCOPE",
-    "SCOPES",
-    "VERSION",
-]
