@@ -143,21 +143,22 @@ def _model(settings: Settings) -> services.Model:
     return open_model(settings, settings.openai_api_key, settings.openai_model)
 
 
-def open_model(settings: Settings, key: str, name: str) -> services.Model:
-    """Return the model `name` at the server of the settings, called with an API key."""
+def open_model(
+    settings: Settings, key: str, name: str, seconds: float | None = None
+) -> services.Model:
+    """Return the model `name` at the server of the settings, called with an API key. `seconds`: its timeout,
+    if not that of the settings."""
     from mailagent.adapters.openai.client import ChatModel
 
-    return ChatModel(key, settings.openai_base_url, name, settings.openai_timeout_seconds)
+    return ChatModel(
+        key, settings.openai_base_url, name, seconds or settings.openai_timeout_seconds
+    )
 
 
 def _check_model(settings: Settings) -> services.Model | None:
     if not settings.openai_api_key or not settings.check_model:
         return None
-    from mailagent.adapters.openai.client import ChatModel
-
-    return ChatModel(
-        settings.openai_api_key, settings.openai_base_url, settings.check_model, CHECK_SECONDS
-    )
+    return open_model(settings, settings.openai_api_key, settings.check_model, CHECK_SECONDS)
 
 
 def _shadow(settings: Settings) -> services.Shadow | None:

@@ -112,17 +112,11 @@ def _wait_for_database(url: str) -> None:
 
 def post_worker_init(worker: Any) -> None:
     """Start the workflow engine in a new worker process, if its role runs workflows."""
-    from mailagent.cli.worker import engine_of
-    from mailagent.telemetry import spans
-    from mailagent.workflows import affinity
-    from mailagent.workflows.launch import launch
+    from mailagent.cli.worker import start
 
     settings = worker.app.callable.config["MAILAGENT"]
-    if settings.otlp_endpoint:
-        spans.start(settings.otlp_endpoint, settings.role)
+    start(settings)
     if settings.runs_workflows:
-        affinity.start()
-        launch(engine_of(settings))
         _drains.append(Drain())
     # The objects of the start live for ever. Without this, a full collection of them stops a request for 0.1 s.
     gc.freeze()

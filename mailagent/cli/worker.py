@@ -49,6 +49,18 @@ def engine_of(settings: Settings) -> EngineConfig:
     )
 
 
+def start(settings: Settings) -> None:
+    """Start tracing, and workflows if the role runs them."""
+    if settings.otlp_endpoint:
+        spans.start(settings.otlp_endpoint, settings.role)
+    if settings.runs_workflows:
+        from mailagent.workflows import affinity
+        from mailagent.workflows.launch import launch
+
+        affinity.start()
+        launch(engine_of(settings))
+
+
 @click.command("worker")
 @with_appcontext
 @click.option(
@@ -63,8 +75,7 @@ def worker(drain_seconds: int) -> None:
 
     A second signal stops it at once.
     """
-    from mailagent.workflows import affinity
-    from mailagent.workflows.launch import launch, stop
+    from mailagent.workflows.launch import stop
 
     settings: Settings = current_app.config["MAILAGENT"]
     if not settings.runs_workflows:
@@ -75,10 +86,7 @@ def worker(drain_seconds: int) -> None:
     _remove_beat_file(settings.worker_beat_file)
     if not wait_for_database(services.current().database, signals):
         return
-    if settings.otlp_endpoint:
-        spans.start(settings.otlp_endpoint, settings.role)
-    affinity.start()
-    launch(engine_of(settings))
+    start(settings)
     click.echo("The worker runs. Stop it with SIGTERM or Ctrl-C.")
     signals.get()
     click.echo("Stopping: running steps may finish. A second signal stops at once.")
