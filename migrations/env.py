@@ -12,8 +12,7 @@ from dbos._sys_db import SystemDatabase
 
 from mailagent.adapters import env_file
 from mailagent.cli.printing import explain
-from mailagent.engine.own_index import index_successes
-from mailagent.engine.own_queue import keep_own_queues
+from mailagent.engine.additions import add_ours
 from mailagent.settings.topics import DEFAULT_DATABASE_URL
 from mailagent.settings.types import parse_database_url
 from mailagent.store.database import Database, open_database
@@ -94,8 +93,7 @@ def _add_ours_to_dbos(database: Database, patience: Patience) -> None:
     with database.engine.begin() as connection:
         if connection.dialect.name == "postgresql":
             connection.execute(sa.text(f"SET LOCAL lock_timeout = {patience.lock_milliseconds}"))
-        keep_own_queues(connection)
-        index_successes(connection)
+        add_ours(connection)
 
 
 def _patience(arguments: dict[str, str]) -> Patience:

@@ -10,8 +10,15 @@ import sqlalchemy as sa
 from dbos import DBOSClient
 
 from mailagent.engine import ACTIVE, APPLICATION_VERSION, QUEUE_OF
-from mailagent.engine.failed_steps import find_failed_steps
-from mailagent.engine.run import RecordedStep, Run, RunFilter, error_text, read_instant, read_run
+from mailagent.engine.run import (
+    FailedStep,
+    RecordedStep,
+    Run,
+    RunFilter,
+    error_text,
+    read_instant,
+    read_run,
+)
 from mailagent.engine.tables import SystemTables
 
 SUBJECTS_AT_ONCE = 50
@@ -46,7 +53,7 @@ class Runs:
         if not failed:
             return list(runs)
         with self._engine.connect() as connection:
-            steps = find_failed_steps(connection, failed)
+            steps = _find_failed_steps(connection, failed)
             replays = self._count_replays(connection, failed) if self._count_replays else {}
         return [
             replace(run, failed_step=steps.get(run.run_id), replays=replays.get(run.run_id, 0))
@@ -158,3 +165,17 @@ class Runs:
             status=sorted(ACTIVE), app_version=others, load_input=False, load_output=False
         )
         return dict(Counter(str(each.app_version) for each in found))
+
+
+def _find_failed_steps(connection: sa.Connection, run_ids: Sequence[str]) -> dict[str, FailedStep]:
+    """Return the first step of each of these runs that recorded an error. DBOS's client would read all steps of
+    one run at a time, with everything that they returned."""
+    schema = None if connection.dialect.name == "sqlite" else "dbos"
+    names = ("workflow_uuid", "function_id", "function_name", "error")
+    columns: list[sa.ColumnClause[str]] = [sa.column(name) for name in names]
+    steps = sa.table("operation_outputs", *columns, schema=schema).c
+    query = sa.select(steps.workflow_uuid, steps.function_id, steps.function_name).where(
+        steps.workflow_uuid.in_(run_ids), steps.error.is_not(None)
+    )
+    last_first = connection.execute(query.order_by(steps.function_id.desc()))
+    return {run_id: FailedStep(int(number), name) for run_id, number, name in last_first}

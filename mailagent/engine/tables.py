@@ -1,4 +1,4 @@
-"""DBOS's system tables: only this module and `failed_steps` read them, and only this one writes them.
+"""DBOS's system tables: only this module and `runs` read them, and only this one writes them.
 
 Everything else uses DBOS's client, which cannot do what stands here: work in our transaction, change many runs
 at once, find the runs of all workers but some, search attributes on SQLite, and list page by page.
@@ -56,7 +56,7 @@ class SystemTables:
         return runs.attributes[name].astext  # type: ignore[no-any-return]
 
     def _subject(self, runs: Any) -> sa.ColumnElement[str]:
-        """Return the attribute as `own_index` has it: a constant, not a parameter."""
+        """Return the attribute as our index has it: a constant, not a parameter."""
         if self._is_sqlite:
             return self._attribute(runs)
         return runs.attributes.op("->>")(sa.literal_column("'subject'"))  # type: ignore[no-any-return]
