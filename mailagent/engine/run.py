@@ -8,22 +8,12 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
+from mailagent.domain.operations.replay import RecordedStep
 from mailagent.domain.text import Fill, error_message, fill, is_one_line, tell_error
 from mailagent.engine import ACTIVE, FAILED, GIVEN_UP, QUEUE_OF, SCHEDULED
 
 if TYPE_CHECKING:  # slow to import
     from dbos import WorkflowStatus
-
-
-@dataclass(frozen=True, slots=True)
-class RecordedStep:
-    """One step of a run's history, as DBOS recorded it."""
-
-    number: int
-    name: str
-    output: Any
-    error: str | None
-    started_at: datetime | None
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,10 +9,10 @@ from dataclasses import replace
 import sqlalchemy as sa
 from dbos import DBOSClient
 
+from mailagent.domain.operations.replay import RecordedStep
 from mailagent.engine import ACTIVE, APPLICATION_VERSION, QUEUE_OF
 from mailagent.engine.run import (
     FailedStep,
-    RecordedStep,
     Run,
     RunFilter,
     error_text,

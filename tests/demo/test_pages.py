@@ -19,7 +19,8 @@ from mailagent.demo.fakes.sendgrid import SendGridServer
 from mailagent.demo.fakes.webhooks import build_body
 from mailagent.demo.pages import tell_run
 from mailagent.demo.shop import OPERATORS, ORDERS
-from mailagent.engine.run import RecordedStep, Run
+from mailagent.domain.operations.replay import RecordedStep
+from mailagent.engine.run import Run
 from tests.cast import ADA, SUPPORT
 from tests.harness import Harness, open_shop
 
@@ -145,7 +146,7 @@ def test_the_state_shows_mail_and_runs(demo: DemoPage) -> None:
 
 def test_a_step_is_told_in_a_sentence_and_not_by_its_record(demo: DemoPage) -> None:
     recorded = {"verified": True, "text_id": "text_1", "wait_seconds": 21600.0}
-    step = RecordedStep(1, "claim_refund", recorded, None, None)
+    step = RecordedStep(1, "claim_refund", recorded)
     (told,) = tell_run(replace(A_RUN, steps=(step,)))["steps"]
     assert told["told"].startswith("makes this run the refund's own")
     assert json.loads(told["json"]) == recorded

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -15,6 +15,7 @@ from mailagent.domain.operations.replay import (
     DecisionNow,
     MailNow,
     Reach,
+    RecordedStep,
     RowsNow,
     effect_of,
     plan_replay,
@@ -27,22 +28,14 @@ from mailagent.workflows.steps.recording import CRASH_POINTS
 from tests.cast import ADA, MONA, NOW
 from tests.domain.table_ware import earlier
 
-
-@dataclass(frozen=True)
-class Step:
-    number: int
-    name: str
-    error: str | None = None
-
-
 REFUND = [
-    Step(1, "claim_refund"),
-    Step(2, "request_approval"),
-    Step(3, "send_mail"),
-    Step(4, "look_at_decision"),
-    Step(5, "DBOS.recv"),
-    Step(7, "look_at_decision"),
-    Step(8, "pay_refund", "out of order"),
+    RecordedStep(1, "claim_refund"),
+    RecordedStep(2, "request_approval"),
+    RecordedStep(3, "send_mail"),
+    RecordedStep(4, "look_at_decision"),
+    RecordedStep(5, "DBOS.recv"),
+    RecordedStep(7, "look_at_decision"),
+    RecordedStep(8, "pay_refund", error="out of order"),
 ]
 ASKED = earlier(RefundLine(1, 1, Money(4999, "USD")))
 
@@ -92,7 +85,7 @@ def test_mail_and_money_that_a_replay_may_reach_are_told(
 
 
 def test_a_reply_that_is_written_again_may_ask_the_second_reader_again() -> None:
-    steps = [Step(1, "ask_model"), Step(2, "write_reply")]
+    steps = [RecordedStep(1, "ask_model"), RecordedStep(2, "write_reply")]
     assert plan_replay("conversation", steps, 2).again[0].reach is Reach.MODEL
 
 

@@ -11,7 +11,7 @@ import pytest
 import sqlalchemy as sa
 from pydantic import Field
 
-from mailagent.engine.run import RecordedStep
+from mailagent.domain.operations.replay import RecordedStep
 from mailagent.mailers import Reader
 from mailagent.store.mail import conversations
 from mailagent.web.console.run_steps import with_text

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
-from typing import Protocol
+from typing import Any
 
 from mailagent.domain.mail.message import OutboundStatus, Purpose
 from mailagent.domain.money import Money
@@ -269,17 +269,15 @@ def _tell_mail(mail: MailNow, _: Fill) -> str:
 # --- replay plan ----------------------------------------------------------------------------------
 
 
-class Recorded(Protocol):
-    """A step of a run's history."""
+@dataclass(frozen=True, slots=True)
+class RecordedStep:
+    """One step of a run's history, as DBOS recorded it."""
 
-    @property
-    def number(self) -> int: ...
-
-    @property
-    def name(self) -> str: ...
-
-    @property
-    def error(self) -> str | None: ...
+    number: int
+    name: str
+    output: Any = None
+    error: str | None = None
+    started_at: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -317,7 +315,7 @@ _MAY_REACH: Mapping[str, Sequence[Reach]] = {
 
 def plan_replay(
     workflow: str,
-    steps: Sequence[Recorded],
+    steps: Sequence[RecordedStep],
     start: int,
     rows: RowsNow | None = None,
     _: Fill = fill,

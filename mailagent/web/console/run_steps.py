@@ -10,7 +10,8 @@ from itertools import zip_longest
 from typing import Any
 
 from mailagent import services
-from mailagent.engine.run import RecordedStep, Run
+from mailagent.domain.operations.replay import RecordedStep
+from mailagent.engine.run import Run
 from mailagent.store.console.timeline import Entry, EntryKind
 from mailagent.store.operations import step_texts
 

@@ -10,13 +10,12 @@ from flask import Blueprint, Response, request
 
 from mailagent import services
 from mailagent.domain.operations.access import Permission
-from mailagent.domain.operations.replay import effect_of, plan_replay, tell_rows
+from mailagent.domain.operations.replay import RecordedStep, effect_of, plan_replay, tell_rows
 from mailagent.domain.text import tell_error
 from mailagent.engine import FAILED, QUEUE_OF, SCHEDULED, STATUSES
 from mailagent.engine.reasons import reason_key
 from mailagent.engine.replay import Refusal, ReplayRefused
 from mailagent.engine.run import (
-    RecordedStep,
     Run,
     RunFilter,
     first_step_to_repeat,
