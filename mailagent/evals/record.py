@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 import sqlalchemy as sa
+from pydantic import TypeAdapter
 
 from mailagent import services
 from mailagent.agent.reply.composition import Words, parse
@@ -101,13 +102,7 @@ class Record:
 
 def read_plain(plain: Mapping[str, Any]) -> Record:
     """Return the record that `plain` was made of."""
-    values: dict[str, Any] = {
-        name: tuple(value) if isinstance(value, list) else value for name, value in plain.items()
-    }
-    values["mails"] = tuple(Sent(**each) for each in plain.get("mails", ()))
-    values["refunds"] = tuple(Paid(**each) for each in plain.get("refunds", ()))
-    values["given"] = tuple(Given(**each) for each in plain.get("given", ()))
-    return Record(**values)
+    return TypeAdapter(Record).validate_python(plain)
 
 
 # --- the state --------------------------------------------------------------------------------------
