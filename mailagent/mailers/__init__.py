@@ -26,7 +26,6 @@ from mailagent.mailers.to_managers import (
     ask_managers,
     ask_next_manager,
     list_unsent_requests,
-    write_approval_request,
     write_expired,
 )
 from mailagent.mailers.to_team import hand_to_team, write_login_link, write_to_team
@@ -45,7 +44,6 @@ __all__ = [
     "list_unsent_requests",
     "reader_of",
     "renew_if_late",
-    "write_approval_request",
     "write_expired",
     "write_handed_over",
     "write_letter",

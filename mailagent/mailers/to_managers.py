@@ -59,7 +59,7 @@ def ask_managers(
         )
     routing, due = before, before.due
     if due.ask:
-        _, routing = _write_request(connection, refund, due.ask, routing)
+        _, routing = write_request(connection, refund, due.ask, routing)
         _report_escalation(connection, refund, before, due.ask)
     for request in before.requests:
         if request.manager_email in due.remind:
@@ -73,7 +73,7 @@ def _remind(
 ) -> Routing:
     now, number = services.current().now(), request.reminders + 1
     routing = routing.with_request(approvals.record_reminder(connection, request, now))
-    _write_request(connection, refund, request.manager_email, routing, number)
+    write_request(connection, refund, request.manager_email, routing, number)
     reminder = f"{number} of {MOST_REMINDERS}"
     told = describe_request(connection, refund, routing.question, request.manager_email)
     details = told | {"reminder": reminder}
@@ -87,12 +87,7 @@ def list_unsent_requests(connection: sa.Connection, refund_id: str) -> list[str]
     return outbound.list_queued_of_refund(connection, refund_id, Purpose.APPROVAL_REQUEST)
 
 
-def write_approval_request(connection: sa.Connection, refund: Refund, manager: str) -> str:
-    """Ask one manager for the approval, or for the second approval, by a link to a page."""
-    return _write_request(connection, refund, manager, load_routing(connection, refund))[0]
-
-
-def _write_request(
+def write_request(
     connection: sa.Connection, refund: Refund, manager: str, routing: Routing, reminder: int = 0
 ) -> tuple[str, Routing]:
     """Write a request, or reminder number `reminder`; return the mail and the routing then."""
@@ -203,7 +198,7 @@ def ask_next_manager(
         return None
     routing, mail = approval_routing.skip(connection, refund, manager, why), None
     if routing.instead:
-        mail, routing = _write_request(connection, refund, routing.instead, routing)
+        mail, routing = write_request(connection, refund, routing.instead, routing)
     if mail or why is Skip.AWAY:  # A lost mail that leaves no manager is reported anyway.
         report_if_unread(connection, refund, routing)
     return mail

@@ -14,10 +14,12 @@ import sqlalchemy as sa
 from flask.testing import FlaskClient
 from werkzeug.test import TestResponse
 
-from mailagent import mailers, services
+from mailagent import services
 from mailagent.domain.money import Money
 from mailagent.domain.refunds.payment import GatewayRefund, RefundState
 from mailagent.domain.refunds.refund import Refund, RefundLine, RefundReason, RefundStatus
+from mailagent.mailers import to_managers
+from mailagent.mailers.approval_routing import load_routing
 from mailagent.store.refunds import approvals, external_refunds, refunds
 from tests.cast import MONA, big_order
 from tests.harness import Harness
@@ -27,7 +29,8 @@ def ask(asked: Question, manager: str = MONA) -> Any:
     """Ask a manager; return the row of the mail."""
     with asked.shop.live.database.transaction() as connection:
         refund = refunds.load(connection, asked.refund_id)
-        written = mailers.write_approval_request(connection, refund, manager)
+        routing = load_routing(connection, refund)
+        written, _ = to_managers.write_request(connection, refund, manager, routing)
     (mail,) = asked.shop.rows("SELECT * FROM outbound_mails WHERE outbound_id = :id", id=written)
     return mail
 
