@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Callable
 from typing import Any
 from urllib.parse import parse_qs, unquote
 
 from mailagent.adapters.order_files.record import render_order
-from mailagent.adapters.order_sources.http.source import HttpOrderSource
 from mailagent.demo.fakes.http_server import Answer, LocalServer, Request
 from mailagent.domain.refunds.order import Order, OrderStatus
 
@@ -102,17 +100,3 @@ class OrderServer(LocalServer):
 def source_settings(server: LocalServer) -> dict[str, str]:
     """Return the settings by which a shop asks this server."""
     return {"ORDER_SOURCE": "http", "ORDER_SOURCE_URL": server.url, "ORDER_SOURCE_TOKEN": TOKEN}
-
-
-class PlayedOrderServer(OrderServer):
-    """The same, for the contract of sources."""
-
-    def __init__(self, deadline_seconds: float, most_bytes: int) -> None:
-        super().__init__()
-        self._bounds = (deadline_seconds, most_bytes)
-
-    def make(self, url: str | None = None) -> HttpOrderSource:
-        return HttpOrderSource(url or self.url, TOKEN, *self._bounds)
-
-    def be_slow(self, seconds: float) -> None:
-        self.always = lambda _request: time.sleep(seconds)

@@ -44,14 +44,12 @@ class JsonClient:
         base_url: str,
         headers: Mapping[str, str],
         deadline_seconds: float = DEADLINE_SECONDS,
-        most_bytes: int = MOST_BYTES,
     ) -> None:
         self._title = title
         self._base_url = base_url.rstrip("/")
         # Without compression, so that a small body cannot expand into a huge one.
         self._headers = {"Accept": "application/json", "Accept-Encoding": "identity", **headers}
         self._deadline_seconds = deadline_seconds
-        self._most_bytes = most_bytes
         self._client: httpx2.Client | None = None
         self._lock = threading.Lock()
 
@@ -98,8 +96,8 @@ class JsonClient:
         with self._connect().stream(method, f"{self._base_url}{path}", **sent) as response:
             for chunk in response.iter_raw():
                 data += chunk
-                if len(data) > self._most_bytes:
-                    raise self._problem(f"sent more than {self._most_bytes} bytes")
+                if len(data) > MOST_BYTES:
+                    raise self._problem(f"sent more than {MOST_BYTES} bytes")
                 if time.monotonic() > ends_at:
                     raise TimeoutError
             return response.status_code, dict(response.headers), bytes(data)

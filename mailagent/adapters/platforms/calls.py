@@ -6,12 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from mailagent.adapters.http import retry_after_seconds
-from mailagent.adapters.order_sources.json_client import (
-    DEADLINE_SECONDS,
-    MOST_BYTES,
-    Answer,
-    JsonClient,
-)
+from mailagent.adapters.order_sources.json_client import DEADLINE_SECONDS, Answer, JsonClient
 from mailagent.domain.orders.source import SourceProblem
 from mailagent.domain.refunds.payment import NotDone, OutcomeUnknown
 
@@ -41,10 +36,9 @@ class Caller:
         url: str,
         headers: Mapping[str, str],
         deadline_seconds: float = DEADLINE_SECONDS,
-        most_bytes: int = MOST_BYTES,
     ) -> None:
         self.title = title
-        self._client = JsonClient(title, url, headers, deadline_seconds, most_bytes)
+        self._client = JsonClient(title, url, headers, deadline_seconds)
 
     def send(self, method: str, path: str, **content: Any) -> Answer:
         """Send one request and return its JSON answer, also if that is a refusal. Raises SourceProblem."""

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from mailagent.adapters.http import within_reason
-from mailagent.adapters.order_sources.json_client import DEADLINE_SECONDS, MOST_BYTES, Answer
+from mailagent.adapters.order_sources.json_client import DEADLINE_SECONDS, Answer
 from mailagent.adapters.platforms.calls import Caller
 from mailagent.adapters.shopify.orders import TITLE
 from mailagent.domain.orders.source import SourceProblem
@@ -37,15 +37,9 @@ _NOT_RUN = frozenset({"MAX_COST_EXCEEDED", "BAD_REQUEST"})
 class ShopifyClient:
     """Runs queries. Threads may share it."""
 
-    def __init__(
-        self,
-        url: str,
-        token: str,
-        deadline_seconds: float = DEADLINE_SECONDS,
-        most_bytes: int = MOST_BYTES,
-    ) -> None:
+    def __init__(self, url: str, token: str, deadline_seconds: float = DEADLINE_SECONDS) -> None:
         """`token`: a permanent one, or an app's client id and secret with a colon between them."""
-        self._caller = Caller(TITLE, url, {}, deadline_seconds, most_bytes)
+        self._caller = Caller(TITLE, url, {}, deadline_seconds)
         self._client_id, self._is_app, self._secret = token.partition(":")
         self._token: tuple[str, float] = ("", 0.0)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from mailagent.adapters.platforms.records import cancel_mark_of
@@ -35,6 +35,7 @@ from mailagent.domain.remedies.address import NewAddress
 ORDERS_A_PAGE = 5
 _NAMES_READ = 10
 _PAGES_OF_LINES = 5
+# Seconds before each look whether Shopify has cancelled an order.
 CANCEL_PAUSES = (0.5, 1.0, 2.0)
 
 Fields = Mapping[str, Any]
@@ -45,12 +46,8 @@ class ShopifySource:
 
     name = NAME
 
-    def __init__(
-        self, client: ShopifyClient, cancel_pauses: Sequence[float] = CANCEL_PAUSES
-    ) -> None:
-        """`cancel_pauses`: seconds before each look whether Shopify has cancelled an order."""
+    def __init__(self, client: ShopifyClient) -> None:
         self._client = client
-        self._cancel_pauses = cancel_pauses
 
     def find_orders(self, email: str, cursor: str | None = None) -> OrderPage:
         """Return a page of the orders with a mail address, newest first."""
@@ -108,7 +105,7 @@ class ShopifySource:
 
     def _cancelled(self, gid: str) -> Order:
         """Wait until the order is cancelled, which Shopify does in a background job, and return it."""
-        for pause in (0.0, *self._cancel_pauses):
+        for pause in (0.0, *CANCEL_PAUSES):
             time.sleep(pause)
             fields = self._fields(gid)
             if fields and fields["cancelledAt"]:

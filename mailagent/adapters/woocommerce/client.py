@@ -9,7 +9,7 @@ from base64 import b64encode
 from collections.abc import Mapping
 from typing import Any
 
-from mailagent.adapters.order_sources.json_client import DEADLINE_SECONDS, MOST_BYTES, Answer
+from mailagent.adapters.order_sources.json_client import DEADLINE_SECONDS, Answer
 from mailagent.adapters.platforms.calls import Caller
 from mailagent.adapters.woocommerce.orders import TITLE
 from mailagent.domain.orders.source import SourceProblem
@@ -22,16 +22,10 @@ REFUNDS_A_PAGE = 100
 class WooCommerceClient:
     """Asks one shop. Threads may share it."""
 
-    def __init__(
-        self,
-        url: str,
-        token: str,
-        deadline_seconds: float = DEADLINE_SECONDS,
-        most_bytes: int = MOST_BYTES,
-    ) -> None:
+    def __init__(self, url: str, token: str, deadline_seconds: float = DEADLINE_SECONDS) -> None:
         """`token`: the consumer key and secret with a colon between them."""
         headers = {"Authorization": f"Basic {b64encode(token.encode()).decode()}"}
-        self._caller = Caller(TITLE, url, headers, deadline_seconds, most_bytes)
+        self._caller = Caller(TITLE, url, headers, deadline_seconds)
 
     def list_orders(
         self, search: str, page: int, size: int, *, oldest_first: bool = False

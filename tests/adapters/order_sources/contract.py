@@ -19,6 +19,7 @@ from typing import Protocol
 import pytest
 
 from mailagent.adapters.http import limited
+from mailagent.adapters.order_sources.json_client import MOST_BYTES
 from mailagent.demo.fakes.http_server import Answer, Request
 from mailagent.domain.orders.source import (
     MOST_ORDERS_A_PAGE,
@@ -37,7 +38,6 @@ from tests.cast import ADA, GRACE, order
 
 # Short, so that a test of the deadline is quick; far above what the played shop needs.
 DEADLINE_SECONDS = 2.0
-MOST_BYTES = 100_000
 NEW_ADDRESS = NewAddress("12 New Road", "10117", "Berlin")
 
 
@@ -56,7 +56,7 @@ class PlayedShop(Protocol):
         """Have these orders, in place of those with their numbers."""
 
     def make(self, url: str | None = None) -> OrderSource:
-        """Return the source with our key, DEADLINE_SECONDS and MOST_BYTES; at another URL, if one is given."""
+        """Return the source with our key and DEADLINE_SECONDS; at another URL, if one is given."""
 
     def be_slow(self, seconds: float) -> None:
         """Wait so long before each answer."""

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Iterator
 
 import pytest
 
+from mailagent.adapters.order_sources.http.source import HttpOrderSource
 from mailagent.demo.fakes.http_server import Answer
 from mailagent.domain.orders.source import (
     Cancelled,
@@ -16,19 +18,23 @@ from mailagent.domain.orders.source import (
     TooLate,
 )
 from mailagent.domain.refunds.order import OrderProblem
-from tests.adapters.order_sources.contract import (
-    DEADLINE_SECONDS,
-    MOST_BYTES,
-    OrderSourceContract,
-)
+from tests.adapters.order_sources.contract import DEADLINE_SECONDS, OrderSourceContract
 from tests.cast import ADA, order, order_record
-from tests.order_server import PlayedOrderServer
+from tests.order_server import TOKEN, OrderServer
+
+
+class PlayedOrderServer(OrderServer):
+    def make(self, url: str | None = None) -> HttpOrderSource:
+        return HttpOrderSource(url or self.url, TOKEN, DEADLINE_SECONDS)
+
+    def be_slow(self, seconds: float) -> None:
+        self.always = lambda _request: time.sleep(seconds)
 
 
 class TestHttp(OrderSourceContract):
     @pytest.fixture
     def shop(self) -> Iterator[PlayedOrderServer]:
-        server = PlayedOrderServer(DEADLINE_SECONDS, MOST_BYTES)
+        server = PlayedOrderServer()
         server.start()
         yield server
         server.stop()

@@ -30,12 +30,7 @@ from mailagent.domain.orders.source import (
     Unsure,
 )
 from mailagent.domain.refunds.order import Order, OrderProblem, OrderStatus
-from tests.adapters.order_sources.contract import (
-    DEADLINE_SECONDS,
-    MOST_BYTES,
-    NEW_ADDRESS,
-    OrderSourceContract,
-)
+from tests.adapters.order_sources.contract import DEADLINE_SECONDS, NEW_ADDRESS, OrderSourceContract
 from tests.cast import ADA, order
 from tests.platforms.shopify_server import (
     APP,
@@ -55,15 +50,15 @@ from tests.platforms.shopify_server import (
 
 class PlayedShopify(ShopifyServer):
     def make(self, url: str | None = None) -> ShopifySource:
-        client = ShopifyClient(url or self.url, TOKEN, DEADLINE_SECONDS, MOST_BYTES)
-        return ShopifySource(client, cancel_pauses=(0.0, 0.0))
+        return ShopifySource(ShopifyClient(url or self.url, TOKEN, DEADLINE_SECONDS))
 
     def be_slow(self, seconds: float) -> None:
         self.before = lambda _query: time.sleep(seconds)
 
 
 @pytest.fixture
-def shop() -> Iterator[PlayedShopify]:
+def shop(monkeypatch: pytest.MonkeyPatch) -> Iterator[PlayedShopify]:
+    monkeypatch.setattr("mailagent.adapters.shopify.source.CANCEL_PAUSES", (0.0, 0.0))
     server = PlayedShopify()
     yield server
     server.stop()

@@ -23,19 +23,14 @@ from mailagent.domain.orders.source import (
 )
 from mailagent.domain.refunds.order import Order, OrderProblem, OrderStatus
 from mailagent.domain.refunds.refund import WantedItem, price_lines
-from tests.adapters.order_sources.contract import (
-    DEADLINE_SECONDS,
-    MOST_BYTES,
-    OrderSourceContract,
-)
+from tests.adapters.order_sources.contract import DEADLINE_SECONDS, OrderSourceContract
 from tests.cast import ADA, order
 from tests.platforms.woocommerce_server import TOKEN, WooCommerceServer
 
 
 class PlayedWooCommerce(WooCommerceServer):
     def make(self, url: str | None = None) -> WooCommerceSource:
-        client = WooCommerceClient(url or self.url, TOKEN, DEADLINE_SECONDS, MOST_BYTES)
-        return WooCommerceSource(client)
+        return WooCommerceSource(WooCommerceClient(url or self.url, TOKEN, DEADLINE_SECONDS))
 
     def be_slow(self, seconds: float) -> None:
         self.before = lambda _path: time.sleep(seconds)

@@ -6,12 +6,7 @@ from typing import Any
 from urllib.parse import quote
 
 from mailagent.adapters.order_files.record import parse_order
-from mailagent.adapters.order_sources.json_client import (
-    DEADLINE_SECONDS,
-    MOST_BYTES,
-    Answer,
-    JsonClient,
-)
+from mailagent.adapters.order_sources.json_client import DEADLINE_SECONDS, Answer, JsonClient
 from mailagent.domain.orders.source import (
     MOST_ORDERS_A_PAGE,
     AddressOutcome,
@@ -42,15 +37,9 @@ class HttpOrderSource:
 
     name = "http"
 
-    def __init__(
-        self,
-        url: str,
-        token: str,
-        deadline_seconds: float = DEADLINE_SECONDS,
-        most_bytes: int = MOST_BYTES,
-    ) -> None:
+    def __init__(self, url: str, token: str, deadline_seconds: float = DEADLINE_SECONDS) -> None:
         headers = {"Authorization": f"Bearer {token}"}
-        self._client = JsonClient("the order server", url, headers, deadline_seconds, most_bytes)
+        self._client = JsonClient("the order server", url, headers, deadline_seconds)
 
     def find_orders(self, email: str, cursor: str | None = None) -> OrderPage:
         """Return a page of a customer's orders. Its `problems` name the orders whose records are wrong."""
