@@ -41,27 +41,26 @@ _DOWN = (Sample(metric.DATABASE_UP, (), 0),)
 class CachedSamples:
     """The samples of the last few seconds, which all requests share."""
 
-    def __init__(self, seconds: float = CACHE_SECONDS, wait_seconds: float = WAIT_SECONDS) -> None:
-        self._seconds, self._wait_seconds = seconds, wait_seconds
+    def __init__(self) -> None:
         self._lock = Lock()
         self._count: _Count | None = None
 
     def samples(self) -> Sequence[Sample]:
         """Return samples that are a few seconds old at most. If the database is down, or has not responded for
-        `wait_seconds`, return only the sample that says so.
+        `WAIT_SECONDS`, return only the sample that says so.
 
         Raises TimeoutError if the database responds, but too slowly.
         """
         with self._lock:
-            if self._count is None or self._count.is_past(self._seconds):
+            if self._count is None or self._count.is_past(CACHE_SECONDS):
                 self._count = _Count()
             count = self._count
         try:
-            return count.figures.result(timeout=max(self._wait_seconds - count.silent_seconds(), 0))
+            return count.figures.result(timeout=max(WAIT_SECONDS - count.silent_seconds(), 0))
         except TimeoutError:
             if count.figures.done():
                 return count.figures.result()
-            if count.silent_seconds() < self._wait_seconds:
+            if count.silent_seconds() < WAIT_SECONDS:
                 raise
             return _DOWN
 
@@ -166,20 +165,19 @@ class SharedProbe:
     """One check of the database at a time, which all requests share. A database that does not respond then
     keeps one thread, and none of those that answer `/healthz`."""
 
-    def __init__(self, wait_seconds: float = WAIT_SECONDS) -> None:
-        self._wait_seconds = wait_seconds
+    def __init__(self) -> None:
         self._lock = Lock()
         self._begun_at = 0.0
         self._checked: Future[None] | None = None
 
     def check(self) -> None:
-        """Raise what `check_schema` raises; TimeoutError if it has not ended `wait_seconds` after its start."""
+        """Raise what `check_schema` raises; TimeoutError if it has not ended `WAIT_SECONDS` after its start."""
         with self._lock:
             if self._checked is None or self._checked.done():
                 self._begun_at = time.monotonic()
                 self._checked = begin(_check_schema)
             checked, age = self._checked, time.monotonic() - self._begun_at
-        checked.result(timeout=max(self._wait_seconds - age, 0))
+        checked.result(timeout=max(WAIT_SECONDS - age, 0))
 
 
 def _check_schema() -> None:

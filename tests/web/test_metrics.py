@@ -30,7 +30,6 @@ from mailagent.store import schema
 from mailagent.store.operations import metric_figures
 from mailagent.store.operations.model_calls import Spending
 from mailagent.web import metrics
-from mailagent.web.metrics import CACHE, PROBE, CachedSamples, SharedProbe
 from mailagent.workflows.recovery import update_counters
 from mailagent.workflows.steps.circuit_breaker import Permit, note_outcome
 from mailagent.workflows.steps.conversation import people
@@ -255,11 +254,11 @@ def test_a_database_that_says_nothing_is_away_in_time_and_asked_by_one_only(
 ) -> None:
     counts = Mock(wraps=begin)
     monkeypatch.setattr(metrics, "begin", counts)
+    monkeypatch.setattr(metrics, "WAIT_SECONDS", 0.3)
     settings = {"METRICS_TOKEN": METRICS_TOKEN, "MAILAGENT_ROLE": "web"}
     with socket.create_server(("127.0.0.1", 0)) as server:  # takes connections, and that is all
         nobody = f"postgresql+psycopg://mailagent@127.0.0.1:{server.getsockname()[1]}/mailagent"
         with open_shop(tmp_path, nobody, settings) as harness:
-            harness.app.extensions[CACHE] = CachedSamples(wait_seconds=0.3)
             headers, begun = {"Authorization": f"Bearer {METRICS_TOKEN}"}, time.monotonic()
             told = [harness.client.get("/metrics", headers=headers) for _ in range(3)]
             assert time.monotonic() - begun < 3  # the driver itself waits for ten
@@ -273,10 +272,10 @@ def test_a_database_that_says_nothing_is_not_ready_and_holds_up_one_thread(
 ) -> None:
     checks = Mock(wraps=begin)
     monkeypatch.setattr(metrics, "begin", checks)
+    monkeypatch.setattr(metrics, "WAIT_SECONDS", 0.3)
     with socket.create_server(("127.0.0.1", 0)) as server:
         nobody = f"postgresql+psycopg://mailagent@127.0.0.1:{server.getsockname()[1]}/mailagent"
         with open_shop(tmp_path, nobody, {"MAILAGENT_ROLE": "web"}) as harness:
-            harness.app.extensions[PROBE] = SharedProbe(wait_seconds=0.3)
             begun = time.monotonic()
             told = [harness.client.get("/readyz") for _ in range(3)]
             assert time.monotonic() - begun < 3  # the driver itself waits for ten
@@ -298,8 +297,7 @@ def test_readiness_waits_for_no_lock(shop: Harness, monkeypatch: pytest.MonkeyPa
 def test_a_database_that_is_slow_is_not_told_as_away(
     shop: Harness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # Longer than a busy machine is silent.
-    shop.app.extensions[CACHE] = CachedSamples(wait_seconds=4)
+    monkeypatch.setattr(metrics, "WAIT_SECONDS", 4)  # longer than a busy machine is silent
     read, over = metric_figures.read, threading.Event()
 
     def slow(connection: sa.Connection, *rest: Any) -> Any:

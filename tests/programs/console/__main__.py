@@ -57,7 +57,7 @@ def console(database_url: str) -> Iterator[FlaskClient]:
             "METRICS_TOKEN": METRICS_TOKEN,
         }
     )
-    app.extensions[metrics.CACHE] = metrics.CachedSamples(0)
+    metrics.CACHE_SECONDS = 0
     gc.freeze()  # as serving.py does
     client = log_in(app)
     client.environ_base["HTTP_AUTHORIZATION"] = f"Bearer {METRICS_TOKEN}"
