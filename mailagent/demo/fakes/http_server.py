@@ -39,15 +39,12 @@ class LineCut(Exception):
 
 
 class LocalServer:
-    """Serves `routes` ("POST /v1/responses" → function); any other address goes to `otherwise`.
+    """Serves `routes` ("POST /v1/responses" → function) on a free port; other addresses go to `otherwise`."""
 
-    Raises OSError when `port` is taken; port 0 picks a free one.
-    """
-
-    def __init__(self, routes: Mapping[str, Route], otherwise: Route, port: int = 0) -> None:
+    def __init__(self, routes: Mapping[str, Route], otherwise: Route) -> None:
         members = {"routes": dict(routes), "otherwise": staticmethod(otherwise)}
         handler = type("Handler", (_Handler,), members)
-        self._server = ThreadingHTTPServer(("127.0.0.1", port), handler)
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
         self._server.daemon_threads = True
 
     @property

@@ -28,9 +28,9 @@ MODEL_NAME = "scripted-demo-model"
 class OpenAIServer(LocalServer):
     """`latency_seconds`: the duration of each answer, so that people can watch the steps."""
 
-    def __init__(self, latency_seconds: float = 0.0, port: int = 0) -> None:
+    def __init__(self, latency_seconds: float = 0.0) -> None:
         self._latency_seconds = latency_seconds
-        super().__init__({"POST /v1/responses": self._create}, _no, port)
+        super().__init__({"POST /v1/responses": self._create}, _no)
 
     def _create(self, request: Request) -> Answer:
         if not str(request.headers.get("Authorization", "")).startswith("Bearer "):

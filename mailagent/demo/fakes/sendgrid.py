@@ -28,11 +28,7 @@ class SendGridServer(LocalServer):
     """`app_origins`: the pages that may use the demo's own routes from a browser."""
 
     def __init__(
-        self,
-        mailboxes: Mailboxes,
-        support_address: str,
-        app_origins: tuple[str, ...] = (),
-        port: int = 0,
+        self, mailboxes: Mailboxes, support_address: str, app_origins: tuple[str, ...] = ()
     ) -> None:
         self._mailboxes = mailboxes
         self._support_address = support_address
@@ -45,7 +41,7 @@ class SendGridServer(LocalServer):
             "OPTIONS /demo/letters": self._allow,
             "GET /demo/mailboxes": self._read,
         }
-        super().__init__(routes, lambda request: _errors(404, [("", "Not found")]), port)
+        super().__init__(routes, lambda request: _errors(404, [("", "Not found")]))
 
     def _send(self, request: Request) -> Answer:
         if not _has_key(request):
