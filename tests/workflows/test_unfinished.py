@@ -262,8 +262,14 @@ def test_mail_that_no_run_can_send_becomes_peoples(shop: Harness, state: str, en
     with running(shop):
         (told,) = shop.wait_for_mails(TESS)
         (notice,) = shop.wait_for_mails(OPS)
+        listed = shop.log_in(OPS).get("/ops?waiting=undelivered").text
     assert ADA in told.subject
     assert outbound_id in notice.subject
+    assert "No replay sends it" in notice.text
+    assert "/ops?waiting=undelivered" in notice.text
+    assert "flask runs replay" not in notice.text
+    assert "/replay" not in notice.text
+    assert outbound_id in listed
 
 
 def test_mail_whose_delivery_was_cancelled_is_peoples_after_a_day(shop: Harness) -> None:

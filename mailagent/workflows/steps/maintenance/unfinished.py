@@ -104,10 +104,9 @@ def _wake(row: Row, run: Run) -> int:
     late = timedelta(seconds=live.waits.sweep_after_seconds)
     if live.now() < row.expires_at + late:
         return 0
+    key = f"overdue-{row.expires_at.isoformat()}"
     with live.database.transaction() as connection:
-        live.workflow_client.queue.wake_overdue(
-            connection, run.run_id, f"overdue-{row.expires_at.isoformat()}"
-        )
+        live.workflow_client.queue.wake_overdue(connection, run.run_id, key)
     return 1
 
 
@@ -150,17 +149,22 @@ def _give_refund_to_people(connection: sa.Connection, refund_id: str, run: Run |
     _tell_operators(connection, f"Refund {refund_id} ({refund.status.value})", refund_id, run)
 
 
-def _tell_operators(connection: sa.Connection, what: str, row_id: str, run: Run | None) -> None:
+def _tell_operators(
+    connection: sa.Connection, what: str, row_id: str, run: Run | None, final: str = ""
+) -> None:
+    """Tell the operators that people have a row. `final`: why a replay of its run would do nothing."""
     known = run_subjects.list_subjects(connection, [row_id]).get(row_id)
     lines = [known.tell_masked()] if known else []
-    lines.append("It is not enqueued any more. The team has the case.")
-    button = None
+    lines.append(final or "It is not enqueued any more. The team has the case.")
+    url = f"{services.current().shop.public_url}/ops"
+    button = ("See the mail that did not arrive", f"{url}?waiting=undelivered") if final else None
     if run is not None:
         why = f": {explain_failure(run)}" if run.has_failed else ""
         lines.append(f"Its last run {run.run_id} is {run.status}{why}")
-        lines.append(f"By a shell: flask runs replay {run.run_id}")
-        path = f"{services.current().shop.public_url}/ops/runs/{run.run_id}/replay"
-        button = ("See what a replay does, then run it again", path)
+        if not final:
+            lines.append(f"By a shell: flask runs replay {run.run_id}")
+            path = f"{url}/runs/{run.run_id}/replay"
+            button = ("See what a replay does, then run it again", path)
     tell_operators(connection, f"{what} cannot be brought to its end", lines, row_id, button)
 
 
@@ -215,4 +219,5 @@ def _give_up(connection: sa.Connection, outbound_id: str, run: Run | None) -> No
     status = OutboundStatus.FAILED if queued else OutboundStatus.UNKNOWN
     mail = record_as_lost(connection, row, status, "mail given up", row.error or "")
     if mail.purpose is not Purpose.NOTICE:
-        _tell_operators(connection, f"Mail {outbound_id}", outbound_id, run)
+        final = "No replay sends it. If the person still needs it, write to them yourself."
+        _tell_operators(connection, f"Mail {outbound_id}", outbound_id, run, final)
