@@ -474,20 +474,14 @@ def test_check_names_people_of_the_shop_whom_mail_does_not_reach(
     assert (complaint or "") in done.output
 
 
-def test_check_tells_apart_people_and_customers_to_whom_nothing_is_sent(shop: Harness) -> None:
+def test_check_counts_customers_to_whom_nothing_is_sent(shop: Harness) -> None:
     with shop.live.database.transaction() as connection:
-        for address in (ADA, GRACE):
+        for address in (ADA, GRACE, MAX):  # mail to Max, a manager, is sent all the same
             suppressions.suppress(connection, address, "bounce: 5.1.1", shop.live.now())
     with running(shop):
         done = flask(shop, "check")
     assert done.exit_code == 0
     assert "note: nothing is sent to customers' addresses" in done.output
-    assert ": 2 of them" in done.output
-    with shop.live.database.transaction() as connection:
-        suppressions.suppress(connection, MAX, "bounce: 5.1.1", shop.live.now())
-    done = flask(shop, "check")
-    assert done.exit_code == 1
-    assert f"problem: nothing is sent to {MAX} (MANAGER_EMAILS): bounce: 5.1.1" in done.output
     assert ": 2 of them" in done.output
 
 

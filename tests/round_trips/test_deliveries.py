@@ -10,7 +10,7 @@ from mailagent import services
 from mailagent.demo.fakes.webhooks import build_body
 from mailagent.store.mail import suppressions
 from tests.cast import ADA, DESK_WISH, GRACE, MAX, MONA, TESS, big_order
-from tests.harness import Harness, letter, running, wait_until
+from tests.harness import Harness, letter, post_form, running, wait_until
 from tests.round_trips.approvals import decide, link_in
 from tests.round_trips.replays import wait_for_quiet
 
@@ -127,22 +127,25 @@ def ask_a_manager(shop: Harness, order_id: str = "W2001") -> None:
     shop.write(f"The standing desk of order {order_id} is damaged, please refund it.")
 
 
-def test_a_request_to_a_suppressed_manager_goes_to_the_next(busy_shop: Harness) -> None:
+def test_a_customer_who_becomes_a_manager_is_asked(busy_shop: Harness) -> None:
     suppress(busy_shop, MONA)
     ask_a_manager(busy_shop)
-    (to_max,) = busy_shop.wait_for_mails(MAX)
-    decide(busy_shop, link_in(to_max.text), "approve")
-    assert busy_shop.wait_for_refund("paid").decided_by == MAX
+    (to_mona,) = busy_shop.wait_for_mails(MONA)
+    decide(busy_shop, link_in(to_mona.text), "approve")
+    assert busy_shop.wait_for_refund("paid").decided_by == MONA
     wait_for_quiet(busy_shop)
-    assert busy_shop.mails_to(MONA) == []
+    assert busy_shop.mails_to(MAX) == []
 
 
-def test_when_every_manager_is_suppressed_the_team_is_told(busy_shop: Harness) -> None:
-    suppress(busy_shop, MONA, MAX)
-    ask_a_manager(busy_shop)
-    # That nobody reads the request may follow, when the refund's run looks next.
-    told = busy_shop.wait_for_mails(TESS)
-    assert any(f"A mail to {MAX} was not sent" in mail.subject for mail in told)
+def test_people_of_the_shop_who_were_customers_get_mail(shop: Harness) -> None:
+    suppress(shop, TESS, OLGA, ADA)
+    with running(with_ops(shop)):
+        shop.write("This is outrageous! I want to talk to a human being, now!")
+        shop.wait_for_mails(TESS)
+        post_form(shop.client, "/ops/login", email=OLGA)
+        shop.wait_for_mails(OLGA)
+        wait_until(shop.at_rest, 20, "the mails to be dealt with")
+        assert shop.mails_to(ADA) == []
 
 
 @pytest.mark.parametrize("event", ["bounce", "spamreport"])
@@ -160,11 +163,11 @@ def test_a_manager_whose_mail_came_back_is_asked_again_the_day_after(
     assert len(requests) == 1
 
 
-def test_a_case_for_a_suppressed_team_is_told_to_the_managers(busy_shop: Harness) -> None:
-    suppress(busy_shop, TESS)
+def test_a_case_that_the_team_does_not_get_is_told_to_the_managers(busy_shop: Harness) -> None:
     busy_shop.write("This is outrageous! I want to talk to a human being, now!")
+    busy_shop.report(busy_shop.wait_for_mails(TESS)[0], "bounce")
     (told,) = busy_shop.wait_for_mails(MONA)
-    assert f"A mail to {TESS} was not sent" in told.subject
+    assert f"A mail to {TESS} did not arrive" in told.subject
     assert len(busy_shop.wait_for_mails(MAX)) == 1
 
 
@@ -193,16 +196,16 @@ def test_a_notice_that_is_lost_goes_from_circle_to_circle(shop: Harness) -> None
 
 
 def test_a_notice_that_one_of_two_has_got_goes_no_further(shop: Harness) -> None:
-    suppress(shop, TESS)
     with running(with_ops(shop)):
         shop.write("This is outrageous! I want to talk to a human being, now!")
+        shop.report(shop.wait_for_mails(TESS)[0], "bounce")
         (to_mona,) = shop.wait_for_mails(MONA)
         shop.wait_for_mails(MAX)
         shop.report(to_mona, "bounce")
         wait_until(
-            lambda: bool(shop.rows("SELECT 1 FROM outbound_mails WHERE status = 'undelivered'")),
+            lambda: len(shop.rows("SELECT 1 FROM outbound_mails WHERE status = 'undelivered'")) == 2,
             20,
-            "the bounce to be acted on",
+            "both bounces to be acted on",
         )
         assert shop.rows("SELECT 1 FROM outbound_mails WHERE to_address = :a", a=OLGA) == []
         assert not nobody_was_left(shop)

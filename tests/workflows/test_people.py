@@ -451,7 +451,7 @@ def test_no_answer_is_promised_that_would_be_held_again(
 MAIL = OutboundMail(
     outbound_id="outbound_1",
     purpose=Purpose.NOTICE,
-    to_address="tess@shop.example",
+    to_address=ADA,
     from_address="support@shop.example",
     subject="A notice",
     text="Something has happened.",

@@ -218,15 +218,9 @@ def _mail_problems(connection: sa.Connection, shop: Shop) -> list[str]:
         for address in shop.people
     }
     problems = []
-    suppressed = suppressions.list_suppressed(connection)
     for address, names in settings_of.items():
         lost = outbound.count_lost_lately(connection, address)
-        if address in suppressed:
-            problems.append(
-                f"nothing is sent to {address} ({names}): {suppressed[address]}; "
-                "delete its row in suppressed_addresses when it works again"
-            )
-        elif lost:
+        if lost:
             which = f"the last {lost} mails" if lost > 1 else "the last mail"
             problems.append(
                 f"{which} to {address} ({names}) did not arrive: correct the setting or the mailbox"

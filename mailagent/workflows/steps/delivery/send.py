@@ -89,7 +89,9 @@ def _claim(outbound_id: str) -> tuple[OutboundMail, Permit] | str:
             return _leave_as_it_is(connection, outbound_id)
         mail = outbound.claim_for_sending(connection, outbound_id, live.now())
         # After the claim: it may have waited for a transaction that suppressed the address.
-        why_not = suppressions.why_suppressed(connection, mail.to_address) if mail else None
+        why_not = None
+        if mail is not None and mail.to_address not in live.shop.people:
+            why_not = suppressions.why_suppressed(connection, mail.to_address)
         if mail is not None and why_not is None:
             return mailers.renew_if_late(connection, mail), permit
         free_permit(connection, permit)
@@ -320,6 +322,7 @@ def _suppress(connection: sa.Connection, outbound_id: str, to_address: str) -> N
     """Suppress a customer's address after a permanent bounce or a complaint in a signed event.
 
     The shop's own people are never suppressed: a full mailbox would cut a manager off from every later refund.
+    A suppression of the time when they were customers does not count (see `_claim`).
     Nor is the alias of an erased customer: nothing is sent to it anyway.
     """
     live = services.current()
