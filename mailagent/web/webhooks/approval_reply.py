@@ -78,7 +78,7 @@ def _pass_over(connection: sa.Connection, mail: ParsedMail, ask: ApprovalRequest
 
 def _find(connection: sa.Connection, ask: ApprovalRequest) -> Standing:
     standing = approvals.find_standing(connection, ask.approval_id)
-    return required(standing, f"the approval {ask.approval_id} that somebody was asked for")
+    return required(standing, f"the approval {ask.approval_id} of a mailed request")
 
 
 def _hear(
