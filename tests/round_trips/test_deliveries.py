@@ -203,7 +203,9 @@ def test_a_notice_that_one_of_two_has_got_goes_no_further(shop: Harness) -> None
         shop.wait_for_mails(MAX)
         shop.report(to_mona, "bounce")
         wait_until(
-            lambda: len(shop.rows("SELECT 1 FROM outbound_mails WHERE status = 'undelivered'")) == 2,
+            lambda: (
+                len(shop.rows("SELECT 1 FROM outbound_mails WHERE status = 'undelivered'")) == 2
+            ),
             20,
             "both bounces to be acted on",
         )

@@ -425,6 +425,11 @@ def test_a_mass_of_throttled_mail_is_told_in_one_notice_an_hour(
     if many:
         assert f"{threads} mails of a flood" in told[0].subject
         assert f"{threads} from {ADA}" in told[0].text
+        path = "/ops/search?kind=mails&state=no_answer"
+        assert path in told[0].text
+        page = small_shop.log_in(TESS).get(path).text
+        for each in throttled:
+            assert str(row_of(small_shop, each).conversation_id) in page
 
 
 def test_the_next_notice_of_a_flood_comes_in_the_next_hour(small_shop: Harness) -> None:

@@ -21,6 +21,11 @@ from mailagent.store import audit
 from mailagent.store.console.run_subjects import list_subjects
 from mailagent.store.refunds import orders
 
+_KEPT_UNANSWERED = (
+    "They are kept, and the agent does not answer them any more. A customer who writes again is "
+    "answered as always."
+)
+
 
 def tell_operators(
     connection: sa.Connection,
@@ -49,6 +54,17 @@ def tell_team(
     live = services.current()
     notice = mailers.Notice(key, title, lines)
     written = mailers.write_notice(connection, notice, readers or live.shop.team_emails)
+    live.workflow_client.queue.enqueue_deliveries(connection, written)
+
+
+def tell_team_of_unanswered(
+    connection: sa.Connection, key: str, title: str, lines: Sequence[str]
+) -> None:
+    """Mail the team a notice about mails that get no answer; once for each `key`."""
+    live = services.current()
+    button = ("Read them", f"{live.shop.public_url}/ops/search?kind=mails&state=no_answer")
+    notice = mailers.Notice(key, title, [*lines, _KEPT_UNANSWERED], button)
+    written = mailers.write_notice(connection, notice, live.shop.team_emails)
     live.workflow_client.queue.enqueue_deliveries(connection, written)
 
 

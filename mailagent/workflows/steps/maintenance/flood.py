@@ -18,7 +18,7 @@ from mailagent.store.database import Row
 from mailagent.store.mail import conversations, outbound, throttled
 from mailagent.workflows.steps.conversation.people import write_loop_case
 from mailagent.workflows.steps.maintenance.rows import process_each
-from mailagent.workflows.steps.notices import tell_team
+from mailagent.workflows.steps.notices import tell_team_of_unanswered
 from mailagent.workflows.steps.recording import step
 
 THROTTLED_SECONDS = 3600
@@ -26,10 +26,6 @@ THROTTLED_SECONDS = 3600
 CASES_PER_HOUR = 20
 SENDERS_NAMED = 20
 LOOPS_AT_ONCE = 500
-KEPT_UNANSWERED = (
-    "They are kept, and the agent does not answer them any more. A customer who writes again is "
-    "answered as always. To read them: flask conversations list."
-)
 
 
 @step
@@ -132,9 +128,9 @@ def _sum_up() -> None:
             f"They waited for {waited // 60} minutes: they came faster than they could be let in, or "
             "their senders did not confirm their addresses.",
             *count_senders(senders),
-            KEPT_UNANSWERED,
         ]
-        tell_team(connection, key, f"{len(senders)} mails of a flood were not answered", lines)
+        title = f"{len(senders)} mails of a flood were not answered"
+        tell_team_of_unanswered(connection, key, title, lines)
 
 
 def count_senders(senders: Sequence[str]) -> list[str]:

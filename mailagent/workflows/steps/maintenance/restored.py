@@ -18,12 +18,8 @@ from mailagent.domain.mail.conversation import HandOverReason
 from mailagent.domain.mail.message import OutboundStatus
 from mailagent.store.mail import assignments, conversations, drafts, outbound, throttled
 from mailagent.workflows.steps.delivery.undeliverable import record_as_lost
-from mailagent.workflows.steps.maintenance.flood import (
-    CASES_PER_HOUR,
-    KEPT_UNANSWERED,
-    count_senders,
-)
-from mailagent.workflows.steps.notices import tell_team
+from mailagent.workflows.steps.maintenance.flood import CASES_PER_HOUR, count_senders
+from mailagent.workflows.steps.notices import tell_team_of_unanswered
 
 _WHY = "a backup was restored: it may have gone out in the time that is lost"
 
@@ -110,4 +106,4 @@ def _sum_up() -> None:
         title = (
             f"{len(senders)} mails of a flood may have been answered before a backup was restored"
         )
-        tell_team(connection, key, title, [*count_senders(senders), KEPT_UNANSWERED])
+        tell_team_of_unanswered(connection, key, title, count_senders(senders))
