@@ -111,6 +111,20 @@ def test_an_outage_is_explained_to_those_who_can_end_it(shop: Harness) -> None:
 
 
 @ONE_DATABASE
+@pytest.mark.parametrize("others", [(), (IncidentKind.OPENAI,)])
+def test_people_are_asked_to_call_the_operators_when_no_mail_goes_out(
+    shop: Harness, others: tuple[IncidentKind, ...]
+) -> None:
+    with shop.live.database.transaction() as connection:
+        for kind in (IncidentKind.MAIL_PROVIDER, *others):
+            incidents.open_incident(connection, shop.live.now(), kind, "401")
+    page = shop.log_in(TESS).get("/ops").text
+    asked = page.count("Please call the operators: mail cannot reach them.")
+    assert asked == 1 + len(others)
+    assert "have been informed" not in page
+
+
+@ONE_DATABASE
 @pytest.mark.parametrize("kind", [each for each in IncidentKind if INCIDENTS[each].means])
 def test_every_outage_says_what_becomes_of_what_waits(shop: Harness, kind: IncidentKind) -> None:
     with shop.live.database.transaction() as connection:
