@@ -30,6 +30,7 @@ STATUSES = (
     "ENQUEUED", "PENDING", "DELAYED", "SUCCESS", "ERROR", "CANCELLED", "MAX_RECOVERY_ATTEMPTS_EXCEEDED",
 )  # fmt: skip
 ACTIVE = frozenset({"ENQUEUED", "PENDING", "DELAYED"})
+PUT_OFF = "put off"  # the output of a run whose mail waits for a provider: another run answers it
 GIVEN_UP = "MAX_RECOVERY_ATTEMPTS_EXCEEDED"
 FAILED = frozenset({"ERROR", GIVEN_UP})
 

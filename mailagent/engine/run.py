@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from mailagent.domain.operations.replay import RecordedStep
 from mailagent.domain.text import Fill, error_message, fill, is_one_line, tell_error
-from mailagent.engine import ACTIVE, FAILED, GIVEN_UP, QUEUE_OF, SCHEDULED
+from mailagent.engine import ACTIVE, FAILED, GIVEN_UP, PUT_OFF, QUEUE_OF, SCHEDULED
 
 if TYPE_CHECKING:  # slow to import
     from dbos import WorkflowStatus
@@ -85,6 +85,11 @@ class Run:
     @property
     def has_failed(self) -> bool:
         return self.status in FAILED
+
+    @property
+    def was_put_off(self) -> bool:
+        """Whether it ended because a provider could not be asked; another run answers the mail."""
+        return self.status == "SUCCESS" and self.output == PUT_OFF
 
 
 @dataclass(frozen=True, slots=True)

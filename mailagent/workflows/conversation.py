@@ -52,7 +52,7 @@ def _answer(batch: Batch) -> tuple[list[str], str]:
     wait. Returns the ids of the mails to send, and what was done."""
     if batch.get("looks_up") and look_up_orders(batch)["outcome"] == "later":
         put_off(batch)
-        return [], "put off"
+        return [], engine.PUT_OFF
     items: list[StoredText] = []
     spent: dict[str, int] = {}
     while True:
@@ -65,7 +65,7 @@ def _answer(batch: Batch) -> tuple[list[str], str]:
                 told = call_tool(batch, move)
                 if told is None:
                     put_off(batch)
-                    return [], "put off"
+                    return [], engine.PUT_OFF
                 items += told
             case "reply":
                 written = write_reply(batch, move, spent)
@@ -74,7 +74,7 @@ def _answer(batch: Batch) -> tuple[list[str], str]:
                 items, spent = items + written["items"], written["spent"]
             case "later":
                 put_off(batch)
-                return [], "put off"
+                return [], engine.PUT_OFF
             case "wait":
                 DBOS.sleep(move["after_seconds"])
             case "person":

@@ -90,6 +90,7 @@ LINE_STATES: Mapping[str, Badge] = {
     "open": ("with the agent", ""),
     "handed_over": ("with the team", "waiting"),
     "answered_by_person": ("answered by a person", "good"),
+    "put_off": ("put off until a provider can be asked", "waiting"),
     "ERROR": RUN_STATES["ERROR"],
     "MAX_RECOVERY_ATTEMPTS_EXCEEDED": RUN_STATES["MAX_RECOVERY_ATTEMPTS_EXCEEDED"],
 }

@@ -79,6 +79,8 @@ def run_state(run: Run, about: Subject | None) -> Badge:
     """Return the badge of a run."""
     if is_answered(run, about):
         return LINE_STATES["answered_by_person"]
+    if run.was_put_off:
+        return LINE_STATES["put_off"]
     return RUN_STATES.get(run.status, (run.status, ""))
 
 

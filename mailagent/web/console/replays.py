@@ -209,4 +209,5 @@ def _count(runs: Sequence[Run]) -> Mapping[str, int]:
         "total": len(runs),
         "active": sum(run.is_active for run in runs),
         "failed": sum(run.has_failed for run in runs),
+        "put_off": sum(run.was_put_off for run in runs),
     }

@@ -20,10 +20,11 @@ from mailagent.web.console import replays
 from mailagent.web.console.replays import RUNS_AT_ONCE
 from tests.cast import ADA, GRACE, KETTLE_WISH, NOW, OLGA, TESS, order
 from tests.harness import Harness, running, wait_until
+from tests.round_trips.provider_faults import model_says
 from tests.round_trips.replays import wait_for_quiet
 from tests.web.console.failed_runs import change_run, fail_run, lose
 from tests.workflows.proposals import propose, write
-from tests.workflows.trouble import failing, set_run, table_of_runs
+from tests.workflows.trouble import failing, set_run, table_of_runs, wait_for_run
 
 
 @pytest.fixture
@@ -152,6 +153,22 @@ def test_a_reason_with_one_run_leads_to_the_plan_of_that_run(
     assert (answer.status_code, answer.location) == (303, f"/ops/runs/{run_id}/replay")
     fail_run(shop)
     assert olga.get(reason).status_code == 200
+
+
+def test_what_is_put_off_is_not_done(shop: Harness, olga: FlaskClient) -> None:
+    shop.faults.openai += [model_says(401, "invalid_api_key")] * 100
+    with running(shop):
+        shop.write("Where is my order?")
+        run_id = wait_for_run(shop, "conversation", "ERROR")
+        (reason,) = reasons_on(olga)
+        answer = press(olga, olga.get(f"{reason}&from=2000-01-01T00:00").text)
+        assert wait_for_run(shop, "conversation", "SUCCESS") == run_id
+    progress = olga.get(answer.location).text
+    assert "0 done, 0 under way, 0 failed" in progress
+    assert "Put off until a provider can be asked: 1." in progress
+    badge = '<span class="badge waiting">put off until a provider can be asked</span>'
+    for path in (answer.location, f"/ops/runs/{run_id}", "/ops/runs"):
+        assert badge in olga.get(path).text
 
 
 def test_a_run_that_has_changed_since_is_left_alone(shop: Harness, olga: FlaskClient) -> None:
