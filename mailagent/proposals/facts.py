@@ -14,8 +14,6 @@ from mailagent import services
 from mailagent.domain.mail.message import (
     Attachment,
     Identity,
-    InboundMail,
-    first_received_at,
     is_photo,
     may_be_logo,
 )
@@ -23,7 +21,7 @@ from mailagent.domain.money import Money, read_money
 from mailagent.domain.orders.shipment import Packed, Shipment, ShipmentStatus, find_parcels
 from mailagent.domain.refunds.duplicates import find_holding, list_refusals
 from mailagent.domain.refunds.order import Order, OrderLine, OrderStatus
-from mailagent.domain.refunds.policy import DeclineReason, ManagerReason
+from mailagent.domain.refunds.policy import ManagerReason
 from mailagent.domain.refunds.policy_rules import Granted, LineFacts, RefundFacts
 from mailagent.domain.refunds.refund import (
     Refund,
@@ -33,7 +31,7 @@ from mailagent.domain.refunds.refund import (
     price_lines,
     price_shipping,
 )
-from mailagent.domain.remedies.remedy import STANDING, count_units
+from mailagent.domain.remedies.remedy import count_units
 from mailagent.store import audit
 from mailagent.store.database import Row
 from mailagent.store.mail import inbound
@@ -43,9 +41,6 @@ from mailagent.store.refunds import external_refunds, offers, orders, policies, 
 # now.
 MAILS_WITH_PHOTOS_MAX = 50
 DAY = timedelta(days=1)
-# For so long a claim counts from the mail to which we asked something back. Without an end, an old question
-# would keep the return window open for ever.
-ASKED_BACK_FOR = timedelta(days=30)
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,53 +95,6 @@ def without(asked: Asked, wanted: Sequence[WantedItem], waiting: Refund) -> Aske
     earlier = [each for each in asked.earlier if each.refund_id != waiting.refund_id]
     lines = [line for line in price_lines(asked.order, wanted, earlier) if not line.is_rest]
     return replace(asked, lines=tuple(lines), earlier=earlier)
-
-
-def by_mails(
-    connection: sa.Connection, asked: Asked, conversation_id: str, mails: Sequence[InboundMail]
-) -> Asked:
-    """Return what is asked for in answer to these mails, with `refused_before` and `asked_at`. If an earlier
-    mail of the conversation asked for these units, and we asked something back, it counts from that mail."""
-    refused = list_refusals_now(connection, asked, [each.mail_id for each in mails])
-    asked_back = _list_asked_back(connection, asked, conversation_id, mails)
-    asked_at = first_received_at([*asked_back, *mails], asked.order.delivered_at)
-    return replace(asked, refused_before=refused, asked_at=asked_at)
-
-
-def _list_asked_back(
-    connection: sa.Connection, asked: Asked, conversation_id: str, mails: Sequence[InboundMail]
-) -> list[InboundMail]:
-    """Return the mails of a conversation that asked for these units, perhaps with others, for the same reason,
-    and to which we offered part of the price or store credit, or asked for a photo; and the mails with the same
-    answer. Leave out mails from before the last grant of these items, or older than ASKED_BACK_FOR."""
-    order_id, item_ids = asked.order.order_id, asked.item_ids
-    known: list[tuple[str, str | None, Mapping[str, int]]] = [
-        (each.mail_id, each.reason.value, dict(each.items))
-        for each in offers.list_of_order(connection, order_id)
-    ]
-    known += [
-        (declined["mail_id"], declined["facts"]["reason"], declined.get("units", {}))
-        for declined in audit.list_details(connection, order_id, audit.DECLINED)
-        if declined["reason"] == DeclineReason.PHOTO_NEEDED.value
-    ]
-    asked_for = audit.list_details(connection, order_id, audit.CREDIT_ASKED_FOR)
-    known += [(each["mail_id"], each.get("reason"), each["units"]) for each in asked_for]
-    ids = [
-        mail_id
-        for mail_id, reason, units in known
-        # No units: a refund that waits has them.
-        if asked.units and asked.units <= Counter(units) and reason == asked.reason.value
-    ]
-    granted = [each.requested_at for each in find_holding(item_ids, asked.earlier)] + [
-        each.requested_at
-        for each in remedies.list_of_order(connection, order_id)
-        if each.status in STANDING and each.touches(each.kind, item_ids)
-    ]
-    since = max([mails[0].received_at - ASKED_BACK_FOR, *granted])
-    thread = inbound.list_of_conversation(connection, conversation_id) if ids else ()
-    answers = {mail.answered_by for mail in thread if mail.mail_id in ids} - {None}
-    together = [x for x in thread if x.mail_id in ids or x.answered_by in answers]
-    return [mail for mail in together if mail.received_at >= since]
 
 
 def list_refusals_now(

@@ -56,12 +56,12 @@ def propose(batch: Batch, *items: tuple[str, int | None]) -> dict[str, Any]:
     return proposals.propose(batch, "W1010", *items, reason="changed_mind")
 
 
-def end(shop: Harness, status: RefundStatus) -> Refund:
+def end(shop: Harness, status: RefundStatus, **values: Any) -> Refund:
     """Take the newest refund, which waits for a manager, to another state."""
     refund = shop.refunds()[-1]
     assert refund.status is RefundStatus.AWAITING_APPROVAL
     with shop.live.database.transaction() as connection:
-        refunds.move(connection, refunds.lock(connection, refund.refund_id), status)
+        refunds.move(connection, refunds.lock(connection, refund.refund_id), status, **values)
     return refund
 
 

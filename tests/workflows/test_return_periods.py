@@ -9,19 +9,22 @@ from typing import Any
 import pytest
 
 from mailagent import mailers, services
+from mailagent import remedies as ending
 from mailagent.domain.refunds.policy import KeepOffers, Policy, StoreCredit, return_by
-from mailagent.domain.refunds.refund import RefundReason
+from mailagent.domain.refunds.refund import RefundReason, RefundStatus
+from mailagent.domain.remedies.remedy import RemedyStatus
 from mailagent.mailers.fact import sentence
 from mailagent.store.mail import inbound
+from mailagent.store.refunds import refunds, remedies
 from mailagent.workflows.steps.conversation.batch import Batch, batch_reader
 from mailagent.workflows.tools.look_at_order import look_at_order
 from mailagent.workflows.tools.propose_refund import propose_refund
 from mailagent.workflows.tools.request_change import request_change
-from tests.cast import order
+from tests.cast import GRACE, MONA, order
 from tests.databases import ONE_DATABASE
 from tests.harness import Harness
 from tests.tool_use import use
-from tests.workflows.camera import later_batch
+from tests.workflows.camera import answer, end, later_batch
 from tests.workflows.proposals import propose, write
 
 pytestmark = ONE_DATABASE
@@ -141,11 +144,21 @@ def is_closed(
     tool: Any = propose_refund,
     reason: RefundReason = RefundReason.DAMAGED,
 ) -> bool:
+    said = ask(batch, *items, tool=tool, reason=reason)
+    return said.get("reason") == "return_window_closed"
+
+
+def ask(
+    batch: Batch,
+    *items: tuple[str, int],
+    tool: Any = propose_refund,
+    reason: RefundReason = RefundReason.DAMAGED,
+) -> dict[str, Any]:
     wanted = [{"item_id": item_id, "quantity": number} for item_id, number in items]
     wish: dict[str, Any] = {"order_id": "W1001", "items": wanted, "reason": reason.value}
     if tool is request_change:
         wish |= {"kind": "replacement", "wish": None}
-    return use(tool, batch, wish).get("reason") == "return_window_closed"
+    return use(tool, batch, wish)
 
 
 @pytest.mark.parametrize("tool", [propose_refund, request_change])
@@ -210,6 +223,107 @@ def test_the_thirty_days_end_with_the_mail_even_if_it_is_worked_on_later(shop: H
     batch = later_batch(shop, asked)
     go_to(services.current().now() + timedelta(days=1))
     assert not is_closed(batch, ("M1", 1))
+
+
+EXPIRED, OVERDUE, NOT_POSSIBLE = "expired", "overdue", "not possible"
+UNMET = [EXPIRED, OVERDUE, NOT_POSSIBLE]
+
+
+def claim(shop: Harness, *items: tuple[str, int], how: str = EXPIRED) -> Batch:
+    """Let Ada claim two mugs, or these items, two hours before the window closes: a refund that a manager has
+    to decide on, or a replacement. Three days later no manager has decided, no person of the team has sent it,
+    or they say that it is not possible."""
+    shop.stock(order(items=ITEMS, payments=[PAID]))
+    is_refund = how == EXPIRED
+    policy = Policy(limits={"USD": 100}) if is_refund else Policy()
+    services.bind(replace(services.current(), policy=policy))
+    delivered_at = order().delivered_at
+    assert delivered_at is not None
+    go_to(return_by(delivered_at, policy) - timedelta(hours=2))
+    batch = write(shop, text="My mugs of W1001 broke.")
+    tool, outcome = (propose_refund, "needs_manager") if is_refund else (request_change, "task")
+    assert ask(batch, *(items or [("M1", 2)]), tool=tool)["outcome"] == outcome
+    answer(shop, batch)
+    go_to(services.current().now() + timedelta(days=3))
+    if is_refund:
+        end(shop, RefundStatus.EXPIRED, decided_at=services.current().now())
+    else:
+        end_task(shop, how)
+    return batch
+
+
+def end_task(shop: Harness, how: str) -> None:
+    status = RemedyStatus.EXPIRED if how == OVERDUE else RemedyStatus.NOT_POSSIBLE
+    with shop.live.database.transaction() as connection:
+        task = remedies.list_of_order(connection, "W1001")[-1]
+        ending.end(connection, task, status, MONA, "It is sold out.")
+
+
+@pytest.mark.parametrize("is_new_thread", [False, True], ids=["same thread", "new thread"])
+@pytest.mark.parametrize("many", [1, 2])
+@pytest.mark.parametrize("tool", [propose_refund, request_change])
+@pytest.mark.parametrize("how", UNMET)
+def test_a_claim_that_the_shop_did_not_meet_was_made_with_the_first_mail(
+    shop: Harness, how: str, tool: Any, many: int, is_new_thread: bool
+) -> None:
+    first = claim(shop, how=how)
+    batch = write(shop, subject="My mugs") if is_new_thread else later_batch(shop, first)
+    refunded = "needs_manager" if how == EXPIRED else "approved"
+    if how == EXPIRED and many == 2 and not is_new_thread:
+        refunded = "already_requested"  # people take over
+    outcome = "task" if tool is request_change else refunded
+    assert ask(batch, ("M1", many), tool=tool)["outcome"] == outcome
+
+
+@pytest.mark.parametrize("how", UNMET)
+def test_a_claim_that_was_not_met_keeps_the_window_open_for_nothing_else_and_thirty_days_only(
+    shop: Harness, how: str
+) -> None:
+    claim(shop, ("M1", 1), how=how)
+    batch = write(shop, subject="Another thread")
+    for items in ([("M1", 2)], [("K1", 1)], [("K1", 1), ("M1", 1)]):
+        assert is_closed(batch, *items)
+    assert is_closed(batch, ("M1", 1), reason=RefundReason.CHANGED_MIND)
+    go_to(services.current().now() + timedelta(days=29))
+    again = write(shop, subject="A third thread")
+    assert ask(again, ("M1", 1), tool=request_change)["outcome"] == "task"
+    end_task(shop, NOT_POSSIBLE)
+    go_to(services.current().now() + timedelta(days=2))
+    # What they asked for meanwhile came too late itself.
+    assert is_closed(later_batch(shop, again), ("M1", 1))
+
+
+def test_a_claim_of_another_customer_keeps_no_window_open(shop: Harness) -> None:
+    claim(shop)
+    shop.stock(order(items=ITEMS, payments=[PAID], customer={"email": GRACE, "name": "Grace"}))
+    assert is_closed(write(shop, GRACE, "My mugs"), ("M1", 1))
+
+
+@pytest.mark.parametrize("many", [1, 2])
+def test_a_claim_that_a_manager_rejects_later_keeps_no_window_open(
+    shop: Harness, many: int
+) -> None:
+    claim(shop)
+    assert ask(write(shop, subject="Again"), ("M1", 1))["outcome"] == "needs_manager"
+    end(shop, RefundStatus.REJECTED)
+    assert is_closed(write(shop, subject="And again"), ("M1", many))
+
+
+def test_what_a_manager_leaves_out_of_a_later_refund_keeps_no_window_open(shop: Harness) -> None:
+    claim(shop, ("K1", 1), ("M1", 1))
+    assert ask(write(shop, subject="Again"), ("K1", 1), ("M1", 1))["outcome"] == "needs_manager"
+    with shop.live.database.transaction() as connection:
+        refund = refunds.lock(connection, shop.refunds()[-1].refund_id)
+        kettle, mug = refund.lines
+        refunds.lower(connection, refund, mug.amount, {kettle.line_no: 0})
+    end(shop, RefundStatus.APPROVED)
+    assert is_closed(write(shop, subject="And again"), ("K1", 1))
+
+
+def test_a_claim_that_is_met_at_last_keeps_no_window_open(shop: Harness) -> None:
+    batch = later_batch(shop, claim(shop, how=NOT_POSSIBLE))
+    assert ask(batch, ("M1", 1))["outcome"] == "approved"
+    assert is_closed(later_batch(shop, batch), ("M1", 1))  # the other mug
 
 
 def go_to(moment: datetime) -> None:

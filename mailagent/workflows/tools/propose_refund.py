@@ -28,7 +28,8 @@ from mailagent.domain.refunds.refund import (
 )
 from mailagent.mailers import Reader
 from mailagent.proposals import proposal
-from mailagent.proposals.facts import Asked, by_mails, shipping_of
+from mailagent.proposals.claims import by_mails
+from mailagent.proposals.facts import Asked, shipping_of
 from mailagent.proposals.offers import offer_instead
 from mailagent.proposals.proposal import Proposal
 from mailagent.store import audit

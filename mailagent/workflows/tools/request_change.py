@@ -43,7 +43,8 @@ from mailagent.domain.remedies.remedy import (
 from mailagent.domain.text import tell_moment
 from mailagent.mailers import Reader
 from mailagent.proposals import proposal
-from mailagent.proposals.facts import Asked, by_mails, is_overtaken, without
+from mailagent.proposals.claims import by_mails
+from mailagent.proposals.facts import Asked, is_overtaken, without
 from mailagent.proposals.proposal import Proposal
 from mailagent.store import audit
 from mailagent.store.ids import new_id

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from flask.testing import FlaskClient
 
+from mailagent import remedies as ending
 from mailagent import services
 from mailagent.adapters.order_sources.http.source import HttpOrderSource
 from mailagent.demo.scripted_model import Phrase
@@ -19,16 +20,20 @@ from mailagent.domain.operations.provider import Provider, ProviderKind
 from mailagent.domain.orders.freshness import Freshness
 from mailagent.domain.refunds.policy import Policy, ReturnFirst
 from mailagent.domain.refunds.refund import RefundReason
+from mailagent.domain.remedies.remedy import RemedyStatus
 from mailagent.store.ids import new_id
-from mailagent.store.mail import assignments, conversations, throttled
+from mailagent.store.mail import assignments, conversations, inbound, throttled
 from mailagent.store.orders import problems
+from mailagent.store.refunds import remedies
 from mailagent.web.console.conversations.refunding import LOOK_UP_SECONDS
 from mailagent.workflows.steps.conversation.batch import take_batch
 from mailagent.workflows.steps.conversation.reply import write_reply
+from mailagent.workflows.tools.request_change import request_change
 from tests.cast import ADA, GRACE, MONA, TESS, big_order, order
 from tests.databases import ONE_DATABASE
 from tests.handed_over import by_button, customer_mails, handed_over, thread, write_for_team
 from tests.harness import Harness, post_form
+from tests.tool_use import use
 from tests.web.console.drafts import SPENT, age, door, press
 from tests.workflows.moves import reply_move
 from tests.workflows.proposals import propose
@@ -188,6 +193,31 @@ def test_the_return_window_must_have_been_open_when_the_customer_asked(
     written.write("Hello?", to=door(written))
     page = ask(written.log_in(TESS), path(written)).text
     assert ("It is approved at once." if in_time else "The policy declines it.") in page
+
+
+@ONE_DATABASE
+@pytest.mark.parametrize("is_same", [True, False], ids=["same reason", "another reason"])
+def test_a_replacement_that_was_not_possible_was_asked_for_in_time(
+    written: Harness, is_same: bool
+) -> None:
+    delivered_at = written.live.now() - timedelta(days=31)
+    placed_at = delivered_at - timedelta(days=2)
+    times = {"delivered_at": delivered_at.isoformat(), "placed_at": placed_at.isoformat()}
+    written.stock(order(**MUGS | times))
+    age(written, "inbound_mails", "received_at", hours=48)
+    batch = take_batch(thread(written).conversation_id)
+    assert batch is not None
+    wish = {"order_id": "W1001", "items": [{"item_id": "M1", "quantity": 1}], "reason": "damaged"}
+    said = use(request_change, batch, wish | {"kind": "replacement", "wish": None})
+    assert said["outcome"] == "task"
+    with written.live.database.transaction() as connection:
+        (task,) = remedies.list_of_order(connection, "W1001")
+        ending.end(connection, task, RemedyStatus.NOT_POSSIBLE, MONA, "It is sold out.")
+        inbound.leave_unanswered(connection, batch["mail_ids"], "a test")
+    written.write("Then refund it.", to=door(written))
+    reason = "damaged" if is_same else "other"
+    page = ask(written.log_in(TESS), path(written), reason=reason).text
+    assert ("It is approved at once." if is_same else "The policy declines it.") in page
 
 
 @pytest.mark.both_databases

@@ -31,6 +31,7 @@ from mailagent.domain.refunds.refund import (
 )
 from mailagent.mailers.approval_routing import is_one_of
 from mailagent.proposals import proposal
+from mailagent.proposals.claims import by_person
 from mailagent.proposals.facts import Asked, shipping_of
 from mailagent.proposals.proposal import Proposal
 from mailagent.store.ids import new_id
@@ -126,6 +127,7 @@ def propose(conversation_id: str, order_id: str) -> Response:
         try:
             proposed = _parse_proposal(connection, conversation, order, key)
             asked = _parse_asked(order, earlier, proposed.asked_at)
+            asked = by_person(connection, asked, conversation_id)
         except FormProblem as problem:
             return _page(connection, conversation, order, problem=str(problem))
         outlook = Outlook(
