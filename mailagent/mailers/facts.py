@@ -208,16 +208,13 @@ class Reader:
         return {"periods": periods, "as_of": self.as_of(order)} if periods else None
 
     def refunds(self, order: Order) -> Values:
-        """Return the state of each refund of an order, oldest first, its offer, and what was paid elsewhere."""
+        """Return the state of each refund of an order, oldest first, and what was paid elsewhere."""
         elsewhere = self._elsewhere_minor(order)
-        declined_at = audit.latest_at(self.connection, order.order_id, audit.DECLINED)
         return {
             "refunds": [
                 values_of_refund(self.connection, each, order) for each in self.refunds_of(order)
             ],
             "elsewhere": Money(elsewhere, order.currency) if elsewhere else None,
-            "is_declined": declined_at is not None,
-            "offer": self.offer(order),
         }
 
     def refunds_of(self, order: Order) -> list[Refund]:
@@ -322,6 +319,7 @@ class Reader:
             {
                 "order_id": each.order_id,
                 "parcels": list_parcels(each),
+                "offer": self.offer(each),
                 "discount": self._unused_code(each),
                 **self.refunds(each),
             }

@@ -174,7 +174,6 @@ STATES = {
 _NOTHING_ELSE = {
     "elsewhere": None,
     "discount": None,
-    "is_declined": False,
     "offer": None,
     "as_of": None,
 }

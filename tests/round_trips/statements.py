@@ -54,7 +54,7 @@ OF_RECORD = {
     "declined by a manager": "rejected",
     "withdrawn": "withdrawn",
 }
-NO_REFUND = "No refund has been asked for on order %(order_id)s."
+NO_REFUND = "Nothing has been refunded for order %(order_id)s."
 NO_ORDER = (
     "We cannot find order %(order_id)s among the orders of your mail address. Please check the number, or "
     "write to us from the address that you ordered with."

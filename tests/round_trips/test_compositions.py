@@ -40,6 +40,27 @@ def test_a_fact_is_told_as_it_is_when_the_mail_is_written(busy_shop: Harness) ->
     assert "\n\nKind regards\nshop.example\n" in record
 
 
+@pytest.mark.parametrize(
+    "answers",
+    [
+        [says(Phrase("ask_which_items"), Fact("refund/W1001"))],
+        [calls("hand_over", reason="cannot_help", summary="Wants money.")],
+    ],
+    ids=["asked back", "handed over"],
+)
+def test_a_customer_who_asks_for_a_refund_is_not_told_that_they_did_not(
+    busy_shop: Harness, answers: list[Callable[[], Answer]]
+) -> None:
+    busy_shop.stock(order())
+    busy_shop.faults.openai += answers
+    busy_shop.write("I want a refund for W1001.")
+    told = busy_shop.wait_for_mails(ADA)[0].text
+    body, record = told.split("On record for order W1001\n")
+    assert record.startswith("Refunded: nothing\n")
+    assert "asked for" not in told
+    assert "A colleague" in body or "\nNothing has been refunded for order W1001.\n" in body
+
+
 def test_phrases_in_a_row_are_one_paragraph(busy_shop: Harness) -> None:
     parts = Phrase("thanks_message"), WHICH_ORDER, Fact("support_address"), Fact("my_orders")
     busy_shop.faults.openai.append(says(*parts))
@@ -218,7 +239,7 @@ def test_a_whole_reply_is_in_the_language_that_the_model_names(busy_shop: Harnes
         busy_shop.write(f"W1001? {hello}", subject=language)
         told = busy_shop.wait_for_mails(ADA, number)[-1].text
         assert told.startswith(hello)
-        for english in ("No refund has been asked for", "On record", "Kind regards"):
+        for english in ("Nothing has been refunded", "On record", "Kind regards"):
             assert (english in told) is (language == "sv")
 
 
@@ -317,7 +338,8 @@ def test_what_was_paid_back_elsewhere_or_declined_is_not_denied(busy_shop: Harne
     told = busy_shop.wait_for_mails(ADA)[0].text
     assert "asked for" not in told
     assert told.count("On record for order W1001\nPaid back in another way: $49.99") == 2
-    assert told.count("On record for order W1002\nRefunded: nothing") == 2
+    assert told.count("Nothing has been refunded for order W1002.") == 1
+    assert told.count("On record for order W1002\nRefunded: nothing") == 1
 
 
 def test_no_return_period_is_told_of_a_final_sale(busy_shop: Harness) -> None:

@@ -265,7 +265,7 @@ FALSE = (
     ("Refunded: nothing", "Refunded: $1,499.00"),
     ("On record for order W2001", "On record for order W1001"),
     ("W2001 was delivered", "W1004 was delivered"),
-    ("No refund has been asked for on order W1001", "No refund has been asked for on order W2001"),
+    ("Nothing has been refunded for order W1001", "Nothing has been refunded for order W2001"),
     ("Kind regards", "You get 5 EUR.\n\nKind regards"),
 )
 

@@ -174,7 +174,7 @@ def test_the_record_stands_below_a_lie_that_got_through(
     busy_shop.faults.openai.append(says("The money is with you.", Fact("order/W1001")))
     busy_shop.write("Where is my money for W1001?")
     told = busy_shop.wait_for_mails(ADA)[0].text
-    assert told.index("The money is with you.") < told.index("No refund was asked for")
+    assert told.index("The money is with you.") < told.index("Refunded: nothing")
 
 
 def test_words_are_sent_with_a_record_only(busy_shop: Harness) -> None:

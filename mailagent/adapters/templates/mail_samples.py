@@ -180,7 +180,6 @@ _OFFER = {
     "items": ["1 × Kettle"],
 }
 _NO_MORE: dict[str, Any] = {
-    "is_declined": False,
     "parcels": [],
     **dict.fromkeys(("elsewhere", "offer", "discount")),
 }
@@ -189,7 +188,6 @@ _MORE = (
     _NO_MORE | {"offer": _OFFER},
     _NO_MORE | {"elsewhere": _PART},
     _NO_MORE | {"discount": {"percent": 10, "expires_at": NOON}},
-    _NO_MORE | {"is_declined": True},
 )
 _REFUND_STATES = (
     ("awaiting_approval", None), ("approved", None), ("approved", _PART), ("paid", None), ("rejected", None),
