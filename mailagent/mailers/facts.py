@@ -319,6 +319,7 @@ class Reader:
             {
                 "order_id": each.order_id,
                 "parcels": list_parcels(each),
+                "as_of": self.as_of(each),
                 "offer": self.offer(each),
                 "discount": self._unused_code(each),
                 **self.refunds(each),

@@ -336,6 +336,25 @@ def test_the_last_version_is_told_with_its_time(source_shop: Harness, server: Or
     assert " UTC.)" in source_shop.mails_to(ADA)[1].text
 
 
+def test_the_record_tells_where_a_parcel_is_and_of_an_old_state_the_time(
+    source_shop: Harness, server: OrderServer
+) -> None:
+    parcel = {"shipment_id": "S1", "status": "in_transit", "carrier": "DHL", "tracking_number": "1"}
+    server.stock(order(status="shipped", delivered_at=None, shipments=[parcel]))
+    source_shop.faults.openai += [says(Fact("parcels/W1001"))]
+    source_shop.write("Where is W1001?")
+    at_rest(source_shop)
+    server.always = down
+    pass_time(source_shop, hours=72)
+    source_shop.faults.openai += [calls("hand_over", reason="cannot_help", summary="Angry.")]
+    source_shop.write("W1001 is still not here!")
+    at_rest(source_shop)
+    fresh, old = (mail.text for mail in source_shop.mails_to(ADA))
+    state = "On record for order W1001\nParcel: DHL 1, on its way\n"
+    assert f"{state}Refunded: nothing" in fresh
+    assert f"{state}(As of " in old
+
+
 def test_an_old_list_has_its_time_although_one_of_its_orders_is_fresh(
     source_shop: Harness, server: OrderServer
 ) -> None:

@@ -181,10 +181,11 @@ _OFFER = {
 }
 _NO_MORE: dict[str, Any] = {
     "parcels": [],
-    **dict.fromkeys(("elsewhere", "offer", "discount")),
+    **dict.fromkeys(("as_of", "elsewhere", "offer", "discount")),
 }
 _MORE = (
     _NO_MORE | {"parcels": _PARCELS},
+    _NO_MORE | {"parcels": _PARCELS, "as_of": NOON},
     _NO_MORE | {"offer": _OFFER},
     _NO_MORE | {"elsewhere": _PART},
     _NO_MORE | {"discount": {"percent": 10, "expires_at": NOON}},
