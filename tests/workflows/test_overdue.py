@@ -87,7 +87,7 @@ def test_many_are_one_notice_and_stand_in_the_inbox(shop: Harness) -> None:
     leave_lying(shop, *customers(CASES_PER_HOUR + 1))
     assert sweep_at(shop, 30) == CASES_PER_HOUR + 1
     assert letters_to_team(shop) == ["notice"]
-    (notice,) = shop.rows("SELECT subject, text FROM outbound_mails")
+    (notice,) = shop.rows("SELECT subject, text FROM outbound_mails WHERE purpose = 'notice'")
     assert f"{CASES_PER_HOUR + 1} mails" in notice.subject
     assert "1 from c0@example.com" in notice.text
     assert statuses(shop) == {"handed_over"}
@@ -105,6 +105,36 @@ def test_what_comes_on_top_waits_for_the_notice_of_the_next_hour(shop: Harness) 
     assert sweep_at(shop, 75) == 1
     assert letters_to_team(shop).count("notice") == 1  # the cases of the hour before count no more
     assert statuses(shop) == {"handed_over"}
+
+
+def test_a_proven_customer_is_told_once_that_a_person_takes_over(shop: Harness) -> None:
+    services.bind(shop.live)
+    first = shop.write("Is anybody there?")
+    shop.write("Hello?", in_reply_to=first.message_id)
+    forget_runs(shop)
+    assert len(statuses(shop)) == len(shop.rows("SELECT 1 FROM conversations")) == 1
+    assert sweep_at(shop, 30) == 2
+    assert sweep_at(shop, 31) == 0
+    (told,) = shop.rows("SELECT * FROM outbound_mails WHERE to_address = :a", a=ADA)
+    assert "A colleague is taking over from here" in told.text
+    mails = shop.rows("SELECT answered_by, no_answer_reason FROM inbound_mails")
+    assert {(mail.answered_by, mail.no_answer_reason) for mail in mails} == {
+        (told.outbound_id, None),
+        (None, "a mail stayed unanswered for too long"),
+    }
+    assert letters_to_team(shop) == ["hand_over"] * 2
+    services.bind(shop.live)
+    with running(shop):
+        assert len(shop.wait_for_mails(ADA)) == 1
+
+
+def test_an_unproven_sender_is_not_told_that_a_person_takes_over(shop: Harness) -> None:
+    services.bind(shop.live)
+    shop.write("Is anybody there?", aligned=False)
+    forget_runs(shop)
+    assert sweep_at(shop, 30) == 1
+    assert letters_to_team(shop) == ["hand_over"]
+    assert shop.rows("SELECT 1 FROM outbound_mails WHERE to_address = :a", a=ADA) == []
 
 
 # --- late sweeps ----------------------------------------------------------------------------------

@@ -10,12 +10,13 @@ from datetime import datetime, timedelta
 import sqlalchemy as sa
 
 from mailagent import mailers, services
-from mailagent.domain.mail.conversation import HandOverReason
+from mailagent.domain.mail.conversation import Conversation, ConversationStatus, HandOverReason
 from mailagent.domain.mail.draft import Draft
+from mailagent.domain.mail.message import MailKind
 from mailagent.domain.operations.incident import IncidentKind
 from mailagent.domain.text import tell_moment
 from mailagent.store.database import Row
-from mailagent.store.mail import conversations, drafts, inbound
+from mailagent.store.mail import assignments, conversations, drafts, inbound
 from mailagent.store.operations import incidents
 from mailagent.workflows.steps.conversation.rate_limit import why_stopped
 from mailagent.workflows.steps.maintenance.flood import are_few, count_senders, is_told
@@ -68,7 +69,7 @@ def _waits_since(row: Row) -> datetime:
 
 
 def give_to_people(rows: Sequence[Row]) -> int:
-    """Give mails of `inbound.list_waiting` to the team, and return how many.
+    """Give mails of `inbound.list_waiting` to the team, tell their customers, and return how many.
 
     Each is a case, unless there are too many for an hour: then one notice has counts. Mail that becomes
     overdue within an hour of a notice waits for the next."""
@@ -106,12 +107,34 @@ def _give(row: Row, as_case: bool) -> int:
         still = inbound.find_waiting(connection, row.mail_id)
         if still is None or _waits_since(still) != _waits_since(row):
             return 0
-        inbound.leave_unanswered(connection, [row.mail_id], why.value)
         # Mail that people gave back is a new case if the agent still cannot answer it.
         again = f":{row.given_back_at:%Y-%m-%dT%H:%M:%S.%f}" if row.given_back_at else ""
-        key = f"unanswered:{row.mail_id}{again}" if as_case else None
-        mailers.hand_to_team(connection, conversation, why, key)
+        matter = f"{row.mail_id}{again}"
+        if not _tell_customer(connection, conversation, row.mail_id, matter):
+            inbound.leave_unanswered(connection, [row.mail_id], why.value)
+        mailers.hand_to_team(
+            connection, conversation, why, f"unanswered:{matter}" if as_case else None
+        )
     return 1
+
+
+def _tell_customer(
+    connection: sa.Connection, conversation: Conversation, mail_id: str, matter: str
+) -> bool:
+    """Answer a mail by saying that a person takes over, and return whether this was done. Not told: the team,
+    senders who are not proven, and customers whose conversation the team has already."""
+    mails = inbound.list_by_id(connection, [mail_id])
+    is_due = conversation.status is ConversationStatus.OPEN and all(
+        mail.kind is MailKind.CUSTOMER and mail.identity.proven for mail in mails
+    )
+    if is_due:
+        key = f"{assignments.HAND_OVER}:{matter}"
+        told = mailers.write_handed_over(
+            connection, conversation, mails, untrue=False, dedup_key=key
+        )
+        inbound.answer(connection, [mail_id], told)
+        services.current().workflow_client.queue.enqueue_deliveries(connection, [told])
+    return is_due
 
 
 # --- waiting drafts -------------------------------------------------------------------------------
