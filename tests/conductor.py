@@ -132,6 +132,10 @@ class Console:
     def cancel(self, run_id: str) -> None:
         assert self._request("cancel", workflow_id=run_id, workflow_ids=[run_id])["success"]
 
+    def delete(self, run_id: str) -> None:
+        request = {"workflow_id": run_id, "workflow_ids": [run_id], "delete_children": False}
+        assert self._request("delete", **request)["success"]
+
     def recover(self, executor_id: str) -> None:
         """Have a worker queue the runs of one again that is believed dead."""
         assert self._request("recovery", executor_ids=[executor_id])["success"]

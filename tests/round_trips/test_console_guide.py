@@ -10,16 +10,24 @@ from pathlib import Path
 import pytest
 from dbos import DBOSClient, DBOSPortableJSONSerializer
 
+from mailagent import services
 from mailagent.domain.operations.replay import EFFECTS
 from mailagent.domain.operations.run_about import hash_customer
 from mailagent.engine import CONVERSATION, CONVERSATIONS, QUEUE_OF, REFUND, SCHEDULED
-from tests.cast import ADA, DESK_WISH, MONA, big_order, order
+from mailagent.workflows.steps.maintenance import unfinished
+from tests.cast import ADA, DESK_WISH, KETTLE_WISH, MONA, big_order, order
 from tests.conductor import Console
 from tests.databases import ROOT
 from tests.harness import Harness, open_shop, running, wait_until
 from tests.round_trips.approvals import decide, link_in
 from tests.round_trips.replays import wait_for_quiet
-from tests.workflows.trouble import wait_for_a_refund_that_waits, wait_for_run, watched
+from tests.workflows.trouble import (
+    later,
+    once,
+    wait_for_a_refund_that_waits,
+    wait_for_run,
+    watched,
+)
 
 GUIDE = (ROOT / "docs" / "console.md").read_text("utf-8")
 pytestmark = pytest.mark.both_databases
@@ -234,3 +242,24 @@ def test_resume_does_nothing_to_a_failed_run_and_fork_from_failure_does(
     shown = console.show(run_id)
     assert (shown["Status"], shown["WasForkedFrom"]) == ("ERROR", True)
     assert console.show(fork)["ForkedFrom"] == run_id
+
+
+def test_delete_after_cancel_pays_a_refund_once(shop: Harness, console: Console) -> None:
+    def cancel() -> None:
+        runs = shop.live.workflow_client.runs.list_runs("PENDING")
+        (run_id,) = [run.run_id for run in runs if run.workflow == REFUND]
+        console.cancel(run_id)
+
+    with watched("claim_refund before", once(cancel)):
+        shop.write(KETTLE_WISH)
+        run_id = wait_for_run(shop, REFUND, "CANCELLED")
+    wait_for_quiet(shop)
+    later(shop, minutes=2)
+    assert unfinished.enqueue_refunds() == 0
+    assert shop.refunds()[0].status == "approved"
+    console.delete(run_id)
+    assert unfinished.enqueue_refunds() == 1
+    services.bind(shop.live)
+    shop.wait_for_refund("paid")
+    wait_for_quiet(shop)
+    assert len(shop.rows("SELECT 1 FROM ledger_entries")) == 1
