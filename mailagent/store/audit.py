@@ -59,6 +59,7 @@ Action = Literal[
     "incident opened",
     "logged in",
     "logged out",
+    "login link printed",
     "loop detected",
     "loop guard reset",
     "mail allowed again",

@@ -68,13 +68,18 @@ def send_link() -> Response:
     return page("ops/login_sent.html", email=email, minutes=minutes, most=LINKS_PER_ADDRESS)
 
 
-def _write_link(connection: sa.Connection, email: str, next_path: str) -> None:
+def make_link(connection: sa.Connection, email: str, next_path: str) -> str:
+    """Record a link that logs a person in, once and for LINK_LIVES, and return it."""
     live, secret = services.current(), sessions.new_secret()
-    url = f"{live.shop.public_url}/ops/login/{quote(secret)}"
     now = live.now()
     sessions.record_link(connection, secret, email, next_path, now, now + LINK_LIVES)
+    return f"{live.shop.public_url}/ops/login/{quote(secret)}"
+
+
+def _write_link(connection: sa.Connection, email: str, next_path: str) -> None:
+    url = make_link(connection, email, next_path)
     outbound_id = mailers.write_login_link(connection, email, url, LINK_LIVES)
-    live.workflow_client.queue.enqueue_delivery(connection, outbound_id)
+    services.current().workflow_client.queue.enqueue_delivery(connection, outbound_id)
 
 
 @blueprint.get("/ops/login/<secret>")

@@ -10,7 +10,7 @@ import sqlalchemy as sa
 
 from mailagent.store import schema
 from mailagent.store.console import sessions
-from mailagent.web.console.login import ATTEMPTS_PER_CLIENT, LINKS_PER_ADDRESS
+from mailagent.web.console.login import ATTEMPTS_PER_CLIENT, LINK_LIVES, LINKS_PER_ADDRESS
 from mailagent.web.console.page import safe_path
 from mailagent.web.guard import SESSION_KEY
 from tests.cast import MALLORY, MONA, OLGA, TESS
@@ -194,3 +194,30 @@ def test_somebody_whose_address_left_the_settings_is_out_at_once(shop: Harness) 
 )
 def test_a_login_leads_into_the_console_and_nowhere_else(wanted: str | None, leads_to: str) -> None:
     assert safe_path(wanted) == leads_to
+
+
+def test_a_printed_link_logs_in_once_and_soon_as_a_mailed_one_does(shop: Harness) -> None:
+    done = shop.app.test_cli_runner().invoke(args=["ops", "login-link", " Olga@Shop.example "])
+    assert done.exit_code == 0, done.output
+    path = re.search(
+        rf"{re.escape(shop.live.shop.public_url)}(/ops/login/[\w-]{{20,}})", done.output
+    )
+    assert path is not None
+    (row,) = shop.rows("SELECT asked_at, expires_at FROM login_links")
+    assert row.expires_at == row.asked_at + LINK_LIVES
+    assert shop.rows("SELECT 1 FROM outbound_mails") == []
+    client = shop.client
+    assert post_form(client, path[1]).location == "/ops"
+    assert OLGA in client.get("/ops").text
+    assert shop.client.get(path[1]).status_code == 404
+    printed, entered = shop.rows("SELECT actor, action, subject FROM audit ORDER BY audit_id")
+    assert printed.actor.startswith("command line")
+    assert (printed.action, printed.subject) == ("login link printed", OLGA)
+    assert (entered.action, entered.actor) == ("logged in", OLGA)
+
+
+def test_no_link_is_printed_for_a_stranger(shop: Harness) -> None:
+    done = shop.app.test_cli_runner().invoke(args=["ops", "login-link", MALLORY])
+    assert done.exit_code == 1
+    assert "no address of the settings" in done.output
+    assert shop.rows("SELECT 1 FROM login_links UNION ALL SELECT 1 FROM audit") == []

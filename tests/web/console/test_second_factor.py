@@ -235,6 +235,16 @@ def test_a_reset_removes_the_secret_and_ends_the_sessions(strict: Harness) -> No
     assert "has no second factor" in nothing.output
 
 
+def test_a_printed_link_asks_for_the_code_too(strict: Harness) -> None:
+    secret = enrol(strict)
+    done = strict.app.test_cli_runner().invoke(args=["ops", "login-link", OLGA])
+    client, link = strict.client, done.output.split()[-1]
+    pressed = post_form(client, link.removeprefix(strict.live.shop.public_url))
+    assert pressed.location == f"{PAGE}?next=/ops"
+    assert client.get("/ops").status_code == 303
+    assert enter(client, code_of(strict, secret)).status_code == 303
+
+
 def with_keys(harness: Harness, *keys: str) -> None:
     harness.live = replace(harness.live, totp=Totp(keys, "Shop"))
     services.bind(harness.live)
