@@ -2,6 +2,7 @@
 first.
 
 Both the approval page and the refund's workflow come here: the page after a click, the workflow after the wait.
+Also refuses a refund that was approved, as long as no gateway was asked to pay it.
 """
 
 from __future__ import annotations
@@ -16,10 +17,11 @@ from mailagent.domain.money import Money
 from mailagent.domain.refunds.offer import Offer, OfferStatus, part_of_price, units_of
 from mailagent.domain.refunds.policy import KeepOffers
 from mailagent.domain.refunds.refund import Refund, RefundStatus
+from mailagent.engine import REFUND, run_id_of
 from mailagent.proposals.returns import await_goods
 from mailagent.store import audit
 from mailagent.store.ids import new_id
-from mailagent.store.refunds import offers, orders, policies, refunds
+from mailagent.store.refunds import offers, orders, policies, refund_payments, refunds
 from mailagent.store.refunds.approvals import RecordedDecision, Standing
 
 
@@ -98,3 +100,32 @@ def _offer(
     details = {"order_id": offer.order_id, "percent": percent, "amount": str(offer.amount)}
     action: audit.Action = "part of the price offered"
     audit.record(connection, now, decision.decided_by, action, offer.conversation_id, details)
+
+
+# --- refuse after all -----------------------------------------------------------------------------
+
+
+def can_be_refused(connection: sa.Connection, refund: Refund) -> bool:
+    """Return whether an approved refund can still be refused: no run is at it, and we have certainly not asked
+    a gateway for any of it."""
+    if refund.status is not RefundStatus.APPROVED:
+        return False
+    tables = services.current().workflow_client.tables
+    run_id = refund.run_id or run_id_of(REFUND, refund.refund_id)
+    is_at_work = tables.find_active(connection, run_id) is not None
+    return not is_at_work and not refund_payments.may_be_asked(connection, refund.refund_id)
+
+
+def refuse(connection: sa.Connection, refund: Refund, manager: str, why: str) -> bool:
+    """Record that a locked refund that was approved is not paid, and enqueue a run that tells the customer and
+    the team, and ends what waits for it. Return False, and change nothing, if it cannot be refused any more. A
+    run that was resumed meanwhile asks no gateway after this."""
+    if not can_be_refused(connection, refund):
+        return False
+    if not refund_payments.give_up(connection, refund.refund_id, why):
+        return False
+    refunds.move(connection, refund, RefundStatus.FAILED, failure=why)
+    now, details = services.current().now(), {"amount": str(refund.amount), "why": why}
+    audit.record(connection, now, manager, "refund failed", refund.refund_id, details)
+    remedies.wake(connection, refund, "refused")
+    return True

@@ -514,7 +514,7 @@ def test_a_cancellation_whose_refund_is_refused_is_left_to_people(
         each.text
         for each in shop.rows("SELECT text FROM outbound_mails WHERE to_address = :t", t=TESS)
     ]
-    assert sum("No refund was approved for it" in text for text in texts) == 1
+    assert sum("No refund is paid for it" in text for text in texts) == 1
     # What the system may have cancelled, only people can end.
     pass_time(shop, days=6)
     tasks.see_to()

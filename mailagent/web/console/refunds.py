@@ -7,10 +7,12 @@ from datetime import date
 from typing import Any
 
 import sqlalchemy as sa
-from flask import Blueprint, Response, abort, url_for
+from flask import Blueprint, Response, abort, request, url_for
 
 from mailagent import services
 from mailagent.adapters import gateways
+from mailagent.decisions import can_be_refused, refuse
+from mailagent.domain.mail.redaction import mask_card_numbers
 from mailagent.domain.operations.access import Permission
 from mailagent.domain.refunds.order import OrderStatus
 from mailagent.domain.refunds.refund import Refund, RefundStatus
@@ -21,6 +23,7 @@ from mailagent.store.refunds import (
     approvals,
     gateway_events,
     goodwill,
+    orders,
     refund_payments,
     refunds,
     reviews,
@@ -30,7 +33,7 @@ from mailagent.store.refunds.reviews import Review
 from mailagent.web.approvals import decision, review_facts
 from mailagent.web.console import timeline_view
 from mailagent.web.console.labels import PAYMENT_STATES, STATES, detail_label, money
-from mailagent.web.console.page import found, go_to, page, redact
+from mailagent.web.console.page import found, go_to, page, redact, typed
 from mailagent.web.guard import current_person, needs
 from mailagent.web.language import _, translate, write_day
 
@@ -53,6 +56,7 @@ def show(refund_id: str) -> Response:
             connection, refund.conversation_id, review.order.customer_email
         )
         facts = _facts(connection, review, codes)
+        refuses = _may_refuse(review) and can_be_refused(connection, refund)
     return page(
         "ops/refund.html",
         refund=refund,
@@ -60,6 +64,7 @@ def show(refund_id: str) -> Response:
         state=STATES[refund.status],
         waits=refund.status is RefundStatus.AWAITING_APPROVAL,
         decides=may_decide(standing, review),
+        refuses=refuses,
         failure_codes=_codes(refund, refund.failure),
         undo_until=decision.undo_until(refund, standing) if standing else None,
         runs=runs.list_runs(subject=refund_id) if person.may(Permission.RUNS) else (),
@@ -172,6 +177,28 @@ def go(refund_id: str) -> Response:
         return go_to(f"/ops/refunds/{refund_id}")
     link = services.current().links.sign_approval(approval.approval_id, manager)
     return go_to(url_for("approvals.show", token=link.rpartition("/")[2]))
+
+
+@blueprint.post("/ops/refunds/<refund_id>/refuse")
+@needs(Permission.VIEW)
+def refuse_after_all(refund_id: str) -> Response:
+    """Refuse a refund that was approved, with a reason, while no run is at it and no gateway was asked to pay
+    it. The customer and the team get a mail."""
+    why = mask_card_numbers(typed("reason", request.form))
+    with services.current().database.transaction() as connection:
+        orders.lock_row_of_refund(connection, refund_id)
+        refund = found(refunds.find(connection, refund_id), "refund")
+        if not _may_refuse(reviews.load(connection, refund)):
+            abort(403)
+        if why:
+            refuse(connection, refunds.lock(connection, refund_id), current_person().email, why)
+    return go_to(f"/ops/refunds/{refund_id}")
+
+
+def _may_refuse(review: Review) -> bool:
+    """Return whether the logged-in person may refuse a refund after all: managers may, but not of their own."""
+    manager = _manager_email()
+    return manager is not None and not is_one_of(review.owners, manager)
 
 
 def may_decide(standing: Standing | None, review: Review) -> bool:

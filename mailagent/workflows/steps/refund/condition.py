@@ -320,13 +320,13 @@ def list_restocks(connection: sa.Connection, refund: Refund) -> tuple[tuple[str,
 
 
 def give_up_refused(connection: sa.Connection, refund: Refund) -> None:
-    """End the remedy of a refund that was not approved. A return ends at once, because the customer was not
-    asked to send anything yet. A cancellation may be under way, so it becomes a task for the team. If it is
-    done, the customer has neither the goods nor the money: the team gets the case."""
+    """End the remedy of a refund that was not approved, or refused after all. A return ends at once. A
+    cancellation may be under way, so it becomes a task for the team. If it is done, the customer has neither
+    the goods nor the money: the team gets the case, as it does of every refund that failed."""
     remedy = remedies.find_of_refund(connection, refund.refund_id)
     if remedy is None:
         return
-    if remedy.status is RemedyStatus.DONE:
+    if remedy.status is RemedyStatus.DONE and refund.status is not RefundStatus.FAILED:
         _hand_over(connection, remedy, HandOverReason.DONE_UNPAID)
     if not remedy.is_open:
         return
@@ -343,7 +343,7 @@ def give_up_refused(connection: sa.Connection, refund: Refund) -> None:
         connection,
         remedy,
         f"refused:{remedy.remedy_id}",
-        "No refund was approved for it, and it may be cancelled already.",
+        "No refund is paid for it, and it may be cancelled already.",
         "Please see what is so, agree on it with the customer, and say so.",
     )
 
