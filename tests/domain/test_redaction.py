@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import quopri
+from html.entities import html5
 
 import pytest
 from hypothesis import given
@@ -207,6 +208,14 @@ def test_a_token_that_was_worth_compressing_is_cut() -> None:
         f"<a href='{LINK}'>decide</a>".encode(),
         f"<p>{START}<wbr>{END}</p>".encode(),
         TOKEN.replace("W", "&#87;").encode(),
+        TOKEN.replace("W", "&#x00000057").encode(),
+        f"&copy{LINK}".replace("/", "&sol;").replace(".", "&period;").encode(),
+        LOGIN.replace("_", "&lowbar;").replace("/", "&#0047").encode(),
+        f"{START[:8]}&zwnj;{START[8:]}&shy{END}".encode(),
+        f"{START[:8]}\xad{START[8:]}&shy;{END}".encode("latin-1"),
+        f"&quot{SECRET}&quot".encode(),
+        f"&eacute{SECRET}&nbsp;".encode(),
+        f"&amp;amp;{'&a' * 50_000}{LINK.replace('/', '&#x2F;')}".encode(),
         quopri.encodestring(f"{'x' * 50}{LINK}".encode()),
         b"boundary=" + b"a" * 25 + b"\n" + base64.encodebytes(b"Dear Max, " + LINK.encode()),
         base64.b64encode(base64.encodebytes(LINK.encode())),
@@ -215,10 +224,38 @@ def test_a_token_that_was_worth_compressing_is_cut() -> None:
         LOGIN.encode(),
         f"word: {SECRET}\n".encode(),
     ],
-    ids="plain tag html entity quoted base64 twice utf16 lines login secret".split(),
+    ids="plain tag html entity hex named login_named unseen unseen_latin quoted_secret word_before many"
+    " quoted base64 twice utf16 lines login secret".split(),
 )
 def test_a_file_with_such_a_word_is_found_however_it_is_encoded(data: bytes) -> None:
     assert may_hold_key(data, logs_in)
+
+
+def test_a_link_with_a_reference_for_any_of_its_characters_is_found() -> None:
+    for letter in sorted(set(LOGIN)):
+        names = [f"&{name}" for name, value in html5.items() if value == letter]
+        code = ord(letter)
+        for written in (*names, f"&#{code};", f"&#{code:07};", f"&#x{code:X};", f"&#X{code:05x};"):
+            assert may_hold_key(LOGIN.replace(letter, written).encode(), logs_in), written
+
+
+def test_a_secret_is_found_behind_any_reference_without_a_semicolon() -> None:
+    for name in html5:
+        if not name.endswith(";"):
+            assert may_hold_key(f"&{name}{SECRET}".encode(), logs_in), name
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"&#" + b"9" * 5_000,  # Python refuses to parse longer numbers
+        b"&#1114112;&#x110000;&#xD800;&#xffffffff;&#;&#x;&#0;&;&",
+        b"&a" * 5_000_000,
+    ],
+    ids="digits codes beginnings".split(),
+)
+def test_references_that_stand_for_nothing_are_read_over(data: bytes) -> None:
+    assert not may_hold_key(data, logs_in)
 
 
 @pytest.mark.parametrize(

@@ -136,7 +136,8 @@ def may_be_key(file: AttachmentBytes) -> bool:
     """Return whether a file contains a link by which its reader could decide or log in as another person."""
     live = services.current()
     with live.database.snapshot() as connection:
-        return may_hold_key(file.data, sessions.find_live(connection, live.now()))
+        is_secret = sessions.find_live(connection, live.now())
+    return may_hold_key(file.data, is_secret)  # takes seconds for a large file
 
 
 # --- serve ----------------------------------------------------------------------------------------
