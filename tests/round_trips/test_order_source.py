@@ -182,6 +182,18 @@ def test_an_order_beyond_the_newest_is_looked_up_by_its_number(
     assert len(source_shop.rows("SELECT 1 FROM orders")) == 51
 
 
+def test_an_order_that_was_given_to_this_customer_is_found_by_its_number(
+    source_shop: Harness, server: OrderServer
+) -> None:
+    source_shop.stock(order(customer={"email": GRACE}))
+    server.stock(order())
+    server.always = lambda request: down(request) if request.path == "/orders" else None
+    source_shop.faults.openai += [calls("look_at_order", order_id="W1001"), ABOUT_ORDER]
+    source_shop.write("Where is my order W1001?")
+    at_rest(source_shop)
+    assert "Order W1001 was delivered on" in source_shop.mails_to(ADA)[0].text
+
+
 def test_a_number_that_the_system_does_not_know_is_said_to_be_none(
     source_shop: Harness, server: OrderServer
 ) -> None:

@@ -27,7 +27,7 @@ from mailagent.domain.orders.source import (
     OutOfTime,
     SourceProblem,
 )
-from mailagent.domain.refunds.order import Order
+from mailagent.domain.refunds.order import Order, OrderProblem
 from mailagent.domain.refunds.payment import (
     NotDone,
     OutcomeUnknown,
@@ -39,14 +39,17 @@ from mailagent.domain.refunds.policy import LateParcels, Policy
 from mailagent.domain.remedies.address import NewAddress
 from mailagent.domain.text import NeedsOperatorError
 from mailagent.store import schema
+from mailagent.store.mail import conversations
 from mailagent.store.operations import circuit_breakers, incidents
 from mailagent.store.refunds import external_refunds, stops
 from mailagent.workflows.steps import order_source
-from mailagent.workflows.steps.conversation.orders import look_up_orders
+from mailagent.workflows.steps.conversation.batch import Batch
+from mailagent.workflows.steps.conversation.orders import look_up_for, look_up_orders
 from mailagent.workflows.steps.maintenance.incidents import update_incidents
 from mailagent.workflows.steps.refund import gateway_call
 from mailagent.workflows.steps.refund.gateway_call import Intent
-from tests.cast import ADA, OLGA, order
+from mailagent.workflows.tools.tool import OrderUse
+from tests.cast import ADA, GRACE, OLGA, order
 from tests.cli.commands import flask
 from tests.harness import Harness, open_shop, pass_time
 from tests.workflows.paying import MoodyGateway, ledger, pay
@@ -163,6 +166,89 @@ def test_a_run_that_was_to_ask_the_source_goes_on_once_the_shop_imports_its_orde
     live = shop.live
     services.bind(replace(live, order_source=None, providers=replace(live.providers, orders=None)))
     assert look_up_orders(batch) == {"outcome": "imported", "versions": {}}
+
+
+def wrong_record_of(email: str | None) -> Callable[[], Order | None]:
+    def answer() -> Order | None:
+        problem = OrderProblem("payments[1].amount: is below 0")
+        problem.customer_email = email
+        raise problem
+
+    return answer
+
+
+def look_up(shop: Harness, batch: Batch, use: OrderUse = OrderUse.LOOK) -> Freshness:
+    with shop.live.database.snapshot() as connection:
+        conversation = conversations.load(connection, batch["conversation_id"])
+    return look_up_for(use, batch, conversation, {"order_id": "W1001"})
+
+
+@pytest.mark.parametrize("is_stored", [True, False])
+@pytest.mark.parametrize("use", [OrderUse.LOOK, OrderUse.DECIDE])
+@pytest.mark.parametrize(
+    ("answer", "end", "requests"),
+    [
+        (breaks, Freshness.AWAY, 1),
+        (lambda: None, Freshness.ABSENT, 2),
+        (lambda: order(customer={"email": GRACE}), Freshness.ABSENT, 2),
+        (wrong_record_of(GRACE), Freshness.ABSENT, 2),
+        (wrong_record_of(None), Freshness.ABSENT, 2),
+    ],
+    ids=["away", "does not exist", "another's", "another's, wrong", "wrong"],
+)
+def test_a_look_up_does_not_tell_whether_a_number_is_another_customers(
+    shop: Harness,
+    source: Source,
+    answer: Callable[[], Order | None],
+    end: Freshness,
+    requests: int,
+    use: OrderUse,
+    is_stored: bool,
+) -> None:
+    if is_stored:
+        shop.stock(order(customer={"email": GRACE}))
+    batch, asked = write(shop), 0
+
+    def counted() -> Order | None:
+        nonlocal asked
+        asked += 1
+        return answer()
+
+    source.answer = counted
+    assert (look_up(shop, batch, use), asked) == (end, requests)
+    found = shop.rows("SELECT order_id, complete FROM order_lookups")
+    assert [each.order_id for each in found] == (["W1001"] if end is Freshness.ABSENT else [])
+    stored = shop.rows("SELECT customer_email FROM orders")
+    assert [each.customer_email for each in stored] == ([GRACE] if is_stored else [])
+
+
+def test_a_wrong_record_of_the_customers_own_is_not_denied(shop: Harness, source: Source) -> None:
+    source.answer = wrong_record_of(ADA)
+    assert look_up(shop, write(shop)) is Freshness.UNUSABLE
+    assert open_kinds(shop) == ["order_records"]
+
+
+@pytest.mark.parametrize("was_from_source", [True, False])
+def test_an_order_that_has_moved_to_this_customer_is_found(
+    shop: Harness, source: Source, was_from_source: bool
+) -> None:
+    shop.stock(order(customer={"email": GRACE}))
+    if was_from_source:
+        source.answer = lambda: order(customer={"email": GRACE})
+        assert order_source.refresh("W1001") is Freshness.FRESH
+    source.answer = order
+    assert look_up(shop, write(shop), OrderUse.DECIDE) is Freshness.FRESH
+    (stored,) = shop.rows("SELECT customer_email FROM orders")
+    assert stored.customer_email == ADA
+
+
+def test_an_order_that_has_moved_to_this_customer_and_contradicts_its_refunds_is_not_denied(
+    shop: Harness, source: Source
+) -> None:
+    shop.stock(order())
+    assert propose(write(shop), "W1001")["outcome"] == "approved"
+    source.answer = lambda: replace(cheaper(), customer_email=GRACE)
+    assert look_up(shop, write(shop, GRACE)) is Freshness.UNUSABLE
 
 
 class Slow(Source):

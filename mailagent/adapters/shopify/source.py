@@ -27,6 +27,7 @@ from mailagent.domain.orders.source import (
     Unsure,
     after_change,
     cut_page,
+    order_of,
 )
 from mailagent.domain.refunds.order import Order, OrderProblem
 from mailagent.domain.remedies.address import NewAddress
@@ -184,7 +185,10 @@ class ShopifySource:
 
     def _load(self, gid: str) -> Order | None:
         fields = self._fields(gid)
-        return self._read(fields) if fields else None
+        if not fields:
+            return None
+        with order_of(fields.get("email")):
+            return self._read(fields)
 
     def _fields(self, gid: str) -> dict[str, Any] | None:
         fields: dict[str, Any] | None = self._client.run(queries.ORDER, id=gid)["order"]

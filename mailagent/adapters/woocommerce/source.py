@@ -29,6 +29,7 @@ from mailagent.domain.orders.source import (
     TooLate,
     after_change,
     cut_page,
+    order_of,
 )
 from mailagent.domain.refunds.order import Order, OrderProblem, OrderStatus
 from mailagent.domain.remedies.address import NewAddress
@@ -76,7 +77,10 @@ class WooCommerceSource:
         """Return the order with a number; None if there is none. The number is WooCommerce's id, unless an
         extension sets numbers of its own."""
         fields = self._find(order_id)
-        return self._read(fields) if fields else None
+        if not fields:
+            return None
+        with order_of(_email(fields)):
+            return self._read(fields)
 
     def cancel_order(self, request: CancelRequest) -> CancelOutcome:
         """Cancel a whole order if nothing of it was sent, without refunding money."""

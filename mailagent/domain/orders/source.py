@@ -7,7 +7,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
-from mailagent.domain.refunds.order import Order
+from mailagent.domain.mail.authentication import normalise_address
+from mailagent.domain.refunds.order import Order, OrderProblem
 from mailagent.domain.remedies.address import NewAddress
 
 # One look-up of a customer's orders reads at most this much. A mail is rarely about more.
@@ -56,6 +57,16 @@ def after_change() -> Iterator[None]:
         yield
     except SourceProblem as problem:
         problem.not_done = False
+        raise
+
+
+@contextmanager
+def order_of(email: object) -> Iterator[None]:
+    """Read the record of an order of this customer: an OrderProblem says whose it is."""
+    try:
+        yield
+    except OrderProblem as problem:
+        problem.customer_email = normalise_address(email) if isinstance(email, str) else None
         raise
 
 
@@ -137,7 +148,7 @@ class OrderSource(Protocol):
 
     def load_order(self, order_id: str) -> Order | None:
         """Return one order as it is now; None if there is none. Raises SourceProblem, and OrderProblem for a
-        record with wrong values."""
+        record with wrong values (see `order_of`)."""
 
     def cancel_order(self, request: CancelRequest) -> CancelOutcome:
         """Cancel an order or some of its items. Raises SourceProblem, and OrderProblem if the source cancelled

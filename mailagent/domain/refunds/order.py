@@ -137,7 +137,10 @@ class Order:
 
 
 class OrderProblem(ValueError):
-    """An order's record cannot be stored; the text names the field and what to write there."""
+    """An order's record cannot be stored; the text names the field and what to write there. `customer_email`:
+    whose order it is, if an order source can say so although the record is wrong."""
+
+    customer_email: str | None = None
 
 
 def split_over_payments(

@@ -25,7 +25,7 @@ def record_all(
 def record_absent(
     connection: sa.Connection, conversation_id: str, order_id: str, now: datetime
 ) -> None:
-    """Record that the source has no order with this id for the customer."""
+    """Record that the source was asked for this id, and returned no order of the customer."""
     _record(connection, conversation_id, order_id, now, True)
 
 

@@ -18,7 +18,7 @@ from mailagent.domain.orders.freshness import Freshness
 from mailagent.domain.orders.shipment import Shipment, ShipmentStatus
 from mailagent.domain.refunds.order import Order, OrderLine, OrderStatus, Payment
 from mailagent.store import schema
-from mailagent.store.database import Row, exists, from_row, required
+from mailagent.store.database import Row, from_row, required
 from mailagent.store.refunds.external_refunds import ORDER_RECORD, sum_elsewhere
 
 _orders, _lines, _payments = schema.orders, schema.order_lines, schema.order_payments
@@ -131,11 +131,6 @@ def _where_conversation(conversation_id: str) -> sa.ColumnElement[bool]:
         conversations.c.conversation_id == conversation_id
     )
     return _orders.c.customer_email == theirs.scalar_subquery()
-
-
-def is_known(connection: sa.Connection, order_id: str) -> bool:
-    """Return whether any customer has an order with this id."""
-    return exists(connection, _orders.c.order_id.in_(spellings(order_id)))
 
 
 def spellings(order_id: str) -> Sequence[str]:

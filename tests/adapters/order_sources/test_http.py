@@ -57,8 +57,9 @@ class TestHttp(OrderSourceContract):
         page = shop.make().find_orders(ADA)
         assert [each.order_id for each in page.orders] == ["1002"]
         assert page.problems[0].startswith("order 1 of a page: ")
-        with pytest.raises(OrderProblem):
+        with pytest.raises(OrderProblem) as told:
             shop.make().load_order("1001")
+        assert told.value.customer_email == (None if "customer" in wrong else ADA)
 
     @pytest.mark.parametrize("cursor", [7, "", "x" * 3000, ["a"]])
     def test_a_wrong_cursor_breaks_the_contract(

@@ -240,8 +240,9 @@ def test_amounts_that_cannot_be_true_hide_no_other_order(shop: PlayedShopify, li
     page = shop.make().find_orders(ADA)
     assert [each.order_id for each in page.orders] == ["#1002"]
     assert "#1001" in page.problems[0]
-    with pytest.raises(OrderProblem, match="#1001"):
+    with pytest.raises(OrderProblem, match="#1001") as told:
         load(shop)
+    assert told.value.customer_email == ADA
 
 
 JAPANESE = {"item_id": "K1", "name": "Kettle", "quantity": 1, "unit_price": "4990"}

@@ -365,8 +365,9 @@ def test_what_cannot_be_true_hides_no_other_order(shop: PlayedWooCommerce, lie: 
     page = shop.make().find_orders(ADA)
     assert [each.order_id for each in page.orders] == ["1002"]
     assert "1001" in page.problems[0]
-    with pytest.raises(OrderProblem, match="1001"):
+    with pytest.raises(OrderProblem, match="1001") as told:
         shop.make().load_order("1001")
+    assert told.value.customer_email == ADA
 
 
 @pytest.mark.parametrize(

@@ -18,6 +18,7 @@ from mailagent.domain.orders.source import (
     SourceProblem,
     TooLate,
     cut_page,
+    order_of,
 )
 from mailagent.domain.refunds.order import Order, OrderProblem, OrderStatus
 from mailagent.domain.remedies.address import NewAddress
@@ -67,7 +68,8 @@ class HttpOrderSource:
         path = f"/orders/{quote(order_id, safe='')}"
         answer = self._client.ask("GET", path, accept=_PERHAPS_NO_ORDER)
         if answer.status not in _PERHAPS_NO_ORDER:
-            return parse_order(answer.value)
+            with order_of(_email(answer.value)):
+                return parse_order(answer.value)
         if not _says_none(answer):
             self.find_orders(_ANYBODY)
         return None
@@ -95,6 +97,11 @@ class HttpOrderSource:
     def change_address(self, _order_id: str, _wanted: NewAddress) -> AddressOutcome:
         """Leave it to people: the contract has no request for it."""
         return NotSupported("the order server has no request for it")
+
+
+def _email(record: Any) -> object:
+    customer = record.get("customer") if isinstance(record, dict) else None
+    return customer.get("email") if isinstance(customer, dict) else None
 
 
 def _says_none(answer: Answer) -> bool:

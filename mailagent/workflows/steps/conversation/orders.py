@@ -3,7 +3,7 @@ run, and a single one before a tool uses it."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import partial
@@ -208,33 +208,20 @@ def _look_up_one(
         return Freshness.ABSENT
     with live.database.snapshot() as connection:
         known = orders.find_of_conversation(connection, order_id, thread)
-        is_strangers = known is None and orders.is_known(connection, order_id)
         since = inbound.last_received_at(connection, batch["mail_ids"])
         is_absent = known is None and lookups.is_absent(connection, thread, order_id, since)
     if is_absent:
         return Freshness.ABSENT
     if known is None:
-        found = Freshness.ABSENT if is_strangers else _look_up_unknown(conversation, order_id)
+        found = _look_up_unknown(conversation, order_id)
     elif use is OrderUse.LOOK and is_fresh(known[0], live.now()):
         return Freshness.FRESH
     else:
         found = order_source.refresh(known[0].order_id)
-    return _record_look_up(use, conversation, order_id, found, was_known=known is not None)
-
-
-def _record_look_up(
-    use: OrderUse,
-    conversation: Conversation,
-    order_id: str,
-    found: Freshness,
-    *,
-    was_known: bool,
-) -> Freshness:
-    """Return what the look-up showed. If the customer has no such order, record that. A tool that only shows an
-    order may show the stored one."""
     if found is Freshness.FRESH or found is Freshness.ABSENT:
-        return _record_if_absent(conversation, order_id, services.current().now())
-    return Freshness.FRESH if was_known and use is OrderUse.LOOK else found
+        return _record_if_absent(conversation, order_id, live.now())
+    # A tool that only shows an order may show the stored one.
+    return Freshness.FRESH if known is not None and use is OrderUse.LOOK else found
 
 
 def _record_if_absent(conversation: Conversation, order_id: str, now: datetime) -> Freshness:
@@ -248,28 +235,35 @@ def _record_if_absent(conversation: Conversation, order_id: str, now: datetime) 
 
 
 def _look_up_unknown(conversation: Conversation, order_id: str) -> Freshness:
-    """Look up a number that is not on record. Another customer's order is not saved."""
-    try:
-        order = _load_any(orders.spellings(order_id))
-    except SourceProblem:
-        return Freshness.AWAY
-    except OrderProblem as problem:
-        order_source.report([f"order {order_id}: {problem}"])
-        return Freshness.UNUSABLE
-    if order is None or order.customer_email != conversation.customer_email:
-        return Freshness.ABSENT
+    """Look up a number that is not stored as the customer's. Another customer's order, stored or not, is not
+    saved, and gets the requests and the outcome of an order that does not exist: else a customer could learn
+    which numbers exist."""
+    for spelling in orders.spellings(order_id):
+        try:
+            order = order_source.ask(partial(_load_order, spelling))
+        except SourceProblem:
+            return Freshness.AWAY
+        except OrderProblem as problem:
+            order_source.report([f"order {spelling}: {problem}"])
+            if problem.customer_email == conversation.customer_email:
+                return Freshness.UNUSABLE
+            continue
+        if order is not None and order.customer_email == conversation.customer_email:
+            return _save_unknown(order, order_id)
+    return Freshness.ABSENT
+
+
+def _load_order(order_id: str, source: OrderSource) -> Order | None:
+    return source.load_order(order_id)
+
+
+def _save_unknown(order: Order, order_id: str) -> Freshness:
     if order.order_id not in orders.spellings(order_id):
         order_source.report([f"order {order_id}: the answer is another order, {order.order_id}"])
         return Freshness.UNUSABLE
     kept = order_source.save([order], before={})
-    if kept.overtaken:  # it was not stored when we asked
-        return order_source.refresh(order.order_id)
-    return Freshness.FRESH if kept.versions else Freshness.UNUSABLE
-
-
-def _load_any(order_ids: Sequence[str]) -> Order | None:
-    found = (
-        order_source.ask(lambda source, name=name: source.load_order(name))  # type: ignore[misc]
-        for name in order_ids
-    )
-    return next(filter(None, found), None)
+    if not kept.overtaken:
+        return Freshness.FRESH if kept.versions else Freshness.UNUSABLE
+    # It is stored: as another customer's, or by another look-up since we asked.
+    found = order_source.refresh(order.order_id)
+    return Freshness.UNUSABLE if found is Freshness.REFUSED else found
