@@ -116,6 +116,7 @@ _REMEDIES = """
 This shop offers beside refunds: {kinds}. Look at the order, then call cancel_order for a cancellation
 and request_change for the others; propose_refund is for money back only. A cancellation or a change of
 address is for an order that is not shipped. withdraw_refund withdraws such a request while it waits.
+If they only ask how one stands, call none of these: name the fact remedy that look_at_order shows.
 """
 
 _OFFERS = """

@@ -267,6 +267,7 @@ def _work_on(request: CustomerRequest, results: Results, order_id: str) -> Step:
         case Wish.EXCHANGE | Wish.ADDRESS:
             return _change(request, results, order_id, order)
     told = {"parcels": order.get("parcels"), "refund": order.get("refunds")}
+    told |= {"remedy": order.get("requests")}
     kinds = ["order", *(kind for kind, known in told.items() if known)]
     return [Fact(f"{kind}/{order['order_id']}") for kind in kinds]
 

@@ -282,7 +282,7 @@ class Reader:
 
     def remedies(self, order: Order) -> Values | None:
         """Return the state of each remedy of an order, oldest first; None if there is none to tell of."""
-        found = list_remedies(self.connection, order.order_id)
+        found = list_remedies(self.connection, order.order_id, self.refunds_of(order))
         return {"remedies": found} if found else None
 
     def my_orders(self) -> Fact | None:

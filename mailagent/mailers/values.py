@@ -222,10 +222,11 @@ def has_number(texts: Iterable[str], number: str) -> bool:
     return any(map(written.search, texts))
 
 
-def list_remedies(connection: sa.Connection, order_id: str) -> list[Values]:
+def list_remedies(
+    connection: sa.Connection, order_id: str, known: Iterable[Refund]
+) -> list[Values]:
     """Return what a customer is told of the remedies of an order, oldest first. A return is left out until its
-    refund is approved: the customer is not asked to send anything before."""
-    known = refunds.list_of_order(connection, order_id)
+    refund is approved: the customer is not asked to send anything before. `known`: the order's refunds."""
     approved = {each.refund_id for each in known if each.status is RefundStatus.APPROVED}
     return [
         values_of_remedy(each)

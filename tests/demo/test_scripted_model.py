@@ -325,6 +325,15 @@ def test_where_is_my_money_is_answered_from_the_order() -> None:
     assert facts_in(reply) == ["order/W1001", "refund/W1001"]
 
 
+def test_how_a_request_stands_is_answered_from_the_order() -> None:
+    requests = [{"kind": "replacement", "status": "task", "items": ["Kettle"]}]
+    calls, reply = play(
+        content("Any news about W1001?"), {"look_at_order": {**ORDER, "requests": requests}}
+    )
+    assert [call.name for call in calls] == ["look_at_order"]
+    assert facts_in(reply) == ["order/W1001", "remedy/W1001"]
+
+
 def test_a_reply_that_was_found_untrue_goes_to_a_person() -> None:
     turn = next_turn(read_request(content("Please refund W1001")), [], corrected=True)
     assert isinstance(turn, Call)

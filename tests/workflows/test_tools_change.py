@@ -29,6 +29,7 @@ from mailagent.workflows.steps.conversation.batch import Batch, batch_reader
 from mailagent.workflows.steps.delivery.send import send_mail
 from mailagent.workflows.steps.maintenance.tasks import see_to
 from mailagent.workflows.tools.accept_offer import accept_offer
+from mailagent.workflows.tools.look_at_order import look_at_order
 from mailagent.workflows.tools.request_change import request_change
 from mailagent.workflows.tools.withdraw_refund import withdraw_refund
 from tests.cast import ADA, GRACE, MAX, MONA, OLGA, TESS, big_order, order
@@ -323,6 +324,18 @@ def test_another_wish_replaces_the_one_that_waits(shop: Harness, batch: Batch) -
     assert tasks(shop) == [("exchange", "task")]
     change(later, wish="a red")
     assert tasks(shop) == [("exchange", "withdrawn"), ("exchange", "task")]
+
+
+def test_a_nudge_is_told_of_the_task_that_waits_and_leaves_it(shop: Harness, batch: Batch) -> None:
+    assert "requests" not in use(look_at_order, batch, {"order_id": "W1001"})
+    change(batch)
+    nudge = later_batch(shop, batch)
+    looked = use(look_at_order, nudge, {"order_id": "W1001"})
+    waits = {"kind": "exchange", "status": "task", "items": ["Kettle"]}
+    assert (looked["requests"], looked["facts"][-1]) == ([waits], "remedy/W1001")
+    assert change(nudge, wish=None)["say"].startswith("This was asked for before")
+    assert wishes(shop) == [("task", "a red one")]
+    assert len(mails_to(shop, TESS)) == 1
 
 
 @pytest.mark.both_databases
@@ -859,7 +872,7 @@ def test_the_manager_of_an_offer_decides_again_on_goods_that_are_sent_since(
         send_again(shop)
     else:
         later = later_batch(shop, later)
-        assert change(later, wish=None)["outcome"] == "task"
+        assert change(later, wish="a red")["outcome"] == "task"
     refund = accept(shop, later)
     assert refund.status is RefundStatus.AWAITING_APPROVAL
 

@@ -50,6 +50,13 @@ def look_at_order(reader: Reader, arguments: Mapping[str, Any]) -> Output:
     told |= as_of_output(reader.as_of(order))
     if reader.return_period(order) is None:
         told["facts"].remove(f"return_period/{order.order_id}")
+    if requests := reader.remedies(order):
+        told["facts"].append(f"remedy/{order.order_id}")
+        told["requests"] = [
+            {name: each[name] for name in ("kind", "status")}
+            | {"items": [item.name for item in each["items"]]}
+            for each in requests["remedies"]
+        ]
     offer = reader.offer(order)
     if offer and offer["can_accept"]:
         told["facts"].append(f"offer/{order.order_id}")
@@ -179,8 +186,8 @@ TOOL = Tool(
     "look_at_order",
     LookAtOrder,
     "Show one order of this customer: its items with what can still be refunded and what that"
-    " would come to (no promise: the shop decides), its parcels and its refunds so far. Look before you"
-    " propose a refund or say anything about an order.",
+    " would come to (no promise: the shop decides), its parcels, its refunds and its other requests"
+    " so far. Look before you propose a refund or say anything about an order.",
     look_at_order,
     reads_only=True,
     order_use=OrderUse.LOOK,

@@ -218,9 +218,9 @@ def _request(reader: Reader, order: Order, wanted: _Wanted, key: str) -> Output:
             continue  # it is for other units of the same items
         if known.mail_id in later and known.status in STANDING:
             return asked_before_output(known, "in a later mail, perhaps otherwise")
-        is_alike = known.kind is wanted.kind and known.wish == wanted.wish
+        is_alike = known.kind is wanted.kind and wanted.wish in (None, known.wish)
         is_same = known.is_open and is_alike and not units - known.units
-        # One mail makes one request, even if the model contradicts itself.
+        # One mail makes one request, even if the model contradicts itself. A nudge has no wish.
         if known.mail_id == reader.mail_ids[-1] or is_same:
             return asked_before_output(known)
         if known.can_be_withdrawn:
