@@ -123,6 +123,19 @@ def test_a_nudge_while_the_first_waits_asks_no_manager_twice(shop: Harness, here
     assert states == [RefundStatus.REJECTED, waits, RefundStatus.APPROVED]
 
 
+def test_another_reason_after_a_rejection_is_for_a_person(shop: Harness) -> None:
+    shop.stock(table())
+    batch = batch_of(shop)
+    propose(batch, (LAMP, None))
+    reject(shop)
+    lamps = [{"item_id": LAMP, "quantity": None}]
+    wish = {"order_id": "W1010", "items": lamps, "reason": "damaged"}
+    told = use(propose_refund, later_batch(shop, batch), wish)
+    assert (told["outcome"], told["status"]) == ("already_requested", "rejected")
+    assert "another reason, send a photo, or say that something was overlooked" in told["say"]
+    assert [refund.status for refund in shop.refunds()] == [RefundStatus.REJECTED]
+
+
 # --- cancelled orders, and what is left of others ------------------------------------------------
 
 

@@ -74,6 +74,8 @@ _DECLINED: Mapping[DeclineReason, str] = {
 }
 _ALREADY: Mapping[RefundStatus, str] = {
     RefundStatus.EXPIRED: f"{_NAME_IT} If they still want the refund, call hand_over.",
+    RefundStatus.REJECTED: f"{_NAME_IT} But if they give another reason, send a photo, or say that"
+    " something was overlooked, call hand_over: nothing else brings it to a person.",
     RefundStatus.FAILED: "This refund could not be paid: call hand_over.",
 }
 
@@ -147,8 +149,7 @@ def _propose(reader: Reader, arguments: Mapping[str, Any]) -> Output:
 
 
 def _may_choose_credit(reader: Reader, order_id: str) -> bool:
-    """Return whether the customer wrote after a mail that offered store credit: a model cannot choose it in
-    their stead."""
+    """Return whether the customer wrote after a mail that offered store credit. The model cannot choose it."""
     return told.is_answered(reader.connection, audit.CREDIT_OFFERED, order_id, reader.mails)
 
 
@@ -214,8 +215,7 @@ def _ask_for(
 
 
 def _offered(reader: Reader, order_id: str, wanted: Sequence[WantedItem]) -> Offer | None:
-    """Return the offer for one of these items that was made in answer to these mails, or that is open in answer
-    to a later one."""
+    """Return the offer for one of these items that these mails got, or that a later mail got and is open."""
     items, now = [want.item_id for want in wanted], services.current().now()
     known = offers.list_of_order(reader.connection, order_id)
     made = [each for each in known if each.is_for(items)]
