@@ -1,5 +1,4 @@
-"""What the model is told: the shop's standing instructions, the case as inert JSON, and its size in
-tokens.
+"""What the model is told: the shop's standing instructions, the case as inert JSON, and its size in tokens.
 
 The prompt holds no secret and no permission: code enforces the rules whatever it says.
 """

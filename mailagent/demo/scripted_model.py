@@ -266,9 +266,8 @@ def _work_on(request: CustomerRequest, results: Results, order_id: str) -> Step:
             return _cancel(request, results, order_id, order)
         case Wish.EXCHANGE | Wish.ADDRESS:
             return _change(request, results, order_id, order)
-    told = {"parcels": order.get("parcels"), "refund": order.get("refunds")}
-    told |= {"remedy": order.get("requests")}
-    kinds = ["order", *(kind for kind, known in told.items() if known)]
+    lists = {"parcels": "parcels", "refund": "refunds", "remedy": "requests"}
+    kinds = ["order", *(kind for kind, name in lists.items() if order.get(name))]
     return [Fact(f"{kind}/{order['order_id']}") for kind in kinds]
 
 

@@ -132,7 +132,7 @@ def test_another_reason_after_a_rejection_is_for_a_person(shop: Harness) -> None
     wish = {"order_id": "W1010", "items": lamps, "reason": "damaged"}
     told = use(propose_refund, later_batch(shop, batch), wish)
     assert (told["outcome"], told["status"]) == ("already_requested", "rejected")
-    assert "another reason, send a photo, or say that something was overlooked" in told["say"]
+    assert "If they add a reason, a photo or what was overlooked, call hand_over" in told["say"]
     assert [refund.status for refund in shop.refunds()] == [RefundStatus.REJECTED]
 
 

@@ -27,8 +27,7 @@ from mailagent.domain.refunds.refund import (
     price_lines,
 )
 from mailagent.mailers import Reader
-from mailagent.proposals import proposal
-from mailagent.proposals.claims import by_mails
+from mailagent.proposals import claims, proposal
 from mailagent.proposals.facts import Asked, shipping_of
 from mailagent.proposals.offers import offer_instead
 from mailagent.proposals.proposal import Proposal
@@ -74,8 +73,7 @@ _DECLINED: Mapping[DeclineReason, str] = {
 }
 _ALREADY: Mapping[RefundStatus, str] = {
     RefundStatus.EXPIRED: f"{_NAME_IT} If they still want the refund, call hand_over.",
-    RefundStatus.REJECTED: f"{_NAME_IT} But if they give another reason, send a photo, or say that"
-    " something was overlooked, call hand_over: nothing else brings it to a person.",
+    RefundStatus.REJECTED: f"{_NAME_IT} If they add a reason, a photo or what was overlooked, call hand_over.",
     RefundStatus.FAILED: "This refund could not be paid: call hand_over.",
 }
 
@@ -229,7 +227,7 @@ def _decide(
 ) -> Output:
     """Have the policy decide, and record its decision."""
     connection, order = reader.connection, asked.order
-    asked = by_mails(connection, asked, reader.conversation_id, reader.mails)
+    asked = claims.by_mails(connection, asked, reader.conversation_id, reader.mails)
     facts, decision = proposal.consider(connection, asked, reader.conversation_id)
     if isinstance(decision, Declined):
         proposal.decline(connection, proposed, asked, facts, decision)

@@ -42,8 +42,7 @@ from mailagent.domain.remedies.remedy import (
 )
 from mailagent.domain.text import tell_moment
 from mailagent.mailers import Reader
-from mailagent.proposals import proposal
-from mailagent.proposals.claims import by_mails
+from mailagent.proposals import claims, proposal
 from mailagent.proposals.facts import Asked, is_overtaken, without
 from mailagent.proposals.proposal import Proposal
 from mailagent.store import audit
@@ -196,8 +195,7 @@ def _list_texts(reader: Reader) -> list[str]:
 
 
 def _own_words(mail: InboundMail, our_texts: Sequence[str]) -> str:
-    """Return the words that are the customer's own: without what they quote or forward, and without the subject
-    of an answer."""
+    """Return the customer's own words: not what they quote or forward, and not an answer's subject."""
     written = "" if shows_nothing(mail.body) else own_words(mail.body, our_texts, mail.subject)
     is_theirs = not (mail.references or is_answer(mail.subject))
     return f"{mail.subject if is_theirs else ''}\n{written}"
@@ -253,7 +251,7 @@ def _decide(
             return decline_as_late(reader, order, wanted.kind)
         _replace(reader, older, Counter())
         return _record(reader, order, wanted, key, (), ())
-    asked = by_mails(connection, asked, reader.conversation_id, reader.mails)
+    asked = claims.by_mails(connection, asked, reader.conversation_id, reader.mails)
     # A free gift, or what was not paid for, can be sent again although there is no money to refund.
     despite = {DeclineReason.NOTHING_LEFT} if lines else set[DeclineReason]()
     granted = count_units(order, lines)
