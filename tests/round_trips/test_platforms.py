@@ -15,9 +15,11 @@ from mailagent.adapters.shopify import queries
 from mailagent.adapters.shopify import source as shopify
 from mailagent.adapters.woocommerce import source as woo
 from mailagent.demo.fakes.http_server import Answer
+from mailagent.domain.orders.freshness import Freshness
 from mailagent.domain.refunds.order import Order
 from mailagent.domain.refunds.policy import Policy, ReturnFirst
 from mailagent.domain.refunds.refund import RefundReason
+from mailagent.workflows.steps import order_source
 from tests.cast import ADA, GRACE, OLGA, TESS, order
 from tests.cli.commands import flask
 from tests.harness import (
@@ -244,15 +246,55 @@ def test_goods_that_came_back_are_restocked_as_the_policy_says(
     rules = ReturnFirst(
         frozenset({RefundReason.DAMAGED}), "Send it back.", restock_reasons=frozenset(reasons)
     )
-    shop.live = replace(shop.live, policy=Policy(return_first=rules))
-    services.bind(shop.live)
-    ask_for_refund(shop, platform)
-    shop.wait_for_mails(ADA, 2)
-    assert platform.moved() == []
-    tick(shop)
+    bring_back(shop, platform, rules)
     shop.wait_for_refund("paid")
     assert len(platform.moved()) == 1
     assert in_stock(platform) == ({"K1": 1} if reasons else {})
+
+
+def bring_back(
+    shop: Harness,
+    platform: Any,
+    rules: ReturnFirst,
+    before: Callable[[], object] = lambda: None,
+) -> None:
+    """Ask for the kettle's refund, and bring it back; something happens `before` a person says that it came."""
+    shop.live = replace(shop.live, policy=Policy(return_first=rules))
+    services.bind(shop.live)
+    moved = platform.moved()
+    ask_for_refund(shop, platform)
+    shop.wait_for_mails(ADA, 2)
+    assert platform.moved() == moved
+    before()
+    tick(shop)
+
+
+@pytest.mark.both_databases
+@pytest.mark.parametrize("platform", ["shopify"], indirect=True)
+@pytest.mark.parametrize("by", ["warehouse", "our refund"])
+def test_the_last_item_is_paid_although_the_shop_lists_the_whole_order_again(
+    shop: Harness, platform: Any, by: str
+) -> None:
+    """Shopify's record has no units left then, so we read those that were removed before, too."""
+    platform.stock(order(items=[KETTLES, LAMP], payments=[PAYMENT]))
+    kettle, lamp = platform.named("W1001")["lineItems"].all
+    lamp["currentQuantity"] = 0
+    platform.refund_in_admin("W1001", 10_00)
+
+    def restock() -> None:
+        kettle["currentQuantity"] = 0
+
+    reasons = frozenset({RefundReason.DAMAGED})
+    ours = reasons if by == "our refund" else frozenset()
+    rules = ReturnFirst(reasons, "Send it back.", restock_reasons=ours)
+    bring_back(shop, platform, rules, restock if not ours else lambda: None)
+    shop.wait_for_refund("paid")
+    if ours:
+        pass_time(shop, hours=1)
+    assert order_source.refresh("W1001") is Freshness.FRESH
+    assert (kettle["currentQuantity"], len(platform.moved())) == (0, 2)
+    (line,) = shop.rows("SELECT item_id FROM order_lines")
+    assert line.item_id == "K1"
 
 
 # --- between the decision and the payment ---------------------------------------------------------

@@ -219,6 +219,24 @@ def two_kettles(left: int, refunded: str, **changes: Any) -> dict[str, Any]:
     return order_record(items=items, payments=[paid], **changes)
 
 
+def record_end(shop: Harness, status: str, *parts_minor: int) -> None:
+    """Record that the last refund has ended, and that so much of it was paid in parts."""
+    with shop.live.database.transaction() as connection:
+        refund = refunds.lock(connection, shop.refunds()[-1].refund_id)
+        for number, minor in enumerate(parts_minor):
+            key, payment_id = f"{refund.refund_id}.{number}", "pay_W1001"
+            amount = Money(minor, "USD")
+            refund_payments.intend_payment(
+                connection, key, refund.refund_id, payment_id, amount, NOW
+            )
+            refund_payments.record_payment(
+                connection, key, "done", reference=f"r{number}", done_at=NOW
+            )
+        paid = {"gateway": "g", "gateway_reference": "r", "paid_at": NOW}
+        values = paid if status == "paid" else {"failure": "the rest cannot be paid"}
+        refunds.move(connection, refund, RefundStatus(status), **values)
+
+
 @pytest.mark.parametrize(
     ("refunded", "left", "said", "taken"),
     [
@@ -235,21 +253,8 @@ def test_units_that_the_shop_took_back_for_our_refund_are_no_problem(
 ) -> None:
     keep(shop.live.database, two_kettles(2, "0.00"))
     assert propose(write(shop), "W1001", ("K1", 1))["outcome"] == "approved"
-    with shop.live.database.transaction() as connection:
-        refund_id = connection.scalar(sa.select(schema.refunds.c.refund_id)) or ""
-        if refunded == "paid":
-            refund_payments.intend_payment(connection, "k", refund_id, "pay_W1001", USD_30, NOW)
-            done = {"reference": "r", "done_at": NOW}
-            refund_payments.record_payment(connection, "k", "done", **done)
-            refund = refunds.lock(connection, refund_id)
-            refunds.move(
-                connection,
-                refund,
-                RefundStatus.PAID,
-                gateway="g",
-                gateway_reference="r",
-                paid_at=NOW,
-            )
+    if refunded == "paid":
+        record_end(shop, "paid", 30_00)
     told = two_kettles(left, said, status="cancelled")
     kept = keep(shop.live.database, told, hours=1)
     assert (kept.problems == {}) is taken, kept.problems
@@ -257,6 +262,49 @@ def test_units_that_the_shop_took_back_for_our_refund_are_no_problem(
         found = orders.load(connection, "W1001")
     assert found.status == ("cancelled" if taken else "delivered")
     assert [line.quantity for line in found.lines] == [2, 1]  # one is refunded, one is left
+
+
+@pytest.mark.parametrize(("said", "others"), [("20.00", 0), ("30.00", 10_00)])
+def test_units_of_a_refund_that_failed_after_a_part_was_paid_are_no_problem(
+    shop: Harness, said: str, others: int
+) -> None:
+    """The shop may have refunded the rest itself."""
+    keep(shop.live.database, two_kettles(2, "0.00"))
+    assert propose(write(shop), "W1001", ("K1", 1))["outcome"] == "approved"
+    record_end(shop, "failed", 20_00)
+    assert keep(shop.live.database, two_kettles(1, said), hours=1).problems == {}
+    assert elsewhere(shop) == others
+
+
+LAMP = {"item_id": "L1", "name": "Lamp", "quantity": 1, "unit_price": "10.00"}
+
+
+@pytest.mark.parametrize(
+    ("items", "changes", "taken"),
+    [
+        ([TWO, LAMP], {}, True),  # nothing is left, so the shop lists the order as it was bought
+        ([TWO], {"shipping": "5.00"}, True),
+        ([TWO, LAMP], {"refunded": "70.00"}, False),  # the shop may have refunded ours itself
+        ([TWO | {"quantity": 1}, LAMP], {}, False),
+        ([TWO, LAMP], {"amount": "80.00"}, False),  # the customer has bought it since
+    ],
+)
+def test_an_order_that_is_listed_as_it_was_bought_keeps_the_units_that_we_refund(
+    shop: Harness, items: list[dict[str, Any]], changes: dict[str, str], taken: bool
+) -> None:
+    """The lamp was removed and refunded before we knew the order."""
+
+    def record(items: list[dict[str, Any]], shipping: str = "0.00", **changes: str) -> Any:
+        paid = {"payment_id": "pay_W1001", "method": "card", "amount": "75.00", "refunded": "10.00"}
+        return order_record(items=items, shipping=shipping, payments=[paid | changes])
+
+    keep(shop.live.database, record([TWO]))
+    assert propose(write(shop), "W1001", ("K1", 2))["outcome"] == "approved"
+    kept = keep(shop.live.database, record(items, **changes), hours=1)
+    assert (kept.problems == {}) is taken, kept.problems
+    with shop.live.database.snapshot() as connection:
+        found = orders.load(connection, "W1001")
+    assert (found.units, found.shipping_minor) == ({"K1": 2}, 0)
 
 
 def test_old_versions_are_purged_and_the_order_stays(database: Database) -> None:

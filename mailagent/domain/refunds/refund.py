@@ -22,8 +22,10 @@ class RefundStatus(StrEnum):
     FAILED = "failed"
 
 
+# A refund in one of these states may still be paid.
+MAY_BE_PAID = frozenset({RefundStatus.AWAITING_APPROVAL, RefundStatus.APPROVED})
 # The amount of a refund in one of these states counts against what the order has left.
-HOLDING = frozenset({RefundStatus.AWAITING_APPROVAL, RefundStatus.APPROVED, RefundStatus.PAID})
+HOLDING = MAY_BE_PAID | {RefundStatus.PAID}
 
 # A manager rejected the refund, or none decided in time.
 REFUSED = frozenset({RefundStatus.REJECTED, RefundStatus.EXPIRED})

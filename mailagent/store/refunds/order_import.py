@@ -13,7 +13,7 @@ import sqlalchemy as sa
 from mailagent.domain.money import Money
 from mailagent.domain.refunds.order import Order, OrderProblem, Payment
 from mailagent.domain.refunds.payment import RefundRequest
-from mailagent.domain.refunds.refund import HOLDING, RefundStatus
+from mailagent.domain.refunds.refund import MAY_BE_PAID
 from mailagent.domain.refunds.settlement import SettlementState
 from mailagent.store import schema
 from mailagent.store.database import Row, columns_of, insert_once
@@ -160,27 +160,43 @@ def _may_be_paid(state: SettlementState | None) -> bool:
 
 
 def _with_units_we_refunded(connection: sa.Connection, stored: Order, order: Order) -> Order:
-    """Return an order with its stored lines, if the shop's record only lacks units that our refunds cover.
+    """Return an order with its stored lines and costs, if the shop's record only lacks units that our refunds
+    cover. The same if our refunds cover all stored units, and the record has them and more: platforms list the
+    whole order again when nothing is left of it.
 
-    If external refunds rose at the same time, only our paid refunds count: the shop may itself have refunded
-    units of one that is not paid yet. Then people decide."""
+    If external refunds rose at the same time, refunds that we may still pay do not count: the shop may itself
+    have refunded their units. Then people decide."""
     if not orders.held_minor(connection, order.order_id):
         return order
     before, after = _units(stored), _units(order)
+    ours = _units_of_refunds(
+        connection, stored, with_unpaid=_elsewhere(order) <= _elsewhere(stored)
+    )
     costs_more = any(getattr(order, name) > getattr(stored, name) for name in _COSTS)
-    if before == after or after - before or costs_more:
-        return order
-    gives_more = _elsewhere(order) > _elsewhere(stored)
-    states = (RefundStatus.PAID,) if gives_more else HOLDING
+    has_more = bool(after - before) or costs_more
+    # Units that the customer has paid for since are new ones.
+    is_whole = not before - after and not before - ours and order.paid == stored.paid
+    lacks_ours = before != after and not before - after - ours
+    return with_stored_items(stored, order) if (is_whole if has_more else lacks_ours) else order
+
+
+def _units_of_refunds(
+    connection: sa.Connection, stored: Order, *, with_unpaid: bool
+) -> Counter[object]:
+    """Return the units that our refunds of an order hold, keyed as in `_units`. `with_unpaid`: also those of
+    refunds that we may still pay."""
     by_number = {line.line_no: (line.item_id, line.unit_price) for line in stored.lines}
     ours = Counter[object]()
-    for refund in refunds.list_of_order(connection, order.order_id):
-        for part in refund.lines if refund.status in states else ():
-            ours[by_number.get(part.line_no)] += 0 if part.is_rest else part.quantity
-    if (before - after) - ours:
-        return order
-    costs = {name: getattr(stored, name) for name in _COSTS}
-    return replace(order, lines=stored.lines, **costs)
+    for refund in refunds.list_of_order(connection, stored.order_id):
+        if refund.holds_money and (with_unpaid or refund.status not in MAY_BE_PAID):
+            for part in refund.lines:
+                ours[by_number.get(part.line_no)] += 0 if part.is_rest else part.quantity
+    return ours
+
+
+def with_stored_items(stored: Order, order: Order) -> Order:
+    """Return an order with the stored lines and costs."""
+    return replace(order, lines=stored.lines, **{name: getattr(stored, name) for name in _COSTS})
 
 
 def _units(order: Order) -> Counter[object]:
