@@ -14,6 +14,7 @@ import sqlalchemy as sa
 
 from mailagent import services
 from mailagent.adapters.settlement_file import read_outcomes, write_settlements
+from mailagent.domain.orders.freshness import Freshness
 from mailagent.domain.refunds.payment import (
     GatewayRefund,
     PaymentGateway,
@@ -21,7 +22,7 @@ from mailagent.domain.refunds.payment import (
     RefundRequest,
 )
 from mailagent.domain.refunds.settlement import Outcome, SettlementProblem, SettlementState
-from mailagent.domain.remedies.remedy import Remedy, RemedyKind, RemedyStatus
+from mailagent.domain.remedies.remedy import Remedy, RemedyItem, RemedyKind, RemedyStatus, TaskStop
 from mailagent.settling import settle, settle_all
 from mailagent.store.refunds import (
     credits,
@@ -284,6 +285,71 @@ def test_what_the_shops_system_may_have_paid_is_not_paid_unasked(
         refunded(source, amount)
         order_source.refresh("W7")
         assert stopped() == wanted, amount
+
+
+def find_stops(shop: Harness) -> dict[str, str]:
+    with shop.live.database.snapshot() as connection:
+        return stops.find_stops(connection, [each.refund_id for each in shop.refunds()])
+
+
+@pytest.mark.parametrize(
+    ("bonus", "amount", "why"),
+    [
+        (10, "49.99", stops.ELSEWHERE),
+        (10, "30.00", stops.REFUSED),  # enough is left of the order
+        (None, "59.99", stops.ELSEWHERE),
+    ],
+)
+def test_what_the_shops_system_refunded_with_its_item_is_not_paid_unasked(
+    shop: Harness, bonus: int | None, amount: str, why: str
+) -> None:
+    source = listed_from_source(shop, bonus=bonus)
+    refund_id = shop.refunds()[-1].refund_id
+    source.orders = lambda _: order("W7", items=TWO_ITEMS[1:], payments=payments_of_w7(amount))
+    for _ in range(2):
+        assert order_source.refresh("W7") is Freshness.REFUSED
+        assert find_stops(shop) == {refund_id: why}
+    assert pay(refund_id)["status"] == "approved"
+    assert shop.log_in(OLGA).get(PATH).text.count("do not pay") == 1
+    paid = Outcome(refund_id, SettlementState.SETTLED, bank_reference="CODE-1")
+    with (
+        pytest.raises(SettlementProblem, match="paid before"),
+        shop.live.database.transaction() as connection,
+    ):
+        settle(connection, paid, OLGA)
+    refunded(source, "0.00")  # the colleague's refund came back
+    assert order_source.refresh("W7") is Freshness.FRESH
+    assert find_stops(shop) == {}
+
+
+def test_what_the_shops_system_has_no_usable_record_of_is_not_paid_unasked(shop: Harness) -> None:
+    source = listed_from_source(shop)
+    answers = {
+        stops.GONE: lambda _: None,
+        stops.UNUSABLE: lambda _: order("W8"),
+    }
+    for why, answer in answers.items():
+        source.orders = answer
+        order_source.refresh("W7")
+        assert find_stops(shop) == {shop.refunds()[-1].refund_id: why}
+    refunded(source, "0.00")
+    order_source.refresh("W7")
+    assert find_stops(shop) == {}
+
+
+def test_a_task_for_an_item_that_the_shops_system_refunded_is_stopped(shop: Harness) -> None:
+    source = listed_from_source(shop, bonus=10)
+    refund, now = shop.refunds()[-1], shop.live.now()
+    lamp = Remedy(
+        *("remedy_1", RemedyKind.REPLACEMENT, RemedyStatus.TASK, "W7", refund.conversation_id),
+        *(refund.mail_id, (RemedyItem("L1", "Lamp", 1),), now, now + timedelta(days=3)),
+    )
+    with shop.live.database.transaction() as connection:
+        remedies.record(connection, lamp, "key")
+    source.orders = lambda _: order("W7", items=TWO_ITEMS[:1], payments=payments_of_w7("30.00"))
+    assert order_source.refresh("W7") is Freshness.REFUSED
+    with shop.live.database.snapshot() as connection:
+        assert stops.find_task_stops(connection, [lamp]) == {"remedy_1": TaskStop.ELSEWHERE}
 
 
 @pytest.mark.parametrize("comes_by", ["source", "file"])

@@ -30,10 +30,10 @@ def note(connection: sa.Connection, order_id: str, found: Freshness, now: dateti
     return connection.execute(query.values(look_up_problem_at=began)).rowcount > 0
 
 
-def find_answer(connection: sa.Connection, order_id: str) -> str | None:
+def find_answer(connection: sa.Connection, order_id: str) -> Freshness | None:
     """Return the kind of the problem in the source's last answer about an order, or None."""
     query = sa.select(_kind).where(_orders.c.order_id == order_id, _kind.in_(_ANSWERS))
-    return cast(str | None, connection.execute(query).scalar())
+    return next(map(Freshness, connection.scalars(query)), None)
 
 
 def meet(connection: sa.Connection, refund_id: str, order_id: str, now: datetime) -> datetime:

@@ -30,6 +30,8 @@ _newest = sa.select(sa.func.max(_versions.c.version)).where(
 _LOCK_LATEST = (
     sa.select(
         _orders.c.order_id,
+        _orders.c.customer_email,
+        _orders.c.currency,
         _orders.c.version.label("order_version"),
         _orders.c.seen_at,
         _orders.c.look_up_problem_at,
@@ -99,9 +101,9 @@ def keep(
     before: Mapping[str, Mark],
 ) -> Kept:
     """Save orders of a source, whose refunded sums include our own refunds. If our refunds forbid a change,
-    report a problem and keep the stored order. `is_remote`: as in `PaymentGateway`; `before`: the marks of the
-    stored orders before the source was asked. An order with another mark is saved only if the newest version
-    says the same: our answer may be older."""
+    report a problem and keep the stored order; the record is a version nevertheless. `is_remote`: as in
+    `PaymentGateway`; `before`: the marks of the stored orders before the source was asked. An order with
+    another mark is saved only if the newest version says the same: our answer may be older."""
     latest, seen = _lock_latest(connection, [each.order.order_id for each in told]), list[str]()
     kept = Kept(noted={order_id for order_id, row in latest.items() if row.look_up_problem_at})
     # In the order of their ids, so that two concurrent look-ups cannot deadlock.
@@ -124,6 +126,8 @@ def keep(
             saved = order_import.save(connection, order, now, None if known else 0)
         except OrderProblem as problem:
             kept.problems[order_id] = str(problem)
+            if known and _is_same(known, order):  # `stops` reads there what others refunded
+                _record(connection, each, known, source, now)
             continue
         except VersionProblem:  # another look-up has just created it
             kept.overtaken.append(order_id)
@@ -145,6 +149,11 @@ def _lock_latest(connection: sa.Connection, order_ids: Sequence[str]) -> dict[st
     If this waits for a lock, the marks are those after the wait, and the rest may be older."""
     rows = connection.execute(_LOCK_LATEST, {"order_ids": list(order_ids)})
     return {row.order_id: row for row in rows}
+
+
+def _is_same(known: Row, order: Order) -> bool:
+    """Return whether an order is not another one under the same id, as far as we can tell."""
+    return (known.customer_email, known.currency) == (order.customer_email, order.currency)
 
 
 def _record(

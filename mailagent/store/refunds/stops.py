@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Container, Iterable, Sequence
 
 import sqlalchemy as sa
 
 from mailagent.domain.money import read_money
 from mailagent.domain.operations.run_about import hash_customer
+from mailagent.domain.orders.freshness import Freshness
 from mailagent.domain.orders.shipment import find_parcels
 from mailagent.domain.refunds.offer import units_of, worth_of
 from mailagent.domain.refunds.order import Order, OrderStatus
@@ -25,7 +25,7 @@ from mailagent.domain.remedies.remedy import Remedy, RemedyKind, RemedyStatus, T
 from mailagent.store import audit, schema
 from mailagent.store.database import Row, in_literals
 from mailagent.store.mail import conversations
-from mailagent.store.orders import versions
+from mailagent.store.orders import problems, versions
 from mailagent.store.refunds import order_import, orders, refunds, remedies, settlements
 from mailagent.store.refunds.external_refunds import given_back_minor, sum_elsewhere
 
@@ -37,6 +37,10 @@ SENT_ANYWAY = "the order was sent, although what it pays for had been cancelled"
 ARRIVED = "a parcel of it was delivered after it was approved because none had come"
 ELSEWHERE = "something was refunded elsewhere since it was asked for, and too little is left"
 TWICE = "as much was refunded elsewhere since it was approved, perhaps for the same items"
+GONE = "the shop's system does not know the order any more"
+UNUSABLE = "the order's record in the shop's system cannot be read"
+REFUSED = "the order has changed in the shop's system in what this refund rests on"
+OF_ANSWERS = {Freshness.GONE: GONE, Freshness.UNUSABLE: UNUSABLE, Freshness.REFUSED: REFUSED}
 # Up to so many refunds are selected by their ids; for more, the query reads all refunds in the ledger.
 FEW = 500
 STOPS = (CANCELLED, NEW_CUSTOMER, CHARGED_BACK, SENT_AGAIN, SENT_ANYWAY, ARRIVED, ELSEWHERE, TWICE)
@@ -136,6 +140,8 @@ def find_stops(connection: sa.Connection, refund_ids: Iterable[str]) -> dict[str
             order = orders.load(connection, refund.order_id)
             stop = find_stop(connection, order, refund, knows_all=True)
             stop = stop or _find_stop_of_open(connection, order)
+            answer = problems.find_answer(connection, order.order_id)
+            stop = stop or (OF_ANSWERS[answer] if answer else None)
             if stop is not None:
                 found[refund_id] = stop
     return found
@@ -164,8 +170,10 @@ def _may_be_refunded(connection: sa.Connection, order: Order, remedy: Remedy) ->
     """Return whether so much was refunded elsewhere that a remedy's items may be in it, as in the
     policy, and more than when the remedy was asked for."""
     made = audit.list_details(connection, remedy.remedy_id, "request made")
-    elsewhere = _grown_to(connection, order, made[0] if made else {})
-    if not elsewhere:
+    unsaved = _unsaved_minor(connection, order)
+    elsewhere = given_back_minor(connection, order.order_id) + unsaved
+    then = made[0].get("elsewhere") if made else None
+    if elsewhere <= (read_money(then).minor if then else 0):
         return False
     wanted = [WantedItem(item_id, units) for item_id, units in remedy.units.items()]
     earlier = refunds.list_of_orders(connection, [order.order_id])
@@ -173,16 +181,17 @@ def _may_be_refunded(connection: sa.Connection, order: Order, remedy: Remedy) ->
         worth = sum(line.amount.minor for line in price_lines(order, wanted, earlier))
     except ItemsProblem:  # the order does not have them any more
         return True
-    left = order.left_after(orders.taken_minor(connection, order.order_id))
+    left = order.left_after(orders.taken_minor(connection, order.order_id) + unsaved)
     return worth <= elsewhere or left.minor < worth
 
 
-def _grown_to(connection: sa.Connection, order: Order, known: Mapping[str, Any]) -> int:
-    """Return how much of an order was refunded elsewhere, in minor units, if that is more than what was `known`
-    at a decision; else 0."""
-    then = known.get("elsewhere")
-    elsewhere = given_back_minor(connection, order.order_id)
-    return elsewhere if elsewhere > (read_money(then).minor if then else 0) else 0
+def _unsaved_minor(connection: sa.Connection, order: Order) -> int:
+    """Return how much more was refunded elsewhere than our rows say, in minor units, by a record of the order
+    that we could not save because our refunds forbid its change."""
+    if problems.find_answer(connection, order.order_id) is None:
+        return 0
+    payments = versions.payments_now(connection, order.order_id)
+    return order_import.more_elsewhere_minor(connection, order, payments, ())
 
 
 def find_task_stops(connection: sa.Connection, tasks: Sequence[Remedy]) -> dict[str, TaskStop]:
@@ -212,6 +221,7 @@ _versions = schema.order_versions.c
 _HAS_CHANGED = (
     _orders.status == OrderStatus.CANCELLED.value,
     _orders.customer_email != schema.conversations.c.customer_email,
+    _orders.look_up_problem.in_([each.value for each in OF_ANSWERS]),
     sa.exists().where(
         _payments.order_id == _orders.order_id, _payments.charged_back_at.is_not(None)
     ),

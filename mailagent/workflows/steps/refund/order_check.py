@@ -15,15 +15,12 @@ from mailagent.domain.remedies.remedy import Remedy
 from mailagent.domain.text import NeedsOperatorError, tell_moment
 from mailagent.store.orders import problems, versions
 from mailagent.store.refunds import orders, refunds, remedies
+from mailagent.store.refunds.stops import OF_ANSWERS
 from mailagent.workflows.steps import order_source
 from mailagent.workflows.steps.refund.decision import State, state_of
 
-GONE = "the shop's system does not know the order any more"
 UNITS_BACK = "the order was sent with units that had been cancelled"
-UNUSABLE = "the order's record in the shop's system cannot be read"
-REFUSED = "the order has changed in the shop's system in what this refund rests on"
-STOPS = (GONE, UNUSABLE, REFUSED, UNITS_BACK)
-_STOPS_OF = {Freshness.GONE: GONE, Freshness.UNUSABLE: UNUSABLE, Freshness.REFUSED: REFUSED}
+STOPS = (*OF_ANSWERS.values(), UNITS_BACK)
 _FIRST_WAIT_SECONDS = 2.0
 
 
@@ -45,7 +42,7 @@ def check_before_payment(refund_id: str) -> State | str | None:
     if found is Freshness.FRESH:
         with live.database.snapshot() as connection:
             return UNITS_BACK if _has_units_back(connection, refund) else None
-    return _STOPS_OF[found] if found is Freshness.REFUSED else _wait(refund, found)
+    return OF_ANSWERS[found] if found is Freshness.REFUSED else _wait(refund, found)
 
 
 def _has_units_back(connection: sa.Connection, refund: Refund) -> bool:
@@ -80,8 +77,8 @@ def _wait(refund: Refund, found: Freshness) -> State | str:
         since = problems.meet(connection, refund.refund_id, refund.order_id, live.now())
     waited = live.now() - since
     if waited >= PAYMENT_IS_STUCK_AFTER:
-        if found in _STOPS_OF:
-            return _STOPS_OF[found]
+        if found in OF_ANSWERS:
+            return OF_ANSWERS[found]
         raise NeedsOperatorError(
             f"refund {refund.refund_id} cannot be paid: order {refund.order_id} could not be looked up since "
             f"{tell_moment(since)}; when it can, replay this run"
