@@ -1161,6 +1161,20 @@ def test_what_the_system_is_asked_to_do_is_not_taken_back(shop: Harness) -> None
 
 
 @ONE_DATABASE
+@pytest.mark.parametrize("unwanted", [True, False])
+def test_the_team_hears_that_the_customer_does_not_want_it_any_more(
+    shop: Harness, batch: Batch, unwanted: bool
+) -> None:
+    with_source(shop, NotSupported("read only"))
+    cancel(batch)
+    if unwanted:
+        use(withdraw_refund, later_batch(shop, batch), {"order_id": "W1001"})
+    pay(refund_id(shop))
+    assert states(shop)[0] == "task"
+    assert ("has since asked to withdraw a request" in told_team(shop)) is unwanted
+
+
+@ONE_DATABASE
 def test_what_is_too_late_is_not_said_to_be_withdrawn_by_the_customer(shop: Harness) -> None:
     shop.stock(big_order(**PENDING))
     with_source(shop, SourceProblem("away"), TooLate("shipped"))

@@ -43,6 +43,9 @@ from mailagent.workflows.steps import order_source
 logger = logging.getLogger(__name__)
 
 _PLEASE_CANCEL = "Please cancel it before it is shipped, and say so: then its refund is paid."
+_UNWANTED = (
+    "But the customer has since asked to withdraw a request on this order: read that mail first."
+)
 # Early enough for a person to stop the parcel.
 GIVEN_TO_PEOPLE_AFTER = timedelta(hours=6)
 FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS = 30.0, 1800.0
@@ -376,6 +379,9 @@ def _hand_over(connection: sa.Connection, remedy: Remedy, why: HandOverReason) -
 
 def _give_to_people(connection: sa.Connection, remedy: Remedy, *lines: str) -> None:
     remedies.move(connection, remedy, RemedyStatus.TASK)
+    unwanted_at = audit.latest_at(connection, remedy.order_id, audit.WITHDRAWAL_ASKED_FOR)
+    if unwanted_at and unwanted_at > remedy.requested_at:
+        lines = (*lines, _UNWANTED)
     _tell_people(
         connection,
         remedies.note(connection, remedy, due_at=ending.next_due_at()),
