@@ -10,6 +10,7 @@ import pytest
 import sqlalchemy as sa
 
 from mailagent import services
+from mailagent.store import schema
 from mailagent.workflows import recovery
 from mailagent.workflows.steps.maintenance import overdue
 from mailagent.workflows.steps.maintenance import sweep as steps
@@ -126,6 +127,17 @@ def test_a_proven_customer_is_told_once_that_a_person_takes_over(shop: Harness) 
     services.bind(shop.live)
     with running(shop):
         assert len(shop.wait_for_mails(ADA)) == 1
+
+
+def test_a_forged_mail_that_came_before_keeps_no_customer_from_being_told(shop: Harness) -> None:
+    services.bind(shop.live)
+    first = shop.write("Where is my parcel?")
+    with shop.live.database.transaction() as connection:
+        connection.execute(schema.inbound_mails.update().values(identity="none"))
+    shop.write("Is anybody there?", in_reply_to=first.message_id)
+    forget_runs(shop)
+    assert sweep_at(shop, 30) == 2
+    assert len(shop.rows("SELECT 1 FROM outbound_mails WHERE to_address = :a", a=ADA)) == 1
 
 
 def test_an_unproven_sender_is_not_told_that_a_person_takes_over(shop: Harness) -> None:

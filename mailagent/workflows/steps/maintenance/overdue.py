@@ -12,7 +12,7 @@ import sqlalchemy as sa
 from mailagent import mailers, services
 from mailagent.domain.mail.conversation import Conversation, ConversationStatus, HandOverReason
 from mailagent.domain.mail.draft import Draft
-from mailagent.domain.mail.message import MailKind
+from mailagent.domain.mail.message import Identity, MailKind
 from mailagent.domain.operations.incident import IncidentKind
 from mailagent.domain.text import tell_moment
 from mailagent.store.database import Row
@@ -78,7 +78,9 @@ def give_to_people(rows: Sequence[Row]) -> int:
     as_cases = are_few(rows)
     if not as_cases and not _sum_up(rows):
         return 0
-    return process_each(rows, lambda row: str(row.mail_id), lambda row: _give(row, as_cases))
+    # A customer is told only while the conversation is open, so mail that is proven to be theirs goes first.
+    by_proof = sorted(rows, key=lambda row: row.identity == Identity.NONE.value)
+    return process_each(by_proof, lambda row: str(row.mail_id), lambda row: _give(row, as_cases))
 
 
 def _sum_up(rows: Sequence[Row]) -> bool:
