@@ -13,7 +13,7 @@ from mailagent import services
 from mailagent.domain.mail.message import InboundMail, first_received_at
 from mailagent.domain.refunds.duplicates import find_holding
 from mailagent.domain.refunds.offer import units_of
-from mailagent.domain.refunds.policy import DeclineReason
+from mailagent.domain.refunds.policy import DeclineReason, ManagerReason
 from mailagent.domain.refunds.refund import Refund, RefundStatus
 from mailagent.domain.remedies.remedy import SENT_AGAIN, STANDING, Remedy, RemedyStatus
 from mailagent.proposals.facts import Asked, list_refusals_now
@@ -41,8 +41,10 @@ def by_mails(
 ) -> Asked:
     """Return what is asked for in answer to these mails, with `refused_before` and `asked_at`. If an earlier
     mail claimed these units, it counts from that mail: see `_list_claiming`."""
+    tasks = remedies.list_of_order(connection, asked.order.order_id)
     refused = list_refusals_now(connection, asked, [each.mail_id for each in mails])
-    earlier = _list_claiming(connection, asked, conversation_id, mails[0].received_at)
+    refused += _list_refused_tasks(asked, tasks)
+    earlier = _list_claiming(connection, asked, tasks, conversation_id, mails[0].received_at)
     asked_at = first_received_at([*earlier, *mails], asked.order.delivered_at)
     return replace(asked, refused_before=refused, asked_at=asked_at)
 
@@ -51,13 +53,32 @@ def by_person(connection: sa.Connection, asked: Asked, conversation_id: str) -> 
     """Return what a person of the shop asks for. If an earlier mail of the customer claimed these units, it
     counts from that mail."""
     at, since = asked.asked_at, asked.order.delivered_at or asked.order.placed_at
-    earlier = _list_claiming(connection, asked, conversation_id, at or services.current().now())
+    tasks, now = remedies.list_of_order(connection, asked.order.order_id), services.current().now()
+    earlier = _list_claiming(connection, asked, tasks, conversation_id, at or now)
     times = [at, *(mail.received_at for mail in earlier if mail.received_at >= since)]
-    return replace(asked, asked_at=min(filter(None, times), default=None))
+    refused = _list_refused_tasks(asked, tasks)
+    return replace(asked, asked_at=min(filter(None, times), default=None), refused_before=refused)
+
+
+def _list_refused_tasks(asked: Asked, tasks: Sequence[Remedy]) -> tuple[ManagerReason, ...]:
+    """Return NOT_SENT_AGAIN if a manager said of some of these items that they cannot be sent again: perhaps
+    the claim itself was wrong."""
+    is_refused = any(
+        each.kind in SENT_AGAIN
+        and each.needs_manager
+        and each.status is RemedyStatus.NOT_POSSIBLE
+        and each.touches(each.kind, asked.item_ids)
+        for each in tasks
+    )
+    return (ManagerReason.NOT_SENT_AGAIN,) if is_refused else ()
 
 
 def _list_claiming(
-    connection: sa.Connection, asked: Asked, conversation_id: str, at: datetime
+    connection: sa.Connection,
+    asked: Asked,
+    tasks: Sequence[Remedy],
+    conversation_id: str,
+    at: datetime,
 ) -> list[InboundMail]:
     """Return the mails that asked for these units, perhaps with others, for the same reason, and that we
     answered with a question, or whose wish we did not meet; and the mails with the same answer. `at`: when the
@@ -65,13 +86,13 @@ def _list_claiming(
     a wish that we did not meet counts so long from its end, and in all conversations of the customer."""
     since, here = at - COUNTS_FOR, [conversation_id]
     asked_back = [each for each in _list_asked_back(connection, asked) if _is_for(each, asked)]
-    unmet = [each for each in _list_unmet(connection, asked, since) if _is_for(each, asked)]
+    unmet = [each for each in _list_unmet(asked, tasks, since) if _is_for(each, asked)]
     threads = _list_threads(connection, conversation_id, unmet)
     found = [m for m in _mails_of(connection, here, asked_back) if m.received_at >= since]
     found += _mails_of(connection, threads, unmet)
     granted = [each.requested_at for each in find_holding(asked.item_ids, asked.earlier)] + [
         each.requested_at
-        for each in remedies.list_of_order(connection, asked.order.order_id)
+        for each in tasks
         if each.status in STANDING and each.touches(each.kind, asked.item_ids)
     ]
     return [mail for mail in found if not granted or mail.received_at >= max(granted)]
@@ -97,7 +118,7 @@ def _list_asked_back(connection: sa.Connection, asked: Asked) -> Iterator[_Claim
         yield _Claim(credit["mail_id"], credit.get("reason"), credit["units"])
 
 
-def _list_unmet(connection: sa.Connection, asked: Asked, since: datetime) -> Iterator[_Claim]:
+def _list_unmet(asked: Asked, tasks: Sequence[Remedy], since: datetime) -> Iterator[_Claim]:
     """Yield the claims on an order that we did not meet, and that ended since a time: the shop could not send
     goods again, or no person did it in time, or no manager decided in time. Leave out those from before a
     manager refused these items. A refund that failed is not among them: people see to it, and may have paid it
@@ -109,7 +130,7 @@ def _list_unmet(connection: sa.Connection, asked: Asked, since: datetime) -> Ite
         if each.status is RefundStatus.EXPIRED and _counts(each, refused_at, since):
             units = dict(units_of(each.item_ids, each.lines))
             yield _Claim(each.mail_id, each.reason.value, units, each.conversation_id)
-    for task in remedies.list_of_order(connection, asked.order.order_id):
+    for task in tasks:
         is_unmet = task.status in (RemedyStatus.NOT_POSSIBLE, RemedyStatus.EXPIRED)
         if task.kind in SENT_AGAIN and is_unmet and _counts(task, refused_at, since):
             yield _Claim(task.mail_id, task.reason, task.units, task.conversation_id)

@@ -10,7 +10,13 @@ import pytest
 
 from mailagent import mailers, services
 from mailagent import remedies as ending
-from mailagent.domain.refunds.policy import KeepOffers, Policy, StoreCredit, return_by
+from mailagent.domain.refunds.policy import (
+    KeepOffers,
+    ManagerReason,
+    Policy,
+    StoreCredit,
+    return_by,
+)
 from mailagent.domain.refunds.refund import RefundReason, RefundStatus
 from mailagent.domain.remedies.remedy import RemedyStatus
 from mailagent.mailers.fact import sentence
@@ -229,13 +235,16 @@ EXPIRED, OVERDUE, NOT_POSSIBLE = "expired", "overdue", "not possible"
 UNMET = [EXPIRED, OVERDUE, NOT_POSSIBLE]
 
 
-def claim(shop: Harness, *items: tuple[str, int], how: str = EXPIRED) -> Batch:
+def claim(
+    shop: Harness, *items: tuple[str, int], how: str = EXPIRED, limit: int | None = None
+) -> Batch:
     """Let Ada claim two mugs, or these items, two hours before the window closes: a refund that a manager has
     to decide on, or a replacement. Three days later no manager has decided, no person of the team has sent it,
-    or they say that it is not possible."""
+    or they say that it is not possible. `limit`: in cents; above it a manager decides."""
     shop.stock(order(items=ITEMS, payments=[PAID]))
     is_refund = how == EXPIRED
-    policy = Policy(limits={"USD": 100}) if is_refund else Policy()
+    limit = 100 if is_refund else limit
+    policy = Policy(limits={"USD": limit}) if limit else Policy()
     services.bind(replace(services.current(), policy=policy))
     delivered_at = order().delivered_at
     assert delivered_at is not None
@@ -318,6 +327,17 @@ def test_what_a_manager_leaves_out_of_a_later_refund_keeps_no_window_open(shop: 
         refunds.lower(connection, refund, mug.amount, {kettle.line_no: 0})
     end(shop, RefundStatus.APPROVED)
     assert is_closed(write(shop, subject="And again"), ("K1", 1))
+
+
+@pytest.mark.parametrize(("limit", "outcome"), [(100, "needs_manager"), (None, "approved")])
+def test_money_for_what_a_manager_did_not_send_again_is_a_managers_decision(
+    shop: Harness, limit: int | None, outcome: str
+) -> None:
+    first = claim(shop, how=NOT_POSSIBLE, limit=limit)
+    services.bind(replace(services.current(), policy=Policy()))
+    assert ask(later_batch(shop, first), ("M1", 2))["outcome"] == outcome
+    reasons = shop.refunds()[-1].policy_reasons
+    assert (ManagerReason.NOT_SENT_AGAIN.value in reasons) is (limit is not None)
 
 
 def test_a_claim_that_is_met_at_last_keeps_no_window_open(shop: Harness) -> None:

@@ -56,6 +56,7 @@ MANAGER_REASONS: Mapping[str, str] = {
     ),
     ManagerReason.CAME_BACK: "A refund of some of the same items came back after it was paid.",
     ManagerReason.LEFT_OUT: "A manager left some of the same items out of an earlier refund.",
+    ManagerReason.NOT_SENT_AGAIN: "A manager said that some of the same items could not be sent again.",
     ManagerReason.DECLINED_OTHERWISE: (
         "In answer to the same mail, the policy declined some of the same items for another reason."
     ),

@@ -58,6 +58,7 @@ class ManagerReason(StrEnum):
     EXPIRED_BEFORE = "expired_before"
     CAME_BACK = "came_back_before"
     LEFT_OUT = "left_out_before"
+    NOT_SENT_AGAIN = "not_sent_again_before"
     DECLINED_OTHERWISE = "declined_for_another_reason"
     WITHDRAWN_LATER = "withdrawn_later"
     ITEM_AGAIN = "same_item_refunded_before"
@@ -82,6 +83,7 @@ REFUSED_BEFORE = (
     ManagerReason.EXPIRED_BEFORE,
     ManagerReason.CAME_BACK,
     ManagerReason.LEFT_OUT,
+    ManagerReason.NOT_SENT_AGAIN,
     ManagerReason.DECLINED_OTHERWISE,
     ManagerReason.WITHDRAWN_LATER,
 )
