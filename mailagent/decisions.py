@@ -117,15 +117,17 @@ def can_be_refused(connection: sa.Connection, refund: Refund) -> bool:
 
 
 def refuse(connection: sa.Connection, refund: Refund, manager: str, why: str) -> bool:
-    """Record that a locked refund that was approved is not paid, and enqueue a run that tells the customer and
-    the team, and ends what waits for it. Return False, and change nothing, if it cannot be refused any more. A
-    run that was resumed meanwhile asks no gateway after this."""
+    """Record that a manager rejects a locked refund that was approved. Enqueue a run that tells the customer
+    and ends what waits for it. Return False, and change nothing, if it cannot be refused any more. A run that
+    was resumed meanwhile asks no gateway after this."""
     if not can_be_refused(connection, refund):
         return False
     if not refund_payments.give_up(connection, refund.refund_id, why):
         return False
-    refunds.move(connection, refund, RefundStatus.FAILED, failure=why)
     now, details = services.current().now(), {"amount": str(refund.amount), "why": why}
-    audit.record(connection, now, manager, "refund failed", refund.refund_id, details)
+    # No note: the reason is for the shop only.
+    decided = {"decided_by": manager, "decided_at": now, "note": None}
+    refunds.move(connection, refund, RefundStatus.REJECTED, **decided)
+    audit.record(connection, now, manager, "refund rejected", refund.refund_id, details)
     remedies.wake(connection, refund, "refused")
     return True

@@ -308,13 +308,14 @@ def _payments(connection: sa.Connection, refund: Refund, order: Order) -> list[d
 
 
 def _note(connection: sa.Connection, refund: Refund) -> str | None:
-    """Return the managers' notes for the customer: after two approvals both; after a rejection only the last,
-    because the first manager's note could contradict it. Notes for the shop only are left out."""
+    """Return the managers' notes for the customer: after a rejection only those of who rejected, because the
+    others could contradict them. Notes for the shop only are left out."""
     if refund.decided_by == audit.POLICY:
         return None  # it never had an approval
     made = approvals.list_decisions(connection, refund.refund_id)
-    counted = made[-1:] if refund.status is RefundStatus.REJECTED else made
-    return "\n\n".join(each.note for each in counted if each.note and each.note_shared) or None
+    approves = refund.status is not RefundStatus.REJECTED
+    counted = [each for each in made if each.approves is approves and each.note_shared]
+    return "\n\n".join(each.note for each in counted if each.note) or None
 
 
 def write_remedy(connection: sa.Connection, remedy: Remedy, dedup_key: str) -> str:

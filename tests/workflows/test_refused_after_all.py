@@ -16,10 +16,12 @@ from mailagent.domain.remedies.remedy import TaskProblem
 from mailagent.engine import REFUND, run_id_of
 from mailagent.remedies import finish, receive
 from mailagent.store import schema
+from mailagent.store.refunds import approvals
 from mailagent.workflows.tools.cancel_order import cancel_order
-from tests.cast import ADA, MONA, OLGA, TESS, order
+from tests.cast import ADA, MONA, OLGA, TESS, big_order, order
 from tests.databases import ONE_DATABASE
 from tests.harness import Harness
+from tests.round_trips.approvals import decide
 from tests.tool_use import use
 from tests.web.doors import csrf_token
 from tests.workflows.paying import (
@@ -27,6 +29,7 @@ from tests.workflows.paying import (
     approved,
     held,
     ledger,
+    look,
     moody,
     pay,
     propose,
@@ -64,8 +67,8 @@ def refuse(shop: Harness, refund_id: str) -> None:
     assert press(shop.log_in(MONA), refund_id) == 303
 
 
-def failures(shop: Harness) -> list[tuple[str, str]]:
-    rows = shop.rows("SELECT actor, details FROM audit WHERE action = 'refund failed'")
+def rejections(shop: Harness) -> list[tuple[str, str]]:
+    rows = shop.rows("SELECT actor, details FROM audit WHERE action = 'refund rejected'")
     return [(row.actor, str(row.details)) for row in rows]
 
 
@@ -79,10 +82,10 @@ def test_it_is_closed_once_and_told(shop: Harness, status: str) -> None:
     for _ in range(2):  # a double click
         refuse(shop, refund_id)
     (refund,) = shop.refunds()
-    assert (refund.status, refund.failure) == (RefundStatus.FAILED, "It was a fraud.")
+    assert (refund.status, refund.decided_by) == (RefundStatus.REJECTED, MONA)
     assert refund.run_id == run_id_of(REFUND, refund_id, "refused")
     assert held(shop) == 0
-    ((actor, details),) = failures(shop)
+    ((actor, details),) = rejections(shop)
     assert actor == MONA
     assert "It was a fraud." in details
     assert not has_button(shop, refund_id)
@@ -90,12 +93,35 @@ def test_it_is_closed_once_and_told(shop: Harness, status: str) -> None:
         tell(refund_id)
     told = shop.rows("SELECT to_address, text FROM outbound_mails")
     (mail,) = [row.text for row in told if row.to_address == ADA]
-    assert "but the payment could not be completed" in mail
+    assert "decided against it" in mail
     assert "fraud" not in mail
-    (case,) = [row.text for row in told if row.to_address == TESS]
-    assert "It was a fraud." in case
-    assert pay(refund_id)["status"] == "failed"
+    assert pay(refund_id)["status"] == "rejected"
     assert ledger(shop) == {}
+
+
+@ONE_DATABASE
+def test_asked_for_again_it_is_a_managers(shop: Harness) -> None:
+    approved(shop)
+    refuse(shop, stop_run(shop))
+    assert propose(shop, subject="Another thread")["outcome"] == "needs_manager"
+    assert ledger(shop) == {}
+
+
+@ONE_DATABASE
+def test_the_note_of_who_approved_is_not_told(shop: Harness) -> None:
+    shop.stock(big_order())
+    assert propose(shop, "D1", order_id="W2001")["outcome"] == "needs_manager"
+    (refund,) = shop.refunds()
+    with shop.live.database.snapshot() as connection:
+        approval = approvals.load_standing_of_refund(connection, refund.refund_id).approval
+    link = shop.live.links.sign_approval(approval.approval_id, MONA)
+    decide(shop, link, "approve", note="Sorry for that!", note_shared="yes")
+    look(refund.refund_id)
+    refuse(shop, stop_run(shop))
+    tell(refund.refund_id)
+    (mail,) = shop.rows("SELECT text FROM outbound_mails WHERE to_address = :a", a=ADA)
+    assert "decided against it" in mail.text
+    assert "Sorry for that!" not in mail.text
 
 
 @ONE_DATABASE
@@ -124,14 +150,14 @@ def test_once_a_gateway_may_have_been_asked_it_is_too_late(shop: Harness) -> Non
     assert not has_button(shop, refund_id)
     refuse(shop, refund_id)
     assert shop.refunds()[0].status is RefundStatus.APPROVED
-    assert failures(shop) == []
+    assert rejections(shop) == []
 
 
 @pytest.mark.both_databases
 @pytest.mark.parametrize(
     ("at", "ends"),
     [
-        ("pay_refund intended", RefundStatus.FAILED),
+        ("pay_refund intended", RefundStatus.REJECTED),
         ("pay_refund asked", RefundStatus.PAID),
     ],
 )
@@ -146,7 +172,7 @@ def test_of_a_resumed_run_and_a_refusal_the_first_counts(
     (refund,) = shop.refunds()
     assert (state["status"], refund.status) == (ends.value, ends)
     assert bool(ledger(shop)) is (ends is RefundStatus.PAID)
-    assert len(failures(shop)) == (ends is RefundStatus.FAILED)
+    assert len(rejections(shop)) == (ends is RefundStatus.REJECTED)
 
 
 def wait_for_goods(shop: Harness) -> str:
@@ -183,7 +209,7 @@ def test_goods_that_come_back_afterwards_pay_nothing(shop: Harness, is_told: boo
             assert finish(connection, remedy_id, TESS, True, None)
     late = shop.rows("SELECT 1 FROM audit WHERE action = 'goods back too late'")
     assert len(late) == is_told
-    assert pay(refund_id)["status"] == "failed"
+    assert pay(refund_id)["status"] == "rejected"
     tell(refund_id)
     assert ledger(shop) == {}
     assert shop.refunds()[0].run_id == run_id_of(REFUND, refund_id, "refused")
@@ -203,5 +229,5 @@ def test_a_cancellation_that_waits_is_left_to_people_and_pays_nothing(shop: Harn
     assert (remedy.status, remedy.refund_id) == ("task", None)
     with shop.live.database.transaction() as connection:
         assert finish(connection, remedy.remedy_id, TESS, True, None)
-    assert pay(refund_id)["status"] == "failed"
+    assert pay(refund_id)["status"] == "rejected"
     assert ledger(shop) == {}

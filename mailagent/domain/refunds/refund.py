@@ -41,7 +41,7 @@ _NEXT: Mapping[RefundStatus, frozenset[RefundStatus]] = {
         }
     ),
     RefundStatus.APPROVED: frozenset(
-        {RefundStatus.PAID, RefundStatus.FAILED, RefundStatus.WITHDRAWN}
+        {RefundStatus.PAID, RefundStatus.REJECTED, RefundStatus.FAILED, RefundStatus.WITHDRAWN}
     ),
     RefundStatus.PAID: frozenset({RefundStatus.FAILED}),  # the money came back to the shop
 }

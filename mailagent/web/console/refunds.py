@@ -183,7 +183,7 @@ def go(refund_id: str) -> Response:
 @needs(Permission.VIEW)
 def refuse_after_all(refund_id: str) -> Response:
     """Refuse a refund that was approved, with a reason, while no run is at it and no gateway was asked to pay
-    it. The customer and the team get a mail."""
+    it. The customer gets a mail."""
     why = mask_card_numbers(typed("reason", request.form))
     with services.current().database.transaction() as connection:
         orders.lock_row_of_refund(connection, refund_id)

@@ -325,11 +325,11 @@ def list_restocks(connection: sa.Connection, refund: Refund) -> tuple[tuple[str,
 def give_up_refused(connection: sa.Connection, refund: Refund) -> None:
     """End the remedy of a refund that was not approved, or refused after all. A return ends at once. A
     cancellation may be under way, so it becomes a task for the team. If it is done, the customer has neither
-    the goods nor the money: the team gets the case, as it does of every refund that failed."""
+    the goods nor the money: the team gets the case."""
     remedy = remedies.find_of_refund(connection, refund.refund_id)
     if remedy is None:
         return
-    if remedy.status is RemedyStatus.DONE and refund.status is not RefundStatus.FAILED:
+    if remedy.status is RemedyStatus.DONE:
         _hand_over(connection, remedy, HandOverReason.DONE_UNPAID)
     if not remedy.is_open:
         return

@@ -150,7 +150,7 @@ def tell_customer(refund_id: str) -> list[str] | Awaiting:
         orders.lock_row_of_refund(connection, refund_id)
         refund, others = refunds.lock_of_mail(connection, refund_id)
         template = _TEMPLATES.get(refund.status)
-        if refund.status in REFUSED or refund.status is RefundStatus.FAILED:
+        if refund.status in REFUSED:
             give_up_refused(connection, refund)
         elif refund.status is RefundStatus.PAID:
             hand_over_unpaid(connection, refund)
