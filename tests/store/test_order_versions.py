@@ -293,6 +293,8 @@ LAMP = {"item_id": "L1", "name": "Lamp", "quantity": 1, "unit_price": "10.00"}
         ([TWO, LAMP], {"refunded": "70.00"}, False),  # the shop may have refunded ours itself
         ([TWO | {"quantity": 1}, LAMP], {}, False),
         ([TWO, LAMP], {"amount": "80.00"}, False),  # the customer has bought it since
+        ([TWO, LAMP | {"discount": "10.00"}], {}, False),  # goods that were sent again for nothing
+        ([TWO, LAMP | {"unit_price": "10.01"}], {}, False),  # less was refunded before
     ],
 )
 def test_an_order_that_is_listed_as_it_was_bought_keeps_the_units_that_we_refund(

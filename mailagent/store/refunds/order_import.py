@@ -161,8 +161,8 @@ def _may_be_paid(state: SettlementState | None) -> bool:
 
 def _with_units_we_refunded(connection: sa.Connection, stored: Order, order: Order) -> Order:
     """Return an order with its stored lines and costs, if the shop's record only lacks units that our refunds
-    cover. The same if our refunds cover all stored units, and the record has them and more: platforms list the
-    whole order again when nothing is left of it.
+    cover. The same if our refunds cover all stored units, and the record has them and more, worth no more than
+    what was refunded elsewhere: platforms list the whole order again when nothing is left of it.
 
     If external refunds rose at the same time, refunds that we may still pay do not count: the shop may itself
     have refunded their units. Then people decide."""
@@ -174,8 +174,13 @@ def _with_units_we_refunded(connection: sa.Connection, stored: Order, order: Ord
     )
     costs_more = any(getattr(order, name) > getattr(stored, name) for name in _COSTS)
     has_more = bool(after - before) or costs_more
-    # Units that the customer has paid for since are new ones.
-    is_whole = not before - after and not before - ours and order.paid == stored.paid
+    # Units that the customer has paid for since are new ones, and so are free ones.
+    is_whole = (
+        not before - after
+        and not before - ours
+        and order.paid == stored.paid
+        and 0 < _total_minor(order) - _total_minor(stored) <= _elsewhere(stored)
+    )
     lacks_ours = before != after and not before - after - ours
     return with_stored_items(stored, order) if (is_whole if has_more else lacks_ours) else order
 
@@ -204,6 +209,11 @@ def _units(order: Order) -> Counter[object]:
     for line in order.lines:
         found[line.item_id, line.unit_price] += line.quantity
     return found
+
+
+def _total_minor(order: Order) -> int:
+    lines = sum(line.net_minor for line in order.lines)
+    return lines - order.discount_minor + order.shipping_minor + order.tax_minor
 
 
 def _elsewhere(order: Order) -> int:
