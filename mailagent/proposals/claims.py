@@ -43,7 +43,7 @@ def by_mails(
     mail claimed these units, it counts from that mail: see `_list_claiming`."""
     tasks = remedies.list_of_order(connection, asked.order.order_id)
     refused = list_refusals_now(connection, asked, [each.mail_id for each in mails])
-    refused += _list_refused_tasks(asked, tasks)
+    refused += list_refused_tasks(asked, tasks)
     earlier = _list_claiming(connection, asked, tasks, conversation_id, mails[0].received_at)
     asked_at = first_received_at([*earlier, *mails], asked.order.delivered_at)
     return replace(asked, refused_before=refused, asked_at=asked_at)
@@ -56,11 +56,11 @@ def by_person(connection: sa.Connection, asked: Asked, conversation_id: str) -> 
     tasks, now = remedies.list_of_order(connection, asked.order.order_id), services.current().now()
     earlier = _list_claiming(connection, asked, tasks, conversation_id, at or now)
     times = [at, *(mail.received_at for mail in earlier if mail.received_at >= since)]
-    refused = _list_refused_tasks(asked, tasks)
+    refused = list_refused_tasks(asked, tasks)
     return replace(asked, asked_at=min(filter(None, times), default=None), refused_before=refused)
 
 
-def _list_refused_tasks(asked: Asked, tasks: Sequence[Remedy]) -> tuple[ManagerReason, ...]:
+def list_refused_tasks(asked: Asked, tasks: Sequence[Remedy]) -> tuple[ManagerReason, ...]:
     """Return NOT_SENT_AGAIN if a manager said of some of these items that they cannot be sent again: perhaps
     the claim itself was wrong."""
     is_refused = any(

@@ -38,6 +38,7 @@ from mailagent.domain.refunds.policy_rules import RefundFacts
 from mailagent.domain.refunds.refund import Refund, price_lines
 from mailagent.domain.remedies.remedy import SENT_AGAIN, STANDING
 from mailagent.proposals import proposal
+from mailagent.proposals.claims import list_refused_tasks
 from mailagent.proposals.facts import Asked, shipping_of
 from mailagent.proposals.proposal import Proposal
 from mailagent.store import audit
@@ -220,7 +221,8 @@ def _as_refund(
     lines = price_lines(order, offer.wanted, earlier)
     shipping = shipping_of(order, lines, earlier)
     whole = Asked(order, lines, shipping, offer.reason, earlier, asked_at=asked_at)
-    return _part_of(whole, offer)
+    refused = list_refused_tasks(whole, remedies.list_of_order(connection, order.order_id))
+    return _part_of(replace(whole, refused_before=refused), offer)
 
 
 def _close(

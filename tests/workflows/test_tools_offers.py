@@ -17,6 +17,7 @@ from mailagent.domain.refunds.policy import KeepOffers, Policy, ReturnFirst
 from mailagent.domain.refunds.refund import RefundReason, RefundStatus
 from mailagent.mailers.fact import sentence
 from mailagent.mailers.letter import letter_by_person
+from mailagent.remedies import finish
 from mailagent.store import audit
 from mailagent.store.refunds import offers
 from mailagent.workflows.steps.conversation.batch import Batch, batch_reader
@@ -26,6 +27,7 @@ from mailagent.workflows.steps.delivery.send import send_mail
 from mailagent.workflows.steps.maintenance.housekeeping import expire_offers
 from mailagent.workflows.tools.accept_offer import accept_offer
 from mailagent.workflows.tools.look_at_order import look_at_order
+from mailagent.workflows.tools.request_change import request_change
 from mailagent.workflows.tools.withdraw_refund import withdraw_refund
 from tests.cast import ADA, GRACE, MONA, TESS, order
 from tests.databases import ONE_DATABASE
@@ -398,6 +400,23 @@ def test_a_managers_offer_is_paid_although_they_knew_that_the_order_is_cancelled
     refund = generous.refunds()[-1]
     assert refund.decided_by == MONA
     assert pay(refund.refund_id)["status"] == ("failed" if cancelled_later else "paid")
+
+
+@ONE_DATABASE
+def test_an_offer_is_a_managers_once_one_has_not_sent_the_goods_again(generous: Harness) -> None:
+    rules = Policy(keep_offers=OFFERS, limits={"USD": 20_00})
+    services.bind(replace(generous.live, policy=rules))
+    make_offer(generous)
+    items = [{"item_id": "K1", "quantity": 1}]
+    wish = {"order_id": "W1001", "items": items, "reason": "damaged", "kind": "replacement"}
+    assert use(request_change, answer(generous), wish | {"wish": None})["outcome"] == "task"
+    (task,) = generous.rows("SELECT remedy_id FROM remedies")
+    with generous.live.database.transaction() as connection:
+        assert finish(connection, task.remedy_id, MONA, False, "The photo is not of our kettle.")
+    accept(answer(generous))
+    (refund,) = generous.refunds()
+    reasons = ("not_sent_again_before",)
+    assert (refund.status, refund.policy_reasons) == (RefundStatus.AWAITING_APPROVAL, reasons)
 
 
 @ONE_DATABASE
