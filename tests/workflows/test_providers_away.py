@@ -57,7 +57,8 @@ def cases(shop: Harness, clock: Clock) -> list[str]:
     """Mails of ours that wait to be sent: to the team, about conversations that nobody answered."""
     services.bind(replace(shop.live, now=clock.now))
     for number in range(CASES):
-        shop.write("Hello, is anybody there?", from_address=f"customer{number}@example.com")
+        sender = f"customer{number}@example.com"
+        shop.write("Hello, is anybody there?", from_address=sender, aligned=False)
     forget_runs(shop)
     clock.put_forward(5 * 3600)
     sweep.enqueue_mail()

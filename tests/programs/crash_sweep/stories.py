@@ -61,6 +61,8 @@ POSTS_LEFT_OUT: Mapping[str, str] = {
     "POST /ops/conversations/<conversation_id>/saved-reply": "changes nothing: it fills a field",
     "POST /ops/conversations/<conversation_id>/refund/<path:order_id>": "one transaction with the order"
     " locked, under a key of the form; the refund's run is that of the agent's refunds",
+    "POST /ops/refunds/<refund_id>/refuse": "one transaction with the order locked, and the second time changes"
+    " nothing; the run that it enqueues is that of a rejection",
     "POST /ops/saved-replies": "one transaction; no mail and no money",
     "POST /ops/saved-replies/<saved_reply_id>": _AGAIN,
     "POST /language": "one cookie; no mail and no money",
