@@ -11,8 +11,9 @@ from datetime import timedelta
 
 import sqlalchemy as sa
 
-from mailagent import remedies, services
+from mailagent import mailers, remedies, services
 from mailagent.domain.deadline import end_of_day
+from mailagent.domain.mail.conversation import HandOverReason
 from mailagent.domain.money import Money
 from mailagent.domain.refunds.offer import Offer, OfferStatus, part_of_price, units_of
 from mailagent.domain.refunds.policy import KeepOffers
@@ -21,6 +22,7 @@ from mailagent.engine import REFUND, run_id_of
 from mailagent.proposals.returns import await_goods
 from mailagent.store import audit
 from mailagent.store.ids import new_id
+from mailagent.store.mail import conversations
 from mailagent.store.refunds import offers, orders, policies, refund_payments, refunds
 from mailagent.store.refunds.approvals import RecordedDecision, Standing
 
@@ -117,9 +119,9 @@ def can_be_refused(connection: sa.Connection, refund: Refund) -> bool:
 
 
 def refuse(connection: sa.Connection, refund: Refund, manager: str, why: str) -> bool:
-    """Record that a manager rejects a locked refund that was approved. Enqueue a run that tells the customer
-    and ends what waits for it. Return False, and change nothing, if it cannot be refused any more. A run that
-    was resumed meanwhile asks no gateway after this."""
+    """Record that a manager rejects a locked refund that was approved, give the team the case, and enqueue a
+    run that tells the customer and ends what waits for it. Return False, and change nothing, if it cannot be
+    refused any more. A run that was resumed meanwhile asks no gateway after this."""
     if not can_be_refused(connection, refund):
         return False
     if not refund_payments.give_up(connection, refund.refund_id, why):
@@ -130,4 +132,8 @@ def refuse(connection: sa.Connection, refund: Refund, manager: str, why: str) ->
     refunds.move(connection, refund, RefundStatus.REJECTED, **decided)
     audit.record(connection, now, manager, "refund rejected", refund.refund_id, details)
     remedies.wake(connection, refund, "refused")
+    # The customer may have been asked for goods, or an exchange may have been given up for the money.
+    conversation = conversations.lock(connection, refund.conversation_id)
+    why_theirs, key = HandOverReason.REFUSED_AFTER_ALL, f"refused after all:{refund.refund_id}"
+    mailers.hand_to_team(connection, conversation, why_theirs, key)
     return True

@@ -225,7 +225,7 @@ def _outcome_values(connection: sa.Connection, refund: Refund) -> dict[str, Any]
     return {
         "order_id": refund.order_id,
         "items": reviews.items_of(refund, order),
-        "amount": refund.amount,
+        "amount": refund.asked if refund.status is RefundStatus.REJECTED else refund.amount,
         "credit": credit_of(refund),
         "shipping": refund.shipping,
         # What the items add up to, if less was approved.

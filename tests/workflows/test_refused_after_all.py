@@ -16,7 +16,8 @@ from mailagent.domain.remedies.remedy import TaskProblem
 from mailagent.engine import REFUND, run_id_of
 from mailagent.remedies import finish, receive
 from mailagent.store import schema
-from mailagent.store.refunds import approvals
+from mailagent.store.refunds import approvals, refunds
+from mailagent.web.webhooks.approval_reply import describe
 from mailagent.workflows.tools.cancel_order import cancel_order
 from tests.cast import ADA, MONA, OLGA, TESS, big_order, order
 from tests.databases import ONE_DATABASE
@@ -95,6 +96,8 @@ def test_it_is_closed_once_and_told(shop: Harness, status: str) -> None:
     (mail,) = [row.text for row in told if row.to_address == ADA]
     assert "decided against it" in mail
     assert "fraud" not in mail
+    (case,) = [row.text for row in told if row.to_address == TESS]
+    assert "a refund that had been approved was refused after all" in case
     assert pay(refund_id)["status"] == "rejected"
     assert ledger(shop) == {}
 
@@ -108,20 +111,25 @@ def test_asked_for_again_it_is_a_managers(shop: Harness) -> None:
 
 
 @ONE_DATABASE
-def test_the_note_of_who_approved_is_not_told(shop: Harness) -> None:
+def test_the_customer_reads_what_they_asked_for_and_no_note_of_who_approved(shop: Harness) -> None:
     shop.stock(big_order())
     assert propose(shop, "D1", order_id="W2001")["outcome"] == "needs_manager"
     (refund,) = shop.refunds()
     with shop.live.database.snapshot() as connection:
         approval = approvals.load_standing_of_refund(connection, refund.refund_id).approval
     link = shop.live.links.sign_approval(approval.approval_id, MONA)
-    decide(shop, link, "approve", note="Sorry for that!", note_shared="yes")
+    decide(shop, link, "approve", amount="200.00", note="Sorry for that!", note_shared="yes")
     look(refund.refund_id)
     refuse(shop, stop_run(shop))
     tell(refund.refund_id)
     (mail,) = shop.rows("SELECT text FROM outbound_mails WHERE to_address = :a", a=ADA)
     assert "decided against it" in mail.text
     assert "Sorry for that!" not in mail.text
+    assert "your request for $1,499.00 back" in " ".join(mail.text.split())
+    with shop.live.database.snapshot() as connection:
+        standing = approvals.load_standing_of_refund(connection, refund.refund_id)
+        told = describe(standing, refunds.load(connection, refund.refund_id))
+    assert told[-1] == f"{MONA} refused it after all. Nothing was paid."
 
 
 @ONE_DATABASE

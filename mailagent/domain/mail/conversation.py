@@ -34,6 +34,7 @@ class HandOverReason(StrEnum):
     PROVIDER_DOWN = "the model could not be reached for too long"
     PAYMENT_FAILED = "a refund could not be paid"
     PAYMENT_RETURNED = "a refund that had been paid came back"
+    REFUSED_AFTER_ALL = "a refund that had been approved was refused after all"
     DONE_UNPAID = "its items are cancelled or back, and no refund was approved"
     DONE_PART_UNPAID = "more items are cancelled or back than were approved to be refunded"
     BACK_TOO_LATE = "goods came back after their return had ended: see whether they were refunded"

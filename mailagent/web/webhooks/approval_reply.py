@@ -253,6 +253,8 @@ def describe(standing: Standing, refund: Refund) -> list[str]:
     final = standing.final(refund.four_eyes)
     if refund.status is RefundStatus.EXPIRED or final is None:
         return [*lines, f"The date passed at {closes}: closed without a refund."]
+    if refund.status is RefundStatus.REJECTED and final.approves:
+        return [*lines, f"{refund.decided_by} refused it after all. Nothing was paid."]
     return lines
 
 
