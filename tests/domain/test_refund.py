@@ -293,6 +293,7 @@ ALLOWED = {
     ("awaiting_approval", "withdrawn"),
     ("awaiting_approval", "failed"),
     ("approved", "paid"),
+    ("approved", "rejected"),  # a manager refuses it after all
     ("approved", "failed"),
     ("approved", "withdrawn"),
     ("paid", "failed"),  # the money came back
