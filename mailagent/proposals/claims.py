@@ -152,6 +152,8 @@ def _list_threads(
     connection: sa.Connection, conversation_id: str, claims: Sequence[_Claim]
 ) -> list[str]:
     """Return the conversations of these claims that are the same customer's as this one."""
+    if not claims:
+        return []
     customer = conversations.load(connection, conversation_id).customer_email
     threads = sorted({each.conversation_id for each in claims if each.conversation_id})
     found = [conversations.load(connection, each) for each in threads]

@@ -182,7 +182,9 @@ def _with_units_we_refunded(connection: sa.Connection, stored: Order, order: Ord
         and 0 < _total_minor(order) - _total_minor(stored) <= _elsewhere(stored)
     )
     lacks_ours = before != after and not before - after - ours
-    return with_stored_items(stored, order) if (is_whole if has_more else lacks_ours) else order
+    if not (is_whole if has_more else lacks_ours):
+        return order
+    return replace(order, lines=stored.lines, **{name: getattr(stored, name) for name in _COSTS})
 
 
 def _units_of_refunds(
@@ -197,11 +199,6 @@ def _units_of_refunds(
             for part in refund.lines:
                 ours[by_number.get(part.line_no)] += 0 if part.is_rest else part.quantity
     return ours
-
-
-def with_stored_items(stored: Order, order: Order) -> Order:
-    """Return an order with the stored lines and costs."""
-    return replace(order, lines=stored.lines, **{name: getattr(stored, name) for name in _COSTS})
 
 
 def _units(order: Order) -> Counter[object]:

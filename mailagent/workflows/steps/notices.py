@@ -49,10 +49,12 @@ def tell_team(
     title: str,
     lines: Sequence[str],
     readers: Sequence[str] | None = None,
+    button: tuple[str, str] | None = None,
 ) -> None:
-    """Mail a notice to the team, or to `readers` only; once for each `key` and reader."""
+    """Mail a notice to the team, or to `readers` only; once for each `key` and reader. `button`: as in
+    `tell_operators`."""
     live = services.current()
-    notice = mailers.Notice(key, title, lines)
+    notice = mailers.Notice(key, title, lines, button)
     written = mailers.write_notice(connection, notice, readers or live.shop.team_emails)
     live.workflow_client.queue.enqueue_deliveries(connection, written)
 
@@ -61,11 +63,8 @@ def tell_team_of_unanswered(
     connection: sa.Connection, key: str, title: str, lines: Sequence[str]
 ) -> None:
     """Mail the team a notice about mails that get no answer; once for each `key`."""
-    live = services.current()
-    button = ("Read them", f"{live.shop.public_url}/ops/search?kind=mails&state=no_answer")
-    notice = mailers.Notice(key, title, [*lines, _KEPT_UNANSWERED], button)
-    written = mailers.write_notice(connection, notice, live.shop.team_emails)
-    live.workflow_client.queue.enqueue_deliveries(connection, written)
+    url = f"{services.current().shop.public_url}/ops/search?kind=mails&state=no_answer"
+    tell_team(connection, key, title, [*lines, _KEPT_UNANSWERED], button=("Read them", url))
 
 
 def list_managers_for(owner: str) -> tuple[str, ...]:

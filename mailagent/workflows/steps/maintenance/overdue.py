@@ -125,18 +125,15 @@ def _tell_customer(
 ) -> bool:
     """Answer a mail by saying that a person takes over, and return whether this was done. Not told: the team,
     senders who are not proven, and customers whose conversation the team has already."""
-    mails = inbound.list_by_id(connection, [mail_id])
-    is_due = conversation.status is ConversationStatus.OPEN and all(
-        mail.kind is MailKind.CUSTOMER and mail.identity.proven for mail in mails
-    )
-    if is_due:
-        key = f"{assignments.HAND_OVER}:{matter}"
-        told = mailers.write_handed_over(
-            connection, conversation, mails, untrue=False, dedup_key=key
-        )
-        inbound.answer(connection, [mail_id], told)
-        services.current().workflow_client.queue.enqueue_deliveries(connection, [told])
-    return is_due
+    (mail,) = inbound.list_by_id(connection, [mail_id])
+    is_theirs = mail.kind is MailKind.CUSTOMER and mail.identity.proven
+    if not is_theirs or conversation.status is not ConversationStatus.OPEN:
+        return False
+    key = f"{assignments.HAND_OVER}:{matter}"
+    told = mailers.write_handed_over(connection, conversation, [mail], untrue=False, dedup_key=key)
+    inbound.answer(connection, [mail_id], told)
+    services.current().workflow_client.queue.enqueue_deliveries(connection, [told])
+    return True
 
 
 # --- waiting drafts -------------------------------------------------------------------------------
