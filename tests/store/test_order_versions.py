@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from typing import Any
 
@@ -20,8 +21,9 @@ from mailagent.store.orders.versions import Kept, Mark, Told
 from mailagent.store.privacy import erasure, retention
 from mailagent.store.refunds import external_refunds, order_import, orders, refund_payments, refunds
 from tests.cast import ADA, GRACE, NOW, OLGA, order, order_record
-from tests.harness import Harness
+from tests.harness import Harness, wait_until
 from tests.workflows.proposals import propose, write
+from tests.workflows.trouble import is_sqlite
 
 HOUR = timedelta(hours=1)
 USD_30 = Money(30_00, "USD")
@@ -32,8 +34,13 @@ def is_remote(request: RefundRequest) -> bool:
     return request.payment_id == "pay_W1001" and request.credit is None
 
 
+def told_of(record: dict[str, Any]) -> Told:
+    found = parse_order(record)
+    return Told(found, render_order(found))
+
+
 def keep(database: Database, *records: dict[str, Any], hours: int = 0) -> Kept:
-    told = [Told(found, render_order(found)) for found in map(parse_order, records)]
+    told = [told_of(record) for record in records]
     before: dict[str, Mark] = {}
     with database.transaction() as connection:
         for each in told:
@@ -210,6 +217,51 @@ def test_a_change_that_refunds_forbid_is_a_problem_and_hides_no_other(shop: Harn
     assert kept_records(shop.live.database) == [(1, "shipped")]
     with shop.live.database.snapshot() as connection:
         assert orders.load(connection, "W1001") == order()
+
+
+CHEAP = [{"payment_id": "pay_W1001", "method": "card", "amount": "9.99"}]
+WAITS = (
+    "SELECT 1 FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()"
+)
+
+
+@pytest.mark.parametrize(
+    ("record", "overtaken"),
+    [
+        (order_record(payments=CHEAP, status="shipped"), False),  # the same
+        (order_record(payments=CHEAP), True),  # refused, too
+        (order_record(), True),  # the stored one
+        (order_record(status="shipped"), True),  # a change that may be saved
+    ],
+)
+def test_a_look_up_that_waited_for_a_refused_one_sees_what_it_recorded(
+    shop: Harness, record: dict[str, Any], overtaken: bool
+) -> None:
+    """Which of the two answers is newer is unknown, so the second asks again."""
+    if is_sqlite(shop):
+        pytest.skip("SQLite has one lock for all")
+    database = shop.live.database
+    keep(database, order_record())
+    assert propose(write(shop), "W1001", ("K1", 1))["outcome"] == "approved"
+    refused, second = map(told_of, (order_record(payments=CHEAP, status="shipped"), record))
+    with database.snapshot() as connection:
+        before = versions.find_marks(connection, order_id="W1001")
+
+    def keep_second() -> Kept:
+        with database.transaction() as connection:
+            return versions.keep(connection, [second], "http", NOW, is_remote, before)
+
+    with ThreadPoolExecutor(1) as thread:
+        with database.transaction() as connection:
+            kept = versions.keep(connection, [refused], "http", NOW, is_remote, before)
+            waiting = thread.submit(keep_second)
+            wait_until(lambda: bool(shop.rows(WAITS)), 20, "the second look-up to wait")
+        assert kept.problems.keys() == {"W1001"}
+        assert waiting.result(20).overtaken == (["W1001"] if overtaken else [])
+    assert kept_records(database) == [(1, "delivered"), (2, "shipped")]
+    keep(database, record, hours=1)
+    with database.snapshot() as connection:
+        assert versions.find_record(connection, "W1001") == second.record
 
 
 TWO = {"item_id": "K1", "name": "Kettle", "quantity": 2, "unit_price": "30.00"}

@@ -24,8 +24,11 @@ _versions, _orders = schema.order_versions, schema.orders
 _refunds, _external = schema.refunds, schema.external_refunds
 
 # Built once: it is large, and SQLAlchemy would take longer to build it than the database to answer it.
-_newest = sa.select(sa.func.max(_versions.c.version)).where(
-    _versions.c.order_id == _orders.c.order_id
+_newest = (
+    sa.select(sa.func.max(_versions.c.version))
+    .where(_versions.c.order_id == _orders.c.order_id)
+    .correlate(_orders)
+    .scalar_subquery()
 )
 _LOCK_LATEST = (
     sa.select(
@@ -39,16 +42,14 @@ _LOCK_LATEST = (
         _versions.c.record,
         (_orders.c.updated_at <= _versions.c.fetched_at).label("is_current"),
         sa.or_(
+            _orders.c.held_minor > 0,
             sa.exists().where(_refunds.c.order_id == _orders.c.order_id),
             sa.exists().where(_external.c.order_id == _orders.c.order_id),
         ).label("has_refunds"),
     )
     .outerjoin(
         _versions,
-        sa.and_(
-            _versions.c.order_id == _orders.c.order_id,
-            _versions.c.version == _newest.correlate(_orders).scalar_subquery(),
-        ),
+        sa.and_(_versions.c.order_id == _orders.c.order_id, _versions.c.version == _newest),
     )
     .where(_orders.c.order_id.in_(sa.bindparam("order_ids", expanding=True)))
     .order_by(_orders.c.order_id)
@@ -76,9 +77,9 @@ class Kept:
     noted: set[str] = field(default_factory=set)
 
 
-# The version of a stored order, and when its source last returned it. Machines' clocks may differ, so compare
-# marks only for equality.
-Mark = tuple[int, datetime | None]
+# The version of a stored order, when its source last returned it, and the newest version of its record. Compare
+# marks only for equality: machines' clocks may differ.
+Mark = tuple[int, datetime | None, int | None]
 
 
 def find_marks(
@@ -86,10 +87,19 @@ def find_marks(
 ) -> dict[str, Mark]:
     """Return the mark of a stored order, or the marks of a customer's orders, by order id. Read them before the
     source is asked."""
-    query = sa.select(_orders.c.order_id, _orders.c.version, _orders.c.seen_at)
+    query = sa.select(
+        _orders.c.order_id,
+        _orders.c.version.label("order_version"),
+        _orders.c.seen_at,
+        _newest.label("version"),
+    )
     where = _orders.c.order_id == order_id if order_id else _orders.c.customer_email == email
     rows = connection.execute(query.where(where))
-    return {row.order_id: (row.version, row.seen_at) for row in rows}
+    return {row.order_id: _mark(row) for row in rows}
+
+
+def _mark(row: Row) -> Mark:
+    return row.order_version, row.seen_at, row.version
 
 
 def keep(
@@ -110,12 +120,13 @@ def keep(
     for each in sorted(told, key=lambda each: each.order.order_id):
         order_id = each.order.order_id
         known = latest.get(order_id)
-        if known is not None and (known.order_version, known.seen_at) != before.get(order_id):
+        if known and (_mark(known) != before.get(order_id) or not _is_as_stored(known, each)):
+            # If we waited for the lock, another look-up may have recorded a version meanwhile.
             known = _lock_latest(connection, [order_id])[order_id]
-            if known.record != each.record:
+            if _mark(known) != before.get(order_id) and known.record != each.record:
                 kept.overtaken.append(order_id)
                 continue
-        if known and known.record == each.record and known.is_current and not known.has_refunds:
+        if known and _is_as_stored(known, each):
             kept.versions[order_id] = known.version
             seen.append(order_id)
             continue
@@ -127,16 +138,14 @@ def keep(
         except OrderProblem as problem:
             kept.problems[order_id] = str(problem)
             if known and _is_same(known, order):  # `stops` reads there what others refunded
-                _record(connection, each, known, source, now)
+                _record(connection, each, known, Saved.UNCHANGED, source, now)
             continue
         except VersionProblem:  # another look-up has just created it
             kept.overtaken.append(order_id)
             continue
         if saved is Saved.UNCHANGED:
             seen.append(order_id)
-        elif saved is Saved.CHANGED:
-            known = _lock_latest(connection, [order_id])[order_id]
-        kept.versions[order_id] = _record(connection, each, known, source, now)
+        kept.versions[order_id] = _record(connection, each, known, saved, source, now)
     _note_seen(connection, seen, now)
     return kept
 
@@ -146,9 +155,14 @@ def _lock_latest(connection: sa.Connection, order_ids: Sequence[str]) -> dict[st
     changed the order since. `has_refunds`: then we read the record again even if it is the same, because the
     meaning of its refunded sums depends on our refunds.
 
-    If this waits for a lock, the marks are those after the wait, and the rest may be older."""
+    If this waits for a lock, what is in `orders` is as after the wait, and the rest may be older."""
     rows = connection.execute(_LOCK_LATEST, {"order_ids": list(order_ids)})
     return {row.order_id: row for row in rows}
+
+
+def _is_as_stored(known: Row, told: Told) -> bool:
+    """Return whether saving a record of a locked order would change nothing."""
+    return bool(known.record == told.record and known.is_current and not known.has_refunds)
 
 
 def _is_same(known: Row, order: Order) -> bool:
@@ -157,22 +171,21 @@ def _is_same(known: Row, order: Order) -> bool:
 
 
 def _record(
-    connection: sa.Connection, told: Told, latest: Row | None, source: str, now: datetime
+    connection: sa.Connection,
+    told: Told,
+    latest: Row | None,
+    saved: Saved,
+    source: str,
+    now: datetime,
 ) -> int:
-    """Record a version of a locked order, unless another look-up has just done so; return its number."""
-    if latest is not None and latest.record == told.record and latest.is_current:
+    """Record a version of a locked order, unless `latest`, its newest one, still is the same; return its
+    number."""
+    if latest and saved is not Saved.CHANGED and latest.is_current and latest.record == told.record:
         return int(latest.version)
     version = int(latest.version or 0) + 1 if latest else 1
-    connection.execute(
-        _versions.insert(),
-        {
-            "order_id": told.order.order_id,
-            "version": version,
-            "source": source,
-            "fetched_at": now,
-            "record": told.record,
-        },
-    )
+    key = {"order_id": told.order.order_id, "version": version}
+    values = {"source": source, "fetched_at": now, "record": told.record}
+    connection.execute(_versions.insert(), key | values)
     return version
 
 
