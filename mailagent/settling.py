@@ -20,12 +20,17 @@ from mailagent.domain.refunds.settlement import (
 from mailagent.domain.text import Fill, fill
 from mailagent.payment_events import follow_refund
 from mailagent.store import audit
-from mailagent.store.refunds import settlements, stops
+from mailagent.store.refunds import orders, settlements, stops
 
 
 def settle(connection: sa.Connection, outcome: Outcome, person: str, _: Fill = fill) -> bool:
     """Record what a person, named by their address, says of an entry of the ledger. Returns False if it is
     recorded already. Raises SettlementProblem, translated by `_`, if it may not be recorded."""
+    orders.lock_rows_of_settlements(connection, [outcome.idempotency_key])
+    return _settle(connection, outcome, person, _)
+
+
+def _settle(connection: sa.Connection, outcome: Outcome, person: str, _: Fill) -> bool:
     known = settlements.lock(connection, outcome.idempotency_key)
     refund_ids = [known.refund_id] if known else []
     stop = next(iter(stops.find_stops(connection, refund_ids).values()), None)
@@ -64,10 +69,13 @@ def settle_all(
     Raises SettlementFileProblem with every line that cannot be recorded; then nothing may be committed.
     """
     news, problems = 0, []
-    # Sorted, so that two imports at once cannot deadlock.
+    # All orders first, then the settlements by their keys, so that concurrent transactions cannot deadlock.
+    orders.lock_rows_of_settlements(
+        connection, [each.idempotency_key for _line_no, each in outcomes]
+    )
     for line_no, outcome in sorted(outcomes, key=lambda each: each[1].idempotency_key):
         try:
-            news += settle(connection, outcome, person, _)
+            news += _settle(connection, outcome, person, _)
         except SettlementProblem as problem:
             problems.append((line_no, str(problem)))
     if problems:

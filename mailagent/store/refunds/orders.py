@@ -1,7 +1,8 @@
 """Reads and locks orders. For customers, use the functions that take a conversation or an address: customers
 reach only their own orders.
 
-Always lock in this order, so that nothing deadlocks: the order, its customer, the shop, its payments.
+Always lock in this order, so that nothing deadlocks: the order (several: by their ids), its customer, the shop,
+its payments, its settlements.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 
 import sqlalchemy as sa
+from sqlalchemy.dialects.postgresql import ARRAY
 
 from mailagent.domain.money import Money
 from mailagent.domain.orders.freshness import Freshness
@@ -189,6 +191,16 @@ def lock_row_of_refund(connection: sa.Connection, refund_id: str) -> None:
     _lock_rows(connection, _where_refund(refund_id))
 
 
+def lock_rows_of_settlements(connection: sa.Connection, keys: Sequence[str]) -> None:
+    """Lock the orders of entries of the ledger, by the entries' idempotency keys."""
+    # On SQLite there is only one writing transaction at a time.
+    if connection.dialect.name == "postgresql":
+        entries = schema.ledger_entries.c
+        # One array: a file may have more lines than a statement has parameters.
+        named = entries.idempotency_key == sa.any_(sa.cast(list(keys), ARRAY(sa.Text)))
+        _lock_rows(connection, _orders.c.order_id.in_(sa.select(entries.order_id).where(named)))
+
+
 def lock_customer(connection: sa.Connection, email: str) -> None:
     """Lock a customer: other transactions decide on no refund of their orders until the commit."""
     _advisory_lock(connection, _CUSTOMER, email)
@@ -223,7 +235,8 @@ def _where_refund(refund_id: str) -> sa.ColumnElement[bool]:
 
 
 def _lock_rows(connection: sa.Connection, where: sa.ColumnElement[bool]) -> None:
-    connection.execute(sa.select(_orders.c.order_id).where(where).with_for_update(of=_orders))
+    query = sa.select(_orders.c.order_id).where(where).order_by(_orders.c.order_id)
+    connection.execute(query.with_for_update(of=_orders))
 
 
 def _lock(connection: sa.Connection, *where: sa.ColumnElement[bool]) -> Order | None:

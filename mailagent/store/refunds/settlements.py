@@ -79,7 +79,7 @@ def find(connection: sa.Connection, key: str) -> Settlement | None:
 
 
 def lock(connection: sa.Connection, key: str) -> Settlement | None:
-    """Lock a settlement until the commit, and return it; None if there is none."""
+    """Lock a settlement until the commit, and return it; None if there is none. Lock its order first."""
     query = _QUERY.where(_rows.c.idempotency_key == key).with_for_update(of=_rows)
     return next(iter(_list(connection, query)), None)
 
@@ -183,9 +183,10 @@ def count_open(connection: sa.Connection, now: datetime) -> tuple[Count, int]:
 
 def take_overdue(connection: sa.Connection, now: datetime, limit: int) -> Sequence[Settlement]:
     """Return open settlements past their date about which operators had no mail, oldest first, and record that
-    they have one."""
+    they have one. Leave out those that a person settles at this moment: to wait could deadlock."""
     query = _QUERY.where(_IS_OPEN, _rows.c.reminded_at.is_(None), _rows.c.due_at < now)
-    due = _list(connection, query.order_by(_rows.c.due_at).limit(limit).with_for_update(of=_rows))
+    oldest = query.order_by(_rows.c.due_at).limit(limit)
+    due = _list(connection, oldest.with_for_update(of=_rows, skip_locked=True))
     keys = [each.idempotency_key for each in due]
     connection.execute(
         _rows.update().where(_rows.c.idempotency_key.in_(keys)).values(reminded_at=now)
