@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
+from typing import Any
 
 import pytest
+import sqlalchemy as sa
 from flask.testing import FlaskClient
 
 from mailagent import services
+from mailagent.domain.orders.source import Cancelled
+from mailagent.domain.refunds.order import OrderStatus
 from mailagent.domain.refunds.payment import OutcomeUnknown
 from mailagent.domain.refunds.policy import Policy, ReturnFirst
 from mailagent.domain.refunds.refund import RefundReason, RefundStatus
@@ -25,6 +30,7 @@ from tests.harness import Harness
 from tests.round_trips.approvals import decide
 from tests.tool_use import use
 from tests.web.doors import csrf_token
+from tests.workflows.cancelling import with_source
 from tests.workflows.paying import (
     CARD,
     approved,
@@ -239,3 +245,60 @@ def test_a_cancellation_that_waits_is_left_to_people_and_pays_nothing(shop: Harn
         assert finish(connection, remedy.remedy_id, TESS, True, None)
     assert pay(refund_id)["status"] == "rejected"
     assert ledger(shop) == {}
+
+
+class RefusedMeanwhile:
+    """The shop's database: before a step opens its first transaction, something else is done."""
+
+    def __init__(self, shop: Harness, do: Callable[[], None]) -> None:
+        self._known, self._do = shop.live.database, once(do)
+
+    @contextmanager
+    def transaction(self) -> Iterator[sa.Connection]:
+        self._do()
+        with self._known.transaction() as connection:
+            yield connection
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._known, name)
+
+
+def replay_as_it_is_refused(shop: Harness, refund_id: str, meanwhile: bool) -> None:
+    """Replay the run that had been approved, after the refusal, or while the refusal is committed."""
+    if meanwhile:
+        database: Any = RefusedMeanwhile(shop, lambda: refuse(shop, refund_id))
+        services.bind(replace(services.current(), database=database))
+    else:
+        refuse(shop, refund_id)
+    state = pay(refund_id)
+    assert (state["status"] == "rejected") or state["wait_seconds"] > 0  # then it looks again
+    services.bind(replace(services.current(), database=shop.live.database))
+    assert pay(refund_id)["status"] == "rejected"
+
+
+@ONE_DATABASE
+@pytest.mark.parametrize("meanwhile", [False, True])
+def test_the_shops_system_is_not_asked_to_cancel_for_a_refused_refund(
+    shop: Harness, meanwhile: bool
+) -> None:
+    found = order(status="pending", delivered_at=None, shipments=[])
+    shop.stock(found)
+    source = with_source(shop, Cancelled(replace(found, status=OrderStatus.CANCELLED)))
+    arguments = {"order_id": "W1001", "items": []}
+    use(cancel_order, write(shop, text="Please cancel it."), arguments)
+    refund_id = stop_run(shop)
+    replay_as_it_is_refused(shop, refund_id, meanwhile)
+    assert source.asked == []
+    tell(refund_id)
+    (remedy,) = shop.rows("SELECT status, asked_at FROM remedies")
+    assert (remedy.status, remedy.asked_at) == ("task", None)
+
+
+@ONE_DATABASE
+def test_goods_are_not_asked_for_while_the_refusal_is_committed(shop: Harness) -> None:
+    services.bind(replace(shop.live, policy=Policy(return_first=GOODS_FIRST)))
+    shop.stock(two_payments())
+    assert propose(shop)["outcome"] == "approved"
+    refund_id = stop_run(shop)
+    replay_as_it_is_refused(shop, refund_id, meanwhile=True)
+    assert shop.rows("SELECT 1 FROM outbound_mails WHERE to_address = :a", a=ADA) == []

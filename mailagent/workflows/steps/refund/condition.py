@@ -29,7 +29,7 @@ from mailagent.domain.orders.source import (
 )
 from mailagent.domain.refunds.offer import units_of
 from mailagent.domain.refunds.order import Order, OrderProblem, OrderStatus
-from mailagent.domain.refunds.refund import HOLDING, Refund, RefundStatus
+from mailagent.domain.refunds.refund import HOLDING, MAY_BE_PAID, Refund, RefundStatus
 from mailagent.domain.remedies.remedy import STANDING, Remedy, RemedyKind, RemedyStatus
 from mailagent.mailers import Notice, write_notice
 from mailagent.proposals.returns import list_due
@@ -60,7 +60,7 @@ def advance_remedy(refund_id: str) -> float | None:
     with services.current().database.snapshot() as connection:
         remedy = remedies.find_of_refund(connection, refund_id)
         status = refunds.load(connection, refund_id).status
-    if remedy is None or not remedy.is_open:
+    if remedy is None or not remedy.is_open or status not in MAY_BE_PAID:
         return None
     if remedy.status is RemedyStatus.AWAITING_GOODS:
         # Until a manager has approved, the customer is not asked to send anything.
@@ -84,14 +84,15 @@ def _wait_for_goods(known: Remedy) -> float | None:
     now, notice = live.now(), _reminded_before()
     with live.database.transaction() as connection:
         remedy = remedies.lock(connection, known.remedy_id)
-        if remedy is None or not remedy.is_open:
+        refund = _lock_payable(connection, remedy)
+        if remedy is None or not remedy.is_open or refund is None:
             return None
         is_first = not outbound.is_recorded(connection, remedies.asked_key(remedy))
         is_reminder = remedy.reminded_at is None and now >= remedy.due_at - notice
-        if (is_first or is_reminder) and _give_up_stopped(connection, remedy):
+        if (is_first or is_reminder) and _give_up_stopped(connection, remedy, refund):
             return None
         if is_first:
-            remedy = _ask_for_goods(connection, remedy)
+            remedy = _ask_for_goods(connection, remedy, refund)
             if remedy is None:
                 return None
         elif is_reminder:
@@ -105,15 +106,19 @@ def _wait_for_goods(known: Remedy) -> float | None:
     return min((next_at - now).total_seconds(), LOOK_AGAIN_SECONDS)
 
 
-def _give_up_stopped(connection: sa.Connection, remedy: Remedy) -> bool:
-    """End a return and its refund if the refund must not be paid any more; return whether that is so. Lock the
-    order first."""
-    if remedy.refund_id is None:
-        return False
-    refund, order = (
-        refunds.lock(connection, remedy.refund_id),
-        orders.load(connection, remedy.order_id),
-    )
+def _lock_payable(connection: sa.Connection, remedy: Remedy | None) -> Refund | None:
+    """Lock the refund that waits for a locked remedy, and return it; None if it must not be paid: a manager may
+    have refused it."""
+    if remedy is None or remedy.refund_id is None:
+        return None
+    refund = refunds.lock(connection, remedy.refund_id)
+    return refund if refund.status in MAY_BE_PAID else None
+
+
+def _give_up_stopped(connection: sa.Connection, remedy: Remedy, refund: Refund) -> bool:
+    """End a return and its locked refund if the refund is stopped; return whether that is so. Lock the order
+    first."""
+    order = orders.load(connection, remedy.order_id)
     knows_all = services.current().order_source is not None
     stop = stops.find_stop(connection, order, refund, knows_all=knows_all)
     if stop is None or refund.status is not RefundStatus.APPROVED:
@@ -135,16 +140,14 @@ def _reminded_before() -> timedelta:
     return min(REMINDED_BEFORE, timedelta(days=rules.days) / 2) if rules else REMINDED_BEFORE
 
 
-def _ask_for_goods(connection: sa.Connection, remedy: Remedy) -> Remedy | None:
+def _ask_for_goods(connection: sa.Connection, remedy: Remedy, refund: Refund) -> Remedy | None:
     """Ask for the units that were approved, which may be fewer than were asked for. If none has to come back
     any more, end the return, and return None."""
     live = services.current()
-    rules, items = live.policy.return_first, remedy.items
+    rules = live.policy.return_first
     # If the policy has no such rules any more, keep the days that it gave.
     days = rules.days if rules else (remedy.due_at - remedy.requested_at).days
-    if remedy.refund_id is not None:
-        refund = refunds.load(connection, remedy.refund_id)
-        items = list_due(connection, refund, orders.load(connection, remedy.order_id))
+    items = list_due(connection, refund, orders.load(connection, remedy.order_id))
     if not items:
         remedy = remedies.note(connection, remedy, refund_id=None)
         ending.close(connection, remedy, RemedyStatus.NOT_POSSIBLE, audit.CLOCK)
@@ -166,9 +169,10 @@ def _ask_source(remedy: Remedy) -> CancelOutcome | float:
     if live.order_source is None:
         return NotSupported("orders are imported")
     with live.database.transaction() as connection:
-        # A manager may have approved fewer units since it was read.
+        # A manager may have approved fewer units since it was read, or refused the refund.
         remedy = remedies.lock(connection, remedy.remedy_id) or remedy
-        if remedy.asked_at is None and _awaits_fewer(connection, remedy):
+        refund = _lock_payable(connection, remedy)
+        if refund is None or (remedy.asked_at is None and _awaits_fewer(connection, refund)):
             return FIRST_PAUSE_SECONDS
         asking = remedies.note_asking(connection, remedy.remedy_id, live.now())
         is_whole = _is_whole(connection, remedy)
@@ -195,13 +199,10 @@ def _ask_source(remedy: Remedy) -> CancelOutcome | float:
     return outcome
 
 
-def _awaits_fewer(connection: sa.Connection, remedy: Remedy) -> bool:
+def _awaits_fewer(connection: sa.Connection, refund: Refund) -> bool:
     """Return whether a manager has approved fewer units, which has no effect yet because it may be taken back.
     The system is asked after that; now it would cancel too many."""
-    if remedy.refund_id is None:
-        return False
-    refund = refunds.load(connection, remedy.refund_id)
-    made = approvals.list_decisions(connection, remedy.refund_id)
+    made = approvals.list_decisions(connection, refund.refund_id)
     waits = refund.status is RefundStatus.AWAITING_APPROVAL
     return waits and any(refund.covering(each.units) is not refund for each in made)
 
