@@ -15,6 +15,7 @@ from mailagent.domain.money import Money
 from mailagent.domain.operations.replay import tell_rows
 from mailagent.domain.refunds.policy import KeepOffers, Policy
 from mailagent.domain.refunds.refund import RefundReason, RefundStatus
+from mailagent.engine import REFUND, run_id_of
 from mailagent.store import audit, schema
 from mailagent.store.console import run_subjects
 from mailagent.store.refunds import refunds
@@ -24,6 +25,7 @@ from tests.cast import MAX, MONA, order
 from tests.harness import Harness
 from tests.web.questions import Question
 from tests.workflows.proposals import propose, write
+from tests.workflows.trouble import set_run
 
 MINUTES = 5
 
@@ -103,6 +105,23 @@ def test_a_second_click_on_take_it_back_says_that_it_is_taken_back(question: Que
     for told in ("You have taken back your decision", "your decision is taken back already"):
         page = question.press(opened, "undo")
         assert (told in page.text, "Refund $1,499.00?" in page.text) == (True, True)
+
+
+def test_each_decision_has_a_run_of_its_own_if_those_before_were_cancelled(
+    question: Question,
+) -> None:
+    shop, started = question.shop, list[str]()
+    set_run(shop, run_id_of(REFUND, question.refund_id), "CANCELLED")
+    for pressed in ("approve", "undo", "approve", "undo", "reject"):
+        opened = question.token()
+        for _ in range(2):  # a double click
+            question.press(opened, pressed)
+        started.append(str(question.refund().run_id))
+        runs = shop.live.workflow_client.runs.list_runs()
+        active = [run.run_id for run in runs if run.is_active and run.workflow == REFUND]
+        assert active == [started[-1]]
+        set_run(shop, started[-1], "CANCELLED")
+    assert len(set(started)) == 5
 
 
 def test_only_its_author_takes_a_decision_back(question: Question) -> None:

@@ -40,7 +40,6 @@ _PERCENT = re.compile("[1-9][0-9]?")
 # For so long after a refund's decision, the page of a mailed link shows what the customer wrote and sent. Links
 # stay in mailboxes for years.
 SHOWN_AFTER_CLOSING = timedelta(days=7)
-
 # After taking a decision back, a manager has at least this time to decide again.
 REOPENED_FOR = timedelta(hours=1)
 
@@ -311,7 +310,7 @@ def _record(
         standing = _await_second(connection, standing, decision)
     _audit_decision(connection, refund, standing, decision)
     apply_decisions(connection, refund, standing)
-    _enqueue(connection, refund, "decided" if standing.final(refund.four_eyes) else "countersign")
+    _enqueue(connection, refund, "decided", decision.decided_at)
     return standing
 
 
@@ -360,7 +359,7 @@ def take_back(
     approvals.take_back(connection, standing)
     # The approval's date may have passed, so give time to decide again.
     approvals.extend(connection, standing.approval.approval_id, now + REOPENED_FOR)
-    _enqueue(connection, refund, "undone")
+    _enqueue(connection, refund, "undone", now)
     return approvals.find_standing(connection, standing.approval.approval_id) or standing
 
 
@@ -392,9 +391,10 @@ def _audit_decision(
     audit.record(connection, at, by, action, refund.refund_id, facts)
 
 
-def _enqueue(connection: sa.Connection, refund: Refund, why: str) -> None:
+def _enqueue(connection: sa.Connection, refund: Refund, why: str, at: datetime) -> None:
     asked_by = refund.run_id or run_id_of(REFUND, refund.refund_id)
     client = services.current().workflow_client
-    run_id = client.queue.enqueue_refund(connection, refund.refund_id, asked_by, why)
+    again = f"{why}-{at:%Y%m%dT%H%M%S%f}"  # an earlier decision's run may be cancelled
+    run_id = client.queue.enqueue_refund(connection, refund.refund_id, asked_by, again)
     if run_id != refund.run_id:  # The refund is locked, so no other run has claimed it.
         refunds.claim(connection, refund.refund_id, run_id)
