@@ -22,6 +22,7 @@ from mailagent.domain.operations.provider import LEDGER, Provider, ProviderKind,
 from mailagent.domain.orders.source import OrderSource
 from mailagent.domain.refunds.payment import PaymentGateway
 from mailagent.domain.refunds.settlement import SettlementRules
+from mailagent.engine import REFUND
 from mailagent.engine.client import WorkflowClient
 from mailagent.settings import Settings, SettingsProblem, load_settings
 from mailagent.store import audit
@@ -29,11 +30,13 @@ from mailagent.store.clock import open_clock
 from mailagent.store.console import run_subjects
 from mailagent.store.database import Database, open_database
 from mailagent.store.operations import circuit_breakers
+from mailagent.store.refunds import refunds
 from mailagent.store.refunds.ledger import LedgerGateway
 from mailagent.telemetry.log_ids import describe_process
 
 if TYPE_CHECKING:
     from mailagent.adapters.totp import Totp
+    from mailagent.engine.run import Run
 
 
 class NotConfigured:
@@ -53,8 +56,11 @@ class NotConfigured:
         return {"kind": "operator", "why": self._why}
 
 
-def _give_another_chance(connection: sa.Connection) -> None:
+def _give_another_chance(connection: sa.Connection, run: Run) -> None:
+    """Let a run that is replayed ask its providers, and let the sweep look after its refund again."""
     circuit_breakers.give_another_chance(connection, services.current().now())
+    if run.workflow == REFUND:
+        refunds.count_anew(connection, run.subject)
 
 
 # How long a reply waits for its second reader.

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from mailagent.engine.enqueue import Queue
     from mailagent.engine.replay import Replays
+    from mailagent.engine.run import Run
     from mailagent.engine.runs import CountReplays, Runs
 
 
@@ -31,7 +32,7 @@ class WorkflowClient:
         self,
         engine: sa.Engine,
         describe: Callable[[sa.Connection, str], RunAbout] | None = None,
-        before_replay: Callable[[sa.Connection], None] | None = None,
+        before_replay: Callable[[sa.Connection, Run], None] | None = None,
         count_replays: CountReplays | None = None,
     ) -> None:
         """Connect at first use. `describe` finds out what a row is about, so that its run can be found by it.

@@ -44,7 +44,7 @@ class Replays:
         dbos: DBOSClient,
         runs: Runs,
         engine: sa.Engine,
-        before_replay: Callable[[sa.Connection], None] | None,
+        before_replay: Callable[[sa.Connection, Run], None] | None,
     ) -> None:
         self._dbos = dbos
         self._runs = runs
@@ -60,7 +60,7 @@ class Replays:
         Raises ReplayRefused for an unknown run, an active one, or a step it does not have.
         """
         run, start = self._load_ended(run_id, from_step)
-        self._prepare_rows()
+        self._prepare_rows(run)
         try:
             self._dbos.rewind_workflow(run_id, start_step=start, **_place_of(run))
         except dbos_error.DBOSException as refusal:
@@ -89,7 +89,7 @@ class Replays:
             )
         # Of two forks that are asked for at once, DBOS refuses the second: they have the same id.
         fork_id = f"{run_id}-fork-{following}"
-        self._prepare_rows()
+        self._prepare_rows(run)
         try:
             with SetWorkflowID(fork_id):
                 self._dbos.fork_workflow(run_id, start, **_place_of(run))
@@ -102,10 +102,10 @@ class Replays:
         self._dbos.send(fork_id, WAKE_TOPIC, topic=WAKE_TOPIC)
         return run, fork_id
 
-    def _prepare_rows(self) -> None:
+    def _prepare_rows(self, run: Run) -> None:
         if self._before_replay is not None:
             with self._engine.begin() as connection:
-                self._before_replay(connection)
+                self._before_replay(connection, run)
 
     def _load_ended(self, run_id: str, from_step: int | None) -> tuple[Run, int]:
         """Return a run that can be replayed, and the step to begin with."""

@@ -12,6 +12,7 @@ import sqlalchemy as sa
 from flask.testing import FlaskClient
 
 from mailagent import services
+from mailagent.domain.operations.retry import MOST_WAKE_UPS
 from mailagent.domain.orders.source import Cancelled
 from mailagent.domain.refunds.order import OrderStatus
 from mailagent.domain.refunds.payment import OutcomeUnknown
@@ -23,6 +24,7 @@ from mailagent.remedies import finish, receive
 from mailagent.store import schema
 from mailagent.store.refunds import approvals, refunds
 from mailagent.web.webhooks.approval_reply import describe
+from mailagent.workflows.steps.maintenance import unfinished
 from mailagent.workflows.tools.cancel_order import cancel_order
 from tests.cast import ADA, MONA, OLGA, TESS, big_order, order
 from tests.databases import ONE_DATABASE
@@ -44,7 +46,7 @@ from tests.workflows.paying import (
     two_payments,
 )
 from tests.workflows.proposals import write
-from tests.workflows.trouble import once, set_run, watched
+from tests.workflows.trouble import later, once, set_run, watched
 
 BUTTON = "Refuse after all"
 GOODS_FIRST = ReturnFirst(frozenset(RefundReason), "Send it to 1 Shop Street.", days=14)
@@ -106,6 +108,19 @@ def test_it_is_closed_once_and_told(shop: Harness, status: str) -> None:
     assert "a refund that had been approved was refused after all" in case
     assert pay(refund_id)["status"] == "rejected"
     assert ledger(shop) == {}
+
+
+@ONE_DATABASE
+def test_the_sweep_sees_that_the_customer_is_told_although_people_had_the_case(
+    shop: Harness,
+) -> None:
+    refund_id = approved(shop).refund_id
+    with shop.live.database.transaction() as connection:
+        refunds.count_wake_ups(connection, refund_id, 0, MOST_WAKE_UPS + 1)
+    refuse(shop, stop_run(shop))
+    stop_run(shop, "ERROR")  # the one that tells the customer
+    later(shop, minutes=6)
+    assert [unfinished.enqueue_refunds() for _ in range(2)] == [1, 0]
 
 
 @ONE_DATABASE

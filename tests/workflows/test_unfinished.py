@@ -218,6 +218,52 @@ def test_a_customer_is_told_although_the_run_ended_before(
     assert unfinished.enqueue_refunds() == 0
 
 
+def is_error(shop: Harness, run_id: str) -> bool:
+    run = shop.live.workflow_client.runs.find_run(run_id)
+    return run is not None and run.status == "ERROR"
+
+
+def let_people_have_it(shop: Harness) -> None:
+    """Let the sweep have enqueued the refund as often as it does, in vain, and give it to people."""
+    services.bind(shop.live)
+    with shop.live.database.transaction() as connection:
+        connection.execute(sa.text("UPDATE refunds SET wake_ups = 5"))
+    later(shop, minutes=2)
+    assert [unfinished.enqueue_refunds() for _ in range(2)] == [1, 0]
+    services.bind(shop.live)
+    with running(shop):
+        wait_until(shop.at_rest, 30, "the notices to be sent")
+
+
+@pytest.mark.parametrize(("step", "ends"), [("pay_refund", "approved"), ("tell_customer", "paid")])
+def test_after_a_replay_the_sweep_looks_after_a_refund_that_people_had(
+    shop: Harness, step: str, ends: str
+) -> None:
+    run_id = leave_approved(shop)
+    later(shop, minutes=6)
+    assert unfinished.enqueue_refunds() == 1
+    set_run(shop, str(shop.refunds()[0].run_id), "ERROR")
+    for notices in (1, 2):  # it stops twice
+        let_people_have_it(shop)
+        assert len(shop.mails_to(TESS)) == notices
+        assert len([mail for mail in shop.mails_to(OPS) if "its end" in mail.subject]) == notices
+        shop.live.workflow_client.replays.replay_run(run_id)
+        with failing(step), running(shop):
+            wait_until(lambda: is_error(shop, run_id), 30, "the replay to fail")
+        assert shop.refunds()[0].status == ends
+    later(shop, minutes=6)
+    assert [unfinished.enqueue_refunds() for _ in range(2)] == [1, 0]
+    services.bind(shop.live)
+    with running(shop):
+        shop.wait_for_refund("paid")
+        wait_until(
+            lambda: any("$" in mail.text for mail in shop.mails_to(ADA)[1:]), 20, "a receipt"
+        )
+        wait_until(shop.at_rest, 30, "everything to be sent")
+    assert len(shop.rows("SELECT * FROM ledger_entries")) == 1
+    assert len(shop.rows("SELECT 1 FROM outbound_mails WHERE dedup_key LIKE 'outcome:%'")) == 1
+
+
 # --- mail of ours -------------------------------------------------------------------------------
 
 

@@ -242,10 +242,11 @@ def claim(connection: sa.Connection, refund_id: str, run_id: str) -> RefundStatu
 
 
 def move(connection: sa.Connection, refund: Refund, status: RefundStatus, **values: Any) -> None:
-    """Change the status of a locked refund. Raises ValueError for a transition that does not exist."""
+    """Change the status of a locked refund; the sweep counts anew. Raises ValueError for a transition that does
+    not exist."""
     check_transition(refund.status, status)
     update = _update(refund.refund_id).where(_refunds.c.status == refund.status.value)
-    connection.execute(update.values(status=status.value, **values))
+    connection.execute(update.values(status=status.value, wake_ups=0, **values))
 
 
 def lower(
@@ -315,17 +316,16 @@ def _page(expires_at: sa.ColumnElement[Any], limit: int, after: str) -> sa.Selec
     )
 
 
-def count_wake_up(connection: sa.Connection, refund_id: str, run_id: str) -> None:
-    """Record that the sweep enqueued the run `run_id` for a refund, and count it."""
-    update = _update(refund_id).values(wake_ups=_refunds.c.wake_ups + 1, run_id=run_id)
-    connection.execute(update)
-
-
-def stop_waking(connection: sa.Connection, refund_id: str, wake_ups: int) -> bool:
-    """Record that people take care of the refund, by a number of `wake_ups` above the sweep's limit. Return
-    whether that is new."""
-    update = _update(refund_id).where(_refunds.c.wake_ups < wake_ups)
+def count_wake_ups(connection: sa.Connection, refund_id: str, before: int, wake_ups: int) -> bool:
+    """Record how many runs the sweep has enqueued for a refund; above its limit, people take care of it. Return
+    False, and change nothing, if the number is not `before` any more."""
+    update = _update(refund_id).where(_refunds.c.wake_ups == before)
     return connection.execute(update.values(wake_ups=wake_ups)).rowcount > 0
+
+
+def count_anew(connection: sa.Connection, refund_id: str) -> None:
+    """Let the sweep look after a refund again, although people have it: they replay its run."""
+    connection.execute(_update(refund_id).values(wake_ups=0))
 
 
 # --- refunds whose outcome the customer does not know, or was told wrongly ------------------------

@@ -117,42 +117,45 @@ def _process_untold(row: Row, runs: Mapping[str, Run]) -> int:
 
 
 def _take_care(row: Row, care: Care, run: Run | None) -> int:
-    live = services.current()
     if care is Care.LEAVE:
         return 0
+    live, known = services.current(), row.wake_ups
+    number = known + 1 if care is Care.ENQUEUE else MOST_WAKE_UPS + 1
     with live.database.transaction() as connection:
+        if not refunds.count_wake_ups(connection, row.refund_id, known, number):
+            return 0  # another sweep was faster, or an operator replays its run
         if care is Care.ENQUEUE:
-            run_id = live.workflow_client.queue.enqueue_refund(
-                connection, row.refund_id, None, row.wake_ups + 1
-            )
-            refunds.count_wake_up(connection, row.refund_id, run_id)
+            # With the time: after a replay the numbers begin again.
+            again = f"{number}-{live.now():%Y%m%dT%H%M%S}"
+            queue = live.workflow_client.queue
+            run_id = queue.enqueue_refund(connection, row.refund_id, None, again)
+            refunds.claim(connection, row.refund_id, run_id)
         else:
             _give_refund_to_people(connection, row.refund_id, run)
     return 1
 
 
 def _give_refund_to_people(connection: sa.Connection, refund_id: str, run: Run | None) -> None:
-    """Give the case to the team, once, and tell the operators. The refund stays as it is: a replay of its run
-    pays it."""
+    """Give the case of a locked refund to the team, and tell the operators; call it once for each stop. The
+    refund stays as it is: a replay of its run pays it."""
     live = services.current()
-    refund = refunds.lock(connection, refund_id)
-    if not refunds.stop_waking(connection, refund_id, MOST_WAKE_UPS + 1):
-        return
+    refund = refunds.load(connection, refund_id)
     conversation = conversations.lock(connection, refund.conversation_id)
     why = HandOverReason.REFUND_STUCK
     conversations.hand_over(connection, conversation.conversation_id, why.value, live.now())
     audit.record(connection, live.now(), audit.CLOCK, "refund given to people", refund_id)
     summary = f"Refund {refund_id} of {refund.amount.tell()} for order {refund.order_id}"
-    key = f"stuck:{refund_id}"
-    written = mailers.write_to_team(connection, conversation, why.value, summary, key)
+    key = f"{refund_id}:{live.now().isoformat()}"  # after a replay it may stop again
+    written = mailers.write_to_team(connection, conversation, why.value, summary, f"stuck:{key}")
     live.workflow_client.queue.enqueue_deliveries(connection, written)
-    _tell_operators(connection, f"Refund {refund_id} ({refund.status.value})", refund_id, run)
+    _tell_operators(connection, f"Refund {refund_id} ({refund.status.value})", refund_id, run, key)
 
 
 def _tell_operators(
-    connection: sa.Connection, what: str, row_id: str, run: Run | None, final: str = ""
+    connection: sa.Connection, what: str, row_id: str, run: Run | None, key: str, final: str = ""
 ) -> None:
-    """Tell the operators that people have a row. `final`: why a replay of its run would do nothing."""
+    """Tell the operators, once for each `key`, that people have a row. `final`: why a replay of its run would
+    do nothing."""
     known = run_subjects.list_subjects(connection, [row_id]).get(row_id)
     lines = [known.tell_masked()] if known else []
     lines.append(final or "It is not enqueued any more. The team has the case.")
@@ -165,7 +168,7 @@ def _tell_operators(
             lines.append(f"By a shell: flask runs replay {run.run_id}")
             path = f"{url}/runs/{run.run_id}/replay"
             button = ("See what a replay does, then run it again", path)
-    tell_operators(connection, f"{what} cannot be brought to its end", lines, row_id, button)
+    tell_operators(connection, f"{what} cannot be brought to its end", lines, key, button)
 
 
 # --- mail of ours -----------------------------------------------------------------------------
@@ -220,4 +223,4 @@ def _give_up(connection: sa.Connection, outbound_id: str, run: Run | None) -> No
     mail = record_as_lost(connection, row, status, "mail given up", row.error or "")
     if mail.purpose is not Purpose.NOTICE:
         final = "No replay sends it. If the person still needs it, write to them yourself."
-        _tell_operators(connection, f"Mail {outbound_id}", outbound_id, run, final)
+        _tell_operators(connection, f"Mail {outbound_id}", outbound_id, run, outbound_id, final)
