@@ -150,7 +150,7 @@ def test_no_bytes_raise(status: bytes, returned: bytes, text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "piece", ["a@", "a@b.example ", "\n", "1.1", "user ", "message-id: <", "4 5"]
+    "piece", ["a@", "a@b.example ", "\n", "1.1", "user ", "message-id: <", "4 5", "exceed"]
 )
 def test_hostile_reports_take_linear_time(piece: str) -> None:
     def read(text: str) -> None:

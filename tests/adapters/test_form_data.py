@@ -85,7 +85,7 @@ def test_no_request_raises(content_type: str, body: bytes) -> None:
 
 
 @pytest.mark.parametrize(
-    "piece", [b"--xYzZY\r\n", b"--xYzZY", b"\n--xYzZY ", b"-", b"\r\n", b"a: b\n"]
+    "piece", [b"--xYzZY\r\n", b"--xYzZY", b"\n--xYzZY ", b"\n--xYzZYx", b"-", b"\r\n", b"a: b\n"]
 )
 def test_hostile_requests_take_linear_time(piece: bytes) -> None:
     assert_linear(lambda body: parse_form(CONTENT_TYPE, b"--xYzZY\r\n" + body), piece, 100_000)

@@ -374,6 +374,25 @@ def test_hostile_html_takes_linear_time(piece: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("start", "piece", "end"),
+    [
+        ("<b>x" * 4_001, "<blockquote ", ""),
+        ("", "</html ", "x"),
+        ("<style>@media ", " ", "x{a{b:c}}</style>x"),
+        ("<style>@media screen", " ", "x{a{b:c}}</style>x"),
+        ("<style>" + "a," * 2_000 + "a{", "@media{top:1px}", "}</style>x"),
+    ],
+)
+def test_tags_and_rules_that_do_not_end_take_linear_time(start: str, piece: str, end: str) -> None:
+    assert_linear(lambda inner: render_text(start + inner + end), piece, 10_000)
+
+
+def test_more_selectors_than_we_read_make_a_mail_doubtful() -> None:
+    rules = "a," * 10_000 + "a{" + "@media{top:1px}" * 3 + "}"
+    assert render_text(f"<style>{rules}</style>x").hidden
+
+
+@pytest.mark.parametrize(
     "piece",
     [
         *(

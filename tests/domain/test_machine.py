@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from mailagent.domain.mail.auto_response import CALENDAR_REPLY, GMAIL_REACTION, Signs, classify
 from mailagent.domain.mail.message import MailKind
 from tests.cast import ADA, SUPPORT
+from tests.growth import assert_linear
 
 REPORT = "multipart/report; boundary=x; report-type="
 
@@ -283,6 +284,13 @@ def test_what_else_comes_by_a_list_is_not_answered(
 @pytest.mark.parametrize("signs", PEOPLE)
 def test_people_are_not_taken_for_machines(signs: dict[str, Any]) -> None:
     assert kind(**signs) is MailKind.CUSTOMER
+
+
+def test_a_hostile_content_type_takes_linear_time() -> None:
+    def read(spaces: str) -> None:
+        kind(headers={"content-type": (f"{REPORT}{spaces}",)})
+
+    assert_linear(read, " ", 2_000)
 
 
 def test_the_rule_is_named() -> None:

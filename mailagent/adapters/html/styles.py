@@ -27,6 +27,7 @@ from mailagent.adapters.html.visibility import (
 SHEETS_MAX_LENGTH = 100_000  # of all style sheets of a mail together; a longer one is flagged
 STATEMENTS_MAX = 5_000
 DECLARATIONS_MAX = 100
+SELECTORS_MAX = 20_000  # of all rules together: a nested rule has those of the rule around it again
 MATCHES_MAX = 200_000  # how many elements we look at for all selectors together
 
 # Comments, and the contents of strings and URLs, which we do not read.
@@ -125,6 +126,7 @@ _GROUPS = re.compile(r"@(?:media|supports|layer|container|document|scope)\b")
 
 
 def _applies(media: str) -> bool | None:
+    media = " ".join(media.split())  # the patterns try each way to split a run of spaces
     if _ALL_SCREENS.fullmatch(media):
         return True
     return (
@@ -266,16 +268,15 @@ def find_styles(root: Node) -> tuple[dict[Node, Style], bool]:
     sheets = ((each.text or "", each.get("media", "")) for each in root.iter("style"))
     rules, doubtful = parse_sheets(sheets)
     found: list[tuple[tuple[int, int, int], Declarations, list[Compound]]] = []
-    for rule in rules:
-        declarations = parse_declarations(rule.declarations)
-        for selector in rule.selectors.split(",") if any(declarations) else ():
-            if _NO_TEXT.search(selector):
-                continue
-            compounds = _parse_selector(selector) if rule.applies else None
-            if compounds is None:
-                doubtful = doubtful or _hides(declarations.plain | declarations.important)
-            else:
-                found.append((_specificity(compounds), declarations, compounds))
+    for number, (selector, applies, declarations) in enumerate(_by_selector(rules)):
+        if number == SELECTORS_MAX:
+            doubtful = True
+            break
+        compounds = _parse_selector(selector) if applies else None
+        if compounds is None:
+            doubtful = doubtful or _hides(declarations.plain | declarations.important)
+        else:
+            found.append((_specificity(compounds), declarations, compounds))
     found.sort(key=lambda each: each[0])
     of_elements: dict[Node, list[Declarations]] = {each: [] for each in page.elements}
     for _specific, declarations, compounds in found:
@@ -283,6 +284,15 @@ def find_styles(root: Node) -> tuple[dict[Node, Style], bool]:
             of_elements[element].append(declarations)
     styles = {element: _merged(element, holding) for element, holding in of_elements.items()}
     return styles, doubtful or page.left < 0
+
+
+def _by_selector(rules: Iterable[Rule]) -> Iterator[tuple[str, bool | None, Declarations]]:
+    """Yield each selector of each rule, whether it applies, and its declarations."""
+    for rule in rules:
+        declarations = parse_declarations(rule.declarations)
+        for selector in rule.selectors.split(",") if any(declarations) else ():
+            if not _NO_TEXT.search(selector):
+                yield selector, rule.applies, declarations
 
 
 def _merged(element: Node, holding: list[Declarations]) -> Style:

@@ -26,7 +26,8 @@ _MAILBOX = re.compile(
     )\s*+(?:[,;]|\Z)""",
     re.VERBOSE | re.DOTALL,
 )
-_ANY_ADDRESS = re.compile(_ADDRESS)
+# Tries one address for each word: tried at each letter, a long word takes quadratic time.
+_ANY_ADDRESS = re.compile(rf"""(?<![^\s<>()\\",;:@]){_ADDRESS}""")
 _COMMENT = re.compile(r'\((?:[^()<>@]*+|[^()<>"]*+)\)')
 _COMMENT_DEPTH_MAX = 3
 _GROUP = re.compile(r'[^()<>@",;:\\]*+:([^:;]*+);\s*')

@@ -45,7 +45,7 @@ _DELAYED = re.compile(
     re.IGNORECASE,
 )
 _MAILBOX_FULL = re.compile(
-    r"(?:mail)?box (?:is )?(?:\w+ )?full|(?:over|exceed\w*) (?:\w+ ){0,3}quota|quota (?:\w+ ){0,2}exceeded"
+    r"(?:mail)?box (?:is )?(?:\w+ )?full|(?:over|exceed\w{0,10}) (?:\w+ ){0,3}quota|quota (?:\w+ ){0,2}exceeded"
     r"|mailbox (?:size )?limit",
     re.IGNORECASE,
 )

@@ -26,7 +26,7 @@ _ENCRYPTED = {
 }
 _ANY_WORD = re.compile(r"\w+")
 _CONTENT_ID = re.compile(r"""\bcid:([^\s"'<>)]{1,300})""", re.IGNORECASE)
-_META_CHARSET = re.compile(rb"""<meta[^>]{0,200}charset\s*=\s*["']?\s*([\w.:-]{1,40})""", re.I)
+_META_CHARSET = re.compile(rb"""<meta[^>]{0,200}charset\s*+=\s*+["']?\s*+([\w.:-]{1,40})""", re.I)
 
 
 @dataclass(frozen=True, slots=True)

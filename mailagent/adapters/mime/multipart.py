@@ -5,6 +5,7 @@ It returns positions, so that a 30 MB mail is never copied or split into lines.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -76,9 +77,11 @@ def split_parts(
 
 def _delimiters(source: bytes, whole: Span, boundary: bytes, strict: bool) -> Iterator[_Delimiter]:
     mark = b"--" + boundary
+    # A mail may have a million lines that only begin like a delimiter.
+    line = re.compile(rb"\n%b(?:--)?[ \t\r\v\f]{0,%d}(?=\n|\Z)" % (re.escape(mark), _PADDING_MAX))
     at = whole.start if source.startswith(mark, whole.start, whole.end) else -1
     if at < 0:
-        at = _next_line_with(mark, source, whole.start, whole.end)
+        at = _next_line(line, source, whole.start, whole.end)
     crlf: bool | None = None
     while at >= 0:
         delimiter = _delimiter_at(source, whole, at, len(mark))
@@ -87,12 +90,12 @@ def _delimiters(source: bytes, whole: Span, boundary: bytes, strict: bool) -> It
                 crlf = strict and source[delimiter.end - 2 : delimiter.end] == _CRLF
             if not crlf or at == whole.start or source[delimiter.start : at] == _CRLF:
                 yield delimiter
-        at = _next_line_with(mark, source, at, whole.end)
+        at = _next_line(line, source, at, whole.end)
 
 
-def _next_line_with(mark: bytes, source: bytes, at: int, end: int) -> int:
-    found = source.find(b"\n" + mark, at, end)
-    return found + 1 if found >= 0 else -1
+def _next_line(line: re.Pattern[bytes], source: bytes, at: int, end: int) -> int:
+    found = line.search(source, at, end)
+    return found.start() + 1 if found else -1
 
 
 def _delimiter_at(source: bytes, whole: Span, at: int, length: int) -> _Delimiter | None:

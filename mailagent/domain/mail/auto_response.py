@@ -59,7 +59,7 @@ class Signs:
         return match[1] if match else ""
 
 
-_REPORT_TYPE = re.compile(r"report-type\s*=\s*\"?\s*([a-z-]{1,40})")
+_REPORT_TYPE = re.compile(r"report-type\s*+=\s*+\"?\s*+([a-z-]{1,40})")
 _DAEMON_LOCAL_PART = re.compile(
     r"(?:mailer|mail)[-_.]?daemon\b.*|mdaemon|mail[-_.]?delivery\b.*|microsoftexchange[0-9a-f]{6,}"
 )
