@@ -12,7 +12,7 @@ import sqlalchemy as sa
 from mailagent import services
 from mailagent.domain.refunds.policy import Policy, ReturnFirst
 from mailagent.domain.refunds.refund import RefundReason
-from mailagent.engine import REFUND, run_id_of
+from mailagent.engine import DELIVERY, REFUND, run_id_of
 from mailagent.workflows.steps.maintenance import unfinished
 from tests.cast import ADA, DESK_WISH, KETTLE_WISH, MONA, TESS, big_order, order
 from tests.harness import Harness, open_shop, running, wait_until
@@ -21,6 +21,7 @@ from tests.round_trips.provider_faults import limited
 from tests.workflows.trouble import (
     backdate_refund,
     dbos_client,
+    delete_run,
     failing,
     forget_runs,
     later,
@@ -281,6 +282,25 @@ def test_mail_whose_delivery_failed_is_enqueued_after_a_pause(shop: Harness) -> 
     later(shop, minutes=4)
     assert unfinished.enqueue_deliveries() == 0
     later(shop, minutes=6)
+    assert unfinished.enqueue_deliveries() == 1
+    assert unfinished.enqueue_deliveries() == 0
+    services.bind(shop.live)
+    with running(shop):
+        shop.wait_for_mails(ADA)
+        wait_until(shop.at_rest, 30, "the mail to be known as sent")
+    assert len(shop.mails_to(ADA)) == 1
+
+
+def test_mail_is_enqueued_although_its_first_run_was_deleted(shop: Harness) -> None:
+    outbound_id = leave_mail(shop)
+    later(shop, minutes=6)
+    assert unfinished.enqueue_deliveries() == 1
+    services.bind(shop.live)
+    set_run(shop, run_id_of(DELIVERY, outbound_id, 1), "ERROR")
+    delete_run(shop, run_id_of(DELIVERY, outbound_id))
+    later(shop, minutes=14)
+    assert unfinished.enqueue_deliveries() == 0  # the pause after the second run
+    later(shop, minutes=16)
     assert unfinished.enqueue_deliveries() == 1
     assert unfinished.enqueue_deliveries() == 0
     services.bind(shop.live)

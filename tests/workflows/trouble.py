@@ -162,6 +162,12 @@ def forget_runs(shop: Harness) -> None:
         connection.execute(sa.text(f"DELETE FROM {table_of_runs(shop)}"))
 
 
+def delete_run(shop: Harness, run_id: str) -> None:
+    """Delete a run, as an operator does in the DBOS console."""
+    with dbos_client(shop) as client:
+        client.delete_workflow(run_id)
+
+
 def let_be_missed(shop: Harness) -> None:
     """Let this shop's worker have signed in without a gap for a minute: others can be missed then."""
     with shop.live.database.transaction() as connection:

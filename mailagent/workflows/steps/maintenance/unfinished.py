@@ -198,16 +198,18 @@ def _runs_of_mail(outbound_id: str) -> list[str]:
 
 def _process_mail(outbound_id: str, runs: Mapping[str, Run]) -> int:
     live = services.current()
-    woken = [runs[run_id] for run_id in _runs_of_mail(outbound_id) if run_id in runs]
-    run = woken[-1] if woken else None
-    # The step that could not send the mail enqueued the first run; the sweep enqueued the others.
-    wake_ups = max(0, len(woken) - 1)
-    care = decide_care(_last_run(run), _quiet_for(run), wake_ups)
+    run_ids = _runs_of_mail(outbound_id)
+    # By the numbers, not by how many there are: an operator may have deleted an earlier run.
+    highest = max((n for n, run_id in enumerate(run_ids) if run_id in runs), default=None)
+    run = None if highest is None else runs[run_ids[highest]]
+    # The step that could not send the mail enqueued the run without a number; the sweep enqueued the others.
+    care = decide_care(_last_run(run), _quiet_for(run), highest or 0)
     if care is Care.LEAVE:
         return 0
     with live.database.transaction() as connection:
         if care is Care.ENQUEUE:
-            live.workflow_client.queue.enqueue_delivery(connection, outbound_id, len(woken))
+            number = 0 if highest is None else highest + 1
+            live.workflow_client.queue.enqueue_delivery(connection, outbound_id, number)
         else:
             _give_up(connection, outbound_id, run)
     return 1
