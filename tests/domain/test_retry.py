@@ -24,6 +24,7 @@ from mailagent.domain.operations.retry import (
     SetStatus,
     Verdict,
     WaitFor,
+    are_events_wanted,
     backoff_seconds,
     decide_care,
     decide_delivery,
@@ -172,6 +173,27 @@ def test_the_vendor_s_records_are_asked_of_a_mail_nobody_knows_of(
     mail: MailState, wanted: bool
 ) -> None:
     assert is_trace_wanted(mail, NOW, 60) is wanted
+
+
+@pytest.mark.parametrize(
+    ("mail", "wanted"),
+    [
+        (silent(seconds=59), False),
+        (silent(seconds=60), True),
+        (replace(silent(days=3), away=True), True),
+        (replace(silent(seconds=60), away=True), False),
+        (replace(silent(seconds=60), accepted=True), False),
+        (replace(silent(seconds=60), undelivered=True), False),
+        (state(QUEUED), False),
+        (state(SENT), False),
+    ],
+)
+def test_events_about_other_mail_are_read_only_if_the_decision_depends_on_them(
+    mail: MailState, wanted: bool
+) -> None:
+    assert are_events_wanted(mail, NOW, 60) is wanted
+    decisions = {repr(decide_delivery(mail, NOW, 60, events)) for events in Events}
+    assert wanted or len(decisions) == 1
 
 
 def test_only_mail_about_what_became_of_a_request_may_go_twice() -> None:

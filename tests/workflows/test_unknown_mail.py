@@ -4,13 +4,16 @@ once more where nothing can tell. No mail is sent a third time, whatever dies.""
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
 import pytest
+import sqlalchemy as sa
 
 from mailagent import mailers, services
+from mailagent.store.database import Database
 from mailagent.workflows.steps.delivery import send
 from tests.cast import ADA, GRACE, MONA, TESS
 from tests.harness import Harness
@@ -208,3 +211,32 @@ def test_records_that_have_none_of_our_mail_prove_nothing(shop: Harness, clock: 
     send.send_mail(notice)
     see_out(notice, clock)
     assert row_of(shop, notice).status == "unknown"
+
+
+@pytest.mark.parametrize(("sent", "reads"), [(True, False), (False, True)])
+def test_only_a_mail_nobody_knows_of_has_the_events_of_other_mail_read(
+    shop: Harness, clock: Clock, receipt: str, sent: bool, reads: bool
+) -> None:
+    shop.faults.sendgrid += [] if sent else [lost_before]
+    send.send_mail(receipt)
+    clock.put_forward(SILENCE)
+    with statements_of(shop.live.database) as statements:
+        look(receipt)
+    events = [text for text in statements if "FROM delivery_events" in text]
+    assert events
+    assert any("outbound_id =" not in text for text in events) is reads
+
+
+@contextmanager
+def statements_of(database: Database) -> Iterator[list[str]]:
+    """Collect the statements that the application sends to the database."""
+    seen: list[str] = []
+
+    def see(_connection: Any, _cursor: Any, statement: str, *_rest: Any) -> None:
+        seen.append(statement)
+
+    sa.event.listen(database.engine, "before_cursor_execute", see)
+    try:
+        yield seen
+    finally:
+        sa.event.remove(database.engine, "before_cursor_execute", see)

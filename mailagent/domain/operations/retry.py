@@ -121,6 +121,7 @@ class MailState:
 class Events(StrEnum):
     """Which delivery events have come about other mails."""
 
+    NOT_ASKED = "not asked"  # the decision does not depend on them
     NEVER = "never"
     NONE_LATER = "none later"  # only about mails sent earlier: events may be late, or come no more
     LATER = "later"  # about a mail sent later
@@ -204,11 +205,16 @@ def _give_up(mail: MailState, now: datetime) -> SetStatus:
 
 
 def is_trace_wanted(mail: MailState, now: datetime, outcome_seconds: int) -> bool:
-    """Return whether to search the mail provider's records: the outcome is unknown, and no event came within
-    `outcome_seconds`."""
+    """Return whether to search the mail provider's records: the outcome is unknown, no event came within
+    `outcome_seconds`, and the provider can be called."""
+    return not mail.away and are_events_wanted(mail, now, outcome_seconds)
+
+
+def are_events_wanted(mail: MailState, now: datetime, outcome_seconds: int) -> bool:
+    """Return whether `decide_delivery` depends on events about other mails: the outcome is unknown, and no
+    event came within `outcome_seconds`."""
     unknown = mail.status is OutboundStatus.SENDING and not (mail.accepted or mail.undelivered)
-    silence = timedelta(seconds=outcome_seconds)
-    return unknown and not mail.away and _silent_for(mail, now) >= silence
+    return unknown and _silent_for(mail, now) >= timedelta(seconds=outcome_seconds)
 
 
 def _silent_for(mail: MailState, now: datetime) -> timedelta:

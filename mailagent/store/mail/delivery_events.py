@@ -7,6 +7,7 @@ from datetime import datetime
 import sqlalchemy as sa
 
 from mailagent.domain.mail.delivery import DeliveryKind
+from mailagent.domain.operations.retry import MAIL_IS_UNDER_WAY_FOR
 from mailagent.store import schema
 from mailagent.store.database import exists, insert_once
 from mailagent.store.mail import suppressions
@@ -92,6 +93,8 @@ def was_later_mail_reported(connection: sa.Connection, sending_at: datetime) -> 
     return exists(
         connection,
         _FROM_WEBHOOK,
+        # Implied, because no older mail is under way; `created_at` has an index.
+        _mails.c.created_at > sending_at - MAIL_IS_UNDER_WAY_FOR,
         _mails.c.outbound_id == _events.c.outbound_id,
         _events.c.received_at >= sending_at,
         _mails.c.sending_at > sending_at,

@@ -33,6 +33,7 @@ from mailagent.domain.operations.retry import (
     SetStatus,
     Verdict,
     WaitFor,
+    are_events_wanted,
     backoff_seconds,
     decide_delivery,
     is_trace_wanted,
@@ -229,9 +230,10 @@ def _look_at_delivery(outbound_id: str) -> Outlook:
         state = _state_of(connection, row, trace)
         # Even if the mail is settled: a signed event may follow a bounce that came by mail.
         _suppress(connection, outbound_id, row.to_address)
-        decision = decide_delivery(
-            state, live.now(), live.waits.mail_outcome_seconds, _events_so_far(connection, row)
-        )
+        now, silence = live.now(), live.waits.mail_outcome_seconds
+        wanted = are_events_wanted(state, now, silence)
+        events = _events_so_far(connection, row) if wanted else Events.NOT_ASKED
+        decision = decide_delivery(state, now, silence, events)
         match decision:
             case SendNow() if _is_away(connection):
                 wait_seconds = _put_off(connection, outbound_id)
