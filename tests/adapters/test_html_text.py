@@ -599,9 +599,15 @@ def test_a_megabyte_costs_no_more_than_what_is_laid_out_of_it(piece: str) -> Non
     assert seconds((piece * 1_000_000)[:1_000_000]) < 1
 
 
-@pytest.mark.parametrize("end", ["</body></html>", "</html>", "</BODY >"])
+@pytest.mark.parametrize(
+    "end", ["</body></html>", "</html>", "</BODY >", "</html class='<'>", "</html foo<bar>"]
+)
 def test_what_stands_behind_the_end_of_the_document_is_kept(end: str) -> None:
     assert words(f"<html><body><p>before</p>{end}\n<p>after") == "before after"
+
+
+def test_quotations_of_any_spelling_are_counted() -> None:
+    assert words('<blockquote a"<"b>' * 3_000 + "hello").split()[-1] == "hello"
 
 
 @pytest.mark.parametrize("quote", ['"', "'", ""])

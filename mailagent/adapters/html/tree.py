@@ -22,12 +22,14 @@ TAG_MAX_LENGTH = 4_000
 Node = Any  # an element of lxml
 
 _MARKUP = re.compile(r"<(?=[/a-zA-Z!?])")
-# `[^<>]`: where tags do not end, a search would else read to the end of the mail from each of them.
-_END_OF_ALL = re.compile(r"</(?:html|body)\b[^<>]*+>", re.IGNORECASE)  # libxml2 drops what follows
+# A tag without `>` goes to the end of the mail, so that no search begins again at each tag inside it.
+_END_OF_ALL = re.compile(
+    r"</(?:html|body)\b[^>]*+(?:>|\Z)", re.IGNORECASE
+)  # libxml2 drops what follows
 _LONG_TAG = re.compile(
     r"""<[a-zA-Z][^\s/>]*+(?:[\s/]++|[^\s/>=]++(?:\s*+=\s*+(?:"[^"]*+"?|'[^']*+'?|[^\s>]*+))?|=)*+>?"""
 )
-_QUOTE = re.compile(r"</?blockquote\b[^<>]*+>", re.IGNORECASE)
+_QUOTE = re.compile(r"</?blockquote\b[^>]*+(?:>|\Z)", re.IGNORECASE)
 _TAG = re.compile(r"</?[a-zA-Z!?][^>]*+(?:>|\Z)")
 _TAG_BUT_QUOTE = re.compile(r"<(?!/?blockquote\b)/?[a-zA-Z!?][^>]*+(?:>|\Z)", re.IGNORECASE)
 _NO_TEXT = re.compile(

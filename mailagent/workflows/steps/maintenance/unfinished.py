@@ -122,8 +122,10 @@ def _take_care(row: Row, care: Care, run: Run | None) -> int:
     live, known = services.current(), row.wake_ups
     number = known + 1 if care is Care.ENQUEUE else MOST_WAKE_UPS + 1
     with live.database.transaction() as connection:
+        if run is not None and live.workflow_client.tables.find_active(connection, run.run_id):
+            return 0  # an operator replayed it meanwhile
         if not refunds.count_wake_ups(connection, row.refund_id, known, number):
-            return 0  # another sweep was faster, or an operator replays its run
+            return 0  # another sweep was faster, or an operator is about to replay its run
         if care is Care.ENQUEUE:
             # With the time: after a replay the numbers begin again.
             again = f"{number}-{live.now():%Y%m%dT%H%M%S}"
