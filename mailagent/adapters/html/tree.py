@@ -23,9 +23,8 @@ Node = Any  # an element of lxml
 
 _MARKUP = re.compile(r"<(?=[/a-zA-Z!?])")
 # A tag without `>` goes to the end of the mail, so that no search begins again at each tag inside it.
-_END_OF_ALL = re.compile(
-    r"</(?:html|body)\b[^>]*+(?:>|\Z)", re.IGNORECASE
-)  # libxml2 drops what follows
+# libxml2 drops what follows the end of the document.
+_END_OF_ALL = re.compile(r"</(?:html|body)\b[^>]*+(?:>|\Z)", re.IGNORECASE)
 _LONG_TAG = re.compile(
     r"""<[a-zA-Z][^\s/>]*+(?:[\s/]++|[^\s/>=]++(?:\s*+=\s*+(?:"[^"]*+"?|'[^']*+'?|[^\s>]*+))?|=)*+>?"""
 )

@@ -242,8 +242,8 @@ def claim(connection: sa.Connection, refund_id: str, run_id: str) -> RefundStatu
 
 
 def move(connection: sa.Connection, refund: Refund, status: RefundStatus, **values: Any) -> None:
-    """Change the status of a locked refund; the sweep counts anew. Raises ValueError for a transition that does
-    not exist."""
+    """Change the status of a locked refund, and begin the sweep's count again. Raises ValueError if there is no
+    such transition."""
     check_transition(refund.status, status)
     update = _update(refund.refund_id).where(_refunds.c.status == refund.status.value)
     connection.execute(update.values(status=status.value, wake_ups=0, **values))
@@ -371,9 +371,7 @@ def _where_untrue(refund_id: sa.ColumnElement[str]) -> sa.ColumnElement[bool]:
     return sa.and_(
         _payments.c.refund_id == refund_id,
         _payments.c.state == "done",
-        _payments.c.returned_at.is_not(
-            None
-        ),  # of a million refunds, few: look at no mail for the others
+        _payments.c.returned_at.is_not(None),  # few did: look at no mail for the others
         sa.or_(
             _outbound.c.dedup_key == _outcome_key(refund_id),
             _outbound.c.outbound_id == shared.correlate(_payments).scalar_subquery(),

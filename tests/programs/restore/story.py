@@ -89,6 +89,7 @@ def _what_is_lost(shop: Harness) -> None:
         )
         shop.wait_for_mails(JUERGEN, 1, PATIENCE)
         shop.wait_for_mails(GRACE, 2, PATIENCE)
+        shop.wait_for_mails(ADA, 2, PATIENCE)  # the second is the receipt
         wait_until(shop.at_rest, PATIENCE, "rest")
 
 
@@ -148,12 +149,13 @@ def _run(shop: Harness, command: str) -> str:
 
 def _go_on(shop: Harness) -> None:
     """The workers start; the manager presses the old link again, and Grace asks again."""
-    before = len(shop.mails_to(GRACE))
+    before, receipts = len(shop.mails_to(GRACE)), len(shop.mails_to(ADA))
     with running(shop):
         decide(shop, link_in(shop.mails_to(MONA)[0].text), "approve")
         shop.wait_for_refund("paid", PATIENCE)
         _ask_for_the_kettle(shop)
         shop.wait_for_mails(GRACE, before + 1, PATIENCE)
+        shop.wait_for_mails(ADA, receipts + 1, PATIENCE)  # her receipt, again
         shop.wait_for_mails(TESS, 1, PATIENCE)
         wait_until(shop.at_rest, PATIENCE, "rest")
         assert "Everything is in place" in flask(shop, "check").output
