@@ -66,19 +66,21 @@ def _ended_in_time() -> Iterator[None]:
 
 @pytest.fixture
 def served(tmp_path_factory: pytest.TempPathFactory, database_url: str) -> Iterator[Harness]:
-    """A busy shop that is served over HTTP at its own PUBLIC_URL."""
+    """A busy shop that is served over HTTP at its own PUBLIC_URL. The port is bound before the shop knows it
+    and stays bound: one that was let go for a moment was once taken by another test."""
     folder = tmp_path_factory.mktemp("shop")
-    probe = make_server("127.0.0.1", 0, lambda _environ, _start: [])
-    port = probe.server_port
-    probe.server_close()
-    with open_shop(folder, database_url, {"PUBLIC_URL": f"http://127.0.0.1:{port}"}) as shop:
-        server = make_server("127.0.0.1", port, shop.app, threaded=True)
-        thread = threading.Thread(target=server.serve_forever, daemon=True)
-        thread.start()
-        try:
-            with running(shop):
-                yield shop
-        finally:
-            server.shutdown()
-            thread.join()
-            server.server_close()
+    server = make_server("127.0.0.1", 0, lambda _environ, _start: [], threaded=True)
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    try:
+        public_url = f"http://127.0.0.1:{server.server_port}"
+        with open_shop(folder, database_url, {"PUBLIC_URL": public_url}) as shop:
+            server.app = shop.app
+            thread.start()
+            try:
+                with running(shop):
+                    yield shop
+            finally:
+                server.shutdown()
+                thread.join()
+    finally:
+        server.server_close()
