@@ -94,6 +94,8 @@ def on_starting(_server: Any) -> None:
         sys.exit(str(problem))
     except click.ClickException as problem:
         sys.exit(problem.message)
+    # A collection in the worker process would otherwise write to, and so copy, what it shares with this one.
+    gc.freeze()
 
 
 def _wait_for_database(url: str) -> None:
