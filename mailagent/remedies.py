@@ -116,10 +116,10 @@ def end(
 
 
 def receive(connection: sa.Connection, row_id: str, actor: str) -> bool:
-    """Record that the goods of a return are back. `row_id`: the id of the return, of its refund, or of its
-    order. Returns False if it is recorded already. Raises LookupError if there is no such return, and
-    TaskProblem if it has ended in another way, or goods of the order may be back for several: commit
-    nevertheless, because the team may have got the case."""
+    """Record that the goods of a return are back. `row_id`: the id of the return, of its refund, or
+    of its order. Returns False if that is recorded already. Raises LookupError if there is no such
+    return. Raises TaskProblem if it has ended otherwise, or if the goods may belong to several
+    requests: commit even then, because the conversation may have been handed over."""
     found = remedies.find(connection, row_id) or remedies.find_of_refund(connection, row_id)
     found = found or _find_only_return(connection, row_id)
     remedy = remedies.lock(connection, found.remedy_id) if found else None
@@ -137,8 +137,8 @@ def receive(connection: sa.Connection, row_id: str, actor: str) -> bool:
 
 
 def _find_only_return(connection: sa.Connection, order_id: str) -> Remedy | None:
-    """Return the return of an order; None if there is none. Raises TaskProblem, and tells people, if the goods
-    may be for another request, too. Goods of a return that has ended may come late, so it also counts."""
+    """Return the RETURN remedy of an order; None if there is none. If the goods may belong to another request,
+    too, tell people and raise TaskProblem. A return that has ended counts as well: its goods may come late."""
     known = remedies.list_of_orders(connection, orders.spellings(order_id))
     returns = [each for each in known if each.kind is RemedyKind.RETURN]
     # No goods come for a return that ended before the customer was asked to send them.
@@ -215,8 +215,8 @@ def withdraw_all(connection: sa.Connection, order_id: str, mail_ids: Sequence[st
 
 
 def supersede(connection: sa.Connection, refund: Refund) -> None:
-    """Withdraw the exchanges and replacements that wait for the items of a refund, which is approved, or whose
-    offer is accepted, and tell the customer. Lock the order first."""
+    """When a refund is approved, or its offer is accepted, withdraw the waiting exchanges and
+    replacements of its items, and tell the customer. Lock the order first."""
     for each in remedies.list_replaced(connection, refund):
         if each.status is RemedyStatus.TASK:
             actor, mail_id = audit.CUSTOMER, refund.mail_id
@@ -224,8 +224,8 @@ def supersede(connection: sa.Connection, refund: Refund) -> None:
 
 
 def narrow(connection: sa.Connection, before: Refund, refund: Refund) -> None:
-    """Have fewer units cancelled, if a manager approved fewer of a refund than it had `before`. What the shop's
-    system may have cancelled stays. Lock the order first."""
+    """Reduce a cancellation to fewer units if a manager approved fewer of a refund than it had
+    `before`. Do nothing if the shop's system was asked already. Lock the order first."""
     asked, approved = (
         Counter(dict(units_of(each.item_ids, each.lines))) for each in (before, refund)
     )
@@ -243,8 +243,8 @@ def narrow(connection: sa.Connection, before: Refund, refund: Refund) -> None:
 
 
 def count_cancelled(connection: sa.Connection, order: Order, but: str = "") -> Counter[str]:
-    """Return how many units cancellations of an order have, done or open, by item id, as far as the order still
-    lists these units: its record may lag. `but`: the id of a remedy that does not count."""
+    """Return how many units the cancellations of an order have, done or open, by item id, without units
+    that the order's record no longer lists: it may lag. `but`: the id of a remedy that does not count."""
     cancels = [
         each
         for each in remedies.list_of_order(connection, order.order_id)
@@ -310,9 +310,9 @@ def close(
     note: str | None = None,
     **details: str,
 ) -> None:
-    """Record the end of a locked remedy without a mail to the customer. Wakes the refund that waits for it;
-    withdraws that refund if the remedy was not done. Ends other remedies that are done with it. If a task is
-    withdrawn, tells people not to do it any more."""
+    """Record the end of a locked remedy; write no mail to the customer. Wake the refund that waits
+    for it, and withdraw that refund if the remedy was not done. Also end other remedies that this
+    one completes. If a task is withdrawn, tell the people who may do it."""
     now = services.current().now()
     remedies.move(connection, remedy, status, decided_by=actor, decided_at=now, note=note)
     told = {"kind": remedy.kind.value, "order_id": remedy.order_id, **details}

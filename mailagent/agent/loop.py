@@ -1,6 +1,6 @@
-"""What the agent does after each answer of the model. Pure: a replayed workflow body decides alike.
+"""Decides what the agent does after each answer of the model. Pure: steps and the backtest call it.
 
-Asking the model, using a tool and sleeping are steps of the workflows.
+Asking the model, using a tool and sleeping belong to the workflows.
 """
 
 from __future__ import annotations

@@ -313,9 +313,9 @@ def _whole(mail: InboundMail) -> str:
 
 
 def _left_out(mail: InboundMail, our_texts: Sequence[str]) -> str:
-    """Return what was cut from a mail, without what it quotes of our mails: the history tells those.
+    """Return what was cut from a mail, without quotations of our mails, which the history already has.
 
-    A short line is ours only if it is a whole line there: "W1001" may be the answer to a mail that names it.
+    A short line counts as ours only if a mail of ours has it as a line: "W1001" may be the customer's answer.
     """
     if not mail.new_text.strip():
         return ""  # then the whole body is the text

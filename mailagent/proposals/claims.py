@@ -21,8 +21,8 @@ from mailagent.store import audit
 from mailagent.store.mail import conversations, inbound
 from mailagent.store.refunds import offers, remedies
 
-# For so long a claim counts from the mail to which we asked something back, and from the time at which we could
-# not meet it. Without an end, an old claim would keep the return window open for ever.
+# How long a claim counts: from the mail that we answered with a question, or from when the claim
+# ended unmet. Without this limit, an old claim would keep the return window open for ever.
 COUNTS_FOR = timedelta(days=30)
 
 
@@ -39,8 +39,8 @@ class _Claim:
 def by_mails(
     connection: sa.Connection, asked: Asked, conversation_id: str, mails: Sequence[InboundMail]
 ) -> Asked:
-    """Return what is asked for in answer to these mails, with `refused_before` and `asked_at`. If an earlier
-    mail claimed these units, it counts from that mail: see `_list_claiming`."""
+    """Return `asked` with `refused_before` and `asked_at` for these mails. If an earlier mail
+    claimed these units, `asked_at` is that mail's time: see `_list_claiming`."""
     tasks = remedies.list_of_order(connection, asked.order.order_id)
     refused = list_refusals_now(connection, asked, [each.mail_id for each in mails])
     refused += list_refused_tasks(asked, tasks)
@@ -50,8 +50,8 @@ def by_mails(
 
 
 def by_person(connection: sa.Connection, asked: Asked, conversation_id: str) -> Asked:
-    """Return what a person of the shop asks for. If an earlier mail of the customer claimed these units, it
-    counts from that mail."""
+    """Return `asked` with `refused_before` and `asked_at` for a request by a person of the shop. If
+    an earlier mail of the customer claimed these units, `asked_at` is that mail's time."""
     at, since = asked.asked_at, asked.order.delivered_at or asked.order.placed_at
     tasks, now = remedies.list_of_order(connection, asked.order.order_id), services.current().now()
     earlier = _list_claiming(connection, asked, tasks, conversation_id, at or now)
@@ -80,10 +80,10 @@ def _list_claiming(
     conversation_id: str,
     at: datetime,
 ) -> list[InboundMail]:
-    """Return the mails that asked for these units, perhaps with others, for the same reason, and that we
-    answered with a question, or whose wish we did not meet; and the mails with the same answer. `at`: when the
-    customer asks again. Leave out mails from before the last grant of these items, or older than COUNTS_FOR;
-    a wish that we did not meet counts so long from its end, and in all conversations of the customer."""
+    """Return the mails that claimed these units, perhaps with others, for the same reason, if we answered
+    with a question or the claim ended unmet; and the mails with the same answer. `at`: when they ask again.
+    Leave out mails from before the last grant of these items, and claims older than COUNTS_FOR. An unmet
+    claim counts from its end, in all conversations of the customer; any other from its mail, in this one."""
     since, here = at - COUNTS_FOR, [conversation_id]
     asked_back = [each for each in _list_asked_back(connection, asked) if _is_for(each, asked)]
     unmet = [each for each in _list_unmet(asked, tasks, since) if _is_for(each, asked)]

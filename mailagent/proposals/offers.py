@@ -65,8 +65,8 @@ def with_promises(connection: sa.Connection) -> Policy:
 def offer_instead(connection: sa.Connection, proposed: Proposal, asked: Asked) -> Offer | None:
     """Record an offer instead of the refund that is asked for, and return it; None if there is none to make.
 
-    Items get one offer, and only what the policy would pay without a manager: it is a promise. An open offer is
-    declined by asking for the refund again. An order has one open offer, so that a yes can mean no other.
+    An item gets at most one offer, and only one that the policy would pay without a manager: it is a promise.
+    A second request declines the open offer. An order has one open offer, so that a yes is unambiguous.
     """
     order_id, now = asked.order.order_id, services.current().now()
     known = offers.list_of_order(connection, order_id)
@@ -181,8 +181,8 @@ def expire(connection: sa.Connection, offer: Offer) -> bool:
 def _is_known(
     connection: sa.Connection, offer: Offer, facts: RefundFacts, decision: Decision
 ) -> bool:
-    """Return whether a manager's offer is paid without asking again: all of it is left, they knew what the
-    policy says against it and what was refunded elsewhere, and no second person has to see it."""
+    """Return whether to pay a manager's offer without asking again: its full amount is left, the
+    manager knew the policy's reasons and the external refunds, and no second manager has to approve."""
     if not isinstance(decision, NeedsManager) or decision.four_eyes:
         return isinstance(decision, Approved)
     before = refunds.find(connection, offer.instead_of or "")
@@ -202,8 +202,8 @@ def _is_known(
 
 
 def _is_sent_since(connection: sa.Connection, offer: Offer, before: Refund) -> bool:
-    """Return whether its items were exchanged or replaced since it was offered, or whether the customer has
-    asked for that after the refund that it was offered instead of."""
+    """Return whether an exchange or replacement of the offer's items was done after the offer, or
+    was requested after the refund `before`, instead of which the offer was made."""
     return any(
         each.requested_at > before.requested_at
         or (each.decided_at is not None and each.decided_at > offer.offered_at)

@@ -1,7 +1,7 @@
 """One clock for all processes: the database's. Rows get its time, even if a machine's own clock is wrong.
 
-PostgreSQL is asked now and then; in between, a clock that cannot be set measures the time since. On SQLite
-there is one machine, and its clock is the one. DBOS's own waits go by the machine's clock.
+PostgreSQL is asked now and then; in between, a monotonic clock measures the time since. On SQLite
+there is one machine, and its clock counts. DBOS's own waits use the machine's clock.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ _UNSETTABLE: int = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 class DatabaseClock:
     """Returns the database's time (UTC) when it is called, mostly without a query.
 
-    `ask` asks the database; `machine` is this machine's clock, which may be wrong; `elapsed` are seconds
-    that only ever grow, also while the machine sleeps.
+    `ask` asks the database; `machine` is this machine's clock, which may be wrong; `elapsed` is a
+    monotonic clock in seconds, which on Linux also counts while the machine sleeps.
     """
 
     def __init__(
@@ -143,5 +143,5 @@ def machine_time() -> datetime:
 
 
 def elapsed() -> float:
-    """Return seconds by a clock that cannot be set and that goes on while the machine sleeps."""
+    """Return the seconds of a monotonic clock that on Linux also counts while the machine sleeps."""
     return time.clock_gettime(_UNSETTABLE)

@@ -94,7 +94,7 @@ _ADDED = re.compile(
 
 
 def leave_out_details(engine: sa.Engine) -> None:
-    """Cut the errors of this engine to their first line, so that they do not quote rows."""
+    """Remove the server's DETAIL and similar lines from this engine's errors, so that they quote no rows."""
     sa.event.listen(engine, "handle_error", _cut)
 
 

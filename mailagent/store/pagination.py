@@ -151,7 +151,7 @@ def _id(source: Source[Any], cursor: Cursor) -> sa.ColumnElement[Any]:
 
 @dataclass(frozen=True, slots=True)
 class Count:
-    """How many rows a list has, at most about `most`, and the time of the oldest of them."""
+    """How many rows a list has, up to `most` + 1 in each of its sources, and the time of the oldest row."""
 
     number: int
     oldest_at: datetime | None
@@ -163,7 +163,7 @@ class Count:
 
 
 def count(connection: sa.Connection, sources: Sequence[Source[Any]], most: int = 1_000) -> Count:
-    """Count the rows of a list. Stop a little above `most`, so that it is fast."""
+    """Count the rows of a list. In each source, stop at `most` + 1, so that it is fast."""
     number, oldest = 0, None
     for source in sources:
         at = source.at.label("at")
@@ -178,7 +178,7 @@ def count(connection: sa.Connection, sources: Sequence[Source[Any]], most: int =
 def list_newest(
     connection: sa.Connection, sources: Sequence[Source[Any]], most: int = 100
 ) -> tuple[datetime, ...]:
-    """Return the times of the newest rows of a list, oldest first: at most a few more than `most`."""
+    """Return the times of the newest rows of a list, oldest first: at most `most` + 1."""
     moments: list[datetime] = []
     for source in sources:
         newest = source.query.with_only_columns(source.at.label("at")).order_by(source.at.desc())

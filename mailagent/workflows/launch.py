@@ -176,8 +176,8 @@ def _apply_schedules(shadow: tuple[Callable[[datetime, Any], None], str] | None)
 
 
 def _register_queues(conversation_concurrency: int) -> None:
-    # One run per customer on all workers together. DBOS takes partitions in random order when there are more
-    # than it has room for, so that a flood of one customer holds up no other.
+    # One run per partition on all workers: a customer's proven mail, or their unproven mail. DBOS picks
+    # partitions at random if there is no room for all, so one customer's flood holds up no other.
     DBOS.register_queue(
         engine.CONVERSATIONS,
         partition_concurrency=1,
@@ -190,10 +190,10 @@ def _register_queues(conversation_concurrency: int) -> None:
 
 
 def stop(drain_seconds: float = 0, hurry: Callable[[], bool] = lambda: False) -> bool:
-    """Stop running workflows. Let running steps end within `drain_seconds`, or until `hurry` returns true. Then
-    sign the worker out, and enqueue its unfinished runs for the other workers.
+    """Stop running workflows: begin no more steps, and wait up to `drain_seconds` for running ones, or until
+    `hurry` returns true. Then end the worker's lease, and enqueue its unfinished runs for other workers.
 
-    Returns whether all steps have ended; a step that has not may keep its thread.
+    Returns whether all steps have ended. A step that still runs may keep its thread.
     """
     at_work.leave()
     ending = list(_launched)

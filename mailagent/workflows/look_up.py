@@ -1,5 +1,5 @@
-"""The `look_up` workflow: looks an order up for a page, because web processes call no other system, or for an
-open task."""
+"""The `look_up` workflow: refreshes one order from the order source, for a page or an open task.
+Web processes do not call other systems themselves."""
 
 from __future__ import annotations
 

@@ -1,10 +1,10 @@
 """Checks the words of a reply: they may state nothing, since facts are named and written by code.
 
-Three nets. Marks, figures and strange letters need no language. Each sentence must be a question, or plainly
-thanks, sympathy, a greeting or a closing, in each of its clauses. And no sentence may have a stem of what only
-facts may speak of, or of the facts and the record themselves: words that point at a fact could deny it. The
-latter two are short lists, one file a language in `stems`. They miss some false sentences, so a second reader
-has to agree before words are sent.
+Three checks. First, marks, figures and foreign letters, in any language. Second, each sentence must
+be a question, or in each clause plainly thanks, sympathy, a greeting or a closing. Third, no
+sentence may have a stem of what only facts may state, or of a word for the facts or the record,
+because it could deny a fact. The last two use short lists, one file for each language in `stems`.
+They miss some statements, so a second reader must agree before words are sent.
 """
 
 from __future__ import annotations

@@ -190,10 +190,10 @@ class Signature:
     expires_at: datetime | None
 
     def covers(self, name: str, count: int) -> bool:
-        """Return whether it signs a field that stands `count` times in the mail.
+        """Return whether the signature signs all `count` occurrences of a header field.
 
-        It must also name a field that the mail does not have, or a sender could add that field later.
-        Each time it names a field, it signs one more, from the lowest up (section 5.4.2).
+        If `count` is 0, it must still name the field once, or anyone could add the field later. Each time
+        it names a field, it signs one more occurrence, from the bottom up (RFC 6376 section 5.4.2).
         """
         return self.fields.count(name) >= max(1, count)
 

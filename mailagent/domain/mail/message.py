@@ -60,7 +60,7 @@ class OutboundStatus(StrEnum):
     QUEUED = "queued"
     SENDING = "sending"  # written before the vendor is called: after a crash, look it up
     SENT = "sent"
-    FAILED = "failed"  # the vendor will not take it
+    FAILED = "failed"  # not sent, and will not be: such as refused, suppressed or too old
     UNKNOWN = "unknown"  # it cannot be found out any more; a person was told
     UNDELIVERED = "undelivered"  # the vendor took it, its recipient did not get it
 

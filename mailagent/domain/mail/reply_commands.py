@@ -192,10 +192,10 @@ def is_sent_on_purpose(file: Attachment) -> bool:
 def _shows_picture(
     text: str, body: str, files: Sequence[Attachment], of_signature: Collection[Attachment]
 ) -> bool:
-    """Return whether a picture may stand among the sentences of a mail: right below one, or above all, or
-    anywhere if the mail has no mark for it. Between the last sentence and the logo of a signature stands at
-    least a name. Of pictures that are probably of a signature, only one right below the end of a sentence
-    counts."""
+    """Return whether a picture may be part of what a mail says: it is right below a sentence, or
+    above all, or the mail has no mark for it. The logo of a signature is different: at least a name
+    stands between it and the last sentence. So a picture that is probably of a signature counts
+    only right below the end of a sentence."""
     shown = [file for file in files if is_photo(file) and file.is_inline]
     if not shown:
         return False

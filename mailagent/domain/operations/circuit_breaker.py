@@ -1,7 +1,7 @@
 """The circuit breaker of each provider. Pure.
 
-While the breaker is closed, we make every call. Several failures in a row open it, and we make no call until
-`until_at`. Then one call is the probe: its success closes the breaker, its failure opens it for longer."""
+While the breaker is closed, we make every call. Several failures in a row, a refused key or a long Retry-After
+open it until `until_at`. Then one call is the probe: its success closes it, its failure opens it again."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ LONGEST_PAUSE_SECONDS = 60.0  # between two probes, unless the provider itself n
 LONGEST_WISH_SECONDS = 900.0  # we wait no longer, even if the provider's Retry-After says a day
 # A longer Retry-After opens the breaker, because no run sleeps for longer.
 LONGEST_WAIT_AT_WORK_SECONDS = 120.0
-# A probe without an outcome after this time counts as lost, because its process died: the model's adapter gives
-# up after 90 seconds, the others after 30. A slow response of a gateway may take longer: then there are two.
+# A probe without an outcome after this time counts as lost: its process died. The model's adapter gives up
+# after 90 seconds. A gateway may take longer (CALL_IS_UNDER_WAY_FOR): then two probes may run at once.
 PROBE_SECONDS = 120.0
 
 FIRST_LOOK_SECONDS = 60.0
@@ -114,8 +114,8 @@ def _pause_seconds(open_seconds: float, failure: Failure) -> float:
 
 
 def given_another_chance(breaker: Breaker) -> Breaker:
-    """Return the breaker after an operator has replayed a run: closed, but the next failure opens it again. It
-    keeps `needs_operator`, so that a provider that still refuses us opens no second incident."""
+    """Return the breaker closed, after an operator has replayed a run. It keeps up to FAILURES_TO_OPEN - 1
+    failures, and `needs_operator`, so that a provider that still refuses us opens no second incident."""
     failures = min(breaker.failures, FAILURES_TO_OPEN - 1)
     return Breaker(failures, needs_operator=breaker.needs_operator, why=breaker.why)
 

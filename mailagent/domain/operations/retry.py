@@ -14,7 +14,7 @@ from mailagent.domain.mail.message import OutboundStatus, Purpose
 MAIL_IS_STALE_AFTER = timedelta(days=3)  # mail providers themselves give up after this time
 MAIL_IS_UNDER_WAY_FOR = MAIL_IS_STALE_AFTER + timedelta(days=1)  # at most, with a day in reserve
 SILENCES_BEFORE_GIVING_UP = 3  # of `outcome_seconds` each
-PAYMENT_NEEDS_OPERATOR_AFTER = 40  # attempts: about a day and a half of back-off
+PAYMENT_NEEDS_OPERATOR_AFTER = 40  # attempts: about 30 hours of back-off
 PAYMENT_IS_STUCK_AFTER = timedelta(hours=36)  # the same for a gateway that is away
 PENDING_NEEDS_OPERATOR_AFTER = (
     336  # hourly looks at a pending refund: two weeks, because banks take days
@@ -49,9 +49,9 @@ def judge_refusal(
     """Decide what a refusal means for a mail. The provider's `blame` alone is not enough: an unstable provider
     answers 400 to everything.
 
-    `refused_for`: the time since its first refusal after another mail was accepted. `refused_beside`: how
-    often it was refused after another mail was accepted in between. `recipients`: how many addresses, with
-    its own, were refused since the mail provider last accepted a mail.
+    A series of a mail's refusals ends when another mail is accepted. `refused_for`: the age of the
+    current series. `refused_beside`: how many series there were before. `recipients`: how many
+    addresses, with its own, were refused since the mail provider last accepted a mail.
     """
     if blame is Blame.MAIL:
         return Verdict.FAILED

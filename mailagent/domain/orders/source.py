@@ -52,7 +52,7 @@ class OutOfTime(SourceProblem):
 
 @contextmanager
 def after_change() -> Iterator[None]:
-    """Look something up after the source was asked for a change: if that fails, the change may be done."""
+    """Wrap a look-up after a change request: if it fails, clear `not_done`, as the change may be made."""
     try:
         yield
     except SourceProblem as problem:
@@ -62,7 +62,7 @@ def after_change() -> Iterator[None]:
 
 @contextmanager
 def order_of(email: object) -> Iterator[None]:
-    """Read the record of an order of this customer: an OrderProblem says whose it is."""
+    """Wrap the parsing of an order's record: give its OrderProblem the customer's address."""
     try:
         yield
     except OrderProblem as problem:

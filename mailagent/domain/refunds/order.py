@@ -149,9 +149,9 @@ def split_over_payments(
     """Return pairs of a payment id and the part of `amount` that goes back to it, in the order of the payments.
 
     `earlier`: how much of each payment was refunded or is about to be, by payment id, in minor units. Nothing
-    goes back to a payment that was charged back. Cards get multiples of their step (`Payment.step_minor`);
-    for this, the other payments give back as little less as possible. If the parts then do not add up to
-    `amount`, a card gets an odd part. Raises ValueError if the payments have less left than `amount`.
+    goes back to a payment that was charged back. A card gets a multiple of its step (`Payment.step_minor`),
+    for which other payments may get a little less. If the parts do not add up to `amount` like this, a card
+    may get any amount. Raises ValueError if the payments have less left than `amount`.
     """
     step = step_of(order.currency).minor
     # How much less other payments get; None: a card gets an odd part.

@@ -77,7 +77,7 @@ class ManagerReason(StrEnum):
     DRAFT_MODE = "draft_mode"
 
 
-# Some of it was refused before.
+# Some of the items were refused before, or a later mail withdrew the request.
 REFUSED_BEFORE = (
     ManagerReason.REJECTED_BEFORE,
     ManagerReason.EXPIRED_BEFORE,

@@ -195,7 +195,7 @@ def _is_lost(facts: RefundFacts, policy: Policy, now: datetime) -> bool:
     days, due_since = policy.late_parcels.refund_after_days, facts.packed.due_since
     if days is None or due_since is None:
         return False
-    # `due_since` ignores a date far ahead, which may be wrong. Until it is late by that, a person decides.
+    # `due_since` ignores an expected date far ahead. Until the parcel is late by that, too, a manager decides.
     expected = (each.expected_at for each in facts.packed.parcels if each.expected_at)
     return max([due_since, *expected]) <= now - timedelta(days=days)
 

@@ -251,8 +251,8 @@ def price_lines(
 
 
 class _Past:
-    """What earlier refunds hold of each line, by number: `taken` units; `given`, their worth in minor units;
-    `rest`, what managers took off, less what was refunded of it: below 0 if that refund then ended unpaid."""
+    """What earlier refunds hold, by line number: `taken`: units; `given`: amounts in minor units; `rest`:
+    what managers took off, less later refunds of that; below 0 if the lowered refund ended unpaid."""
 
     def __init__(self, earlier: Sequence[Refund]) -> None:
         self.taken, self.given, self.rest = taken_units(earlier), Counter[int](), Counter[int]()

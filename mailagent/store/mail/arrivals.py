@@ -162,8 +162,8 @@ class Arrivals:
 @dataclass(frozen=True, slots=True)
 class Known:
     """What is on record when a mail comes in. `stored`: the same request was stored before. `same_message_id`:
-    how many mails have its Message-ID. `message_id`: at least one of them could be read; an unreadable one may
-    come again, whole. `signed_date`: a mail has its author and Date, for a mail with `known_by_date`."""
+    how many mails have its Message-ID. `message_id`: at least one of these is readable; else the mail may
+    come again, whole. `signed_date`: if it has `known_by_date`, a stored mail has its author and Date."""
 
     stored: bool
     same_message_id: int

@@ -210,8 +210,8 @@ def has_unseen(connection: sa.Connection, conversation: Conversation) -> bool:
 def first_unseen_at(
     connection: sa.Connection, conversation: Conversation, since: datetime
 ) -> datetime | None:
-    """Return when the first of the mails in `has_unseen` came since a time, of those whose sender is proven and
-    whose later mail the agent has not answered; None without one."""
+    """Return when the first of the mails in `has_unseen` came, of those since a time, from a proven
+    sender, and not overtaken by an answer to later mail; None without one."""
     query = sa.select(sa.func.min(_mails.c.received_at)).where(
         *_where_unseen(connection, conversation),
         _mails.c.received_at >= since,
@@ -294,8 +294,8 @@ def _answered_by_mail_until(
 
 
 def _where_overtaken(conversation_id: str) -> sa.ColumnElement[bool]:
-    """Return the condition that the agent has answered later mail of the conversation, from a sender as proven
-    or unproven as this mail's."""
+    """Return the condition that a single mail went to people (`_OVERTAKEN`), and that later mail of
+    its conversation, from a sender proven or unproven like its own, was answered."""
     newer = _mails.alias()
     return sa.and_(
         sa.func.coalesce(_mails.c.no_answer_reason, "").in_(_OVERTAKEN),

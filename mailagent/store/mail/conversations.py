@@ -264,7 +264,7 @@ def write_note(
 
 
 def list_recent(connection: sa.Connection, limit: int) -> Sequence[Row]:
-    """Return the conversations with the latest mail, newest first, each with its number of mails."""
+    """Return the conversations with the latest mail, newest first, with counts of unanswered and throttled."""
     counts = [
         sa.select(sa.func.count())
         .where(

@@ -29,9 +29,9 @@ def record_event(
     occurred_at: datetime,
     now: datetime,
 ) -> bool:
-    """Record a delivery event of one of our mails. Return False if there is nothing to do about it: it was
-    known, the mail is not ours, or the customer was erased. Of an erased customer's mail it records no reason,
-    because it may name the address."""
+    """Record a delivery event of one of our mails. Return False if nothing is to be done about it:
+    the event was known, the mail is not ours, or the customer was erased. For an erased customer
+    the reason is not recorded, because it may contain the address."""
     # With a lock, so that no erasure misses the event.
     recipient = sa.select(_mails.c.to_address).where(_mails.c.outbound_id == outbound_id)
     to_address = connection.scalar(recipient.with_for_update())

@@ -326,8 +326,8 @@ def last_received_at(connection: sa.Connection, mail_ids: Sequence[str]) -> date
 def list_waiting(
     connection: sa.Connection, before: datetime, limit: int, after: str = ""
 ) -> Sequence[Row]:
-    """Return mails that have waited for the agent since before a time, each with the run enqueued for it, in
-    the order of their ids, from the first behind `after`. Mails that a waiting draft answers are left out.
+    """Return mails that came before a time and wait for the agent, each with the run enqueued for it, in
+    the order of their ids: those that come after `after`. Mails that a waiting draft answers are left out.
 
     `taken_back_at`: when a draft of the conversation was last superseded. `given_back_at`: when people gave the
     conversation back. Before these times the agent could not answer.

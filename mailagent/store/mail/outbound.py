@@ -177,7 +177,7 @@ def take_up(connection: sa.Connection, limit: int, now: datetime) -> list[str]:
 
 
 def find_taken_since(connection: sa.Connection, since: datetime) -> str | None:
-    """Return the id of the first mail written after a time that the provider has accepted; None without one."""
+    """Return the id of the first mail written after `since` that the provider accepted; None without one."""
     return connection.scalars(
         sa.select(_mails.c.outbound_id)
         .where(_mails.c.created_at > since, _mails.c.sent_at.is_not(None))
@@ -279,8 +279,8 @@ def list_requests(connection: sa.Connection, refund_id: str, address: str) -> li
 def list_under_way(
     connection: sa.Connection, before: datetime, limit: int, after: str = ""
 ) -> list[str]:
-    """Return the ids of mails that should have been sent before a time and were not, in order, from the first
-    behind `after`."""
+    """Return the ids of queued and sending mails that were written before a time, in order: those
+    that come after `after`."""
     return _list_ids(
         connection,
         _mails.c.status.in_([status.value for status in _OPEN]),

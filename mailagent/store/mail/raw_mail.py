@@ -31,8 +31,8 @@ def find(connection: sa.Connection, mail_id: str) -> RawMail | None:
 
 
 def list_with_files(connection: sa.Connection, conversation_id: str, limit: int) -> Sequence[Row]:
-    """Return, oldest first, the newest customer mails of a thread that have files. `kept`: whether the raw mail
-    is still there."""
+    """Return, oldest first, those of the newest `limit` customer mails of a thread that have files.
+    `kept`: whether the raw mail is still there."""
     query = (
         sa.select(
             _mails.c.mail_id,
@@ -79,7 +79,7 @@ def purge(connection: sa.Connection, before: datetime, limit: int) -> int:
 
 # --- previews of photos ---------------------------------------------------------------------------
 
-# The `problem` of a photo until its preview is made. It stays for ever if the worker died on the way.
+# The `problem` of a photo until its preview is made. If the worker dies, it stays as long as the raw mail.
 INTERRUPTED = "making the preview was interrupted"
 
 

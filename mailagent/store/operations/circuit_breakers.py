@@ -107,8 +107,8 @@ def record_failure(
 def give_another_chance(
     connection: sa.Connection, now: datetime, unused_since: datetime | None = None
 ) -> None:
-    """Close all breakers, because an operator replays a run after fixing something. The next failure opens a
-    breaker again. `unused_since`: close only breakers whose probe has been free since then."""
+    """Close all breakers, because an operator replays a run after fixing something
+    (`given_another_chance`). `unused_since`: close only breakers whose probe has been free since then."""
     query = sa.select(_breakers).where(_breakers.c.until_at.is_not(None))
     if unused_since is not None:
         query = query.where(_breakers.c.until_at < unused_since)

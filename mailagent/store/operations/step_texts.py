@@ -46,5 +46,5 @@ def find(connection: sa.Connection, text_ids: Collection[str]) -> dict[str, dict
 
 
 def delete_of_conversations(connection: sa.Connection, conversation_ids: Collection[str]) -> None:
-    """Delete all texts of these conversations. After that, their runs cannot be replayed."""
+    """Delete all texts of these conversations. Their runs can then be replayed only from the first step."""
     connection.execute(_words.delete().where(_words.c.conversation_id.in_(conversation_ids)))

@@ -26,8 +26,8 @@ from mailagent.store.refunds import gateway_events
 ERASED: Final = "customer erased"
 ERASED_NAME = "erased"
 
-# Details in the audit log that people or providers wrote. The trigger of the audit log allows to delete the
-# same.
+# Details in the audit log that people or providers wrote. The audit log's trigger lets only these
+# keys be deleted: keep both alike.
 WORDS = ("note", "why", "reason", "tag")
 
 _COMPLAINT = "spamreport"
@@ -245,8 +245,8 @@ def _erase_gateway_text(connection: sa.Connection, scope: Scope, alias: str) -> 
 
 
 def _erase_address(connection: sa.Connection, email: str) -> None:
-    """Delete the suppression of the address. If it was a spam complaint, keep it as a hash, because the person
-    must get no more mail from us."""
+    """Delete the login attempts and the suppression of the address. Keep a spam complaint as a
+    hash, because the person must get no more mail from us."""
     table, attempts = schema.suppressed_addresses, schema.login_attempts
     connection.execute(attempts.delete().where(attempts.c.email == email))
     here = table.c.address == email

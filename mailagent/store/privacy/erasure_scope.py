@@ -126,9 +126,9 @@ def where_version_of(email: str) -> sa.ColumnElement[bool]:
 def _orders_of(
     email: str, threads: sa.Select[tuple[str]], past: Collection[str]
 ) -> sa.CompoundSelect[str]:
-    """Return the query for the customer's orders. An order that was theirs (`past`, or by a refund or a remedy
-    in their conversations) still is, if the shop has erased them in it; Shopify then has no address. An order
-    with another address is that customer's."""
+    """Return the query for the customer's orders. An order that was theirs before (in `past`, or
+    with a refund or remedy in their conversations) still counts, if the shop has erased its address
+    (Shopify: an empty one). An order that now has another address belongs to that customer."""
     order = _orders.c
     is_nobodys = sa.or_(
         order.customer_email == "", order.customer_email.endswith(order_import.ERASED_IN_SHOP)

@@ -1,5 +1,5 @@
-"""Deletes old content: texts, subjects and names of mail, in conversations that are quiet and closed;
-and rows that expire, such as sessions.
+"""Deletes old content: texts, subjects and names of mail, in conversations without new mail in
+which nothing is open; and rows that expire, such as sessions.
 
 Addresses, times, states, money, decisions and the audit log stay. `erasure` erases one customer.
 """
@@ -135,7 +135,7 @@ def _where_old(
 
 
 def _quiet(before: datetime, since: datetime | None) -> sa.ColumnElement[bool]:
-    """Return the condition that a conversation has had no mail since `before`, has text, and nothing open."""
+    """Return the condition that a conversation has text, no mail or note since `before`, and nothing open."""
     thread = _threads.c
     ours = _outbound.c.conversation_id == thread.conversation_id
     noted = _own_notes.c.conversation_id == thread.conversation_id

@@ -50,8 +50,8 @@ class VersionProblem(Exception):
 def save(
     connection: sa.Connection, order: Order, now: datetime, expected_version: int | None = None
 ) -> Saved:
-    """Create or replace an order. Saving the stored order again changes nothing, even if another version is
-    expected, except 0: the response to the first request may have been lost (RFC 9110 section 13.1.1).
+    """Create or replace an order. Saving the stored order again changes nothing, whatever version but 0
+    is expected: the response to an earlier request may have been lost (RFC 9110 section 13.1.1).
 
     `expected_version` is the version that must be stored now (0: none), None for any. Raises
     VersionProblem for another version, and OrderProblem for a change that refunds do not allow:
@@ -160,12 +160,12 @@ def _may_be_paid(state: SettlementState | None) -> bool:
 
 
 def _with_units_we_refunded(connection: sa.Connection, stored: Order, order: Order) -> Order:
-    """Return an order with its stored lines and costs, if the shop's record only lacks units that our refunds
-    cover. The same if our refunds cover all stored units, and the record has them and more, worth no more than
-    what was refunded elsewhere: platforms list the whole order again when nothing is left of it.
+    """Return an order with its stored lines and costs if the shop's record differs only by our refunds: it
+    lacks units that they cover; or they cover all stored units, and the record has these and more, worth at
+    most the external refunds, because platforms list the whole order again when nothing is left of it.
 
-    If external refunds rose at the same time, refunds that we may still pay do not count: the shop may itself
-    have refunded their units. Then people decide."""
+    If external refunds rose at the same time, do not count refunds that we may still pay: the shop may have
+    refunded their units itself. Then the order is returned as it is, and people decide."""
     if not orders.held_minor(connection, order.order_id):
         return order
     before, after = _units(stored), _units(order)

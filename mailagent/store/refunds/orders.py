@@ -146,7 +146,7 @@ def spellings(order_id: str) -> Sequence[str]:
 
 
 def lock(connection: sa.Connection, order_id: str) -> Order | None:
-    """Lock an order and its refunds until the commit, and return it."""
+    """Lock an order until the commit, and return it. Lock its refunds after it: see `refunds.lock`."""
     return _lock(connection, _orders.c.order_id == order_id)
 
 

@@ -289,8 +289,8 @@ def _update(refund_id: str) -> sa.Update:
 def list_under_way(
     connection: sa.Connection, before: datetime, limit: int, after: str = ""
 ) -> Sequence[Row]:
-    """Return refunds from before a time that still have to be decided or paid, each with its run, in the order
-    of their ids, from the first behind `after`. `expires_at` is set while a manager has to decide."""
+    """Return refunds that were requested before a time and are not decided or paid yet, each with its run, in
+    the order of their ids: those that come after `after`. `expires_at` is set while a manager has to decide."""
     waits = _refunds.c.status == RefundStatus.AWAITING_APPROVAL.value
     approvals = schema.approvals
     query = _page(sa.case((waits, approvals.c.expires_at)), limit, after)
@@ -363,8 +363,8 @@ def list_told_before_return(connection: sa.Connection, refund_id: str) -> Sequen
 
 
 def _where_untrue(refund_id: sa.ColumnElement[str]) -> sa.ColumnElement[bool]:
-    """Return the condition that a mail reported a payment as made whose money came back later. A receipt
-    reports all payments, unless written again before it is sent; a failed refund's mail those till then."""
+    """Return the condition that a mail reported a payment as made, and its money came back later. A receipt
+    reports all payments, unless it was rewritten before sending; a failed refund's mail, the earlier ones."""
     receipt = _outbound.c.purpose == Purpose.RECEIPT.value
     told = _refunds.alias("told")
     shared = sa.select(told.c.receipt_id).where(told.c.refund_id == _payments.c.refund_id)

@@ -59,7 +59,7 @@ def find(connection: sa.Connection, remedy_id: str) -> Remedy | None:
 
 
 def lock(connection: sa.Connection, remedy_id: str) -> Remedy | None:
-    """Lock a remedy's order and the remedy; return the remedy, or None if there is none."""
+    """Lock the order of a remedy, which protects the remedy, too; return it, or None if there is none."""
     known = find(connection, remedy_id)
     if known is None:
         return None

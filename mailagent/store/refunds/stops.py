@@ -91,9 +91,9 @@ def _has_arrived(order: Order, refund: Refund) -> bool:
 def find_stop_if_not_made(
     connection: sa.Connection, order: Order, keys: Container[str]
 ) -> str | None:
-    """Return why payments of an order must not be made any more, if none of them was made yet; None if they may
-    be made. Then the refunds in the source's record of the order cannot be these payments. `keys`: their
-    idempotency keys."""
+    """Return why these payments of an order must not be made any more, if the gateway has made none
+    of them; None if they may be. In that case, the refunds in the source's record of the order are
+    other ones. `keys`: the payments' idempotency keys."""
     payments = versions.payments_now(connection, order.order_id)
     more = order_import.more_elsewhere_minor(connection, order, payments, keys)
     taken = orders.taken_minor(connection, order.order_id)

@@ -92,10 +92,10 @@ def save(
     before: Mapping[str, Mark],
     note: Callable[[sa.Connection, Kept], None] | None = None,
 ) -> Kept:
-    """Save orders as the source returned them. `before`: the marks of the stored orders before the source was
-    asked; refresh an order that another look-up has `overtaken`. `note` records more in the same transaction.
-    Returns the saved versions, and why the other orders could not be saved. The first of those opens an
-    incident, unless it is open; it ends when none is left."""
+    """Save orders as the source returned them. `before`: the marks of the stored orders from before the
+    source was asked. `note` records more in the same transaction. Returns the saved versions, the orders that
+    another look-up has `overtaken` (refresh these), and why others could not be saved. The first new problem
+    opens the ORDER_RECORDS incident, unless it is open; the incident closes when no problem is left."""
     from mailagent.adapters.order_files.record import render_order  # loads pydantic
 
     live = services.current()

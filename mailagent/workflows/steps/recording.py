@@ -136,9 +136,9 @@ def _options(name: str) -> StepOptions:
 
 
 def retry_outages(effect: Callable[[], R]) -> R:
-    """Do something with the database inside a step, and retry it as often as a step is retried.
+    """Run a database effect inside a step; retry it after outages as often as a step is retried.
 
-    Use it for what follows an answer from outside: if the whole step were retried, it would ask again.
+    Use this to record the answer of an external call: a retry of the whole step would make the call again.
     """
     pause_seconds = FIRST_PAUSE_SECONDS
     for _ in range(MOST_TRIES - 1):

@@ -67,7 +67,7 @@ from mailagent.workflows.tools.tool import (
     proposal_key,
 )
 
-# There is no money to give back, and the goods must not be sent all the same.
+# Nothing is left to refund, but the goods must still not be shipped.
 _NO_MONEY_LEFT = (DeclineReason.NOTHING_LEFT, DeclineReason.ABOVE_BALANCE)
 
 
@@ -233,8 +233,8 @@ def _count_refunded(
     chosen: Sequence[WantedItem],
     earlier: Sequence[Refund],
 ) -> Counter[str]:
-    """Return how many units of the chosen items, by item id, are not held by a refund that a remedy belongs to,
-    nor kept by the customer for part of their price."""
+    """Return how many units of the chosen items could be cancelled, by item id: all except units of
+    refunds that have a remedy, and units that the customer keeps for part of their price."""
     tied = {each.refund_id for each in remedies.list_of_order(connection, order.order_id)}
     others = [each for each in earlier if each.keeps_items or each.refund_id in tied]
     wanted = {each.item_id: each.quantity or order.units[each.item_id] for each in chosen}

@@ -157,9 +157,9 @@ def _bonus(pay_as: str | None) -> int | None:
 
 
 def _as_chosen(reader: Reader, refund: Refund, pay_as: str | None) -> Refund:
-    """Change a refund that was asked for before to money or store credit, as the customer chooses now, and
-    return it. It stays as it is if its gateway was asked already, a later mail asked for it or chose, or the
-    policy has no store credit."""
+    """Change an earlier refund to money or store credit, as the customer chooses now, and return
+    it. It does not change if an intent to pay is on record, if a later mail requested it or chose,
+    or if the policy has no store credit."""
     live, connection = services.current(), reader.connection
     if pay_as in (None, PayAs.NO_CHOICE) or live.policy.store_credit is None:
         return refund
@@ -168,7 +168,7 @@ def _as_chosen(reader: Reader, refund: Refund, pay_as: str | None) -> Refund:
     mails = {refund.mail_id, *(each["mail_id"] for each in made)}
     is_late = bool(inbound.list_later(connection, mails, reader.mail_ids))
     is_same = (refund.credit_bonus is not None) == (pay_as == PayAs.STORE_CREDIT)
-    # A choice of what it is already is recorded once, too: an older mail may be answered later.
+    # Also record a choice that changes nothing, once: an older mail that is answered later must not undo it.
     is_known = is_same and reader.mail_ids[-1] in mails
     if is_late or is_known or not credits.can_change(connection, refund):
         return refund
@@ -213,7 +213,7 @@ def _ask_for(
 
 
 def _offered(reader: Reader, order_id: str, wanted: Sequence[WantedItem]) -> Offer | None:
-    """Return the offer for one of these items that these mails got, or that a later mail got and is open."""
+    """Return the offer for one of these items made for these mails, or an open one made for a later mail."""
     items, now = [want.item_id for want in wanted], services.current().now()
     known = offers.list_of_order(reader.connection, order_id)
     made = [each for each in known if each.is_for(items)]
@@ -243,12 +243,12 @@ def _decide(
 
 
 def _already_asked(reader: Reader, wanted: Sequence[WantedItem], asked: Asked) -> Refund | None:
-    """Return the refund that answers what is wanted, so that nothing new is asked for.
+    """Return the earlier refund that covers this request, so that no new one is made; None if there is none.
 
-    In answer to the newest mail an item is asked for once, even if that was refused: a model that
-    contradicts itself would otherwise be paid each time. For an older mail, a refund that has all units
-    answers, or one of the same items that still waits, or the same wish of this conversation that was
-    refused. Everything else goes to the policy, which has a manager look at units of the same item.
+    The newest mail requests an item only once, even if that was refused: a model that contradicts itself
+    would otherwise be paid each time. Of older refunds, these count: one that holds all units, one of the
+    same items that awaits approval, or one of exactly these lines that was refused in this conversation. Any
+    other request goes to the policy, which asks a manager about units of the same item.
     """
     items = {want.item_id for want in wanted}
     touching = [refund for refund in reversed(asked.earlier) if items & set(refund.item_ids)]

@@ -319,8 +319,8 @@ def _by_source(reader: Reader, order: Order, wanted: _Wanted) -> dict[str, Any]:
 
 
 def request(reader: Reader, order: Order, kind: RemedyKind, key: str, **values: Any) -> Output:
-    """Record a remedy and return what the model reads. `values`: fields of the remedy; without them it is a
-    task that the team is told of. If a later mail of the customer overtakes it, it is a task for a manager."""
+    """Record a remedy, and return what the model reads. `values`: its fields that differ from a task's; the
+    team is told of a task. If a later mail of the customer overtook it, it becomes a manager's task."""
     live, connection = services.current(), reader.connection
     if is_overtaken(connection, order.order_id, reader.mail_ids):
         why = values.get("policy_reasons") or (ManagerReason.WITHDRAWN_LATER.value,)

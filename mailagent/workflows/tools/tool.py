@@ -196,8 +196,8 @@ def _describe(error: ErrorDetails) -> str:
 
 
 def proposal_key(reader: Reader, *wanted: Any) -> str:
-    """Return the same key for the same wish in answer to the same newest mail. `wanted`: plain data. Older
-    mails of the batch do not count: something may have been asked for in answer to them before."""
+    """Return the idempotency key of a request: the same for the same `wanted` (plain data) and the
+    same newest mail. The batch's older mails do not count: they may have led to requests before."""
     text = json.dumps([reader.conversation_id, reader.mail_ids[-1], *wanted])
     return hashlib.sha256(text.encode()).hexdigest()
 

@@ -88,9 +88,9 @@ def find_in_the_way(
 
 
 def refund_waits_output(reader: Reader, waiting: Refund, wanted: Counter[str]) -> Output:
-    """Return the answer to another wish for items whose refund waits. A person has to see to it if
-    withdraw_refund would withdraw more than the refund of these units, or not even that. `wanted`: by item id.
-    """
+    """Return the answer to another request for items whose refund waits. It needs a person if
+    withdraw_refund would withdraw more than the refund of these units, or could not withdraw it.
+    `wanted`: units by item id."""
     held = Counter(dict(units_of(waiting.item_ids, waiting.lines)))
     tied = remedies.find_of_refund(reader.connection, waiting.refund_id)
     may_go = tied is None or tied.can_be_withdrawn
@@ -123,8 +123,8 @@ def _is_alone(connection: sa.Connection, refund: Refund) -> bool:
 
 
 def _note_wish(reader: Reader, order_id: str) -> None:
-    """Record once that the newest of these mails does not want what was asked for: an older mail may be
-    answered later."""
+    """Record, once, that the newest of these mails withdraws requests on an order. A run for an
+    older mail that is answered later finds this record."""
     connection, newest, now = reader.connection, reader.mail_ids[-1], services.current().now()
     if not audit.list_of_mails(connection, order_id, audit.WITHDRAWAL_ASKED_FOR, [newest]):
         details = {"mail_id": newest}
@@ -132,10 +132,10 @@ def _note_wish(reader: Reader, order_id: str) -> None:
 
 
 def _list_later(reader: Reader, order_id: str) -> dict[str, str]:
-    """Return what waits on an order and was asked for by a mail that came after these: the ids of the refunds,
-    tasks and offers, each with that mail. A run may have failed, and be replayed when the customer has written
-    again. Also return what the newest of these mails asked for after it withdrew something, because a replay
-    withdraws again; and its exchanges, replacements and changes of address, which it may want instead."""
+    """Return the waiting refunds, tasks and offers of an order that must stay: each id with the mail that asked
+    for it. Those of later mails stay, because a failed run may be replayed after the customer wrote again.
+    Those that the newest of these mails made after it withdrew something stay, because a replay withdraws
+    again; and so do its exchanges, replacements and changes of address, which the customer may want instead."""
     connection, now = reader.connection, services.current().now()
     waiting = {
         each.refund_id: (each.mail_id, each.requested_at)

@@ -86,8 +86,8 @@ def take_batch(conversation_id: str) -> Batch | None:
 
 
 def _first(connection: sa.Connection, waiting: Sequence[InboundMail]) -> InboundMail | None:
-    """Return the mail to begin with: the one that this run was enqueued for, else the oldest whose sender is as
-    proven or unproven. The others have runs of their own, which may be at work now."""
+    """Return the mail to begin with: the one that this run was enqueued for, else the oldest one that
+    is proven or unproven like it. Other mail has runs of its own, which may be executing now."""
     awaiting = [mail for mail in waiting if mail.awaits_agent]
     own_id = mail_of(DBOS.workflow_id) if DBOS.workflow_id else None
     own = next((mail for mail in waiting if mail.mail_id == own_id), None)

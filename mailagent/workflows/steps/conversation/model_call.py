@@ -75,8 +75,8 @@ class RecordedMove(TypedDict):
 
     `call`: run the tool `tool`; `again`: ask once more; `reply`: write the reply; `wait`: sleep for
     `after_seconds`; `later`: end, because the model may not be asked now; `person`: hand over, for `reason`.
-    `items` is what the model is told next time on top of what it was told, `spent` what its answers have cost,
-    `text_id` the text of the move: arguments, reply or summary.
+    `items`: the texts to add to the model's next input. `spent`: what its answers have cost so far.
+    `text_id`: the text of the move: arguments, reply or summary.
     """
 
     kind: Kind
@@ -106,8 +106,8 @@ class _Next:
 
 @dataclass(slots=True)
 class _Asking:
-    """An `ask_model` step under way. `case`, `told`, `policy` and `instructions`: what the model knew before
-    the step, read at its first call; `items`: what it said and was told in it; `looked`: what it looked up."""
+    """An `ask_model` step under way. `case`, `told`, `policy` and `instructions`: the input from
+    before it; `items`: input that it has added; `looked`: the look-ups that it has made."""
 
     batch: Batch
     before: Sequence[StoredText]

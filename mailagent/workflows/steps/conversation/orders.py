@@ -122,9 +122,9 @@ def _find_page(email: str, cursor: str | None, source: OrderSource) -> OrderPage
 
 
 def _look_up_unlisted(email: str, listed: set[str], ends_at: datetime) -> bool:
-    """Look up the customer's stored orders that the source did not list: it may have given them to another
-    customer, or deleted them. Look up only those that a reply could list, and at most as many as it lists.
-    Return False if some are not looked up: the source did not answer, or they are too many or take too long.
+    """Look up the customer's stored orders that the source did not list: it may have deleted them, or given
+    them to another customer. Look up only orders that a reply could list, and at most ORDERS_LISTED. Return
+    False if some were not looked up: the source did not answer, there were too many, or the time was up.
     """
     asked = set[str]()
     while True:
@@ -235,9 +235,9 @@ def _record_if_absent(conversation: Conversation, order_id: str, now: datetime) 
 
 
 def _look_up_unknown(conversation: Conversation, order_id: str) -> Freshness:
-    """Look up a number that is not stored as the customer's. Another customer's order, stored or not, is not
-    saved, and gets the requests and the outcome of an order that does not exist: else a customer could learn
-    which numbers exist."""
+    """Look up an order number that is not stored as this customer's. Another customer's order,
+    stored or not, is not saved. It causes the same requests and outcome as a number that does not
+    exist, so that nobody can find out which numbers exist."""
     for spelling in orders.spellings(order_id):
         try:
             order = order_source.ask(partial(_load_order, spelling))

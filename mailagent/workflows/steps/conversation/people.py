@@ -84,8 +84,8 @@ def _key_of_case(matter: str, given_back_at: datetime | None) -> str:
 
 @step
 def forward_team_replies(batch: Batch) -> list[str]:
-    """Send the team's answers to the customer, or give the conversation back to the agent. Returns the mails to
-    send. A mail that is neither goes nowhere, and the team is told."""
+    """Forward the team's answers to the customer, or give the conversation back to the agent. Hold
+    a mail that does neither, and tell the team. Returns the ids of the mails to send."""
     live = services.current()
     with live.database.transaction() as connection:
         conversation = conversations.lock(connection, batch["conversation_id"])
@@ -257,8 +257,8 @@ def stop_loop(batch: Batch) -> list[str]:
 
 
 def write_loop_case(connection: sa.Connection, conversation: Conversation) -> list[str]:
-    """Write the mail that the loop guard stopped to the team, at most once an hour for each conversation.
-    Returns the mails to send."""
+    """Hand over to the team, in one mail, what the loop guard stopped; at most once an hour for
+    each conversation. Returns the ids of the mails to send."""
     live, conversation_id = services.current(), conversation.conversation_id
     latest = outbound.latest_at(connection, conversation_id, Purpose.HAND_OVER)
     if latest is not None and live.now() - latest < HOUR:

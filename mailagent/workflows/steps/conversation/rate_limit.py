@@ -70,8 +70,8 @@ def is_above_the_limit(instructions: str, items: Sequence[Mapping[str, Any]]) ->
 
 
 def note_wish(connection: sa.Connection, outcome: Mapping[str, Any]) -> None:
-    """Hold all workers' calls for the pause that the provider asks for when its limits are used up. Longer
-    pauses are left to the circuit breaker."""
+    """Hold all workers' calls for the provider's Retry-After when its rate limit is reached, for at
+    most LONGEST_WAIT_AT_WORK_SECONDS. A longer Retry-After also opens the circuit breaker."""
     live, wish = services.current(), outcome.get("after_seconds")
     if outcome.get("limited") and wish and live.rate_limit.is_limited:
         seconds = min(wish, LONGEST_WAIT_AT_WORK_SECONDS)

@@ -147,7 +147,7 @@ def _record(
     connection: sa.Connection, mail: OutboundMail, permit: Permit, outcome: SendOutcome
 ) -> OutboundStatus:
     """Record the outcome for the circuit breaker and for the mail; return the mail's state."""
-    # The breaker's row is locked before the mail's, as in `_claim`.
+    # Lock the breaker's row before the mail's, as `_claim` does. Only `_record_refusal` locks the mail first.
     match outcome:
         case Accepted(provider_id):
             note_outcome(connection, permit, None)
@@ -265,8 +265,8 @@ def _state_of(connection: sa.Connection, row: Row, trace: Trace = Trace.NOT_ASKE
 
 
 def _find_trace(outbound_id: str) -> Trace:
-    """Search the provider's records for a mail whose outcome is unknown. That it is missing counts only if the
-    records have a mail that was sent later: they may be late, or the search may not work."""
+    """Search the provider's records for a mail whose outcome is unknown. Return NONE only if the
+    records have a mail that was sent later: otherwise they may be late, or the search may not work."""
     live = services.current()
     with live.database.snapshot() as connection:
         row = outbound.row_of(connection, outbound_id)
@@ -323,9 +323,9 @@ def _set_status(
 def _suppress(connection: sa.Connection, outbound_id: str, to_address: str) -> None:
     """Suppress a customer's address after a permanent bounce or a complaint in a signed event.
 
-    The shop's own people are never suppressed: a full mailbox would cut a manager off from every later refund.
-    A suppression of the time when they were customers does not count (see `_claim`).
-    Nor is the alias of an erased customer: nothing is sent to it anyway.
+    Never suppress the shop's own people: a full mailbox would cut a manager off from every later
+    refund. `_claim` ignores a suppression from when they were customers. Never suppress the alias
+    of an erased customer either: nothing is sent to it anyway.
     """
     live = services.current()
     why = delivery_events.why_unwelcome(connection, outbound_id)

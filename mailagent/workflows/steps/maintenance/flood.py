@@ -113,8 +113,8 @@ def _give_to_people(conversation_id: str) -> int:
 
 
 def _sum_up() -> None:
-    """Tell the team of the overdue mail in one notice, at most once an hour. What becomes overdue later waits
-    for the next notice."""
+    """Tell the team of the overdue mail in one notice, at most once in each clock hour. What
+    becomes overdue later waits for the next notice."""
     live = services.current()
     key, waited = f"flood:{live.now():%Y-%m-%dT%H}", live.waits.unanswered_seconds
     with live.database.transaction() as connection:

@@ -32,8 +32,8 @@ PAUSE_SECONDS = 0.02
 STEP_SECONDS = 900.0
 # An hourly run looks this far back; `flask purge` looks at everything.
 LOOKS_BACK = timedelta(days=60)
-# DBOS has no index for scheduled runs, so a query for the oldest reads all runs since. Once a day it looks at
-# everything, in case no worker ran for a while; in the other hours this far back.
+# DBOS has no index for scheduled runs: a query for old ones reads all runs since the time at which it
+# begins. So look only this far back; once a day look at everything, in case no worker ran for a while.
 LOOKS_BACK_FOR_SCHEDULED = timedelta(hours=6)
 LOOKS_AT_ALL_IN_HOUR = 3  # UTC
 

@@ -38,10 +38,10 @@ class Deadlines:
     has_budget: bool
 
     def are_over(self, row: Row) -> bool:
-        """Return whether a mail of `inbound.list_waiting` goes to people.
+        """Return whether a mail of `inbound.list_waiting` has waited too long, and goes to people.
 
-        While the budget is spent, mail that was put off does not; its time begins again when there is a budget.
-        This happens once: if the next budget does not last either, the mail goes to people.
+        Mail that was put off does not, while the model's budget is spent. Its time restarts when there
+        is a budget again, but only once: if that budget is spent, too, the mail goes to people.
         """
         since = _waits_since(row)
         if row.put_off:
@@ -71,8 +71,8 @@ def _waits_since(row: Row) -> datetime:
 def give_to_people(rows: Sequence[Row]) -> int:
     """Give mails of `inbound.list_waiting` to the team, tell their customers, and return how many.
 
-    Each is a case, unless there are too many for an hour: then one notice has counts. Mail that becomes
-    overdue within an hour of a notice waits for the next."""
+    Each is a case of its own, unless there are too many in an hour: then one notice counts them.
+    Mail that becomes overdue later in the same clock hour waits for the next notice."""
     if not rows:
         return 0
     as_cases = are_few(rows)

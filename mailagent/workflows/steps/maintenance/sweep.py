@@ -66,7 +66,7 @@ def enqueue_mail() -> int:
 
 
 def _is_given_up(row: Row) -> bool:
-    # Wake-ups of mail that was put off do not count: it waits for a provider.
+    # Wake-ups whose run put the mail off do not count: the mail only waited for a provider.
     return bool(row.wake_ups - row.put_off >= MOST_WAKE_UPS)
 
 
@@ -101,10 +101,10 @@ def _enqueue(row: Row) -> int:
 
 
 def list_to_bring_back() -> list[Row]:
-    """Return the mails to enqueue that were put off because the model or the order source could not be asked.
+    """Return mails to enqueue again that were put off because the model or order source was unavailable.
 
-    If both work: as many as the rate limit allows, taking turns between customers. To probe a provider: one of
-    those that were put off least often. Mail whose run is active or has failed is left out.
+    If both breakers are closed: as many as the rate limit allows, customers in turn. If a probe is due: one
+    mail, of those put off least often. Leave out mail whose run is active or has failed.
     """
     most, by_turns = _most_to_bring_back()
     due: list[Row] = []

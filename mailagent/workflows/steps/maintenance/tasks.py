@@ -35,12 +35,12 @@ NAMED = 20
 
 
 def see_to() -> int:
-    """Remind the team, once, of tasks that have waited for half of their time, and managers of those that only
-    they may do. Tell managers, once for each reason, of stopped tasks. Deal with tasks past their date. Have
-    their orders looked up, so that the next sweep sees what has changed. Returns how many tasks it dealt with.
+    """Remind the team, once, of tasks that have waited for half of their time, and managers of tasks that
+    only they may do. Tell managers, once for each reason, of stopped tasks. Expire tasks past their date.
+    Enqueue look-ups of the orders of open tasks, for the next sweep. Returns how many tasks were acted on.
 
-    A task past its date ends. But the team gets it again if the shop's system may have done it, and it gets a
-    later date if a refund holds it up.
+    A task past its date gets a later date instead if the shop's system may have done it (the team is told),
+    or if a refund holds it up.
     """
     live = services.current()
     with live.database.snapshot() as connection:

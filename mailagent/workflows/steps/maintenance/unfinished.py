@@ -79,8 +79,8 @@ def _runs_of_refund(row: Row) -> list[str]:
 
 
 def _find_run(row: Row, runs: Mapping[str, Run]) -> Run | None:
-    """Return the run that counts for a refund: its own, or if that is a fork that has ended, another one of the
-    same origin that is active."""
+    """Return the run that counts for a refund: its own; but if that is a fork that has ended, the
+    active run of the same origin, or without one the run that ended last."""
     live = services.current()
     run = runs.get(_runs_of_refund(row)[0])
     if run is None or run.is_active or run.forked_from is None:
@@ -138,8 +138,8 @@ def _take_care(row: Row, care: Care, run: Run | None) -> int:
 
 
 def _give_refund_to_people(connection: sa.Connection, refund_id: str, run: Run | None) -> None:
-    """Give the case of a locked refund to the team, and tell the operators; call it once for each stop. The
-    refund stays as it is: a replay of its run pays it."""
+    """Hand the conversation of a locked refund over to the team, and tell the operators. Each call
+    writes new mails. The refund stays as it is: a replay of its run pays it."""
     live = services.current()
     refund = refunds.load(connection, refund_id)
     conversation = conversations.lock(connection, refund.conversation_id)

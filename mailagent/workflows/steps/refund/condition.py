@@ -1,8 +1,8 @@
-"""What must happen before a refund is paid: the shop's own system cancels the items, or the customer sends them
-back.
+"""The condition that must be met before a refund is paid: the shop's own system cancels the items,
+or the customer sends them back.
 
-We ask the system under the remedy's id, as often as needed: the same key twice cancels once. If it cannot
-cancel, or cancels something else, the team gets a task.
+The remedy's id is the idempotency key of the cancellation, so we can ask again. If the system
+cannot cancel, or cancels something else, the team gets a task.
 """
 
 from __future__ import annotations
@@ -55,8 +55,8 @@ REMINDED_BEFORE = timedelta(days=3)
 
 
 def advance_remedy(refund_id: str) -> float | None:
-    """Have the items of a refund cancelled, or ask the customer to send them back. Returns how many seconds to
-    wait before looking again; None if the refund need not wait any more."""
+    """Advance the remedy of a refund: have its items cancelled, or ask the customer to send them
+    back. Returns the seconds until the next look; None if the remedy needs none now."""
     with services.current().database.snapshot() as connection:
         remedy = remedies.find_of_refund(connection, refund_id)
         status = refunds.load(connection, refund_id).status
@@ -77,9 +77,9 @@ def advance_remedy(refund_id: str) -> float | None:
 
 
 def _wait_for_goods(known: Remedy) -> float | None:
-    """Tell the customer how to send the goods, remind them, and end the return if the goods do not come in
-    time. It never ends before the customer was reminded and had the time that the reminder gives. They are not
-    asked for goods of a refund that we must not pay: it fails."""
+    """Tell the customer how to send the goods, remind them once, and end the return if the goods do
+    not come by the date in the reminder. If the refund must not be paid, fail it instead of asking
+    for the goods. Returns the seconds until the next look; None if the return has ended."""
     live = services.current()
     now, notice = live.now(), _reminded_before()
     with live.database.transaction() as connection:
@@ -116,8 +116,8 @@ def _lock_payable(connection: sa.Connection, remedy: Remedy | None) -> Refund | 
 
 
 def _give_up_stopped(connection: sa.Connection, remedy: Remedy, refund: Refund) -> bool:
-    """End a return and its locked refund if the refund is stopped; return whether that is so. Lock the order
-    first."""
+    """If a locked refund is approved but must not be paid (see `stops`), fail it, and close its
+    return. Return whether that happened. Lock the order first."""
     order = orders.load(connection, remedy.order_id)
     knows_all = services.current().order_source is not None
     stop = stops.find_stop(connection, order, refund, knows_all=knows_all)
@@ -141,8 +141,8 @@ def _reminded_before() -> timedelta:
 
 
 def _ask_for_goods(connection: sa.Connection, remedy: Remedy, refund: Refund) -> Remedy | None:
-    """Ask for the units that were approved, which may be fewer than were asked for. If none has to come back
-    any more, end the return, and return None."""
+    """Ask the customer for the approved units, which may be fewer than requested. Return the
+    changed remedy. If no unit has to come back any more, close the remedy and return None."""
     live = services.current()
     rules = live.policy.return_first
     # If the policy has no such rules any more, keep the days that it gave.
@@ -200,8 +200,8 @@ def _ask_source(remedy: Remedy) -> CancelOutcome | float:
 
 
 def _awaits_fewer(connection: sa.Connection, refund: Refund) -> bool:
-    """Return whether a manager has approved fewer units, which has no effect yet because it may be taken back.
-    The system is asked after that; now it would cancel too many."""
+    """Return whether a manager approved fewer units, and this has no effect yet: the decision may be
+    undone, or a second manager must decide. Until then, the shop's system would cancel too many units."""
     made = approvals.list_decisions(connection, refund.refund_id)
     waits = refund.status is RefundStatus.AWAITING_APPROVAL
     return waits and any(refund.covering(each.units) is not refund for each in made)
@@ -250,8 +250,8 @@ def _record(connection: sa.Connection, remedy_id: str, outcome: CancelOutcome) -
 
 
 def _is_whole(connection: sa.Connection, remedy: Remedy) -> bool:
-    """Return whether a remedy is for all that the order had when it was asked for. Of an order that was sent in
-    part, the shop's system may list only what is left; it still cannot cancel the whole."""
+    """Return whether a remedy is for all of the order as it was when requested. A list of all items does not
+    count if a carrier had a parcel: the system may list unshipped units only, and cannot cancel the rest."""
     if not remedy.items:
         return True
     before = versions.units_before(connection, remedy)
@@ -296,7 +296,7 @@ def _tell_units(units: Counter[str]) -> str:
 
 
 def _keep(connection: sa.Connection, order: Order) -> None:
-    """Save the order as the system returned it, unless its customer or what its refunds rest on changes."""
+    """Save the returned order, unless it has another customer, or our refunds forbid the change."""
     stored = orders.find(connection, order.order_id)
     if stored is None or stored.customer_email != order.customer_email:
         return
@@ -318,15 +318,15 @@ def list_restocks(connection: sa.Connection, refund: Refund) -> tuple[tuple[str,
     if rules is None or remedy is None or refund.reason not in rules.restock_reasons:
         return ()
     is_back = remedy.kind is RemedyKind.RETURN and remedy.status is RemedyStatus.DONE
-    # The rest of a price has no goods of its own: they came back for an earlier refund.
+    # A line with `is_rest` has no goods of its own: they belong to the earlier refund that was lowered.
     own = [pair for pair in zip(refund.item_ids, refund.lines, strict=True) if not pair[1].is_rest]
     return units_of([each for each, _ in own], [line for _, line in own]) if is_back else ()
 
 
 def give_up_refused(connection: sa.Connection, refund: Refund) -> None:
-    """End the remedy of a refund that was not approved, or refused after all. A return ends at once. A
-    cancellation may be under way, so it becomes a task for the team. If it is done, the customer has neither
-    the goods nor the money: the team gets the case."""
+    """End the remedy of a refund that was rejected or has expired. A return ends at once. A
+    cancellation becomes a task for the team, because it may be under way. If the remedy is done
+    already, hand the conversation over: the customer has neither the goods nor the money."""
     remedy = remedies.find_of_refund(connection, refund.refund_id)
     if remedy is None:
         return

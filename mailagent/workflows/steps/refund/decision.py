@@ -39,8 +39,8 @@ declare_marks("claim_refund", "claimed")
 
 @async_step
 def claim_refund(refund_id: str) -> State:
-    """Record this run as the one that gets the messages about the refund. From now on it misses none. If the
-    refund waits for a manager, continue as `look_at_decision`."""
+    """Record this run as the receiver of the refund's wake-up messages, so that it misses none from
+    now on. If the refund awaits approval, do what `look_at_decision` does."""
     with services.current().database.transaction() as connection:
         status = refunds.claim(connection, refund_id, DBOS.workflow_id or "")
     mark("claim_refund", "claimed")
@@ -141,9 +141,9 @@ class Awaiting(TypedDict):
 
 @async_step
 def tell_customer(refund_id: str) -> list[str] | Awaiting:
-    """Write to the customer how the refund ended, and return the mails to send. A failed refund is also a
-    case for the team. Refunds of one mail that are paid at about the same time share a receipt, so it may
-    have to wait."""
+    """Write the mail that tells the customer how the refund ended, and for a failed refund mail to
+    the team; return the ids of the mails to send. Refunds of one mail that are paid at about the
+    same time share a receipt: return how long this one waits for the others."""
     live = services.current()
     with live.database.transaction() as connection:
         # The order is locked first, as everywhere: it may be replaced meanwhile.
@@ -214,8 +214,8 @@ def _is_answering(connection: sa.Connection, refund: Refund) -> bool:
 
 
 def _give_to_team(connection: sa.Connection, refund: Refund) -> list[str]:
-    """Write the case of a failed refund to the team: once, and again if it turns out that money was given
-    back. A replay does not hand the conversation over again: the team may have given it back."""
+    """Hand the conversation of a failed refund over to the team: once, and again if more money was paid or came
+    back to the shop since. A replay does not repeat this: the team may have given the conversation back."""
     live = services.current()
     incident = f"failed:{refund.refund_id}"
     if refund.returned is not None:

@@ -26,10 +26,10 @@ NOT_ASKED = OutcomeUnknown("it is settled, or another worker asks at this moment
 
 @dataclass(frozen=True, slots=True)
 class Intent:
-    """A payment that the gateway is asked for. `asked_before`: it may have been asked under this key already.
-    `stopped`: why it must not be asked any more, such as an order that was cancelled meanwhile.
-    `stopped_if_not_made`: why not, if the look-up finds that the gateway has not made it. `asking_since`: when
-    a worker last began a call that may still be under way."""
+    """A refund payment to request from the gateway. `asked_before`: it may have been requested under its
+    key before. `stopped`: why it must not be requested any more, such as an order that was cancelled
+    meanwhile. `stopped_if_not_made`: a reason that counts only if the look-up finds that the gateway has
+    not made it. `asking_since`: when a worker last began a call that may still be under way."""
 
     request: RefundRequest
     asked_before: bool
@@ -60,8 +60,8 @@ def check_gateways(requests: Iterable[RefundRequest]) -> None:
 
 
 def ask_gateway(intent: Intent) -> PaymentOutcome:
-    """Return what became of an earlier call, or make the call unless the intent is stopped. Return NOT_ASKED if
-    it is another worker's turn."""
+    """Return the outcome of an earlier call; if there was none, make the call, unless the intent is
+    stopped. Return NOT_ASKED if the intent is settled, or if another worker may be making the call."""
     gateway, stopped = services.current().gateway, intent.stopped
     if intent.asked_before:
         with spans.call(gateway.name, "look up"):
@@ -72,7 +72,7 @@ def ask_gateway(intent: Intent) -> PaymentOutcome:
             return known  # for an operator, whose replay calls the gateway again
         stopped = stopped or intent.stopped_if_not_made
     begun_at = services.current().now()
-    # Take the turn even to stop it, so that no worker that has read the intent before asks later.
+    # Begin even if it is stopped: a worker that read the intent before us can then no longer make the call.
     if (stopped and _may_be_under_way(intent)) or not _begin(intent, begun_at):
         return NOT_ASKED
     if stopped:

@@ -46,8 +46,8 @@ def check_before_payment(refund_id: str) -> State | str | None:
 
 
 def _has_units_back(connection: sa.Connection, refund: Refund) -> bool:
-    """Return whether units that were cancelled for a refund may have been sent, and its order's newest record
-    has them again. If the whole order was cancelled, `stops` checks that instead."""
+    """Return whether units that were cancelled for a refund are in its order's newest record again, and
+    may have been shipped. For a cancellation of the whole order, `stops` checks this instead."""
     remedy = remedies.find_of_refund(connection, refund.refund_id)
     if remedy is None or not remedy.is_done_cancellation or not remedy.items:
         return False
@@ -58,9 +58,9 @@ def _has_units_back(connection: sa.Connection, refund: Refund) -> bool:
 
 
 def _may_be_sent(order: Order, remedy: Remedy) -> bool:
-    """Return whether units of a remedy may have left the shop. Other units of a pending order may have left
-    before. Of units that a person took out, the shop's system may know nothing: only a parcel that lists them
-    says that they were sent."""
+    """Return whether units of a cancellation may have been shipped. Other units of a pending order
+    may have been shipped before. If a person made the cancellation, the shop's system may not know
+    of it: then only a parcel that lists the units shows that they were shipped."""
     source = services.current().order_source
     by_system = source is not None and remedy.decided_by == source.name
     if by_system and order.status is not OrderStatus.PENDING:

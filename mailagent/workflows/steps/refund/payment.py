@@ -79,12 +79,12 @@ _OUR_STOPS = frozenset({*stops.STOPS, *STOPS})
 
 @async_step
 def pay_refund(refund_id: str) -> State:
-    """Pay an approved refund by the gateway. It waits for a cancellation or a return that must come first, and
-    while the circuit breaker of the gateway or of the order source is open.
+    """Pay an approved refund through the gateway. The returned State says how long to wait: for a
+    cancellation or return that must come first, or while the circuit breaker of the gateway or of the order
+    source is open.
 
-    Raises NeedsOperatorError when the gateway does not pay until an operator puts something right, after too
-    many attempts, or when the gateway is away for too long. The refund stays approved: a replay pays what is
-    not paid."""
+    Raises NeedsOperatorError if an operator must act, after too many attempts, or if the gateway or the
+    order source is unavailable for too long. The refund stays approved: a replay pays what is unpaid."""
     wait_seconds = advance_remedy(refund_id)
     if wait_seconds is not None:
         return state_of(RefundStatus.APPROVED, wait_seconds)
@@ -116,8 +116,8 @@ def pay_refund(refund_id: str) -> State:
 
 
 def _intend(refund_id: str, stop: str | None) -> list[Intent] | None:
-    """Record, under the order's lock, what the gateway will be asked; None if there is nothing to pay. `stop`:
-    the order source's reason why no more may be paid."""
+    """Record the intents to pay, under the order's lock, and return those without an answer; None
+    if there is nothing to pay. `stop`: the order source's reason why no more may be paid."""
     live = services.current()
     with live.database.transaction() as connection:
         order = orders.lock_of_refund(connection, refund_id)
@@ -205,8 +205,8 @@ def _note_call(connection: sa.Connection, permit: Permit, outcome: PaymentOutcom
 def _look_again(
     connection: sa.Connection, request: RefundRequest, outcome: PaymentOutcome
 ) -> PaymentOutcome:
-    """Return an outcome; but Refused if people have recorded, before the order was locked, that the ledger's
-    entry could not be paid."""
+    """Return `outcome`; but Refused if, between the ledger's answer and the lock on the order,
+    people recorded that the ledger's entry could not be paid."""
     if services.current().gateway.is_remote(request) or not isinstance(outcome, Refunded):
         return outcome
     found = settlements.find(connection, request.idempotency_key)
@@ -294,8 +294,8 @@ def _wait_for_gateway(refund_id: str) -> State:
 
 
 def _stop_for_operator(refund_id: str, outcome: NotDone | OutcomeUnknown) -> None:
-    """Raise NeedsOperatorError if another call does not help. If the gateway refuses our key, only the first
-    refund fails; the others wait until the gateway can be called again."""
+    """Raise NeedsOperatorError if another call does not help. If the gateway refuses our API key, only
+    the first refund's run fails; the other refunds wait until the gateway can be called again."""
     stops = outcome.for_people
     if outcome.operator:
         with services.current().database.transaction() as connection:
