@@ -118,8 +118,8 @@ FIGURES = {
         f"at most {api.LARGEST_ORDER_BYTES >> 20} MiB",
         f"at most {source.MOST_ORDERS_A_PAGE} |",
         f"within {json_client.DEADLINE_SECONDS:.0f} seconds, in at most {json_client.MOST_BYTES >> 20} MiB",
-        f"newest {source.MOST_ORDERS} orders",
-        f"expected within {shipment.EXPECTED_WITHIN.days} days of that",
+        f"up to {source.MOST_ORDERS} newest orders",
+        f"or was expected (at most {shipment.EXPECTED_WITHIN.days} days later)",
     ),
     "outages": (
         f"opens after {word(circuit_breaker.FAILURES_TO_OPEN)} failures in a row",

@@ -64,7 +64,8 @@ def find_problem(command: click.Command, words: list[str]) -> str | None:
             return words[0]
         command, words = following, words[1:]
     known = {name for parameter in command.params for name in parameter.opts}
-    options = [word.partition("=")[0] for word in words if word.startswith("-")]
+    # A lone hyphen is standard input.
+    options = [word.partition("=")[0] for word in words if word.startswith("-") and word != "-"]
     return next((option for option in options if option not in known), None)
 
 
