@@ -1,7 +1,8 @@
 """Writes our mails: from rows and templates to rows of outbound mail, in the transaction that records what a
 mail tells.
 
-Pages and workflows both write mail and must not import each other, so this package stands below both.
+Pages and workflows both write mail and must not import each other, so this package stands below both. What they
+use is imported here.
 """
 
 from mailagent.mailers.approval_routing import is_waited_for
@@ -29,34 +30,3 @@ from mailagent.mailers.to_managers import (
     write_expired,
 )
 from mailagent.mailers.to_team import hand_to_team, write_login_link, write_to_team
-
-__all__ = [
-    "Letter",
-    "Notice",
-    "Reader",
-    "answer_manager",
-    "ask_managers",
-    "ask_next_manager",
-    "copy_notice",
-    "hand_to_team",
-    "is_waited_for",
-    "letter_by_person",
-    "list_unsent_requests",
-    "reader_of",
-    "renew_if_late",
-    "write_expired",
-    "write_handed_over",
-    "write_letter",
-    "write_login_link",
-    "write_notice",
-    "write_offer",
-    "write_person_reply",
-    "write_promise",
-    "write_receipt",
-    "write_refund_outcome",
-    "write_refund_returned",
-    "write_remedy",
-    "write_reply",
-    "write_team_reply",
-    "write_to_team",
-]
