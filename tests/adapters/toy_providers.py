@@ -178,9 +178,6 @@ class ToyOrders:
     def make(self, _settings: Settings) -> ToyOrders:
         return self
 
-    def find_problems(self, _settings: Settings) -> list[str]:
-        return []
-
     def find_missing_rights(self, _settings: Settings) -> list[str]:
         return []
 

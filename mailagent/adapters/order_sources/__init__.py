@@ -31,10 +31,6 @@ class OrderSourceProvider(Protocol):
     def make(self, settings: Settings) -> OrderSource:
         """Return the source that these settings describe. This opens no connection."""
 
-    def find_problems(self, settings: Settings) -> list[str]:
-        """Return the problems of its own settings, a sentence each; only called if the settings use it. That
-        ORDER_SOURCE_URL and ORDER_SOURCE_TOKEN are set is checked for every source."""
-
     def find_missing_rights(self, settings: Settings) -> list[str]:
         """Ask the source for the rights of our key. Return a sentence for each right that it lacks. Raises
         SourceProblem."""
@@ -78,4 +74,4 @@ def find_problems(settings: Settings) -> list[str]:
         problems.append(
             f"ORDER_SOURCE_TOKEN: is not set, but {source}; set the token that it gave you"
         )
-    return problems + provider.find_problems(settings)
+    return problems

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
-from mailagent.adapters.platforms.settings import KEY, WEBHOOK_SECRET, find_problems
+from mailagent.adapters.platforms.settings import KEY, PlatformPayments, address_and_token
 from mailagent.adapters.shopify.orders import NAME, TITLE, is_shopify_payment
 from mailagent.domain.remedies.remedy import RemedyKind
 
@@ -25,11 +24,7 @@ class ShopifyOrders:
         from mailagent.adapters.shopify.client import ShopifyClient
         from mailagent.adapters.shopify.source import ShopifySource
 
-        return ShopifySource(ShopifyClient(*_address(settings)))
-
-    def find_problems(self, _settings: Settings) -> list[str]:
-        """Return no problems: it has no settings of its own."""
-        return []
+        return ShopifySource(ShopifyClient(*address_and_token(settings)))
 
     def find_missing_rights(self, settings: Settings) -> list[str]:
         """Return a sentence for each scope that our token lacks. Raises SourceProblem."""
@@ -49,11 +44,10 @@ class ShopifyOrders:
         return [f"{KEY}: Shopify does not allow it {missing}: {hint}"]
 
 
-class ShopifyPayments:
-    """Satisfies `adapters.gateways.GatewayProvider`. We learn of external refunds from the order's record."""
+class ShopifyPayments(PlatformPayments):
+    """Satisfies `adapters.gateways.GatewayProvider`."""
 
-    name, title, key_setting, secret_setting = NAME, TITLE, KEY, WEBHOOK_SECRET
-    failure_codes: ClassVar[Mapping[str, str]] = {}
+    name, title = NAME, TITLE
 
     def has_payment(self, payment_id: str) -> bool:
         """Return whether Shopify took a payment, by the form of its id."""
@@ -65,15 +59,4 @@ class ShopifyPayments:
         from mailagent.adapters.shopify.client import ShopifyClient
         from mailagent.adapters.shopify.gateway import ShopifyGateway
 
-        return ShopifyGateway(ShopifyClient(*_address(settings), REFUND_SECONDS))
-
-    def make_webhook(self, _settings: Settings) -> None:
-        """Return None: the webhook of orders also reports refunds."""
-
-    def find_problems(self, settings: Settings) -> list[str]:
-        """Return a problem if orders do not come from Shopify."""
-        return find_problems(settings, NAME)
-
-
-def _address(settings: Settings) -> tuple[str, str]:
-    return settings.order_source_url or "", settings.order_source_token or ""
+        return ShopifyGateway(ShopifyClient(*address_and_token(settings), REFUND_SECONDS))

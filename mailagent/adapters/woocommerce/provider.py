@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
-from mailagent.adapters.platforms.settings import KEY, WEBHOOK_SECRET, find_problems
+from mailagent.adapters.platforms.settings import KEY, PlatformPayments, address_and_token
 from mailagent.adapters.woocommerce.orders import NAME, TITLE, is_woocommerce_payment
 
 if TYPE_CHECKING:
@@ -24,22 +23,17 @@ class WooCommerceOrders:
         from mailagent.adapters.woocommerce.client import WooCommerceClient
         from mailagent.adapters.woocommerce.source import WooCommerceSource
 
-        return WooCommerceSource(WooCommerceClient(*_address(settings)))
-
-    def find_problems(self, _settings: Settings) -> list[str]:
-        """Return no problems: it has no settings of its own."""
-        return []
+        return WooCommerceSource(WooCommerceClient(*address_and_token(settings)))
 
     def find_missing_rights(self, _settings: Settings) -> list[str]:
         """Return none: it does not say what our key may do."""
         return []
 
 
-class WooCommercePayments:
-    """Satisfies `adapters.gateways.GatewayProvider`. We learn of external refunds from the order's record."""
+class WooCommercePayments(PlatformPayments):
+    """Satisfies `adapters.gateways.GatewayProvider`."""
 
-    name, title, key_setting, secret_setting = NAME, TITLE, KEY, WEBHOOK_SECRET
-    failure_codes: ClassVar[Mapping[str, str]] = {}
+    name, title = NAME, TITLE
 
     def has_payment(self, payment_id: str) -> bool:
         """Return, by its id, whether a payment was made through WooCommerce."""
@@ -51,15 +45,4 @@ class WooCommercePayments:
         from mailagent.adapters.woocommerce.client import WooCommerceClient
         from mailagent.adapters.woocommerce.gateway import WooCommerceGateway
 
-        return WooCommerceGateway(WooCommerceClient(*_address(settings), REFUND_SECONDS))
-
-    def make_webhook(self, _settings: Settings) -> None:
-        """Return None: the webhook of orders also reports refunds."""
-
-    def find_problems(self, settings: Settings) -> list[str]:
-        """Return a problem if orders do not come from WooCommerce."""
-        return find_problems(settings, NAME)
-
-
-def _address(settings: Settings) -> tuple[str, str]:
-    return settings.order_source_url or "", settings.order_source_token or ""
+        return WooCommerceGateway(WooCommerceClient(*address_and_token(settings), REFUND_SECONDS))

@@ -22,10 +22,6 @@ class Http:
 
         return HttpOrderSource(settings.order_source_url or "", settings.order_source_token or "")
 
-    def find_problems(self, _settings: Settings) -> list[str]:
-        """Return no problems: it has no settings of its own."""
-        return []
-
     def find_missing_rights(self, _settings: Settings) -> list[str]:
         """Return none: it does not say what our key may do."""
         return []
