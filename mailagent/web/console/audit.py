@@ -16,8 +16,15 @@ from mailagent.domain.operations.access import Permission
 from mailagent.store import audit
 from mailagent.store.audit import Act, Wanted
 from mailagent.web.console.labels import action_label, detail_label, detail_name
-from mailagent.web.console.page import page, pages_beside, parse_days, read_window, typed
-from mailagent.web.guard import current_person, needs
+from mailagent.web.console.page import (
+    page,
+    pages_beside,
+    parse_days,
+    read_window,
+    record_act,
+    typed,
+)
+from mailagent.web.guard import needs
 
 blueprint = Blueprint("ops_audit", __name__)
 
@@ -60,9 +67,7 @@ def export() -> Response:
     # Only the names of the filters: an address in a value could never be erased from the log.
     details = {"format": kind, "filters": [name for name, value in facts.items() if value]}
     with live.database.transaction() as connection:
-        audit.record(
-            connection, live.now(), current_person().email, "audit exported", "audit", details
-        )
+        record_act(connection, "audit exported", "audit", details)
     acts = audit.stream(live.database, _wanted(facts))
     name = f"audit-{live.now():%Y-%m-%d}.{kind}"
     return Response(

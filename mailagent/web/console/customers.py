@@ -8,7 +8,6 @@ from flask import Blueprint, Response, request
 
 from mailagent import services
 from mailagent.domain.operations.access import Permission
-from mailagent.store import audit
 from mailagent.store.console import customers
 from mailagent.store.mail import suppressions
 from mailagent.store.privacy import erasure
@@ -16,7 +15,7 @@ from mailagent.store.privacy.erasure import ErasureRefusedError
 from mailagent.store.refunds import orders
 from mailagent.web import erasing
 from mailagent.web.console.labels import LINE_STATES, money, state_label
-from mailagent.web.console.page import found, go_to, mask_code, not_found, page
+from mailagent.web.console.page import found, go_to, mask_code, not_found, page, record_act
 from mailagent.web.guard import current_person, needs
 
 blueprint = Blueprint("ops_customers", __name__)
@@ -63,13 +62,11 @@ def show(email: str) -> Response:
 def allow_mail(email: str) -> Response:
     """Remove the suppression of an address, so that we write to it again."""
     address = found(erasing.read_address(email), "customer")
-    live = services.current()
-    with live.database.transaction() as connection:
+    with services.current().database.transaction() as connection:
         if suppressions.allow_again(connection, address):
             # Never the address, because the audit log stays when the customer is erased.
             subject = customers.latest_conversation(connection, address) or "customer"
-            actor = current_person().email
-            audit.record(connection, live.now(), actor, "mail allowed again", subject)
+            record_act(connection, "mail allowed again", subject)
     return go_to(path_of(address))
 
 

@@ -15,7 +15,6 @@ from mailagent.domain.operations.access import Permission, Role
 from mailagent.domain.operations.circuit_breaker import MEANS, away_name, tell_breaker
 from mailagent.domain.operations.incident import OUTAGES, IncidentKind, tell_incident
 from mailagent.domain.operations.provider import ProviderKind
-from mailagent.store import audit
 from mailagent.store.console import dismissals, inbox
 from mailagent.store.console.inbox import Asked, Entry, Figures, Lists, Waiting
 from mailagent.store.operations import circuit_breakers, incidents
@@ -29,6 +28,7 @@ from mailagent.web.console.page import (
     page,
     pages_beside,
     read_window,
+    record_act,
     safe_path,
     typed,
 )
@@ -242,11 +242,11 @@ def dismiss() -> Response:
             return not_found("thing to dismiss")
         if request.form.get("act") == "back":
             if dismissals.forget(connection, subject):
-                audit.record(connection, live.now(), email, "brought back", subject)
+                record_act(connection, "brought back", subject)
         else:
             failed_at = run.updated_at if run else None
             if dismissals.record(connection, subject, email, live.now(), failed_at):
-                audit.record(connection, live.now(), email, "dismissed", subject)
+                record_act(connection, "dismissed", subject)
     return go_to(safe_path(request.form.get("back")))
 
 

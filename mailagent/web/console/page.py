@@ -1,4 +1,4 @@
-"""Functions that all pages of the console share: rendering, paging, redaction of secrets, safe redirects."""
+"""Functions that all pages of the console share: rendering, acts, paging, redaction, safe redirects."""
 
 from __future__ import annotations
 
@@ -8,14 +8,17 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, TypeVar, cast
 from urllib.parse import urlencode
 
+import sqlalchemy as sa
 from flask import Response, abort, g, make_response, redirect, render_template, request
 
+from mailagent import services
 from mailagent.domain.mail.message import Purpose
 from mailagent.domain.mail.redaction import without_keys
 from mailagent.domain.refunds.goodwill import hide_code_shapes, hide_codes
 from mailagent.domain.text import without_controls
+from mailagent.store import audit
 from mailagent.store.pagination import Part, Window, parse_cursor
-from mailagent.web.guard import find_person
+from mailagent.web.guard import current_person, find_person
 
 T = TypeVar("T")
 
@@ -50,6 +53,17 @@ def found(row: T | None, what: str) -> T:
 def go_to(path: str) -> Response:
     """Return a redirect after a form was handled."""
     return cast(Response, redirect(path, 303))
+
+
+def record_act(
+    connection: sa.Connection,
+    action: audit.Action,
+    subject: str,
+    details: Mapping[str, Any] | None = None,
+) -> None:
+    """Record in the audit log that the logged-in person did `action` to the row with the id `subject`."""
+    now, email = services.current().now(), current_person().email
+    audit.record(connection, now, email, action, subject, details)
 
 
 def safe_path(wanted: str | None) -> str:

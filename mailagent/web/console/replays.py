@@ -23,9 +23,9 @@ from mailagent.store.console import dismissals, run_subjects
 from mailagent.store.ids import new_id
 from mailagent.store.pagination import Window
 from mailagent.web.console.labels import WORKFLOWS, money, run_path
-from mailagent.web.console.page import found, go_to, page, typed
+from mailagent.web.console.page import found, go_to, page, record_act, typed
 from mailagent.web.console.runs import line_of, seen_of
-from mailagent.web.guard import current_person, needs
+from mailagent.web.guard import needs
 from mailagent.web.language import _, sentence
 
 blueprint = Blueprint("ops_replays", __name__)
@@ -164,8 +164,7 @@ def replay() -> Response:
         replay_id, details = new_id("replay"), {"runs": ready}
         if ready:
             # Record it before the replays: if this process dies, the page of this replay shows what is left.
-            person = current_person().email
-            audit.record(connection, live.now(), person, REPLAYED_TOGETHER, replay_id, details)
+            record_act(connection, REPLAYED_TOGETHER, replay_id, details)
     if not ready:
         return _show_plan(typed("reason", request.form), request.form, refused=True)
     for run_id in ready:
@@ -181,8 +180,7 @@ def _replay(run_id: str, replay_id: str) -> None:
         return  # another person has just replayed it; the page shows its state
     details = {"from_step": first_step_to_repeat(run), "together": replay_id}
     with live.database.transaction() as connection:
-        person = current_person().email
-        audit.record(connection, live.now(), person, "run rewound", run_id, details)
+        record_act(connection, "run rewound", run_id, details)
 
 
 @blueprint.get("/ops/replays/<replay_id>")

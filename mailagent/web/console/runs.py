@@ -35,12 +35,13 @@ from mailagent.web.console.page import (
     not_found,
     page,
     parse_days,
+    record_act,
     redact,
     redact_line,
     typed,
 )
 from mailagent.web.console.run_steps import with_text
-from mailagent.web.guard import current_person, needs
+from mailagent.web.guard import needs
 from mailagent.web.language import _, sentence
 
 blueprint = Blueprint("ops_runs", __name__)
@@ -280,8 +281,6 @@ def _refused(run_id: str, refused: ReplayRefused) -> Response:
 
 
 def _done(run_id: str, action: audit.Action, details: dict[str, Any]) -> Response:
-    live = services.current()
-    with live.database.transaction() as connection:
-        person = current_person().email
-        audit.record(connection, live.now(), person, action, run_id, details)
+    with services.current().database.transaction() as connection:
+        record_act(connection, action, run_id, details)
     return go_to(f"{run_path(run_id)}?done={action.removeprefix('run ')}")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from datetime import timedelta
 
 import sqlalchemy as sa
@@ -20,14 +19,13 @@ from mailagent.domain.mail.conversation import (
 from mailagent.domain.mail.redaction import mask_card_numbers
 from mailagent.domain.operations.access import Permission
 from mailagent.domain.text import without_controls
-from mailagent.store import audit
 from mailagent.store.mail import conversations
 from mailagent.web.console.conversations import assignment
 from mailagent.web.console.conversations.acts import back_to, lock_found
 from mailagent.web.console.conversations.assignment import find_seen, parse_seen
 from mailagent.web.console.conversations.beside import SNOOZES, list_assignees
 from mailagent.web.console.conversations.pages import answer_page, show_page
-from mailagent.web.console.page import typed
+from mailagent.web.console.page import record_act, typed
 from mailagent.web.guard import current_person, needs
 from mailagent.web.language import _, translate
 
@@ -47,7 +45,7 @@ def close(conversation_id: str) -> Response:
             if _has_news(connection, conversation):
                 return _read_first(connection, conversation)
             conversations.close(connection, conversation_id)
-            _record(connection, "conversation closed", conversation_id)
+            record_act(connection, "conversation closed", conversation_id)
     return back_to(conversation_id)
 
 
@@ -56,7 +54,7 @@ def close(conversation_id: str) -> Response:
 def snooze(conversation_id: str) -> Response:
     """Take a conversation out of the lists of work for some time, or until the customer writes."""
     if request.form.get("for") not in SNOOZES:
-        return _refused(conversation_id, _("It was not snoozed: choose for how long."))
+        return show_page(conversation_id, _("It was not snoozed: choose for how long."))
     until = services.current().now() + SNOOZES[request.form["for"]][1]
     with services.current().database.transaction() as connection:
         conversation = lock_found(connection, conversation_id)
@@ -67,7 +65,7 @@ def snooze(conversation_id: str) -> Response:
             return _read_first(connection, conversation)
         conversations.snooze(connection, conversation_id, until)
         details = {"until": until.isoformat(timespec="minutes")}
-        _record(connection, "conversation snoozed", conversation_id, details)
+        record_act(connection, "conversation snoozed", conversation_id, details)
     return back_to(conversation_id)
 
 
@@ -79,7 +77,7 @@ def reopen(conversation_id: str) -> Response:
         conversation = lock_found(connection, conversation_id)
         if conversation.progress is not Progress.OPEN or conversation.snoozed_until:
             conversations.reopen(connection, conversation_id)
-            _record(connection, "conversation reopened", conversation_id)
+            record_act(connection, "conversation reopened", conversation_id)
     return back_to(conversation_id)
 
 
@@ -100,7 +98,7 @@ def assign(conversation_id: str) -> Response:
     owner = typed("owner", request.form) or None
     if owner is not None and owner not in list_assignees():
         gone = _("%(owner)s answers no customers any more. Assign it to someone else.", owner=owner)
-        return _refused(conversation_id, gone)
+        return show_page(conversation_id, gone)
     with services.current().database.transaction() as connection:
         conversation = lock_found(connection, conversation_id)
         assignment.assign(connection, conversation, current_person().email, owner)
@@ -118,13 +116,13 @@ def change_tags(conversation_id: str) -> Response:
             " then add it again.",
             most=TAG_LENGTH_MAX,
         )
-        return _refused(conversation_id, no_tag, typed_tag=typed("tag", request.form))
+        return show_page(conversation_id, no_tag, typed_tag=typed("tag", request.form))
     with services.current().database.transaction() as connection:
         conversation = lock_found(connection, conversation_id)
         if is_removed and conversations.remove_tag(connection, conversation_id, tag):
-            _record(connection, "tag removed", conversation_id, {"tag": tag})
+            record_act(connection, "tag removed", conversation_id, {"tag": tag})
         if not is_removed and _add_tag(connection, conversation, tag):
-            _record(connection, "tag added", conversation_id, {"tag": tag})
+            record_act(connection, "tag added", conversation_id, {"tag": tag})
     return back_to(conversation_id)
 
 
@@ -148,7 +146,7 @@ def write_note(conversation_id: str) -> Response:
             length=len(text),
             most=NOTE_LENGTH_MAX,
         )
-        return _refused(conversation_id, too_long, typed_note=text)
+        return show_page(conversation_id, too_long, typed_note=text)
     if not text:
         flash(_("There is nothing in the note. Write what your colleagues should read."))
         return back_to(conversation_id)
@@ -157,20 +155,5 @@ def write_note(conversation_id: str) -> Response:
         lock_found(connection, conversation_id)
         note_id = conversations.write_note(connection, conversation_id, email, text, now)
         if note_id:
-            _record(connection, "note written", conversation_id, {"note_id": note_id})
+            record_act(connection, "note written", conversation_id, {"note_id": note_id})
     return back_to(conversation_id)
-
-
-def _refused(conversation_id: str, why: str, **typed: str) -> Response:
-    """Return the page again, with the reason why nothing was changed and with the typed text."""
-    return show_page(conversation_id, why, **typed)
-
-
-def _record(
-    connection: sa.Connection,
-    action: audit.Action,
-    conversation_id: str,
-    details: Mapping[str, str] = {},
-) -> None:
-    now, email = services.current().now(), current_person().email
-    audit.record(connection, now, email, action, conversation_id, details)

@@ -21,7 +21,6 @@ from mailagent.domain.mail.saved_reply import (
 )
 from mailagent.domain.operations.access import Permission
 from mailagent.domain.text import name_in_address, name_to_greet, without_controls
-from mailagent.store import audit
 from mailagent.store.console import timeline
 from mailagent.store.ids import new_id
 from mailagent.store.mail import saved_replies
@@ -30,7 +29,7 @@ from mailagent.web.console.conversations.acts import lock_found
 from mailagent.web.console.conversations.assignment import parse_seen
 from mailagent.web.console.conversations.beside import ORDERS_SHOWN
 from mailagent.web.console.conversations.pages import answer_page
-from mailagent.web.console.page import found, go_to, page, typed
+from mailagent.web.console.page import found, go_to, page, record_act, typed
 from mailagent.web.form import FormProblem
 from mailagent.web.guard import current_person, needs, takes_files
 from mailagent.web.language import _
@@ -89,7 +88,7 @@ def change(saved_reply_id: str) -> Response:
         found(saved_replies.find(connection, saved_reply_id), "saved reply")
         if request.form.get("change") == "delete":
             if saved_replies.delete(connection, saved_reply_id):
-                _record(connection, "saved reply deleted", saved_reply_id)
+                record_act(connection, "saved reply deleted", saved_reply_id)
             return go_to(PATH)
     return _save(saved_reply_id)
 
@@ -106,7 +105,7 @@ def _save(saved_reply_id: str) -> Response:
             saved = next((x for x in known if x.saved_reply_id == saved_reply_id), None)
             _check(connection, reply, saved, len(known))
             saved_replies.save(connection, reply)
-            _record(connection, "saved reply written", saved_reply_id)
+            record_act(connection, "saved reply written", saved_reply_id)
     except FormProblem as problem:
         return _page(replace(reply, text=text), saved, problem)
     return go_to(PATH)
@@ -145,11 +144,6 @@ def _check(
         raise FormProblem(
             "name", _("There are %(most)s saved replies. Delete one first.", most=REPLIES_MAX)
         )
-
-
-def _record(connection: sa.Connection, action: audit.Action, saved_reply_id: str) -> None:
-    now, email = services.current().now(), current_person().email
-    audit.record(connection, now, email, action, saved_reply_id)
 
 
 # --- in an answer ---------------------------------------------------------------------------------
