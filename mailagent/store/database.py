@@ -231,6 +231,13 @@ def insert_once(
     return connection.scalar(once, values) is not None
 
 
+def update_rows(
+    connection: sa.Connection, table: sa.Table, *where: sa.ColumnElement[bool], **values: Any
+) -> int:
+    """Set columns of the rows for which all conditions hold; return how many rows these are."""
+    return connection.execute(table.update().where(*where).values(**values)).rowcount
+
+
 def exists(connection: sa.Connection, *where: sa.ColumnElement[bool]) -> bool:
     """Return whether there is a row for which all conditions hold."""
     return connection.scalar(sa.select(sa.literal(1)).where(*where).limit(1)) is not None

@@ -14,7 +14,7 @@ from typing import Final
 import sqlalchemy as sa
 
 from mailagent.store import audit, schema
-from mailagent.store.database import Row, insert_once
+from mailagent.store.database import Row, insert_once, update_rows
 
 _links, _attempts, _sessions = schema.login_links, schema.login_attempts, schema.sessions
 
@@ -84,8 +84,7 @@ def find_link(connection: sa.Connection, secret: str, now: datetime) -> Row | No
 
 def use_link(connection: sa.Connection, secret: str, now: datetime) -> bool:
     """Use a link up; return False if it does not work any more. Of two concurrent requests, one gets True."""
-    used = connection.execute(_links.update().where(*_works(secret, now)).values(used_at=now))
-    return used.rowcount == 1
+    return update_rows(connection, _links, *_works(secret, now), used_at=now) == 1
 
 
 def _works(secret: str, now: datetime) -> tuple[sa.ColumnElement[bool], ...]:
@@ -159,13 +158,12 @@ def _where_live(now: datetime) -> tuple[sa.ColumnElement[bool], ...]:
 def end(connection: sa.Connection, secret: str, now: datetime) -> None:
     """End a session. A second call changes nothing."""
     mine = _sessions.c.session_hash == _hash(secret)
-    connection.execute(_sessions.update().where(mine, *_where_live(now)).values(ended_at=now))
+    update_rows(connection, _sessions, mine, *_where_live(now), ended_at=now)
 
 
 def _end_all_of(connection: sa.Connection, email: str, now: datetime) -> int:
     theirs = _sessions.c.email == email
-    ended = _sessions.update().where(theirs, *_where_live(now)).values(ended_at=now)
-    return connection.execute(ended).rowcount
+    return update_rows(connection, _sessions, theirs, *_where_live(now), ended_at=now)
 
 
 # --- second factors -------------------------------------------------------------------------------
@@ -209,8 +207,8 @@ def enrol(
 def use_step(connection: sa.Connection, email: str, step: int) -> bool:
     """Use up the code of a time step (RFC 6238 section 5.2); return False if this code or a later one was
     used."""
-    unused = sa.and_(_factors.c.email == email, _factors.c.last_step < step)
-    return connection.execute(_factors.update().where(unused).values(last_step=step)).rowcount == 1
+    unused = (_factors.c.email == email, _factors.c.last_step < step)
+    return update_rows(connection, _factors, *unused, last_step=step) == 1
 
 
 def is_locked(connection: sa.Connection, email: str, now: datetime) -> bool:

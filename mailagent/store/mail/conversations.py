@@ -11,7 +11,7 @@ import sqlalchemy as sa
 from mailagent.domain.mail.conversation import Conversation, ConversationStatus, Progress
 from mailagent.domain.mail.message import AddressedToken, Door, MailStatus, Purpose
 from mailagent.store import audit, schema
-from mailagent.store.database import Row, columns_of, exists, from_row, required
+from mailagent.store.database import Row, columns_of, exists, from_row, required, update_rows
 from mailagent.store.ids import new_id, new_token
 from mailagent.store.mail import drafts
 
@@ -114,7 +114,7 @@ def touch(
     conversation_id = conversation.conversation_id
     _update(connection, conversation_id, last_mail_at=now, **(_OPEN if reopens else {}))
     here = _tags.c.conversation_id == conversation_id
-    connection.execute(_tags.update().where(here).values(last_mail_at=now))
+    update_rows(connection, _tags, here, last_mail_at=now)
 
 
 def record_answered(
@@ -124,15 +124,14 @@ def record_answered(
     conversation is snoozed: that brings it back to people."""
     thread = _conversations.c
     by_agent = purpose is Purpose.REPLY
-    connection.execute(
-        _conversations.update()
-        .where(
-            thread.conversation_id == conversation_id,
-            thread.progress == Progress.OPEN.value,
-            sa.or_(thread.snoozed_until.is_(None), thread.snoozed_until <= now),
-            thread.status == ConversationStatus.OPEN.value if by_agent else sa.true(),
-        )
-        .values(progress=Progress.PENDING.value)
+    update_rows(
+        connection,
+        _conversations,
+        thread.conversation_id == conversation_id,
+        thread.progress == Progress.OPEN.value,
+        sa.or_(thread.snoozed_until.is_(None), thread.snoozed_until <= now),
+        thread.status == ConversationStatus.OPEN.value if by_agent else sa.true(),
+        progress=Progress.PENDING.value,
     )
 
 
@@ -181,7 +180,7 @@ def give_back(connection: sa.Connection, conversation_id: str) -> None:
 
 def _update(connection: sa.Connection, conversation_id: str, **values: Any) -> None:
     here = _conversations.c.conversation_id == conversation_id
-    connection.execute(_conversations.update().where(here).values(**values))
+    update_rows(connection, _conversations, here, **values)
 
 
 # --- whose turn it is -----------------------------------------------------------------------------

@@ -12,7 +12,7 @@ import sqlalchemy as sa
 
 from mailagent.domain.mail.draft import Draft, DraftState
 from mailagent.store import schema
-from mailagent.store.database import from_row
+from mailagent.store.database import from_row, update_rows
 from mailagent.store.ids import new_id
 
 _drafts, _mails = schema.drafts, schema.inbound_mails
@@ -46,9 +46,7 @@ def record(
             created_at=now,
         )
     )
-    connection.execute(
-        _mails.update().where(_mails.c.mail_id.in_(mail_ids)).values(draft_id=draft_id)
-    )
+    update_rows(connection, _mails, _mails.c.mail_id.in_(mail_ids), draft_id=draft_id)
     return draft_id
 
 
@@ -89,12 +87,9 @@ def record_decision(
     outbound_id: str | None = None,
 ) -> bool:
     """Record what a person did with a draft. If it does not wait any more, change nothing and return False."""
-    recorded = connection.execute(
-        _drafts.update()
-        .where(_drafts.c.draft_id == draft_id, _WAITING)
-        .values(state=state.value, decided_by=decided_by, decided_at=now, outbound_id=outbound_id)
-    )
-    return recorded.rowcount == 1
+    here = _drafts.c.draft_id == draft_id
+    values = {"decided_by": decided_by, "decided_at": now, "outbound_id": outbound_id}
+    return update_rows(connection, _drafts, here, _WAITING, state=state.value, **values) == 1
 
 
 def supersede(
@@ -113,7 +108,7 @@ def supersede(
     taken = sorted(connection.scalars(superseded.returning(_drafts.c.draft_id)))
     freed = {"draft_id": None, **({"run_id": run_id} if run_id else {})}
     if taken:
-        connection.execute(_mails.update().where(_mails.c.draft_id.in_(taken)).values(**freed))
+        update_rows(connection, _mails, _mails.c.draft_id.in_(taken), **freed)
     return taken
 
 

@@ -27,6 +27,7 @@ from mailagent.store.database import (
     in_literals,
     insert_once,
     required,
+    update_rows,
 )
 from mailagent.store.ids import new_id
 from mailagent.store.mail import drafts
@@ -252,7 +253,7 @@ def count_wake_up(connection: sa.Connection, mail_id: str, run_id: str) -> None:
 
 
 def _update(connection: sa.Connection, mail_id: str, **values: Any) -> None:
-    connection.execute(_mails.update().where(_mails.c.mail_id == mail_id).values(**values))
+    update_rows(connection, _mails, _mails.c.mail_id == mail_id, **values)
 
 
 def list_unproven(
@@ -273,8 +274,8 @@ def list_unproven(
 
 def prove_mailbox(connection: sa.Connection, mail_ids: Sequence[str]) -> None:
     """Record that the senders of these mails are proven, by an answer from their mailbox with our code."""
-    unproven = _mails.c.mail_id.in_(mail_ids) & (_mails.c.identity == Identity.NONE.value)
-    connection.execute(_mails.update().where(unproven).values(identity=Identity.MAILBOX.value))
+    unproven = (_mails.c.mail_id.in_(mail_ids), _mails.c.identity == Identity.NONE.value)
+    update_rows(connection, _mails, *unproven, identity=Identity.MAILBOX.value)
 
 
 def put_off(
@@ -285,17 +286,15 @@ def put_off(
 
     A mail is counted at most once for each run enqueued for it, although the step may run twice.
     """
-    counted = connection.execute(
-        _mails.update()
-        .where(
-            _mails.c.conversation_id == conversation_id,
-            _mails.c.status == MailStatus.UNANSWERED.value,
-            sa.or_(_mails.c.run_id == run_id, _mails.c.mail_id.in_(mail_ids)),
-            _mails.c.put_off <= _mails.c.wake_ups,
-        )
-        .values(put_off=_mails.c.put_off + 1)
+    return update_rows(
+        connection,
+        _mails,
+        _mails.c.conversation_id == conversation_id,
+        _mails.c.status == MailStatus.UNANSWERED.value,
+        sa.or_(_mails.c.run_id == run_id, _mails.c.mail_id.in_(mail_ids)),
+        _mails.c.put_off <= _mails.c.wake_ups,
+        put_off=_mails.c.put_off + 1,
     )
-    return counted.rowcount
 
 
 def was_put_off(connection: sa.Connection, mail_ids: Sequence[str]) -> bool:

@@ -23,6 +23,7 @@ from mailagent.store.database import (
     from_row,
     insert_once,
     required,
+    update_rows,
 )
 from mailagent.store.mail import outgoing_files
 
@@ -145,20 +146,15 @@ def _without_links(mail: OutboundMail | Row) -> dict[str, sa.Case[str]]:
 def rewrite(connection: sa.Connection, mail: OutboundMail) -> None:
     """Replace the text of a mail that was written again, because it is sent late."""
     values = {"text": mail.text, "html": mail.html, "sources": mail.sources or None}
-    connection.execute(
-        _mails.update().where(_mails.c.outbound_id == mail.outbound_id).values(**values)
-    )
+    update_rows(connection, _mails, _mails.c.outbound_id == mail.outbound_id, **values)
 
 
 def put_off(
     connection: sa.Connection, outbound_id: str, next_attempt_at: datetime, now: datetime
 ) -> None:
     """Record when to try a queued mail again, because the mail provider is not called for now."""
-    connection.execute(
-        _mails.update()
-        .where(_mails.c.outbound_id == outbound_id, _mails.c.status == OutboundStatus.QUEUED.value)
-        .values(next_attempt_at=next_attempt_at, put_off_at=now)
-    )
+    here = (_mails.c.outbound_id == outbound_id, _mails.c.status == OutboundStatus.QUEUED.value)
+    update_rows(connection, _mails, *here, next_attempt_at=next_attempt_at, put_off_at=now)
 
 
 def take_up(connection: sa.Connection, limit: int, now: datetime) -> list[str]:
@@ -171,8 +167,8 @@ def take_up(connection: sa.Connection, limit: int, now: datetime) -> list[str]:
         .with_for_update(skip_locked=True)
     )
     found = list(connection.scalars(waiting))
-    due = _mails.update().where(_mails.c.outbound_id.in_(found))
-    connection.execute(due.values(next_attempt_at=now, put_off_at=None))
+    due = _mails.c.outbound_id.in_(found)
+    update_rows(connection, _mails, due, next_attempt_at=now, put_off_at=None)
     return found
 
 
@@ -195,8 +191,8 @@ def note_refusal(
     since, beside = row.refused_at or now, row.refused_beside
     if _was_another_accepted(connection, row, since, now):
         since, beside = now, beside + 1
-    refused = _mails.update().where(_mails.c.outbound_id == outbound_id)
-    connection.execute(refused.values(refused_at=since, refused_beside=beside))
+    here = _mails.c.outbound_id == outbound_id
+    update_rows(connection, _mails, here, refused_at=since, refused_beside=beside)
     return since, beside
 
 
@@ -253,7 +249,7 @@ def set_status(
         values["sent_at"] = now
     if sent_again_why:
         values["sent_again_why"] = sent_again_why
-    connection.execute(_mails.update().where(_mails.c.outbound_id == outbound_id).values(**values))
+    update_rows(connection, _mails, _mails.c.outbound_id == outbound_id, **values)
 
 
 def _mail(row: Row) -> OutboundMail:

@@ -6,7 +6,7 @@ import sqlalchemy as sa
 
 from mailagent.domain.mail.saved_reply import REPLIES_MAX, SavedReply
 from mailagent.store import schema
-from mailagent.store.database import columns_of, exists, from_row
+from mailagent.store.database import columns_of, exists, from_row, update_rows
 
 _replies = schema.saved_replies
 
@@ -32,7 +32,7 @@ def save(connection: sa.Connection, reply: SavedReply) -> None:
     name."""
     here = _replies.c.saved_reply_id == reply.saved_reply_id
     values = columns_of(_replies, reply)
-    if connection.execute(_replies.update().where(here).values(**values)).rowcount == 0:
+    if not update_rows(connection, _replies, here, **values):
         connection.execute(_replies.insert().values(**values))
 
 

@@ -18,7 +18,7 @@ from mailagent.domain.operations.circuit_breaker import (
 )
 from mailagent.domain.operations.provider import Provider
 from mailagent.store import audit, schema
-from mailagent.store.database import Row, insert_once
+from mailagent.store.database import Row, insert_once, update_rows
 
 _breakers = schema.breakers
 
@@ -51,24 +51,16 @@ def claim_probe(connection: sa.Connection, provider: Provider, now: datetime) ->
     If its outcome is not recorded, because the process died, the next probe is free after PROBE_SECONDS.
     """
     beyond = now + timedelta(seconds=LONGEST_WISH_SECONDS)
-    claimed = connection.execute(
-        _breakers.update()
-        .where(
-            _breakers.c.provider == provider.name,
-            sa.or_(_breakers.c.until_at <= now, _breakers.c.until_at > beyond),
-        )
-        .values(until_at=now + timedelta(seconds=PROBE_SECONDS))
-    )
-    return claimed.rowcount == 1
+    here = _breakers.c.provider == provider.name
+    is_due = sa.or_(_breakers.c.until_at <= now, _breakers.c.until_at > beyond)
+    until = now + timedelta(seconds=PROBE_SECONDS)
+    return update_rows(connection, _breakers, here, is_due, until_at=until) == 1
 
 
 def free_probe(connection: sa.Connection, provider: Provider, now: datetime) -> None:
     """Give a probe back that was not used."""
-    connection.execute(
-        _breakers.update()
-        .where(_breakers.c.provider == provider.name, _breakers.c.until_at > now)
-        .values(until_at=now)
-    )
+    here = _breakers.c.provider == provider.name
+    update_rows(connection, _breakers, here, _breakers.c.until_at > now, until_at=now)
 
 
 def record_success(
@@ -100,7 +92,7 @@ def record_failure(
     known = _breakers.c.provider == provider.name
     row = connection.execute(sa.select(_breakers).where(known).with_for_update()).one()
     after = after_failure(_breaker(row), failure, now, probing)
-    connection.execute(_breakers.update().where(known).values(**asdict(after)))
+    update_rows(connection, _breakers, known, **asdict(after))
     return after
 
 
@@ -114,9 +106,6 @@ def give_another_chance(
         query = query.where(_breakers.c.until_at < unused_since)
     rows = connection.execute(query.with_for_update()).all()
     for row in rows:
-        connection.execute(
-            _breakers.update()
-            .where(_breakers.c.provider == row.provider)
-            .values(**asdict(given_another_chance(_breaker(row))))
-        )
+        here, after = _breakers.c.provider == row.provider, given_another_chance(_breaker(row))
+        update_rows(connection, _breakers, here, **asdict(after))
         _record_closed(connection, row.provider, now)

@@ -13,7 +13,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from mailagent.store import schema
-from mailagent.store.database import from_row, insert_once
+from mailagent.store.database import from_row, insert_once, update_rows
 
 _rows = schema.comparisons
 
@@ -71,7 +71,7 @@ def record(connection: sa.Connection, found: Comparison) -> bool:
 def update(connection: sa.Connection, found: Comparison) -> None:
     """Replace a recorded comparison. If it was deleted meanwhile, do nothing."""
     same = (_rows.c.source == found.source.value, _rows.c.mail_id == found.mail_id)
-    connection.execute(_rows.update().where(*same).values(_values(found)))
+    update_rows(connection, _rows, *same, **_values(found))
 
 
 def _values(found: Comparison) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from datetime import UTC, datetime, timedelta
 import sqlalchemy as sa
 
 from mailagent.store import schema
-from mailagent.store.database import UtcDateTime, insert_once
+from mailagent.store.database import UtcDateTime, insert_once, update_rows
 
 _workers = schema.workers
 
@@ -33,7 +33,7 @@ def sign_in(connection: sa.Connection, worker_id: str) -> None:
     )
     since = sa.case((steady, _workers.c.steady_since), else_=sa.literal(now, UtcDateTime))
     here = _workers.c.worker_id == worker_id
-    connection.execute(_workers.update().where(here).values(seen_at=now, steady_since=since))
+    update_rows(connection, _workers, here, seen_at=now, steady_since=since)
 
 
 def sign_out(connection: sa.Connection, worker_id: str) -> None:

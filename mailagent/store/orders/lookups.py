@@ -8,7 +8,7 @@ from datetime import datetime
 import sqlalchemy as sa
 
 from mailagent.store import schema
-from mailagent.store.database import exists, insert_once
+from mailagent.store.database import exists, insert_once, update_rows
 
 _lookups = schema.order_lookups
 # Stands in the place of an order id, for a list of all of the customer's orders or of the newest ones.
@@ -36,7 +36,7 @@ def _record(
     key = {"conversation_id": conversation_id, "order_id": order_id}
     if not insert_once(connection, _lookups, {**key, **values}, *key):
         where = [_lookups.c[name] == value for name, value in key.items()]
-        connection.execute(_lookups.update().where(*where).values(**values))
+        update_rows(connection, _lookups, *where, **values)
 
 
 def are_listed(connection: sa.Connection, conversation_id: str, since: datetime) -> bool:

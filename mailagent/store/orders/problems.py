@@ -10,7 +10,7 @@ import sqlalchemy as sa
 
 from mailagent.domain.orders.freshness import Freshness
 from mailagent.store import schema
-from mailagent.store.database import exists
+from mailagent.store.database import exists, update_rows
 
 _orders, _refunds = schema.orders, schema.refunds
 _kind, _at = _orders.c.look_up_problem, _orders.c.look_up_problem_at
@@ -26,8 +26,8 @@ def note(connection: sa.Connection, order_id: str, found: Freshness, now: dateti
     if found is Freshness.AWAY:
         is_new = _kind.is_(None)
     began = sa.case((_kind.in_(_ANSWERS), _at), else_=now)
-    query = _orders.update().where(here, is_new).values(look_up_problem=found.value)
-    return connection.execute(query.values(look_up_problem_at=began)).rowcount > 0
+    problem = {"look_up_problem": found.value, "look_up_problem_at": began}
+    return update_rows(connection, _orders, here, is_new, **problem) > 0
 
 
 def find_answer(connection: sa.Connection, order_id: str) -> Freshness | None:
@@ -47,7 +47,7 @@ def meet(connection: sa.Connection, refund_id: str, order_id: str, now: datetime
     if began is None:
         return now
     if met is None or met < began:
-        connection.execute(_refunds.update().where(here).values(look_up_problem_met_at=now))
+        update_rows(connection, _refunds, here, look_up_problem_met_at=now)
         return now
     return cast(datetime, met)
 

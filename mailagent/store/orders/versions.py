@@ -16,7 +16,7 @@ from mailagent.domain.refunds.order import Order, OrderProblem, Payment
 from mailagent.domain.refunds.payment import RefundRequest
 from mailagent.domain.remedies.remedy import Remedy
 from mailagent.store import schema
-from mailagent.store.database import Row
+from mailagent.store.database import Row, update_rows
 from mailagent.store.refunds import order_import
 from mailagent.store.refunds.order_import import Saved, VersionProblem
 
@@ -192,15 +192,14 @@ def _record(
 def _note_seen(connection: sa.Connection, order_ids: Sequence[str], now: datetime) -> None:
     if order_ids:
         fine = {"seen_at": now, "look_up_problem": None, "look_up_problem_at": None}
-        connection.execute(_orders.update().where(_orders.c.order_id.in_(order_ids)).values(**fine))
+        update_rows(connection, _orders, _orders.c.order_id.in_(order_ids), **fine)
 
 
 def note_changed(connection: sa.Connection, order_id: str, before: datetime) -> bool:
     """Set an order's `seen_at` back to at most `before`, because its source says that it has changed: the next
     use looks it up again. Return whether the order is stored."""
     seen_at = sa.case((_orders.c.seen_at > before, before), else_=_orders.c.seen_at)
-    query = _orders.update().where(_orders.c.order_id == order_id).values(seen_at=seen_at)
-    return connection.execute(query).rowcount > 0
+    return update_rows(connection, _orders, _orders.c.order_id == order_id, seen_at=seen_at) > 0
 
 
 def units_before(connection: sa.Connection, remedy: Remedy) -> Counter[str]:

@@ -11,7 +11,7 @@ import sqlalchemy as sa
 
 from mailagent.domain.refunds.escalation import ApprovalRequest, Question
 from mailagent.store import schema
-from mailagent.store.database import Row, columns_of, insert_once, required
+from mailagent.store.database import Row, columns_of, insert_once, required, update_rows
 from mailagent.store.ids import new_id, new_token
 
 _approvals, _decisions = schema.approvals, schema.decisions
@@ -164,11 +164,8 @@ def _values(row: Row, table: sa.Table) -> dict[str, Any]:
 
 def extend(connection: sa.Connection, approval_id: str, expires_at: datetime) -> None:
     """Move the date of an approval to `expires_at`, if that is later."""
-    connection.execute(
-        _approvals.update()
-        .where(_approvals.c.approval_id == approval_id, _approvals.c.expires_at < expires_at)
-        .values(expires_at=expires_at)
-    )
+    here, is_earlier = _approvals.c.approval_id == approval_id, _approvals.c.expires_at < expires_at
+    update_rows(connection, _approvals, here, is_earlier, expires_at=expires_at)
 
 
 def record_decision(connection: sa.Connection, decision: RecordedDecision) -> bool:
@@ -302,7 +299,7 @@ def record_skip(
 
 
 def _update(connection: sa.Connection, request: ApprovalRequest, **values: Any) -> ApprovalRequest:
-    connection.execute(_requests.update().where(*_where_request(request)).values(**values))
+    update_rows(connection, _requests, *_where_request(request), **values)
     return replace(request, **values)
 
 

@@ -7,7 +7,7 @@ import sqlalchemy as sa
 from mailagent.domain.refunds.refund import Refund, RefundStatus
 from mailagent.domain.remedies.remedy import RemedyStatus
 from mailagent.store import schema
-from mailagent.store.database import exists
+from mailagent.store.database import exists, update_rows
 from mailagent.store.refunds import remedies
 
 _refunds, _parts = schema.refunds, schema.refund_payments
@@ -37,5 +37,5 @@ def waits(connection: sa.Connection, refund: Refund) -> bool:
 
 def choose(connection: sa.Connection, refund: Refund, bonus: int | None) -> None:
     """Record what the customer chose: store credit with a bonus in percent, or money (None)."""
-    update = _refunds.update().where(_refunds.c.refund_id == refund.refund_id)
-    connection.execute(update.values(credit_bonus=bonus))
+    here = _refunds.c.refund_id == refund.refund_id
+    update_rows(connection, _refunds, here, credit_bonus=bonus)

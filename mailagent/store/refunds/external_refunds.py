@@ -19,7 +19,7 @@ from mailagent.domain.refunds.payment import (
     RefundState,
 )
 from mailagent.store import schema
-from mailagent.store.database import Row, columns_of, exists, insert_once
+from mailagent.store.database import Row, columns_of, exists, insert_once, update_rows
 from mailagent.store.refunds import refund_payments
 
 _external, _payments, _refunds = schema.external_refunds, schema.refund_payments, schema.refunds
@@ -72,12 +72,8 @@ def is_known_failure(connection: sa.Connection, reference: str) -> bool:
 
 def mark_returned(connection: sa.Connection, reference: str, now: datetime) -> bool:
     """Record that the money of an external refund came back to the shop; return whether that was new."""
-    marked = connection.execute(
-        _external.update()
-        .where(_external.c.reference == reference, _external.c.returned_at.is_(None))
-        .values(returned_at=now)
-    )
-    return marked.rowcount > 0
+    is_new = (_external.c.reference == reference, _external.c.returned_at.is_(None))
+    return update_rows(connection, _external, *is_new, returned_at=now) > 0
 
 
 def _insert(
@@ -141,9 +137,7 @@ def _subtract_from_sum(
     """Subtract a refund that the gateway has now named from the recorded total."""
     here = _external.c.reference == reference_of(_SUM, order_id, payment_id)
     connection.execute(_external.delete().where(here, _external.c.amount_minor <= minor))
-    connection.execute(
-        _external.update().where(here).values(amount_minor=_external.c.amount_minor - minor)
-    )
+    update_rows(connection, _external, here, amount_minor=_external.c.amount_minor - minor)
 
 
 # --- read -----------------------------------------------------------------------------------------

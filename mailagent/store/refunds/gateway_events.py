@@ -20,7 +20,7 @@ from mailagent.domain.refunds.payment import (
 )
 from mailagent.domain.refunds.refund import Refund, RefundStatus
 from mailagent.store import audit, schema
-from mailagent.store.database import Row, insert_once
+from mailagent.store.database import Row, insert_once, update_rows
 from mailagent.store.refunds import external_refunds, orders, refund_payments, refunds
 
 _events, _names = schema.gateway_events, schema.gateway_event_payments
@@ -56,9 +56,7 @@ def record(connection: sa.Connection, gateway: str, event: GatewayEvent, now: da
 
 
 def set_outcome(connection: sa.Connection, event_id: str, outcome: str) -> None:
-    connection.execute(
-        _events.update().where(_events.c.event_id == event_id).values(outcome=outcome)
-    )
+    update_rows(connection, _events, _events.c.event_id == event_id, outcome=outcome)
 
 
 def list_latest(connection: sa.Connection, limit: int) -> Sequence[Row]:
@@ -278,16 +276,9 @@ def mark_charged_back(
 ) -> bool:
     """Record since when a payment is charged back (None: not any more); return whether that changes it."""
     is_marked = _payments.c.charged_back_at.is_not(None)
-    marked = connection.execute(
-        _payments.update()
-        .where(
-            _payments.c.order_id == order_id,
-            _payments.c.payment_id == payment_id,
-            sa.not_(is_marked) if since else is_marked,
-        )
-        .values(charged_back_at=since)
-    )
-    return marked.rowcount > 0
+    changes = sa.not_(is_marked) if since else is_marked
+    here = (_payments.c.order_id == order_id, _payments.c.payment_id == payment_id)
+    return update_rows(connection, _payments, *here, changes, charged_back_at=since) > 0
 
 
 def list_disputes_without_order(connection: sa.Connection, since: datetime) -> Sequence[Row]:

@@ -21,7 +21,7 @@ from mailagent.domain.refunds.goodwill import (
     normalise_code,
 )
 from mailagent.store import audit, schema
-from mailagent.store.database import columns_of, from_row
+from mailagent.store.database import columns_of, from_row, update_rows
 
 _codes = schema.goodwill_codes
 _OLDEST_FIRST = (_codes.c.issued_at, _codes.c.code)
@@ -129,9 +129,7 @@ def redeem(connection: sa.Connection, typed: str, order_id: str, now: datetime) 
     connection.execute(sa.select(_codes.c.code).where(_codes.c.code == code).with_for_update())
     redemption = decide_redemption(find(connection, code), order_id, now)
     if redemption.outcome is Redeemed.NOW:
-        connection.execute(
-            _codes.update().where(_codes.c.code == code).values(used_at=now, used_on=order_id)
-        )
+        update_rows(connection, _codes, _codes.c.code == code, used_at=now, used_on=order_id)
         return Redemption(Redeemed.NOW, find(connection, code))
     return redemption
 

@@ -12,7 +12,7 @@ from mailagent.domain.money import Money
 from mailagent.domain.refunds.offer import Offer, OfferStatus
 from mailagent.domain.refunds.refund import RefundReason, RefundStatus
 from mailagent.store import audit, schema
-from mailagent.store.database import columns_of, from_row, in_literals
+from mailagent.store.database import columns_of, from_row, in_literals, update_rows
 
 _offers = schema.offers
 
@@ -111,8 +111,8 @@ def find_instead(connection: sa.Connection, refund_id: str) -> Offer | None:
 def close(
     connection: sa.Connection, offer: Offer, status: OfferStatus, refund_id: str | None = None
 ) -> None:
-    update = _offers.update().where(_offers.c.offer_id == offer.offer_id)
-    connection.execute(update.values(status=status.value, refund_id=refund_id))
+    here = _offers.c.offer_id == offer.offer_id
+    update_rows(connection, _offers, here, status=status.value, refund_id=refund_id)
 
 
 def _list(connection: sa.Connection, query: sa.Select[Any]) -> tuple[Offer, ...]:

@@ -16,7 +16,7 @@ from mailagent.domain.refunds.payment import RefundRequest
 from mailagent.domain.refunds.refund import MAY_BE_PAID
 from mailagent.domain.refunds.settlement import SettlementState
 from mailagent.store import schema
-from mailagent.store.database import Row, columns_of, insert_once
+from mailagent.store.database import Row, columns_of, insert_once, update_rows
 from mailagent.store.refunds import (
     external_refunds,
     gateway_events,
@@ -73,11 +73,8 @@ def save(
     if stored is not None:
         _check_refunds_allow(connection, stored, order)
         _delete_parts(connection, order.order_id)
-        connection.execute(
-            _orders.update()
-            .where(_orders.c.order_id == order.order_id)
-            .values(**_values(order, now), version=_orders.c.version + 1)
-        )
+        values = _values(order, now) | {"version": _orders.c.version + 1}
+        update_rows(connection, _orders, _orders.c.order_id == order.order_id, **values)
     _insert_parts(connection, order, now)
     gateway_events.apply_earlier_events(connection, order, now)
     return Saved.CREATED if created else Saved.CHANGED

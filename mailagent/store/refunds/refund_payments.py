@@ -16,7 +16,7 @@ from mailagent.domain.refunds.order import Order
 from mailagent.domain.refunds.payment import INTENDED, RefundRequest
 from mailagent.domain.refunds.refund import Refund
 from mailagent.store import audit, schema
-from mailagent.store.database import Row
+from mailagent.store.database import Row, update_rows
 from mailagent.store.refunds import settlements
 
 _refunds, _payments = schema.refunds, schema.refund_payments
@@ -149,11 +149,9 @@ def record_payment(connection: sa.Connection, key: str, state: str, **values: An
     heard of a refund is right.
     """
     open_states = [INTENDED, "refused"] if state == "done" else [INTENDED]
-    connection.execute(
-        _payments.update()
-        .where(_payments.c.idempotency_key == key, _payments.c.state.in_(open_states))
-        .values(state=state, attempts=_payments.c.attempts + 1, **values)
-    )
+    here = (_payments.c.idempotency_key == key, _payments.c.state.in_(open_states))
+    attempts = _payments.c.attempts + 1
+    update_rows(connection, _payments, *here, state=state, attempts=attempts, **values)
 
 
 def begin_asking(
@@ -161,24 +159,23 @@ def begin_asking(
 ) -> bool:
     """Record that we ask `gateway` now. Return False, and record nothing, if another worker has begun to ask
     since we read `asking_since` as `known`, or if the intent has an answer."""
-    begun = connection.execute(
-        _payments.update()
-        .where(
-            _payments.c.idempotency_key == key,
-            _payments.c.state == INTENDED,
-            _payments.c.asking_since.is_not_distinct_from(known),
-        )
-        .values(asking_since=now, asked_gateway=gateway)
+    begun = update_rows(
+        connection,
+        _payments,
+        _payments.c.idempotency_key == key,
+        _payments.c.state == INTENDED,
+        _payments.c.asking_since.is_not_distinct_from(known),
+        asking_since=now,
+        asked_gateway=gateway,
     )
-    return begun.rowcount == 1
+    return begun == 1
 
 
 def end_asking(connection: sa.Connection, key: str, begun_at: datetime) -> None:
     """Record that the call begun at `begun_at` was certainly not carried out, unless another worker has begun
     one since."""
     begun = (_payments.c.idempotency_key == key, _payments.c.asking_since == begun_at)
-    none = {"asking_since": None, "asked_gateway": None}
-    connection.execute(_payments.update().where(*begun).values(none))
+    update_rows(connection, _payments, *begun, asking_since=None, asked_gateway=None)
 
 
 def give_up(connection: sa.Connection, refund_id: str, why: str) -> bool:
@@ -188,7 +185,7 @@ def give_up(connection: sa.Connection, refund_id: str, why: str) -> bool:
     rows = connection.execute(sa.select(_payments).where(mine).with_for_update()).all()
     if any(map(_may_be_asked, rows)):
         return False
-    connection.execute(_payments.update().where(mine).values(state="refused", problem=why))
+    update_rows(connection, _payments, mine, state="refused", problem=why)
     return True
 
 
@@ -211,8 +208,8 @@ def _may_be_asked(row: Row) -> bool:
 def note_not_made(connection: sa.Connection, refund_id: str) -> int:
     """Record that the gateway has certainly not made a refund's unanswered payments, because a person has
     looked; return how many payments these are. What the ledger has stays there."""
-    query = _payments.update().where(*_unanswered(refund_id))
-    return connection.execute(query.values(asking_since=None, asked_gateway=None)).rowcount
+    none = {"asking_since": None, "asked_gateway": None}
+    return update_rows(connection, _payments, *_unanswered(refund_id), **none)
 
 
 def _unanswered(refund_id: str) -> tuple[sa.ColumnElement[bool], ...]:
@@ -228,12 +225,8 @@ def _unanswered(refund_id: str) -> tuple[sa.ColumnElement[bool], ...]:
 def mark_returned(connection: sa.Connection, key: str, now: datetime, why: str | None) -> bool:
     """Record that the money of a refund payment that was done came back to the shop; return whether that was
     new."""
-    marked = connection.execute(
-        _payments.update()
-        .where(_payments.c.idempotency_key == key, PAID)
-        .values(returned_at=now, problem=why)
-    )
-    return marked.rowcount > 0
+    paid = (_payments.c.idempotency_key == key, PAID)
+    return update_rows(connection, _payments, *paid, returned_at=now, problem=why) > 0
 
 
 # The parts of the `problem` of an intent that the gateway has, but has not settled.

@@ -20,7 +20,7 @@ from mailagent.domain.refunds.refund import (
     check_transition,
 )
 from mailagent.store import audit, schema
-from mailagent.store.database import Row, batches, columns_of, from_row, required
+from mailagent.store.database import Row, batches, columns_of, from_row, required, update_rows
 from mailagent.store.refunds import refund_payments
 
 _refunds, _lines, _payments = schema.refunds, schema.refund_lines, schema.refund_payments
@@ -261,7 +261,7 @@ def lower(
     connection.execute(_update(refund.refund_id).values(amount_minor=amount.minor))
     for line_no, quantity in quantities.items():
         here = _lines.c.refund_id == refund.refund_id, _lines.c.line_no == line_no
-        connection.execute(_lines.update().where(*here).values(approved_quantity=quantity))
+        update_rows(connection, _lines, *here, approved_quantity=quantity)
 
 
 def record_receipt(connection: sa.Connection, refunds: Sequence[Refund], outbound_id: str) -> None:

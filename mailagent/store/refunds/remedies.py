@@ -22,7 +22,7 @@ from mailagent.domain.remedies.remedy import (
     check_transition,
 )
 from mailagent.store import audit, schema
-from mailagent.store.database import Row, columns_of, from_row, in_literals
+from mailagent.store.database import Row, columns_of, from_row, in_literals, update_rows
 from mailagent.store.pagination import Count, Cursor, Part, Source, Window, moment_of, read_part
 from mailagent.store.refunds import refunds
 
@@ -217,7 +217,7 @@ def move(connection: sa.Connection, remedy: Remedy, status: RemedyStatus, **valu
     """Change the status of a locked remedy. Raises ValueError for a transition that does not exist."""
     check_transition(remedy.status, status)
     own = _remedies.c.remedy_id == remedy.remedy_id
-    connection.execute(_remedies.update().where(own).values(status=status.value, **values))
+    update_rows(connection, _remedies, own, status=status.value, **values)
 
 
 def note(connection: sa.Connection, remedy: Remedy, **values: Any) -> Remedy:
@@ -225,7 +225,7 @@ def note(connection: sa.Connection, remedy: Remedy, **values: Any) -> Remedy:
     own, changed = _remedies.c.remedy_id == remedy.remedy_id, replace(remedy, **values)
     if "items" in values:
         values["items"] = [asdict(item) for item in changed.items]
-    connection.execute(_remedies.update().where(own).values(**values))
+    update_rows(connection, _remedies, own, **values)
     return changed
 
 
@@ -253,8 +253,8 @@ def note_asking(connection: sa.Connection, remedy_id: str, now: datetime) -> Ask
 def note_not_done(connection: sa.Connection, asking: Asking) -> None:
     """Record that a request has certainly changed nothing, unless another one may have."""
     if asking.is_first:
-        own = sa.and_(_remedies.c.remedy_id == asking.remedy_id, _remedies.c.asked_at == asking.at)
-        connection.execute(_remedies.update().where(own).values(asked_at=None))
+        own = (_remedies.c.remedy_id == asking.remedy_id, _remedies.c.asked_at == asking.at)
+        update_rows(connection, _remedies, *own, asked_at=None)
 
 
 def list_askers(connection: sa.Connection, remedy_ids: Collection[str]) -> dict[str, Row]:
@@ -313,9 +313,7 @@ def take_slow(
     query = sa.select(_remedies).where(slow).order_by(_remedies.c.requested_at).limit(limit)
     found = [_remedy(row) for row in connection.execute(query.with_for_update())]
     ids = [each.remedy_id for each in found]
-    connection.execute(
-        _remedies.update().where(_remedies.c.remedy_id.in_(ids)).values(reminded_at=now)
-    )
+    update_rows(connection, _remedies, _remedies.c.remedy_id.in_(ids), reminded_at=now)
     return found
 
 

@@ -17,7 +17,7 @@ from mailagent.domain.refunds.settlement import (
     SettlementState,
 )
 from mailagent.store import schema
-from mailagent.store.database import Row, from_row, in_literals
+from mailagent.store.database import Row, from_row, in_literals, update_rows
 from mailagent.store.pagination import Count, Cursor, Part, Source, Window, moment_of, read_part
 
 _rows, _entries, _orders = schema.ledger_settlements, schema.ledger_entries, schema.orders
@@ -113,16 +113,15 @@ def list_bank_references(connection: sa.Connection, refund_id: str) -> dict[str,
 
 def record(connection: sa.Connection, outcome: Outcome, person: str, now: datetime) -> None:
     """Record what a person reported about a locked settlement."""
-    connection.execute(
-        _rows.update()
-        .where(_rows.c.idempotency_key == outcome.idempotency_key)
-        .values(
-            state=outcome.state.value,
-            decided_by=person,
-            decided_at=now,
-            bank_reference=sa.func.coalesce(outcome.bank_reference, _rows.c.bank_reference),
-            reason=outcome.reason,
-        )
+    update_rows(
+        connection,
+        _rows,
+        _rows.c.idempotency_key == outcome.idempotency_key,
+        state=outcome.state.value,
+        decided_by=person,
+        decided_at=now,
+        bank_reference=sa.func.coalesce(outcome.bank_reference, _rows.c.bank_reference),
+        reason=outcome.reason,
     )
 
 
@@ -188,9 +187,7 @@ def take_overdue(connection: sa.Connection, now: datetime, limit: int) -> Sequen
     oldest = query.order_by(_rows.c.due_at).limit(limit)
     due = _list(connection, oldest.with_for_update(of=_rows, skip_locked=True))
     keys = [each.idempotency_key for each in due]
-    connection.execute(
-        _rows.update().where(_rows.c.idempotency_key.in_(keys)).values(reminded_at=now)
-    )
+    update_rows(connection, _rows, _rows.c.idempotency_key.in_(keys), reminded_at=now)
     return due
 
 
