@@ -119,10 +119,7 @@ class Services:
     def templates(self) -> Templates:
         from mailagent.adapters.templates.engine import Templates
 
-        names = {
-            "support_name": self.shop.name,
-            "support_address": self.shop.support_address,
-        }
+        names = {"support_name": self.shop.name, "support_address": self.shop.support_address}
         return Templates(names, self.mail_templates)
 
 

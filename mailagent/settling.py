@@ -58,10 +58,7 @@ def _settle(connection: sa.Connection, outcome: Outcome, person: str, _: Fill) -
 
 
 def settle_all(
-    connection: sa.Connection,
-    outcomes: Sequence[tuple[int, Outcome]],
-    person: str,
-    _: Fill = fill,
+    connection: sa.Connection, outcomes: Sequence[tuple[int, Outcome]], person: str, _: Fill = fill
 ) -> int:
     """Record what a file says of entries of the ledger. `outcomes`: with the line number of each. Returns how
     many are new. `_` translates the problems.

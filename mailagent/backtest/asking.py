@@ -172,11 +172,7 @@ def _without_money(arguments: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _look_up(
-    connection: sa.Connection,
-    past: Past,
-    answer: Answer,
-    name: str,
-    arguments: Mapping[str, Any],
+    connection: sa.Connection, past: Past, answer: Answer, name: str, arguments: Mapping[str, Any]
 ) -> Mapping[str, Any]:
     known = _recorded(past, name, arguments)
     if known is not None:

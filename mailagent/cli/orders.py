@@ -44,10 +44,7 @@ orders.add_command(check_source)
     help="The refunded amounts in FILE include refunds that mailagent recorded.",
 )
 def import_orders(
-    file: BinaryIO,
-    zone_name: str | None,
-    days: int | None,
-    ours_included: bool,
+    file: BinaryIO, zone_name: str | None, days: int | None, ours_included: bool
 ) -> None:
     """Create or update the orders in FILE (- for standard input): all of them or none.
 

@@ -15,15 +15,7 @@ from typing import Any, Final
 
 import httpx2
 import sqlalchemy as sa
-from flask import (
-    Blueprint,
-    Response,
-    current_app,
-    jsonify,
-    redirect,
-    render_template,
-    request,
-)
+from flask import Blueprint, Response, current_app, jsonify, redirect, render_template, request
 from flask.blueprints import BlueprintSetupState
 from flask.typing import ResponseReturnValue
 from flask_wtf.csrf import generate_csrf
@@ -91,10 +83,7 @@ def _tell_price(text: str, currency: str) -> str:
 @open_to_all
 def state() -> ResponseReturnValue:
     """Return everything the page shows, as JSON."""
-    process = {
-        "pid": os.getpid(),
-        "started_at": _started_at().isoformat(),
-    }
+    process = {"pid": os.getpid(), "started_at": _started_at().isoformat()}
     mail = _call_providers("GET", "/demo/mailboxes").json()
     return jsonify({"process": process, "mail": mail, **take_snapshot()})
 

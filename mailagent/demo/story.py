@@ -46,11 +46,7 @@ class Story:
     """Writes mails, kills the app, opens links, and checks the outcome of each."""
 
     def __init__(
-        self,
-        folder: Path,
-        providers: Providers,
-        supervisor: Supervisor,
-        say: Callable[[str], None],
+        self, folder: Path, providers: Providers, supervisor: Supervisor, say: Callable[[str], None]
     ) -> None:
         self._crash_marker = folder / "crashed"
         self._providers = providers

@@ -84,8 +84,7 @@ class Replays:
         following = self._runs.next_fork_number(run_id)
         if number is not None and number != following:
             raise ReplayRefused(
-                Refusal.MOVED_ON,
-                f"run {run_id} was forked meanwhile: look at it again first",
+                Refusal.MOVED_ON, f"run {run_id} was forked meanwhile: look at it again first"
             )
         # Of two forks that are asked for at once, DBOS refuses the second: they have the same id.
         fork_id = f"{run_id}-fork-{following}"

@@ -11,14 +11,7 @@ from dbos import DBOSClient
 
 from mailagent.domain.operations.replay import RecordedStep
 from mailagent.engine import ACTIVE, APPLICATION_VERSION, QUEUE_OF
-from mailagent.engine.run import (
-    FailedStep,
-    Run,
-    RunFilter,
-    error_text,
-    read_instant,
-    read_run,
-)
+from mailagent.engine.run import FailedStep, Run, RunFilter, error_text, read_instant, read_run
 from mailagent.engine.tables import SystemTables
 
 SUBJECTS_AT_ONCE = 50

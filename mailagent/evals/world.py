@@ -198,11 +198,7 @@ def _held_up() -> sa.Select[str | None]:
 
 def is_at_rest() -> bool:
     """Whether every mail was dealt with, every answer sent, and every approved refund brought to its end."""
-    inbound, outbound, refunds = (
-        schema.inbound_mails.c,
-        schema.outbound_mails.c,
-        schema.refunds.c,
-    )
+    inbound, outbound, refunds = (schema.inbound_mails.c, schema.outbound_mails.c, schema.refunds.c)
     asked = sa.select(schema.approval_requests.c.approval_id)
     entries = schema.ledger_settlements.c
     # Money is paid at once. What is open is store credit, which people give.
@@ -299,8 +295,7 @@ def open_world(
         began = time.monotonic()
         services.bind(
             replace(
-                services.current(),
-                now=lambda: START + timedelta(seconds=time.monotonic() - began),
+                services.current(), now=lambda: START + timedelta(seconds=time.monotonic() - began)
             )
         )
         _stock(json.dumps(task.orders).encode())

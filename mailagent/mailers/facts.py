@@ -45,12 +45,7 @@ from mailagent.mailers.values import (
 from mailagent.store import audit
 from mailagent.store.mail import inbound
 from mailagent.store.orders import lookups
-from mailagent.store.refunds import (
-    goodwill,
-    offers,
-    orders,
-    refunds,
-)
+from mailagent.store.refunds import goodwill, offers, orders, refunds
 
 ORDERS_LISTED = 10
 ORDERS_COMPARED = 1000

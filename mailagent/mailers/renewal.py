@@ -59,10 +59,7 @@ def renew_if_late(connection: sa.Connection, mail: OutboundMail) -> OutboundMail
 
 
 def _renew(
-    connection: sa.Connection,
-    mail: OutboundMail,
-    conversation_id: str,
-    known: Mapping[str, Any],
+    connection: sa.Connection, mail: OutboundMail, conversation_id: str, known: Mapping[str, Any]
 ) -> OutboundMail:
     live = services.current()
     conversation = conversations.load(connection, conversation_id)

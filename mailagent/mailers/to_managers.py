@@ -208,10 +208,7 @@ def ask_next_manager(
 
 
 def answer_manager(
-    connection: sa.Connection,
-    request: ApprovalRequest,
-    notice: Notice,
-    mail: InboundMail | None,
+    connection: sa.Connection, request: ApprovalRequest, notice: Notice, mail: InboundMail | None
 ) -> None:
     """Tell a manager what became of their reply, in the thread of `mail` if it is provably theirs."""
     content = MailContent(

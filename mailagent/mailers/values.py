@@ -131,10 +131,7 @@ def left_of(connection: sa.Connection, order: Order) -> Left:
 
 
 def list_declined(
-    connection: sa.Connection,
-    order: Order,
-    made: Sequence[Refund | Offer],
-    mail_ids: Sequence[str],
+    connection: sa.Connection, order: Order, made: Sequence[Refund | Offer], mail_ids: Sequence[str]
 ) -> list[Values]:
     """Return what the policy declined for an order in answer to these mails, oldest first, without the items
     that were granted, or declined again, since then. `made`: the refunds and offers of the order. `in_part`:

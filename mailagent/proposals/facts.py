@@ -11,12 +11,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from mailagent import services
-from mailagent.domain.mail.message import (
-    Attachment,
-    Identity,
-    is_photo,
-    may_be_logo,
-)
+from mailagent.domain.mail.message import Attachment, Identity, is_photo, may_be_logo
 from mailagent.domain.money import Money, read_money
 from mailagent.domain.orders.shipment import Packed, Shipment, ShipmentStatus, find_parcels
 from mailagent.domain.refunds.duplicates import find_holding, list_refusals
@@ -277,8 +272,7 @@ def read_facts(plain: Mapping[str, Any]) -> RefundFacts:
         price=read_money(price) if price else None,
         elsewhere=read_money(elsewhere) if elsewhere else None,
         packed=Packed(
-            tuple(map(_read_parcel, plain.get("parcels", ()))),
-            plain.get("parcels_hold_all", False),
+            tuple(map(_read_parcel, plain.get("parcels", ()))), plain.get("parcels_hold_all", False)
         ),
         cancels=plain.get("cancels", False),
         asked_at=datetime.fromisoformat(asked_at) if asked_at else None,

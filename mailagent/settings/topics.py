@@ -149,9 +149,7 @@ class MailProvider(Topic):
         name="SENDGRID_INBOUND_PUBLIC_KEY",
     )
     sendgrid_events_keys: types.PublicKeys = setting(
-        "verification key of the Event Webhook, or a list",
-        (),
-        name="SENDGRID_EVENTS_PUBLIC_KEY",
+        "verification key of the Event Webhook, or a list", (), name="SENDGRID_EVENTS_PUBLIC_KEY"
     )
     webhook_hours: Annotated[int, types.whole(MOST_HOURS)] = setting(
         "the greatest age of SendGrid's signatures, in hours; raise it, up to `96`, while delayed mail comes: "
@@ -210,8 +208,7 @@ class RefundsAndDrafts(Topic):
         DraftReplies.NONE,
     )
     draft_refunds: Annotated[DraftRefunds, types.among(*DraftRefunds)] = setting(
-        "`all`: a manager also decides the refunds that the policy would approve",
-        DraftRefunds.NONE,
+        "`all`: a manager also decides the refunds that the policy would approve", DraftRefunds.NONE
     )
     draft_reminder_seconds: types.Seconds = setting(
         "how long a draft waits before the team is reminded", Waits().draft_reminder_seconds
@@ -244,8 +241,7 @@ class Deadlines(Topic):
     """Deadlines."""
 
     approval_expiry_seconds: types.Seconds = setting(
-        "how long a refund waits for a manager before it expires",
-        Waits().approval_expiry_seconds,
+        "how long a refund waits for a manager before it expires", Waits().approval_expiry_seconds
     )
     approval_reminder_seconds: types.Seconds = setting(
         "how long a manager may take before a reminder; there are at most three",
@@ -279,8 +275,7 @@ class RetentionTopic(Topic):
     """Retention."""
 
     raw_mail_days: types.Days = setting(
-        "how long raw mail with its attachments is kept; the text stays",
-        Waits().raw_mail_days,
+        "how long raw mail with its attachments is kept; the text stays", Waits().raw_mail_days
     )
     run_days: types.Days = setting(
         "how long the histories of finished runs are kept: [docs/retention.md](docs/retention.md)",

@@ -18,11 +18,7 @@ from mailagent.workflows.steps.maintenance.housekeeping import (
 from mailagent.workflows.steps.maintenance.photo_previews import make_previews
 from mailagent.workflows.steps.maintenance.report import report_to_owners
 from mailagent.workflows.steps.maintenance.settlements import tell_overdue_settlements
-from mailagent.workflows.steps.maintenance.sweep import (
-    enqueue_mail,
-    purge_raw_mail,
-    take_over_runs,
-)
+from mailagent.workflows.steps.maintenance.sweep import enqueue_mail, purge_raw_mail, take_over_runs
 from mailagent.workflows.steps.maintenance.unfinished import enqueue_deliveries, enqueue_refunds
 from mailagent.workflows.steps.operators import report_failed_runs
 

@@ -70,10 +70,7 @@ class Judgement:
 
 
 def judge_author(
-    authors: Sequence[Mailbox],
-    headers: Headers,
-    evidence: Evidence,
-    our_addresses: Collection[str],
+    authors: Sequence[Mailbox], headers: Headers, evidence: Evidence, our_addresses: Collection[str]
 ) -> Judgement:
     """Decide whether the author is proven.
 

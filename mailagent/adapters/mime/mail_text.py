@@ -21,9 +21,7 @@ COMPARED_MAX_LENGTH = 50_000
 COMPARED_MIN_WORDS = 15
 STUB_TIMES_WORDS = 2
 
-_ENCRYPTED = {
-    *("application/pgp-encrypted", "application/pkcs7-mime", "application/x-pkcs7-mime"),
-}
+_ENCRYPTED = {*("application/pgp-encrypted", "application/pkcs7-mime", "application/x-pkcs7-mime")}
 _ANY_WORD = re.compile(r"\w+")
 _CONTENT_ID = re.compile(r"""\bcid:([^\s"'<>)]{1,300})""", re.IGNORECASE)
 _META_CHARSET = re.compile(rb"""<meta[^>]{0,200}charset\s*+=\s*+["']?\s*+([\w.:-]{1,40})""", re.I)

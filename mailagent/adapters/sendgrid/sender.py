@@ -15,13 +15,7 @@ from typing import Any
 import httpx2
 from sendgrid import SendGridAPIClient
 
-from mailagent.adapters.http import (
-    SHARE,
-    retry_after_seconds,
-    tls_context,
-    within,
-    within_reason,
-)
+from mailagent.adapters.http import SHARE, retry_after_seconds, tls_context, within, within_reason
 from mailagent.domain.mail.delivery import (
     Accepted,
     Blame,

@@ -39,11 +39,7 @@ class Providers:
     """
 
     def __init__(
-        self,
-        folder: Path,
-        app_port: int,
-        environ: Mapping[str, str],
-        latency_seconds: float = 0.0,
+        self, folder: Path, app_port: int, environ: Mapping[str, str], latency_seconds: float = 0.0
     ) -> None:
         self.app_url = f"http://127.0.0.1:{app_port}"
         self.mailboxes = Mailboxes()

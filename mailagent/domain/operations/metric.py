@@ -81,11 +81,7 @@ INCIDENT = _gauge(
 )
 DEPTH = _gauge("queue_depth", "queue", "runs that wait for a worker")
 RUNS = _gauge("runs", "workflow status", "runs that have not ended")
-FAILED = _gauge(
-    "failed_runs",
-    "workflow",
-    "runs that failed and that no person has dealt with",
-)
+FAILED = _gauge("failed_runs", "workflow", "runs that failed and that no person has dealt with")
 WORKERS = _gauge("workers_alive", "", "worker processes that were seen within their lease")
 
 METRICS = (

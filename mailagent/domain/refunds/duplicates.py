@@ -6,13 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from mailagent.domain.refunds.order import Order
 from mailagent.domain.refunds.policy import ManagerReason
-from mailagent.domain.refunds.refund import (
-    REFUSED,
-    Refund,
-    RefundLine,
-    RefundStatus,
-    WantedItem,
-)
+from mailagent.domain.refunds.refund import REFUSED, Refund, RefundLine, RefundStatus, WantedItem
 
 
 def find_covering(

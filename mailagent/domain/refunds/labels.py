@@ -95,10 +95,7 @@ MANAGER_REASONS: Mapping[str, str] = {
 
 
 def tell_reasons(
-    reasons: Iterable[str],
-    exceeded: Mapping[str, Exceeded],
-    currency: str,
-    _: Fill = fill,
+    reasons: Iterable[str], exceeded: Mapping[str, Exceeded], currency: str, _: Fill = fill
 ) -> list[str]:
     """Return a text of one or more sentences for each reason why a manager is asked. If a limit is exceeded,
     the first says by how much. `exceeded`: the limits by reason, from `list_exceeded`. `_` translates."""

@@ -57,10 +57,7 @@ class Weighed:
 
 
 def decide(
-    facts: RefundFacts,
-    policy: Policy,
-    now: datetime,
-    despite: Collection[DeclineReason] = (),
+    facts: RefundFacts, policy: Policy, now: datetime, despite: Collection[DeclineReason] = ()
 ) -> Decision:
     """Decide on a proposed refund. The first rule that declines wins. Else, if any rule wants a manager, a
     manager decides. Else the refund is approved. Ignore the reasons to decline in `despite`."""

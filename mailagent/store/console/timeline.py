@@ -290,8 +290,7 @@ def list_mails(connection: sa.Connection, refund_id: str) -> list[Entry]:
     receipt = sa.select(_refunds.c.receipt_id).where(_refunds.c.refund_id == refund_id)
     query = _select_outbound(
         sa.or_(
-            _outbound.c.refund_id == refund_id,
-            _outbound.c.outbound_id == receipt.scalar_subquery(),
+            _outbound.c.refund_id == refund_id, _outbound.c.outbound_id == receipt.scalar_subquery()
         )
     )
     source = _Source(EntryKind.MAIL_OUT, query, _outbound.c.created_at, ["outbound_id"])

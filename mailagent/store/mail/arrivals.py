@@ -51,9 +51,7 @@ def is_sender_limit_reached(
 ) -> bool:
     """Return whether `most` mails, or more, of one address have come since a time, throttled or not."""
     came = sa.select(_mails.c.mail_id).where(
-        _mails.c.received_at >= since,
-        _mails.c.from_address == address,
-        where_proven(proven),
+        _mails.c.received_at >= since, _mails.c.from_address == address, where_proven(proven)
     )
     return connection.scalar(came.offset(most - 1).limit(1)) is not None
 

@@ -93,10 +93,7 @@ def claim_for_sending(
     """
     claim = (
         _mails.update()
-        .where(
-            _mails.c.outbound_id == outbound_id,
-            _mails.c.status == OutboundStatus.QUEUED.value,
-        )
+        .where(_mails.c.outbound_id == outbound_id, _mails.c.status == OutboundStatus.QUEUED.value)
         .values(
             status=OutboundStatus.SENDING.value,
             sending_at=now,
@@ -222,10 +219,7 @@ def count_others_refused(connection: sa.Connection, outbound_id: str, now: datet
     last = connection.scalar(taken)
     after = [] if last is None else [_mails.c.refused_at > last]
     query = sa.select(sa.func.count(_mails.c.to_address.distinct())).where(
-        lately,
-        _mails.c.refused_at.is_not(None),
-        _mails.c.to_address != row.to_address,
-        *after,
+        lately, _mails.c.refused_at.is_not(None), _mails.c.to_address != row.to_address, *after
     )
     return connection.scalar(query) or 0
 
@@ -238,11 +232,7 @@ def set_status(
     sent_again_why: str = "",
 ) -> None:
     """Set the status of a mail, whatever it is now. `sent_again_why`: why a mail is queued once more."""
-    values: dict[str, Any] = {
-        "status": status.value,
-        "next_attempt_at": None,
-        "written_from": None,
-    }
+    values: dict[str, Any] = {"status": status.value, "next_attempt_at": None, "written_from": None}
     if status not in _OPEN:
         values |= _without_links(row_of(connection, outbound_id))
     if status is OutboundStatus.SENT:
@@ -323,8 +313,7 @@ def count_lost_lately(connection: sa.Connection, address: str) -> int:
     statuses = connection.scalars(
         sa.select(_mails.c.status)
         .where(
-            _mails.c.to_address == address,
-            _mails.c.status.in_([OutboundStatus.SENT.value, *LOST]),
+            _mails.c.to_address == address, _mails.c.status.in_([OutboundStatus.SENT.value, *LOST])
         )
         .order_by(_mails.c.created_at.desc())
         .limit(10)

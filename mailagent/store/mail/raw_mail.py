@@ -44,8 +44,7 @@ def list_with_files(connection: sa.Connection, conversation_id: str, limit: int)
         )
         .outerjoin(_raw, _raw.c.mail_id == _mails.c.mail_id)
         .where(
-            _mails.c.conversation_id == conversation_id,
-            _mails.c.kind == MailKind.CUSTOMER.value,
+            _mails.c.conversation_id == conversation_id, _mails.c.kind == MailKind.CUSTOMER.value
         )
         .order_by(_mails.c.received_at.desc(), _mails.c.mail_id.desc())
         .limit(limit)

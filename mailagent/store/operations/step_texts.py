@@ -25,12 +25,7 @@ def record(
     text_id = new_id("words")
     connection.execute(
         _words.insert(),
-        {
-            "text_id": text_id,
-            "conversation_id": conversation_id,
-            "at": now,
-            "words": dict(words),
-        },
+        {"text_id": text_id, "conversation_id": conversation_id, "at": now, "words": dict(words)},
     )
     return text_id
 

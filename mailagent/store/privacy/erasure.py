@@ -73,11 +73,7 @@ _BLANKED: Sequence[tuple[sa.Column[str], str, Mapping[str, Any]]] = (
         {"reason": sa.case((_settlements.reason.is_not(None), ERASED_NAME))},
     ),
     (_threads.conversation_id, "conversation_ids", {"language": None}),
-    (
-        _orders.order_id,
-        "order_ids",
-        {"customer_name": ERASED_NAME, "version": _orders.version + 1},
-    ),
+    (_orders.order_id, "order_ids", {"customer_name": ERASED_NAME, "version": _orders.version + 1}),
     # A carrier's page shows name and address for a tracking number.
     (
         schema.order_shipments.c.order_id,

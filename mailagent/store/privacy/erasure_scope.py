@@ -262,8 +262,7 @@ def _list_replies_to_requests(
     )
     recipients = sa.cast(_inbound.c.envelope_to, sa.Text)
     query = sa.select(_inbound.c.mail_id, _inbound.c.envelope_to).where(
-        _inbound.c.conversation_id.is_(None),
-        sa.func.lower(recipients).contains(_APPROVAL_DOOR),
+        _inbound.c.conversation_id.is_(None), sa.func.lower(recipients).contains(_APPROVAL_DOOR)
     )
     for row in connection.execute(query) if tokens else ():
         if any(token in address.lower() for token in tokens for address in row.envelope_to):

@@ -37,11 +37,7 @@ def reference_of(kind: str, order_id: str, payment_id: str) -> str:
 
 
 def record(
-    connection: sa.Connection,
-    refund: GatewayRefund,
-    order_id: str,
-    payment_id: str,
-    now: datetime,
+    connection: sa.Connection, refund: GatewayRefund, order_id: str, payment_id: str, now: datetime
 ) -> bool:
     """Record an external refund; return whether it was new.
 
@@ -77,11 +73,7 @@ def mark_returned(connection: sa.Connection, reference: str, now: datetime) -> b
 
 
 def _insert(
-    connection: sa.Connection,
-    refund: GatewayRefund,
-    order_id: str,
-    payment_id: str,
-    now: datetime,
+    connection: sa.Connection, refund: GatewayRefund, order_id: str, payment_id: str, now: datetime
 ) -> bool:
     values = columns_of(
         _external,

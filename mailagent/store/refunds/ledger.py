@@ -36,10 +36,7 @@ class LedgerGateway:
     name = "ledger"
 
     def __init__(
-        self,
-        database: Database,
-        now: Callable[[], datetime],
-        rules: SettlementRules | None = None,
+        self, database: Database, now: Callable[[], datetime], rules: SettlementRules | None = None
     ) -> None:
         self._database = database
         self._now = now

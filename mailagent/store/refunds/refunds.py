@@ -65,10 +65,7 @@ def _outcome_key(refund_id: sa.ColumnElement[str]) -> sa.ColumnElement[str]:
 
 
 def record(
-    connection: sa.Connection,
-    refund: Refund,
-    proposal_key: str,
-    policy_facts: Mapping[str, Any],
+    connection: sa.Connection, refund: Refund, proposal_key: str, policy_facts: Mapping[str, Any]
 ) -> None:
     """Record a new refund with its lines.
 

@@ -120,8 +120,7 @@ def where_moved_on(refund_id: sa.ColumnElement[str]) -> sa.ColumnElement[bool]:
     waits = own.status == RefundStatus.AWAITING_APPROVAL.value
     approvals, decisions = schema.approvals, schema.decisions
     decided = sa.exists().where(
-        approvals.c.refund_id == own.refund_id,
-        decisions.c.approval_id == approvals.c.approval_id,
+        approvals.c.refund_id == own.refund_id, decisions.c.approval_id == approvals.c.approval_id
     )
     moved_on = sa.or_(sa.and_(waits, decided), sa.and_(~waits, ~where_held_up(own.refund_id)))
     return sa.exists().where(own.refund_id == refund_id, moved_on)

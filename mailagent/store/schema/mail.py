@@ -36,9 +36,7 @@ conversations = table(
     one_of("status", ConversationStatus),
     one_of("progress", Progress),
     sa.Index(
-        "ix_conversations_handed_over_reason_handed_over_at",
-        "handed_over_reason",
-        "handed_over_at",
+        "ix_conversations_handed_over_reason_handed_over_at", "handed_over_reason", "handed_over_at"
     ),
     partial_index("ix_conversations_handed_over", "handed_over_at", where="status = 'handed_over'"),
     partial_index(

@@ -172,10 +172,7 @@ def _show(
     if last is None or (refund.four_eyes and last.approves and second is None):
         return page("approvals/expired.html", review=values, first=first)
     return page(
-        "approvals/decided.html",
-        review=values,
-        decision=told[-1],
-        first=first if second else None,
+        "approvals/decided.html", review=values, decision=told[-1], first=first if second else None
     )
 
 

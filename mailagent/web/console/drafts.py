@@ -106,10 +106,7 @@ def _too_late(connection: sa.Connection, draft: Draft) -> Response:
 
 
 def _page(
-    connection: sa.Connection,
-    stored: Draft,
-    problem: FormProblem | None = None,
-    late: bool = False,
+    connection: sa.Connection, stored: Draft, problem: FormProblem | None = None, late: bool = False
 ) -> Response:
     conversation = conversations.load(connection, stored.conversation_id)
     mails = inbound.list_by_id(connection, stored.mail_ids)
@@ -127,9 +124,7 @@ def _page(
         subject=redact(conversation.subject, codes),
         mails=[
             replace(
-                mail,
-                subject=redact(mail.subject, codes),
-                new_text=redact(mail.new_text, codes),
+                mail, subject=redact(mail.subject, codes), new_text=redact(mail.new_text, codes)
             )
             for mail in mails
         ],

@@ -165,10 +165,7 @@ def _show_all(connection: sa.Connection, lists: Lists) -> Response:
 
 
 def _section(
-    connection: sa.Connection,
-    lists: Lists,
-    asked: Asked,
-    above: frozenset[str] = frozenset(),
+    connection: sa.Connection, lists: Lists, asked: Asked, above: frozenset[str] = frozenset()
 ) -> Section:
     """Return a section with its oldest lines, without the `above` ones, which another section shows."""
     count = lists.count(asked)

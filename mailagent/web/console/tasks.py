@@ -14,13 +14,7 @@ from mailagent.domain.refunds.labels import MANAGER_REASONS, REFUND_REASONS
 from mailagent.domain.refunds.policy import ManagerReason
 from mailagent.domain.refunds.refund import Refund, RefundReason
 from mailagent.domain.remedies.labels import REMEDY_KINDS, REMEDY_STATES
-from mailagent.domain.remedies.remedy import (
-    OPEN,
-    Remedy,
-    RemedyStatus,
-    TaskProblem,
-    TaskStop,
-)
+from mailagent.domain.remedies.remedy import OPEN, Remedy, RemedyStatus, TaskProblem, TaskStop
 from mailagent.remedies import find_all_waiting, finish
 from mailagent.store.mail import inbound
 from mailagent.store.refunds import orders, remedies

@@ -132,10 +132,7 @@ def _charts(report: Report) -> list[Chart]:
         _refunds(report),
         _times("decisions", _("Time until a manager decided"), report.of(Figure.DECISION_SECONDS)),
         _labels(
-            "approvals",
-            _("What became of requests to managers"),
-            _("requests"),
-            _outcomes(report),
+            "approvals", _("What became of requests to managers"), _("requests"), _outcomes(report)
         ),
     ]
     if report.cost:

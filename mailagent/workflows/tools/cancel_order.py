@@ -228,10 +228,7 @@ def _record(
 
 
 def _count_refunded(
-    connection: sa.Connection,
-    order: Order,
-    chosen: Sequence[WantedItem],
-    earlier: Sequence[Refund],
+    connection: sa.Connection, order: Order, chosen: Sequence[WantedItem], earlier: Sequence[Refund]
 ) -> Counter[str]:
     """Return how many units of the chosen items could be cancelled, by item id: all except units of
     refunds that have a remedy, and units that the customer keeps for part of their price."""

@@ -9,14 +9,7 @@ from mailagent.domain.refunds.order import Order
 from mailagent.mailers import Reader
 from mailagent.mailers.facts import ORDERS_LISTED
 from mailagent.store.refunds import orders
-from mailagent.workflows.tools.tool import (
-    Arguments,
-    OrderUse,
-    Output,
-    Tool,
-    as_of_output,
-    day,
-)
+from mailagent.workflows.tools.tool import Arguments, OrderUse, Output, Tool, as_of_output, day
 
 
 class FindMyOrders(Arguments):

@@ -177,11 +177,7 @@ def _withdraw(connection: sa.Connection, refund_id: str, mail_id: str) -> None:
     if not refund_payments.give_up(connection, refund_id, _WHY):
         return
     refunds.move(
-        connection,
-        refund,
-        RefundStatus.WITHDRAWN,
-        decided_by=audit.CUSTOMER,
-        decided_at=live.now(),
+        connection, refund, RefundStatus.WITHDRAWN, decided_by=audit.CUSTOMER, decided_at=live.now()
     )
     audit.record(
         connection,

@@ -47,8 +47,7 @@ def parse_answer(typed: str) -> str:
         )
     if names := find_open(text):
         raise FormProblem(
-            "text",
-            _("{{%(name)s}} is still in it. Write what it stands for.", name=names[0]),
+            "text", _("{{%(name)s}} is still in it. Write what it stands for.", name=names[0])
         )
     return text
 

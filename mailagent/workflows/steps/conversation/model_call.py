@@ -44,11 +44,7 @@ from mailagent.workflows.steps.conversation.rate_limit import (
     take_turn,
     why_stopped,
 )
-from mailagent.workflows.steps.conversation.texts import (
-    StoredText,
-    read_items,
-    store_text,
-)
+from mailagent.workflows.steps.conversation.texts import StoredText, read_items, store_text
 from mailagent.workflows.steps.maintenance.incidents import open_incident
 from mailagent.workflows.steps.recording import at_work, declare_marks, mark, retry_outages, step
 from mailagent.workflows.tools import registry
