@@ -15,7 +15,7 @@ from typing import Any, Final, Literal, get_args
 import sqlalchemy as sa
 
 from mailagent.store import schema
-from mailagent.store.database import Database, Row
+from mailagent.store.database import Database, Row, count_rows
 from mailagent.store.pagination import Cursor, Part, Source, Window, read_part
 
 _audit = schema.audit
@@ -151,8 +151,7 @@ def list_details(
 
 def count_of(connection: sa.Connection, subject: str) -> int:
     """Return how many acts on a row are on record."""
-    query = sa.select(sa.func.count()).where(_audit.c.subject == subject)
-    return connection.scalar(query) or 0
+    return count_rows(connection, _audit.c.subject == subject)
 
 
 def count_each(connection: sa.Connection, subjects: Sequence[str]) -> Counter[str]:

@@ -243,6 +243,11 @@ def exists(connection: sa.Connection, *where: sa.ColumnElement[bool]) -> bool:
     return connection.scalar(sa.select(sa.literal(1)).where(*where).limit(1)) is not None
 
 
+def count_rows(connection: sa.Connection, *where: sa.ColumnElement[bool]) -> int:
+    """Return for how many rows all conditions hold."""
+    return connection.scalar(sa.select(sa.func.count()).where(*where)) or 0
+
+
 def required(found: Found | None, name: str) -> Found:
     """Return `found`. Raises LookupError with `name`, what was looked for, if it is None."""
     if found is None:

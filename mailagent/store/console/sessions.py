@@ -14,7 +14,7 @@ from typing import Final
 import sqlalchemy as sa
 
 from mailagent.store import audit, schema
-from mailagent.store.database import Row, insert_once, update_rows
+from mailagent.store.database import Row, count_rows, insert_once, update_rows
 
 _links, _attempts, _sessions = schema.login_links, schema.login_attempts, schema.sessions
 
@@ -43,17 +43,14 @@ def record_attempt(
 
 def count_attempts(connection: sa.Connection, client_address: str, since: datetime) -> int:
     """Return how often a client asked for links since a time."""
-    query = sa.select(sa.func.count()).where(
-        _attempts.c.at >= since, _attempts.c.client_address == client_address
-    )
-    return connection.scalar(query) or 0
+    mine = _attempts.c.client_address == client_address
+    return count_rows(connection, _attempts.c.at >= since, mine)
 
 
 def count_links(connection: sa.Connection, email: str, since: datetime) -> int:
     """Return how many links we mailed to an address since a time. Refused requests do not count, else a
     stranger could lock the address out."""
-    query = sa.select(sa.func.count()).where(_links.c.asked_at >= since, _links.c.email == email)
-    return connection.scalar(query) or 0
+    return count_rows(connection, _links.c.asked_at >= since, _links.c.email == email)
 
 
 def record_link(
@@ -214,10 +211,8 @@ def use_step(connection: sa.Connection, email: str, step: int) -> bool:
 def is_locked(connection: sa.Connection, email: str, now: datetime) -> bool:
     """Return whether a person has typed so many wrong codes that we check none for some time."""
     act = schema.audit.c
-    wrong = sa.select(sa.func.count()).where(
-        act.subject == email, act.action == REFUSED, act.at > now - COUNTED_FOR
-    )
-    return (connection.scalar(wrong) or 0) >= WRONG_CODES
+    wrong = (act.subject == email, act.action == REFUSED, act.at > now - COUNTED_FOR)
+    return count_rows(connection, *wrong) >= WRONG_CODES
 
 
 def reset(connection: sa.Connection, email: str, actor: str, now: datetime) -> bool:

@@ -15,7 +15,7 @@ import sqlalchemy as sa
 
 from mailagent.domain.mail.message import MailKind
 from mailagent.store import audit, schema
-from mailagent.store.database import Row
+from mailagent.store.database import Row, count_rows
 from mailagent.store.mail import assignments
 from mailagent.store.pagination import Cursor, Part
 
@@ -245,15 +245,9 @@ def count_mails(
 ) -> tuple[int, int]:
     """Return how many inbound mails of these kinds a conversation has, and how many of our mails to an
     address."""
-    came, went = (
-        connection.scalar(
-            sa.select(sa.func.count()).where(
-                column.table.c.conversation_id == conversation_id, column.in_(values)
-            )
-        )
-        for column, values in ((_inbound.c.kind, kinds), (_outbound.c.to_address, [address]))
-    )
-    return came or 0, went or 0
+    came = (_inbound.c.conversation_id == conversation_id, _inbound.c.kind.in_(kinds))
+    went = (_outbound.c.conversation_id == conversation_id, _outbound.c.to_address == address)
+    return count_rows(connection, *came), count_rows(connection, *went)
 
 
 def list_events(connection: sa.Connection, outbound_ids: Sequence[str]) -> dict[str, list[Row]]:

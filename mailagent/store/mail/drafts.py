@@ -12,7 +12,7 @@ import sqlalchemy as sa
 
 from mailagent.domain.mail.draft import Draft, DraftState
 from mailagent.store import schema
-from mailagent.store.database import from_row, update_rows
+from mailagent.store.database import count_rows, from_row, update_rows
 from mailagent.store.ids import new_id
 
 _drafts, _mails = schema.drafts, schema.inbound_mails
@@ -123,8 +123,7 @@ def supersede_all_of(
 
 
 def count_waiting(connection: sa.Connection) -> int:
-    query = sa.select(sa.func.count()).select_from(_drafts).where(_WAITING)
-    return connection.scalar(query) or 0
+    return count_rows(connection, _WAITING)
 
 
 def find_next_waiting(connection: sa.Connection, but: str) -> str | None:

@@ -19,6 +19,7 @@ from mailagent.store.database import (
     END_OF_TIME,
     Row,
     columns_of,
+    count_rows,
     exists,
     from_row,
     insert_once,
@@ -376,9 +377,7 @@ def latest_at(connection: sa.Connection, conversation_id: str, purpose: Purpose)
 
 
 def count_to(connection: sa.Connection, address: str, purpose: Purpose, since: datetime) -> int:
-    query = sa.select(sa.func.count()).where(
-        _mails.c.to_address == address,
-        _mails.c.created_at >= since,
-        _mails.c.purpose == purpose.value,
+    here = _mails.c.to_address == address
+    return count_rows(
+        connection, here, _mails.c.created_at >= since, _mails.c.purpose == purpose.value
     )
-    return connection.scalar(query) or 0

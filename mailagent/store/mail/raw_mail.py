@@ -10,7 +10,7 @@ import sqlalchemy as sa
 
 from mailagent.domain.mail.message import Identity, MailKind
 from mailagent.store import schema
-from mailagent.store.database import Row, exists, in_literals, overwrite_deleted
+from mailagent.store.database import Row, count_rows, exists, in_literals, overwrite_deleted
 
 _previews, _mails, _raw = schema.photo_previews, schema.inbound_mails, schema.raw_mails
 
@@ -55,8 +55,7 @@ def list_with_files(connection: sa.Connection, conversation_id: str, limit: int)
 
 def count(connection: sa.Connection, before: datetime) -> int:
     """Return how many mails that came before a time still have their raw mail."""
-    query = sa.select(sa.func.count()).select_from(_raw).where(_raw.c.received_at < before)
-    return connection.scalar(query) or 0
+    return count_rows(connection, _raw.c.received_at < before)
 
 
 def purge(connection: sa.Connection, before: datetime, limit: int) -> int:

@@ -14,7 +14,7 @@ from mailagent.domain.mail.message import MailStatus
 from mailagent.domain.operations.incident import IncidentKind, OpenIncident
 from mailagent.domain.operations.retry import MAIL_IS_UNDER_WAY_FOR
 from mailagent.store import audit, schema
-from mailagent.store.database import exists
+from mailagent.store.database import count_rows, exists
 from mailagent.store.mail.arrivals import UNCONFIRMED
 
 _audit = schema.audit.c
@@ -78,10 +78,7 @@ def close_incident(connection: sa.Connection, now: datetime, incident: IncidentK
 
 
 def _count(connection: sa.Connection, incident: IncidentKind, action: str) -> int:
-    query = sa.select(sa.func.count()).where(
-        _audit.subject == incident.value, _audit.action == action
-    )
-    return connection.scalar(query) or 0
+    return count_rows(connection, _audit.subject == incident.value, _audit.action == action)
 
 
 # --- recovery probes ------------------------------------------------------------------------------
@@ -109,19 +106,17 @@ def has_mail_gone_out(connection: sa.Connection, since: datetime) -> bool:
 
 def count_loops(connection: sa.Connection, since: datetime) -> int:
     """Return in how many conversations the loop guard has tripped since a time and was not reset."""
-    query = sa.select(sa.func.count()).where(
+    return count_rows(
+        connection,
         _conversations.status == ConversationStatus.HANDED_OVER.value,
         _conversations.handed_over_at > since,
         _conversations.handed_over_reason == HandOverReason.LOOP_DETECTED.value,
     )
-    return connection.scalar(query) or 0
 
 
 def count_throttled(connection: sa.Connection) -> int:
     """Return how many mails are throttled because too much came. Mails of senders who have not confirmed their
     addresses do not count, because they delay no other mail."""
-    query = sa.select(sa.func.count()).where(
-        _inbound.status == MailStatus.THROTTLED.value,
-        _inbound.no_answer_reason.not_in((HandOverReason.LOOP_DETECTED.value, UNCONFIRMED)),
-    )
-    return connection.scalar(query) or 0
+    is_throttled = _inbound.status == MailStatus.THROTTLED.value
+    others = (HandOverReason.LOOP_DETECTED.value, UNCONFIRMED)
+    return count_rows(connection, is_throttled, _inbound.no_answer_reason.not_in(others))

@@ -15,7 +15,7 @@ import sqlalchemy as sa
 
 from mailagent.domain.mail.redaction import Mention
 from mailagent.store import audit, schema
-from mailagent.store.database import batches, overwrite_deleted
+from mailagent.store.database import batches, count_rows, overwrite_deleted
 from mailagent.store.ids import new_token
 from mailagent.store.mail import suppressions
 from mailagent.store.privacy import erasure_scope, retention
@@ -110,10 +110,7 @@ class ErasureRefusedError(Exception):
 def count(connection: sa.Connection, scope: Scope) -> dict[str, int]:
     """Return how many rows of each kind are the customer's, by label."""
     raw = schema.raw_mails
-    files = sum(
-        connection.scalar(sa.select(sa.func.count()).where(raw.c.mail_id.in_(some))) or 0
-        for some in batches(scope.mail_ids)
-    )
+    files = sum(count_rows(connection, raw.c.mail_id.in_(some)) for some in batches(scope.mail_ids))
     return {
         "conversations": len(scope.conversation_ids),
         "mails received": len(scope.mail_ids),

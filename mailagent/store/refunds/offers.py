@@ -12,7 +12,7 @@ from mailagent.domain.money import Money
 from mailagent.domain.refunds.offer import Offer, OfferStatus
 from mailagent.domain.refunds.refund import RefundReason, RefundStatus
 from mailagent.store import audit, schema
-from mailagent.store.database import columns_of, from_row, in_literals, update_rows
+from mailagent.store.database import columns_of, exists, from_row, in_literals, update_rows
 
 _offers = schema.offers
 
@@ -98,8 +98,7 @@ def has_open(
 def has_any_open(connection: sa.Connection, now: datetime) -> bool:
     """Return whether any offer of the shop can still be accepted."""
     is_open = in_literals(_offers.c.status, OfferStatus.OPEN.value)
-    query = sa.select(_offers.c.offer_id).where(is_open, _offers.c.expires_at > now).limit(1)
-    return connection.execute(query).first() is not None
+    return exists(connection, is_open, _offers.c.expires_at > now)
 
 
 def find_instead(connection: sa.Connection, refund_id: str) -> Offer | None:

@@ -20,7 +20,7 @@ from mailagent.domain.orders.freshness import Freshness
 from mailagent.domain.orders.shipment import Shipment, ShipmentStatus
 from mailagent.domain.refunds.order import Order, OrderLine, OrderStatus, Payment
 from mailagent.store import schema
-from mailagent.store.database import Row, from_row, required
+from mailagent.store.database import Row, count_rows, from_row, required
 from mailagent.store.refunds.external_refunds import ORDER_RECORD, sum_elsewhere
 
 _orders, _lines, _payments = schema.orders, schema.order_lines, schema.order_payments
@@ -73,7 +73,7 @@ def list_of_customer(
     rows = connection.execute(query).all()
     total = len(rows)
     if total == limit:
-        total = connection.scalar(sa.select(sa.func.count()).where(theirs)) or 0
+        total = count_rows(connection, theirs)
     return with_parts(connection, rows), total
 
 
