@@ -17,24 +17,12 @@ from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExporter, Spa
 TRACES_PATH = "/v1/traces"
 
 # Only these attributes are sent: DBOS puts the text of errors, which may quote a mail, into spans.
-SENT = frozenset(
-    (
-        "dbos.operation.workflow_id",
-        "dbos.operation.type",
-        "dbos.application.version",
-        "dbos.executor.id",
-        "dbos.queue.name",
-        "http.request.method",
-        "http.route",
-        "http.response.status_code",
-        "peer.service",
-        "mailagent.conversation_id",
-        "mailagent.refund_id",
-        "mailagent.run_id",
-        "mailagent.worker_id",
-        "mailagent.role",
-    )
-)
+SENT = frozenset((
+    "dbos.operation.workflow_id", "dbos.operation.type", "dbos.application.version",
+    "dbos.executor.id", "dbos.queue.name", "http.request.method", "http.route",
+    "http.response.status_code", "peer.service", "mailagent.conversation_id",
+    "mailagent.refund_id", "mailagent.run_id", "mailagent.worker_id", "mailagent.role",
+))  # fmt: skip
 
 
 class IdsOnly(SpanExporter):
