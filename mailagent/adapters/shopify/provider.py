@@ -48,10 +48,7 @@ class ShopifyPayments(PlatformPayments):
     """Satisfies `adapters.gateways.GatewayProvider`."""
 
     name, title = NAME, TITLE
-
-    def has_payment(self, payment_id: str) -> bool:
-        """Return whether Shopify took a payment, by the form of its id."""
-        return is_shopify_payment(payment_id)
+    has_payment = staticmethod(is_shopify_payment)
 
     def make(self, settings: Settings) -> PaymentGateway:
         """Return the gateway of the store at ORDER_SOURCE_URL."""

@@ -34,10 +34,7 @@ class WooCommercePayments(PlatformPayments):
     """Satisfies `adapters.gateways.GatewayProvider`."""
 
     name, title = NAME, TITLE
-
-    def has_payment(self, payment_id: str) -> bool:
-        """Return, by its id, whether a payment was made through WooCommerce."""
-        return is_woocommerce_payment(payment_id)
+    has_payment = staticmethod(is_woocommerce_payment)
 
     def make(self, settings: Settings) -> PaymentGateway:
         """Return the gateway of the shop at ORDER_SOURCE_URL."""
