@@ -143,9 +143,8 @@ class Drain:
         self._thread = threading.Thread(target=self._drain, name="drain", daemon=True)
         self._thread.start()
         signal.signal(signal.SIGTERM, self._on_signal)
-        signal.siginterrupt(
-            signal.SIGTERM, False
-        )  # as gunicorn does: a signal must not break reads
+        # As gunicorn does: a signal must not break reads.
+        signal.siginterrupt(signal.SIGTERM, False)
 
     def finish(self) -> None:
         """Start the drain if no signal has, and wait for its end. Call this once."""

@@ -136,9 +136,8 @@ def compare_suites(before: Sequence[Result], after: Sequence[Result]) -> dict[st
     groups = {"all": _pairs(before, after)}
     suites = list(dict.fromkeys(each.suite for each in before))
     for suite in suites if len(suites) > 1 else ():
-        with suppress(
-            ValueError
-        ):  # no task in common: `lacking` names them, or no sample was honest
+        # Without a task in common, `lacking` names them, or no sample was honest.
+        with suppress(ValueError):
             groups[suite] = _pairs(
                 *([r for r in run if r.suite == suite] for run in (before, after))
             )

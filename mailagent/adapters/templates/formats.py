@@ -62,9 +62,8 @@ def format_day(day: date, locale: Locale) -> str:
         return tell_day(day)
     written = format_date(day, "long", locale)
     if locale.language == "fr" and day.day == 1:
-        written = re.sub(
-            r"^1 ", "1er ", written
-        )  # the first is an ordinal in French; CLDR lacks it
+        # The first is an ordinal in French; CLDR lacks it.
+        written = re.sub(r"^1 ", "1er ", written)
     return _plain_spaces(written)
 
 

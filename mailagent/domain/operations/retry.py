@@ -21,9 +21,8 @@ PENDING_NEEDS_OPERATOR_AFTER = (
 )
 
 MOST_WAKE_UPS = 5  # so often the sweep enqueues a run again for one row; then people get it
-CANCELLED_IS_LEFT_FOR = timedelta(
-    days=1
-)  # time for the operator who cancelled the run to return to it
+# Time for the operator who cancelled the run to return to it.
+CANCELLED_IS_LEFT_FOR = timedelta(days=1)
 
 
 # How long a refused mail waits for the outcome of another mail, which shows the cause of the refusal.

@@ -96,9 +96,8 @@ def decide_due(
         escalates_at = max(each.asked_at for each in requests) + waits.approval_escalation
     ask = following if not waiting or (escalates_at and now >= escalates_at) else None
     if not waiting and not following:
-        waiting = list(
-            requests[:1]
-        )  # All were skipped and none is left: remind the first one after all.
+        # All were skipped and none is left: remind the first one after all.
+        waiting = list(requests[:1])
     dates, remind = [expires_at], []
     for request in waiting:
         if request.reminders >= MOST_REMINDERS:

@@ -38,9 +38,8 @@ _mails, _ours, _votes = schema.inbound_mails, schema.outbound_mails, schema.vote
 _refunds, _approvals, _decisions = schema.refunds, schema.approvals, schema.decisions
 _countersignatures = schema.countersignatures
 _conversations = schema.conversations
-Fresh = Mapping[
-    datetime, Counter[Key]
-]  # the newest days, counted now: they replace the stored ones
+# The newest days, counted now: they replace the stored ones.
+Fresh = Mapping[datetime, Counter[Key]]
 _NONE_FRESH: Fresh = {}
 # A chart shows these day by day.
 _BY_DAY = (Figure.MAILS, Figure.COST)

@@ -75,9 +75,8 @@ def decide(settlement: str) -> Response:
     """Record that a payment was made, could not be, or came back, as the pressed button says."""
     has_failed = "fail" in request.form
     if has_failed == ("settle" in request.form):
-        abort(
-            400
-        )  # the customer is told the outcome, so a form without one of the buttons does nothing
+        # The customer is told the outcome, so a form without one of the buttons does nothing.
+        abort(400)
     reference, reason = (typed(name, request.form) or None for name in ("reference", "reason"))
     outcome = Outcome(
         settlement,
