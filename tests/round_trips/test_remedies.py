@@ -398,6 +398,37 @@ def wake(shop: Harness) -> None:
         remedies.wake(connection, refund, str(services.current().now()))
 
 
+@pytest.mark.parametrize("is_left", [True, False])
+def test_goods_are_asked_for_only_once_the_order_was_looked_up(
+    sourced: Harness, server: OrderServer, is_left: bool
+) -> None:
+    """The source is away when a manager approves. Meanwhile the shop refunds the order, or not."""
+    rules = ReturnFirst(frozenset({DAMAGED}), "Send it back.")
+    bind_policy(sourced, Policy({"USD": 1}, return_first=rules))
+    server.stock(order())
+    sourced.write(KETTLE_WISH)
+    (request,) = sourced.wait_for_mails(MONA)
+    server.always = lambda _request: Answer(503)
+    decide(sourced, link_in(request.text), "approve")
+    noted = "SELECT 1 FROM refunds WHERE look_up_problem_met_at IS NOT NULL"
+    wait_until(lambda: bool(sourced.rows(noted)), 30, "the refund to wait for the source")
+    before = len(sourced.mails_to(ADA))
+    if not is_left:
+        paid = {"payment_id": "pay_W1001", "method": "card", "amount": "49.99"}
+        server.change("W1001", payments=[paid | {"refunded": "49.99"}])
+    server.always = None
+    if is_left:
+        assert "Send it back." in told(sourced, before + 1)
+        tick(sourced, done="yes")
+        sourced.wait_for_refund("paid")
+    else:
+        assert "could not" in told(sourced, before + 1)
+        sourced.wait_for_mails(TESS)
+    wait_for_quiet(sourced)
+    assert sum("Send it back." in mail.text for mail in sourced.mails_to(ADA)) == is_left
+    assert books(sourced) == [49_99] * is_left
+
+
 # --- part of the price ----------------------------------------------------------------------------
 
 

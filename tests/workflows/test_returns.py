@@ -11,10 +11,13 @@ import pytest
 from mailagent import handback, services
 from mailagent.domain.deadline import end_of_day
 from mailagent.domain.money import Money
+from mailagent.domain.orders.source import SourceProblem
+from mailagent.domain.refunds.order import Order
 from mailagent.domain.refunds.payment import GatewayRefund, RefundRequest, RefundState
 from mailagent.domain.refunds.policy import Policy, ReturnFirst
 from mailagent.domain.refunds.refund import RefundReason, RefundStatus
 from mailagent.domain.remedies.remedy import RemedyKind, RemedyStatus
+from mailagent.domain.text import NeedsOperatorError
 from mailagent.mailers.fact import sentence
 from mailagent.remedies import close, finish
 from mailagent.store.privacy import erasure
@@ -28,6 +31,7 @@ from tests.harness import Harness, open_shop, pass_time, post_form
 from tests.programs.money.bank import Bank
 from tests.tool_use import use
 from tests.workflows.camera import click, later_batch, page_of, reject
+from tests.workflows.cancelling import PlayedSource, with_source
 from tests.workflows.paying import look, pay, tell
 from tests.workflows.proposals import propose, write
 
@@ -749,6 +753,86 @@ def test_a_person_who_ticks_a_lapsed_return_reads_that_it_lapsed(api_shop: Harne
     page = post_form(tess, path, "/ops", done="yes")
     assert page.status_code == 422
     assert "the return lapsed, because the goods did not come in time" in page.text
+
+
+# --- the order source -----------------------------------------------------------------------------
+
+
+@pytest.fixture
+def source(shop: Harness, batch: Batch) -> PlayedSource:
+    """A live source. A manager has approved a return of one of its orders."""
+    played = with_source(shop)
+    services.bind(replace(services.current(), policy=Policy({"USD": 1}, return_first=RULES)))
+    ask(batch)
+    click(shop, "approve")
+    return played
+
+
+def away(_order_id: str) -> Order | None:
+    raise SourceProblem("no answer")
+
+
+def refunded_by_shop(_order_id: str) -> Order:
+    payment = {"payment_id": "pay_W1001", "method": "card", "amount": "49.99"}
+    return order(payments=[payment | {"refunded": "49.99"}])
+
+
+@pytest.mark.both_databases
+@pytest.mark.parametrize("was_asked", [False, True])
+@pytest.mark.parametrize("end", ["refunded", "gone"])
+def test_no_goods_are_asked_for_if_the_source_shows_that_nothing_will_be_paid(
+    shop: Harness, source: PlayedSource, end: str, was_asked: bool
+) -> None:
+    if was_asked:
+        pay(refund_id(shop))
+        go_to(due_at(shop), days=-3)
+    source.orders = refunded_by_shop if end == "refunded" else lambda _order_id: None
+    if end == "gone":  # perhaps by mistake, so it waits
+        assert pay(refund_id(shop))["wakes"] is False
+        go_to(services.current().now(), hours=37)
+    assert pay(refund_id(shop))["status"] == "failed"
+    assert states(shop) == [("failed", "not_possible")]
+    assert len(mails(shop)) == was_asked
+    assert {"refund_outcome", "hand_over"} <= {row.purpose for row in outcomes(shop)}
+
+
+@pytest.mark.both_databases
+@pytest.mark.parametrize("was_asked", [False, True])
+def test_goods_are_asked_for_once_when_the_source_is_back(
+    shop: Harness, source: PlayedSource, was_asked: bool
+) -> None:
+    if was_asked:
+        pay(refund_id(shop))
+        go_to(due_at(shop), days=-3)
+    known, source.orders = source.orders, away
+    state = pay(refund_id(shop))
+    assert (state["status"], state["wakes"]) == ("approved", False)
+    assert 2 <= state["wait_seconds"] < 5
+    assert len(mails(shop)) == was_asked
+    source.orders = known
+    assert [pay(refund_id(shop))["wakes"] for _ in range(2)] == [True, True]
+    assert len(mails(shop)) == was_asked + 1
+
+
+def test_an_operator_acts_if_the_source_is_away_for_too_long_to_ask_for_goods(
+    shop: Harness, source: PlayedSource
+) -> None:
+    source.orders = away
+    pay(refund_id(shop))
+    go_to(services.current().now(), hours=37)
+    with pytest.raises(NeedsOperatorError, match="could not be looked up since"):
+        pay(refund_id(shop))
+    assert mails(shop) == []
+
+
+def test_the_source_is_not_asked_while_no_mail_about_the_goods_is_due(
+    shop: Harness, source: PlayedSource
+) -> None:
+    pay(refund_id(shop))
+    source.orders = away
+    for delta in ({"days": -4}, {"days": -3, "seconds": -1}):
+        go_to(due_at(shop), **delta)
+        assert pay(refund_id(shop))["wakes"] is True
 
 
 # --- restocking -----------------------------------------------------------------------------------

@@ -1,5 +1,5 @@
-"""The condition that must be met before a refund is paid: the shop's own system cancels the items,
-or the customer sends them back.
+"""The remedy of a refund, which comes before its payment: the shop's own system cancels the items, or the
+customer sends them back (see `returns`).
 
 The remedy's id is the idempotency key of the cancellation, so we can ask again. If the system
 cannot cancel, or cancels something else, the team gets a task.
@@ -16,7 +16,6 @@ import sqlalchemy as sa
 
 from mailagent import mailers, services
 from mailagent import remedies as ending
-from mailagent.domain.deadline import end_of_day
 from mailagent.domain.mail.conversation import HandOverReason
 from mailagent.domain.orders.source import (
     Cancelled,
@@ -32,11 +31,10 @@ from mailagent.domain.refunds.order import Order, OrderProblem, OrderStatus
 from mailagent.domain.refunds.refund import HOLDING, MAY_BE_PAID, Refund, RefundStatus
 from mailagent.domain.remedies.remedy import STANDING, Remedy, RemedyKind, RemedyStatus
 from mailagent.mailers import Notice, write_notice
-from mailagent.proposals.returns import list_due
 from mailagent.store import audit
 from mailagent.store.mail import conversations, outbound
 from mailagent.store.orders import versions
-from mailagent.store.refunds import approvals, order_import, orders, refunds, remedies, stops
+from mailagent.store.refunds import approvals, order_import, orders, refunds, remedies
 from mailagent.store.refunds.remedies import Asking
 from mailagent.workflows.steps import order_source
 
@@ -51,20 +49,18 @@ GIVEN_TO_PEOPLE_AFTER = timedelta(hours=6)
 FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS = 30.0, 1800.0
 # While people work on it. A message ends the wait earlier.
 LOOK_AGAIN_SECONDS = 6 * 3600.0
-REMINDED_BEFORE = timedelta(days=3)
 
 
 def advance_remedy(refund_id: str) -> float | None:
-    """Advance the remedy of a refund: have its items cancelled, or ask the customer to send them
-    back. Returns the seconds until the next look; None if the remedy needs none now."""
+    """Have the items of a refund cancelled, if it waits for that. Returns the seconds until the next look; None
+    if it needs none now."""
     with services.current().database.snapshot() as connection:
         remedy = remedies.find_of_refund(connection, refund_id)
         status = refunds.load(connection, refund_id).status
     if remedy is None or not remedy.is_open or status not in MAY_BE_PAID:
         return None
-    if remedy.status is RemedyStatus.AWAITING_GOODS:
-        # Until a manager has approved, the customer is not asked to send anything.
-        return _wait_for_goods(remedy) if status is RefundStatus.APPROVED else None
+    if remedy.status is RemedyStatus.AWAITING_GOODS:  # see `returns`
+        return None
     if remedy.status is not RemedyStatus.ASKED:
         return LOOK_AGAIN_SECONDS
     outcome = _ask_source(remedy)
@@ -76,37 +72,7 @@ def advance_remedy(refund_id: str) -> float | None:
     return LOOK_AGAIN_SECONDS if after is not None and after.is_open else None
 
 
-def _wait_for_goods(known: Remedy) -> float | None:
-    """Tell the customer how to send the goods, remind them once, and end the return if the goods do
-    not come by the date in the reminder. If the refund must not be paid, fail it instead of asking
-    for the goods. Returns the seconds until the next look; None if the return has ended."""
-    live = services.current()
-    now, notice = live.now(), _reminded_before()
-    with live.database.transaction() as connection:
-        remedy = remedies.lock(connection, known.remedy_id)
-        refund = _lock_payable(connection, remedy)
-        if remedy is None or not remedy.is_open or refund is None:
-            return None
-        is_first = not outbound.is_recorded(connection, remedies.asked_key(remedy))
-        is_reminder = remedy.reminded_at is None and now >= remedy.due_at - notice
-        if (is_first or is_reminder) and _give_up_stopped(connection, remedy, refund):
-            return None
-        if is_first:
-            remedy = _ask_for_goods(connection, remedy, refund)
-            if remedy is None:
-                return None
-        elif is_reminder:
-            due_at = max(remedy.due_at, end_of_day(now + notice))  # later, if no worker ran
-            remedy = remedies.note(connection, remedy, reminded_at=now, due_at=due_at)
-            _tell(connection, remedy, f"{remedies.asked_key(remedy)}:reminder")
-        elif now >= remedy.due_at:
-            ending.end(connection, remedy, RemedyStatus.EXPIRED, audit.CLOCK)
-            return None
-    next_at = remedy.due_at if remedy.reminded_at else remedy.due_at - notice
-    return min((next_at - now).total_seconds(), LOOK_AGAIN_SECONDS)
-
-
-def _lock_payable(connection: sa.Connection, remedy: Remedy | None) -> Refund | None:
+def lock_payable(connection: sa.Connection, remedy: Remedy | None) -> Refund | None:
     """Lock the refund that waits for a locked remedy, and return it; None if it must not be paid: a manager may
     have refused it."""
     if remedy is None or remedy.refund_id is None:
@@ -115,52 +81,11 @@ def _lock_payable(connection: sa.Connection, remedy: Remedy | None) -> Refund | 
     return refund if refund.status in MAY_BE_PAID else None
 
 
-def _give_up_stopped(connection: sa.Connection, remedy: Remedy, refund: Refund) -> bool:
-    """If a locked refund is approved but must not be paid (see `stops`), fail it, and close its
-    return. Return whether that happened. Lock the order first."""
-    order = orders.load(connection, remedy.order_id)
-    knows_all = services.current().order_source is not None
-    stop = stops.find_stop(connection, order, refund, knows_all=knows_all)
-    if stop is None or refund.status is not RefundStatus.APPROVED:
-        return False
-    fail(connection, refund, stop, None)
-    ending.close(connection, remedy, RemedyStatus.NOT_POSSIBLE, audit.CLOCK)
-    return True
-
-
 def fail(connection: sa.Connection, refund: Refund, why: str, gateway: str | None) -> None:
     """Record that a locked refund failed. `gateway`: who refused it; None if we stopped it ourselves."""
     now, actor = services.current().now(), gateway or audit.CLOCK
     refunds.move(connection, refund, RefundStatus.FAILED, gateway=gateway, failure=why)
     audit.record(connection, now, actor, "refund failed", refund.refund_id, {"why": why})
-
-
-def _reminded_before() -> timedelta:
-    rules = services.current().policy.return_first
-    return min(REMINDED_BEFORE, timedelta(days=rules.days) / 2) if rules else REMINDED_BEFORE
-
-
-def _ask_for_goods(connection: sa.Connection, remedy: Remedy, refund: Refund) -> Remedy | None:
-    """Ask the customer for the approved units, which may be fewer than requested. Return the
-    changed remedy. If no unit has to come back any more, close the remedy and return None."""
-    live = services.current()
-    rules = live.policy.return_first
-    # If the policy has no such rules any more, keep the days that it gave.
-    days = rules.days if rules else (remedy.due_at - remedy.requested_at).days
-    items = list_due(connection, refund, orders.load(connection, remedy.order_id))
-    if not items:
-        remedy = remedies.note(connection, remedy, refund_id=None)
-        ending.close(connection, remedy, RemedyStatus.NOT_POSSIBLE, audit.CLOCK)
-        return None
-    due_at = end_of_day(live.now() + timedelta(days=days))
-    remedy = remedies.note(connection, remedy, due_at=due_at, items=items)
-    _tell(connection, remedy, remedies.asked_key(remedy))
-    return remedy
-
-
-def _tell(connection: sa.Connection, remedy: Remedy, key: str) -> None:
-    outbound_id = mailers.write_remedy(connection, remedy, key)
-    services.current().workflow_client.queue.enqueue_delivery(connection, outbound_id)
 
 
 def _ask_source(remedy: Remedy) -> CancelOutcome | float:
@@ -171,7 +96,7 @@ def _ask_source(remedy: Remedy) -> CancelOutcome | float:
     with live.database.transaction() as connection:
         # A manager may have approved fewer units since it was read, or refused the refund.
         remedy = remedies.lock(connection, remedy.remedy_id) or remedy
-        refund = _lock_payable(connection, remedy)
+        refund = lock_payable(connection, remedy)
         if refund is None or (remedy.asked_at is None and _awaits_fewer(connection, refund)):
             return FIRST_PAUSE_SECONDS
         asking = remedies.note_asking(connection, remedy.remedy_id, live.now())

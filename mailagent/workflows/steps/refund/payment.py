@@ -58,7 +58,7 @@ from mailagent.workflows.steps.circuit_breaker import (
 )
 from mailagent.workflows.steps.maintenance.incidents import open_incident
 from mailagent.workflows.steps.recording import async_step, declare_marks, mark
-from mailagent.workflows.steps.refund.condition import advance_remedy, fail, list_restocks
+from mailagent.workflows.steps.refund.condition import fail, list_restocks
 from mailagent.workflows.steps.refund.decision import State, promise, state_of
 from mailagent.workflows.steps.refund.gateway_call import (
     NOT_ASKED,
@@ -71,6 +71,7 @@ from mailagent.workflows.steps.refund.order_check import (
     STOPS,
     check_before_payment,
 )
+from mailagent.workflows.steps.refund.returns import wait_for_remedy
 
 declare_marks("pay_refund", "intended", "asked")
 
@@ -85,9 +86,9 @@ def pay_refund(refund_id: str) -> State:
 
     Raises NeedsOperatorError if an operator must act, after too many attempts, or if the gateway or the
     order source is unavailable for too long. The refund stays approved: a replay pays what is unpaid."""
-    wait_seconds = advance_remedy(refund_id)
-    if wait_seconds is not None:
-        return state_of(RefundStatus.APPROVED, wait_seconds)
+    waits = wait_for_remedy(refund_id)
+    if waits is not None:
+        return waits
     checked = check_before_payment(refund_id)
     if isinstance(checked, dict):
         return checked
