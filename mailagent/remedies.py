@@ -17,6 +17,7 @@ from mailagent.domain.mail.conversation import HandOverReason
 from mailagent.domain.refunds.escalation import list_candidates
 from mailagent.domain.refunds.offer import units_of
 from mailagent.domain.refunds.order import Order
+from mailagent.domain.refunds.policy import needs_two
 from mailagent.domain.refunds.refund import Refund, RefundStatus
 from mailagent.domain.remedies.labels import REMEDY_KINDS
 from mailagent.domain.remedies.remedy import (
@@ -47,17 +48,27 @@ _ACTIONS: Mapping[RemedyStatus, audit.Action] = {
 
 
 def finish(
-    connection: sa.Connection, remedy_id: str, person: str, is_done: bool, note: str | None
+    connection: sa.Connection,
+    remedy_id: str,
+    person: str,
+    is_done: bool,
+    note: str | None,
+    *,
+    approves: bool = False,
 ) -> bool:
-    """Record that a person has done a task, or cannot do it, and tell the customer. `person`: their address.
-    `note`: for the customer; needed if the task is not possible. Returns False if it is recorded already.
+    """Record that a person has done a task, or cannot do it, and tell the customer. If two managers are needed,
+    the first one only approves it. `person`: their address. `note`: for the customer; needed if the task is not
+    possible. `approves`: the person wants to be the first of two. Returns False if it is recorded already.
     Raises TaskProblem if it may not be recorded; its text says why."""
     remedy = remedies.lock(connection, remedy_id)
     if remedy is None:
         raise TaskProblem("there is no such task; look at the list")
     order = orders.load(connection, remedy.order_id)
     asked_by = conversations.load(connection, remedy.conversation_id).customer_email
-    managers = (each.casefold() for each in services.current().shop.manager_emails)
+    addresses = services.current().shop.manager_emails
+    managers = (each.casefold() for each in addresses)
+    first = remedies.find_approvals(connection, [remedy], addresses).get(remedy_id)
+    is_first = first is not None and person_of(first.actor) == person_of(person)
     outcome = TaskOutcome(
         is_done,
         note,
@@ -65,16 +76,19 @@ def finish(
         is_theirs=person_of(person) in map(person_of, (order.customer_email, asked_by)),
         refund_waits=find_waiting(connection, remedy) is not None,
         stop=stops.find_task_stop(connection, order, remedy),
+        has_approved=is_first,
+        is_late=approves and first is not None,
     )
     if not check_outcome(remedy, outcome):
         return False
-    end(
-        connection,
-        remedy,
-        RemedyStatus.DONE if is_done else RemedyStatus.NOT_POSSIBLE,
-        person,
-        note,
-    )
+    if is_done and not first and needs_two(remedy.policy_reasons):
+        now, told = services.current().now(), {"order_id": order.order_id}
+        audit.record(connection, now, person, audit.FIRST_APPROVED, remedy_id, told)
+        waiting = remedies.note(connection, remedy, note=note)
+        mailers.ask_second_for_task(connection, waiting, order.customer_email, person)
+        return True
+    status = RemedyStatus.DONE if is_done else RemedyStatus.NOT_POSSIBLE
+    end(connection, remedy, status, person, note)
     return True
 
 

@@ -26,6 +26,7 @@ from mailagent.mailers.to_managers import (
     answer_manager,
     ask_managers,
     ask_next_manager,
+    ask_second_for_task,
     list_unsent_requests,
     write_expired,
 )

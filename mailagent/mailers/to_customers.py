@@ -323,6 +323,7 @@ def write_remedy(connection: sa.Connection, remedy: Remedy, dedup_key: str) -> s
     live = services.current()
     conversation = conversations.load(connection, remedy.conversation_id)
     reader = Reader(connection, conversation, (), proven=True)
+    note = None if remedy.is_open else remedy.note  # the first of two managers may have left one
     content = MailContent(
         Purpose.REMEDY,
         "remedy",
@@ -330,10 +331,10 @@ def write_remedy(connection: sa.Connection, remedy: Remedy, dedup_key: str) -> s
             "customer_name": reader.customer_name(),
             "order_id": remedy.order_id,
             "text": sentence(fact_of_remedy(remedy), live.shop.locale_for(conversation.language)),
-            "note": remedy.note,
+            "note": note,
         },
         dedup_key=dedup_key,
-        by_person=remedy.note is not None,
+        by_person=note is not None,
         order_ids=(remedy.order_id,),
         remedy_id=remedy.remedy_id,
     )

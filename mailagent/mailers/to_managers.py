@@ -19,11 +19,18 @@ from mailagent.domain.mail.message import (
 )
 from mailagent.domain.mail.reply_commands import holds_word
 from mailagent.domain.refunds.credit import credit_of
-from mailagent.domain.refunds.escalation import MOST_REMINDERS, ApprovalRequest, Question, Skip
+from mailagent.domain.refunds.escalation import (
+    MOST_REMINDERS,
+    ApprovalRequest,
+    Question,
+    Skip,
+    list_candidates,
+)
 from mailagent.domain.refunds.labels import REFUND_REASONS, REFUND_STATES, tell_reasons
 from mailagent.domain.refunds.offer import allows_offer
 from mailagent.domain.refunds.refund import Refund, RefundStatus
-from mailagent.domain.remedies.labels import tell_done
+from mailagent.domain.remedies.labels import REMEDY_KINDS, tell_done
+from mailagent.domain.remedies.remedy import Remedy
 from mailagent.domain.text import tell_moment
 from mailagent.mailers import approval_routing
 from mailagent.mailers.approval_routing import Routing, describe_request, load_routing
@@ -309,6 +316,25 @@ def write_expired(
     )
     about = (refund.conversation_id, refund.refund_id)
     _enqueue(connection, write_notice(connection, notice, tuple(readers), *about))
+
+
+def ask_second_for_task(connection: sa.Connection, task: Remedy, owner: str, first: str) -> None:
+    """Ask the managers beside the `first` one to do a task that needs two; if there are none, tell the team.
+    `owner`: the order's customer, who is none of them."""
+    shop = services.current().shop
+    others = list_candidates(shop.manager_emails, (owner, first))
+    missing = ["No other manager may do it: please add one to MANAGER_EMAILS, and restart."]
+    lines = [
+        *(f"{each.quantity} × {each.name}" for each in task.items),
+        f"{first} has approved it. Another manager has to do it by {tell_moment(task.due_at)},"
+        " and say so: the customer then gets a mail.",
+        *([] if others else missing),
+    ]
+    title = f"{REMEDY_KINDS[task.kind].capitalize()}, order {task.order_id}: approved by {first}"
+    button = ("What is wanted", f"{shop.public_url}/ops/tasks")
+    notice = Notice(f"second:{task.remedy_id}:{first}", title, lines, button)
+    readers = others or _list_helpers(shop.manager_emails)
+    _enqueue(connection, write_notice(connection, notice, readers))
 
 
 def _report_once(

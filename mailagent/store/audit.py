@@ -6,7 +6,7 @@ Details hold ids, amounts and states, never a customer's words.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass
 from datetime import datetime
@@ -46,7 +46,8 @@ Action = Literal[
     "refund approved", "refund approved, second approval awaited", "refund awaiting_approval",
     "refund declined", "refund expired", "refund failed", "refund given to people",
     "refund not made", "refund paid", "refund rejected", "refund returned", "refund withdrawn",
-    "refunded elsewhere", "refunded elsewhere, returned", "request done", "request expired",
+    "refunded elsewhere", "refunded elsewhere, returned", "request approved, second approval awaited",
+    "request done", "request expired",
     "request made", "request not possible", "request withdrawn", "run forked", "run rewound",
     "run stopped", "runs replayed together", "saved reply deleted", "saved reply written",
     "second factor enrolled", "second factor refused", "second factor reset",
@@ -69,6 +70,7 @@ CREDIT_OFFERED: Final = "store credit offered"
 TEST_REPORTED: Final = "test mail reported"  # by the event webhook
 GOODWILL_TOLD: Final = "goodwill told"
 BACK_TOO_LATE: Final = "goods back too late"
+FIRST_APPROVED: Final = "request approved, second approval awaited"  # of a task
 OFFER_TOLD: Final = "offer told"
 MANAGER_ASKED: Final = "manager asked"  # about a refund, or a task that is stopped
 MANAGER_REMINDED: Final = "manager reminded"
@@ -168,6 +170,16 @@ def count_replays(connection: sa.Connection, run_ids: Sequence[str]) -> Counter[
     )
     rows = connection.execute(query.group_by(_audit.c.subject))
     return Counter({row.subject: row[1] for row in rows})
+
+
+def list_acts(
+    connection: sa.Connection, subjects: Collection[str], action: Action
+) -> Sequence[Row]:
+    """Return who did `action` to which of these rows, and when, oldest first."""
+    query = sa.select(_audit.c.subject, _audit.c.actor, _audit.c.at).where(
+        _audit.c.subject.in_(subjects), _audit.c.action == action
+    )
+    return connection.execute(query.order_by(_audit.c.audit_id)).all()
 
 
 def latest_at(connection: sa.Connection, subject: str, action: Action) -> datetime | None:

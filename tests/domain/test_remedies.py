@@ -102,6 +102,7 @@ def test_words_of_two_mails_are_no_wish() -> None:
 
 
 DONE = TaskOutcome(is_done=True, note=None, is_manager=False)
+APPROVED, FOUR_EYES = replace(DONE, is_manager=True), ("above_four_eyes",)
 
 
 @pytest.mark.parametrize(
@@ -118,6 +119,11 @@ DONE = TaskOutcome(is_done=True, note=None, is_manager=False)
         ("task", (), replace(DONE, stop=TaskStop.NEW_CUSTOMER, is_manager=True), ""),
         ("task", ("above_limit",), DONE, "a manager"),
         ("task", ("above_limit",), replace(DONE, is_manager=True), ""),
+        ("task", FOUR_EYES, replace(DONE, is_manager=True), ""),
+        ("task", FOUR_EYES, replace(DONE, has_approved=True), "a manager"),
+        ("task", FOUR_EYES, replace(APPROVED, has_approved=True), "approved it already"),
+        ("task", FOUR_EYES, replace(APPROVED, is_late=True), "approved it meanwhile"),
+        ("task", FOUR_EYES, replace(APPROVED, has_approved=True, is_done=False, note="no"), ""),
         ("withdrawn", (), DONE, "ended already"),
         ("expired", (), DONE, "ended already"),
         ("not_possible", (), DONE, "ended already"),

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 
+from mailagent import services
+from mailagent.domain.refunds.policy import Policy
 from mailagent.domain.remedies.remedy import TaskProblem
 from mailagent.remedies import finish
 from mailagent.workflows.steps.maintenance.tasks import see_to
-from tests.cast import ADA, MONA, TESS, big_order, order
+from tests.cast import ADA, MAX, MONA, TESS, big_order, order
 from tests.cli.commands import flask
 from tests.harness import Harness, pass_time, post_form, wait_until
 from tests.round_trips.replays import wait_for_quiet
@@ -82,6 +85,35 @@ def test_what_the_policy_leaves_to_a_manager_only_a_manager_does(
     assert done.status_code == (303 if person == MONA else 422)
     status = "done" if person == MONA else "task"
     assert [row.status for row in shop.rows("SELECT status FROM remedies")] == [status]
+
+
+@pytest.mark.both_databases
+def test_a_dear_replacement_takes_two_managers(busy_shop: Harness) -> None:
+    shop = busy_shop
+    services.bind(replace(shop.live, policy=Policy(four_eyes_above={"USD": 1_000_00})))
+    shop.stock(big_order())
+    path = ask(shop, "Please send a replacement for the desk of W2001, it is damaged.")
+    asked = shop.wait_for_mails(MAX)[0].text
+    assert "The first manager approves it on that page, and sends nothing." in asked
+    for answer in (303, 422):
+        assert post_form(shop.log_in(MONA), path, "/ops", done="yes").status_code == answer
+    second = wait_for(shop, MAX, "approved by mona@shop.example")
+    assert "mona@shop.example has approved it. Another manager has to do it by" in second
+    wait_for_quiet(shop)
+    assert [row.status for row in shop.rows("SELECT status FROM remedies")] == ["task"]
+    assert len(shop.mails_to(ADA)) == 1
+    assert post_form(shop.log_in(MAX), path, "/ops", done="yes").status_code == 303
+    assert "The replacement for order W2001 is" in told(shop)
+
+
+def wait_for(shop: Harness, manager: str, subject: str) -> str:
+    """Return the text of a manager's mail with these words in its subject, once it is there."""
+
+    def found() -> list[str]:
+        return [each.text for each in shop.mails_to(manager) if subject in each.subject]
+
+    wait_until(lambda: bool(found()), 30, subject)
+    return found()[0]
 
 
 def test_a_task_is_reminded_of_once_and_then_given_to_people(busy_shop: Harness) -> None:

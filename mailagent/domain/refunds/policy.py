@@ -6,7 +6,7 @@ payment methods are as `order.method_word` returns them.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
@@ -332,6 +332,11 @@ class Declined:
 
 
 Decision = Approved | NeedsManager | Declined
+
+
+def needs_two(reasons: Collection[str]) -> bool:
+    """Return whether these reasons of the policy, of a refund or a task, ask for two managers."""
+    return ManagerReason.FOUR_EYES in reasons
 
 
 def return_by(

@@ -215,7 +215,9 @@ class TaskStop(StrEnum):
 class TaskOutcome:
     """What a person reports about a task. `note`: a text for the customer. `is_manager`: the person is a
     manager. `is_theirs`: the person has the order, or asked for the task. `refund_waits`: a manager has yet to
-    decide on a refund of the same items. `stop`: why only a manager may do it."""
+    decide on a refund of the same items. `stop`: why only a manager may do it. `has_approved`: the person
+    has approved it as the first of two managers. `is_late`: the person wants to be the first, but another one
+    was."""
 
     is_done: bool
     note: str | None
@@ -223,6 +225,8 @@ class TaskOutcome:
     is_theirs: bool = False
     refund_waits: bool = False
     stop: TaskStop | None = None
+    has_approved: bool = False
+    is_late: bool = False
 
 
 def check_outcome(remedy: Remedy | None, outcome: TaskOutcome) -> bool:
@@ -251,6 +255,10 @@ def check_outcome(remedy: Remedy | None, outcome: TaskOutcome) -> bool:
         )
     if outcome.is_done and outcome.stop and not outcome.is_manager:
         raise TaskProblem(outcome.stop.value)
+    if outcome.is_done and outcome.has_approved:
+        raise TaskProblem("you have approved it already; another manager has to do it")
+    if outcome.is_done and outcome.is_late:
+        raise TaskProblem("another manager has approved it meanwhile; do it, and then say so")
     if not outcome.is_done and not outcome.note:
         raise TaskProblem("say why it is not possible; the customer reads it")
     return True

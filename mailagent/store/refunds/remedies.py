@@ -10,6 +10,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
+from mailagent.domain.refunds.policy import needs_two
 from mailagent.domain.refunds.refund import Refund, RefundStatus, taken_units
 from mailagent.domain.remedies.remedy import (
     OPEN,
@@ -21,6 +22,7 @@ from mailagent.domain.remedies.remedy import (
     RemedyStatus,
     check_transition,
 )
+from mailagent.domain.shop import person_of
 from mailagent.store import audit, schema
 from mailagent.store.database import Row, columns_of, from_row, in_literals, update_rows
 from mailagent.store.pagination import Count, Cursor, Part, Source, Window, moment_of, read_part
@@ -270,6 +272,17 @@ def list_askers(connection: sa.Connection, remedy_ids: Collection[str]) -> dict[
         .where(_remedies.c.remedy_id.in_(remedy_ids))
     )
     return {row.remedy_id: row for row in connection.execute(query)}
+
+
+def find_approvals(
+    connection: sa.Connection, tasks: Sequence[Remedy], managers: Collection[str]
+) -> dict[str, Row]:
+    """Return who approved these tasks as the first of two managers (`actor`), and when (`at`), by the task's
+    id. An approval does not count if its author is none of today's `managers`."""
+    people = set(map(person_of, managers))
+    ids = [each.remedy_id for each in tasks if needs_two(each.policy_reasons)]
+    acts = audit.list_acts(connection, ids, audit.FIRST_APPROVED) if ids else ()
+    return {each.subject: each for each in acts if person_of(each.actor) in people}
 
 
 # --- lists ----------------------------------------------------------------------------------------

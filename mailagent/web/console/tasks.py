@@ -11,11 +11,13 @@ from flask import Blueprint, Response, abort, request
 from mailagent import services
 from mailagent.domain.operations.access import Permission
 from mailagent.domain.refunds.labels import MANAGER_REASONS, REFUND_REASONS
-from mailagent.domain.refunds.policy import ManagerReason
+from mailagent.domain.refunds.policy import ManagerReason, needs_two
 from mailagent.domain.refunds.refund import Refund, RefundReason
 from mailagent.domain.remedies.labels import REMEDY_KINDS, REMEDY_STATES
 from mailagent.domain.remedies.remedy import OPEN, Remedy, RemedyStatus, TaskProblem, TaskStop
+from mailagent.domain.shop import person_of
 from mailagent.remedies import find_all_waiting, finish
+from mailagent.store.database import Row
 from mailagent.store.mail import inbound
 from mailagent.store.refunds import orders, remedies
 from mailagent.store.refunds.stops import find_task_stops
@@ -69,15 +71,19 @@ def _page(problem: str = "", remedy_id: str = "", note: str = "") -> Response:
 
 def _list_shown(connection: sa.Connection, shown: Sequence[Remedy]) -> list[dict[str, Any]]:
     """Return the tasks of a page, each with the customer who asked for it, their mail, a refund that a manager
-    must decide before the task is done, and why only a manager may do it now."""
+    must decide before the task is done, why only a manager may do it now, and who approved it as the first of
+    two managers."""
     asked = inbound.list_by_id(connection, [each.mail_id for each in shown])
     mails = {each.mail_id: f"{each.subject}\n\n{each.new_text}" for each in asked}
     is_open = [each for each in shown if each.is_open]
     first, stopped = find_all_waiting(connection, is_open), find_task_stops(connection, is_open)
+    managers = services.current().shop.manager_emails
+    approvals = remedies.find_approvals(connection, shown, managers)
     askers = remedies.list_askers(connection, [each.remedy_id for each in shown])
     return [
         _shown(each, mails, first.get(each.remedy_id), stopped.get(each.remedy_id))
         | {"asked_by": askers[each.remedy_id]}
+        | _approved(each, approvals.get(each.remedy_id))
         for each in shown
     ]
 
@@ -104,10 +110,20 @@ def _shown(
     }
 
 
+def _approved(remedy: Remedy, first: Row | None) -> dict[str, Any]:
+    me = person_of(current_person().email)
+    return {
+        "first": first,
+        "needs_first": not first and needs_two(remedy.policy_reasons),
+        "has_approved": first is not None and person_of(first.actor) == me,
+    }
+
+
 @blueprint.post("/ops/tasks/<remedy_id>")
 @needs(Permission.TASKS)
 def decide(remedy_id: str) -> Response:
-    """Record that a task is done, or not possible, as the pressed button says. The customer gets a mail."""
+    """Record that a task is done, or not possible, as the pressed button says. The customer gets a mail. If two
+    managers are needed, the first one only approves the task."""
     is_done, note = "done" in request.form, typed("note", request.form) or None
     if is_done == ("fail" in request.form):
         abort(400)  # an outcome may move money, so a form without one of the buttons does nothing
@@ -115,7 +131,9 @@ def decide(remedy_id: str) -> Response:
         _look_up(remedy_id)
     try:
         with services.current().database.transaction() as connection:
-            finish(connection, remedy_id, current_person().email, is_done, note)
+            approves = request.form.get("done") == "approve"
+            person = current_person().email
+            finish(connection, remedy_id, person, is_done, note, approves=approves)
     except TaskProblem as problem:
         return _page(translate(str(problem)), remedy_id, note or "")
     return go_to(PATH)

@@ -11,7 +11,7 @@ from mailagent.adapters import gateways
 from mailagent.domain.operations.run_about import RunAbout
 from mailagent.domain.refunds.escalation import list_candidates
 from mailagent.domain.refunds.labels import MANAGER_REASONS
-from mailagent.domain.refunds.policy import ManagerReason
+from mailagent.domain.refunds.policy import ManagerReason, needs_two
 from mailagent.domain.remedies.labels import REMEDY_KINDS
 from mailagent.domain.remedies.remedy import Remedy
 from mailagent.domain.text import error_message, tell_error, tell_moment
@@ -24,6 +24,9 @@ from mailagent.store.refunds import orders
 _KEPT_UNANSWERED = (
     "They are kept, and the agent does not answer them any more. A customer who writes again is "
     "answered as always."
+)
+_TWO_MANAGERS = (
+    "The first manager approves it on that page, and sends nothing. Another one does it."
 )
 
 
@@ -81,6 +84,7 @@ def tell_managers_of_task(connection: sa.Connection, task: Remedy) -> None:
         *(f"{each.quantity} × {each.name}, {prices[each.item_id]} each" for each in task.items),
         f"For: {order.customer_name} <{order.customer_email}>; paid for the order: {order.paid}",
         *(f"Why a manager: {MANAGER_REASONS[ManagerReason(why)]}" for why in task.policy_reasons),
+        *([_TWO_MANAGERS] if needs_two(task.policy_reasons) else []),
         f"Do it by {tell_moment(task.due_at)}, and say so: the customer then gets a mail.",
     ]
     title = f"{REMEDY_KINDS[task.kind].capitalize()}, order {task.order_id}: a manager has to do it"

@@ -35,6 +35,7 @@ from mailagent.domain.refunds.policy import (
     Policy,
     ReturnFirst,
     StoreCredit,
+    needs_two,
 )
 from mailagent.domain.refunds.refund import Refund, RefundReason, RefundStatus
 from mailagent.domain.remedies.remedy import (
@@ -410,9 +411,11 @@ class MoneyMachine(RuleBasedStateMachine):
 
     def end_remedy(self, remedy: Remedy, is_done: bool) -> None:
         why = None if is_done else "Sold out."
+        needs_both = is_done and needs_two(remedy.policy_reasons)
         try:
-            with self.live.database.transaction() as connection:
-                finish(connection, remedy.remedy_id, MONA, is_done, why)
+            for person in (MONA, MAX) if needs_both else (MONA,):
+                with self.live.database.transaction() as connection:
+                    finish(connection, remedy.remedy_id, person, is_done, why)
         except TaskProblem:
             assert is_done
             assert remedy.kind in SENT_AGAIN
