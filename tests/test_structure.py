@@ -89,6 +89,45 @@ def test_words_of_our_own_do_not_come_back(text: Path) -> None:
     assert found == {}, "use the term of docs/glossary.md"
 
 
+LEVELS = {"debug", "info", "warning", "error", "exception", "critical", "log"}
+# Such as "mail=%s event=not_renewed: it is sent as it was written".
+LOG_LINE = re.compile(r"(?:\w+=\S+ )*event=\w+: \S")
+# Modules with lines in another form: how many, and why.
+OTHER_LOG_LINES = {
+    "mailagent/workflows/steps/refund/condition.py": 2,  # they begin with the order; to be put in this form
+}
+
+
+def logger_calls(module: Path) -> Iterator[ast.Call]:
+    """Return the calls of `logger.warning` and its like."""
+    for node in ast.walk(ast.parse(module.read_text("utf-8"))):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+            receiver = ast.unparse(node.func.value)
+            is_logger = receiver.split("(")[0].rpartition(".")[2] in {
+                "log",
+                "logger",
+                "getLogger",
+                "logging",
+            }
+            if is_logger and node.func.attr in LEVELS:
+                yield node
+
+
+def test_a_log_line_says_event_and_consequence() -> None:
+    found = {
+        name(module): [
+            each.lineno
+            for each in logger_calls(module)
+            if not any(
+                isinstance(arg, ast.Constant) and LOG_LINE.match(str(arg.value))
+                for arg in each.args
+            )
+        ]
+        for module in MODULES
+    }
+    assert {each: at for each, at in found.items() if len(at) > OTHER_LOG_LINES.get(each, 0)} == {}
+
+
 DECISIONS = sorted((ROOT / "docs" / "decisions").glob("*.md"))
 
 

@@ -77,7 +77,8 @@ def ask(
     try:
         _converse(past, configuration, may_ask, answer)
     except Exception as problem:  # the second configuration failed, not the shop
-        logger.warning("no answer to mail %s", past.batch["mail_ids"][-1], exc_info=True)
+        mail_id = past.batch["mail_ids"][-1]
+        logger.warning("mail=%s event=backtest_failed: not compared", mail_id, exc_info=True)
         answer.error = type(problem).__name__
     answer.seconds = time.monotonic() - began
     return answer

@@ -50,7 +50,9 @@ def renew_if_late(connection: sa.Connection, mail: OutboundMail) -> OutboundMail
         TypeError,
         ValueError,
     ):  # values of another release, or a template of the shop's
-        logger.exception("mail %s is sent as it was written", mail.outbound_id)
+        logger.exception(
+            "mail=%s event=not_renewed: it is sent as it was written", mail.outbound_id
+        )
         return mail
     if renewed.text != mail.text:
         outbound.rewrite(connection, renewed)

@@ -64,7 +64,9 @@ class DatabaseClock:
         try:
             self._learn()
         except sa.exc.SQLAlchemyError as problem:
-            logger.warning("the database was not asked for the time: %s", type(problem).__name__)
+            logger.warning(
+                "event=clock_not_asked: the last answer counts: %s", type(problem).__name__
+            )
         finally:
             self._asking.release()
 
@@ -82,9 +84,11 @@ class DatabaseClock:
         if abs(skew - self._told_skew) <= SKEW_WORTH_A_WORD:
             return
         if abs(skew) > SKEW_WORTH_A_WORD:
-            logger.warning(tell_skew(skew))
+            logger.warning("event=clock_wrong: %s", tell_skew(skew))
         else:
-            logger.warning("this machine's clock agrees with the database's again")
+            logger.warning(
+                "event=clock_right: this machine's clock agrees with the database's again"
+            )
         self._told_skew = skew
 
 

@@ -20,7 +20,12 @@ class App(Flask):
     """Flask, but it logs the route of a failed request instead of its path."""
 
     def log_exception(self, exc_info: Any) -> None:
-        self.logger.error("Exception on %s [%s]", _route(), request.method, exc_info=exc_info)
+        self.logger.error(
+            "event=request_failed: answered 500 or 503: Exception on %s [%s]",
+            _route(),
+            request.method,
+            exc_info=exc_info,
+        )
 
 
 def _route() -> str:

@@ -57,4 +57,4 @@ def _bind(processors: Set[int]) -> None:
     for task in _TASKS.iterdir():
         with contextlib.suppress(ProcessLookupError):  # the thread has ended
             os.sched_setaffinity(int(task.name), processors)
-    logger.debug("worker bound to processors %s", sorted(processors))
+    logger.debug("event=worker_bound: its threads run on processors %s", sorted(processors))

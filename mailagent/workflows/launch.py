@@ -203,7 +203,7 @@ def stop(drain_seconds: float = 0, hurry: Callable[[], bool] = lambda: False) ->
             event.set()  # queues and schedules start no more runs
     done = at_work.wait_until_done(drain_seconds, hurry)
     if not done:
-        logger.warning("a step did not end within the time for it; its run goes on elsewhere")
+        logger.warning("event=step_not_ended: a step is still at work; its run goes on elsewhere")
     closing = threading.Thread(target=_close, args=(ending,), name="closing", daemon=True)
     closing.start()
     # DBOS waits for each of its threads. A process that ends has no time for one that hangs.

@@ -52,7 +52,7 @@ class Heartbeat:
         self._worker_id, self._beat_file = worker_id, beat_file
         self._stopping = threading.Event()
         self._sweep_check_at = time.monotonic() + LATE_AFTER.total_seconds()
-        self._attempt("could not renew its lease", self._sign_in)
+        self._attempt("could not renew its lease; trying again", self._sign_in)
         self._touch()
         self._thread = threading.Thread(target=self._run, name="heartbeat", daemon=True)
         self._thread.start()
@@ -68,13 +68,14 @@ class Heartbeat:
 
     def _run(self) -> None:
         while not self._stopping.wait(random.uniform(*BEAT_SECONDS)):  # noqa: S311 - no secret
-            if self._attempt("could not renew its lease", self._sign_in):
-                self._attempt("could not take over runs", take_over)
+            if self._attempt("could not renew its lease; trying again", self._sign_in):
+                self._attempt("could not take over runs; trying again", take_over)
                 self._attempt(
-                    "could not check its own runs", lambda: self._unattended.look(self._worker_id)
+                    "could not check its own runs; trying again",
+                    lambda: self._unattended.look(self._worker_id),
                 )
-                self._attempt("could not check the schedule", self._check_sweeps)
-                self._attempt("could not update the counters", self._update_counters)
+                self._attempt("could not check the schedule; trying again", self._check_sweeps)
+                self._attempt("could not update the counters; trying again", self._update_counters)
             else:
                 self._unattended.forget()
             self._touch()
@@ -84,7 +85,7 @@ class Heartbeat:
         try:
             task()
         except sa.exc.SQLAlchemyError:
-            logger.exception("worker %s %s", self._worker_id, problem)
+            logger.exception("worker=%s event=heartbeat_failed: %s", self._worker_id, problem)
             return False
         return True
 
@@ -106,7 +107,11 @@ class Heartbeat:
         try:
             self._beat_file.touch()
         except OSError as problem:
-            logger.warning("worker %s cannot touch its beat file: %s", self._worker_id, problem)
+            logger.warning(
+                "worker=%s event=beat_file_failed: a health check may find it dead: %s",
+                self._worker_id,
+                problem,
+            )
 
     def _check_sweeps(self) -> None:
         if time.monotonic() >= self._sweep_check_at:
@@ -125,7 +130,7 @@ def enqueue_late_sweep() -> bool:
     with live.database.snapshot() as connection:
         late = live.workflow_client.tables.is_sweep_late(connection, live.now())
     if late:
-        logger.warning("the schedule started no sweep for minutes; enqueueing one")
+        logger.warning("event=sweep_late: the schedule started none for minutes; enqueueing one")
         with live.database.transaction() as connection:
             live.workflow_client.queue.enqueue_sweep(connection, live.now())
     return late
@@ -151,7 +156,7 @@ def take_over() -> int:
             connection, workers.alive(connection), workers.where_dead_without_lease(connection)
         )
     if taken:
-        logger.warning("took over %s runs of workers that have vanished", taken)
+        logger.warning("event=runs_taken_over: took over %s runs of dead workers", taken)
     return taken
 
 
@@ -185,6 +190,8 @@ class Unattended:
         with live.database.transaction() as connection:
             count = tables.enqueue_unattended(connection, worker_id, twice, UNATTENDED_AFTER)
         logger.warning(
-            "enqueued %s runs again that worker %s had and did not run", count, worker_id
+            "worker=%s event=runs_unattended: enqueued %s runs again that it had and did not run",
+            worker_id,
+            count,
         )
         return count

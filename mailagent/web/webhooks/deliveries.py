@@ -46,7 +46,10 @@ def record_events(events: Iterable[DeliveryEvent]) -> None:
         except Exception as error:
             if is_outage(error):
                 raise
-            logger.exception("mail=%s event=delivery_events_not_stored", outbound_id)
+            logger.exception(
+                "mail=%s event=delivery_events_not_stored: answered 503; those of other mails are stored",
+                outbound_id,
+            )
             problem = error
     if problem is not None:
         raise problem

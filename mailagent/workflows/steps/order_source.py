@@ -67,7 +67,8 @@ def ask(call: Callable[[OrderSource], T], ends_at: datetime | None = None) -> T:
         # Leave out the error's text: it may quote a customer's data.
         told = f"the answer of {provider.title} cannot be read ({type(problem).__name__})"
         place = traceback.extract_tb(problem.__traceback__)[-1]
-        logger.error("%s: correct the adapter, %s:%s", told, place.filename, place.lineno)
+        where = f"{place.filename}:{place.lineno}"
+        logger.error("event=answer_unreadable: %s: correct the adapter, %s", told, where)
         _note(permit, Failure(told))
         raise SourceProblem(told) from None
     _note(permit, None)

@@ -62,7 +62,7 @@ def _see_to(remedy_id: str) -> int:
     try:
         outcome = _change(remedy)
     except (SourceProblem, OrderProblem) as problem:
-        logger.warning("order %s keeps its address for now: %s", remedy.order_id, problem)
+        logger.warning("order=%s event=address_kept: not changed yet: %s", remedy.order_id, problem)
         if live.now() - remedy.requested_at < GIVEN_TO_PEOPLE_AFTER:
             return 0
         outcome = _tell(problem)

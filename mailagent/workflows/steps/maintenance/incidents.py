@@ -44,7 +44,10 @@ def open_incident(
     number = incidents.open_incident(connection, live.now(), incident, tell_error(why))
     if number is None:
         return False
-    logger.error("%s: %s", tell_incident(incident, live.providers).title, tell_error(why))
+    title = tell_incident(incident, live.providers).title
+    logger.error(
+        "incident=%s event=incident_opened: %s: %s", incident.value, title, tell_error(why)
+    )
     words = tell_incident(incident, live.providers, mailed=True)
     since = f"Since {tell_moment(live.now())}: {tell_error(why)}"
     about = run_subjects.list_subjects(connection, [met_by]).get(met_by)
@@ -71,7 +74,9 @@ def update_incidents() -> None:
             if _is_over(connection, known, live.now()):
                 incidents.close_incident(connection, live.now(), known.incident)
                 title = tell_incident(known.incident, live.providers).title
-                logger.warning("over: %s", title)
+                logger.warning(
+                    "incident=%s event=incident_closed: over: %s", known.incident.value, title
+                )
 
 
 def _loops(connection: sa.Connection, now: datetime) -> str | None:
