@@ -30,8 +30,12 @@ def lines(path: Path) -> int:
 
 
 def texts() -> Iterator[Path]:
-    """Return what people read: code, templates, documentation and the words of its drawings."""
+    """Return what people read: code, tests, templates, documentation and the words of its drawings."""
     yield from MODULES
+    yield from sorted((ROOT / "tests").rglob("*.py"))
+    yield from (
+        each for kind in ("js", "css") for each in sorted((ROOT / "mailagent").rglob(f"*.{kind}"))
+    )
     yield from (path for path in (ROOT / "templates").rglob("*") if path.is_file())
     # The glossary says what the refused words have become.
     yield from (path for path in (ROOT / "docs").rglob("*.md") if path.name != "glossary.md")
@@ -86,6 +90,7 @@ def test_words_of_our_own_do_not_come_back(text: Path) -> None:
         for number, line in enumerate(text.read_text("utf-8").splitlines(), 1)
         if REFUSED.search(line)
     }
+    assert not REFUSED.search(text.stem)
     assert found == {}, "use the term of docs/glossary.md"
 
 

@@ -161,7 +161,7 @@ class Spent:
     tool_calls: int = 0
     unusable_replies: int = 0
     provider_retries: int = 0
-    # The turn that was booked for the next call, in milliseconds since 1970.
+    # The turn that is reserved for the next call, in milliseconds since 1970.
     turn_ms: int = 0
 
     def plain(self) -> dict[str, int]:

@@ -262,7 +262,7 @@ def test_back_off_doubles_up_to_an_hour(attempt: int, seconds: float) -> None:
 
 MINUTE, HOUR, DAY = timedelta(minutes=1), timedelta(hours=1), timedelta(days=1)
 AT_WORK, OVER, FAILED, CANCELLED = LastRun.AT_WORK, LastRun.OVER, LastRun.FAILED, LastRun.CANCELLED
-LEAVE, RING, PEOPLE = Care.LEAVE, Care.ENQUEUE, Care.GIVE_TO_PEOPLE
+LEAVE, ENQUEUE, PEOPLE = Care.LEAVE, Care.ENQUEUE, Care.GIVE_TO_PEOPLE
 
 
 @pytest.mark.parametrize(
@@ -272,17 +272,17 @@ LEAVE, RING, PEOPLE = Care.LEAVE, Care.ENQUEUE, Care.GIVE_TO_PEOPLE
         (AT_WORK, 9 * DAY, 0, None, LEAVE),
         (AT_WORK, 9 * DAY, 6, True, LEAVE),
         # Nobody looks after the row: at once, five times.
-        (OVER, 0 * MINUTE, 0, None, RING),
-        (OVER, 0 * MINUTE, 4, None, RING),
+        (OVER, 0 * MINUTE, 0, None, ENQUEUE),
+        (OVER, 0 * MINUTE, 4, None, ENQUEUE),
         (OVER, 0 * MINUTE, 5, None, PEOPLE),
         (OVER, 9 * DAY, 6, None, LEAVE),
         # A failed run: after a pause that grows.
         (FAILED, 5 * MINUTE - SECOND, 0, None, LEAVE),
-        (FAILED, 5 * MINUTE, 0, None, RING),
+        (FAILED, 5 * MINUTE, 0, None, ENQUEUE),
         (FAILED, 15 * MINUTE - SECOND, 1, None, LEAVE),
-        (FAILED, 15 * MINUTE, 1, None, RING),
+        (FAILED, 15 * MINUTE, 1, None, ENQUEUE),
         (FAILED, 405 * MINUTE - SECOND, 4, None, LEAVE),
-        (FAILED, 405 * MINUTE, 4, False, RING),
+        (FAILED, 405 * MINUTE, 4, False, ENQUEUE),
         (FAILED, 0 * MINUTE, 5, None, PEOPLE),
         (FAILED, 9 * DAY, 6, None, LEAVE),
         # A cancelled run: people see it after a day, unless the row has a date that is to come.
@@ -292,9 +292,9 @@ LEAVE, RING, PEOPLE = Care.LEAVE, Care.ENQUEUE, Care.GIVE_TO_PEOPLE
         (CANCELLED, 6 * DAY, 0, False, LEAVE),
         # A date that has passed is acted on, though people have the case.
         (CANCELLED, 5 * MINUTE - SECOND, 0, True, LEAVE),
-        (CANCELLED, 5 * MINUTE, 0, True, RING),
+        (CANCELLED, 5 * MINUTE, 0, True, ENQUEUE),
         (FAILED, DAY - SECOND, 6, True, LEAVE),
-        (FAILED, DAY, 6, True, RING),
+        (FAILED, DAY, 6, True, ENQUEUE),
     ],
 )
 def test_care_for_rows_that_wait(
@@ -304,4 +304,4 @@ def test_care_for_rows_that_wait(
 
 
 def test_a_cancel_that_stops_nothing_does_not_count() -> None:
-    assert decide_care(CANCELLED, 0 * HOUR, 0, cancel_counts=False) is RING
+    assert decide_care(CANCELLED, 0 * HOUR, 0, cancel_counts=False) is ENQUEUE

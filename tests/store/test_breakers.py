@@ -108,17 +108,17 @@ def test_another_chance_opens_the_way_for_all(database: Database) -> None:
 # --- rate limit -----------------------------------------------------------------------------------
 
 
-def book(
+def reserve(
     database: Database, limits: RateLimit, at: datetime = NOW, tokens: int = 1, within: float = 600
 ) -> datetime | None:
     with database.transaction() as connection:
-        return rate_limits.book(connection, OPENAI, limits.share_of(tokens), at, within)
+        return rate_limits.reserve(connection, OPENAI, limits.share_of(tokens), at, within)
 
 
 def test_all_who_ask_at_once_get_turns_one_behind_the_other(database: Database) -> None:
     limits = RateLimit(requests=60)
     with ThreadPoolExecutor(8) as workers:
-        turns = list(workers.map(lambda _: book(database, limits), range(90)))
+        turns = list(workers.map(lambda _: reserve(database, limits), range(90)))
     starts = sorted(turn for turn in turns if turn is not None)
     assert len(starts) == 90
     assert starts[0] == NOW
@@ -127,24 +127,24 @@ def test_all_who_ask_at_once_get_turns_one_behind_the_other(database: Database) 
         assert len(within) <= 60
 
 
-def test_tokens_that_one_worker_has_booked_make_the_others_wait(database: Database) -> None:
+def test_tokens_that_one_worker_has_reserved_make_the_others_wait(database: Database) -> None:
     limits = RateLimit(tokens=6_000)
-    assert book(database, limits, tokens=1_500) == NOW
-    turns = [book(database, limits, tokens=1_500) for _ in range(2)]
+    assert reserve(database, limits, tokens=1_500) == NOW
+    turns = [reserve(database, limits, tokens=1_500) for _ in range(2)]
     # Half of them may start at once, the other half evenly.
     assert turns == [NOW, NOW + timedelta(seconds=30)]
 
 
-def test_what_would_wait_too_long_books_nothing(database: Database) -> None:
+def test_what_would_wait_too_long_reserves_nothing(database: Database) -> None:
     limits = RateLimit(requests=1)
-    assert book(database, limits) == NOW
-    assert [book(database, limits, within=59) for _ in range(3)] == [None] * 3
-    assert book(database, limits, within=61) == NOW + timedelta(seconds=60)
+    assert reserve(database, limits) == NOW
+    assert [reserve(database, limits, within=59) for _ in range(3)] == [None] * 3
+    assert reserve(database, limits, within=61) == NOW + timedelta(seconds=60)
 
 
 def test_no_call_starts_before_a_pause_is_over(database: Database) -> None:
     limits = RateLimit(requests=600)
-    book(database, limits)
+    reserve(database, limits)
 
     def hold(seconds: float, at: datetime = NOW) -> None:
         with database.transaction() as connection:
@@ -152,13 +152,13 @@ def test_no_call_starts_before_a_pause_is_over(database: Database) -> None:
 
     hold(20)
     hold(5)  # a shorter one takes nothing back
-    assert book(database, limits) == NOW + timedelta(seconds=20)
+    assert reserve(database, limits) == NOW + timedelta(seconds=20)
     hold(20, NOW + timedelta(days=400))  # a clock that went wrong
     hold(50)
-    assert book(database, limits) == NOW + timedelta(seconds=50)
+    assert reserve(database, limits) == NOW + timedelta(seconds=50)
 
 
-def test_a_booking_by_a_clock_that_went_wrong_holds_nobody_up(database: Database) -> None:
+def test_a_reservation_by_a_clock_that_went_wrong_holds_nobody_up(database: Database) -> None:
     limits = RateLimit(requests=10)
-    book(database, limits, NOW + timedelta(days=400))
-    assert book(database, limits) == NOW
+    reserve(database, limits, NOW + timedelta(days=400))
+    assert reserve(database, limits) == NOW

@@ -45,11 +45,11 @@
 
   // --- is the app alive? ---------------------------------------------------------------------------
 
-  function showPulse(text, kind) {
+  function showStatus(text, kind) {
     const bar = find(".top");
     bar.classList.toggle("alive", kind === "alive");
     bar.classList.toggle("dead", kind === "dead");
-    if (changed("pulse", text)) find("#pulse").textContent = text;
+    if (changed("status", text)) find("#status").textContent = text;
     find("#crash").disabled = kind !== "alive";
   }
 
@@ -62,12 +62,12 @@
     deadSince = null;
     pid = process.pid;
     const recently = Date.now() - backAt < 8000;
-    showPulse(recently ? backText : `The app runs: process ${pid}, since ${clock(process.started_at)}.`, "alive");
+    showStatus(recently ? backText : `The app runs: process ${pid}, since ${clock(process.started_at)}.`, "alive");
   }
 
   function noteDead() {
     deadSince ??= Date.now();
-    showPulse("The app process is dead. The supervisor is starting it again.", "dead");
+    showStatus("The app process is dead. The supervisor is starting it again.", "dead");
   }
 
   async function ask(url) {
@@ -87,7 +87,7 @@
       try {
         mail = await ask(`${providers}/demo/mailboxes`);
       } catch {
-        showPulse("The demo does not answer. If it was stopped, start it again: flask demo", "dead");
+        showStatus("The demo does not answer. If it was stopped, start it again: flask demo", "dead");
       }
     }
     showPost();

@@ -54,7 +54,7 @@ def record(connection: sa.Connection, mail: OutboundMail, dedup_key: str, now: d
 
 def list_by_subject(connection: sa.Connection, conversation_id: str, subject: str) -> list[str]:
     """Return the ids of the mails of a conversation whose `dedup_key` begins with `subject` and a colon: our
-    mails to people of the shop about one matter."""
+    mails to people of the shop about one subject."""
     return _list_ids(
         connection,
         _mails.c.conversation_id == conversation_id,

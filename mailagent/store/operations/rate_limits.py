@@ -18,7 +18,7 @@ _MICROSECOND = timedelta(microseconds=1)
 _FARTHEST = 3_600_000_000
 
 
-def book(
+def reserve(
     connection: sa.Connection,
     provider: Provider,
     share: Share,

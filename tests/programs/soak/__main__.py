@@ -63,8 +63,8 @@ def soak(minutes: float, seed: int, json_file: Path | None) -> None:
     """Soak the app; exit with 1 if a promise was broken, or too little was tried."""
     click.echo(f"seed {seed}", err=True)
     folder = Path(tempfile.mkdtemp(prefix="mailagent-soak-"))
-    with own_server() as server, _stage(folder, server, seed) as stage:
-        data = stage.play(minutes)
+    with own_server() as server, _harness(folder, server, seed) as harness:
+        data = harness.play(minutes)
     click.echo(table([data]))
     for each in data["wrong"]:
         click.echo(each)
@@ -80,7 +80,7 @@ def table(rows: Rows) -> str:
     return "\n".join(["| what | figure |", "|---|---|", *lines])
 
 
-class SoakStage:
+class SoakHarness:
     """Everything that takes part."""
 
     def __init__(self, folder: Path, server: OwnServer, seed: int) -> None:
@@ -233,12 +233,12 @@ class SoakStage:
 
 
 @contextmanager
-def _stage(folder: Path, server: OwnServer, seed: int) -> Iterator[SoakStage]:
-    stage = SoakStage(folder, server, seed)
+def _harness(folder: Path, server: OwnServer, seed: int) -> Iterator[SoakHarness]:
+    harness = SoakHarness(folder, server, seed)
     try:
-        yield stage
+        yield harness
     finally:
-        stage.close()
+        harness.close()
 
 
 def _list(counts: Mapping[str, Any]) -> str:

@@ -77,11 +77,11 @@ def _stream(
     url: str,
     webhook: str,
     model: MoodyModel,
-    pace: tuple[float, float],
+    length_and_rate: tuple[float, float],
     over: threading.Event,
     decided: Future[int],
 ) -> Sent:
-    seconds, per_second = pace
+    seconds, per_second = length_and_rate
     poster, posts, mails = Poster(webhook), _posts(ground, url), 0
     began, away = time.time(), (seconds * AWAY_FROM, seconds * AWAY_UNTIL)
     while (passed := time.time() - began) < seconds:

@@ -44,7 +44,10 @@ def hand_over(batch: Batch, move: RecordedMove) -> list[str]:
     the batch was taken: another run is enqueued for its mail. Raises NeedsOperatorError when the summary was
     deleted."""
     live = services.current()
-    why, matter = HandOverReason[move["reason"]], f"{assignments.HAND_OVER}:{batch['mail_ids'][-1]}"
+    why, subject = (
+        HandOverReason[move["reason"]],
+        f"{assignments.HAND_OVER}:{batch['mail_ids'][-1]}",
+    )
     with live.database.transaction() as connection:
         summary = read_text(connection, move).get("summary")
         conversation = conversations.lock(connection, batch["conversation_id"])
@@ -54,11 +57,11 @@ def hand_over(batch: Batch, move: RecordedMove) -> list[str]:
         given_back_at = audit.latest_at(connection, conversation_id, audit.GIVEN_BACK)
         is_others = given_back_at is not None and taken_at(batch) < given_back_at
         if is_others or not any(mail.awaits_agent for mail in mails):
-            written = outbound.list_by_subject(connection, conversation_id, matter)
+            written = outbound.list_by_subject(connection, conversation_id, subject)
             return list(dict.fromkeys([*outbound_ids, *written]))
         conversations.hand_over(connection, conversation_id, why.value, live.now())
         untrue = why is HandOverReason.REPLY_NOT_TRUE
-        key = _key_of_case(matter, given_back_at)
+        key = _key_of_case(subject, given_back_at)
         told = mailers.write_handed_over(connection, conversation, mails, untrue, key)
         inbound.answer(connection, batch["mail_ids"], told)
         details = {"why": why.value}
@@ -74,9 +77,9 @@ def hand_over(batch: Batch, move: RecordedMove) -> list[str]:
     return [*outbound_ids, told, *to_team]
 
 
-def _key_of_case(matter: str, given_back_at: datetime | None) -> str:
+def _key_of_case(subject: str, given_back_at: datetime | None) -> str:
     # Mail that people gave back is a new case when it is theirs again.
-    return f"{matter}:{given_back_at:%Y-%m-%dT%H:%M:%S.%f}" if given_back_at else matter
+    return f"{subject}:{given_back_at:%Y-%m-%dT%H:%M:%S.%f}" if given_back_at else subject
 
 
 # --- what the team writes ---------------------------------------------------------------------------
@@ -203,16 +206,16 @@ def pass_on_to_people(batch: Batch) -> list[str]:
 
     If people have given it back since, the mail waits for the agent: a run for it is enqueued already.
     """
-    matter = f"passed_on:{batch['mail_ids'][-1]}"
+    subject = f"passed_on:{batch['mail_ids'][-1]}"
     with services.current().database.transaction() as connection:
         conversation = conversations.lock(connection, batch["conversation_id"])
         mails = inbound.list_by_id(connection, batch["mail_ids"])
         is_open = conversation.status is ConversationStatus.OPEN
         if is_open or not any(mail.awaits_agent for mail in mails):
-            return outbound.list_by_subject(connection, conversation.conversation_id, matter)
+            return outbound.list_by_subject(connection, conversation.conversation_id, subject)
         inbound.leave_unanswered(connection, batch["mail_ids"], assignments.PEOPLE_ANSWER)
         given_back_at = audit.latest_at(connection, conversation.conversation_id, audit.GIVEN_BACK)
-        key = _key_of_case(matter, given_back_at)
+        key = _key_of_case(subject, given_back_at)
         why, readers = "the customer wrote again", _readers(conversation)
         return mailers.write_to_team(connection, conversation, why, None, key, readers)
 

@@ -55,7 +55,7 @@ def take_turn(
     tokens = _tokens_of(instructions, items) if live.rate_limit.tokens else 0
     share = live.rate_limit.share_of(tokens)
     with live.database.transaction() as connection:
-        starts_at = rate_limits.book(connection, OPENAI, share, now, longest_seconds)
+        starts_at = rate_limits.reserve(connection, OPENAI, share, now, longest_seconds)
     if starts_at is None:
         return None
     wait = max(0.0, (starts_at - now).total_seconds())

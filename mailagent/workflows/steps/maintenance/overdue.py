@@ -111,17 +111,17 @@ def _give(row: Row, as_case: bool) -> int:
             return 0
         # Mail that people gave back is a new case if the agent still cannot answer it.
         again = f":{row.given_back_at:%Y-%m-%dT%H:%M:%S.%f}" if row.given_back_at else ""
-        matter = f"{row.mail_id}{again}"
-        if not _tell_customer(connection, conversation, row.mail_id, matter):
+        subject = f"{row.mail_id}{again}"
+        if not _tell_customer(connection, conversation, row.mail_id, subject):
             inbound.leave_unanswered(connection, [row.mail_id], why.value)
         mailers.hand_to_team(
-            connection, conversation, why, f"unanswered:{matter}" if as_case else None
+            connection, conversation, why, f"unanswered:{subject}" if as_case else None
         )
     return 1
 
 
 def _tell_customer(
-    connection: sa.Connection, conversation: Conversation, mail_id: str, matter: str
+    connection: sa.Connection, conversation: Conversation, mail_id: str, subject: str
 ) -> bool:
     """Answer a mail by saying that a person takes over, and return whether this was done. Not told: the team,
     senders who are not proven, and customers whose conversation the team has already."""
@@ -129,7 +129,7 @@ def _tell_customer(
     is_theirs = mail.kind is MailKind.CUSTOMER and mail.identity.proven
     if not is_theirs or conversation.status is not ConversationStatus.OPEN:
         return False
-    key = f"{assignments.HAND_OVER}:{matter}"
+    key = f"{assignments.HAND_OVER}:{subject}"
     told = mailers.write_handed_over(connection, conversation, [mail], untrue=False, dedup_key=key)
     inbound.answer(connection, [mail_id], told)
     services.current().workflow_client.queue.enqueue_deliveries(connection, [told])

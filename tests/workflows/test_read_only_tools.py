@@ -130,7 +130,7 @@ def test_a_process_that_is_leaving_begins_no_second_ask(
 # --- registered tool ------------------------------------------------------------------------------
 
 
-RINGS: list[str] = []
+PARCELS: list[str] = []
 
 
 class CallCourier(Arguments):
@@ -138,13 +138,13 @@ class CallCourier(Arguments):
 
 
 def call_courier(_reader: Reader, arguments: Mapping[str, Any]) -> dict[str, Any]:
-    RINGS.append(arguments["parcel"])
+    PARCELS.append(arguments["parcel"])
     return {"outcome": "called", "say": "The courier comes tomorrow."}
 
 
 @pytest.fixture
 def toy() -> Iterator[Tool]:
-    RINGS.clear()
+    PARCELS.clear()
     tool = Tool("call_courier", CallCourier, "Call the courier of a parcel.", call_courier)
     registry.register(tool)
     yield tool
@@ -162,7 +162,7 @@ def test_a_tool_registered_from_outside_is_offered_and_run_as_a_step(
     ]
     busy_shop.write("Where is my parcel?")
     busy_shop.wait_for_mails(ADA)
-    assert RINGS == ["P7"]
+    assert PARCELS == ["P7"]
 
 
 def test_no_tool_runs_for_a_sender_who_is_not_proven(busy_shop: Harness, toy: Tool) -> None:
@@ -172,7 +172,7 @@ def test_no_tool_runs_for_a_sender_who_is_not_proven(busy_shop: Harness, toy: To
         thread = conversations.list_recent(connection, 1)[0].conversation_id
         reader = Reader(connection, conversations.load(connection, thread), [], proven=False)
         told = registry.run(toy.name, reader, {"parcel": "P7"})
-    assert (told["error"], RINGS) == ("sender_not_verified", [])
+    assert (told["error"], PARCELS) == ("sender_not_verified", [])
 
 
 def test_two_tools_cannot_have_one_name(toy: Tool) -> None:
