@@ -75,7 +75,7 @@ COST = _gauge(
 ERRORS = _counter(
     "provider_errors", "provider", "calls that a provider did not answer as it should"
 )
-BREAKER = _gauge("breaker_open", "provider", "1 while the provider is left alone")
+BREAKER = _gauge("breaker_open", "provider", "1 while its circuit breaker is open")
 INCIDENT = _gauge(
     "incident_open", "incident", "1 while something is wrong that operators were told of"
 )

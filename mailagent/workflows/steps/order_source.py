@@ -52,7 +52,7 @@ def ask(call: Callable[[OrderSource], T], ends_at: datetime | None = None) -> T:
     with live.database.transaction() as connection:
         permit = claim_permit(connection, provider)
     if permit is None:
-        raise SourceProblem(f"{provider.title} is left alone after failures", not_done=True)
+        raise SourceProblem(f"the circuit breaker of {provider.title} is open", not_done=True)
     try:
         with spans.call(provider.name, "look up"), limited(left):
             answer = call(source)
