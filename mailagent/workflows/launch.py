@@ -22,14 +22,14 @@ from mailagent import engine
 from mailagent.store.database import open_database
 from mailagent.store.errors import mark_outages
 from mailagent.telemetry import log_ids, spans
-from mailagent.workflows import conversation, delivery, look_up, maintenance, refund
+from mailagent.workflows import conversation, delivery, maintenance, refund
 from mailagent.workflows.recovery import Heartbeat
 from mailagent.workflows.steps.recording import at_work
 
 logger = logging.getLogger(__name__)
 
 # DBOS registers workflows when their modules are imported.
-WORKFLOWS = (conversation, delivery, look_up, maintenance, refund)
+WORKFLOWS = (conversation, delivery, maintenance, refund)
 
 SQLITE_POLL_SECONDS = 0.2
 # An idle worker does nearly nothing but poll. Conversations are polled most often, because a customer waits for

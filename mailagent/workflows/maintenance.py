@@ -1,5 +1,5 @@
 """Scheduled workflows: the sweep, which enqueues runs for rows that wait without one; housekeeping; and
-previews of photos."""
+previews of photos. Beside them the look-up of an order, which pages and the sweep enqueue."""
 
 from __future__ import annotations
 
@@ -11,16 +11,17 @@ from dbos import DBOS
 from mailagent import engine
 from mailagent.workflows.steps.maintenance.flood import release_throttled_mail
 from mailagent.workflows.steps.maintenance.housekeeping import (
+    make_previews,
     purge_content,
     purge_histories,
     purge_short_lived,
 )
-from mailagent.workflows.steps.maintenance.photo_previews import make_previews
 from mailagent.workflows.steps.maintenance.report import report_to_owners
-from mailagent.workflows.steps.maintenance.settlements import tell_overdue_settlements
 from mailagent.workflows.steps.maintenance.sweep import enqueue_mail, purge_raw_mail, take_over_runs
+from mailagent.workflows.steps.maintenance.tasks import tell_overdue_settlements
 from mailagent.workflows.steps.maintenance.unfinished import enqueue_deliveries, enqueue_refunds
 from mailagent.workflows.steps.operators import report_failed_runs
+from mailagent.workflows.steps.order_source import look_up_order
 
 EVERY_MINUTE = "* * * * *"
 EVERY_HOUR = "17 * * * *"  # not on the hour, when many other jobs start
@@ -55,3 +56,9 @@ def housekeeping(_scheduled_at: datetime, _context: Any) -> None:
 def previews(_scheduled_at: datetime, _context: Any) -> None:
     """Make previews of new photos."""
     make_previews()
+
+
+@DBOS.workflow(name=engine.LOOK_UP)
+def look_up(order_id: str) -> None:
+    """Look an order up at its source, and save it. Web processes do not call other systems themselves."""
+    look_up_order(order_id)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from PIL import Image
 
-from mailagent.workflows.steps.maintenance.photo_previews import make_previews
+from mailagent.workflows.steps.maintenance.housekeeping import make_previews
 from tests.attacks.conftest import Served, pss_bytes
 from tests.cast import a_photo
 from tests.harness import open_shop

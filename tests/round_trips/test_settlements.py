@@ -16,7 +16,7 @@ from mailagent.domain.refunds.refund import Refund
 from mailagent.store import schema
 from mailagent.store.refunds import settlements
 from mailagent.web.language import COOKIE
-from mailagent.workflows.steps.maintenance.settlements import tell_overdue_settlements
+from mailagent.workflows.steps.maintenance.tasks import tell_overdue_settlements
 from tests.cast import ADA, GRACE, KETTLE_WISH, MONA, OLGA, TESS, order
 from tests.cli.commands import flask
 from tests.harness import Harness, open_shop, pass_time, post_form, running, wait_until

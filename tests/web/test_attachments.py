@@ -19,7 +19,7 @@ from mailagent.store.console import sessions
 from mailagent.store.mail import raw_mail
 from mailagent.store.refunds import refunds
 from mailagent.web.approvals.attachments import ShownFile, count_files
-from mailagent.workflows.steps.maintenance.photo_previews import make_previews
+from mailagent.workflows.steps.maintenance.housekeeping import make_previews
 from mailagent.workflows.steps.maintenance.sweep import purge_raw_mail
 from tests.adapters.parse_requests import common_fields, form, raw_request
 from tests.cast import ADA, GRACE, MAX, MONA, NOW, SUPPORT, TESS, a_photo

@@ -12,7 +12,7 @@ import sqlalchemy as sa
 from mailagent.domain.refunds.settlement import Outcome, SettlementState
 from mailagent.settling import settle, settle_all
 from mailagent.store.refunds import orders
-from mailagent.workflows.steps.maintenance.settlements import tell_overdue_settlements
+from mailagent.workflows.steps.maintenance.tasks import tell_overdue_settlements
 from tests.cast import MONA, OLGA, order
 from tests.harness import Harness, open_shop, pass_time, wait_until
 from tests.workflows.paying import pay

@@ -33,7 +33,7 @@ from mailagent.store.refunds import (
     stops,
 )
 from mailagent.workflows.steps import order_source
-from mailagent.workflows.steps.maintenance.settlements import tell_overdue_settlements
+from mailagent.workflows.steps.maintenance.tasks import tell_overdue_settlements
 from tests.cast import OLGA, order
 from tests.harness import Harness, open_shop, pass_time, post_form
 from tests.workflows.cancelling import PlayedSource, keep_version, with_source

@@ -1,5 +1,6 @@
 """Reminds the team of tasks that wait, looks up their orders, tells managers of those that are stopped, and
-ends those that were not done in time: the customer is told, and the team gets the conversation."""
+ends those that were not done in time: the customer is told, and the team gets the conversation. Tells the
+operators of settlements past their date."""
 
 from __future__ import annotations
 
@@ -20,12 +21,19 @@ from mailagent.domain.text import tell_moment
 from mailagent.store import audit
 from mailagent.store.mail import conversations
 from mailagent.store.operations import circuit_breakers
-from mailagent.store.refunds import orders, remedies
-from mailagent.store.refunds.stops import find_task_stop, find_task_stops, list_doubtful_tasks
+from mailagent.store.refunds import orders, remedies, settlements
+from mailagent.store.refunds.stops import (
+    find_stops,
+    find_task_stop,
+    find_task_stops,
+    list_doubtful_tasks,
+)
 from mailagent.workflows.steps.maintenance.rows import process_each
-from mailagent.workflows.steps.notices import list_managers_for, tell_team
+from mailagent.workflows.steps.notices import list_managers_for, tell_operators, tell_team
+from mailagent.workflows.steps.recording import step
 
 TASKS_AT_ONCE = 500
+SETTLEMENTS_AT_ONCE = 500
 # So many tasks about which managers were asked, and so many others. Each takes several queries, and may make a
 # mail to each manager.
 STOPS_AT_ONCE = 20
@@ -155,3 +163,37 @@ def _lines(slow: Sequence[Remedy], stopped: Mapping[str, TaskStop]) -> list[str]
     more = [f"{len(slow) - NAMED} more wait."] if len(slow) > NAMED else []
     page = f"{services.current().shop.public_url}/ops/tasks"
     return [f"Customers wait for them. All of them: {page}", *named, *more]
+
+
+# --- settlements ----------------------------------------------------------------------------------
+
+
+@step
+def tell_overdue_settlements() -> int:
+    """Mail the operators, once for each, about settlements past their date; return how many there are."""
+    live = services.current()
+    with live.database.transaction() as connection:
+        due = settlements.take_overdue(connection, live.now(), SETTLEMENTS_AT_ONCE)
+        if due:
+            stopped = find_stops(connection, (each.refund_id for each in due))
+            many = f"{len(due)} refunds are" if len(due) > 1 else "A refund is"
+            lines = [
+                "They are approved and in the ledger, and nothing says that they were paid. Pay them, and tick "
+                "them off: the customers then get their receipts.",
+                *(
+                    f"{each.to_give}{' of store credit' if each.credit else ''} for order"
+                    f" {each.order_id}, due {each.due_at:%Y-%m-%d}"
+                    f"{_unless(stopped.get(each.refund_id))}"
+                    for each in due[:NAMED]
+                ),
+            ]
+            if len(due) > NAMED:
+                lines.append(f"{len(due) - NAMED} more.")
+            button = ("See what waits to be paid", f"{live.shop.public_url}/ops/settlements")
+            key = f"settlements:{due[0].idempotency_key}"
+            tell_operators(connection, f"{many} not paid in time", lines, key, button)
+    return len(due)
+
+
+def _unless(stop: str | None) -> str:
+    return f"; do not pay it: {stop}" if stop else ""
