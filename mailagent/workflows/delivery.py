@@ -2,6 +2,7 @@
 
 The runs that answer mail and pay refunds send their own mail in a step, and enqueue this workflow only if that
 fails. All other mail, such as notices and answers from the console, is sent by this workflow.
+The body stands alone, so that a change to it, which recorded runs would replay, is noticed.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """The `refund` workflow, one for each refund: waits for a manager's decision, pays, tells the customer.
 
 Only this workflow asks the payment gateway to refund. It is async, so that waiting takes no thread. Messages
-only wake it; it then reads its state from the database."""
+only wake it; it then reads its state from the database.
+The body stands alone, so that a change to it, which recorded runs would replay, is noticed."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 """The shop's own order server, for ORDER_SOURCE=http: orders as in docs/orders.md, parcels that move while the
-demo runs, and cancelling before an order is shipped."""
+demo runs, and cancelling before an order is shipped. One module for each provider."""
 
 from __future__ import annotations
 

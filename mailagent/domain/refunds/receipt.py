@@ -1,5 +1,5 @@
 """Decides how long a receipt waits for other refunds of the same mail, so that the customer gets one
-receipt."""
+receipt. It stands apart from the step that waits, because rules are pure and stand in `domain`."""
 
 from __future__ import annotations
 

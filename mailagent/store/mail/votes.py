@@ -1,4 +1,5 @@
-"""Customers' votes on our answers: one for each answer; the first one stays."""
+"""Customers' votes on our answers: one for each answer; the first one stays.
+It stands apart from the page that takes votes, because only `store` has SQL."""
 
 from __future__ import annotations
 

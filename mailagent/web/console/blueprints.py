@@ -1,4 +1,4 @@
-"""The blueprints of the console, in the order of its menu."""
+"""The blueprints of the console, in the order of its menu. In `__init__`, each page would load all."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""The page on which a customer says whether an answer helped. GET changes nothing: mail scanners open links."""
+"""The page on which a customer says whether an answer helped. GET changes nothing: mail scanners open links.
+It stands apart from the owners' pages, because customers open it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""A shop's own order server as an order source."""
+"""A shop's own order server as an order source. It stands apart from `source`, so that listing the sources does
+not load pydantic."""
 
 from __future__ import annotations
 
