@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -16,13 +17,16 @@ import pytest
 import sqlalchemy as sa
 
 from mailagent import services
+from mailagent.adapters.order_sources.http.source import HttpOrderSource
 from mailagent.demo.fakes.http_server import Answer, Request
 from mailagent.demo.scripted_model import Fact, Phrase
-from mailagent.domain.operations.circuit_breaker import FAILURES_TO_OPEN
+from mailagent.domain.operations.circuit_breaker import FAILURES_TO_OPEN, LONGEST_WISH_SECONDS
+from mailagent.domain.orders.freshness import Freshness
 from mailagent.store.ids import new_id
 from mailagent.store.operations import circuit_breakers
 from mailagent.store.operations import incidents as open_incidents
 from mailagent.web.console.conversations.refunding import LOOK_UP_SECONDS
+from mailagent.workflows.steps import order_source
 from mailagent.workflows.steps.conversation.batch import take_batch
 from mailagent.workflows.steps.conversation.orders import look_up_orders
 from mailagent.workflows.steps.maintenance.sweep import enqueue_mail
@@ -40,7 +44,7 @@ from tests.cast import (
 )
 from tests.handed_over import thread
 from tests.harness import Harness, open_shop, pass_time, post_form, running, wait_until
-from tests.order_server import NONE, OrderServer, source_settings
+from tests.order_server import NONE, TOKEN, OrderServer, source_settings
 from tests.round_trips.approvals import decide, link_in
 from tests.round_trips.replays import facts, runs_of, wait_for_quiet
 from tests.tool_calls import calls, says
@@ -461,6 +465,128 @@ def test_operators_see_a_source_that_refuses_our_token(
     assert any("The order server refuses us" in mail.subject for mail in source_shop.mails_to(OLGA))
 
 
+# --- the source fails before the payment ----------------------------------------------------------
+
+DEADLINE_SECONDS = 1.0
+ANOTHERS = order_record(
+    "W2001",
+    customer={"email": GRACE, "name": "Grace Example"},
+    items=[{"item_id": "L1", "name": "Lamp", "quantity": 1, "unit_price": "77.00"}],
+    payments=[{"payment_id": "pay_W2001", "method": "card", "amount": "77.00"}],
+)
+NOT_THEIRS = "We cannot find order W2001 among the orders of your mail address."
+LEFT_ALONE = "The order server does not answer as it should"
+TAKEN_FOR_WRONG = "The order server sends orders that cannot be taken"
+
+
+def slow(_request: Request) -> Answer:
+    time.sleep(DEADLINE_SECONDS * 2)
+    return Answer(200, order_record())
+
+
+def limited(_request: Request) -> Answer:
+    return Answer(429, headers={"Retry-After": "600"})
+
+
+def half(_request: Request) -> Answer:
+    return Answer(200, json.dumps(order_record()).encode()[:-20])
+
+
+def anothers(_request: Request) -> Answer:
+    return Answer(200, ANOTHERS)
+
+
+def from_look(
+    number: int, fault: Callable[[Request], Answer]
+) -> Callable[[Request], Answer | None]:
+    """Return a lie: from the look-up of this number of one order on, every request is answered so."""
+    seen: list[Request] = []
+
+    def lie(request: Request) -> Answer | None:
+        if request.path != "/orders":
+            seen.append(request)
+        return fault(request) if len(seen) >= number else None
+
+    return lie
+
+
+def hurry(shop: Harness, server: OrderServer) -> None:
+    """Have the shop wait for its order server only DEADLINE_SECONDS."""
+    source = HttpOrderSource(server.url, TOKEN, DEADLINE_SECONDS)
+    shop.live = replace(shop.live, order_source=source)
+    services.bind(shop.live)
+
+
+def sleeps_on(shop: Harness) -> bool:
+    """Whether the refund's run sleeps for a second more, or longer."""
+    (run_id,) = runs_of(shop, "refund")
+    run = shop.live.workflow_client.runs.find_run(run_id, with_steps=True)
+    assert run is not None
+    last = run.steps[-1]
+    return last.name == "DBOS.sleep" and float(str(last.output)) > time.time() + 1
+
+
+def seen_by_operators(shop: Harness) -> str:
+    subjects = [mail.subject for mail in shop.mails_to(OLGA)]
+    return "\n".join([shop.log_in(OLGA).get("/ops").text, *subjects])
+
+
+def look_ups_fail(shop: Harness) -> None:
+    """Have other runs look W1001 up, too, until the circuit breaker must be open."""
+    with ThreadPoolExecutor(FAILURES_TO_OPEN) as pool:
+        found = list(pool.map(order_source.refresh, ["W1001"] * FAILURES_TO_OPEN))
+    assert Freshness.FRESH not in found
+
+
+@pytest.mark.parametrize(
+    ("fault", "seen"),
+    [
+        (down, LEFT_ALONE),
+        (slow, LEFT_ALONE),
+        (limited, LEFT_ALONE),
+        (half, LEFT_ALONE),
+        (anothers, TAKEN_FOR_WRONG),
+    ],
+    ids=["down", "slow", "rate limit", "half JSON", "another's order"],
+)
+def test_a_source_that_fails_before_the_payment_delays_it_and_operators_see_that(
+    source_shop: Harness, server: OrderServer, fault: Callable[[Request], Answer], seen: str
+) -> None:
+    hurry(source_shop, server)
+    server.stock(order())
+    server.always = from_look(2, fault)
+    source_shop.write(KETTLE_WISH)
+    wait_until(lambda: server.asked("/orders/W1001") >= 2, 30, "the look-up before the payment")
+    look_ups_fail(source_shop)
+    wait_until(lambda: seen in seen_by_operators(source_shop), 10, "operators to see it")
+    assert (LEFT_ALONE in seen_by_operators(source_shop)) == (seen is LEFT_ALONE)
+    assert incidents(source_shop) == ({"order_records"} if seen is TAKEN_FOR_WRONG else set())
+    at_rest(source_shop)
+    assert [each.status for each in source_shop.refunds()] == ["approved"]
+    assert ledger(source_shop) == []
+    (promise,) = source_shop.mails_to(ADA)
+    assert "We have refunded" not in promise.text
+
+    wait_until(lambda: sleeps_on(source_shop), 20, "the run to sleep")
+    server.always = None
+    pass_time(source_shop, seconds=LONGEST_WISH_SECONDS)
+    source_shop.wait_for_refund("paid")
+    wait_for_quiet(source_shop)
+    _, receipt = source_shop.mails_to(ADA)
+    assert "We have refunded $49.99" in receipt.text
+    assert ledger(source_shop) == [49_99]
+    assert len(source_shop.refunds()) == 1
+    assert source_shop.mails_to(TESS) == source_shop.mails_to(GRACE) == []
+    assert source_shop.rows("SELECT 1 FROM orders WHERE order_id <> 'W1001'") == []
+    assert "W2001" not in promise.text + receipt.text
+    assert LEFT_ALONE not in source_shop.log_in(OLGA).get("/ops").text
+    assert incidents(source_shop) == set()
+
+
+def ledger(shop: Harness) -> list[int]:
+    return [row.amount_minor for row in shop.rows("SELECT amount_minor FROM ledger_entries")]
+
+
 # --- the order changes ----------------------------------------------------------------------------
 
 WITH_REFUND = [
@@ -674,6 +800,39 @@ def test_a_wrong_record_is_never_saved_or_refunded(
     assert source_shop.rows("SELECT 1 FROM orders") == []
     assert len(source_shop.mails_to(ADA)) == 1
     assert "49.99" not in source_shop.mails_to(ADA)[0].text
+
+
+@pytest.mark.parametrize(
+    ("letter", "answers", "end"),
+    [
+        ("Which orders do I have?", [calls("find_my_orders"), says(Fact("my_orders"))], "- W1001,"),
+        ("Where is my order W2001?", [calls("look_at_order", order_id="W2001")], NOT_THEIRS),
+        ("The lamp of order W2001 is damaged, please refund it.", [], NOT_THEIRS),
+    ],
+    ids=["list", "look", "refund"],
+)
+def test_another_customers_order_in_a_list_is_neither_told_nor_paid_and_operators_hear_of_it(
+    source_shop: Harness,
+    server: OrderServer,
+    letter: str,
+    answers: list[Callable[[], Answer]],
+    end: str,
+) -> None:
+    server.stock(order())
+    lists = records(order_record(), ANOTHERS)
+    server.always = lambda request: lists if request.path == "/orders" else Answer(200, ANOTHERS)
+    source_shop.faults.openai += answers
+    source_shop.write(letter)
+    at_rest(source_shop)
+    (told,) = source_shop.mails_to(ADA)
+    assert end in told.text
+    assert [each for each in ("Grace", GRACE, "Lamp", "77.00") if each in told.text] == []
+    assert (source_shop.refunds(), ledger(source_shop)) == ((), [])
+    assert source_shop.rows("SELECT order_id FROM orders") == [("W1001",)]
+    assert incidents(source_shop) == {"order_records"}
+    (alert,) = source_shop.wait_for_mails(OLGA)
+    assert TAKEN_FOR_WRONG in alert.subject
+    assert "orders of other customers in the list of one: 1" in alert.text
 
 
 def test_operators_hear_of_records_that_cannot_be_taken(
