@@ -62,7 +62,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line(
         "markers",
-        "both_databases: in a folder whose tests run on one, on both; of several cases each on one",
+        "both_databases(every_case): in a folder whose tests run on one, on both; of several cases each on "
+        "one, unless every_case is True",
     )
     config.addinivalue_line(
         "markers", "one_way(fixtures): each case with one value of these fixtures"

@@ -31,7 +31,8 @@ def sample(
 def keep_one_way(items: Iterable[pytest.Item], seed: int = SEED) -> set[pytest.Item]:
     """Return the tests to run if each case of a parametrized test is tried in one of its ways.
 
-    The ways are the databases of `both_databases` and the values of the fixtures that `one_way` names.
+    The ways are the databases of `both_databases` and the values of the fixtures that `one_way` names. A test
+    with `both_databases(every_case=True)` runs each case on both.
     """
     cases: dict[tuple[str, ...], list[pytest.Item]] = defaultdict(list)
     for item in items:
@@ -42,7 +43,8 @@ def keep_one_way(items: Iterable[pytest.Item], seed: int = SEED) -> set[pytest.I
 def _case_of(item: pytest.Item) -> tuple[str, ...]:
     """Return the test's name and its parameters but the ways; of a test without others, all."""
     ways = {name for mark in item.iter_markers("one_way") for name in mark.args}
-    if item.get_closest_marker("both_databases"):
+    on_both = item.get_closest_marker("both_databases")
+    if on_both and not on_both.kwargs.get("every_case"):
         ways.add("database_url")
     params: Mapping[str, object] = item.callspec.params if hasattr(item, "callspec") else {}
     others = [str(id(value)) for name, value in params.items() if name not in ways]

@@ -7,6 +7,7 @@ import sys
 
 import pytest
 
+from tests.conftest import DATABASES
 from tests.databases import ROOT
 from tests.sample import sample
 
@@ -36,6 +37,13 @@ def test_each_case_of_a_test_is_tried_in_one_way() -> None:
         stumbles = [each for each in chosen if "stumbles" in each]
         assert [sum(case in each for each in stumbles) for case in cases] == [ways] * 4
     assert [each for each in sampled if "receipted" in each]  # without cases: on each platform
+
+
+def test_each_case_is_tried_on_both_databases_if_the_test_says_so() -> None:
+    marked = ("test_what_people_do_is_told", "test_an_offer_is_accepted_by")
+    sampled = collect("tests/round_trips/test_remedies.py")
+    found = [each for each in sampled if any(name in each for name in marked)]
+    assert [sum(kind in each for each in found) for kind in DATABASES] == [5, 5]
 
 
 def collect(*arguments: str) -> list[str]:

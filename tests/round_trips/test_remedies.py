@@ -59,6 +59,7 @@ def bind_policy(shop: Harness, policy: Policy) -> None:
     services.bind(shop.live)
 
 
+@pytest.mark.both_databases(every_case=True)
 @pytest.mark.parametrize(
     ("letter", "changes", "end"),
     [
@@ -441,6 +442,7 @@ def offering(tmp_path: Path, database_url: str) -> Iterator[Harness]:
             yield shop
 
 
+@pytest.mark.both_databases(every_case=True)
 @pytest.mark.parametrize(
     ("answer", "paid"),
     [("Yes, please.", 14_99), ("No, please refund the kettle of W1001, it is broken.", 49_99)],
