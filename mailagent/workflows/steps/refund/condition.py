@@ -111,7 +111,11 @@ def _ask_source(remedy: Remedy) -> CancelOutcome | float:
         if isinstance(problem, SourceProblem) and problem.not_done:
             _note_not_done(asking)
         waited = live.now() - remedy.requested_at
-        logger.warning("order %s is not cancelled yet: %s", remedy.order_id, problem)
+        logger.warning(
+            "order=%s event=not_cancelled: asked again, or given to the team: %s",
+            remedy.order_id,
+            problem,
+        )
         # A system that refuses us, perhaps because our key may only read, is not asked again.
         refuses = isinstance(problem, SourceProblem) and problem.not_done and problem.operator
         if refuses or waited >= GIVEN_TO_PEOPLE_AFTER:
@@ -233,7 +237,9 @@ def _keep(connection: sa.Connection, order: Order) -> None:
             )
             order_import.save(connection, known, live.now())
     except OrderProblem as problem:
-        logger.warning("order %s is kept as it was: %s", order.order_id, problem)
+        logger.warning(
+            "order=%s event=record_kept: the returned one is not used: %s", order.order_id, problem
+        )
 
 
 def list_restocks(connection: sa.Connection, refund: Refund) -> tuple[tuple[str, int], ...]:
