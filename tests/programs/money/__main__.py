@@ -26,9 +26,13 @@ MACHINES = {"imported": MoneyMachine, "http": SourceMachine}
 
 def must_happen(source: str, gateway: str) -> Iterator[str]:
     """Yield what happens in every run that is long enough to say something."""
-    yield "refunds of lost parcels"
+    yield from ("refunds of lost parcels", "exchange done", "replacement done")
+    yield from ("cancel paid", "return paid")
+    yield from ("offers of the policy accepted", "offers of managers accepted")
     if source == "http":
-        yield "payments asked for again"
+        yield from ("payments asked for again", "cancelled by the shop's system")
+    else:
+        yield from ("cancel done", "change_address done", "store credit paid")
     if gateway != "bank":  # a bank has no stock
         yield "units restocked"
 

@@ -27,6 +27,8 @@ from hypothesis.stateful import (
 
 from mailagent import payment_events, services
 from mailagent.domain.mail.conversation import DAY, Limits
+from mailagent.domain.money import Money
+from mailagent.domain.refunds.offer import OfferStatus
 from mailagent.domain.refunds.order import Order, OrderStatus
 from mailagent.domain.refunds.policy import (
     Goodwill,
@@ -70,18 +72,21 @@ from tests.cast import MAX, MONA
 from tests.harness import Harness
 from tests.programs.money import books, wishes
 from tests.programs.money.bank import MOODS, Bank, Entry
-from tests.programs.money.purchases import ITEMS, parcel, purchases
+from tests.programs.money.purchases import ITEMS, one_thing, parcel, purchases
 from tests.told import record_told
 from tests.tool_calls import WITH_CREDIT, parse
 from tests.web.questions import hidden_fields
 
 LIMITS = {"USD": 150_00, "JPY": 15_000}
 FOUR_EYES = {"USD": 250_00, "JPY": 25_000}
+PAID_UNASKED = Money(90_00, "USD")
+ASKS_ONE_MANAGER = Money(210_00, "USD")
 MIND = frozenset({RefundReason.CHANGED_MIND})
 LOST_AFTER = timedelta(days=7)
 LATE = LateParcels(ask_after_days=5, refund_after_days=LOST_AFTER.days)
 START = datetime(2026, 11, 20, 12, 0, tzinfo=UTC)
-MOST_ORDERS = 8
+MOST_ORDERS = 12
+MOST_MAILS = 16
 
 # The steps themselves, without a run around them.
 look: Callable[[str], Any] = inspect.unwrap(refund_decision.look_at_decision)
@@ -93,6 +98,8 @@ HAPPENS = (
     *["ask_for_refund", "run", "decide", "ask_for_goods", "end_remedy"] * 4,
     *["call_tool", "wait", "settle", "cancel", "accept_offer", "lose_parcel", "send_back"] * 2,
     *["write_more", "buy_more", "change_order", "come_back", "refund_elsewhere"],
+    *["cancel_in_time", "move_house", "take_credit", "keep_for_less", "bargain", "lose_parcel"],
+    *["keep_for_less", "lose_parcel", "send_back"],
 )
 
 Draw = Callable[[st.SearchStrategy[Any]], Any]
@@ -311,7 +318,8 @@ class MoneyMachine(RuleBasedStateMachine):
         """A parcel moves no more, and Ada asks for the money: when the policy pays it, or too early."""
         if len(self.orders) < MOST_ORDERS:
             sent = {"status": OrderStatus.SHIPPED, "shipments": (parcel(self.clock),)}
-            order = self.buy(draw(purchases()) | sent, self.ada)
+            cheap = draw(st.sampled_from([one_thing(PAID_UNASKED), {}]))
+            order = self.buy(draw(purchases()) | cheap | sent, self.ada)
             self.clock += draw(st.sampled_from([LOST_AFTER, LOST_AFTER - DAY]))
             items = [{"item_id": draw(st.sampled_from(sorted(order.units))), "quantity": 1}]
             wish = {"order_id": order.order_id, "items": items, "reason": "not_delivered"}
@@ -321,7 +329,8 @@ class MoneyMachine(RuleBasedStateMachine):
         """Ada has changed her mind about something, and the shop has the goods back."""
         if len(self.orders) < MOST_ORDERS:
             arrived = {"status": OrderStatus.DELIVERED, "shipments": ()}
-            order = self.buy(draw(purchases()) | arrived, self.ada)
+            cheap = draw(st.sampled_from([one_thing(PAID_UNASKED), {}]))
+            order = self.buy(draw(purchases()) | cheap | arrived, self.ada)
             items = draw(wishes.items_of(sorted(order.units), draw(st.sampled_from([None, 1]))))
             wish = {"order_id": order.order_id, "items": items, "reason": "changed_mind"}
             self.ask_for_refund(self.threads[0], wish | {"pay_as": "money"})
@@ -384,15 +393,81 @@ class MoneyMachine(RuleBasedStateMachine):
         """The customer says yes in a new mail to an offer that may stand no more."""
         rows = self.harness.rows("SELECT offer_id, order_id FROM offers ORDER BY offer_id")
         known = [row for row in rows if row.order_id in self.orders]
-        if known and self.mails < 12:
+        if known and self.mails < MOST_MAILS:
             row = draw(st.sampled_from(known))
-            order = self.orders[row.order_id]
-            with self.live.database.transaction() as connection:
-                record_told(connection, audit.OFFER_TOLD, row.offer_id, self.clock)
-            self.clock += timedelta(seconds=1)
-            self.write("ada" if order.customer_email == self.ada else "bob")
-            wish = json.dumps({"order_id": order.order_id})
-            self.call(self.threads[-1], "accept_offer", wish, draw(st.booleans()))
+            self.accept_offer(row.offer_id, self.orders[row.order_id], draw(st.booleans()))
+
+    def accept_offer(self, offer_id: str, order: Order, again: bool = False) -> None:
+        with self.live.database.transaction() as connection:
+            record_told(connection, audit.OFFER_TOLD, offer_id, self.clock)
+        self.clock += timedelta(seconds=1)
+        self.write("ada" if order.customer_email == self.ada else "bob")
+        wish = json.dumps({"order_id": order.order_id})
+        self.call(self.threads[-1], "accept_offer", wish, again)
+
+    # --- remedies from the wish to the end: without these, few come as far ----------------------
+
+    def order_of_ada(self, draw: Draw, **changes: Any) -> Order | None:
+        """Let Ada buy something, and write a mail; None if there is enough of either."""
+        if len(self.orders) >= MOST_ORDERS or self.mails >= MOST_MAILS:
+            return None
+        order = self.buy(draw(purchases()) | {"shipments": ()} | changes, self.ada)
+        self.write("ada")
+        return order
+
+    def wish_for_all(self, order: Order, reason: str, pay_as: str = "money") -> None:
+        items = [{"item_id": each, "quantity": None} for each in sorted(order.units)]
+        wish = {"order_id": order.order_id, "items": items, "reason": reason, "pay_as": pay_as}
+        self.ask_for_refund(self.threads[-1], wish)
+
+    def do_tasks(self, order: Order) -> None:
+        for remedy in self.remedies_waiting():
+            if remedy.order_id == order.order_id:
+                self.end_remedy(remedy, is_done=True)
+
+    def accept_open_offers(self, order: Order) -> None:
+        for offer in self.view().offers:
+            if offer.order_id == order.order_id and offer.status is OfferStatus.OPEN:
+                self.accept_offer(offer.offer_id, order)
+
+    def _cancel_in_time(self, draw: Draw) -> None:
+        order = self.order_of_ada(draw, status=OrderStatus.PENDING)
+        if order is not None:
+            wish = {"order_id": order.order_id, "items": []}
+            self.call(self.threads[-1], "cancel_order", json.dumps(wish), again=False)
+            self.approve(order.order_id)
+            self.do_tasks(order)
+
+    def _move_house(self, draw: Draw) -> None:
+        order = self.order_of_ada(draw, status=OrderStatus.PENDING)
+        if order is not None:
+            wish: dict[str, Any] = {"order_id": order.order_id, "items": []}
+            wish |= {"kind": "change_address", "wish": "my money", "reason": "changed_mind"}
+            self.call(self.threads[-1], "request_change", json.dumps(wish), again=False)
+            self.do_tasks(order)
+
+    def _take_credit(self, draw: Draw) -> None:
+        order = self.order_of_ada(draw, status=OrderStatus.DELIVERED)
+        if order is not None:
+            self.wish_for_all(order, "not_as_described", "store_credit")
+            self.approve(order.order_id)
+
+    def _keep_for_less(self, draw: Draw) -> None:
+        """The policy offers part of the price, and Ada accepts."""
+        order = self.order_of_ada(draw, status=OrderStatus.DELIVERED, **one_thing(PAID_UNASKED))
+        if order is not None:
+            self.wish_for_all(order, "damaged")
+            self.accept_open_offers(order)
+
+    def _bargain(self, draw: Draw) -> None:
+        """A manager offers part of the price of what needs one manager, and Ada accepts."""
+        order = self.order_of_ada(draw, status=OrderStatus.DELIVERED, **one_thing(ASKS_ONE_MANAGER))
+        if order is not None:
+            self.wish_for_all(order, "not_as_described")
+            for refund in self.with_status(RefundStatus.AWAITING_APPROVAL):
+                if refund.order_id == order.order_id:
+                    self.decide(refund, MONA, "offer")
+            self.accept_open_offers(order)
 
     # --- what the team does -------------------------------------------------------------------
 
@@ -586,8 +661,11 @@ class MoneyMachine(RuleBasedStateMachine):
             self.seen["units restocked"] += self.bank.restocked().total()
             self.seen["refunds at the bank"] += len(view.entries)
             self.seen.update(f"refunds {refund.status.value}" for refund in view.refunds)
-            by_managers = [each for each in view.offers if each.instead_of]
-            self.seen.update(f"offers of managers {each.status.value}" for each in by_managers)
+            for offer in view.offers:
+                by = "managers" if offer.instead_of else "the policy"
+                self.seen[f"offers of {by} {offer.status.value}"] += 1
+            ended = [each for each in view.remedies if each.status is RemedyStatus.DONE]
+            self.seen.update(f"{x.kind.value} paid" for x in ended if x.refund_id in paid)
             given = [each for each in view.refunds if each.credit_bonus is not None]
             self.seen.update(f"store credit {refund.status.value}" for refund in given)
             signed = [len(names) for names in map(view.signatures.get, ids(view)) if names]

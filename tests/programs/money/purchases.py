@@ -44,6 +44,16 @@ def purchases(draw: st.DrawFn) -> dict[str, Any]:
     }
 
 
+def one_thing(price: Money) -> dict[str, Any]:
+    """Return what makes a purchase one of a single thing at this price, all of it paid."""
+    return {
+        "currency": price.currency,
+        "lines": (OrderLine(1, ITEMS[0], "Thing", 1, price),),
+        "payments": (Payment("p0", "card", price),),
+        **dict.fromkeys(("discount_minor", "shipping_minor", "tax_minor"), 0),
+    }
+
+
 def parcel(moved_at: datetime) -> Shipment:
     """Return the parcel with all of an order, which last moved then."""
     return Shipment("S1", ShipmentStatus.IN_TRANSIT, last_event_at=moved_at)
