@@ -71,7 +71,8 @@ def finish(
     is_first = first is not None and person_of(first.actor) == person_of(person)
     outcome = TaskOutcome(
         is_done,
-        note,
+        # The page begins with the first one's words: they are no reason why it is not possible.
+        note if is_done or note != remedy.note else None,
         is_manager=person.casefold() in managers,
         is_theirs=person_of(person) in map(person_of, (order.customer_email, asked_by)),
         refund_waits=find_waiting(connection, remedy) is not None,

@@ -21,6 +21,8 @@ from mailagent.domain.refunds.policy import return_by
 from mailagent.domain.refunds.refund import Refund, RefundStatus, taken_units, worth_of_all
 from mailagent.domain.remedies.remedy import Remedy, RemedyKind, RemedyStatus
 from mailagent.store import audit
+from mailagent.store.mail import outbound
+from mailagent.store.orders import problems
 from mailagent.store.refunds import (
     approvals,
     credits,
@@ -223,13 +225,20 @@ def list_remedies(
     connection: sa.Connection, order_id: str, known: Iterable[Refund]
 ) -> list[Values]:
     """Return what a customer is told of the remedies of an order, oldest first. A return is left out until its
-    refund is approved: the customer is not asked to send anything before. `known`: the order's refunds."""
+    refund is approved, and while its first request waits because the order cannot be looked up: the customer is
+    not asked to send anything before. `known`: the order's refunds."""
     approved = {each.refund_id for each in known if each.status is RefundStatus.APPROVED}
+    is_away = problems.has_problem(connection, order_id)
     return [
         values_of_remedy(each)
         for each in remedies.list_of_order(connection, order_id)
-        if each.status is not RemedyStatus.AWAITING_GOODS or each.refund_id in approved
+        if each.status is not RemedyStatus.AWAITING_GOODS
+        or (each.refund_id in approved and not (is_away and not _is_asked(connection, each)))
     ]
+
+
+def _is_asked(connection: sa.Connection, remedy: Remedy) -> bool:
+    return outbound.is_recorded(connection, remedies.asked_key(remedy))
 
 
 def values_of_remedy(remedy: Remedy) -> Values:

@@ -16,7 +16,7 @@ from mailagent.domain.money import Money, read_money
 from mailagent.domain.orders.shipment import Packed, Shipment, ShipmentStatus, find_parcels
 from mailagent.domain.refunds.duplicates import find_holding, list_refusals
 from mailagent.domain.refunds.order import Order, OrderLine, OrderStatus
-from mailagent.domain.refunds.policy import ManagerReason
+from mailagent.domain.refunds.policy import ManagerReason, needs_two
 from mailagent.domain.refunds.policy_rules import Granted, LineFacts, RefundFacts
 from mailagent.domain.refunds.refund import (
     Refund,
@@ -26,7 +26,7 @@ from mailagent.domain.refunds.refund import (
     price_lines,
     price_shipping,
 )
-from mailagent.domain.remedies.remedy import count_units
+from mailagent.domain.remedies.remedy import SENT_AGAIN, STANDING, count_units
 from mailagent.store import audit
 from mailagent.store.database import Row
 from mailagent.store.mail import inbound
@@ -141,6 +141,7 @@ def gather_facts(
     is_about = asked.asked_at is not None and asked.asked_at >= order.placed_at
     unasked = [each.held.minor for each in earlier if each.decided_by == audit.POLICY]
     alone = sum(each.held.minor for each in earlier if not each.four_eyes)
+    alone += _sent_again_by_one(connection, order)
     remaining = order.left_after(orders.taken_minor(connection, order.order_id))
     elsewhere = external_refunds.given_back_minor(connection, order.order_id)
     return RefundFacts(
@@ -171,6 +172,19 @@ def gather_facts(
         packed=_packed(asked),
         cancels=asked.cancels,
         asked_at=asked.asked_at if is_about else None,
+    )
+
+
+def _sent_again_by_one(connection: sa.Connection, order: Order) -> int:
+    """Return the price, in minor units, of what the exchanges and replacements of an order send, open or done,
+    that need no second manager."""
+    prices = {line.item_id: line.unit_price.minor for line in order.lines}
+    return sum(
+        prices.get(item.item_id, 0) * item.quantity
+        for remedy in remedies.list_of_order(connection, order.order_id)
+        if remedy.kind in SENT_AGAIN and remedy.status in STANDING
+        if not needs_two(remedy.policy_reasons)
+        for item in remedy.items
     )
 
 

@@ -19,6 +19,7 @@ from mailagent.domain.refunds.refund import RefundReason, RefundStatus
 from mailagent.domain.remedies.remedy import RemedyKind, RemedyStatus
 from mailagent.domain.text import NeedsOperatorError
 from mailagent.mailers.fact import sentence
+from mailagent.mailers.values import list_remedies
 from mailagent.remedies import close, finish
 from mailagent.store.privacy import erasure
 from mailagent.store.refunds import external_refunds, refunds, remedies
@@ -812,6 +813,26 @@ def test_goods_are_asked_for_once_when_the_source_is_back(
     source.orders = known
     assert [pay(refund_id(shop))["wakes"] for _ in range(2)] == [True, True]
     assert len(mails(shop)) == was_asked + 1
+
+
+def test_no_reply_asks_for_goods_while_their_first_request_waits_for_the_source(
+    shop: Harness, source: PlayedSource
+) -> None:
+    def told() -> list[str]:
+        with services.current().database.snapshot() as connection:
+            known = refunds.list_of_order(connection, "W1001")
+            return [each["kind"] for each in list_remedies(connection, "W1001", known)]
+
+    known, source.orders = source.orders, away
+    pay(refund_id(shop))
+    assert told() == []
+    source.orders = known
+    pay(refund_id(shop))
+    assert told() == ["return"]
+    source.orders = away
+    go_to(due_at(shop), days=-3)
+    pay(refund_id(shop))
+    assert told() == ["return"]  # they were asked before
 
 
 def test_an_operator_acts_if_the_source_is_away_for_too_long_to_ask_for_goods(

@@ -349,7 +349,7 @@ class RefundFacts:
     `granted_unasked`: refunds of this order that no manager decided on.
     `of_customer`, `of_day`: the same for the customer and the whole shop; None if the policy has no such cap.
     `cancels`: the items are cancelled before they are shipped, and the refund is paid only after that.
-    `seen_by_one`: how much refunds of this order hold that at most one manager approved.
+    `seen_by_one`: how much refunds and goods sent again for this order hold that need no second manager.
     `packed`: the parcels that may hold the refund's items.
     `asked_at`: when the customer's mail came; the return window must have been open then. None: it must be now.
     """

@@ -52,6 +52,11 @@ def meet(connection: sa.Connection, refund_id: str, order_id: str, now: datetime
     return cast(datetime, met)
 
 
+def has_problem(connection: sa.Connection, order_id: str) -> bool:
+    """Return whether the last look-up of an order failed, also because the source was away."""
+    return exists(connection, _orders.c.order_id == order_id, _kind.is_not(None))
+
+
 def has_any(connection: sa.Connection, since: datetime) -> bool:
     """Return whether the source's answer about any order became unusable at this time or later, and still
     is."""

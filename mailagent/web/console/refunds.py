@@ -120,7 +120,7 @@ AMOUNTS = {
     "remaining": "Left of what was paid",
     "worth": "Worth of the items",
     "charged_back": "Taken back by the bank",
-    "seen_by_one": "Refunded before without a second person",
+    "seen_by_one": "Granted before without a second person",
 }
 GRANTED = {
     "granted_unasked": "Refunded without asking, this order",

@@ -16,7 +16,7 @@ from mailagent.domain.remedies.remedy import TaskProblem
 from mailagent.remedies import finish, postpone
 from mailagent.store.refunds import remedies
 from mailagent.workflows.tools.request_change import request_change
-from tests.cast import ADA, MAX, MONA, TESS, big_order
+from tests.cast import ADA, MAX, MONA, TESS, big_order, order
 from tests.cli.commands import flask
 from tests.harness import Harness, pass_time, post_form
 from tests.tool_use import use
@@ -119,6 +119,43 @@ def test_one_manager_is_enough_to_say_that_it_is_not_possible(
         press(shop, task, MAX, done="yes")
     assert press(shop, task, MAX, fail="yes", note="Sold out.").status_code == 303
     assert (status(shop), mails(shop, "remedy")) == ("not_possible", [ADA])
+
+
+def test_words_of_the_first_are_no_reason_why_it_is_not_possible(shop: Harness, task: str) -> None:
+    press(shop, task, MONA, done="approve", note="It leaves on Monday.")
+    page = press(shop, task, MAX, fail="yes", note="It leaves on Monday.")
+    assert page.status_code == 422
+    assert "say why it is not possible" in page.text
+    assert (status(shop), mails(shop, "remedy")) == ("task", [])
+    assert press(shop, task, MAX, fail="yes", note="Sold out.").status_code == 303
+    assert status(shop) == "not_possible"
+
+
+@pytest.mark.parametrize("status", ["task", "done"])
+def test_an_order_is_not_sent_again_in_parts_by_one_manager(shop: Harness, status: str) -> None:
+    live = services.current()
+    policy = Policy(limits={"USD": 100_00}, four_eyes_above={"USD": 1_000_00})
+    services.bind(replace(live, policy=policy))
+    chair = {"item_id": "C1", "name": "Chair", "quantity": 1, "unit_price": "900.00"}
+    desk = chair | {"item_id": "D1", "name": "Desk"}
+    payment = {"payment_id": "pay_W2001", "method": "card", "amount": "1800.00"}
+    shop.stock(order("W2001", items=[chair, desk], payments=[payment]))
+
+    def reasons(item_id: str) -> list[str]:
+        batch = write(shop, text=f"{item_id} is damaged.", message_id=f"{item_id}@mail.example")
+        items = [{"item_id": item_id, "quantity": None}]
+        wanted = {"items": items, "reason": "damaged", "wish": None}
+        asked = {"order_id": "W2001", "kind": "replacement"} | wanted
+        assert use(request_change, batch, asked)["outcome"] == "task"
+        rows = shop.rows("SELECT policy_reasons FROM remedies ORDER BY requested_at, remedy_id")
+        return [*json.loads(rows[-1].policy_reasons)]
+
+    assert "above_four_eyes" not in reasons("C1")
+    if status == "done":
+        (first,) = shop.rows("SELECT remedy_id FROM remedies")
+        assert press(shop, first.remedy_id, MONA, done="yes").status_code == 303
+    pass_time(shop, days=0.1)
+    assert "above_four_eyes" in reasons("D1")
 
 
 def test_below_that_amount_one_manager_is_enough(shop: Harness) -> None:
