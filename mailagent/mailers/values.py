@@ -228,17 +228,18 @@ def list_remedies(
     refund is approved, and while its first request waits because the order cannot be looked up: the customer is
     not asked to send anything before. `known`: the order's refunds."""
     approved = {each.refund_id for each in known if each.status is RefundStatus.APPROVED}
-    is_away = problems.has_problem(connection, order_id)
     return [
         values_of_remedy(each)
         for each in remedies.list_of_order(connection, order_id)
         if each.status is not RemedyStatus.AWAITING_GOODS
-        or (each.refund_id in approved and not (is_away and not _is_asked(connection, each)))
+        or (each.refund_id in approved and not _waits_for_source(connection, each))
     ]
 
 
-def _is_asked(connection: sa.Connection, remedy: Remedy) -> bool:
-    return outbound.is_recorded(connection, remedies.asked_key(remedy))
+def _waits_for_source(connection: sa.Connection, remedy: Remedy) -> bool:
+    """Return whether the goods of a return are not asked for yet, because its order cannot be looked up."""
+    is_asked = outbound.is_recorded(connection, remedies.asked_key(remedy))
+    return not is_asked and problems.has_problem(connection, remedy.order_id)
 
 
 def values_of_remedy(remedy: Remedy) -> Values:

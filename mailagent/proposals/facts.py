@@ -26,7 +26,7 @@ from mailagent.domain.refunds.refund import (
     price_lines,
     price_shipping,
 )
-from mailagent.domain.remedies.remedy import SENT_AGAIN, STANDING, count_units
+from mailagent.domain.remedies.remedy import Remedy, count_units
 from mailagent.store import audit
 from mailagent.store.database import Row
 from mailagent.store.mail import inbound
@@ -140,8 +140,9 @@ def gather_facts(
     # A mail from before the order asks for nothing of it.
     is_about = asked.asked_at is not None and asked.asked_at >= order.placed_at
     unasked = [each.held.minor for each in earlier if each.decided_by == audit.POLICY]
+    sent_again = remedies.list_sent_again(connection, order.order_id)
     alone = sum(each.held.minor for each in earlier if not each.four_eyes)
-    alone += _sent_again_by_one(connection, order)
+    alone += sum(_price(order, each) for each in sent_again if not needs_two(each.policy_reasons))
     remaining = order.left_after(orders.taken_minor(connection, order.order_id))
     elsewhere = external_refunds.given_back_minor(connection, order.order_id)
     return RefundFacts(
@@ -165,7 +166,7 @@ def gather_facts(
         of_day=_of_day(connection, order),
         seen_by_one=Money(alone, order.currency),
         items_before=bool(find_holding(asked.item_ids, earlier))
-        or remedies.is_sent_again(connection, order.order_id, asked.item_ids),
+        or any(each.touches(each.kind, asked.item_ids) for each in sent_again),
         worth=asked.worth,
         price=asked.price,
         elsewhere=Money(elsewhere, order.currency) if elsewhere else None,
@@ -175,17 +176,10 @@ def gather_facts(
     )
 
 
-def _sent_again_by_one(connection: sa.Connection, order: Order) -> int:
-    """Return the price, in minor units, of what the exchanges and replacements of an order send, open or done,
-    that need no second manager."""
+def _price(order: Order, remedy: Remedy) -> int:
+    """Return the price of a remedy's units in minor units."""
     prices = {line.item_id: line.unit_price.minor for line in order.lines}
-    return sum(
-        prices.get(item.item_id, 0) * item.quantity
-        for remedy in remedies.list_of_order(connection, order.order_id)
-        if remedy.kind in SENT_AGAIN and remedy.status in STANDING
-        if not needs_two(remedy.policy_reasons)
-        for item in remedy.items
-    )
+    return sum(prices.get(item.item_id, 0) * item.quantity for item in remedy.items)
 
 
 def _packed(asked: Asked) -> Packed:

@@ -203,7 +203,7 @@ def _is_known(
 
 def _is_sent_since(connection: sa.Connection, offer: Offer, before: Refund) -> bool:
     """Return whether an exchange or replacement of the offer's items was done after the offer, or
-    was requested after the refund `before`, instead of which the offer was made."""
+    was requested after the refund `before`, which the offer replaces."""
     return any(
         each.requested_at > before.requested_at
         or (each.decided_at is not None and each.decided_at > offer.offered_at)

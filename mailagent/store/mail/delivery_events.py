@@ -29,7 +29,7 @@ def record_event(
     occurred_at: datetime,
     now: datetime,
 ) -> bool:
-    """Record a delivery event of one of our mails. Return False if nothing is to be done about it:
+    """Record a delivery event of one of our mails. Return False if it changes nothing:
     the event was known, the mail is not ours, or the customer was erased. For an erased customer
     the reason is not recorded, because it may contain the address."""
     # With a lock, so that no erasure misses the event.

@@ -50,8 +50,8 @@ class VersionProblem(Exception):
 def save(
     connection: sa.Connection, order: Order, now: datetime, expected_version: int | None = None
 ) -> Saved:
-    """Create or replace an order. Saving the stored order again changes nothing, whatever version but 0
-    is expected: the response to an earlier request may have been lost (RFC 9110 section 13.1.1).
+    """Create or replace an order. Saving the stored order again changes nothing, if any
+    version but 0 is expected: the response to an earlier request may have been lost (RFC 9110 section 13.1.1).
 
     `expected_version` is the version that must be stored now (0: none), None for any. Raises
     VersionProblem for another version, and OrderProblem for a change that refunds do not allow:

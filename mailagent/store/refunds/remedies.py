@@ -128,13 +128,13 @@ def where_moved_on(refund_id: sa.ColumnElement[str]) -> sa.ColumnElement[bool]:
     return sa.exists().where(own.refund_id == refund_id, moved_on)
 
 
-def is_sent_again(connection: sa.Connection, order_id: str, item_ids: Collection[str]) -> bool:
-    """Return whether some of these items of an order were exchanged or replaced, or are about to be."""
-    return any(
-        remedy.status in STANDING and remedy.touches(kind, item_ids)
+def list_sent_again(connection: sa.Connection, order_id: str) -> list[Remedy]:
+    """Return the exchanges and replacements of an order that are open or done."""
+    return [
+        remedy
         for remedy in list_of_order(connection, order_id)
-        for kind in SENT_AGAIN
-    )
+        if remedy.kind in SENT_AGAIN and remedy.status in STANDING
+    ]
 
 
 def list_replaced(connection: sa.Connection, refund: Refund) -> Sequence[Remedy]:

@@ -70,10 +70,10 @@ def tell_team_of_unanswered(
     tell_team(connection, key, title, [*lines, _KEPT_UNANSWERED], button=("Read them", url))
 
 
-def list_managers_for(owner: str) -> tuple[str, ...]:
-    """Return the managers who may do a task that the team may not. `owner`: the order's customer, who is
-    none of them."""
-    return list_candidates(services.current().shop.manager_emails, (owner,))
+def list_managers_for(*others: str) -> tuple[str, ...]:
+    """Return the managers who may do a task that the team may not, without `others`: the order's customer, and
+    who has approved it as the first of two."""
+    return list_candidates(services.current().shop.manager_emails, others)
 
 
 def tell_managers_of_task(connection: sa.Connection, task: Remedy) -> None:

@@ -15,6 +15,7 @@ from mailagent.domain.refunds.policy import Policy
 from mailagent.domain.remedies.remedy import TaskProblem
 from mailagent.remedies import finish, postpone
 from mailagent.store.refunds import remedies
+from mailagent.workflows.steps.maintenance.tasks import see_to
 from mailagent.workflows.tools.request_change import request_change
 from tests.cast import ADA, MAX, MONA, TESS, big_order, order
 from tests.cli.commands import flask
@@ -264,6 +265,15 @@ def test_words_of_the_first_are_not_sent_before_the_second(shop: Harness, task: 
         postpone(connection, remedy)
     (row,) = shop.rows("SELECT text FROM outbound_mails WHERE purpose = 'remedy'")
     assert "Monday" not in row.text
+
+
+def test_who_has_approved_is_not_reminded(shop: Harness, task: str) -> None:
+    press(shop, task, MONA, done="approve")
+    pass_time(shop, days=1.5)
+    see_to()
+    query = "SELECT to_address FROM outbound_mails WHERE dedup_key LIKE :key"
+    reminded = {row.to_address for row in shop.rows(query, key="managers:%:reminder%")}
+    assert reminded == {MAX}
 
 
 @pytest.mark.usefixtures("task")

@@ -237,7 +237,7 @@ def _record_if_absent(conversation: Conversation, order_id: str, now: datetime) 
 def _look_up_unknown(conversation: Conversation, order_id: str) -> Freshness:
     """Look up an order number that is not stored as this customer's. Another customer's order,
     stored or not, is not saved. It causes the same requests and outcome as a number that does not
-    exist, so that nobody can find out which numbers exist."""
+    exist, so that an answer does not show which numbers exist."""
     for spelling in orders.spellings(order_id):
         try:
             order = order_source.ask(partial(_load_order, spelling))

@@ -44,10 +44,8 @@ def hand_over(batch: Batch, move: RecordedMove) -> list[str]:
     the batch was taken: another run is enqueued for its mail. Raises NeedsOperatorError when the summary was
     deleted."""
     live = services.current()
-    why, subject = (
-        HandOverReason[move["reason"]],
-        f"{assignments.HAND_OVER}:{batch['mail_ids'][-1]}",
-    )
+    why = HandOverReason[move["reason"]]
+    subject = f"{assignments.HAND_OVER}:{batch['mail_ids'][-1]}"
     with live.database.transaction() as connection:
         summary = read_text(connection, move).get("summary")
         conversation = conversations.lock(connection, batch["conversation_id"])

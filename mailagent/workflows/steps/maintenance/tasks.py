@@ -143,9 +143,12 @@ def _remind() -> int:
 def _by_manager(connection: sa.Connection, slow: Sequence[Remedy]) -> dict[str, list[Remedy]]:
     theirs = [each for each in slow if each.needs_manager]
     owners = orders.find_owners(connection, [each.order_id for each in theirs])
+    addresses = services.current().shop.manager_emails
+    first = remedies.find_approvals(connection, theirs, addresses)
     found = defaultdict[str, list[Remedy]](list)
     for each in theirs:
-        for manager in list_managers_for(owners[each.order_id].customer_email):
+        approver = [first[each.remedy_id].actor] if each.remedy_id in first else []
+        for manager in list_managers_for(owners[each.order_id].customer_email, *approver):
             found[manager].append(each)
     return found
 
