@@ -150,8 +150,8 @@ def test_the_readme_stays_short() -> None:
     assert lines(ROOT / "README.md") <= LIMITS["lines_of_readme"]
 
 
-# Pages that programs write, or that are lists by nature.
-NO_GUIDES = {"reference.md", "screens.md", "first-hour.md", "glossary.md", "CONTRIBUTING.md"}
+# Pages that programs write.
+NO_GUIDES = {"reference.md", "screens.md"}
 WRITTEN_BY_PROGRAMS = re.compile(r"<!-- (?!end)[^>]*-->.*?<!-- end of [^>]*-->", re.DOTALL)
 
 
