@@ -1,7 +1,8 @@
-"""Each figure and each guarantee in README.md and the guides is in claims.toml, with what shows that it holds.
+"""Each figure and each guarantee in README.md, guides and decisions is in claims.toml, with what shows it.
 
 A claim is a sentence, a row of a table or a comment of a shell block. What programs write is left out: the
-tables of measurements, and the reference.
+tables of measurements, and the reference. Of a decision, the sections "Decision" and "Consequences" are held
+to the list; its context tells what was seen then.
 """
 
 from __future__ import annotations
@@ -19,11 +20,15 @@ from tests.programs.full_run.parts import load_parts
 
 ROOT = Path(__file__).parent.parent
 GUIDES = {f"docs/{each.name}" for each in (ROOT / "docs").glob("*.md")}
+DECISIONS = {f"docs/decisions/{each.name}" for each in (ROOT / "docs" / "decisions").glob("*.md")}
 # The first hour tells what was seen on one day.
-DOCUMENTS = {"README.md"} | GUIDES - {"docs/reference.md", "docs/first-hour.md"}
+DOCUMENTS = {"README.md"} | GUIDES - {"docs/reference.md", "docs/first-hour.md"} | DECISIONS
 CLAIMS = tomllib.loads((ROOT / "tests" / "claims.toml").read_text("utf-8"))
 
 _WRITTEN_BY_PROGRAMS = re.compile(r"<!-- (?!end)[^>]*-->.*?<!-- end of [^>]*-->", re.DOTALL)
+_SECTION_THAT_HOLDS = re.compile(
+    r"^## (?:Decision|Consequences)\n.*?(?=^## |\Z)", re.DOTALL | re.MULTILINE
+)
 _LINK = re.compile(r"!?\[([^\]]*)\]\([^)]*\)")
 _BETWEEN_SENTENCES = re.compile(r"(?<=[.!?])\)?\s+(?=[A-Z`\"*\d(])")
 
@@ -98,8 +103,14 @@ def is_claim(sentence: str) -> bool:
     return bool(FIGURE.search(rest))
 
 
+def what_holds(decision: str) -> str:
+    """Return the sections of a decision that state what holds, without status and context."""
+    return "".join(_SECTION_THAT_HOLDS.findall(decision))
+
+
 def text_of(document: str) -> str:
-    return (ROOT / document).read_text("utf-8")
+    text = (ROOT / document).read_text("utf-8")
+    return what_holds(text) if document in DECISIONS else text
 
 
 def quotes_of(document: str) -> list[str]:
@@ -194,3 +205,8 @@ def test_a_figure_or_a_guarantee_is_a_claim_and_a_default_is_none(
 def test_a_document_is_read_by_sentences_rows_and_comments() -> None:
     text = "# 1\n\nTwo. [Three](x.md)\nfour.\n\n| a |\n|---|\n| **c** | d. E. |\n\n```sh\nrun  # f\n```\n- g\n"
     assert list(sentences(text)) == ["Two.", "Three four.", "c | d.", "E.", "f", "g"]
+
+
+def test_of_a_decision_only_its_decision_and_its_consequences_are_read() -> None:
+    text = "# 1. A\n\n## Context\n\nB.\n\n## Decision\n\nC.\n\n## Consequences\n\n- D.\n"
+    assert list(sentences(what_holds(text))) == ["C.", "D."]
