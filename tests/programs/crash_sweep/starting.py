@@ -20,10 +20,12 @@ _CONTEXT.set_forkserver_preload(
         *("dbos._sys_db_postgres", "dbos._sys_db_sqlite", "gunicorn.app.wsgiapp"),
         *("mailagent.app", "mailagent.buffering", "mailagent.cli.worker"),
         *("mailagent.adapters.openai.client", "mailagent.adapters.sendgrid.sender"),
-        *("mailagent.adapters.stripe.gateway", "mailagent.demo.crash_point"),
-        *("mailagent.store.migration", "mailagent.workflows.launch"),
+        *("mailagent.adapters.sendgrid.signature", "mailagent.adapters.policy_file"),
+        *("mailagent.adapters.stripe.gateway", "mailagent.backtest.shadow"),
+        *("mailagent.demo.crash_point", "mailagent.store.migration", "mailagent.workflows.launch"),
         *("openai.resources.responses", "psycopg"),
         *("sqlalchemy.dialects.postgresql.psycopg", "sqlalchemy.dialects.sqlite.pysqlite"),
+        "tests.programs.crash_sweep.preloaded",
     ]
 )
 
