@@ -43,15 +43,16 @@ def test_every_manifest_is_applied_or_told_of() -> None:
         for name in documents(path)[0]["resources"]
     }
     by_hand = {
-        MANIFESTS / name for name in ("secret.example.yaml", "migration.yaml", "reconcile.yaml")
+        MANIFESTS / name
+        for name in ("secret.example.yaml", "migration.yaml", "reconcile.yaml", "restore.yaml")
     }
     files = {path for path in MANIFESTS.rglob("*.yaml") if path.name != "kustomization.yaml"}
     assert applied | by_hand == files
 
 
-def test_a_pod_without_the_shops_files_is_given_no_path_of_one() -> None:
-    (job,) = documents(MANIFESTS / "reconcile.yaml")
-    (container,) = job["spec"]["jobTemplate"]["spec"]["template"]["spec"]["containers"]
+@pytest.mark.parametrize("name", ["mailagent-reconcile", "mailagent-restore"])
+def test_a_pod_without_the_shops_files_is_given_no_path_of_one(name: str) -> None:
+    (container,) = dict(PODS)[name]["spec"]["containers"]
     emptied = {each["name"] for each in container["env"] if each["value"] == ""}
     assert emptied >= {each.name for each in SETTINGS if each.meaning.startswith("path of a")}
 
@@ -119,13 +120,18 @@ def test_no_policy_selects_what_is_not_there() -> None:
         assert any(wanted.items() <= one.items() for one in labels), each["metadata"]["name"]
 
 
-def test_the_migrations_are_those_of_the_image_that_runs() -> None:
+def test_the_image_of_a_job_is_the_one_that_runs() -> None:
     (image,) = documents(MANIFESTS / "kustomization.yaml")[0]["images"]
-    (job,) = of_kind("Job")
-    (container,) = job["spec"]["template"]["spec"]["containers"]
-    assert container["image"] == f"{image['newName']}:{image['newTag']}"
     running = {pod["spec"]["containers"][0]["image"] for _, pod in PODS}
-    assert running == {image["name"], container["image"]}
+    assert running == {image["name"], f"{image['newName']}:{image['newTag']}"}
+
+
+def test_a_restoration_starts_no_worker() -> None:
+    (container,) = dict(PODS)["mailagent-restore"]["spec"]["containers"]
+    (like,) = dict(PODS)["mailagent-worker"]["spec"]["containers"]
+    assert container["command"] == ["sleep", "86400"]
+    assert given_whole(container) == given_whole(like)
+    assert {"name": "MAILAGENT_ROLE", "value": "worker"} in container["env"]
 
 
 def test_workers_are_looked_at_as_the_image_is() -> None:
