@@ -83,6 +83,7 @@ def test_every_table_of_the_benchmarks_has_its_part() -> None:
 
 def test_other_comments_are_no_change(repository: Path) -> None:
     (repository / "a.py").write_text('"""Another reason."""\n# more\nx = 1\n')
+    (repository / "b.html").write_text("{# Of two\nlines. #}<p>")
     assert not history.has_changed("HEAD", ["a.py", "b.html"], repository)
 
 

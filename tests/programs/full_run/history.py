@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import ast
+import re
 import subprocess
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 from mailagent.app import ROOT
@@ -32,16 +33,28 @@ def _is_changed(commit: str, name: str, root: Path) -> bool:
     file = root / name
     if before.returncode or not file.is_file():
         return True
-    return not name.endswith(".py") or _code(before.stdout) != _code(file.read_bytes())
+    code_of = _CODE_OF.get(file.suffix, bytes)
+    return code_of(before.stdout) != code_of(file.read_bytes())
 
 
-def _code(source: bytes) -> str:
+def _python(source: bytes) -> str:
     """Return a module without its comments and docstrings."""
     tree = ast.parse(source)
     for node in ast.walk(tree):
         if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
             node.body = list(_without_docstring(node.body))
     return ast.dump(tree)
+
+
+def _template(source: bytes) -> str:
+    """Return a template of Jinja's without its comments."""
+    return re.sub(r"\{#.*?#\}", "", source.decode("utf-8"), flags=re.DOTALL)
+
+
+_CODE_OF: dict[str, Callable[[bytes], str | bytes]] = {
+    ".py": _python,
+    **dict.fromkeys((".html", ".subject", ".txt"), _template),
+}
 
 
 def _without_docstring(body: Sequence[ast.stmt]) -> Iterable[ast.stmt]:
