@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import datetime
 from html.parser import HTMLParser
 from pathlib import Path
@@ -46,6 +47,13 @@ HOSTILE = (
 NAMES = sorted(facts_of(""))
 FIRST = {"decided_by": "max@shop.example", "decided_at": NOON, "amount": Money(99_900, "USD")}
 LANGUAGES = ["en", "de", "fr", "es", "it", "nl", "pl", "pt"]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_head_of_a_mail_names_its_facts(name: str) -> None:
+    head, _, _ = (TEMPLATES / "mail" / f"{name}.subject").read_text("utf-8").partition("#}")
+    unnamed = facts_of("")[name].keys() - COMMON.keys() - set(re.findall(r"\w+", head))
+    assert unnamed == set()
 
 
 def render(name: str, words: str = "My kettle", **changes: object) -> RenderedMail:
