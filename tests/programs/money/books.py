@@ -65,14 +65,17 @@ def look(harness: Harness, bank: Bank, order_ids: Sequence[str], untold: frozens
             for row in refund_payments.list_payments(connection, each.refund_id)
         ]
     signatures, told = defaultdict(list), defaultdict(list)
+    ids = ", ".join(f"'{each.refund_id}'" for each in ours) or "''"
     for table in ("decisions", "countersignatures"):
         for row in harness.rows(
             f"SELECT a.refund_id, d.decided_by FROM {table} d"
             " JOIN approvals a ON a.approval_id = d.approval_id"
-            " WHERE d.decision = 'approve' OR d.offer_percent IS NOT NULL"
+            f" WHERE (d.decision = 'approve' OR d.offer_percent IS NOT NULL) AND a.refund_id IN ({ids})"
         ):
             signatures[row.refund_id].append(row.decided_by)
-    for row in harness.rows("SELECT refund_id, purpose FROM outbound_mails WHERE refund_id <> ''"):
+    for row in harness.rows(
+        f"SELECT refund_id, purpose FROM outbound_mails WHERE refund_id IN ({ids})"
+    ):
         told[row.refund_id].append(row.purpose)
     known = {order_id: minor for order_id, minor in outsiders.items() if minor}
     entries = list(bank.entries)
