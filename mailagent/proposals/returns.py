@@ -64,10 +64,12 @@ def list_due(connection: sa.Connection, refund: Refund, order: Order) -> tuple[R
     known = remedies.list_of_order(connection, refund.order_id)
     made = refunds.list_of_order(connection, refund.order_id)
     cancelled = {each.refund_id for each in known if each.kind is RemedyKind.CANCEL}
+    # Their goods pay for no other refund, whatever the policy says now: it may have changed since.
+    returned = {each.refund_id for each in known if each.kind is RemedyKind.RETURN}
     others, back, back_for_rest = Counter[str](), Counter[str](), Counter[str]()
     for other in made:
-        is_other = other.refund_id not in {refund.refund_id, *cancelled}
-        if is_other and other.holds_money and _needs_goods(other):
+        is_other = other.refund_id not in {refund.refund_id, *cancelled} and other.holds_money
+        if is_other and (other.refund_id in returned or _needs_goods(other)):
             others += _units(other, is_rest=False)
     in_full = {each.refund_id: _items_in_full(each) for each in made if each.holds_money}
     for each in known:

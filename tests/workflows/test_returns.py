@@ -496,6 +496,92 @@ def test_goods_that_are_back_and_not_paid_for_are_a_case_for_the_team(
     assert "more items are cancelled or back than were approved" in " ".join(case.text.split())
 
 
+CHANGED_MIND, OTHER = RefundReason.CHANGED_MIND, RefundReason.OTHER
+
+
+def wants_back(*reasons: RefundReason) -> None:
+    """Have the policy file changed: from now on, goods of these reasons come back first."""
+    rules = replace(RULES, reasons=frozenset(reasons)) if reasons else None
+    services.bind(replace(services.current(), policy=Policy(return_first=rules)))
+
+
+@pytest.fixture
+def first_mug(shop: Harness, batch: Batch) -> str:
+    """A refund of one of two mugs, for a reason that later needs no goods any more."""
+    wants_back(CHANGED_MIND, OTHER)
+    shop.stock(order("W3", items=[MUGS | {"quantity": 2}], payments=[PAID | {"amount": "20.00"}]))
+    propose(batch, "W3", ("M1", 1), reason="other")
+    assert pay(refund_id(shop))["status"] == "approved"
+    return refund_id(shop)
+
+
+def ask_for_another_mug(shop: Harness, batch: Batch) -> str:
+    told = propose(later_batch(shop, batch), "W3", ("M1", 1), reason="changed_mind")
+    if told["outcome"] == "needs_manager":
+        click(shop, "approve")
+    return refund_id(shop)
+
+
+@pytest.mark.both_databases
+@pytest.mark.parametrize("reasons", [[CHANGED_MIND], [OTHER], []], ids=["first", "second", "all"])
+@pytest.mark.parametrize("came", [0, 1])
+def test_one_unit_that_is_back_pays_for_one_though_the_policy_has_changed(
+    shop: Harness, batch: Batch, first_mug: str, reasons: list[RefundReason], came: int
+) -> None:
+    both = first_mug, ask_for_another_mug(shop, batch)
+    assert pay(both[1])["status"] == "approved"
+    wants_back(*reasons)
+    finish_return(shop, came)
+    expected = ["paid" if number == came else "approved" for number in range(2)]
+    assert [pay(each)["status"] for each in both] == expected
+    finish_return(shop, 1 - came)
+    assert [pay(each)["status"] for each in both] == ["paid", "paid"]
+
+
+@ONE_DATABASE
+def test_a_unit_that_was_paid_under_other_rules_is_not_back_for_the_next(
+    shop: Harness, batch: Batch, first_mug: str
+) -> None:
+    finish_return(shop)
+    assert pay(first_mug)["status"] == "paid"
+    wants_back(CHANGED_MIND)
+    second = ask_for_another_mug(shop, batch)
+    assert pay(second)["status"] == "approved"
+    assert states(shop) == [("paid", "done"), ("approved", "awaiting_goods")]
+
+
+@ONE_DATABASE
+@pytest.mark.parametrize("end", [RemedyStatus.EXPIRED, RemedyStatus.WITHDRAWN])
+def test_a_return_that_ended_without_goods_leaves_its_unit_to_the_next(
+    shop: Harness, batch: Batch, first_mug: str, end: RemedyStatus
+) -> None:
+    wants_back(CHANGED_MIND)
+    with shop.live.database.transaction() as connection:
+        remedy = remedies.find_of_refund(connection, first_mug)
+        assert remedy is not None
+        close(connection, remedy, end, ADA)
+    second = ask_for_another_mug(shop, batch)
+    finish_return(shop, 1)
+    assert pay(second)["status"] == "paid"
+    third = ask_for_another_mug(shop, batch)
+    assert pay(third)["status"] == "approved"  # one mug is back, and is paid for
+
+
+@ONE_DATABASE
+def test_a_unit_that_is_back_for_a_refund_that_failed_is_back_under_other_rules(
+    shop: Harness, batch: Batch, first_mug: str
+) -> None:
+    finish_return(shop)
+    with shop.live.database.transaction() as connection:
+        refund = refunds.lock(connection, first_mug)
+        refunds.move(connection, refund, RefundStatus.FAILED, failure="a closed account")
+    wants_back(CHANGED_MIND)
+    second = ask_for_another_mug(shop, batch)
+    assert pay(second)["status"] == "paid"
+    third = ask_for_another_mug(shop, batch)
+    assert pay(third)["status"] == "approved"
+
+
 # --- POST /api/returns/…/received -----------------------------------------------------------------
 
 TOKEN = "a-token-of-the-shop-for-tests-only"

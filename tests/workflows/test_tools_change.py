@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import timedelta
+from html import unescape
 from typing import Any
 from unittest.mock import patch
 from urllib.parse import quote
@@ -980,13 +982,58 @@ def test_goods_are_not_sent_for_an_order_that_has_changed_so(
     assert "Grace" not in page
     assert GRACE not in page
     assert post_form(tess, path, "/ops", done="yes").status_code == 422
-    assert 'name="done"' in mona.get("/ops/tasks").text
-    assert post_form(mona, path, "/ops", done="yes").status_code == 303
+    page = mona.get("/ops/tasks").text
+    assert 'name="done"' in page
+    assert post_form(mona, path, "/ops", done="yes", **stop_on(page)).status_code == 303
     assert tasks(shop) == [("exchange", "done")]
     (mail,) = shop.rows("SELECT * FROM outbound_mails WHERE purpose = 'remedy'")
     assert mail.to_address == ADA
     assert "Grace" not in mail.text
     assert GRACE not in mail.text
+
+
+def stop_on(page: str) -> dict[str, str]:
+    """Return the field by which the one form of a page says what stop it showed; empty if it showed none."""
+    return dict(re.findall(r'name="(stop)" value="(\w+)"', page))
+
+
+@pytest.mark.both_databases
+@pytest.mark.parametrize("before", [None, "another customer", "cancelled"])
+def test_a_manager_says_nothing_of_a_stop_that_their_page_did_not_show(
+    shop: Harness, batch: Batch, before: str | None
+) -> None:
+    change(batch)
+    shop.stock(order(**(STOPPED[before][0] if before else {})))
+    (row,), mona = shop.rows("SELECT remedy_id FROM remedies"), shop.log_in(MONA)
+    path, fields = f"/ops/tasks/{row.remedy_id}", {"done": "yes", "note": "It left today."}
+    opened = stop_on(mona.get("/ops/tasks").text)
+    assert len(opened) == bool(before)
+    changes, words = STOPPED["charged back"]
+    shop.stock(order(**changes))
+    late = post_form(mona, path, "/ops", **fields, **opened)
+    assert late.status_code == 422
+    told = unescape(late.text)
+    assert "Something has happened while this page was open. The bank took the payment" in told
+    assert told.count(words) == 2  # the second time beside the task
+    assert 'value="It left today."' in told
+    assert tasks(shop) == [("exchange", "task")]
+    assert post_form(mona, path, "/ops", **fields).status_code == 422  # a form that shows none
+    assert post_form(mona, path, "/ops", **fields, **stop_on(late.text)).status_code == 303
+    assert tasks(shop) == [("exchange", "done")]
+
+
+@ONE_DATABASE
+def test_what_a_page_did_not_show_does_not_matter_if_the_task_is_not_possible(
+    shop: Harness, batch: Batch
+) -> None:
+    change(batch)
+    shop.stock(order(status="cancelled"))
+    (row,), mona = shop.rows("SELECT remedy_id FROM remedies"), shop.log_in(MONA)
+    path, fields = f"/ops/tasks/{row.remedy_id}", {"fail": "yes", "note": "It is sold out."}
+    assert post_form(mona, path, "/ops", **fields).status_code == 303
+    assert tasks(shop) == [("exchange", "not_possible")]
+    done = post_form(mona, path, "/ops", done="yes")
+    assert "it has ended already" in done.text
 
 
 @ONE_DATABASE

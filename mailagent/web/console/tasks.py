@@ -20,7 +20,7 @@ from mailagent.remedies import find_all_waiting, finish
 from mailagent.store.database import Row
 from mailagent.store.mail import inbound
 from mailagent.store.refunds import orders, remedies
-from mailagent.store.refunds.stops import find_task_stops
+from mailagent.store.refunds.stops import find_task_stop, find_task_stops
 from mailagent.web.console.conversations.refunding import wait_for_look_up
 from mailagent.web.console.page import (
     go_to,
@@ -32,7 +32,7 @@ from mailagent.web.console.page import (
     typed,
 )
 from mailagent.web.guard import current_person, needs
-from mailagent.web.language import translate
+from mailagent.web.language import _, translate, upper_first
 
 blueprint = Blueprint("ops_tasks", __name__)
 
@@ -103,6 +103,7 @@ def _shown(
         "needs_manager": why,
         "waiting": waiting,
         "stop": translate(stop.value) if stop else "",
+        "stop_name": stop.name if stop else "",
         "may_be_done": not waiting and (not stop or current_person().is_manager),
         "may_do": remedy.is_open
         and remedy.status is not RemedyStatus.ASKED
@@ -133,10 +134,24 @@ def decide(remedy_id: str) -> Response:
         with services.current().database.transaction() as connection:
             approves = request.form.get("done") == "approve"
             person = current_person().email
+            if is_done:
+                _check_stop(connection, remedy_id)
             finish(connection, remedy_id, person, is_done, note, approves=approves)
     except TaskProblem as problem:
         return _page(translate(str(problem)), remedy_id, note or "")
     return go_to(PATH)
+
+
+def _check_stop(connection: sa.Connection, remedy_id: str) -> None:
+    """Lock a task. Raise TaskProblem if a manager's form does not name why only managers may do it now: they
+    must know of it first."""
+    remedy = remedies.lock(connection, remedy_id)
+    if remedy is None or not remedy.is_open or not current_person().is_manager:
+        return
+    stop = find_task_stop(connection, orders.load(connection, remedy.order_id), remedy)
+    if stop and request.form.get("stop") != stop.name:
+        happened = _("Something has happened while this page was open.")
+        raise TaskProblem(f"{happened} {upper_first(translate(stop.value))}.")
 
 
 def _look_up(remedy_id: str) -> None:

@@ -205,6 +205,20 @@ def test_a_page_from_before_the_approval_cannot_say_that_it_is_done(
     assert status(shop) == "done"
 
 
+def test_a_page_from_before_a_stop_cannot_approve(shop: Harness, task: str) -> None:
+    mona = shop.log_in(MONA)
+    assert 'name="stop"' not in mona.get(PATH).text
+    shop.stock(big_order(status="cancelled"))
+    late = post_form(mona, f"{PATH}/{task}", "/ops", done="approve")
+    assert late.status_code == 422
+    assert "Something has happened while this page was open. The order is cancelled" in late.text
+    assert (status(shop), acts(shop, task)) == ("task", [])
+    shown = {"done": "approve", "stop": "CANCELLED"}
+    assert 'name="stop" value="CANCELLED"' in late.text
+    assert post_form(mona, f"{PATH}/{task}", "/ops", **shown).status_code == 303
+    assert acts(shop, task) == [(MONA, APPROVED)]
+
+
 def at_once(shop: Harness, task: str, *people: str) -> list[str]:
     """Have people say at the same moment that it is done; return what became of each."""
     together = Barrier(len(people))
