@@ -152,10 +152,6 @@ def gather_facts(
     # A manager decides if some of the items are sent again, and an approval withdraws such an open task.
     about = [each for each in sent_again if each.touches(each.kind, asked.item_ids)]
     instead = {each.remedy_id for each in about if each.is_open}
-    alone = sum(each.held.minor for each in earlier if not each.four_eyes)
-    alone += sum(
-        price_units(order, each) for each in sent_again if not needs_two(each.policy_reasons)
-    )
     remaining = order.left_after(orders.taken_minor(connection, order.order_id))
     elsewhere = external_refunds.given_back_minor(connection, order.order_id)
     return RefundFacts(
@@ -177,7 +173,7 @@ def gather_facts(
         granted_unasked=_of_order(asked, [r for r in sent_again if r.remedy_id not in instead]),
         of_customer=_of_customer(connection, order, instead),
         of_day=_of_day(connection, order, instead),
-        seen_by_one=Money(alone, order.currency),
+        seen_by_one=_seen_by_one(asked, sent_again),
         items_before=bool(find_holding(asked.item_ids, earlier) or about),
         worth=asked.worth,
         price=asked.price,
@@ -194,6 +190,14 @@ def _of_order(asked: Asked, sent_again: Sequence[Remedy]) -> Granted:
     found = [minor for minor in unasked if minor > 0]
     found += [price_units(asked.order, each) for each in sent_again if not each.needs_manager]
     return Granted(len(found), sum(found))
+
+
+def _seen_by_one(asked: Asked, sent_again: Sequence[Remedy]) -> Money:
+    """Return what an order got that needed no second manager: refunds, and goods sent again."""
+    alone = [each.held.minor for each in asked.earlier if not each.four_eyes]
+    goods = (each for each in sent_again if not needs_two(each.policy_reasons))
+    alone += [price_units(asked.order, each) for each in goods]
+    return Money(sum(alone), asked.order.currency)
 
 
 def _packed(asked: Asked) -> Packed:
