@@ -245,7 +245,7 @@ def _propose(
     mails = raw_mail.list_with_files(
         connection, past.batch["conversation_id"], MAILS_WITH_PHOTOS_MAX
     )
-    facts = gather_facts(connection, asked, *count_photos(mails))
+    facts = gather_facts(connection, asked, *count_photos(mails), sent_before=past.at)
     # Refunds made since then did not reduce the balance then.
     remaining = Money(facts.remaining.minor + later, order.currency)
     amount = min(asked.worth, remaining) if remaining.minor else asked.worth

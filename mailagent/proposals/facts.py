@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
@@ -26,7 +26,7 @@ from mailagent.domain.refunds.refund import (
     price_lines,
     price_shipping,
 )
-from mailagent.domain.remedies.remedy import Remedy, count_units
+from mailagent.domain.remedies.remedy import Remedy, count_units, price_units
 from mailagent.store import audit
 from mailagent.store.database import Row
 from mailagent.store.mail import inbound
@@ -133,16 +133,25 @@ def lock_caps(connection: sa.Connection, order: Order) -> None:
 
 
 def gather_facts(
-    connection: sa.Connection, asked: Asked, photos: int, maybe_logos: int = 0
+    connection: sa.Connection,
+    asked: Asked,
+    photos: int,
+    maybe_logos: int = 0,
+    sent_before: datetime | None = None,
 ) -> RefundFacts:
-    """Return the facts. Call `lock_caps` first if a decision follows."""
+    """Return the facts. Call `lock_caps` first if a decision follows. `sent_before`: of goods sent again, only
+    those count that were asked for before this time; None: all."""
     order, earlier = asked.order, asked.earlier
     # A mail from before the order asks for nothing of it.
     is_about = asked.asked_at is not None and asked.asked_at >= order.placed_at
-    unasked = [each.held.minor for each in earlier if each.decided_by == audit.POLICY]
-    sent_again = remedies.list_sent_again(connection, order.order_id)
-    alone = sum(each.held.minor for each in earlier if not each.four_eyes)
-    alone += sum(_price(order, each) for each in sent_again if not needs_two(each.policy_reasons))
+    sent_again = [
+        each
+        for each in remedies.list_sent_again(connection, order.order_id)
+        if sent_before is None or each.requested_at < sent_before
+    ]
+    # A manager decides if some of the items are sent again, and an approval withdraws such an open task.
+    about = [each for each in sent_again if each.touches(each.kind, asked.item_ids)]
+    instead = {each.remedy_id for each in about if each.is_open}
     remaining = order.left_after(orders.taken_minor(connection, order.order_id))
     elsewhere = external_refunds.given_back_minor(connection, order.order_id)
     return RefundFacts(
@@ -161,12 +170,11 @@ def gather_facts(
         charged_back=order.charged_back,
         refused_before=(*list_refusals(order, asked.lines, earlier), *asked.refused_before),
         shared_payments=orders.list_shared_payments(connection, order),
-        granted_unasked=Granted(sum(1 for minor in unasked if minor > 0), sum(unasked)),
-        of_customer=_of_customer(connection, order),
-        of_day=_of_day(connection, order),
-        seen_by_one=Money(alone, order.currency),
-        items_before=bool(find_holding(asked.item_ids, earlier))
-        or any(each.touches(each.kind, asked.item_ids) for each in sent_again),
+        granted_unasked=_of_order(asked, [r for r in sent_again if r.remedy_id not in instead]),
+        of_customer=_of_customer(connection, order, instead),
+        of_day=_of_day(connection, order, instead),
+        seen_by_one=_seen_by_one(asked, sent_again),
+        items_before=bool(find_holding(asked.item_ids, earlier) or about),
         worth=asked.worth,
         price=asked.price,
         elsewhere=Money(elsewhere, order.currency) if elsewhere else None,
@@ -176,29 +184,39 @@ def gather_facts(
     )
 
 
-def _price(order: Order, remedy: Remedy) -> int:
-    """Return the price of a remedy's units in minor units."""
-    prices = {line.item_id: line.unit_price.minor for line in order.lines}
-    return sum(prices.get(item.item_id, 0) * item.quantity for item in remedy.items)
+def _of_order(asked: Asked, sent_again: Sequence[Remedy]) -> Granted:
+    """Return what the policy granted of an order without a manager: refunds, and goods sent again."""
+    unasked = [each.held.minor for each in asked.earlier if each.decided_by == audit.POLICY]
+    found = [minor for minor in unasked if minor > 0]
+    found += [price_units(asked.order, each) for each in sent_again if not each.needs_manager]
+    return Granted(len(found), sum(found))
+
+
+def _seen_by_one(asked: Asked, sent_again: Sequence[Remedy]) -> Money:
+    """Return what an order got that needed no second manager: refunds, and goods sent again."""
+    alone = [each.held.minor for each in asked.earlier if not each.four_eyes]
+    goods = (each for each in sent_again if not needs_two(each.policy_reasons))
+    alone += [price_units(asked.order, each) for each in goods]
+    return Money(sum(alone), asked.order.currency)
 
 
 def _packed(asked: Asked) -> Packed:
     return find_parcels(asked.order.shipments, asked.units)
 
 
-def _of_customer(connection: sa.Connection, order: Order) -> Granted | None:
+def _of_customer(connection: sa.Connection, order: Order, but: Collection[str]) -> Granted | None:
     live = services.current()
     if not live.policy.caps.customer:
         return None
     since = live.now() - timedelta(days=live.policy.caps.customer.days)
-    return policies.granted(connection, since, order.currency, order.customer_email)
+    return policies.granted(connection, since, order.currency, order.customer_email, but)
 
 
-def _of_day(connection: sa.Connection, order: Order) -> Granted | None:
+def _of_day(connection: sa.Connection, order: Order, but: Collection[str]) -> Granted | None:
     live = services.current()
     if not live.policy.caps.day:
         return None
-    return policies.granted(connection, live.now() - DAY, order.currency)
+    return policies.granted(connection, live.now() - DAY, order.currency, but=but)
 
 
 def count_photos(mails: Sequence[Row]) -> tuple[int, int]:

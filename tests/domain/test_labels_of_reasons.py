@@ -26,7 +26,11 @@ LIMIT, TIER, CAP = {"USD": 149_00}, {"USD": 90_00}, Cap({"USD": 120_00}, 1)
         (Policy(limits=LIMIT), "ABOVE_LIMIT_TOGETHER", "$150.00 is $1.00 above the limit of"),
         (Policy(four_eyes_above=TIER), "FOUR_EYES", "is $10.00 above the limit of $90.00."),
         (Policy(caps=Caps(order=CAP)), "ORDER_CAP", "$150.00 is $30.00 above the limit of"),
-        (Policy(caps=Caps(order=CAP)), "ORDER_CAP", "It is refund 2; the limit is 1."),
+        (
+            Policy(caps=Caps(order=CAP)),
+            "ORDER_CAP",
+            "It is number 2 without asking; the limit is 1.",
+        ),
     ],
 )
 def test_a_manager_is_told_which_limit_is_exceeded_and_by_how_much(

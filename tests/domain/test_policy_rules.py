@@ -346,7 +346,7 @@ def test_the_built_in_policy_says_when_to_expect_money(method: str, days: int | 
         (ASKS, "always decides where it was paid by gift_card."),
         (
             capped(customer=CustomerCap({"USD": 1_00}, 2)),
-            "in 30 days: at most 1.00 USD and 2 refunds.",
+            "in 30 days: at most 1.00 USD and 2 requests.",
         ),
         (TWO, "A second person approves above 2000.00 USD."),
         (DRAFTS, "Draft mode: a person decides on every refund"),

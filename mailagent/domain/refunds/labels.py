@@ -37,7 +37,7 @@ DECLINE_REASONS: Mapping[DeclineReason, str] = {
 MANAGER_REASONS: Mapping[str, str] = {
     ManagerReason.ABOVE_LIMIT: "The amount is above what is refunded without asking.",
     ManagerReason.ABOVE_LIMIT_TOGETHER: (
-        "Together with earlier refunds of this order it is above what is refunded without asking."
+        "Together with what this order got before, it is above what one order gets without asking."
     ),
     ManagerReason.NO_LIMIT_FOR_CURRENCY: "The policy sets no limit for this currency.",
     ManagerReason.NOT_DELIVERED: (
@@ -86,7 +86,7 @@ MANAGER_REASONS: Mapping[str, str] = {
     ManagerReason.METHOD: "The order was paid in a way that always needs a person.",
     ManagerReason.ORDER_CAP: "The order has had as much as one order gets without asking.",
     ManagerReason.CUSTOMER_CAP: "The customer has had as much as one customer gets without asking.",
-    ManagerReason.DAY_CAP: "The shop has paid as much within 24 hours as it does without asking.",
+    ManagerReason.DAY_CAP: "The shop has granted as much within 24 hours as it does without asking.",
     ManagerReason.FOUR_EYES: "The amount is so high that a second person approves after the first.",
     ManagerReason.DRAFT_MODE: (
         "The shop is in draft mode: refunds wait for a person that would otherwise be paid at once."
@@ -106,7 +106,7 @@ def _tell_reason(reason: str, found: Exceeded | None, currency: str, _: Fill) ->
     excess = list(_excess(found, currency, _))
     yield from excess
     if excess and reason == ManagerReason.ABOVE_LIMIT_TOGETHER:
-        yield _("Earlier refunds of this order are counted.")
+        yield _("Earlier refunds of this order and goods sent again are counted.")
     elif not excess or reason != ManagerReason.ABOVE_LIMIT:  # the excess says as much
         yield _(MANAGER_REASONS.get(reason, reason))
 
@@ -124,7 +124,9 @@ def _excess(found: Exceeded | None, currency: str, _: Fill) -> Iterator[str]:
         )
     if found.most is not None and found.count is not None and found.count > found.most:
         yield _(
-            "It is refund %(count)s; the limit is %(most)s.", count=found.count, most=found.most
+            "It is number %(count)s without asking; the limit is %(most)s.",
+            count=found.count,
+            most=found.most,
         )
 
 
@@ -164,7 +166,7 @@ def _refusals(policy: Policy) -> Iterator[str]:
 
 def _persons(policy: Policy) -> Iterator[str]:
     yield (
-        "Refunded without asking, for all refunds of an order together: up to "
+        "Granted without asking, for all refunds of an order and goods sent again: up to "
         f"{_amounts(policy.limits)}; nothing in other currencies."
     )
     yield "A person decides on an order that was not delivered, and on what was refused before."
@@ -187,7 +189,7 @@ def _persons(policy: Policy) -> Iterator[str]:
         ("the whole shop in 24 hours", caps.day),
     ):
         if cap:
-            yield f"Refunded without asking for {whose}: at most {_cap(cap)}."
+            yield f"Refunded or sent again without asking for {whose}: at most {_cap(cap)}."
     if policy.four_eyes_above:
         yield f"A second person approves above {_amounts(policy.four_eyes_above)}."
     if not policy.drafts_refunds:
@@ -252,7 +254,7 @@ def _items(named: Named) -> Iterator[tuple[str, str]]:
 
 def _cap(cap: Cap) -> str:
     words = [_amounts(cap.money)] if cap.money else []
-    words += [] if cap.count is None else [f"{cap.count} refunds"]
+    words += [] if cap.count is None else [f"{cap.count} requests"]
     return " and ".join(words)
 
 

@@ -36,7 +36,7 @@ AHEAD_MOST = timedelta(days=1)
 @dataclass(frozen=True, slots=True)
 class Exceeded:
     """The comparison of a rule with its limits: the sum `total` with `limit`, in minor units, and the number of
-    refunds `count` with `most`. None for no such limit. The limit need not be exceeded: see
+    requests `count` with `most`. None for no such limit. The limit need not be exceeded: see
     `Weighed.applies`."""
 
     total: int
@@ -156,7 +156,7 @@ def _limits(facts: RefundFacts, policy: Policy) -> Iterator[Weighed]:
     yield Weighed(ManagerReason.ABOVE_LIMIT, above, f"{facts.amount}; {upto}", exceeded)
     # Without this rule, an expensive order could be refunded without a manager, one line at a time.
     together = minor + facts.granted_unasked.minor
-    fact = f"{Money(together, currency)} with earlier ones that no manager decided on; {upto}"
+    fact = f"{Money(together, currency)} with what no manager decided on before; {upto}"
     applies, exceeded = together > limit and not above, Exceeded(together, limit)
     yield Weighed(ManagerReason.ABOVE_LIMIT_TOGETHER, applies, fact, exceeded)
 
@@ -216,7 +216,7 @@ def _circumstances(facts: RefundFacts, policy: Policy) -> Iterator[Weighed]:
     for reason in REFUSED_BEFORE:
         yield Weighed(reason, reason in facts.refused_before, fact)
     # Without this rule, a customer who asks again about one of three mugs would be paid for a second one.
-    fact = f"refunds of the same items before: {_yes(facts.items_before)}"
+    fact = f"the same items refunded or sent again before: {_yes(facts.items_before)}"
     yield Weighed(ManagerReason.ITEM_AGAIN, facts.items_before, fact)
     # Without this rule, the shop's people and we could both refund an item, or refund it and send it again.
     worth, elsewhere = facts.worth or facts.amount, facts.elsewhere
@@ -268,8 +268,10 @@ def _cap(amount: Money, cap: Cap, granted: Granted, outcome: ManagerReason) -> W
         cap.count is not None and count > cap.count
     )
     limits = [] if most is None else [str(Money(most, amount.currency))]
-    limits += [] if cap.count is None else [f"{cap.count} refunds"]
-    fact = f"{money} in {count} with this one; at most {' and '.join(limits) or 'any amount'}"
+    limits += [] if cap.count is None else [f"{cap.count} requests"]
+    fact = (
+        f"{money} in {count} requests with this one; at most {' and '.join(limits) or 'any amount'}"
+    )
     return Weighed(outcome, above, fact, Exceeded(money.minor, most, count, cap.count))
 
 
@@ -289,7 +291,7 @@ def _drafted(facts: RefundFacts, policy: Policy, settled: bool) -> Weighed:
     """Return the result of draft mode, which asks a manager if no other rule applies. `settled`: one does."""
     currency = facts.amount.currency
     most = policy.draft.unasked_up_to.get(currency)
-    # As with the limit, refunds of the same order count together.
+    # As with the limit, all that the same order got counts together.
     together = facts.amount.minor + facts.granted_unasked.minor
     let_through = facts.reason in policy.draft.unasked_reasons or (
         most is not None and together <= most
@@ -325,8 +327,8 @@ class LineFacts:
 
 @dataclass(frozen=True, slots=True)
 class Granted:
-    """Refunds that the policy approved without a manager: how many, and their sum in minor units of the order's
-    currency."""
+    """What the policy granted without a manager, refunds and goods sent again: how many, and their sum in minor
+    units of the order's currency."""
 
     count: int = 0
     minor: int = 0
@@ -346,7 +348,7 @@ class RefundFacts:
     `price`: for an offer of part of the price, what the items and the shipping add up to; `worth` is the part.
     `elsewhere`: the external refunds of the order so far; None for none.
     `shared_payments`: the ids of payments that other orders name, too.
-    `granted_unasked`: refunds of this order that no manager decided on.
+    `granted_unasked`: refunds and goods sent again of this order that no manager had to decide on.
     `of_customer`, `of_day`: the same for the customer and the whole shop; None if the policy has no such cap.
     `cancels`: the items are cancelled before they are shipped, and the refund is paid only after that.
     `seen_by_one`: how much refunds and goods sent again for this order hold that need no second manager.

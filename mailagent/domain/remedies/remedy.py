@@ -14,7 +14,7 @@ from enum import StrEnum
 from typing import Any
 
 from mailagent.domain.refunds.order import Order
-from mailagent.domain.refunds.refund import RefundLine
+from mailagent.domain.refunds.refund import RefundLine, WantedItem, price_lines
 
 
 class RemedyKind(StrEnum):
@@ -174,6 +174,14 @@ def count_units(order: Order, lines: Sequence[RefundLine]) -> Counter[str]:
     for each in items_of(order, lines):
         units[each.item_id] += each.quantity
     return units
+
+
+def price_units(order: Order, remedy: Remedy) -> int:
+    """Return what a remedy's units are worth, in minor units: as for a refund, without shipping. Units that the
+    order does not list any more count for nothing."""
+    listed = remedy.units & order.units
+    wanted = [WantedItem(item_id, quantity) for item_id, quantity in listed.items()]
+    return sum(line.amount.minor for line in price_lines(order, wanted, ()))
 
 
 # --- the customer's own words ---------------------------------------------------------------------

@@ -77,6 +77,34 @@ def list_of_customer(
     return with_parts(connection, rows), total
 
 
+def list_to_price(connection: sa.Connection, order_ids: Collection[str]) -> dict[str, Order]:
+    """Return orders by id with what prices need: their lines, and all that was paid as one payment. One query
+    reads all of it, because the orders are not locked."""
+    line = _lines.c
+    query = sa.select(
+        _orders,
+        *(line.line_no, line.item_id, line.name, line.quantity, line.unit_price_minor),
+        line.discount_minor.label("line_discount_minor"),
+    ).join(_lines, line.order_id == _orders.c.order_id)
+    query = query.where(_orders.c.order_id.in_(order_ids)).order_by(line.line_no)
+    return {order_id: _to_price(rows) for order_id, rows in _by_order(connection, query).items()}
+
+
+def _to_price(rows: Sequence[Row]) -> Order:
+    order = rows[0]
+    lines = tuple(
+        from_row(
+            OrderLine,
+            row,
+            unit_price=Money(row.unit_price_minor, order.currency),
+            discount_minor=row.line_discount_minor,
+        )
+        for row in rows
+    )
+    paid = Payment("", "", Money(order.paid_minor, order.currency))
+    return from_row(Order, order, status=OrderStatus(order.status), lines=lines, payments=(paid,))
+
+
 def find_owners(connection: sa.Connection, order_ids: Collection[str]) -> dict[str, Row]:
     """Return the name and the mail address of each order's customer, by order id."""
     query = sa.select(_orders.c.order_id, _orders.c.customer_name, _orders.c.customer_email)

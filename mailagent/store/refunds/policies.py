@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Collection
 from datetime import datetime
 
 import sqlalchemy as sa
@@ -10,9 +11,10 @@ import sqlalchemy as sa
 from mailagent.domain.refunds.policy import Policy
 from mailagent.domain.refunds.policy_rules import Granted
 from mailagent.domain.refunds.refund import HOLDING, RefundStatus
+from mailagent.domain.remedies.remedy import price_units
 from mailagent.store import audit, schema
 from mailagent.store.database import insert_once
-from mailagent.store.refunds import refund_payments
+from mailagent.store.refunds import orders, refund_payments, remedies
 
 _versions, _refunds, _payments = schema.policy_versions, schema.refunds, schema.refund_payments
 
@@ -54,12 +56,35 @@ def _find_source(connection: sa.Connection, version: str) -> str | None:
 
 
 def granted(
-    connection: sa.Connection, since: datetime, currency: str, email: str | None = None
+    connection: sa.Connection,
+    since: datetime,
+    currency: str,
+    email: str | None = None,
+    but: Collection[str] = (),
 ) -> Granted:
-    """Return the refunds that the policy approved without a manager since a time: their number in all
-    currencies, and their sum in one currency. `email`: only this customer's; None: all."""
-    orders = schema.orders
-    theirs = sa.select(orders.c.order_id).where(orders.c.customer_email == email)
+    """Return what the policy granted without a manager since a time, refunds and goods sent again: the number
+    in all currencies, and the sum in one currency. `email`: only this customer's; None: all. `but`: the ids of
+    remedies that do not count."""
+    refunded = _refunded(connection, since, currency, email)
+    sent = [
+        each
+        for each in remedies.list_unasked(connection, since, email)
+        if each.remedy_id not in but
+    ]
+    known = orders.list_to_price(connection, {each.order_id for each in sent}) if sent else {}
+    minor = sum(
+        price_units(known[each.order_id], each)
+        for each in sent
+        if each.order_id in known and known[each.order_id].currency == currency
+    )
+    return Granted(refunded.count + len(sent), refunded.minor + minor)
+
+
+def _refunded(
+    connection: sa.Connection, since: datetime, currency: str, email: str | None
+) -> Granted:
+    owned = schema.orders.c
+    theirs = sa.select(owned.order_id).where(owned.customer_email == email)
     whose = sa.true() if email is None else _refunds.c.order_id.in_(theirs)
     part_paid = (
         sa.select(sa.func.coalesce(sa.func.sum(_payments.c.amount_minor), 0))

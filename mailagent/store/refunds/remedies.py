@@ -137,6 +137,24 @@ def list_sent_again(connection: sa.Connection, order_id: str) -> list[Remedy]:
     ]
 
 
+def list_unasked(
+    connection: sa.Connection, since: datetime, email: str | None = None
+) -> list[Remedy]:
+    """Return the exchanges and replacements since a time that are open or done, and on which no manager had to
+    decide. `email`: only this customer's; None: all."""
+    orders, status = schema.orders, _remedies.c.status
+    theirs = sa.select(orders.c.order_id).where(orders.c.customer_email == email)
+    # Each state has an index with a time of its own.
+    is_done = in_literals(status, RemedyStatus.DONE.value) & (_remedies.c.decided_at >= since)
+    found = _list(
+        connection,
+        sa.or_(is_done, *(in_literals(status, each.value) for each in sorted(OPEN))),
+        _remedies.c.requested_at >= since,
+        sa.true() if email is None else _remedies.c.order_id.in_(theirs),
+    )
+    return [each for each in found if each.kind in SENT_AGAIN and not each.needs_manager]
+
+
 def list_replaced(connection: sa.Connection, refund: Refund) -> Sequence[Remedy]:
     """Return the exchanges and replacements of a refund's items that the refund replaces: those that an older
     mail asked for, because the later mail wants money instead; and those that the refund's own mail asked for,

@@ -123,9 +123,9 @@ AMOUNTS = {
     "seen_by_one": "Granted before without a second person",
 }
 GRANTED = {
-    "granted_unasked": "Refunded without asking, this order",
-    "of_customer": "Refunded without asking, this customer",
-    "of_day": "Refunded without asking, the shop in a day",
+    "granted_unasked": "Granted without asking, this order",
+    "of_customer": "Granted without asking, this customer",
+    "of_day": "Granted without asking, the shop in a day",
 }
 
 
@@ -149,7 +149,7 @@ def describe_facts(facts: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     if categories := {line.get("category") for line in facts.get("lines", ())} - {None}:
         yield _("Categories"), ", ".join(sorted(categories))
     if facts.get("items_before"):
-        yield _("Refunded before"), _("units of the same items")
+        yield _("Refunded or sent again before"), _("units of the same items")
     for name, label in GRANTED.items():
         if granted := facts.get(name):
             amount = detail_label(granted["amount"])
