@@ -64,12 +64,12 @@ def import_outcomes(file: BinaryIO) -> None:
     """Read FILE (- for standard input), an export whose column "outcome" says settled or failed: all of its
     lines or none. Lines without an outcome stay to be paid."""
     from mailagent.adapters.settlement_file import read_outcomes
-    from mailagent.settling import settle_all
+    from mailagent.settling import reports_of, settle_all
 
     try:
         outcomes = read_outcomes(file.read())
-        with services.current().database.transaction() as connection:
-            news = settle_all(connection, outcomes, actor())
+        with reports_of(person := actor()) as connection:
+            news = settle_all(connection, outcomes, person)
     except SettlementFileProblem as problem:
         name = getattr(file, "name", "<stdin>")
         lines = "\n".join(f"{name}, {one_line(line)}" for line in problem.lines)
@@ -99,11 +99,11 @@ def fail_one(settlement: str, reason: str, came_back: bool) -> None:
 
 
 def _tell(outcome: Outcome) -> None:
-    from mailagent.settling import settle
+    from mailagent.settling import reports_of, settle
 
     try:
-        with services.current().database.transaction() as connection:
-            news = settle(connection, outcome, actor())
+        with reports_of(person := actor()) as connection:
+            news = settle(connection, outcome, person)
     except SettlementProblem as problem:
         raise click.ClickException(str(problem)) from None
     click.echo(f"{outcome.idempotency_key} is {outcome.state.value}{'' if news else ' already'}.")

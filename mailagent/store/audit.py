@@ -42,15 +42,16 @@ Action = Literal[
     "mail written after a restore", "mail written again", "manager asked", "manager passed over",
     "manager reminded", "money chosen", "nobody could be told", "note written", "offer accepted",
     "offer declined", "offer expired", "offer lapsed", "offer told", "operators told",
-    "part of the price offered", "payment charged back", "payment failed", "payment settled",
-    "refund approved", "refund approved, second approval awaited", "refund awaiting_approval",
+    "part of the price offered", "payment charged back", "payment failed",
+    "payment reported again", "payment settled", "refund approved",
+    "refund approved, second approval awaited", "refund awaiting_approval",
     "refund declined", "refund expired", "refund failed", "refund given to people",
     "refund not made", "refund paid", "refund rejected", "refund returned", "refund withdrawn",
     "refunded elsewhere", "refunded elsewhere, returned",
     "request approved, second approval awaited", "request done", "request expired", "request made",
-    "request not possible", "request withdrawn", "run forked", "run rewound", "run stopped",
-    "runs replayed together", "saved reply deleted", "saved reply written",
-    "second factor enrolled", "second factor refused", "second factor reset",
+    "request not possible", "request reported again", "request withdrawn", "run forked",
+    "run rewound", "run stopped", "runs replayed together", "saved reply deleted",
+    "saved reply written", "second factor enrolled", "second factor refused", "second factor reset",
     "store credit asked for", "store credit chosen", "store credit offered", "tag added",
     "tag removed", "team reply held", "test mail reported", "withdrawal asked for",
 ]  # fmt: skip
@@ -71,6 +72,8 @@ TEST_REPORTED: Final = "test mail reported"  # by the event webhook
 GOODWILL_TOLD: Final = "goodwill told"
 BACK_TOO_LATE: Final = "goods back too late"
 FIRST_APPROVED: Final = "request approved, second approval awaited"  # of a task
+PAID_AGAIN: Final = "payment reported again"  # by another person, or with another reference
+DONE_AGAIN: Final = "request reported again"  # a task
 OFFER_TOLD: Final = "offer told"
 MANAGER_ASKED: Final = "manager asked"  # about a refund, or a task that is stopped
 MANAGER_REMINDED: Final = "manager reminded"

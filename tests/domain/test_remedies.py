@@ -21,8 +21,9 @@ from mailagent.domain.remedies.remedy import (
     check_outcome,
     check_transition,
     quotes,
+    tell_again,
 )
-from tests.cast import NOW
+from tests.cast import MONA, NOW, TESS
 
 TASK = Remedy(
     "remedy_1",
@@ -144,3 +145,38 @@ def test_who_may_say_what_of_a_task(
 def test_the_same_outcome_again_is_no_news(status: str, is_done: bool) -> None:
     task = replace(TASK, status=RemedyStatus(status))
     assert not check_outcome(task, replace(DONE, is_done=is_done))
+
+
+ENDED = replace(
+    TASK,
+    status=RemedyStatus.DONE,
+    decided_by=TESS,
+    decided_at=NOW,
+    note="By UPS.",
+    policy_reasons=(),
+)
+REFUSED = replace(ENDED, status=RemedyStatus.NOT_POSSIBLE)
+
+
+@pytest.mark.parametrize(
+    ("task", "person", "note", "approves", "told"),
+    [
+        (ENDED, TESS, None, False, ""),
+        (ENDED, TESS.upper(), "By UPS.", False, ""),
+        (ENDED, TESS, "By DHL.", False, "done twice"),
+        (ENDED, MONA, None, False, f"{TESS} said that it is done"),
+        (ENDED, MONA, "By UPS.", False, "done twice"),
+        (ENDED, MONA, None, True, ""),  # the first of two managers does nothing
+        (ENDED, MONA, "By DHL.", True, "write to the customer"),
+        (replace(ENDED, kind=RemedyKind.RETURN), MONA, None, False, ""),  # goods come back once
+        (replace(ENDED, kind=RemedyKind.RETURN), MONA, "Thanks.", False, "write to the customer"),
+        (REFUSED, MONA, None, False, ""),
+        (REFUSED, MONA, "By UPS.", False, ""),
+        (REFUSED, TESS, "Sold out.", False, f"{TESS} said that it is not possible"),
+    ],
+)
+def test_who_may_have_done_it_twice_or_loses_words_reads_so(
+    task: Remedy, person: str, note: str | None, approves: bool, told: str
+) -> None:
+    again = tell_again(task, person, note, approves)
+    assert (again is None) if not told else (told in str(again))

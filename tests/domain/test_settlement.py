@@ -12,13 +12,16 @@ from mailagent.domain.money import Money
 from mailagent.domain.refunds.payment import RefundState
 from mailagent.domain.refunds.settlement import (
     Outcome,
+    ReportedAgain,
     Settlement,
     SettlementFileProblem,
     SettlementProblem,
     SettlementRules,
     SettlementState,
+    check_again,
     check_outcome,
 )
+from tests.cast import MONA, OLGA
 
 NOW = datetime(2026, 11, 20, 12, 0, tzinfo=UTC)
 OPEN, SETTLED, FAILED = SettlementState
@@ -61,6 +64,47 @@ def test_what_is_paid_fails_only_if_the_money_came_back() -> None:
     with pytest.raises(SettlementProblem, match="recorded as paid; if the money has come back"):
         check_outcome(paid, stale)
     assert check_outcome(paid, replace(stale, came_back=True))
+
+
+PAID = replace(KNOWN, state=SETTLED, decided_by=OLGA, decided_at=NOW, bank_reference="SEPA 1")
+BROKEN = replace(PAID, state=FAILED, reason="closed")
+
+
+@pytest.mark.parametrize(
+    ("known", "person", "reported", "in_file", "problem"),
+    [
+        (PAID, OLGA, "SEPA 1", False, ""),
+        (PAID, OLGA.upper(), None, False, ""),
+        (PAID, OLGA, "SEPA 2", False, "reference: SEPA 1; your report"),
+        (PAID, MONA, "SEPA 1", False, "recorded it as paid, 20 November 2026, 12:00 UTC"),
+        (PAID, MONA, None, False, "paid twice"),
+        (PAID, MONA, "SEPA 1", True, ""),
+        (PAID, OLGA, None, True, ""),
+        (PAID, MONA, None, True, "leave its line out"),
+        (PAID, OLGA, "SEPA 2", True, "paid twice"),
+        (replace(PAID, bank_reference=None), MONA, None, True, ""),
+        (replace(PAID, bank_reference=None), MONA, None, False, "reference: –"),
+        (replace(PAID, bank_reference=None), OLGA, "SEPA 2", True, "reference: –"),
+        (replace(PAID, credit=PAID.amount), MONA, "CODE-2", False, "cancel one of the two"),
+        (replace(PAID, decided_by="at once"), OLGA, None, False, "at once recorded it"),
+        (BROKEN, MONA, "closed", False, ""),
+        (BROKEN, OLGA, "another name", False, "12:00 UTC: closed; your report"),
+        (BROKEN, MONA, "another name", True, "leave its line out"),
+    ],
+)
+def test_only_a_report_that_may_be_of_a_second_payment_is_a_problem(
+    known: Settlement, person: str, reported: str | None, in_file: bool, problem: str
+) -> None:
+    if known.state is FAILED:
+        outcome = Outcome("refund_1", FAILED, reason=reported)
+    else:
+        outcome = Outcome("refund_1", SETTLED, bank_reference=reported)
+    assert not check_outcome(known, outcome)
+    if not problem:
+        check_again(known, outcome, person, in_file)
+        return
+    with pytest.raises(ReportedAgain, match=problem):
+        check_again(known, outcome, person, in_file)
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import sqlalchemy as sa
 
-from mailagent.domain.refunds.settlement import Outcome, SettlementState
+from mailagent.domain.refunds.settlement import Outcome, ReportedAgain, SettlementState
 from mailagent.settling import settle, settle_all
 from mailagent.store.refunds import orders
 from mailagent.workflows.steps.maintenance.tasks import tell_overdue_settlements
@@ -74,7 +74,8 @@ def test_a_file_and_a_person_settle_parts_of_one_refund_at_the_same_moment(shop:
             assert settle(connection, first, OLGA)  # as the first line of a file
             ticked = start(thread, shop, lambda other: settle(other, second, MONA))
             assert settle(connection, second, OLGA)  # its second line
-        assert not ticked.result(20)  # it is known already
+        with pytest.raises(ReportedAgain):
+            ticked.result(20)
     assert count_settled(shop) == 2
 
 

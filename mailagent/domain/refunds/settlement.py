@@ -9,6 +9,7 @@ from enum import StrEnum
 
 from mailagent.domain.money import Money
 from mailagent.domain.refunds.payment import GatewayRefund, RefundState
+from mailagent.domain.shop import person_of
 from mailagent.domain.text import Fill, fill
 
 # After so many days we tell the operators that an entry is not paid, unless the shop promises another time.
@@ -112,11 +113,26 @@ class SettlementProblem(ValueError):
     """An outcome cannot be recorded; the text says why, and what to do."""
 
 
-class SettlementFileProblem(ValueError):
-    """Lines of a settlement file that we cannot read. `problems`: pairs of a line number and what is wrong.
-    `_` translates the word before the number."""
+class ReportedAgain(SettlementProblem):
+    """An outcome repeats the recorded one, but may be of a second payment, or give another reason. `again`: the
+    recorded settlement, and that outcome."""
 
-    def __init__(self, problems: Sequence[tuple[int, str]], _: Fill = fill) -> None:
+    def __init__(self, text: str, known: Settlement, outcome: Outcome) -> None:
+        self.again = [(known, outcome)]
+        super().__init__(text)
+
+
+class SettlementFileProblem(ValueError):
+    """Lines of a settlement file that we cannot read or record. `problems`: pairs of a line number and what is
+    wrong. `_` translates the word before the number. `again`: see `ReportedAgain`."""
+
+    def __init__(
+        self,
+        problems: Sequence[tuple[int, str]],
+        _: Fill = fill,
+        again: Sequence[tuple[Settlement, Outcome]] = (),
+    ) -> None:
+        self.again = list(again)
         self.lines = [
             _("line %(number)s: %(problem)s", number=str(line_no), problem=text)
             for line_no, text in sorted(problems)
@@ -185,3 +201,44 @@ def _check_order(known: Settlement, outcome: Outcome, _: Fill) -> None:
                 "it has failed before, and the refund was given to people; tell the team that it is paid"
             )
         )
+
+
+def check_again(
+    known: Settlement, outcome: Outcome, person: str, in_file: bool, _: Fill = fill
+) -> None:
+    """Raise ReportedAgain if a report repeats the recorded state, but may be of a second payment, or gives
+    another reason. A double click is neither. `person`: who reports it. `in_file`: it is in a file, which
+    others may import again."""
+    facts = {
+        "person": known.decided_by or "–",
+        "decided_at": known.decided_at,
+        "reference": known.bank_reference or "–",
+        "reason": known.reason or "–",
+    }
+    if outcome.state is SettlementState.FAILED:
+        if outcome.reason == known.reason:
+            return
+        text = _(
+            "%(person)s recorded that it failed, %(decided_at)s: %(reason)s; your report is in the audit log"
+            " only. Tell the team your reason, too; in a file, leave its line out",
+            **facts,
+        )
+        raise ReportedAgain(text, known, outcome)
+    is_theirs = person_of(known.decided_by or "") == person_of(person)
+    is_same = outcome.bank_reference == known.bank_reference
+    if (is_same and (is_theirs or in_file)) or (is_theirs and outcome.bank_reference is None):
+        return
+    if known.credit:
+        text = _(
+            "%(person)s recorded it as given, %(decided_at)s, code: %(reference)s; your report is in the audit"
+            " log only. If you gave another code, cancel one of the two; in a file, leave its line out",
+            **facts,
+        )
+    else:
+        text = _(
+            "%(person)s recorded it as paid, %(decided_at)s, reference: %(reference)s; your report is in the"
+            " audit log only. If it was paid twice, have one of the two payments taken back; in a file, leave"
+            " its line out",
+            **facts,
+        )
+    raise ReportedAgain(text, known, outcome)

@@ -15,6 +15,8 @@ from typing import Any
 
 from mailagent.domain.refunds.order import Order
 from mailagent.domain.refunds.refund import RefundLine, WantedItem, price_lines
+from mailagent.domain.shop import person_of
+from mailagent.domain.text import Fill, fill
 
 
 class RemedyKind(StrEnum):
@@ -270,3 +272,27 @@ def check_outcome(remedy: Remedy | None, outcome: TaskOutcome) -> bool:
     if not outcome.is_done and not outcome.note:
         raise TaskProblem("say why it is not possible; the customer reads it")
     return True
+
+
+def tell_again(
+    remedy: Remedy, person: str, note: str | None, approves: bool, _: Fill = fill
+) -> str | None:
+    """Return what to tell a person who reports the recorded outcome of a task; None for a double click, and if
+    nothing can be done twice and they wrote no other `note`. `approves`: they only wanted to approve it as the
+    first of two managers."""
+    is_theirs = person_of(remedy.decided_by or "") == person_of(person)
+    is_done = remedy.status is RemedyStatus.DONE and remedy.kind is not RemedyKind.RETURN
+    if note in (None, remedy.note) and (is_theirs or approves or not is_done):
+        return None
+    facts = {"person": remedy.decided_by or "–", "decided_at": remedy.decided_at}
+    if remedy.status is RemedyStatus.DONE:
+        return _(
+            "%(person)s said that it is done, %(decided_at)s, and the customer was told. If it was done twice,"
+            " take one of the two back; write to the customer what else they must know",
+            **facts,
+        )
+    return _(
+        "%(person)s said that it is not possible, %(decided_at)s, and the customer was told; write to the"
+        " customer what else they must know",
+        **facts,
+    )

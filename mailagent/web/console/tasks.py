@@ -14,9 +14,17 @@ from mailagent.domain.refunds.labels import MANAGER_REASONS, REFUND_REASONS
 from mailagent.domain.refunds.policy import ManagerReason, needs_two
 from mailagent.domain.refunds.refund import Refund, RefundReason
 from mailagent.domain.remedies.labels import REMEDY_KINDS, REMEDY_STATES
-from mailagent.domain.remedies.remedy import OPEN, Remedy, RemedyStatus, TaskProblem, TaskStop
+from mailagent.domain.remedies.remedy import (
+    OPEN,
+    Remedy,
+    RemedyStatus,
+    TaskProblem,
+    TaskStop,
+    tell_again,
+)
 from mailagent.domain.shop import person_of
 from mailagent.remedies import find_all_waiting, finish
+from mailagent.store import audit
 from mailagent.store.database import Row
 from mailagent.store.mail import inbound
 from mailagent.store.refunds import orders, remedies
@@ -27,6 +35,7 @@ from mailagent.web.console.page import (
     page,
     pages_beside,
     read_window,
+    record_act,
     redact,
     redact_line,
     typed,
@@ -136,10 +145,26 @@ def decide(remedy_id: str) -> Response:
             person = current_person().email
             if is_done:
                 _check_stop(connection, remedy_id)
-            finish(connection, remedy_id, person, is_done, note, approves=approves)
+            is_news = finish(connection, remedy_id, person, is_done, note, approves=approves)
+            again = None if is_news else _note_again(connection, remedy_id, note, approves)
     except TaskProblem as problem:
         return _page(translate(str(problem)), remedy_id, note or "")
-    return go_to(PATH)
+    return _page(again, remedy_id, note or "") if again else go_to(PATH)
+
+
+def _note_again(
+    connection: sa.Connection, remedy_id: str, note: str | None, approves: bool
+) -> str | None:
+    """Return what to tell a person who reports what is recorded already, if it may have been done twice, or
+    their words would be lost; then it is in the audit log."""
+    remedy = remedies.find(connection, remedy_id)
+    if remedy is None:
+        return None
+    again = tell_again(remedy, current_person().email, note, approves, _)
+    if again:
+        told = {"kind": remedy.kind.value, "order_id": remedy.order_id}
+        record_act(connection, audit.DONE_AGAIN, remedy_id, told | {"status": remedy.status.value})
+    return again
 
 
 def _check_stop(connection: sa.Connection, remedy_id: str) -> None:

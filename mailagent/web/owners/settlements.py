@@ -15,7 +15,7 @@ from mailagent.domain.refunds.settlement import (
     SettlementProblem,
     SettlementState,
 )
-from mailagent.settling import settle, settle_all
+from mailagent.settling import reports_of, settle, settle_all
 from mailagent.store.refunds import settlements, stops
 from mailagent.web.console.labels import money
 from mailagent.web.console.page import go_to, page, pages_beside, read_window, typed
@@ -87,8 +87,8 @@ def decide(settlement: str) -> Response:
         came_back="came_back" in request.form,
     )
     try:
-        with services.current().database.transaction() as connection:
-            settle(connection, outcome, current_person().email, _)
+        with reports_of(person := current_person().email) as connection:
+            settle(connection, outcome, person, _)
     except SettlementProblem as problem:
         return _page([f"{settlement}: {problem}"], settlement)
     return go_to(PATH)
@@ -124,8 +124,8 @@ def import_file() -> Response:
         if not outcomes:
             none = _("no line has an outcome; choose a file with some")
             raise SettlementFileProblem([(1, none)], _)
-        with services.current().database.transaction() as connection:
-            news = settle_all(connection, outcomes, current_person().email, _)
+        with reports_of(person := current_person().email) as connection:
+            news = settle_all(connection, outcomes, person, _)
     except SettlementFileProblem as problem:
         return _page([*problem.lines, _("Nothing was imported.")])
     return go_to(f"{PATH}?imported={news}-{len(outcomes) - news}")
