@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime, timedelta
+from typing import Any
 
 import sqlalchemy as sa
 
@@ -21,8 +22,10 @@ def record_told(
     subject: str,
     at: datetime | None = None,
     status: OutboundStatus = OutboundStatus.SENT,
+    **details: Any,
 ) -> str:
-    """Record a mail that told of a row, by default an hour ago; return its Message-ID."""
+    """Record a mail that told of a row, by default an hour ago; return its Message-ID. `details`: more that the
+    audit log says of it."""
     at = at or services.current().now() - timedelta(hours=1)
     outbound_id = new_id("outbound")
     mail = OutboundMail(
@@ -39,5 +42,6 @@ def record_told(
     sent_at = at if status is OutboundStatus.SENT else None
     values = {"status": status.value, "sending_at": at, "sent_at": sent_at}
     connection.execute(_mails.update().where(_mails.c.outbound_id == outbound_id).values(**values))
-    audit.record(connection, at, audit.AGENT, action, subject, {"outbound_id": outbound_id})
+    told = {"outbound_id": outbound_id, **details}
+    audit.record(connection, at, audit.AGENT, action, subject, told)
     return mail.message_id

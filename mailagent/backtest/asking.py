@@ -33,8 +33,9 @@ from mailagent.store.mail import raw_mail
 from mailagent.store.refunds import orders, refunds
 from mailagent.workflows.steps.conversation.batch import batch_reader
 from mailagent.workflows.tools import registry
+from mailagent.workflows.tools.credit_choice import PayAs
 from mailagent.workflows.tools.hand_over import HandOver
-from mailagent.workflows.tools.propose_refund import PayAs, bad_items_output
+from mailagent.workflows.tools.propose_refund import bad_items_output
 from mailagent.workflows.tools.tool import Misfit, no_such_order_output, parse_call
 
 logger = logging.getLogger(__name__)

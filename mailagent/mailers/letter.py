@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby, pairwise
 from operator import itemgetter
+from typing import Any
 
 import sqlalchemy as sa
 
@@ -18,14 +19,24 @@ from mailagent.domain.mail.message import InboundMail, are_proven
 from mailagent.domain.refunds.refund import RefundStatus
 from mailagent.mailers.fact import Fact, sentence
 from mailagent.mailers.facts import Reader
+from mailagent.store import audit
+
+
+@dataclass(frozen=True, slots=True)
+class CreditOffer:
+    """The sentence that offers store credit for an order. `details`: its bonus in percent, and the refund or
+    the units that it is for."""
+
+    order_id: str
+    words: str
+    details: Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
 class Letter:
     """A reply as text. `text`: what stands between greeting and closing. `order_ids`: the orders that it speaks
     of. `sources`: the passages that it quotes. `problems`: why it cannot be sent, a sentence each, for the
-    model. `composition`: what it was written from, as JSON. `credit_offers`: orders, each with the sentence
-    that offers store credit for it."""
+    model. `composition`: what it was written from, as JSON."""
 
     text: str
     language: str
@@ -33,7 +44,7 @@ class Letter:
     sources: tuple[str, ...] = ()
     problems: tuple[str, ...] = ()
     composition: str | None = None
-    credit_offers: tuple[tuple[str, str], ...] = ()
+    credit_offers: tuple[CreditOffer, ...] = ()
 
 
 def reader_of(
@@ -121,10 +132,22 @@ def write_letter(reader: Reader, composition: Composition) -> Letter:
     )
 
 
-def _credit_offers(facts: Sequence[Fact], locale: str) -> Iterator[tuple[str, str]]:
+def _credit_offers(facts: Sequence[Fact], locale: str) -> Iterator[CreditOffer]:
     for each in facts:
         if each.kind == "store_credit" and each.order_id:
-            yield each.order_id, sentence(each, locale)
+            details = {name: each.values[name] for name in ("percent", "refund_id", "units")}
+            yield CreditOffer(each.order_id, sentence(each, locale), details)
+
+
+def record_credit_offers(reader: Reader, letter: Letter, outbound_id: str) -> None:
+    """Record in the audit log what a mail offers as store credit, unless a person has taken it out."""
+    now = services.current().now()
+    for offer in letter.credit_offers:
+        if offer.words in letter.text:
+            details = {"outbound_id": outbound_id, **offer.details}
+            audit.record(
+                reader.connection, now, audit.AGENT, audit.CREDIT_OFFERED, offer.order_id, details
+            )
 
 
 def _in_their_language(reader: Reader, composition: Composition) -> Composition:

@@ -19,7 +19,7 @@ from mailagent.domain.refunds.refund import RefundStatus
 from mailagent.mailers.compose import list_record, unpack, write_record
 from mailagent.mailers.fact import Fact, sentence
 from mailagent.mailers.facts import Reader
-from mailagent.mailers.letter import write_letter
+from mailagent.mailers.letter import record_credit_offers, write_letter
 from mailagent.mailers.to_customers import fact_of_offer, fact_of_remedy, values_of_promise
 from mailagent.store import audit
 from mailagent.store.mail import conversations, outbound
@@ -68,6 +68,7 @@ def _renew(
     reader = Reader(connection, conversation, known["mail_ids"], known["proven"])
     locale, sources = live.shop.locale_for(known["language"]), mail.sources
     template, values = _tell_again(reader, mail, known, locale)
+    letter = None
     if known["composition"]:
         letter = write_letter(reader, parse(known["composition"]))
         # Facts that are no longer on record are left out.
@@ -78,6 +79,8 @@ def _renew(
         values["goodwill"] = None
     values["record"] = write_record(list_record(reader, known["order_ids"]), known["language"])
     rendered = live.templates.render(template, values, locale)
+    if letter is not None:
+        record_credit_offers(reader, letter, mail.outbound_id)
     return replace(mail, text=rendered.text, html=rendered.html, sources=sources)
 
 

@@ -19,7 +19,7 @@ from mailagent.domain.mail.message import (
 )
 from mailagent.domain.mail.outgoing_file import OutgoingFile
 from mailagent.domain.money import Money
-from mailagent.domain.refunds.credit import credit_of, share_credit
+from mailagent.domain.refunds.credit import credit_of
 from mailagent.domain.refunds.offer import Offer
 from mailagent.domain.refunds.order import Order
 from mailagent.domain.refunds.refund import Refund, RefundStatus
@@ -29,7 +29,7 @@ from mailagent.domain.text import name_in_address
 from mailagent.mailers.compose import MailContent, write_to_customer
 from mailagent.mailers.fact import Fact, sentence
 from mailagent.mailers.facts import Reader
-from mailagent.mailers.letter import Letter, reader_of
+from mailagent.mailers.letter import Letter, reader_of, record_credit_offers
 from mailagent.mailers.values import left_of, values_of_offer, values_of_remedy
 from mailagent.store import audit
 from mailagent.store.mail import conversations, inbound
@@ -75,11 +75,7 @@ def write_reply(
         composition=letter.composition,
     )
     outbound_id = write_to_customer(reader, content, mails[-1], confirm, language=letter.language)
-    now, details = services.current().now(), {"outbound_id": outbound_id}
-    for order_id, offer in letter.credit_offers:
-        if offer not in letter.text:  # a person has taken it out of the draft
-            continue
-        audit.record(reader.connection, now, audit.AGENT, audit.CREDIT_OFFERED, order_id, details)
+    record_credit_offers(reader, letter, outbound_id)
     return outbound_id
 
 
@@ -234,6 +230,7 @@ def _outcome_values(connection: sa.Connection, refund: Refund) -> dict[str, Any]
         "paid_at": refund.paid_at,
         "requested_at": refund.requested_at,
         "part_paid": refund.part_paid,
+        "part_credit": refund_payments.sum_credit(connection, refund)[0],
         "elsewhere": _all_paid_back(connection, refund, order),
         "note": _note(connection, refund),
     }
@@ -270,18 +267,24 @@ def _paid_back_minor(connection: sa.Connection, refund: Refund, order: Order) ->
 
 
 def write_refund_returned(connection: sa.Connection, refund: Refund) -> str:
-    """Tell the customer that money which we reported as refunded came back to the shop.
+    """Tell the customer that money or store credit which we reported as given came back to the shop.
 
-    Raises ValueError if no such money came back.
+    Raises ValueError if none came back.
     """
     untrue = refunds.list_told_before_return(connection, refund.refund_id)
     if refund.returned is None or not untrue:
         raise ValueError(f"nothing that was told of refund {refund.refund_id} came back")
+    keys = {row.idempotency_key for row in untrue}
+    parts = refund_payments.list_with_credit(connection, refund)
+    given = [(row, credit) for row, credit in parts if row.idempotency_key in keys]
+    minor = sum(credit.minor if credit else row.amount_minor for row, credit in given)
+    told = settlements.list_bank_references(connection, refund.refund_id)
     values = {
         "order_id": refund.order_id,
-        "amount": refund.amount,
-        "returned": Money(sum(row.amount_minor for row in untrue), refund.amount.currency),
-        "reference": ", ".join(row.reference for row in untrue),
+        "amount": credit_of(refund) or refund.amount,
+        "is_credit": refund.credit_bonus is not None,
+        "returned": Money(minor, refund.amount.currency),
+        "reference": ", ".join(told.get(row.idempotency_key, row.reference) for row, _ in given),
     }
     key = refunds.returned_key(refund.refund_id, refund.returned.minor)
     return _write_about(connection, refund, Purpose.REFUND_OUTCOME, "refund_returned", values, key)
@@ -291,8 +294,6 @@ def _payments(connection: sa.Connection, refund: Refund, order: Order) -> list[d
     policy = services.current().policy
     methods = {payment.payment_id: payment.method for payment in order.payments}
     banks = settlements.list_bank_references(connection, refund.refund_id)
-    rows = refund_payments.list_payments(connection, refund.refund_id)
-    credits = share_credit(refund, [row.amount_minor for row in rows])
     return [
         {
             "method": "store_credit" if credit else methods.get(row.payment_id, row.payment_id),
@@ -302,7 +303,7 @@ def _payments(connection: sa.Connection, refund: Refund, order: Order) -> list[d
             if credit
             else policy.days_until_arrival(methods.get(row.payment_id, "")),
         }
-        for row, credit in zip(rows, credits, strict=True)
+        for row, credit in refund_payments.list_with_credit(connection, refund)
         if row.state == "done" and row.returned_at is None
     ]
 

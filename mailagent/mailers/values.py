@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -193,22 +194,29 @@ def values_of_credit(
 ) -> Values | None:
     """Return what a customer may choose instead of money, with the amounts of the newest refund of an order
     that waits, if one does, and if these mails do not ask for credit for something else. None if the shop has
-    no store credit, or no refund waits and none is possible."""
+    no store credit, or no refund waits and none is possible. `refund_id` and `units`: what it is told for; if
+    neither, it is no offer yet, because they have not asked for a refund."""
     policy = services.current().policy
     rules = policy.store_credit
     if rules is None:
         return None
-    bonus, amount = rules.bonus_percent, None
+    bonus, waiting, units = rules.bonus_percent, None, Counter[str]()
     for refund in left.refunds:
         if refund.credit_bonus is None and credits.waits(connection, refund):
-            amount = refund.amount
-    if audit.list_of_mails(connection, order.order_id, audit.CREDIT_ASKED_FOR, mail_ids):
-        amount = None
+            waiting = refund
+    for act in audit.list_of_mails(connection, order.order_id, audit.CREDIT_ASKED_FOR, mail_ids):
+        waiting = None
+        units |= Counter(act.details["units"])
     worth = worth_of_all(order, left.refunds, policy.refund_shipping)
-    if amount is None and not (worth.minor and left.remaining.minor):
+    if waiting is None and not (worth.minor and left.remaining.minor):
         return None
-    credit = with_bonus(amount, bonus) if amount else None
-    return {"percent": bonus, "amount": amount, "credit": credit}
+    return {
+        "percent": bonus,
+        "amount": waiting and waiting.amount,
+        "credit": waiting and with_bonus(waiting.amount, bonus),
+        "refund_id": waiting and waiting.refund_id,
+        "units": dict(units),
+    }
 
 
 def has_number(texts: Iterable[str], number: str) -> bool:
@@ -305,6 +313,7 @@ def values_of_refund(connection: sa.Connection, refund: Refund, order: Order) ->
     """Return what a customer is told of a refund."""
     approval = approvals.find_of_refund(connection, refund.refund_id)
     waits = refund.status is RefundStatus.APPROVED
+    given, given_back = refund_payments.sum_credit(connection, refund)
     return {
         "pay_by": pay_by(connection, refund.refund_id) if waits else None,
         "goods_by": goods_by(connection, refund.refund_id) if waits else None,
@@ -317,6 +326,8 @@ def values_of_refund(connection: sa.Connection, refund: Refund, order: Order) ->
         "requested_at": refund.requested_at,
         "paid_at": refund.paid_at,
         "part_paid": refund.part_paid,
+        "part_credit": given,
         "returned": refund.returned,
+        "returned_credit": given_back,
         "decided_by": approval.expires_at if approval else None,  # a date; templates read it
     }

@@ -137,11 +137,16 @@ def list_of_mails(
     connection: sa.Connection, subject: str, action: Action, mail_ids: Sequence[str]
 ) -> list[Row]:
     """Return when each `action` on a row was done in answer to these mails, and its details, oldest first."""
+    rows = list_with_details(connection, subject, action)
+    return [row for row in rows if row.details.get("mail_id") in mail_ids]
+
+
+def list_with_details(connection: sa.Connection, subject: str, action: Action) -> Sequence[Row]:
+    """Return when each `action` on a row was done, and its details, oldest first."""
     query = sa.select(_audit.c.at, _audit.c.details).where(
         _audit.c.subject == subject, _audit.c.action == action
     )
-    rows = connection.execute(query.order_by(_audit.c.audit_id))
-    return [row for row in rows if row.details.get("mail_id") in mail_ids]
+    return connection.execute(query.order_by(_audit.c.audit_id)).all()
 
 
 def list_details(

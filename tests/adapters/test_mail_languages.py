@@ -201,7 +201,7 @@ def test_a_regions_amounts_stand_in_its_languages_words(locale: str, amount: str
 def test_the_day_by_which_goods_are_due_is_no_day_of_payment(language: str) -> None:
     """A record that reads "paid when the goods are back, by 5 November" promises money by then."""
     due_at = datetime(2026, 11, 5, 12, tzinfo=UTC)
-    refund = {
+    refund: dict[str, Any] = {
         "status": "approved",
         "amount": Money(4999, "EUR"),
         "credit": None,
@@ -209,8 +209,7 @@ def test_the_day_by_which_goods_are_due_is_no_day_of_payment(language: str) -> N
         "items": [],
         "requested_at": due_at - timedelta(days=30),
         "goods_by": due_at,
-        "part_paid": None,
-        "returned": None,
+        **dict.fromkeys(("part_paid", "part_credit", "returned", "returned_credit")),
     }
     order: dict[str, Any] = {"order_id": "W1001", "parcels": [], "refunds": [refund]}
     order |= {"offer": None, "elsewhere": None, "discount": None}

@@ -195,6 +195,8 @@ def _facts_in(language: str, name: str, templates: Templates) -> dict[str, Any]:
         "paid_at": NOON,
         "returned": facts.get("returned"),
         "part_paid": facts.get("part_paid"),
+        "part_credit": facts.get("part_credit"),
+        "returned_credit": None,
         "pay_by": facts.get("pay_by"),
         "goods_by": None,
         "cancels": False,

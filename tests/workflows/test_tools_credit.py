@@ -47,10 +47,17 @@ def crediting(shop: Harness) -> Harness:
     return with_rules(shop)
 
 
-def offered(shop: Harness, order_id: str = "W2001") -> None:
-    """The customer has read that they may choose store credit."""
+DESK: dict[str, Any] = {"percent": 10, "units": {"D1": 1}}
+
+
+def offered(shop: Harness, order_id: str = "W2001", **details: Any) -> None:
+    """The customer has read that they may choose store credit for the newest refund, or for a kettle."""
+    known = [each.refund_id for each in shop.refunds() if each.order_id == order_id]
+    what = {"refund_id": known[-1]} if known else {"units": {"K1": 1}}
     with shop.live.database.transaction() as connection:
-        record_told(connection, audit.CREDIT_OFFERED, order_id)
+        record_told(
+            connection, audit.CREDIT_OFFERED, order_id, **({"percent": 10} | what | details)
+        )
 
 
 def ask(
@@ -134,21 +141,22 @@ def test_an_offer_after_the_mail_is_no_choice(crediting: Harness) -> None:
     batch = answer(crediting)
     with crediting.live.database.transaction() as connection:
         later = services.current().now() + timedelta(hours=1)
-        record_told(connection, audit.CREDIT_OFFERED, "W2001", later)
+        record_told(connection, audit.CREDIT_OFFERED, "W2001", later, **DESK)
     assert is_money(crediting, ask(batch, "store_credit"))
 
 
 def test_an_offer_in_a_mail_that_was_not_sent_is_no_choice(crediting: Harness) -> None:
     with crediting.live.database.transaction() as connection:
         for status in set(OutboundStatus) - {OutboundStatus.SENT}:
-            record_told(connection, audit.CREDIT_OFFERED, "W2001", status=status)
+            record_told(connection, audit.CREDIT_OFFERED, "W2001", status=status, **DESK)
     assert is_money(crediting, ask(answer(crediting), "store_credit"))
 
 
 @pytest.mark.both_databases
 def test_who_answers_the_offer_has_read_it(crediting: Harness) -> None:
     with crediting.live.database.transaction() as connection:
-        read = record_told(connection, audit.CREDIT_OFFERED, "W2001", status=OutboundStatus.UNKNOWN)
+        status = OutboundStatus.UNKNOWN
+        read = record_told(connection, audit.CREDIT_OFFERED, "W2001", status=status, **DESK)
     batch = write(crediting, text="Store credit, please.", in_reply_to=read)
     assert ask(batch, "store_credit")["outcome"] == "needs_manager"
 
@@ -252,6 +260,14 @@ def test_credit_that_could_be_given_in_part_only_reaches_the_customer(shop: Harn
     (told,) = shop.rows(query)
     assert "- Store credit: $22.00\n  Your code: CODE-17" in told.text
     assert "CODE-17" in told.html
+    for text in (told.text, told.html):
+        assert "For a part of it you got store credit of $22.00; the rest was not paid." in text
+        assert "Refunded: store credit of $22.00" in text  # on record
+        assert "$20.00" not in text
+    with shop.live.database.snapshot() as connection:
+        fact = batch_reader(connection, answer(shop)).find("refund/W1001")
+    assert fact is not None
+    assert "you got store credit of $22.00. A colleague sees to the rest." in sentence(fact)
     (case,) = shop.rows("SELECT text FROM outbound_mails WHERE purpose = 'hand_over'")
     assert "20.00 USD was given as 22.00 USD of store credit (CODE-17)" in case.text
     assert "29.99 USD was NOT given as 32.98 USD of store credit (no more codes)" in case.text

@@ -33,7 +33,8 @@ _NOTICE = (
     "Conversation: c_17. The mail says: your refund of 49.99 USD was paid.",
 )
 _USD, _PART = Money(129_900, "USD"), Money(29_900, "USD")
-_IN_PART = {"elsewhere": None, "part_paid": _PART}
+_IN_PART = {"elsewhere": None, "part_paid": _PART, "part_credit": None}
+_RETURNED = {"returned": _PART, "is_credit": False}
 FIRST_APPROVAL = {
     "decided_by": "max@shop.example",
     "decided_at": NOON - timedelta(hours=3),
@@ -91,7 +92,7 @@ def facts_of(words: str | None = None) -> dict[str, dict[str, Any]]:
         "refund_rejected": refund | name | {"note": say("The lid was missing from the parcel.")},
         "refund_expired": refund | name | {"requested_at": NOON - timedelta(days=7)},
         "refund_failed": refund | name | _IN_PART | {"payments": _payments(say)[-1:]},
-        "refund_returned": refund | name | {"returned": _PART, "reference": say("re_3Qx81Kd02")},
+        "refund_returned": refund | name | _RETURNED | {"reference": say("re_3Qx81Kd02")},
         **dict.fromkeys(("handed_over", "neutral_reply"), thread | name | {"goodwill": _GOODWILL}),
         "remedy": thread
         | name
@@ -127,8 +128,9 @@ _WITHOUT: dict[str, dict[str, Any]] = {
     "refund_promised": _GREETED | {"days": 1},
     **dict.fromkeys(("refund_offered", "refund_rejected", "remedy"), _GREETED | {"note": None}),
     "refund_expired": _GREETED,
-    "refund_failed": _GREETED | {"elsewhere": _USD, "part_paid": None, "payments": []},
-    "refund_returned": _GREETED | {"returned": _USD, "reference": None},
+    "refund_failed": _GREETED
+    | {"elsewhere": _USD, "part_credit": _USD, "part_paid": None, "payments": []},
+    "refund_returned": _GREETED | {"returned": _USD, "is_credit": True, "reference": None},
     **dict.fromkeys(("handed_over", "neutral_reply"), _GREETED | {"goodwill": None}),
     "team_reply": _THREAD | {"goodwill": None},
     "approval_request": {
@@ -206,7 +208,7 @@ def _refund(status: str, part_paid: Money | None) -> dict[str, Any]:
         "paid_at": NOON,
         "part_paid": part_paid,
         "returned": part_paid,
-        **dict.fromkeys(("credit", "pay_by", "goods_by", "cancels")),
+        **dict.fromkeys("credit part_credit returned_credit pay_by goods_by cancels".split()),
         "decided_by": NOON + timedelta(days=7) if status == "awaiting_approval" else None,
     }
 
@@ -215,9 +217,11 @@ _CHOICES = [
     {"percent": bonus, "amount": some, "credit": some}
     for bonus, some in ((10, _USD), (10, None), (0, None))
 ]
+_CREDIT_IN_PART = dict.fromkeys(("credit", "part_credit", "returned_credit"), _PART)
 _PROMISED = [
     *(_refund("approved", None) | {each: NOON} for each in ("pay_by", "goods_by", "cancels")),
     *(_refund(status, None) | {"credit": _PART} for status in ("approved", "paid")),
+    *(_refund(status, _PART) | _CREDIT_IN_PART for status in ("approved", "failed")),
 ]
 
 
@@ -267,10 +271,7 @@ def _list_facts() -> Iterator[dict[str, Any]]:
     for order_id in ("W9999", None):
         yield {"kind": "no_order", "order_id": order_id}
     yield {"kind": "not_verified"}
-    yield {
-        "kind": "knowledge",
-        "text": "You can send items back within 30 days.\n\nhttps://shop.example",
-    }
+    yield {"kind": "knowledge", "text": "Send items back within 30 days.\n\nhttps://shop.example"}
     yield {"kind": "support_address", "address": "support@shop.example"}
 
 

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Sequence
+
 import sqlalchemy as sa
 
+from mailagent.domain.mail.message import InboundMail
 from mailagent.domain.refunds.refund import Refund, RefundStatus
 from mailagent.domain.remedies.remedy import RemedyStatus
-from mailagent.store import schema
+from mailagent.store import audit, schema
 from mailagent.store.database import exists, update_rows
+from mailagent.store.mail import told
 from mailagent.store.refunds import remedies
 
 _refunds, _parts = schema.refunds, schema.refund_payments
@@ -39,3 +44,27 @@ def choose(connection: sa.Connection, refund: Refund, bonus: int | None) -> None
     """Record what the customer chose: store credit with a bonus in percent, or money (None)."""
     here = _refunds.c.refund_id == refund.refund_id
     update_rows(connection, _refunds, here, credit_bonus=bonus)
+
+
+def find_bonus(
+    connection: sa.Connection,
+    order_id: str,
+    mails: Sequence[InboundMail],
+    units: Counter[str],
+    others: Sequence[Refund],
+    refund_id: str | None = None,
+) -> int | None:
+    """Return the bonus in percent of the newest offer of store credit that one of these mails answers, and that
+    was told for a refund or for these units of an order; None without one. An offer for units counts until one
+    of the order's `others` asks for some of these items."""
+    items = set(units)
+    for at, offer in reversed(
+        told.list_answered(connection, audit.CREDIT_OFFERED, order_id, mails)
+    ):
+        later = [each for each in others if each.requested_at > at]
+        is_for_units = bool(units) and units <= Counter(offer.get("units", {}))
+        is_taken = any(items & set(each.item_ids) for each in later)
+        is_for_refund = refund_id is not None and offer.get("refund_id") == refund_id
+        if "percent" in offer and (is_for_refund or (is_for_units and not is_taken)):
+            return int(offer["percent"])
+    return None

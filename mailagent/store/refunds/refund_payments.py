@@ -67,6 +67,26 @@ def list_payments(connection: sa.Connection, refund_id: str) -> Sequence[Row]:
     return connection.execute(query.order_by(_payments.c.idempotency_key)).all()
 
 
+def list_with_credit(connection: sa.Connection, refund: Refund) -> list[tuple[Row, Money | None]]:
+    """Return a refund's payments, each with the store credit that is given for it, or None for money."""
+    rows = list_payments(connection, refund.refund_id)
+    credits = share_credit(refund, [row.amount_minor for row in rows])
+    return list(zip(rows, credits, strict=True))
+
+
+def sum_credit(connection: sa.Connection, refund: Refund) -> tuple[Money | None, Money | None]:
+    """Return the store credit that was given for a part of a refund, and the credit that came back, or None for
+    each. Unlike `part_paid` and `returned`, these sums have the bonus."""
+    if refund.credit_bonus is None or not (refund.part_paid or refund.returned):
+        return None, None
+    sums = Counter[bool]()
+    for row, credit in list_with_credit(connection, refund):
+        if row.state == "done" and credit:
+            sums[row.returned_at is not None] += credit.minor
+    given, back = (Money(sums[each], refund.amount.currency) for each in (False, True))
+    return given if given.minor else None, back if back.minor else None
+
+
 def list_requests(refund: Refund, rows: Sequence[Row]) -> list[RefundRequest]:
     """Return the requests to the gateway for these refund payments."""
     credits = share_credit(refund, [row.amount_minor for row in rows])
@@ -248,10 +268,9 @@ def pending_reference(row: Row) -> str | None:
 def describe(connection: sa.Connection, refund: Refund) -> str:
     """Return a sentence for each payment of a refund that says whether it was refunded, for the people who do
     the rest."""
-    parts, rows = [], list_payments(connection, refund.refund_id)
+    parts = []
     references = settlements.list_bank_references(connection, refund.refund_id)
-    credits = share_credit(refund, [row.amount_minor for row in rows])
-    for row, credit in zip(rows, credits, strict=True):
+    for row, credit in list_with_credit(connection, refund):
         amount = Money(row.amount_minor, refund.amount.currency)
         words = (
             f"given as {credit} of store credit"

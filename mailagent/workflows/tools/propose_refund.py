@@ -6,13 +6,12 @@ Amounts and permissions come from rows, never from the model.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from enum import StrEnum
+from dataclasses import replace
 from typing import Annotated, Any
 
 from pydantic import Field, Strict
 
 from mailagent import services
-from mailagent.domain.refunds.credit import credit_of
 from mailagent.domain.refunds.duplicates import find_covering, find_holding
 from mailagent.domain.refunds.offer import Offer
 from mailagent.domain.refunds.order import Order
@@ -32,9 +31,10 @@ from mailagent.proposals.facts import Asked, shipping_of
 from mailagent.proposals.offers import offer_instead
 from mailagent.proposals.proposal import Proposal
 from mailagent.store import audit
-from mailagent.store.mail import inbound, told
-from mailagent.store.refunds import credits, offers, orders, refunds
+from mailagent.store.mail import inbound
+from mailagent.store.refunds import offers, orders, refunds
 from mailagent.workflows.steps.conversation.batch import is_waiting
+from mailagent.workflows.tools.credit_choice import PayAs, choose_as_told, find_bonus_told
 from mailagent.workflows.tools.tool import (
     Arguments,
     Id,
@@ -91,12 +91,6 @@ class ProposeRefund(Arguments):
     reason: Annotated[RefundReason, Strict(False)]  # from its text
 
 
-class PayAs(StrEnum):
-    NO_CHOICE = "no_choice"
-    MONEY = "money"
-    STORE_CREDIT = "store_credit"
-
-
 class ProposeRefundAs(ProposeRefund):
     pay_as: Annotated[PayAs, Strict(False)] = Field(
         description="store_credit only if they chose it after reading the fact store_credit, money only if"
@@ -134,53 +128,12 @@ def _propose(reader: Reader, arguments: Mapping[str, Any]) -> Output:
     if not is_waiting(connection, reader.mail_ids):
         return _repeated_output(same, order, wanted, earlier) if same else case_closed_output()
     pay_as = arguments.get("pay_as")
-    bonus = _bonus(pay_as)
-    asks_credit = bonus is not None and not _may_choose_credit(reader, order.order_id)
-    if asks_credit:
-        pay_as, bonus = PayAs.NO_CHOICE, None
-        arguments = {**arguments, "pay_as": pay_as}
     if same is not None:
-        return _repeated_output(_as_chosen(reader, same, pay_as), order, wanted, earlier)
+        same = choose_as_told(reader, order, same, earlier, pay_as)
+        return _repeated_output(same, order, wanted, earlier)
     thread, mail_id = reader.conversation_id, reader.mail_ids[-1]
-    proposed = Proposal(thread, mail_id, key, credit_bonus=bonus, asks_credit=asks_credit)
+    proposed = Proposal(thread, mail_id, key)
     return _ask_for(reader, order, wanted, earlier, proposed, arguments)
-
-
-def _may_choose_credit(reader: Reader, order_id: str) -> bool:
-    """Return whether the customer wrote after a mail that offered store credit. The model cannot choose it."""
-    return told.is_answered(reader.connection, audit.CREDIT_OFFERED, order_id, reader.mails)
-
-
-def _bonus(pay_as: str | None) -> int | None:
-    rules = services.current().policy.store_credit
-    return rules.bonus_percent if rules and pay_as == PayAs.STORE_CREDIT else None
-
-
-def _as_chosen(reader: Reader, refund: Refund, pay_as: str | None) -> Refund:
-    """Change an earlier refund to money or store credit, as the customer chooses now, and return
-    it. It does not change if an intent to pay is on record, if a later mail requested it or chose,
-    or if the policy has no store credit."""
-    live, connection = services.current(), reader.connection
-    if pay_as in (None, PayAs.NO_CHOICE) or live.policy.store_credit is None:
-        return refund
-    acts: tuple[audit.Action, ...] = ("money chosen", "store credit chosen")
-    made = [one for act in acts for one in audit.list_details(connection, refund.refund_id, act)]
-    mails = {refund.mail_id, *(each["mail_id"] for each in made)}
-    is_late = bool(inbound.list_later(connection, mails, reader.mail_ids))
-    is_same = (refund.credit_bonus is not None) == (pay_as == PayAs.STORE_CREDIT)
-    # Also record a choice that changes nothing, once: an older mail that is answered later must not undo it.
-    is_known = is_same and reader.mail_ids[-1] in mails
-    if is_late or is_known or not credits.can_change(connection, refund):
-        return refund
-    bonus = _bonus(pay_as)
-    if not is_same:
-        credits.choose(connection, refund, bonus)
-    changed = refunds.load(connection, refund.refund_id)
-    amount = credit_of(changed) or changed.amount
-    details = {"amount": str(amount), "mail_id": reader.mail_ids[-1]}
-    chosen: audit.Action = "money chosen" if bonus is None else "store credit chosen"
-    audit.record(connection, live.now(), audit.CUSTOMER, chosen, refund.refund_id, details)
-    return changed
 
 
 def _repeated_output(
@@ -204,11 +157,17 @@ def _ask_for(
     except ItemsProblem as problem:
         return bad_items_output(problem)
     asked = Asked(order, lines, shipping_of(order, lines, earlier), reason, earlier)
+    pay_as = arguments.get("pay_as")
     same = _already_asked(reader, wanted, asked)
     if same is not None:
-        chosen = _as_chosen(reader, same, arguments.get("pay_as"))
+        chosen = choose_as_told(reader, order, same, earlier, pay_as)
         others = [each for each in earlier if each.refund_id != same.refund_id]
         return _add_earlier(already_requested_output(chosen, order), chosen, order, wanted, others)
+    if pay_as == PayAs.STORE_CREDIT:
+        bonus = find_bonus_told(reader, order, lines, earlier)
+        # Without a policy of store credit nothing can offer it first.
+        is_untold = bonus is None and services.current().policy.store_credit is not None
+        proposed = replace(proposed, credit_bonus=bonus, asks_credit=is_untold)
     return _decide(reader, asked, wanted, proposed)
 
 

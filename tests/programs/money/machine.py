@@ -193,7 +193,8 @@ class MoneyMachine(RuleBasedStateMachine):
         order = self.bank.open_order(bought_order)
         self.stock(order)
         with self.live.database.transaction() as connection:  # before any mail of theirs
-            record_told(connection, audit.CREDIT_OFFERED, order_id, self.clock - DAY)
+            offer: dict[str, Any] = {"percent": 10, "units": dict(order.units)}
+            record_told(connection, audit.CREDIT_OFFERED, order_id, self.clock - DAY, **offer)
         self.orders[order_id] = order
         return order
 
