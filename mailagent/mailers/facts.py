@@ -167,9 +167,9 @@ class Reader:
 
     def parcels(self, order: Order) -> Values | None:
         """Return where the parcels of an order are; None if the shop told of none."""
-        if not order.shipments:
+        if not order.parcels:
             return None
-        more = max(0, len(order.shipments) - PARCELS_LISTED)
+        more = max(0, len(order.parcels) - PARCELS_LISTED)
         return {"parcels": list_parcels(order), "more": more, "as_of": self.as_of(order)}
 
     def offer(self, order: Order) -> Values | None:
@@ -203,13 +203,15 @@ class Reader:
         return {"periods": periods, "as_of": self.as_of(order)} if periods else None
 
     def refunds(self, order: Order) -> Values:
-        """Return the state of each refund of an order, oldest first, and what was paid elsewhere."""
+        """Return the state of each refund of an order, oldest first, and what was paid elsewhere. `as_of`: how
+        old the knowledge of the latter is."""
         elsewhere = self._elsewhere_minor(order)
         return {
             "refunds": [
                 values_of_refund(self.connection, each, order) for each in self.refunds_of(order)
             ],
             "elsewhere": Money(elsewhere, order.currency) if elsewhere else None,
+            "as_of": self.as_of(order),
         }
 
     def refunds_of(self, order: Order) -> list[Refund]:
@@ -281,7 +283,8 @@ class Reader:
         return {"remedies": found} if found else None
 
     def my_orders(self) -> Fact | None:
-        """Return the newest orders of the customer."""
+        """Return the newest orders of the customer. `more`: how many others are on record; None if the source
+        may have others that are not."""
         if not self.proven:
             return None
         address = self.conversation.customer_email
@@ -296,11 +299,13 @@ class Reader:
             }
             for order in found
         ]
-        here = self.connection, self.conversation_id, self._mails_came_at
-        if services.current().order_source and not listed and not lookups.are_listed(*here):
+        here = self.connection, self.conversation_id
+        source, more = services.current().order_source, total - len(found)
+        if source and not listed and not lookups.are_listed(*here, self._mails_came_at):
             return None
-        values = {"orders": listed, "more": total - len(found), "as_of": self.list_as_of(found)}
-        return Fact("my_orders", values)
+        is_whole = source is None or lookups.is_complete(*here)
+        values = {"orders": listed, "more": more if is_whole else None}
+        return Fact("my_orders", {**values, "as_of": self.list_as_of(found)})
 
     def not_verified(self) -> Fact | None:
         return None if self.proven else Fact("not_verified", {})
@@ -314,7 +319,6 @@ class Reader:
             {
                 "order_id": each.order_id,
                 "parcels": list_parcels(each),
-                "as_of": self.as_of(each),
                 "offer": self.offer(each),
                 "discount": self._unused_code(each),
                 **self.refunds(each),

@@ -43,7 +43,7 @@ Values = dict[str, Any]
 
 def values_of_state(order: Order) -> Values:
     """Return the state of an order. `in_part`: it is pending, but a carrier has or had a parcel of it."""
-    has_parcel = any(each.is_handed_over for each in order.shipments)
+    has_parcel = any(each.is_handed_over for each in order.parcels)
     return {
         "status": order.status.value,
         "placed_at": order.placed_at,
@@ -55,7 +55,7 @@ def values_of_state(order: Order) -> Values:
 def list_parcels(order: Order) -> list[Values]:
     """Return the parcels of an order; if they are many, those that have not arrived first."""
     names = order.names
-    arrived_last = sorted(order.shipments, key=lambda each: each.status is ShipmentStatus.DELIVERED)
+    arrived_last = sorted(order.parcels, key=lambda each: each.status is ShipmentStatus.DELIVERED)
     return [_parcel(each, names) for each in arrived_last[:PARCELS_LISTED]]
 
 

@@ -226,7 +226,7 @@ def test_the_record_names_a_discount(language: str) -> None:
     """The record ends with "Only what stands here is binding": a discount that is missing there is in doubt."""
     until = datetime(2026, 12, 5, 12, tzinfo=UTC)
     order: dict[str, Any] = {"order_id": "W1001", "parcels": [], "refunds": []}
-    order |= {"offer": None, "elsewhere": None}
+    order |= {"offer": None, "elsewhere": None, "as_of": None}
     order |= {"discount": {"percent": 15, "expires_at": until}}
     record = OURS.fragment("_record.txt", {"orders": [order]}, language)
     (line,) = (each for each in record.splitlines() if "15" in each)

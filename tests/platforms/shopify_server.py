@@ -222,6 +222,7 @@ class ShopifyServer:
             "id": self._gid("Fulfillment"),
             "status": "SUCCESS",
             "displayStatus": "DELIVERED" if delivered_at else "IN_TRANSIT",
+            "requiresShipping": True,
             "createdAt": sent,
             "inTransitAt": sent,
             "estimatedDeliveryAt": None,

@@ -52,6 +52,10 @@ from tests.tool_calls import calls, says
 pytestmark = pytest.mark.both_databases
 
 ABOUT_ORDER = says(Fact("order/W1001"))
+WITH_REFUND = [
+    {"payment_id": "pay_W1001", "method": "card", "amount": "49.99", "refunded": "30.00"}
+]
+ASKED_FOR_REFUNDS = calls("look_at_order", order_id="W1001"), says(Fact("refund/W1001"))
 
 
 def down(_request: Request) -> Answer:
@@ -366,9 +370,59 @@ def test_the_record_tells_where_a_parcel_is_and_of_an_old_state_the_time(
     source_shop.write("W1001 is still not here!")
     at_rest(source_shop)
     fresh, old = (mail.text for mail in source_shop.mails_to(ADA))
-    state = "On record for order W1001\nParcel: DHL 1, on its way\n"
-    assert f"{state}Refunded: nothing" in fresh
+    state = "On record for order W1001\nParcel: DHL 1, on its way\nRefunded: nothing\n"
+    assert f"{state}\nOnly what stands here" in fresh
     assert f"{state}(As of " in old
+
+
+def test_that_nothing_was_refunded_is_told_with_the_time_of_the_last_version(
+    source_shop: Harness, server: OrderServer
+) -> None:
+    look_once(source_shop, server)
+    fresh = ask_what_was_refunded(source_shop, hours=1)
+    server.change("W1001", payments=WITH_REFUND)
+    server.always = down
+    old = ask_what_was_refunded(source_shop)
+    for said in ("Nothing has been refunded for order W1001.\n", "Refunded: nothing\n"):
+        assert said in fresh
+        assert f"{said}(As of " in old
+    assert "As of" not in fresh
+
+
+def test_what_was_paid_back_elsewhere_is_told_with_the_time_of_the_last_version(
+    source_shop: Harness, server: OrderServer
+) -> None:
+    look_once(source_shop, server)
+    server.change("W1001", payments=WITH_REFUND)
+    fresh = ask_what_was_refunded(source_shop, hours=1)
+    server.always = down
+    old = ask_what_was_refunded(source_shop)
+    said = "Paid back in another way: $30.00\n"
+    assert fresh.count(said) == 2
+    assert "As of" not in fresh
+    assert old.count(f"{said}(As of ") == 2
+
+
+def test_what_we_refunded_needs_no_time(source_shop: Harness, server: OrderServer) -> None:
+    server.stock(order())
+    source_shop.write(KETTLE_WISH)
+    source_shop.wait_for_refund("paid")
+    wait_until(lambda: len(source_shop.mails_to(ADA)) == 2, 30, "the receipt")
+    at_rest(source_shop)
+    server.always = down
+    told = ask_what_was_refunded(source_shop)
+    assert "was paid on" in told
+    assert "As of" not in told
+
+
+def ask_what_was_refunded(shop: Harness, hours: int = 72) -> str:
+    """Let the customer ask some hours later what was refunded of W1001, and return the answer."""
+    pass_time(shop, hours=hours)
+    shop.faults.openai += ASKED_FOR_REFUNDS
+    before = len(shop.mails_to(ADA))
+    shop.write("Have you refunded something for W1001 already?")
+    wait_until(lambda: len(shop.mails_to(ADA)) > before, 30, "the answer")
+    return shop.mails_to(ADA)[-1].text
 
 
 def test_an_old_list_has_its_time_although_one_of_its_orders_is_fresh(
@@ -589,9 +643,6 @@ def ledger(shop: Harness) -> list[int]:
 
 # --- the order changes ----------------------------------------------------------------------------
 
-WITH_REFUND = [
-    {"payment_id": "pay_W1001", "method": "card", "amount": "49.99", "refunded": "30.00"}
-]
 CHEAPER = [{"payment_id": "pay_W1001", "method": "card", "amount": "9.99"}]
 
 
@@ -767,6 +818,20 @@ def test_a_look_up_of_a_slow_source_ends_and_the_list_has_its_time(
     at_rest(source_shop)
     assert len(server.requests) == 1 + 2  # 18 seconds
     assert "(As of " in source_shop.mails_to(ADA)[0].text
+
+
+@pytest.mark.parametrize(("number", "is_whole"), [(12, False), (10, True)])
+def test_a_list_says_if_the_source_may_have_other_orders(
+    source_shop: Harness, server: OrderServer, number: int, is_whole: bool
+) -> None:
+    server.page_size = 5  # two pages are read
+    server.stock(*(order(f"W{1000 + each}") for each in range(number)))
+    source_shop.faults.openai += [calls("find_my_orders"), says(Fact("my_orders"))]
+    source_shop.write("Which orders do I have?")
+    at_rest(source_shop)
+    (told,) = (mail.text for mail in source_shop.mails_to(ADA))
+    assert told.count("\n- W1") == 10
+    assert ("You may have other orders that are not listed here." in told) is not is_whole
 
 
 # --- a source that lies ---------------------------------------------------------------------------

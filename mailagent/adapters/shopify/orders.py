@@ -51,12 +51,14 @@ _TAKEN_BY_BANK = frozenset({"NEEDS_RESPONSE", "UNDER_REVIEW", "LOST", "ACCEPTED"
 
 _NO_PARCEL = frozenset({"CANCELED", "LABEL_VOIDED"})
 _NO_FULFILMENT = frozenset({"CANCELLED", "ERROR", "FAILURE"})
+# It waits at a counter: no status of a parcel would be true.
+_WAITS = "READY_FOR_PICKUP"
 _PARCEL = {
     **dict.fromkeys(
         "LABEL_PRINTED LABEL_PURCHASED CONFIRMED SUBMITTED".split(), ShipmentStatus.LABEL_CREATED
     ),
     **dict.fromkeys("DELIVERED PICKED_UP".split(), ShipmentStatus.DELIVERED),
-    **dict.fromkeys("OUT_FOR_DELIVERY READY_FOR_PICKUP".split(), ShipmentStatus.OUT_FOR_DELIVERY),
+    "OUT_FOR_DELIVERY": ShipmentStatus.OUT_FOR_DELIVERY,
     **dict.fromkeys("ATTEMPTED_DELIVERY FAILURE NOT_DELIVERED".split(), ShipmentStatus.EXCEPTION),
 }
 
@@ -101,7 +103,8 @@ def read_order(fields: Fields, lines: Sequence[Fields]) -> Order:
 
 def _read(fields: Fields, lines: Sequence[Fields]) -> Order:
     currency = parse_currency(fields["presentmentCurrencyCode"])
-    parcels = tuple(_parcels(fields["fulfillments"], lines))
+    fulfilments = [each for each in fields["fulfillments"] if _is_made(each)]
+    delivered_at = _delivered_at(fields, fulfilments)
     # Leave out units that were removed or refunded. If nothing is left, keep the whole order.
     left = any(each["currentQuantity"] for each in lines)
     shipping, on_top = _sums(fields, currency, left)
@@ -111,13 +114,13 @@ def _read(fields: Fields, lines: Sequence[Fields]) -> Order:
         customer_name=(fields["billingAddress"] or {}).get("name") or "",
         currency=currency,
         placed_at=parse_instant(fields["processedAt"]),
-        delivered_at=_delivered_at(fields, parcels),
-        status=_status(fields, parcels),
+        delivered_at=delivered_at,
+        status=_status(fields, delivered_at),
         lines=tuple(_lines(lines, currency, left)),
         payments=_payments(fields, currency),
         shipping_minor=shipping,
         tax_minor=on_top,
-        shipments=parcels,
+        shipments=tuple(_parcels(fulfilments, lines)),
     )
 
 
@@ -200,11 +203,21 @@ def _charged_back_at(fields: Fields) -> datetime | None:
 # --- parcels --------------------------------------------------------------------------------------
 
 
+def _is_made(fulfilment: Fields) -> bool:
+    is_void = fulfilment["displayStatus"] in _NO_PARCEL
+    return fulfilment["status"] not in _NO_FULFILMENT and not is_void
+
+
 def _parcels(fulfilments: Sequence[Fields], lines: Sequence[Fields]) -> list[Shipment]:
     names = dict(zip((each["id"] for each in lines), item_ids_of(lines), strict=True))
     found = []
     for each in fulfilments:
-        if each["status"] in _NO_FULFILMENT or each["displayStatus"] in _NO_PARCEL:
+        if each["displayStatus"] == _WAITS:
+            continue
+        shipment_id = each["id"].rpartition("/")[2]
+        items = _packed(each["fulfillmentLineItems"]["nodes"], names)
+        if not each["requiresShipping"]:  # no parcel, but its items cannot be cancelled
+            found.append(Shipment(shipment_id, ShipmentStatus.DELIVERED, items=items))
             continue
         status = _PARCEL.get(each["displayStatus"], ShipmentStatus.IN_TRANSIT)
         tracking: Fields = next(iter(each["trackingInfo"]), {})
@@ -216,7 +229,7 @@ def _parcels(fulfilments: Sequence[Fields], lines: Sequence[Fields]) -> list[Shi
         moments = [each for each in (_instant(each["inTransitAt"]), delivered_at, *events) if each]
         found.append(
             Shipment(
-                shipment_id=each["id"].rpartition("/")[2],
+                shipment_id=shipment_id,
                 status=status,
                 carrier=tracking.get("company"),
                 tracking_number=tracking.get("number"),
@@ -225,7 +238,7 @@ def _parcels(fulfilments: Sequence[Fields], lines: Sequence[Fields]) -> list[Shi
                 expected_at=_instant(each["estimatedDeliveryAt"]),
                 delivered_at=delivered_at,
                 last_event_at=max(moments, default=None),
-                items=_packed(each["fulfillmentLineItems"]["nodes"], names),
+                items=items,
             )
         )
     return found
@@ -247,15 +260,15 @@ def _instant(text: str | None) -> datetime | None:
     return parse_instant(text) if text else None
 
 
-def _delivered_at(fields: Fields, parcels: Sequence[Shipment]) -> datetime | None:
-    times = [each.delivered_at for each in parcels if each.delivered_at]
-    whole = bool(parcels) and len(times) == len(parcels)
+def _delivered_at(fields: Fields, fulfilments: Sequence[Fields]) -> datetime | None:
+    times = [parse_instant(each["deliveredAt"]) for each in fulfilments if each["deliveredAt"]]
+    whole = bool(times) and len(times) == len(fulfilments)
     return max(times) if whole and fields["displayFulfillmentStatus"] in _SENT else None
 
 
-def _status(fields: Fields, parcels: Sequence[Shipment]) -> OrderStatus:
+def _status(fields: Fields, delivered_at: datetime | None) -> OrderStatus:
     if fields["cancelledAt"]:
         return OrderStatus.CANCELLED
     if fields["displayFulfillmentStatus"] not in _SENT:
         return OrderStatus.PENDING
-    return OrderStatus.DELIVERED if _delivered_at(fields, parcels) else OrderStatus.SHIPPED
+    return OrderStatus.DELIVERED if delivered_at else OrderStatus.SHIPPED

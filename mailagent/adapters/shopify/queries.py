@@ -49,7 +49,7 @@ query($id: ID!) {{
     currentTotalDutiesSet {_MONEY}
     lineItems(first: {LINES}) {{ ...Lines }}
     fulfillments(first: {PARCELS}) {{
-      id status displayStatus createdAt inTransitAt estimatedDeliveryAt deliveredAt
+      id status displayStatus requiresShipping createdAt inTransitAt estimatedDeliveryAt deliveredAt
       trackingInfo(first: 1) {{ company number url }}
       events(first: 1, sortKey: HAPPENED_AT, reverse: true) {{ nodes {{ happenedAt }} }}
       fulfillmentLineItems(first: {PACKED}) {{ nodes {{ quantity lineItem {{ id }} }} }}

@@ -189,7 +189,7 @@ _MORE = (
     _NO_MORE | {"parcels": _PARCELS},
     _NO_MORE | {"parcels": _PARCELS, "as_of": NOON},
     _NO_MORE | {"offer": _OFFER},
-    _NO_MORE | {"elsewhere": _PART},
+    _NO_MORE | {"elsewhere": _PART, "as_of": NOON},
     _NO_MORE | {"discount": {"percent": 10, "expires_at": NOON}},
 )
 _REFUND_STATES = (
@@ -266,7 +266,7 @@ def _list_facts() -> Iterator[dict[str, Any]]:
     for given_at in (None, NOON):
         yield order | {"kind": "goodwill", "percent": 10, "given_at": given_at}
     listed = [order | {"placed_at": NOON, "items": ["Kettle", "Mug"]}]
-    for orders, left_out in ((listed, 0), (listed, 1), ([], 0)):
+    for orders, left_out in ((listed, 0), (listed, 1), (listed, None), ([], 0)):
         yield {"kind": "my_orders", "orders": orders, "more": left_out} | fresh
     for order_id in ("W9999", None):
         yield {"kind": "no_order", "order_id": order_id}

@@ -40,6 +40,13 @@ class Shipment:
         return self.status is ShipmentStatus.DELIVERED
 
     @property
+    def is_parcel(self) -> bool:
+        """Whether something was sent that customers ask for. False for what was handed over without a carrier
+        or a day, such as a gift card that the shop sent by mail."""
+        known = (self.carrier, self.tracking_number, self.shipped_at, self.last_event_at)
+        return not self.is_delivered or any((*known, self.delivered_at))
+
+    @property
     def has_left(self) -> bool:
         """Whether it is with the carrier or the customer; False for a returned parcel."""
         return self.status in _ON_THE_WAY or self.is_delivered

@@ -106,6 +106,11 @@ class Order:
         return {line.item_id: line.name for line in self.lines}
 
     @property
+    def parcels(self) -> tuple[Shipment, ...]:
+        """The shipments of which customers are told."""
+        return tuple(each for each in self.shipments if each.is_parcel)
+
+    @property
     def was_sent(self) -> bool:
         """Whether some of it has left the shop, as far as we know."""
         is_sent = self.status in (OrderStatus.SHIPPED, OrderStatus.DELIVERED)

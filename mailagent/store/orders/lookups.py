@@ -51,6 +51,13 @@ def listed_at(connection: sa.Connection, conversation_id: str) -> datetime | Non
     return at
 
 
+def is_complete(connection: sa.Connection, conversation_id: str) -> bool:
+    """Return whether the source listed all of the customer's orders when it last listed them for a
+    conversation."""
+    here = (_lookups.c.conversation_id == conversation_id, _lookups.c.order_id == _ALL)
+    return exists(connection, *here, _lookups.c.complete)
+
+
 def is_absent(
     connection: sa.Connection, conversation_id: str, order_id: str, since: datetime
 ) -> bool:

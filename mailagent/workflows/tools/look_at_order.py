@@ -78,14 +78,14 @@ def order_output(
     delivered_at = order.delivered_at
     return {
         "facts": [
-            f"{kind}/{order.order_id}" for kind in _FACTS if kind != "parcels" or order.shipments
+            f"{kind}/{order.order_id}" for kind in _FACTS if kind != "parcels" or order.parcels
         ],
         "order_id": order.order_id,
         "status": order.status.value,
         "placed_at": day(order.placed_at),
         "delivered_at": day(delivered_at) if delivered_at else None,
         "return_by": day(return_by(delivered_at, policy)) if delivered_at else None,
-        **({"parcels": list(map(_parcel, order.shipments))} if order.shipments else {}),
+        **({"parcels": list(map(_parcel, order.parcels))} if order.parcels else {}),
         "items": _items(order, refunds, policy),
         "paid": str(order.paid),
         "refunded_or_under_way": str(Money(held, order.currency)),

@@ -18,7 +18,7 @@ from mailagent.adapters.shopify.provider import ShopifyPayments
 from mailagent.adapters.shopify.source import ShopifySource
 from mailagent.demo.fakes.http_server import Answer
 from mailagent.domain.money import Money
-from mailagent.domain.orders.shipment import ShipmentStatus
+from mailagent.domain.orders.shipment import ShipmentStatus, left_to_ship
 from mailagent.domain.orders.source import (
     AddressChanged,
     Cancelled,
@@ -30,6 +30,7 @@ from mailagent.domain.orders.source import (
     Unsure,
 )
 from mailagent.domain.refunds.order import Order, OrderProblem, OrderStatus
+from mailagent.mailers.values import values_of_state
 from tests.adapters.order_sources.contract import DEADLINE_SECONDS, NEW_ADDRESS, OrderSourceContract
 from tests.cast import ADA, order
 from tests.platforms.shopify_server import (
@@ -165,6 +166,32 @@ def test_a_cancelled_fulfilment_is_no_parcel(shop: PlayedShopify) -> None:
     shop.stock(order("#1001", status="shipped", delivered_at=None))
     shop.named("#1001")["fulfillments"].all[0]["status"] = "CANCELLED"
     assert load(shop).shipments == ()
+
+
+def test_what_waits_for_pickup_is_no_parcel_and_not_delivered(shop: PlayedShopify) -> None:
+    shop.stock(order("#1001"))
+    parcels = shop.named("#1001")["fulfillments"].all
+    waits = {"displayStatus": "READY_FOR_PICKUP", "deliveredAt": None}
+    parcels.append(parcels[0] | waits | {"id": "gid://shopify/Fulfillment/7"})
+    found = load(shop)
+    assert [each.status for each in found.shipments] == [ShipmentStatus.DELIVERED]
+    assert (found.status, found.delivered_at) == (OrderStatus.SHIPPED, None)
+
+
+def test_what_needs_no_shipping_is_no_parcel_but_has_left_the_shop(shop: PlayedShopify) -> None:
+    shop.stock(two_kettles_and_a_lamp())
+    fields = shop.named("#1001")
+    card = {"quantity": 1, "lineItem": fields["lineItems"].all[1]}
+    parcel = shop._parcel(pending(), []) | {"displayStatus": "FULFILLED"}
+    parcel |= {"requiresShipping": False, "trackingInfo": [], "inTransitAt": None}
+    parcel["fulfillmentLineItems"] = Listed([card], shop)
+    fields["fulfillments"] = Listed([parcel], shop, False)
+    fields["displayFulfillmentStatus"] = "PARTIALLY_FULFILLED"
+    found = load(shop)
+    assert found.parcels == ()
+    assert left_to_ship(found.shipments, found.units) == {"K1": 2, "L1": 0}
+    assert not values_of_state(found)["in_part"]
+    assert (found.status, found.delivered_at) == (OrderStatus.PENDING, None)
 
 
 def test_what_was_given_back_stands_at_its_payment(shop: PlayedShopify) -> None:
