@@ -281,6 +281,17 @@ def test_a_run_that_was_enqueued_by_hand_is_told(
     assert subjects(shop) == ["Run delivery-by-hand has failed"]
 
 
+def test_a_bounce_whose_run_fails_is_told_although_the_mails_own_run_failed_before(
+    shop: Harness,
+) -> None:
+    told = []
+    for end in ("", "-1", "-undelivered", "-returned"):
+        enqueue_by_hand(shop, f"delivery-01x{end}", "outbound_01x")
+        set_run(shop, f"delivery-01x{end}", "ERROR")
+        told.append(operators.report_failed_runs())
+    assert told == [1, 0, 1, 1]
+
+
 def test_a_run_that_cannot_be_reported_hides_no_other(
     shop: Harness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -335,7 +346,9 @@ def test_scheduled_runs_are_not_told_to_be_replayed(shop: Harness, others: tuple
     [
         ("delivery-01x", "delivery-01x"),
         ("delivery-01x-3", "delivery-01x"),
-        ("delivery-01x-undelivered", "delivery-01x"),
+        ("delivery-01x-fork-1", "delivery-01x"),
+        ("delivery-01x-undelivered", "delivery-01x-undelivered"),
+        ("delivery-01x-returned-fork-2", "delivery-01x-returned"),
         ("3f1c-a-fork", "3f1c-a-fork"),
     ],
 )
