@@ -91,9 +91,20 @@ def retry_after_seconds(headers: Mapping[str, str]) -> float | None:
             return within_reason(float(headers.get(name, "")) / divisor)
         except ValueError:
             continue
-    date = parsedate_tz(headers.get("retry-after", ""))
+    until = _read_date(headers.get("retry-after", ""))
+    return None if until is None else within_reason(until - answered_at(headers))
+
+
+def answered_at(headers: Mapping[str, str]) -> float:
+    """Return the Unix time of an answer by its server's clock, or by ours, which may be wrong."""
+    at = _read_date(headers.get("date", ""))
+    return time.time() if at is None else at
+
+
+def _read_date(text: str) -> float | None:
+    date = parsedate_tz(text)
     try:
-        return within_reason(mktime_tz(date) - time.time()) if date else None
+        return mktime_tz(date) if date else None
     except (ValueError, OverflowError):
         return None
 

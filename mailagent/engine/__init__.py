@@ -24,6 +24,9 @@ QUEUE_OF = {CONVERSATION: CONVERSATIONS, REFUND: REFUNDS, DELIVERY: DELIVERIES}
 INTERNAL_QUEUE = "_dbos_internal_queue"
 OTHER_QUEUE = "other"  # how the metrics name every queue that is not in QUEUE_OF
 
+# The ends of the ids of a delivery's runs that follow a bounce: as an event, and as a mail.
+UNDELIVERED, RETURNED = "undelivered", "returned"
+
 WAKE_TOPIC = "look"  # the topic of every wake-up message
 
 STATUSES = (

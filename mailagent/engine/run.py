@@ -10,7 +10,16 @@ from typing import TYPE_CHECKING, Any
 
 from mailagent.domain.operations.replay import RecordedStep
 from mailagent.domain.text import Fill, error_message, fill, is_one_line, tell_error
-from mailagent.engine import ACTIVE, FAILED, GIVEN_UP, PUT_OFF, QUEUE_OF, SCHEDULED
+from mailagent.engine import (
+    ACTIVE,
+    FAILED,
+    GIVEN_UP,
+    PUT_OFF,
+    QUEUE_OF,
+    RETURNED,
+    SCHEDULED,
+    UNDELIVERED,
+)
 
 if TYPE_CHECKING:  # slow to import
     from dbos import WorkflowStatus
@@ -178,12 +187,13 @@ def no_such_run(run_id: str) -> str:
 def subject_of(run: Run) -> str:
     """Return the key under which operators are told of a failed run only once. A run and our forks of it share
     a key, and so do the runs of a scheduled workflow on one day. A fork that was made by another tool has its
-    own."""
+    own, and so has a run after a bounce: our mail had been sent by then."""
     if run.workflow in SCHEDULED:
         return f"{run.workflow}-{run.created_at:%Y-%m-%d}"
     if not run.run_id.startswith(f"{run.workflow}-"):
         return run.run_id
-    return "-".join(run.run_id.split("-")[:2])
+    parts = run.run_id.split("-")
+    return "-".join(parts[: 3 if parts[2:3] in ([UNDELIVERED], [RETURNED]) else 2])
 
 
 def read_run(status: WorkflowStatus, steps: tuple[RecordedStep, ...] = ()) -> Run:

@@ -25,6 +25,7 @@ from mailagent.engine import (
     SCHEDULED,
     SWEEP,
 )
+from mailagent.engine.replaced import has_failed, is_one_of, is_replaced
 from mailagent.engine.run import OldRun, RunFilter
 
 _OURS = (*QUEUE_OF, *SCHEDULED)
@@ -289,7 +290,9 @@ class SystemTables:
         runs = self._runs.c
         query = sa.select(runs.workflow_uuid).where(runs.name.in_(sorted(wanted.workflows)))
         if wanted.statuses:
-            query = query.where(runs.status.in_(sorted(wanted.statuses)), ~self._is_replaced())
+            query = query.where(
+                runs.status.in_(sorted(wanted.statuses)), ~is_replaced(self._runs, self._subject)
+            )
         if wanted.since is not None:
             query = query.where(runs.created_at >= _milliseconds(wanted.since))
         if wanted.before is not None:
@@ -335,7 +338,7 @@ class SystemTables:
         days = sa.func.coalesce(scheduled.completed_at, scheduled.updated_at) // _DAY_MILLISECONDS
         last_of_each_day = (
             sa.select(sa.func.max(scheduled.workflow_uuid))  # these ids sort by time
-            .where(_has_failed(scheduled.status), scheduled.name.in_(SCHEDULED))
+            .where(has_failed(scheduled.status), scheduled.name.in_(SCHEDULED))
             .group_by(scheduled.name, days)
         )
         return sa.select(
@@ -345,27 +348,10 @@ class SystemTables:
             runs.status,
             sa.func.coalesce(runs.completed_at, runs.updated_at).label("failed_ms"),
         ).where(
-            _has_failed(runs.status),
-            ~self._is_replaced(),
+            has_failed(runs.status),
+            ~is_replaced(self._runs, self._subject),
             sa.or_(runs.name.in_(tuple(QUEUE_OF)), runs.workflow_uuid.in_(last_of_each_day)),
         )
-
-    def _is_replaced(self) -> sa.ColumnElement[bool]:
-        """Whether another run counts instead of a failed one: a fork that was made after it failed, or a later
-        run of the same workflow about the same row that succeeded."""
-        runs, forks, later = self._runs.c, self._runs.alias("forks").c, self._runs.alias("later").c
-        failed_at = sa.func.coalesce(runs.completed_at, runs.updated_at)
-        forked_since = sa.exists().where(
-            forks.forked_from == runs.workflow_uuid, forks.created_at >= failed_at
-        )
-        succeeded_since = sa.exists().where(
-            self._subject(later) == self._subject(runs),
-            later.name == runs.name,
-            _is_one_of(later.status, ("SUCCESS",)),
-            later.created_at >= failed_at,
-        )
-        was_forked = sa.and_(runs.was_forked_from.is_(sa.true()), forked_since)
-        return sa.and_(_has_failed(runs.status), sa.or_(was_forked, succeeded_since))
 
     def count_active(self, connection: sa.Connection) -> Counter[tuple[str, str, str]]:
         """Return how many active runs each queue, workflow and status has; 0 where there are none."""
@@ -376,7 +362,7 @@ class SystemTables:
         for statuses in (("ENQUEUED", "PENDING"), ("DELAYED",)):  # DBOS has an index for each
             query = (
                 sa.select(runs.queue_name, runs.name, runs.status, sa.func.count())
-                .where(_is_one_of(runs.status, statuses))
+                .where(is_one_of(runs.status, statuses))
                 .group_by(runs.queue_name, runs.name, runs.status)
             )
             for queue, workflow, status, number in connection.execute(query):
@@ -384,15 +370,6 @@ class SystemTables:
                     known = queue if queue in QUEUE_OF.values() else OTHER_QUEUE
                     found[known, workflow, status] += number
         return found
-
-
-def _has_failed(status: sa.ColumnElement[Any]) -> sa.ColumnElement[bool]:
-    return _is_one_of(status, sorted(FAILED))
-
-
-def _is_one_of(status: sa.ColumnElement[Any], statuses: Iterable[str]) -> sa.ColumnElement[bool]:
-    # Constants, not parameters: PostgreSQL finds partial indexes by them only.
-    return status.in_([sa.literal_column(f"'{each}'") for each in statuses])
 
 
 def _milliseconds(moment: datetime) -> int:

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
+import httpx2
 import pytest
 
 from mailagent.adapters.sendgrid import sender as mail_sender
@@ -278,6 +279,32 @@ def test_any_word_about_when_to_come_back_is_a_wait(
     outcome = sendgrid.sender().send(MAIL)
     assert isinstance(outcome, NotSent)
     assert outcome.retry_after_seconds == wait
+
+
+NOON, NOON_SECONDS = "Fri, 20 Nov 2026 12:00:00 GMT", 1_795_176_000
+
+
+@pytest.mark.parametrize(
+    ("headers", "wait"),
+    [
+        ({"X-RateLimit-Reset": str(NOON_SECONDS + 30)}, 30),
+        ({"Retry-After": "Fri, 20 Nov 2026 12:00:40 GMT"}, 40),
+    ],
+    ids=["reset", "a date"],
+)
+@pytest.mark.parametrize("hours", [-1, 1])
+def test_a_wait_does_not_depend_on_the_clock_of_our_machine(
+    headers: dict[str, str], wait: float, hours: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(time, "time", lambda: NOON_SECONDS + hours * 3600)
+    outcome = mail_sender.judge_answer(httpx2.Response(429, headers={"Date": NOON} | headers))
+    assert isinstance(outcome, NotSent)
+    assert outcome.retry_after_seconds == wait
+    # Without a readable date our own clock has to do.
+    undated = httpx2.Response(429, headers={"Date": "noon", "Retry-After": NOON})
+    outcome = mail_sender.judge_answer(undated)
+    assert isinstance(outcome, NotSent)
+    assert outcome.retry_after_seconds == (3600 if hours < 0 else 60)
 
 
 @pytest.mark.parametrize("status", [301, 302, 303, 307, 308])

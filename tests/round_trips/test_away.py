@@ -24,7 +24,7 @@ from tests.programs.stampede.story import (
     play,
 )
 from tests.round_trips.provider_faults import model_says
-from tests.workflows.trouble import wait_for_run
+from tests.workflows.trouble import failing, wait_for_run
 
 QUESTION = "Which orders of mine do you have? I forgot the number."
 
@@ -123,6 +123,17 @@ def test_a_long_wish_for_a_pause_holds_no_run_and_team_mail_goes_on(busy_shop: H
     busy_shop.write("I want to talk to a human being, now!", from_address=GRACE)
     wait_until(lambda: is_put_off(busy_shop, 2), 60, "the second mail to be put off")
     assert sweep.enqueue_mail() == 0
+
+
+@ONE_DATABASE
+def test_a_run_that_put_its_mail_off_replaces_no_failed_one(busy_shop: Harness) -> None:
+    with failing("take_batch"):
+        first = busy_shop.write(QUESTION)
+        run_id = wait_for_run(busy_shop, "conversation", "ERROR")
+    busy_shop.faults.openai.append(model_says(429, "rate_limit_exceeded", {"retry-after": "86400"}))
+    busy_shop.write(QUESTION, in_reply_to=first.message_id)
+    wait_until(lambda: is_put_off(busy_shop, 2) and not at_work(busy_shop), 60, "it to be put off")
+    assert failed(busy_shop) == [run_id]
 
 
 @ONE_DATABASE

@@ -204,3 +204,4 @@ def test_what_replaced_a_failed_run_is_looked_up_by_an_index(filled: Database) -
         connection.exec_driver_sql("SET LOCAL enable_seqscan = off")  # of so few any plan is good
         plan = "\n".join(row[0] for row in connection.exec_driver_sql(f"EXPLAIN {told}"))
     assert "Index Scan using mailagent_succeeded" in plan, plan
+    assert "inbound_mails_conversation_id_received_at" in plan, plan

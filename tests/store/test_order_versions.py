@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
@@ -367,14 +367,51 @@ def test_an_order_that_is_listed_as_it_was_bought_keeps_the_units_that_we_refund
     assert (found.units, found.shipping_minor) == ({"K1": 2}, 0)
 
 
-def test_old_versions_are_purged_and_the_order_stays(database: Database) -> None:
-    keep(database, order_record(status="shipped", delivered_at=None))
-    keep(database, order_record(), hours=2)
+def purge(database: Database, hours: int, since: datetime | None = None, limit: int = 10) -> Any:
     with database.transaction() as connection:
-        assert retention.purge_order_versions(connection, NOW + HOUR, 10) == 1
-        assert retention.purge_order_versions(connection, NOW + HOUR, 10) == 0
-        assert orders.find(connection, "W1001") is not None
-    assert kept_records(database) == [(2, "delivered")]
+        before = NOW + hours * HOUR
+        return retention.purge_order_versions(connection, before, since, limit)
+
+
+def test_a_version_is_purged_long_after_a_newer_one_came_and_the_newest_stays(
+    database: Database,
+) -> None:
+    for hours, status in ((0, "pending"), (1, "shipped")):
+        keep(database, order_record(status=status, delivered_at=None), hours=hours)
+    keep(database, order_record(), hours=4)
+    assert purge(database, 1) == (0, None)
+    assert purge(database, 4) == (1, NOW + HOUR)
+    assert kept_records(database) == [(2, "shipped"), (3, "delivered")]
+    assert purge(database, 9, NOW + 5 * HOUR) == (0, NOW + 5 * HOUR)
+    assert purge(database, 9) == (1, NOW + 4 * HOUR)
+    assert purge(database, 9) == (0, None)
+    assert kept_records(database) == [(3, "delivered")]
+
+
+def test_a_batch_of_a_purge_begins_where_the_last_one_ended(database: Database) -> None:
+    for order_id in ("W1", "W2", "W3"):
+        keep(database, order_record(order_id=order_id, status="shipped", delivered_at=None))
+        keep(database, order_record(order_id=order_id), hours=1)
+    since = None
+    for _ in range(3):
+        many, since = purge(database, 2, since, limit=1)
+        assert (many, since) == (1, NOW + HOUR)
+    assert purge(database, 2, since, limit=1) == (0, since)
+
+
+@pytest.mark.parametrize(
+    ("status", "gone"),
+    [("awaiting_approval", 0), ("approved", 0), ("rejected", 1), ("withdrawn", 1)],
+)
+def test_the_versions_of_an_order_with_an_open_refund_stay(
+    shop: Harness, status: str, gone: int
+) -> None:
+    keep(shop.live.database, order_record(status="shipped", delivered_at=None))
+    keep(shop.live.database, order_record(), hours=1)
+    assert propose(write(shop), "W1001", ("K1", 1))["outcome"] == "approved"
+    with shop.live.database.transaction() as connection:
+        connection.execute(schema.refunds.update().values(status=status))
+    assert purge(shop.live.database, 2)[0] == gone
 
 
 def test_that_there_is_no_order_is_known_only_since_the_source_said_so(shop: Harness) -> None:

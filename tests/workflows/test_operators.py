@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 import sqlalchemy as sa
@@ -18,6 +19,7 @@ from mailagent.domain.operations.provider import Provider, ProviderKind
 from mailagent.domain.text import tell_moment
 from mailagent.engine import DELIVERY, HOUSEKEEPING, SWEEP
 from mailagent.engine.run import Run, subject_of
+from mailagent.store import schema
 from mailagent.store.database import UtcDateTime
 from mailagent.store.ids import new_id
 from mailagent.store.operations import circuit_breakers, incidents
@@ -30,6 +32,7 @@ from mailagent.workflows.steps.maintenance.rows import process_each
 from mailagent.workflows.steps.notices import explain_failure
 from tests.cast import ADA, GRACE, JUERGEN, KETTLE_WISH, NOW, TESS, order
 from tests.harness import Harness, open_shop, pass_time, running, wait_until
+from tests.tool_calls import calls
 from tests.web.console.drafts import press
 from tests.web.console.failed_runs import change_run
 from tests.web.doors import METRICS_TOKEN
@@ -178,6 +181,69 @@ def test_repeats_for_one_row_are_one_incident(shop: Harness) -> None:
         assert operators.report_failed_runs() == 0
 
 
+def fail_beside(shop: Harness, step: str, **mail: Any) -> str:
+    """Let the run of a mail fail, then let Ada write again, in the same thread; return the failed run."""
+    with failing(step):
+        shop.write("I will call you today.", **mail)
+        run_id = wait_for_run(shop, "conversation", "ERROR")
+    (first,) = shop.mails_to(ADA)
+    shop.write("And what did I pay?", to=first.reply_to)
+    runs = shop.live.workflow_client.runs
+    wait_until(lambda: len(runs.list_runs("SUCCESS", mail_thread(shop))) == 2, 30, "the next run")
+    return run_id
+
+
+def mail_thread(shop: Harness) -> str:
+    return str(shop.rows("SELECT conversation_id FROM conversations")[0].conversation_id)
+
+
+def test_a_reply_of_the_team_that_failed_is_told_although_the_customer_wrote_again(
+    shop: Harness,
+) -> None:
+    with running(shop):
+        shop.faults.openai.append(calls("hand_over", reason="cannot_help", summary="Too hard."))
+        shop.write("Where is my order W1001?")
+        (case,) = shop.wait_for_mails(TESS)
+        team = {"from_address": TESS, "to": case.reply_to, "subject": "Re: Please take over"}
+        run_id = fail_beside(shop, "forward_team_replies", **team)
+        assert failed(shop) == [run_id]
+        assert operators.report_failed_runs() == 1
+        assert count_failed(shop) == 1
+        shop.live.workflow_client.replays.replay_run(run_id)
+        assert "I will call you today." in shop.wait_for_mails(ADA, 2)[-1].text
+        assert failed(shop) == []
+
+
+def test_an_unproven_mail_that_failed_is_told_although_a_proven_one_was_answered(
+    shop: Harness,
+) -> None:
+    with running(shop):
+        shop.write("Where is my order W1001?")
+        (first,) = shop.wait_for_mails(ADA)
+        run_id = fail_beside(shop, "take_batch", aligned=False, to=first.reply_to)
+        assert failed(shop) == [run_id]
+        _, fork_id = shop.live.workflow_client.replays.fork_run(run_id)
+        wait_until(lambda: failed(shop) == [], 30, f"{fork_id} to answer it")
+
+
+def test_a_failed_run_is_replaced_by_one_that_answered_its_mail_or_wrote_a_draft(
+    shop: Harness,
+) -> None:
+    fail_for(shop, ADA)
+    (mail,) = shop.rows("SELECT mail_id, run_id, message_id FROM inbound_mails")
+    with running(shop):
+        shop.write("Hello again", in_reply_to=mail.message_id)
+        shop.wait_for_mails(ADA)
+        wait_until(lambda: failed(shop) == [], 30, "the next run to end")
+    waits = {"status": "unanswered", "answered_by": None}
+    for changes, left in ((waits, [mail.run_id]), ({"draft_id": "draft_1"}, [])):
+        with shop.live.database.transaction() as connection:
+            mails = schema.inbound_mails
+            this = mails.c.mail_id == mail.mail_id
+            connection.execute(mails.update().where(this).values(**changes))
+        assert failed(shop) == left
+
+
 def test_without_operators_the_team_is_told(tmp_path: Path, database_url: str) -> None:
     with open_shop(tmp_path, database_url, {"OPS_EMAILS": ""}) as shop:
         fail_for(shop, ADA)
@@ -213,6 +279,17 @@ def test_a_run_that_was_enqueued_by_hand_is_told(
     set_run(shop, "delivery-by-hand", "ERROR")
     assert operators.report_failed_runs() == 1
     assert subjects(shop) == ["Run delivery-by-hand has failed"]
+
+
+def test_a_bounce_whose_run_fails_is_told_although_the_mails_own_run_failed_before(
+    shop: Harness,
+) -> None:
+    told = []
+    for end in ("", "-1", "-undelivered", "-returned"):
+        enqueue_by_hand(shop, f"delivery-01x{end}", "outbound_01x")
+        set_run(shop, f"delivery-01x{end}", "ERROR")
+        told.append(operators.report_failed_runs())
+    assert told == [1, 0, 1, 1]
 
 
 def test_a_run_that_cannot_be_reported_hides_no_other(
@@ -269,7 +346,9 @@ def test_scheduled_runs_are_not_told_to_be_replayed(shop: Harness, others: tuple
     [
         ("delivery-01x", "delivery-01x"),
         ("delivery-01x-3", "delivery-01x"),
-        ("delivery-01x-undelivered", "delivery-01x"),
+        ("delivery-01x-fork-1", "delivery-01x"),
+        ("delivery-01x-undelivered", "delivery-01x-undelivered"),
+        ("delivery-01x-returned-fork-2", "delivery-01x-returned"),
         ("3f1c-a-fork", "3f1c-a-fork"),
     ],
 )

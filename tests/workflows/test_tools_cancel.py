@@ -27,13 +27,15 @@ from mailagent.domain.orders.source import (
 from mailagent.domain.refunds.order import Order, OrderStatus
 from mailagent.domain.refunds.policy import Policy
 from mailagent.domain.remedies.remedy import RemedyStatus, TaskProblem
+from mailagent.domain.shop import Retention
 from mailagent.domain.text import tell_day
 from mailagent.mailers.fact import sentence
 from mailagent.remedies import finish
 from mailagent.store.refunds import remedies, stops
 from mailagent.workflows.steps.conversation.batch import Batch, batch_reader
 from mailagent.workflows.steps.delivery.send import send_mail
-from mailagent.workflows.steps.maintenance import tasks
+from mailagent.workflows.steps.maintenance import housekeeping, tasks
+from mailagent.workflows.steps.refund.condition import advance_remedy
 from mailagent.workflows.steps.refund.order_check import UNITS_BACK
 from mailagent.workflows.tools.cancel_order import cancel_order
 from mailagent.workflows.tools.request_change import request_change
@@ -336,6 +338,36 @@ def test_units_that_were_sent_after_all_are_not_paid_back(
     cancel(batch, ("M1", 1))
     assert pay(refund_id(shop))["status"] == end
     assert shop.refunds()[0].failure == (UNITS_BACK if end == "failed" else None)
+
+
+def purge_later(shop: Harness) -> list[int]:
+    """Do the housekeeping long after MAIL_DAYS; return the versions of orders that are left."""
+    now = services.current()
+    later = now.now() + timedelta(days=75)
+    services.bind(replace(now, now=lambda: later, retention=Retention(mail_days=30)))
+    housekeeping.take_out_text(housekeeping.Deadline(None), housekeeping.LOOKS_BACK)
+    services.bind(now)
+    return [row.version for row in shop.rows("SELECT version FROM order_versions ORDER BY version")]
+
+
+@pytest.mark.parametrize("is_answered", [False, True])
+def test_no_purge_takes_the_version_that_an_unpaid_cancellation_needs(
+    shop: Harness, batch: Batch, is_answered: bool
+) -> None:
+    """The rest of the order is sent before its refund is paid."""
+    kettle, mugs = pending().lines
+    left = replace(pending(), lines=(kettle, replace(mugs, quantity=1)))
+    keep_version(shop, pending())
+    source = with_source(shop, Cancelled(left))
+    cancel(batch, ("M1", 1))
+    if is_answered:
+        advance_remedy(refund_id(shop))
+        keep_version(shop, left)
+    assert purge_later(shop) == ([1, 2] if is_answered else [1])
+    source.orders = lambda _order_id: replace(left, status=OrderStatus.SHIPPED)
+    assert pay(refund_id(shop))["status"] == "paid"
+    assert "these units are gone" not in told_team(shop)
+    assert len(purge_later(shop)) == 1
 
 
 NOT_SENT = SourceProblem("the shop's server cannot be reached", not_done=True)

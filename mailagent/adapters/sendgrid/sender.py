@@ -15,7 +15,14 @@ from typing import Any
 import httpx2
 from sendgrid import SendGridAPIClient
 
-from mailagent.adapters.http import SHARE, retry_after_seconds, tls_context, within, within_reason
+from mailagent.adapters.http import (
+    SHARE,
+    answered_at,
+    retry_after_seconds,
+    tls_context,
+    within,
+    within_reason,
+)
 from mailagent.domain.mail.delivery import (
     Accepted,
     Blame,
@@ -273,7 +280,8 @@ def _seconds_to_reset(headers: Mapping[str, str]) -> float:
     """Return the wait in seconds for which `X-RateLimit-Reset` (Unix seconds) or Retry-After asks, at most an
     hour."""
     try:
-        wait = within_reason(max(float(headers["X-RateLimit-Reset"]) - time.time(), 1.0))
+        seconds = float(headers["X-RateLimit-Reset"]) - answered_at(headers)
+        wait = within_reason(max(seconds, 1.0))
     except (KeyError, TypeError, ValueError):
         wait = retry_after_seconds(headers)
     return _WITHOUT_A_HINT_SECONDS if wait is None else max(wait, 1.0)

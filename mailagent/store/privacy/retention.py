@@ -15,7 +15,7 @@ import sqlalchemy as sa
 
 from mailagent.domain.mail.message import MailStatus, OutboundStatus
 from mailagent.domain.refunds.refund import RefundStatus
-from mailagent.domain.remedies.remedy import RemedyStatus
+from mailagent.domain.remedies.remedy import OPEN, RemedyStatus
 from mailagent.domain.shop import LOGIN_DAYS, MODEL_CALL_DAYS, PRESENCE_DAYS
 from mailagent.store import schema
 from mailagent.store.database import batches, overwrite_deleted
@@ -240,18 +240,32 @@ def purge_loose(
     return len(came) + len(went)
 
 
-def purge_order_versions(connection: sa.Connection, before: datetime, limit: int) -> int:
-    """Delete the oldest versions of orders from before a time; return how many. The order itself stays."""
-    versions = schema.order_versions
-    key = sa.tuple_(versions.c.order_id, versions.c.version)
-    oldest = sa.select(versions.c.order_id, versions.c.version).where(
-        versions.c.fetched_at < before
+def purge_order_versions(
+    connection: sa.Connection, before: datetime, since: datetime | None, limit: int
+) -> tuple[int, datetime | None]:
+    """Delete the versions of orders that a newer one replaced before a time, except those of an order with an
+    open refund or remedy. Return how many newer ones were found, the oldest first, up to a limit, and the time
+    of the last one: the next batch's `since`. An order's newest version stays."""
+    versions, newer = schema.order_versions, schema.order_versions.alias("newer").c
+    older, order_id = versions.c, newer.order_id
+    found = sa.select(order_id, newer.fetched_at).where(
+        newer.fetched_at < before,
+        newer.fetched_at >= since if since else sa.true(),
+        sa.exists().where(older.order_id == order_id, older.version < newer.version),
+        ~sa.exists().where(_refunds.c.order_id == order_id, _refunds.c.status.in_(_UNDECIDED)),
+        ~sa.exists().where(_remedies.c.order_id == order_id, _remedies.c.status.in_(OPEN)),
     )
-    rows = connection.execute(oldest.order_by(versions.c.fetched_at).limit(limit)).all()
-    if rows:
-        overwrite_deleted(connection)
-        connection.execute(versions.delete().where(key.in_([tuple(row) for row in rows])))
-    return len(rows)
+    rows = connection.execute(found.order_by(newer.fetched_at).limit(limit)).all()
+    if not rows:
+        return 0, since
+    overwrite_deleted(connection)
+    last = sa.select(sa.func.max(newer.version)).where(
+        newer.order_id == older.order_id, newer.fetched_at < before
+    )
+    due = older.version < last.correlate(versions).scalar_subquery()
+    order_ids = {row.order_id for row in rows}
+    connection.execute(versions.delete().where(older.order_id.in_(order_ids), due))
+    return len(rows), rows[-1].fetched_at
 
 
 def purge_step_texts(connection: sa.Connection, before: datetime, limit: int) -> int:

@@ -13,14 +13,13 @@ from mailagent import services
 from mailagent.domain.mail.authentication import normalise_address
 from mailagent.domain.mail.delivery import Bounce, DeliveryEvent, DeliveryKind
 from mailagent.domain.mail.message import Door, ParsedMail
+from mailagent.engine import RETURNED, UNDELIVERED
 from mailagent.store import audit
 from mailagent.store.errors import is_outage
 from mailagent.store.mail import delivery_events, outbound
 
 logger = logging.getLogger(__name__)
 
-UNDELIVERED = "undelivered"
-RETURNED = "returned"
 DISREGARDED: Final = "bounce disregarded"
 REASON_MAX_LENGTH = 500
 

@@ -157,7 +157,9 @@ def take_out_text(deadline: Deadline, back: timedelta | None = None) -> int:
         return retention.purge_loose(connection, before, since, ROWS_AT_ONCE)
 
     def versions(connection: sa.Connection) -> int:
-        return retention.purge_order_versions(connection, before, ROWS_AT_ONCE)
+        nonlocal since  # each batch begins where the last one ended
+        found, since = retention.purge_order_versions(connection, before, since, ROWS_AT_ONCE)
+        return found
 
     gone = repeat(threads, deadline) + repeat(loose, deadline)
     repeat(versions, deadline)
