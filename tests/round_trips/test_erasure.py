@@ -32,6 +32,7 @@ pytestmark = pytest.mark.both_databases
 _WORDS = ("name", "subject", "body", "file", "note", "draft", "parcel")
 CANARIES = (ADA, hash_customer(ADA), *(f"canary{word}" for word in _WORDS))
 ERASE = f"/ops/customers/{ADA}/erase"
+SETTLEMENTS = "/ops/settlements"
 
 
 def return_a_letter(shop: Harness) -> None:
@@ -123,8 +124,20 @@ def shop_with_history(busy_shop: Harness) -> Harness:
         )
     wait_until(lambda: [each.status for each in busy_shop.refunds()] == ["paid"] * 3, 30, "money")
     wait_for_quiet(busy_shop)
+    _let_money_come_back(busy_shop)
     _add_what_others_write(busy_shop)
     return busy_shop
+
+
+def _let_money_come_back(shop: Harness) -> None:
+    (row,) = shop.rows("SELECT refund_id FROM refunds WHERE order_id = 'W1001'")
+    why = {"fail": "yes", "came_back": "yes", "reason": f"Canarynote: {NAME}, account closed"}
+    client = shop.log_in(MONA)
+    told = post_form(client, f"{SETTLEMENTS}/{row.refund_id}", SETTLEMENTS, **why)
+    assert told.status_code == 303
+    wait_until(lambda: "failed" in [each.status for each in shop.refunds()], 30, "the failure")
+    shop.wait_for_mails(TESS)
+    wait_for_quiet(shop)
 
 
 def _add_what_others_write(shop: Harness) -> None:
@@ -169,7 +182,7 @@ def test_nothing_of_an_erased_customer_is_left_and_nothing_of_others_is_lost(
     assert {
         "orders", "order_shipments", "conversations", "inbound_mails", "raw_mails", "outbound_mails",
         "decisions", "drafts", "approval_notes", "outgoing_files", "audit", "refunds",
-        "suppressed_addresses", "workflow_status",
+        "suppressed_addresses", "workflow_status", "ledger_settlements", "refund_payments",
     } <= before.keys()  # fmt: skip
     money, others = look(shop, MONEY), look(shop, OF_OTHERS)
     client = shop.log_in(OLGA)

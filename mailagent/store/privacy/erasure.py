@@ -14,6 +14,7 @@ from typing import Any, Final
 import sqlalchemy as sa
 
 from mailagent.domain.mail.redaction import Mention
+from mailagent.domain.refunds.refund import RefundStatus
 from mailagent.store import audit, schema
 from mailagent.store.database import batches, count_rows, overwrite_deleted
 from mailagent.store.ids import new_token
@@ -21,7 +22,7 @@ from mailagent.store.mail import suppressions
 from mailagent.store.privacy import erasure_scope, retention
 from mailagent.store.privacy.erasure_scope import TEXT_IN, TEXT_OUT, Obstacle, Scope
 from mailagent.store.privacy.retention import update
-from mailagent.store.refunds import gateway_events
+from mailagent.store.refunds import gateway_events, refund_payments, refunds
 
 ERASED: Final = "customer erased"
 ERASED_NAME = "erased"
@@ -166,6 +167,7 @@ def _erase_rows(connection: sa.Connection, scope: Scope, alias: str) -> None:
     for key, ids, column in _ADDRESSES:
         renamed = sa.case((column == scope.email, alias), else_=column)
         update(connection, key, getattr(scope, ids), {column.name: renamed})
+    _blank_reasons(connection, scope)
     for key, ids, columns in _TEXTS:
         _replace_address(connection, key, getattr(scope, ids), columns, scope.email, alias)
     _erase_from_notes(connection, scope, alias)
@@ -180,6 +182,25 @@ def _erase_rows(connection: sa.Connection, scope: Scope, alias: str) -> None:
         # a new conversation.
         tokens = {name: new_token() for name in ("reply_token", "confirm_token", "team_token")}
         update(connection, _threads.conversation_id, [conversation_id], tokens)
+
+
+def _blank_reasons(connection: sa.Connection, scope: Scope) -> None:
+    """Blank what people wrote of payments: why they could not pay one, or refused it after all. What code and
+    gateways wrote stays."""
+    in_ledger = sa.exists().where(
+        _settlements.idempotency_key == _payments.idempotency_key, _settlements.reason.is_not(None)
+    )
+    refused = sa.exists().where(
+        _refunds.refund_id == _payments.refund_id, _refunds.status == RefundStatus.REJECTED.value
+    )
+    is_theirs = sa.and_(_payments.problem.is_not(None), sa.or_(in_ledger, refused))
+    blanked = sa.case((is_theirs, ERASED_NAME), else_=_payments.problem)
+    update(connection, _payments.refund_id, scope.refund_ids, {"problem": blanked})
+    for refund_id in scope.refund_ids:
+        refund = refunds.load(connection, refund_id)
+        told = refund_payments.describe(connection, refund) if refund.failure else ""
+        if told:  # it was written from the problems
+            update(connection, _refunds.refund_id, [refund_id], {"failure": told})
 
 
 def _erase_from_notes(connection: sa.Connection, scope: Scope, alias: str) -> None:
