@@ -89,7 +89,7 @@ def shop_with_history(busy_shop: Harness) -> Harness:
     """A shop that has something of Ada's wherever something of a customer's can be."""
     customer = {"email": ADA, "name": NAME}
     link = "https://carrier.example/canaryparcel"
-    parcel = {"shipment_id": "S1", "status": "label_created", "tracking_url": link}
+    parcel = {"shipment_id": "CanaryParcel", "status": "label_created", "tracking_url": link}
     busy_shop.stock(
         order(customer=customer, shipments=[parcel | {"tracking_number": "CanaryParcel"}]),
         big_order(customer=customer),

@@ -39,7 +39,7 @@ _inbound, _outbound, _threads = (
     schema.conversations.c,
 )
 _orders, _refunds, _payments = schema.orders.c, schema.refunds.c, schema.refund_payments.c
-_settlements = schema.ledger_settlements.c
+_settlements, _parcels = schema.ledger_settlements.c, schema.order_shipments.c
 
 # What we blank in addition to the texts that retention deletes: the key column of the rows, the field of Scope
 # with their ids, and the new values.
@@ -75,11 +75,15 @@ _BLANKED: Sequence[tuple[sa.Column[str], str, Mapping[str, Any]]] = (
     ),
     (_threads.conversation_id, "conversation_ids", {"language": None}),
     (_orders.order_id, "order_ids", {"customer_name": ERASED_NAME, "version": _orders.version + 1}),
-    # A carrier's page shows name and address for a tracking number.
+    # A carrier's page shows name and address for a tracking number, which may be the parcel's id, too.
     (
-        schema.order_shipments.c.order_id,
+        _parcels.order_id,
         "order_ids",
-        {"tracking_number": None, "tracking_url": None},
+        {
+            "shipment_id": sa.literal(f"{ERASED_NAME} ") + sa.cast(_parcels.position, sa.Text),
+            "tracking_number": None,
+            "tracking_url": None,
+        },
     ),
 )
 
