@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from werkzeug.test import TestResponse
 
+from mailagent import mailers
 from mailagent.demo.fakes.mailboxes import SentMail
 from mailagent.domain.mail.outgoing_file import OutgoingFile
 from mailagent.domain.mail.redaction import Mention
@@ -363,6 +364,19 @@ def test_nobody_is_erased_while_something_of_theirs_is_under_way(shop: Harness) 
     outcome = shop.app.test_cli_runner().invoke(args=["erase", ADA, "--yes"])
     assert outcome.exit_code == 1
     assert "is unanswered" in outcome.output
+
+
+def test_a_mail_about_them_that_is_not_sent_yet_is_named_after_the_refusal(shop: Harness) -> None:
+    shop.stock(order())
+    notice = mailers.Notice("undelivered:1", f"A mail to {ADA} did not arrive", ["Please look."])
+    with shop.live.database.transaction() as connection:
+        mailers.write_notice(connection, notice, [TESS])
+    client = shop.log_in(OLGA)
+    assert "Not now" not in client.get(ERASE).text  # which does not search the texts of all mail
+    refused = post_form(client, ERASE, address=ADA)
+    assert refused.status_code == 409
+    assert "A mail of ours is being sent" in refused.text
+    assert 'name="address"' not in refused.text
 
 
 def test_a_complaint_outlives_its_address(shop: Harness) -> None:
