@@ -17,6 +17,7 @@ from mailagent.domain.mail.message import (
     answer_headers,
     token_address,
 )
+from mailagent.domain.mail.redaction import inert_address
 from mailagent.domain.mail.reply_commands import holds_word
 from mailagent.domain.refunds.credit import credit_of
 from mailagent.domain.refunds.escalation import (
@@ -134,7 +135,7 @@ def _values(
     return {
         "order_id": order.order_id,
         "customer_name": order.customer_name,
-        "customer_email": order.customer_email,
+        "customer_email": inert_address(order.customer_email),
         "customer_since": review.customer_since,
         "amount": refund.asked,
         "credit": credit_of(refund),

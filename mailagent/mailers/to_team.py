@@ -12,6 +12,7 @@ from mailagent import services
 from mailagent.adapters import gateways
 from mailagent.domain.mail.conversation import Conversation, HandOverReason
 from mailagent.domain.mail.message import Door, InboundMail, Purpose, are_proven, token_address
+from mailagent.domain.mail.redaction import inert_address
 from mailagent.domain.refunds.labels import REFUND_STATES
 from mailagent.domain.refunds.refund import Refund, RefundStatus
 from mailagent.mailers.compose import MailContent, queue_mail
@@ -39,7 +40,7 @@ def write_to_team(
     reply_to = token_address(Door.TEAM, conversation.team_token, live.shop.reply_domain)
     values = {
         "customer_name": latest[-1].from_name if latest else "",
-        "customer_email": conversation.customer_email,
+        "customer_email": inert_address(conversation.customer_email),
         "answer_to": reply_to,
         "sender_verified": are_proven(latest),
         "conversation_id": conversation.conversation_id,

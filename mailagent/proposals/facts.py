@@ -254,17 +254,18 @@ def plain_facts(facts: RefundFacts) -> dict[str, Any]:
         "worth": str(facts.worth) if facts.worth else None,
         "price": str(facts.price) if facts.price else None,
         "elsewhere": str(facts.elsewhere) if facts.elsewhere else None,
-        "parcels": [_plain_parcel(each) for each in facts.packed.parcels],
+        "parcels": [_plain_parcel(n, each) for n, each in enumerate(facts.packed.parcels, 1)],
         "parcels_hold_all": facts.packed.whole,
         "cancels": facts.cancels,
         "asked_at": facts.asked_at.isoformat() if facts.asked_at else None,
     }
 
 
-def _plain_parcel(parcel: Shipment) -> dict[str, Any]:
+def _plain_parcel(number: int, parcel: Shipment) -> dict[str, Any]:
     due_since = parcel.due_since
     return {
-        "shipment_id": parcel.shipment_id,
+        # Not its own id: that may be a tracking number, and the audit log keeps these facts for ever.
+        "shipment_id": str(number),
         "status": parcel.status.value,
         "due_since": due_since.isoformat() if due_since else None,
         "expected_at": parcel.expected_at.isoformat() if parcel.expected_at else None,

@@ -33,13 +33,13 @@ from tests.evals.conftest import Played
         {"of_customer": Granted(2, 30_00), "of_day": Granted(), "shared_payments": ("pay_1",)},
         {"currency": "JPY", "photos": 2, "refused_before": (ManagerReason.LEFT_OUT,)},
         {"cancels": True, "order_status": OrderStatus.PENDING},
-        {"packed": Packed((Shipment("S1", ShipmentStatus.IN_TRANSIT, last_event_at=NOW),), True)},
-        {"packed": Packed((Shipment("S1", ShipmentStatus.IN_TRANSIT, shipped_at=NOW),), True)},
+        {"packed": Packed((Shipment("1", ShipmentStatus.IN_TRANSIT, last_event_at=NOW),), True)},
+        {"packed": Packed((Shipment("1", ShipmentStatus.IN_TRANSIT, shipped_at=NOW),), True)},
         {
             "packed": Packed(
                 (
                     Shipment(
-                        "S1",
+                        "1",
                         ShipmentStatus.IN_TRANSIT,
                         expected_at=NOW + timedelta(days=61),
                         last_event_at=NOW,
@@ -47,7 +47,7 @@ from tests.evals.conftest import Played
                 )
             )
         },
-        {"packed": Packed((Shipment("S1", ShipmentStatus.DELIVERED),))},
+        {"packed": Packed((Shipment("1", ShipmentStatus.DELIVERED),))},
         {"asked_at": NOW},
     ],
 )

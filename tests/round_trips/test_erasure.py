@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from werkzeug.test import TestResponse
 
+from mailagent import mailers
 from mailagent.demo.fakes.mailboxes import SentMail
 from mailagent.domain.mail.outgoing_file import OutgoingFile
 from mailagent.domain.mail.redaction import Mention
@@ -32,6 +33,7 @@ pytestmark = pytest.mark.both_databases
 _WORDS = ("name", "subject", "body", "file", "note", "draft", "parcel")
 CANARIES = (ADA, hash_customer(ADA), *(f"canary{word}" for word in _WORDS))
 ERASE = f"/ops/customers/{ADA}/erase"
+SETTLEMENTS = "/ops/settlements"
 
 
 def return_a_letter(shop: Harness) -> None:
@@ -88,7 +90,7 @@ def shop_with_history(busy_shop: Harness) -> Harness:
     """A shop that has something of Ada's wherever something of a customer's can be."""
     customer = {"email": ADA, "name": NAME}
     link = "https://carrier.example/canaryparcel"
-    parcel = {"shipment_id": "S1", "status": "label_created", "tracking_url": link}
+    parcel = {"shipment_id": "CanaryParcel", "status": "label_created", "tracking_url": link}
     busy_shop.stock(
         order(customer=customer, shipments=[parcel | {"tracking_number": "CanaryParcel"}]),
         big_order(customer=customer),
@@ -123,8 +125,20 @@ def shop_with_history(busy_shop: Harness) -> Harness:
         )
     wait_until(lambda: [each.status for each in busy_shop.refunds()] == ["paid"] * 3, 30, "money")
     wait_for_quiet(busy_shop)
+    _let_money_come_back(busy_shop)
     _add_what_others_write(busy_shop)
     return busy_shop
+
+
+def _let_money_come_back(shop: Harness) -> None:
+    (row,) = shop.rows("SELECT refund_id FROM refunds WHERE order_id = 'W1001'")
+    why = {"fail": "yes", "came_back": "yes", "reason": f"Canarynote: {NAME}, account closed"}
+    client = shop.log_in(MONA)
+    told = post_form(client, f"{SETTLEMENTS}/{row.refund_id}", SETTLEMENTS, **why)
+    assert told.status_code == 303
+    wait_until(lambda: "failed" in [each.status for each in shop.refunds()], 30, "the failure")
+    shop.wait_for_mails(TESS)
+    wait_for_quiet(shop)
 
 
 def _add_what_others_write(shop: Harness) -> None:
@@ -169,7 +183,7 @@ def test_nothing_of_an_erased_customer_is_left_and_nothing_of_others_is_lost(
     assert {
         "orders", "order_shipments", "conversations", "inbound_mails", "raw_mails", "outbound_mails",
         "decisions", "drafts", "approval_notes", "outgoing_files", "audit", "refunds",
-        "suppressed_addresses", "workflow_status",
+        "suppressed_addresses", "workflow_status", "ledger_settlements", "refund_payments",
     } <= before.keys()  # fmt: skip
     money, others = look(shop, MONEY), look(shop, OF_OTHERS)
     client = shop.log_in(OLGA)
@@ -350,6 +364,19 @@ def test_nobody_is_erased_while_something_of_theirs_is_under_way(shop: Harness) 
     outcome = shop.app.test_cli_runner().invoke(args=["erase", ADA, "--yes"])
     assert outcome.exit_code == 1
     assert "is unanswered" in outcome.output
+
+
+def test_a_mail_about_them_that_is_not_sent_yet_is_named_after_the_refusal(shop: Harness) -> None:
+    shop.stock(order())
+    notice = mailers.Notice("undelivered:1", f"A mail to {ADA} did not arrive", ["Please look."])
+    with shop.live.database.transaction() as connection:
+        mailers.write_notice(connection, notice, [TESS])
+    client = shop.log_in(OLGA)
+    assert "Not now" not in client.get(ERASE).text  # which does not search the texts of all mail
+    refused = post_form(client, ERASE, address=ADA)
+    assert refused.status_code == 409
+    assert "A mail of ours is being sent" in refused.text
+    assert 'name="address"' not in refused.text
 
 
 def test_a_complaint_outlives_its_address(shop: Harness) -> None:

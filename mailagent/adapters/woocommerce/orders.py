@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
+from hashlib import sha256
 from typing import Any
 
 from mailagent.adapters.order_files.shops import WOO_STATUS, woo_is_paid
@@ -232,7 +233,7 @@ def _parcel(item: Fields) -> Shipment:
         datetime.fromtimestamp(int(item["date_shipped"]), UTC) if item.get("date_shipped") else None
     )
     return Shipment(
-        shipment_id=str(item.get("tracking_id") or number),
+        shipment_id=str(item.get("tracking_id") or sha256(number.encode()).hexdigest()[:16]),
         status=ShipmentStatus.IN_TRANSIT,
         carrier=item.get("tracking_provider") or item.get("custom_tracking_provider") or None,
         tracking_number=number,

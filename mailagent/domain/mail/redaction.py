@@ -216,6 +216,12 @@ def inert(text: str) -> str:
     return _DOT_IN_NAME.sub(r"[\1]", text.replace("://", "[:]//"))
 
 
+def inert_address(address: str) -> str:
+    """Return a mail address; broken up if mail programs may make a link of its start (`evil.example/a@…`)."""
+    local = address.rpartition("@")[0]
+    return inert(address) if any(sign in local for sign in "/?#") else address
+
+
 # --- mention --------------------------------------------------------------------------------------
 
 

@@ -14,6 +14,7 @@ from typing import Any, Final
 import sqlalchemy as sa
 
 from mailagent.domain.mail.redaction import Mention
+from mailagent.domain.refunds.refund import RefundStatus
 from mailagent.store import audit, schema
 from mailagent.store.database import batches, count_rows, overwrite_deleted
 from mailagent.store.ids import new_token
@@ -21,7 +22,7 @@ from mailagent.store.mail import suppressions
 from mailagent.store.privacy import erasure_scope, retention
 from mailagent.store.privacy.erasure_scope import TEXT_IN, TEXT_OUT, Obstacle, Scope
 from mailagent.store.privacy.retention import update
-from mailagent.store.refunds import gateway_events
+from mailagent.store.refunds import gateway_events, refund_payments, refunds
 
 ERASED: Final = "customer erased"
 ERASED_NAME = "erased"
@@ -38,7 +39,7 @@ _inbound, _outbound, _threads = (
     schema.conversations.c,
 )
 _orders, _refunds, _payments = schema.orders.c, schema.refunds.c, schema.refund_payments.c
-_settlements = schema.ledger_settlements.c
+_settlements, _parcels = schema.ledger_settlements.c, schema.order_shipments.c
 
 # What we blank in addition to the texts that retention deletes: the key column of the rows, the field of Scope
 # with their ids, and the new values.
@@ -74,11 +75,15 @@ _BLANKED: Sequence[tuple[sa.Column[str], str, Mapping[str, Any]]] = (
     ),
     (_threads.conversation_id, "conversation_ids", {"language": None}),
     (_orders.order_id, "order_ids", {"customer_name": ERASED_NAME, "version": _orders.version + 1}),
-    # A carrier's page shows name and address for a tracking number.
+    # A carrier's page shows name and address for a tracking number, which may be the parcel's id, too.
     (
-        schema.order_shipments.c.order_id,
+        _parcels.order_id,
         "order_ids",
-        {"tracking_number": None, "tracking_url": None},
+        {
+            "shipment_id": sa.literal(f"{ERASED_NAME} ") + sa.cast(_parcels.position, sa.Text),
+            "tracking_number": None,
+            "tracking_url": None,
+        },
     ),
 )
 
@@ -166,6 +171,7 @@ def _erase_rows(connection: sa.Connection, scope: Scope, alias: str) -> None:
     for key, ids, column in _ADDRESSES:
         renamed = sa.case((column == scope.email, alias), else_=column)
         update(connection, key, getattr(scope, ids), {column.name: renamed})
+    _blank_reasons(connection, scope)
     for key, ids, columns in _TEXTS:
         _replace_address(connection, key, getattr(scope, ids), columns, scope.email, alias)
     _erase_from_notes(connection, scope, alias)
@@ -180,6 +186,25 @@ def _erase_rows(connection: sa.Connection, scope: Scope, alias: str) -> None:
         # a new conversation.
         tokens = {name: new_token() for name in ("reply_token", "confirm_token", "team_token")}
         update(connection, _threads.conversation_id, [conversation_id], tokens)
+
+
+def _blank_reasons(connection: sa.Connection, scope: Scope) -> None:
+    """Blank what people wrote of payments: why they could not pay one, or refused it after all. What code and
+    gateways wrote stays."""
+    in_ledger = sa.exists().where(
+        _settlements.idempotency_key == _payments.idempotency_key, _settlements.reason.is_not(None)
+    )
+    refused = sa.exists().where(
+        _refunds.refund_id == _payments.refund_id, _refunds.status == RefundStatus.REJECTED.value
+    )
+    is_theirs = sa.and_(_payments.problem.is_not(None), sa.or_(in_ledger, refused))
+    blanked = sa.case((is_theirs, ERASED_NAME), else_=_payments.problem)
+    update(connection, _payments.refund_id, scope.refund_ids, {"problem": blanked})
+    for refund_id in scope.refund_ids:
+        refund = refunds.load(connection, refund_id)
+        told = refund_payments.describe(connection, refund) if refund.failure else ""
+        if told:  # it was written from the problems
+            update(connection, _refunds.refund_id, [refund_id], {"failure": told})
 
 
 def _erase_from_notes(connection: sa.Connection, scope: Scope, alias: str) -> None:

@@ -34,6 +34,7 @@ _COSTS = ("discount_minor", "shipping_minor", "tax_minor")
 # The shop's record of an order may lack a refund that its gateway made within this time.
 RECORD_LAGS = timedelta(minutes=5)
 # How an address ends that a shop's system writes for an erased customer: WooCommerce's is deleted@site.invalid.
+# Shopify's is empty.
 ERASED_IN_SHOP = ".invalid"
 
 
@@ -57,10 +58,7 @@ def save(
     VersionProblem for another version, and OrderProblem for a change that refunds do not allow:
     another currency, other lines, or less paid than was refunded.
     """
-    if order.customer_email.endswith(ERASED_IN_SHOP):
-        # A carrier's page shows name and address for a tracking number.
-        bare = (replace(each, tracking_number=None, tracking_url=None) for each in order.shipments)
-        order = replace(order, shipments=tuple(bare))
+    order = bare_if_erased(order)
     # Of two transactions that create the same order, the second waits here and then finds the first's row.
     created = insert_once(connection, _orders, _values(order, now), "order_id")
     stored = None if created else orders.lock_known(connection, order.order_id)
@@ -78,6 +76,18 @@ def save(
     _insert_parts(connection, order, now)
     gateway_events.apply_earlier_events(connection, order, now)
     return Saved.CREATED if created else Saved.CHANGED
+
+
+def bare_if_erased(order: Order) -> Order:
+    """Return an order; if its customer was erased in the shop's system, without what leads to a carrier's page
+    of a parcel, which shows name and address. A parcel's id may be its tracking number."""
+    if order.customer_email and not order.customer_email.endswith(ERASED_IN_SHOP):
+        return order
+    bare = (
+        replace(each, shipment_id=f"erased {number}", tracking_number=None, tracking_url=None)
+        for number, each in enumerate(order.shipments)
+    )
+    return replace(order, shipments=tuple(bare))
 
 
 def without_known_refunds(connection: sa.Connection, order: Order) -> Order:

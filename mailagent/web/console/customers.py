@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from urllib.parse import quote
 
 from flask import Blueprint, Response, request
@@ -87,13 +88,17 @@ def erase(email: str) -> Response:
         return _confirm(address, 422, mistyped=True)
     try:
         alias = erasing.erase(address, current_person().email)
-    except ErasureRefusedError:
-        return _confirm(address, 409)
+    except ErasureRefusedError as refusal:
+        return _confirm(address, 409, refusal=refusal)
     return go_to(path_of(alias))
 
 
-def _confirm(address: str, status: int, mistyped: bool = False) -> Response:
+def _confirm(
+    address: str, status: int, mistyped: bool = False, refusal: ErasureRefusedError | None = None
+) -> Response:
     plan = erasing.plan(address, mentions=False)
     if not plan.is_known:
         return not_found("customer")
+    if refusal is not None:  # the erasure has also looked for mail about others
+        plan = replace(plan, obstacles=refusal.obstacles)
     return page("ops/erase.html", status, plan=plan, email=address, mistyped=mistyped)

@@ -15,7 +15,7 @@ from mailagent.adapters.mime.reply_text import words_to_pass_on
 from mailagent.decisions import apply_decisions
 from mailagent.domain.mail.auto_response import READ_RECEIPT
 from mailagent.domain.mail.message import Door, Identity, MailKind, ParsedMail, Purpose, find_token
-from mailagent.domain.mail.redaction import without_keys
+from mailagent.domain.mail.redaction import inert_address, without_keys
 from mailagent.domain.mail.reply_commands import ManagersReply, read_reply
 from mailagent.domain.money import Money
 from mailagent.domain.refunds.escalation import ApprovalRequest, Question, Skip
@@ -141,7 +141,7 @@ def _refuse(
         f"Nothing recorded: refund of {refund.asked.tell()}, order {refund.order_id}",
         [
             "A reply to our request came that does not provably come from your address.",
-            f"It says that it is from {mail.from_address}.",
+            f"It says that it is from {inert_address(mail.from_address)}.",
             f"If it was yours: {_LINK}",
             "You get this mail once for each request, whatever else comes.",
         ],

@@ -23,7 +23,7 @@ from mailagent.domain.mail.auto_response import REWRITTEN_BY_LIST
 from mailagent.domain.mail.conversation import Conversation
 from mailagent.domain.mail.language import find_language
 from mailagent.domain.mail.message import MailKind, ParsedMail, find_token, shows_nothing
-from mailagent.domain.mail.redaction import inert, without_keys
+from mailagent.domain.mail.redaction import inert, inert_address, without_keys
 from mailagent.domain.operations.run_about import RunAbout
 from mailagent.domain.shop import ShopAddresses, rate_limit_key
 from mailagent.engine import CONVERSATION, run_id_of
@@ -194,8 +194,8 @@ def _about_unproven_answer(
     page = f"{services.current().shop.public_url}/ops/conversations/{conversation_id}"
     lines = [
         f"Conversation: {conversation_id}, {inert(conversation.subject)}",
-        f"The answer says that it is from {mail.from_address}. It came without proof, by SPF or DKIM, that"
-        " somebody in TEAM_EMAILS or OPS_EMAILS wrote it.",
+        f"The answer says that it is from {inert_address(mail.from_address)}. It came without proof, by SPF or"
+        " DKIM, that somebody in TEAM_EMAILS or OPS_EMAILS wrote it.",
         "If it was yours, answer from your address of the shop. If you did, have DKIM set up for its domain.",
         f"To answer the customer now: {page}",
         "You get this mail at most once an hour for each conversation.",

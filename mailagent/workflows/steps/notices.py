@@ -8,6 +8,7 @@ import sqlalchemy as sa
 
 from mailagent import mailers, services
 from mailagent.adapters import gateways
+from mailagent.domain.mail.redaction import inert, inert_address
 from mailagent.domain.operations.run_about import RunAbout
 from mailagent.domain.refunds.escalation import list_candidates
 from mailagent.domain.refunds.labels import MANAGER_REASONS
@@ -25,6 +26,7 @@ _KEPT_UNANSWERED = (
     "They are kept, and the agent does not answer them any more. A customer who writes again is "
     "answered as always."
 )
+NAME_SHOWN = 80
 _TWO_MANAGERS = (
     "The first manager approves it on that page, and sends nothing. Another one does it."
 )
@@ -79,10 +81,11 @@ def list_managers_for(*others: str) -> tuple[str, ...]:
 def tell_managers_of_task(connection: sa.Connection, task: Remedy) -> None:
     """Mail a task to the managers who may do it; once."""
     live, order = services.current(), orders.load(connection, task.order_id)
+    name = inert(order.customer_name[:NAME_SHOWN])
     prices = {line.item_id: line.unit_price for line in order.lines}
     lines = [
         *(f"{each.quantity} × {each.name}, {prices[each.item_id]} each" for each in task.items),
-        f"For: {order.customer_name} <{order.customer_email}>; paid for the order: {order.paid}",
+        f"For: {name} <{inert_address(order.customer_email)}>; paid for the order: {order.paid}",
         *(f"Why a manager: {MANAGER_REASONS[ManagerReason(why)]}" for why in task.policy_reasons),
         *([_TWO_MANAGERS] if needs_two(task.policy_reasons) else []),
         f"Do it by {tell_moment(task.due_at)}, and say so: the customer then gets a mail.",

@@ -22,7 +22,7 @@ from mailagent.domain.refunds.order import Order, OrderProblem
 from mailagent.store.operations import incidents
 from mailagent.store.orders import problems, versions
 from mailagent.store.orders.versions import Kept, Mark, Told
-from mailagent.store.refunds import orders
+from mailagent.store.refunds import order_import, orders
 from mailagent.telemetry import spans
 from mailagent.workflows.steps.circuit_breaker import Permit, claim_permit, note_outcome
 from mailagent.workflows.steps.maintenance.incidents import open_incident
@@ -100,7 +100,7 @@ def save(
     from mailagent.adapters.order_files.record import render_order  # loads pydantic
 
     live = services.current()
-    told = [Told(order, render_order(order)) for order in found]
+    told = [Told(order, render_order(order)) for order in map(order_import.bare_if_erased, found)]
     name = live.order_source.name if live.order_source else ""
     now = live.now()  # read before an outage of the database, not after it
 

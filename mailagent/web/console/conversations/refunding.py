@@ -35,7 +35,7 @@ from mailagent.proposals.claims import by_person
 from mailagent.proposals.facts import Asked, shipping_of
 from mailagent.proposals.proposal import Proposal
 from mailagent.store.ids import new_id
-from mailagent.store.mail import assignments, conversations, inbound
+from mailagent.store.mail import assignments, conversations, inbound, suppressions
 from mailagent.store.operations import circuit_breakers
 from mailagent.store.orders import problems
 from mailagent.store.refunds import orders, refunds
@@ -151,11 +151,13 @@ def _look_up(conversation_id: str, order_id: str) -> None:
 
 
 def wait_for_look_up(order: Order) -> None:
-    """Let a worker look the order up at its source, unless it is fresh or the source is away, and wait for it a
-    few seconds. Web processes call no other system."""
+    """Let a worker look the order up at its source, and wait for it a few seconds; but not if it is fresh, if
+    the source is away, or if its customer was erased, whom that could bring back. Web processes call no other
+    system."""
     live = services.current()
     source, client = live.providers.orders, live.workflow_client
-    if source is None or is_fresh(order, live.now()):
+    erased = suppressions.is_erased(order.customer_email)
+    if source is None or erased or is_fresh(order, live.now()):
         return
     with live.database.transaction() as connection:
         breaker = circuit_breakers.find(connection, source)

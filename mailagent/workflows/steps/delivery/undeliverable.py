@@ -8,7 +8,7 @@ import sqlalchemy as sa
 
 from mailagent import mailers, services
 from mailagent.domain.mail.message import Door, OutboundMail, OutboundStatus, Purpose
-from mailagent.domain.mail.redaction import inert
+from mailagent.domain.mail.redaction import inert, inert_address
 from mailagent.domain.refunds.escalation import Skip
 from mailagent.store import audit
 from mailagent.store.database import Row
@@ -62,7 +62,7 @@ def act_on_lost(
     title = services.current().providers.mail.title
     notice = mailers.Notice(
         f"undelivered:{mail.outbound_id}",
-        f"A mail to {mail.to_address} {_FATES[status]}",
+        f"A mail to {inert_address(mail.to_address)} {_FATES[status]}",
         [
             f"Subject: {inert(mail.subject)}",
             f"Why: {inert(why) or f'{title} has not said what became of it'}",

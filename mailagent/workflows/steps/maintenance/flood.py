@@ -14,6 +14,7 @@ import sqlalchemy as sa
 from mailagent import mailers, services
 from mailagent.domain.mail.conversation import DAY, HOUR, HandOverReason
 from mailagent.domain.mail.message import Identity, Purpose
+from mailagent.domain.mail.redaction import inert_address
 from mailagent.store.database import Row
 from mailagent.store.mail import conversations, outbound, throttled
 from mailagent.workflows.steps.conversation.people import write_loop_case
@@ -138,6 +139,6 @@ def count_senders(senders: Sequence[str]) -> list[str]:
     counted = Counter(senders).most_common()
     more = len(counted) - SENDERS_NAMED
     return [
-        *(f"{count} from {address}" for address, count in counted[:SENDERS_NAMED]),
+        *(f"{count} from {inert_address(address)}" for address, count in counted[:SENDERS_NAMED]),
         *([f"and from {more} more senders"] if more > 0 else []),
     ]

@@ -200,8 +200,8 @@ def _find_difference(connection: sa.Connection, remedy: Remedy, order: Order) ->
     if order.order_id != remedy.order_id or is_whole is not is_cancelled:
         return f"order {order.order_id} is {order.status}"
     if is_whole:
-        sent = [each.shipment_id for each in order.shipments if each.has_left]
-        return f"parcel {sent[0]} has left" if sent else None
+        has_left = any(each.has_left for each in order.shipments)
+        return "one of its parcels has left" if has_left else None
     others = _sum_units(
         each
         for each in refunds.list_of_order(connection, remedy.order_id)
