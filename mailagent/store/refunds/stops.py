@@ -12,6 +12,7 @@ from mailagent.domain.orders.freshness import Freshness
 from mailagent.domain.orders.shipment import find_parcels
 from mailagent.domain.refunds.offer import units_of, worth_of
 from mailagent.domain.refunds.order import Order, OrderStatus
+from mailagent.domain.refunds.payment import refund_id_of
 from mailagent.domain.refunds.refund import (
     ItemsProblem,
     Refund,
@@ -106,26 +107,38 @@ def find_stop_since_approval(
     """Return TWICE if, since a refund was approved, as much as its items are worth was refunded elsewhere,
     perhaps for the same items; else None. None also if the customer keeps the items, or if a gateway has made a
     part of the refund, which may be what was refunded elsewhere. `rows`: the refund's payments."""
-    if refund.keeps_items or any(row.state == "done" for row in rows):
+    if any(row.state == "done" for row in rows):
+        return None
+    # If our payments were not made, the refunds in the source's record are other ones.
+    return _find_twice(connection, order, refund, {row.idempotency_key for row in rows})
+
+
+def _find_twice(
+    connection: sa.Connection, order: Order, refund: Refund, not_made: Container[str]
+) -> str | None:
+    """Return TWICE as `find_stop_since_approval` does. `not_made`: the keys of payments that are not in the
+    source's record of the order."""
+    if refund.keeps_items:
         return None
     made = audit.list_details(connection, refund.refund_id, "refund approved")
     if not made or "elsewhere" not in made[-1]:  # of an earlier version
         return None
-    # If our payments were not made, the refunds in the source's record are other ones.
-    keys = [row.idempotency_key for row in rows]
     payments = versions.payments_now(connection, order.order_id)
-    more = order_import.more_elsewhere_minor(connection, order, payments, keys)
+    more = order_import.more_elsewhere_minor(connection, order, payments, not_made)
     then = read_money(made[-1]["elsewhere"]).minor
     grown = given_back_minor(connection, order.order_id) + more - then
     return TWICE if grown >= max(1, worth_of(refund.lines, order.currency).minor) else None
 
 
-def _find_stop_of_open(connection: sa.Connection, order: Order) -> str | None:
-    """Return why people must not pay what the ledger lists of an order, if they have not paid it in the shop's
-    system already."""
+def _find_stop_of_open(connection: sa.Connection, order: Order, refund: Refund) -> str | None:
+    """Return why people must not pay what the ledger lists of a refund, if they have not paid it, or what else
+    it lists of the order, in the shop's system already."""
     states = settlements.list_states(connection, order.order_id)
-    unpaid = [key for key, state in states.items() if state is SettlementState.OPEN]
-    return find_stop_if_not_made(connection, order, unpaid)
+    unpaid = {key for key, state in states.items() if state is SettlementState.OPEN}
+    # A colleague refunds the whole price of the items, also what we have paid of it.
+    ours = {key for key in states if refund_id_of(key) == refund.refund_id}
+    stop = find_stop_if_not_made(connection, order, unpaid)
+    return stop or _find_twice(connection, order, refund, unpaid | ours)
 
 
 def find_stops(connection: sa.Connection, refund_ids: Iterable[str]) -> dict[str, str]:
@@ -139,7 +152,7 @@ def find_stops(connection: sa.Connection, refund_ids: Iterable[str]) -> dict[str
             refund = refunds.load(connection, refund_id)
             order = orders.load(connection, refund.order_id)
             stop = find_stop(connection, order, refund, knows_all=True)
-            stop = stop or _find_stop_of_open(connection, order)
+            stop = stop or _find_stop_of_open(connection, order, refund)
             answer = problems.find_answer(connection, order.order_id)
             stop = stop or (OF_ANSWERS[answer] if answer else None)
             if stop is not None:
@@ -225,13 +238,14 @@ _HAS_CHANGED = (
     sa.exists().where(
         _payments.order_id == _orders.order_id, _payments.charged_back_at.is_not(None)
     ),
+    sum_elsewhere(_orders.order_id) > 0,
 )
 # Fast queries that leave out most tasks and refunds: those whose orders have certainly not changed.
 _DOUBTFUL_TASKS = (
     sa.select(_remedies.remedy_id)
     .join(schema.orders, _orders.order_id == _remedies.order_id)
     .join(schema.conversations, schema.conversations.c.conversation_id == _remedies.conversation_id)
-    .where(sa.or_(*_HAS_CHANGED, sum_elsewhere(_orders.order_id) > 0))
+    .where(sa.or_(*_HAS_CHANGED))
 )
 _IS_TOLD = sa.exists().where(
     schema.audit.c.subject == _remedies.remedy_id, schema.audit.c.action == audit.MANAGER_ASKED
@@ -245,9 +259,9 @@ _DOUBTFUL = (
         in_literals(_rows.state, "open"),
         sa.or_(
             *_HAS_CHANGED,
-            _orders.held_minor + sum_elsewhere(_orders.order_id) > _orders.paid_minor,
             sa.exists().where(
-                _versions.order_id == _orders.order_id, _versions.fetched_at >= _rows.recorded_at
+                _versions.order_id == _orders.order_id,
+                _versions.fetched_at >= _refunds.requested_at,
             ),
             sa.exists().where(
                 _remedies.order_id == _orders.order_id,
