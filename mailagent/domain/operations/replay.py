@@ -137,8 +137,9 @@ class RowsNow:
     """The rows that a run is about, as they are now. `unanswered`: how many mails of the customer wait, without
     those that a waiting draft answers; None if the run is about no conversation. `from_team`: how many mails of
     the team wait. `expires_at`: when the approval request of the refund expires. `decision`: what was decided
-    on the refund, by both managers if it needs two. `asked`: an intent to pay is on record, so the gateway may
-    have been asked. `held_up`: goods must come back, or items be cancelled, before the payment."""
+    on the refund, by both managers if it needs two. `asked`: the gateway may have been asked, so it is looked
+    up before it is asked. `held_up`: goods must come back, or items be cancelled, before the payment. `stop`:
+    why an approved refund must not be paid any more."""
 
     unanswered: int | None = None
     from_team: int = 0
@@ -149,6 +150,7 @@ class RowsNow:
     decision: DecisionNow | None = None
     asked: bool = False
     held_up: bool = False
+    stop: str | None = None
     mails: tuple[MailNow, ...] = ()
 
 
@@ -184,8 +186,8 @@ def _tell_unanswered(count: int, handed_over: bool, _: Fill) -> str:
 
 
 def _tell_refund(refund: Refund, rows: RowsNow, _: Fill) -> str:
-    decision = rows.decision
-    if refund.status is RefundStatus.AWAITING_APPROVAL and decision is not None:
+    decision = rows.decision if refund.status is RefundStatus.AWAITING_APPROVAL else None
+    if decision is not None and rows.stop is None:
         return _(
             TO_APPROVE if decision.approves else TO_REJECT,
             amount=decision.amount,
@@ -193,13 +195,17 @@ def _tell_refund(refund: Refund, rows: RowsNow, _: Fill) -> str:
             counts_from=decision.counts_from,
         )
     facts = {
-        "amount": refund.amount,
+        "amount": decision.amount if decision else refund.amount,
         "reference": refund.gateway_reference,
         "paid_at": refund.paid_at or "–",
         "expires_at": rows.expires_at or "–",
         "state": _(REFUND_STATES[refund.status]),
-        "decided_by": refund.decided_by or _("the policy"),
+        "decided_by": decision.decided_by if decision else refund.decided_by or _("the policy"),
     }
+    if rows.stop is not None:
+        why = _(rows.stop)
+        words = HELD_UP_STOPPED if rows.held_up else ASKED_STOPPED if rows.asked else STOPPED
+        return _(words, **facts, why=why)
     if refund.status is RefundStatus.APPROVED and rows.held_up:
         return _(HELD_UP, **facts)
     if refund.status is RefundStatus.APPROVED:
@@ -235,6 +241,19 @@ HELD_UP = (
 )
 TO_PAY = (
     "The refund of %(amount)s is approved by %(decided_by)s and not paid: it will be paid, once."
+)
+STOPPED = (
+    "The refund of %(amount)s is approved by %(decided_by)s, but as its order is now, a replay does not pay it:"
+    " %(why)s. It ends as failed, and the customer is told."
+)
+ASKED_STOPPED = (
+    "The refund of %(amount)s is approved by %(decided_by)s, but as its order is now, no more of it is paid:"
+    " %(why)s. The gateway may have been asked already, so it is looked up first: unless it has made the"
+    " payment, or is making it, the refund ends as failed, and the customer is told."
+)
+HELD_UP_STOPPED = (
+    "The refund of %(amount)s is approved by %(decided_by)s and waits for goods or a cancellation, but as its"
+    " order is now, it is not paid after that: %(why)s. It ends as failed, and the customer is told."
 )
 
 
