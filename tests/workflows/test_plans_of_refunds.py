@@ -11,6 +11,7 @@ import pytest
 from mailagent import services
 from mailagent.domain.operations.replay import tell_rows
 from mailagent.domain.orders.freshness import Freshness
+from mailagent.domain.orders.source import Cancelled, SourceProblem
 from mailagent.domain.refunds.order import Order
 from mailagent.domain.refunds.payment import OutcomeUnknown
 from mailagent.domain.refunds.policy import Policy, ReturnFirst
@@ -19,10 +20,12 @@ from mailagent.remedies import finish
 from mailagent.store.console import run_subjects
 from mailagent.store.refunds import order_import, remedies, stops
 from mailagent.workflows.steps import order_source
+from mailagent.workflows.tools.cancel_order import cancel_order
 from tests.cast import TESS, order
 from tests.harness import Harness, pass_time
+from tests.tool_use import use
 from tests.workflows.cancelling import keep_version, with_source
-from tests.workflows.paying import CARD, GIFT, approved, ledger, moody, pay, two_payments
+from tests.workflows.paying import CARD, GIFT, approved, ledger, look, moody, pay, two_payments
 from tests.workflows.proposals import propose, write
 
 pytestmark = pytest.mark.both_databases
@@ -32,13 +35,17 @@ NOT_PAID = "as its order is now, a replay does not pay it: "
 NO_MORE = "as its order is now, no more of it is paid: "
 
 
-def told_of(shop: Harness) -> str:
-    """Return what the plan tells of the refund, before any mail about it."""
+def facts_of(shop: Harness) -> tuple[str, ...]:
+    """Return what the plan tells of the refund, without its mails."""
     refund_id = shop.refunds()[0].refund_id
     has_source = services.current().order_source is not None
     with shop.live.database.snapshot() as connection:
         rows = run_subjects.look(connection, [refund_id], has_source=has_source)[refund_id]
-    return tell_rows(replace(rows, mails=()))[0]
+    return tell_rows(replace(rows, mails=()))
+
+
+def told_of(shop: Harness) -> str:
+    return facts_of(shop)[0]
 
 
 def change(shop: Harness, found: Order) -> None:
@@ -154,3 +161,21 @@ def test_a_refund_that_waits_for_goods_in_vain_is_told(shop: Harness) -> None:
         assert remedy is not None
         assert finish(connection, remedy.remedy_id, TESS, True, None)
     assert pay(refund_id)["status"] == "failed"
+
+
+def test_a_cancellation_that_a_replay_asks_the_shops_system_for_is_told(shop: Harness) -> None:
+    away = SourceProblem("no answer", not_done=True)
+    source = with_source(shop, away, Cancelled(order(status="cancelled")))
+    services.bind(replace(services.current(), policy=Policy(limits={})))
+    shop.stock(order(status="pending", delivered_at=None))
+    asked = {"order_id": "W1001", "items": []}
+    assert use(cancel_order, write(shop), asked)["outcome"] == "asked"
+    refund_id = shop.refunds()[0].refund_id
+    told = "a replay asks the shop's system for that, even if no manager has decided yet."
+    assert look(refund_id)["status"] == "awaiting_approval"
+    assert facts_of(shop)[1].endswith(told)
+    assert facts_of(shop)[1].startswith("Order W1001, or items of it, are to be cancelled")
+    assert len(source.asked) == 1  # to look asks nothing
+    assert look(refund_id)["status"] == "awaiting_approval"
+    assert len(source.asked) == 2
+    assert len(facts_of(shop)) == 1

@@ -52,12 +52,14 @@ EFFECTS: Mapping[str, str] = {
     "send_mail": "hands the mail to the mail provider, unless that has happened",
     # a refund
     "claim_refund": (
-        "makes this run the refund's own, and writes to the manager, unless that was done; older links"
-        " still work"
+        "makes this run the refund's own; if the refund awaits a manager, asks the shop's system for a"
+        " cancellation that it waits for, and writes to the manager, unless that was done; older links still"
+        " work"
     ),
     "look_at_decision": (
-        "checks whether somebody has decided; if not, asks or reminds the managers who are due, or expires the"
-        " refund after its date"
+        "asks the shop's system for a cancellation that the refund waits for, unless that was done; checks"
+        " whether somebody has decided; if not, asks or reminds the managers who are due, or expires the refund"
+        " after its date"
     ),
     "pay_refund": (
         "sees to what the refund waits for, and looks the order up in the shop's system if there is one; then"
@@ -139,7 +141,8 @@ class RowsNow:
     the team wait. `expires_at`: when the approval request of the refund expires. `decision`: what was decided
     on the refund, by both managers if it needs two. `asked`: the gateway may have been asked, so it is looked
     up before it is asked. `held_up`: goods must come back, or items be cancelled, before the payment. `stop`:
-    why an approved refund must not be paid any more."""
+    why an approved refund must not be paid any more. `cancels`: the shop's system is asked for the cancellation
+    that the refund waits for."""
 
     unanswered: int | None = None
     from_team: int = 0
@@ -151,6 +154,7 @@ class RowsNow:
     asked: bool = False
     held_up: bool = False
     stop: str | None = None
+    cancels: bool = False
     mails: tuple[MailNow, ...] = ()
 
 
@@ -171,6 +175,8 @@ def tell_rows(rows: RowsNow, _: Fill = fill) -> tuple[str, ...]:
         told.append(_tell_unanswered(rows.unanswered, rows.handed_over, _))
     if rows.refund is not None:
         told.append(_tell_refund(rows.refund, rows, _))
+        if rows.cancels:
+            told.append(_(TO_CANCEL, order_id=rows.refund.order_id))
     return (*told, *(_tell_mail(mail, _) for mail in rows.mails))
 
 
@@ -241,6 +247,10 @@ HELD_UP = (
 )
 TO_PAY = (
     "The refund of %(amount)s is approved by %(decided_by)s and not paid: it will be paid, once."
+)
+TO_CANCEL = (
+    "Order %(order_id)s, or items of it, are to be cancelled for this refund: unless it has expired, a replay"
+    " asks the shop's system for that, even if no manager has decided yet."
 )
 STOPPED = (
     "The refund of %(amount)s is approved by %(decided_by)s, but as its order is now, a replay does not pay it:"

@@ -18,7 +18,8 @@ from mailagent.domain.money import Money
 from mailagent.domain.operations.replay import DecisionNow, MailNow, RowsNow
 from mailagent.domain.operations.run_about import RunAbout
 from mailagent.domain.refunds.payment import INTENDED
-from mailagent.domain.refunds.refund import Refund, RefundStatus
+from mailagent.domain.refunds.refund import MAY_BE_PAID, Refund, RefundStatus
+from mailagent.domain.remedies.remedy import RemedyStatus
 from mailagent.store import schema
 from mailagent.store.mail import assignments
 from mailagent.store.orders import problems
@@ -189,10 +190,7 @@ def _refunds_now(
         intent.refund_id.in_(ids), intent.state == INTENDED
     )
     asked = set(connection.scalars(under_way))
-    waits = sa.select(_refunds.c.refund_id).where(
-        _refunds.c.refund_id.in_(ids), remedies.where_held_up(_refunds.c.refund_id)
-    )
-    held_up = set(connection.scalars(waits))
+    held_up = {each.refund_id: each for each in remedies.list_open_of_refunds(connection, ids)}
     mails = _list_mails(connection, _mails.c.refund_id, ids)
     doubtful = stops.list_doubtful(connection, ids)
     for refund in refunds.list_by_id(connection, ids):
@@ -209,6 +207,11 @@ def _refunds_now(
                 asked=row_id in asked or stop == stops.TWICE,
                 held_up=row_id in held_up,
                 stop=stop,
+                cancels=has_source
+                and row_id in held_up
+                and held_up[row_id].status is RemedyStatus.ASKED
+                and refund.status in MAY_BE_PAID
+                and (decision is None or decision.approves),
                 mails=mails.get(row_id, ()),
             ),
         )
