@@ -123,8 +123,11 @@ def cancel_run(run_id: str) -> None:
 
 
 def _what_a_replay_does(run: Run, from_step: int | None) -> str:
-    with services.current().database.snapshot() as connection:
-        rows = run_subjects.look(connection, [run.subject]).get(run.subject)
+    live = services.current()
+    has_source = live.order_source is not None
+    with live.database.snapshot() as connection:
+        found = run_subjects.look(connection, [run.subject], has_source=has_source)
+    rows = found.get(run.subject)
     return "\n".join(_tell(plan_replay(run.workflow, run.steps, _start(run, from_step), rows)))
 
 

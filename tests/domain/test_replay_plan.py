@@ -37,6 +37,7 @@ REFUND = [
     RecordedStep(7, "look_at_decision"),
     RecordedStep(8, "pay_refund", error="out of order"),
 ]
+STOP = {"stop": "it was cancelled"}
 ASKED = earlier(RefundLine(1, 1, Money(4999, "USD")))
 
 
@@ -138,6 +139,24 @@ def test_a_step_that_nobody_knows_is_no_mistake(name: str, told: str) -> None:
         ),
         (RefundStatus.APPROVED, {}, {"held_up": True}, "waits for goods or a cancellation"),
         (RefundStatus.APPROVED, {}, {"asked": True}, "it is looked up first, and paid only if"),
+        (
+            RefundStatus.APPROVED,
+            {},
+            STOP,
+            "a replay does not pay it: it was cancelled. It ends as failed",
+        ),
+        (
+            RefundStatus.APPROVED,
+            {},
+            STOP | {"asked": True},
+            "no more of it is paid: it was cancelled.",
+        ),
+        (
+            RefundStatus.APPROVED,
+            {},
+            STOP | {"held_up": True},
+            "it is not paid after that: it was cancelled.",
+        ),
         *(
             (status, {}, {}, f"is {REFUND_STATES[status]}: a replay does not change that")
             for status in (

@@ -87,6 +87,7 @@ TABLES: tuple[Any, ...] = (
     circuit_breaker.MEANS,
     incident.INCIDENTS,
     (replay.EFFECTS, replay.UNKNOWN, replay.REACHED, replay.REFUNDS, replay.UNCHANGED),
+    (replay.STOPPED, replay.ASKED_STOPPED, replay.HELD_UP_STOPPED, replay.TO_CANCEL),
     (replay.ASKED, replay.TO_PAY, replay.HELD_UP, replay.TO_APPROVE, replay.TO_REJECT),
     (replay.MAILS, replay.MAIL_STATES, replay.NOT_SENT),
     [each.value for each in replay.Reach],

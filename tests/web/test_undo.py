@@ -18,12 +18,13 @@ from mailagent.domain.refunds.refund import RefundReason, RefundStatus
 from mailagent.engine import REFUND, run_id_of
 from mailagent.store import audit, schema
 from mailagent.store.console import run_subjects
-from mailagent.store.refunds import refunds
+from mailagent.store.refunds import refunds, stops
 from mailagent.web.language import COOKIE
 from mailagent.workflows.steps.refund.decision import State, look_at_decision
-from tests.cast import MAX, MONA, order
+from tests.cast import MAX, MONA, big_order, order
 from tests.harness import Harness
 from tests.web.questions import Question
+from tests.workflows.paying import pay
 from tests.workflows.proposals import propose, write
 from tests.workflows.trouble import set_run
 
@@ -53,7 +54,9 @@ def look(question: Question) -> State:
 def plan(question: Question) -> str:
     """Return what a replay of the refund's run says about the refund before it is begun."""
     with question.shop.live.database.snapshot() as connection:
-        rows = run_subjects.look(connection, [question.refund_id])[question.refund_id]
+        rows = run_subjects.look(connection, [question.refund_id], has_source=False)[
+            question.refund_id
+        ]
     return tell_rows(rows)[0]
 
 
@@ -82,6 +85,21 @@ def test_a_decision_has_no_effect_until_it_stands(
     assert (refund.status, refund.decided_by, refund.note) == (status, MONA, "A known fault")
     assert refund.amount == Money(1_000_00 if pressed == "approve" else 1_499_00, "USD")
     assert look(question)["status"] == status.value  # again changes nothing
+
+
+def test_the_plan_says_that_an_approval_does_not_pay_for_an_order_that_was_cancelled_since(
+    question: Question,
+) -> None:
+    question.decide("approve", form={"amount": "1000"})
+    question.shop.stock(big_order(status="cancelled"))
+    told = plan(question)
+    assert told.startswith(
+        f"The refund of $1,000.00 is approved by {MONA}, but as its order is now"
+    )
+    assert f"a replay does not pay it: {stops.CANCELLED}." in told
+    at(question.shop, MINUTES + 0.1)
+    assert look(question)["status"] == "approved"
+    assert pay(question.refund_id)["status"] == "failed"
 
 
 @pytest.mark.parametrize("pressed", ["approve", "reject"])

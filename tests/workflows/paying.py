@@ -81,17 +81,15 @@ def moody(shop: Harness, says: dict[str, list[PaymentOutcome]], **changes: Any) 
 
 def two_payments(**changes: Any) -> Any:
     """A kettle and a lamp that Ada paid with a gift card and a card."""
-    return order(
-        items=[
-            {"item_id": "K1", "name": "Kettle", "quantity": 1, "unit_price": "49.99"},
-            {"item_id": "L1", "name": "Lamp", "quantity": 1, "unit_price": "30.00"},
-        ],
-        payments=[
-            {"payment_id": GIFT, "method": "gift_card", "amount": "20.00"},
-            {"payment_id": CARD, "method": "card", "amount": "59.99"},
-        ],
-        **changes,
-    )
+    paid = [
+        {"payment_id": GIFT, "method": "gift_card", "amount": "20.00"},
+        {"payment_id": CARD, "method": "card", "amount": "59.99"},
+    ]
+    items: Any = [
+        {"item_id": "K1", "name": "Kettle", "quantity": 1, "unit_price": "49.99"},
+        {"item_id": "L1", "name": "Lamp", "quantity": 1, "unit_price": "30.00"},
+    ]
+    return order(**({"items": items, "payments": paid} | changes))
 
 
 def propose(

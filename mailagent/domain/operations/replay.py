@@ -52,12 +52,14 @@ EFFECTS: Mapping[str, str] = {
     "send_mail": "hands the mail to the mail provider, unless that has happened",
     # a refund
     "claim_refund": (
-        "makes this run the refund's own, and writes to the manager, unless that was done; older links"
-        " still work"
+        "makes this run the refund's own; if the refund awaits a manager, asks the shop's system for a"
+        " cancellation that it waits for, and writes to the manager, unless that was done; older links still"
+        " work"
     ),
     "look_at_decision": (
-        "checks whether somebody has decided; if not, asks or reminds the managers who are due, or expires the"
-        " refund after its date"
+        "asks the shop's system for a cancellation that the refund waits for, unless that was done; checks"
+        " whether somebody has decided; if not, asks or reminds the managers who are due, or expires the refund"
+        " after its date"
     ),
     "pay_refund": (
         "sees to what the refund waits for, and looks the order up in the shop's system if there is one; then"
@@ -137,8 +139,10 @@ class RowsNow:
     """The rows that a run is about, as they are now. `unanswered`: how many mails of the customer wait, without
     those that a waiting draft answers; None if the run is about no conversation. `from_team`: how many mails of
     the team wait. `expires_at`: when the approval request of the refund expires. `decision`: what was decided
-    on the refund, by both managers if it needs two. `asked`: an intent to pay is on record, so the gateway may
-    have been asked. `held_up`: goods must come back, or items be cancelled, before the payment."""
+    on the refund, by both managers if it needs two. `asked`: the gateway may have been asked, so it is looked
+    up before it is asked. `held_up`: goods must come back, or items be cancelled, before the payment. `stop`:
+    why an approved refund must not be paid any more. `cancels`: the shop's system is asked for the cancellation
+    that the refund waits for."""
 
     unanswered: int | None = None
     from_team: int = 0
@@ -149,6 +153,8 @@ class RowsNow:
     decision: DecisionNow | None = None
     asked: bool = False
     held_up: bool = False
+    stop: str | None = None
+    cancels: bool = False
     mails: tuple[MailNow, ...] = ()
 
 
@@ -169,6 +175,8 @@ def tell_rows(rows: RowsNow, _: Fill = fill) -> tuple[str, ...]:
         told.append(_tell_unanswered(rows.unanswered, rows.handed_over, _))
     if rows.refund is not None:
         told.append(_tell_refund(rows.refund, rows, _))
+        if rows.cancels:
+            told.append(_(TO_CANCEL, order_id=rows.refund.order_id))
     return (*told, *(_tell_mail(mail, _) for mail in rows.mails))
 
 
@@ -184,8 +192,8 @@ def _tell_unanswered(count: int, handed_over: bool, _: Fill) -> str:
 
 
 def _tell_refund(refund: Refund, rows: RowsNow, _: Fill) -> str:
-    decision = rows.decision
-    if refund.status is RefundStatus.AWAITING_APPROVAL and decision is not None:
+    decision = rows.decision if refund.status is RefundStatus.AWAITING_APPROVAL else None
+    if decision is not None and rows.stop is None:
         return _(
             TO_APPROVE if decision.approves else TO_REJECT,
             amount=decision.amount,
@@ -193,13 +201,17 @@ def _tell_refund(refund: Refund, rows: RowsNow, _: Fill) -> str:
             counts_from=decision.counts_from,
         )
     facts = {
-        "amount": refund.amount,
+        "amount": decision.amount if decision else refund.amount,
         "reference": refund.gateway_reference,
         "paid_at": refund.paid_at or "–",
         "expires_at": rows.expires_at or "–",
         "state": _(REFUND_STATES[refund.status]),
-        "decided_by": refund.decided_by or _("the policy"),
+        "decided_by": decision.decided_by if decision else refund.decided_by or _("the policy"),
     }
+    if rows.stop is not None:
+        why = _(rows.stop)
+        words = HELD_UP_STOPPED if rows.held_up else ASKED_STOPPED if rows.asked else STOPPED
+        return _(words, **facts, why=why)
     if refund.status is RefundStatus.APPROVED and rows.held_up:
         return _(HELD_UP, **facts)
     if refund.status is RefundStatus.APPROVED:
@@ -235,6 +247,23 @@ HELD_UP = (
 )
 TO_PAY = (
     "The refund of %(amount)s is approved by %(decided_by)s and not paid: it will be paid, once."
+)
+TO_CANCEL = (
+    "Order %(order_id)s, or items of it, are to be cancelled for this refund: unless it has expired, a replay"
+    " asks the shop's system for that, even if no manager has decided yet."
+)
+STOPPED = (
+    "The refund of %(amount)s is approved by %(decided_by)s, but as its order is now, a replay does not pay it:"
+    " %(why)s. It ends as failed, and the customer is told."
+)
+ASKED_STOPPED = (
+    "The refund of %(amount)s is approved by %(decided_by)s, but as its order is now, no more of it is paid:"
+    " %(why)s. The gateway may have been asked already, so it is looked up first: unless it has made the"
+    " payment, or is making it, the refund ends as failed, and the customer is told."
+)
+HELD_UP_STOPPED = (
+    "The refund of %(amount)s is approved by %(decided_by)s and waits for goods or a cancellation, but as its"
+    " order is now, it is not paid after that: %(why)s. It ends as failed, and the customer is told."
 )
 
 

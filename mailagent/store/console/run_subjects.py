@@ -4,7 +4,7 @@ now."""
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
@@ -18,10 +18,12 @@ from mailagent.domain.money import Money
 from mailagent.domain.operations.replay import DecisionNow, MailNow, RowsNow
 from mailagent.domain.operations.run_about import RunAbout
 from mailagent.domain.refunds.payment import INTENDED
-from mailagent.domain.refunds.refund import Refund
+from mailagent.domain.refunds.refund import MAY_BE_PAID, Refund, RefundStatus
+from mailagent.domain.remedies.remedy import RemedyStatus
 from mailagent.store import schema
 from mailagent.store.mail import assignments
-from mailagent.store.refunds import approvals, refunds, remedies
+from mailagent.store.orders import problems
+from mailagent.store.refunds import approvals, orders, refund_payments, refunds, remedies, stops
 
 _conversations, _refunds, _mails = schema.conversations, schema.refunds, schema.outbound_mails
 _inbound, _drafts = schema.inbound_mails, schema.drafts
@@ -131,8 +133,12 @@ def _newest_refunds(
     return {row_id: (order_id, Money(*amount)) for row_id, order_id, *amount in rows}
 
 
-def look(connection: sa.Connection, subjects: Collection[str]) -> dict[str, RowsNow]:
-    """Return the state of the rows with these ids, in a fixed number of queries. Other ids are left out."""
+def look(
+    connection: sa.Connection, subjects: Collection[str], *, has_source: bool
+) -> dict[str, RowsNow]:
+    """Return the state of the rows with these ids, in a fixed number of queries, and some more for each
+    approved refund whose order has changed. Other ids are left out. `has_source`: a refund's order is looked up
+    in the shop's system before it is paid."""
     kinds: dict[str, list[str]] = {}
     for subject in sorted(subjects):
         kinds.setdefault(subject.partition("_")[0], []).append(subject)
@@ -141,7 +147,7 @@ def look(connection: sa.Connection, subjects: Collection[str]) -> dict[str, Rows
     if ids := kinds.get("conversation"):
         found.update(_conversations_now(connection, ids))
     if ids := kinds.get("refund"):
-        found.update(_refunds_now(connection, ids))
+        found.update(_refunds_now(connection, ids, has_source))
     return found
 
 
@@ -176,30 +182,79 @@ def _conversations_now(
         )
 
 
-def _refunds_now(connection: sa.Connection, ids: Sequence[str]) -> Iterator[tuple[str, RowsNow]]:
+def _refunds_now(
+    connection: sa.Connection, ids: Sequence[str], has_source: bool
+) -> Iterator[tuple[str, RowsNow]]:
     intent, standings = schema.refund_payments.c, approvals.list_standings(connection, ids)
     under_way = sa.select(intent.refund_id).where(
         intent.refund_id.in_(ids), intent.state == INTENDED
     )
     asked = set(connection.scalars(under_way))
-    waits = sa.select(_refunds.c.refund_id).where(
-        _refunds.c.refund_id.in_(ids), remedies.where_held_up(_refunds.c.refund_id)
-    )
-    held_up = set(connection.scalars(waits))
+    held_up = {each.refund_id: each for each in remedies.list_open_of_refunds(connection, ids)}
     mails = _list_mails(connection, _mails.c.refund_id, ids)
+    doubtful = stops.list_doubtful(connection, ids)
     for refund in refunds.list_by_id(connection, ids):
         row_id, standing = refund.refund_id, standings.get(refund.refund_id)
+        decision = _decision_now(refund, standing) if standing else None
+        approved = _as_approved(refund, standing, decision) if row_id in doubtful else None
+        stop = _find_stop(connection, approved, has_source) if approved else None
         yield (
             row_id,
             RowsNow(
                 refund=refund,
                 expires_at=standing.approval.expires_at if standing else None,
-                decision=_decision_now(refund, standing) if standing else None,
-                asked=row_id in asked,
+                decision=decision,
+                asked=row_id in asked or stop == stops.TWICE,
                 held_up=row_id in held_up,
+                stop=stop,
+                cancels=has_source
+                and row_id in held_up
+                and held_up[row_id].status is RemedyStatus.ASKED
+                and refund.status in MAY_BE_PAID
+                and (decision is None or decision.approves),
                 mails=mails.get(row_id, ()),
             ),
         )
+
+
+def _as_approved(
+    refund: Refund, standing: approvals.Standing | None, decision: DecisionNow | None
+) -> Refund | None:
+    """Return a refund that is approved, or as it will be once its decision counts; None for any other."""
+    if refund.status is not RefundStatus.AWAITING_APPROVAL:
+        return refund if refund.status is RefundStatus.APPROVED else None
+    final = standing.final(refund.four_eyes) if standing else None
+    if final is None or decision is None or not decision.approves:
+        return None
+    return replace(
+        refund,
+        amount=decision.amount,
+        decided_by=decision.decided_by,
+        despite_cancel=refund.despite_cancel or final.despite_cancel,
+        approved_for=final.approved_for,
+    )
+
+
+def _find_stop(connection: sa.Connection, refund: Refund, has_source: bool) -> str | None:
+    """Return why the run of an approved refund does not pay (the rest of) it, as far as we know without another
+    look-up of its order: see `pay_refund`."""
+    order = orders.load(connection, refund.order_id)
+    rows = refund_payments.list_payments(connection, refund.refund_id)
+    unanswered = {row.idempotency_key for row in rows if row.state == INTENDED}
+    if rows and not unanswered:
+        return None
+    answer = problems.find_answer(connection, order.order_id) if has_source else None
+    stop = stops.OF_ANSWERS[answer] if answer else None
+    stop = stop or stops.find_stop(connection, order, refund, knows_all=has_source)
+    if stop is None and has_source:
+        alone = (stops.find_stop_if_not_made(connection, order, {key}) for key in unanswered)
+        stop = next(filter(None, alone), None)
+    if stop is None and not rows:
+        try:
+            refund_payments.split(connection, order, refund)
+        except ValueError:
+            return stops.ELSEWHERE
+    return stop or stops.find_stop_since_approval(connection, order, refund, rows)
 
 
 def _decision_now(refund: Refund, standing: approvals.Standing) -> DecisionNow | None:

@@ -12,7 +12,7 @@ import sqlalchemy as sa
 from mailagent.domain.mail.message import OutboundStatus
 from mailagent.domain.money import Money
 from mailagent.domain.refunds.credit import share_credit
-from mailagent.domain.refunds.order import Order
+from mailagent.domain.refunds.order import Order, split_over_payments
 from mailagent.domain.refunds.payment import INTENDED, RefundRequest
 from mailagent.domain.refunds.refund import Refund
 from mailagent.store import audit, schema
@@ -160,6 +160,14 @@ def sum_by_payment(parts: Iterable[Row]) -> Counter[str]:
     for part in parts:
         found[part.payment_id] += part.amount_minor
     return found
+
+
+def split(connection: sa.Connection, order: Order, refund: Refund) -> tuple[tuple[str, Money], ...]:
+    """Return how much of a refund goes back to each payment of its order, by payment id. Raises ValueError if
+    the payments have too little left."""
+    return split_over_payments(
+        order, refund.amount, sum_by_payment(list_refunded(connection, order))
+    )
 
 
 def record_payment(connection: sa.Connection, key: str, state: str, **values: Any) -> None:

@@ -80,6 +80,14 @@ def find_of_refund(connection: sa.Connection, refund_id: str) -> Remedy | None:
     return _first(connection, _remedies.c.refund_id == refund_id)
 
 
+def list_open_of_refunds(
+    connection: sa.Connection, refund_ids: Collection[str]
+) -> Sequence[Remedy]:
+    """Return the open remedies that must be done before these refunds are paid."""
+    is_open = in_literals(_remedies.c.status, *sorted(OPEN))
+    return _list(connection, _remedies.c.refund_id.in_(refund_ids), is_open)
+
+
 def list_of_order(connection: sa.Connection, order_id: str) -> Sequence[Remedy]:
     """Return the remedies of an order, oldest first."""
     return _list(connection, _remedies.c.order_id == order_id)

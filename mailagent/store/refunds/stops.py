@@ -146,7 +146,9 @@ def find_stops(connection: sa.Connection, refund_ids: Iterable[str]) -> dict[str
     left out."""
     found, wanted = {}, set(refund_ids)
     few = len(wanted) <= FEW
-    query = _DOUBTFUL.where(_refunds.refund_id.in_(wanted)) if few else _DOUBTFUL
+    in_ledger = _DOUBTFUL.join(schema.ledger_settlements, _rows.refund_id == _refunds.refund_id)
+    query = in_ledger.where(in_literals(_rows.state, "open"))
+    query = query.where(_refunds.refund_id.in_(wanted)) if few else query
     for refund_id in connection.scalars(query) if wanted else ():
         if refund_id in wanted:
             refund = refunds.load(connection, refund_id)
@@ -158,6 +160,11 @@ def find_stops(connection: sa.Connection, refund_ids: Iterable[str]) -> dict[str
             if stop is not None:
                 found[refund_id] = stop
     return found
+
+
+def list_doubtful(connection: sa.Connection, refund_ids: Sequence[str]) -> set[str]:
+    """Return those of these refunds that may have a stop; the orders of the others have not changed."""
+    return set(connection.scalars(_DOUBTFUL.where(_refunds.refund_id.in_(refund_ids))))
 
 
 def find_task_stop(connection: sa.Connection, order: Order, remedy: Remedy) -> TaskStop | None:
@@ -252,11 +259,9 @@ _IS_TOLD = sa.exists().where(
 )
 _DOUBTFUL = (
     sa.select(_refunds.refund_id)
-    .join(schema.ledger_settlements, _rows.refund_id == _refunds.refund_id)
     .join(schema.orders, _orders.order_id == _refunds.order_id)
     .join(schema.conversations, schema.conversations.c.conversation_id == _refunds.conversation_id)
     .where(
-        in_literals(_rows.state, "open"),
         sa.or_(
             *_HAS_CHANGED,
             sa.exists().where(

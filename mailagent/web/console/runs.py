@@ -6,11 +6,18 @@ import json
 from typing import Any
 from urllib.parse import quote
 
+import sqlalchemy as sa
 from flask import Blueprint, Response, request
 
 from mailagent import services
 from mailagent.domain.operations.access import Permission
-from mailagent.domain.operations.replay import RecordedStep, effect_of, plan_replay, tell_rows
+from mailagent.domain.operations.replay import (
+    RecordedStep,
+    RowsNow,
+    effect_of,
+    plan_replay,
+    tell_rows,
+)
 from mailagent.domain.text import tell_error
 from mailagent.engine import FAILED, QUEUE_OF, SCHEDULED, STATUSES
 from mailagent.engine.reasons import reason_key
@@ -132,7 +139,7 @@ def show_run(run: Run, done: str | None = None, refused: str | None = None) -> R
     """Return the page of a run; `done` or `refused` is the result of the reader's action."""
     live = services.current()
     with live.database.snapshot() as connection:
-        rows = run_subjects.look(connection, [run.subject]).get(run.subject)
+        rows = _look(connection, run)
         known = run_subjects.list_subjects(connection, [run.subject]).get(run.subject)
     line = line_of(run, known)
     return page(
@@ -190,6 +197,11 @@ def _paths(run: Run) -> dict[str, str]:
     return {name: f"{path}{quote(about[name])}" for name, path in paths.items() if name in about}
 
 
+def _look(connection: sa.Connection, run: Run) -> RowsNow | None:
+    has_source = services.current().order_source is not None
+    return run_subjects.look(connection, [run.subject], has_source=has_source).get(run.subject)
+
+
 # --- replay ---------------------------------------------------------------------------------------
 
 
@@ -204,7 +216,7 @@ def preview(run_id: str) -> Response:
     start = _step_asked(request.args.get("from_step"), last) or first_step_to_repeat(run)
     live = services.current()
     with live.database.snapshot() as connection:
-        rows = run_subjects.look(connection, [run.subject]).get(run.subject)
+        rows = _look(connection, run)
         known = run_subjects.list_subjects(connection, [run.subject]).get(run.subject)
     plan = plan_replay(run.workflow, run.steps, start, rows, sentence)
     return page(

@@ -14,7 +14,9 @@ from werkzeug.test import TestResponse
 
 from mailagent.engine import REFUND
 from mailagent.engine.run import Run
+from mailagent.store.refunds import stops
 from tests.cast import ADA, GRACE, KETTLE_WISH, MALLORY, OLGA, order
+from tests.cli.commands import flask
 from tests.harness import Harness, post_form, running
 from tests.round_trips.replays import wait_for_quiet
 from tests.workflows.trouble import (
@@ -66,6 +68,25 @@ def listed(client: FlaskClient, query: str) -> set[str]:
     page = client.get(f"/ops/runs?{query}")
     assert page.status_code == 200
     return set(re.findall(r'<a href="/ops/runs/([\w.%-]+)">', page.text))
+
+
+def test_the_plan_of_a_refund_that_is_not_paid_any_more_says_so(
+    shop: Harness, olga: FlaskClient
+) -> None:
+    run_id = fail_to_pay(shop)
+    shop.stock(order(status="cancelled"))
+    told = (
+        f"a replay does not pay it: {stops.CANCELLED}. It ends as failed, and the customer is told."
+    )
+    for shown in (path(run_id), f"{path(run_id)}/replay"):
+        assert told in olga.get(shown).text
+    assert told in flask(shop, "runs", "show", run_id).stdout
+    german = olga.get(path(run_id), headers={"Accept-Language": "de"}).text
+    assert "die Bestellung wurde storniert, nachdem die Erstattung genehmigt" in german
+    with running(shop):
+        press(olga, run_id, "rewind")
+        shop.wait_for_refund("failed")
+        shop.wait_for_mails(ADA, 2)
 
 
 @pytest.mark.parametrize(

@@ -22,7 +22,7 @@ from mailagent.domain.operations.retry import (
     PENDING_NEEDS_OPERATOR_AFTER,
     backoff_seconds,
 )
-from mailagent.domain.refunds.order import Order, split_over_payments
+from mailagent.domain.refunds.order import Order
 from mailagent.domain.refunds.payment import (
     INTENDED,
     NotDone,
@@ -165,9 +165,8 @@ def _intend(refund_id: str, stop: str | None) -> list[Intent] | None:
 def _write_intents(connection: sa.Connection, refund: Refund, order: Order) -> list[Row] | str:
     """Record how much each payment gives back, and return the rows; or return why it cannot be paid."""
     orders.lock_payments(connection, order)
-    earlier = refund_payments.sum_by_payment(refund_payments.list_refunded(connection, order))
     try:
-        parts = split_over_payments(order, refund.amount, earlier)
+        parts = refund_payments.split(connection, order, refund)
     except ValueError as problem:
         return f"{problem}: something was refunded elsewhere since it was asked for"
     intend = partial(refund_payments.intend_payment, connection, now=services.current().now())
