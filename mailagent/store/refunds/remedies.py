@@ -138,11 +138,8 @@ def where_moved_on(refund_id: sa.ColumnElement[str]) -> sa.ColumnElement[bool]:
 
 def list_sent_again(connection: sa.Connection, order_id: str) -> list[Remedy]:
     """Return the exchanges and replacements of an order that are open or done."""
-    return [
-        remedy
-        for remedy in list_of_order(connection, order_id)
-        if remedy.kind in SENT_AGAIN and remedy.status in STANDING
-    ]
+    known = list_of_order(connection, order_id)
+    return [each for each in known if each.kind in SENT_AGAIN and each.status in STANDING]
 
 
 def list_unasked(
