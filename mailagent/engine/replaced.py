@@ -36,7 +36,10 @@ def is_replaced(
     )
     mail_waits = sa.exists().where(
         _mails.conversation_id == subject_of(runs),
-        _mails.run_id.in_([runs.workflow_uuid, runs.forked_from]),
+        sa.or_(
+            _mails.run_id.in_([runs.workflow_uuid, runs.forked_from]),
+            runs.workflow_uuid.startswith(_mails.run_id + "-fork-"),  # a fork of a fork of ours
+        ),
         is_one_of(_mails.status, (MailStatus.UNANSWERED.value,)),
         _mails.draft_id.is_(None),
     )

@@ -834,6 +834,17 @@ def test_a_list_says_if_the_source_may_have_other_orders(
     assert ("You may have other orders that are not listed here." in told) is not is_whole
 
 
+def test_a_customer_whose_only_order_cannot_be_read_is_not_told_that_there_is_none(
+    source_shop: Harness, server: OrderServer
+) -> None:
+    server.always = lambda _request: records(order_record(surprise=1))
+    source_shop.faults.openai += [calls("find_my_orders"), says(Fact("my_orders"))]
+    source_shop.write("Which orders do I have?")
+    at_rest(source_shop)
+    (told,) = (mail.text for mail in source_shop.mails_to(ADA))
+    assert "We find no order of your mail address" not in told
+
+
 # --- a source that lies ---------------------------------------------------------------------------
 
 

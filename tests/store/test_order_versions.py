@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from datetime import datetime, timedelta
+from functools import partial
 from typing import Any
 
 import pytest
 import sqlalchemy as sa
 
+from mailagent import services
 from mailagent.adapters.order_files.record import parse_order, render_order
 from mailagent.domain.money import Money
 from mailagent.domain.refunds.payment import RefundRequest
@@ -20,6 +23,7 @@ from mailagent.store.orders import lookups, versions
 from mailagent.store.orders.versions import Kept, Mark, Told
 from mailagent.store.privacy import erasure, retention
 from mailagent.store.refunds import external_refunds, order_import, orders, refund_payments, refunds
+from mailagent.workflows.steps.maintenance import housekeeping
 from tests.cast import ADA, GRACE, NOW, OLGA, order, order_record
 from tests.harness import Harness, wait_until
 from tests.workflows.proposals import propose, write
@@ -412,6 +416,17 @@ def test_the_versions_of_an_order_with_an_open_refund_stay(
     with shop.live.database.transaction() as connection:
         connection.execute(schema.refunds.update().values(status=status))
     assert purge(shop.live.database, 2)[0] == gone
+
+
+def test_versions_that_a_refund_kept_for_long_go_once_a_day(shop: Harness) -> None:
+    keep(shop.live.database, order_record(status="shipped", delivered_at=None))
+    keep(shop.live.database, order_record(), hours=1)
+    rules = replace(shop.live.retention, mail_days=30)
+    noon = (NOW + timedelta(days=200)).replace(hour=12)
+    for now, left in ((noon, 2), (noon.replace(hour=housekeeping.LOOKS_AT_ALL_IN_HOUR), 1)):
+        services.bind(replace(shop.live, retention=rules, now=partial(lambda now: now, now)))
+        housekeeping.take_out_text(housekeeping.Deadline(None), housekeeping.LOOKS_BACK)
+        assert len(kept_records(shop.live.database)) == left
 
 
 def test_that_there_is_no_order_is_known_only_since_the_source_said_so(shop: Harness) -> None:

@@ -42,6 +42,7 @@ from tests.workflows.trouble import (
     failing,
     later,
     set_run,
+    table_of_runs,
     wait_for_run,
 )
 
@@ -236,12 +237,20 @@ def test_a_failed_run_is_replaced_by_one_that_answered_its_mail_or_wrote_a_draft
         shop.wait_for_mails(ADA)
         wait_until(lambda: failed(shop) == [], 30, "the next run to end")
     waits = {"status": "unanswered", "answered_by": None}
+    of_its_fork = f"{mail.run_id}-fork-1-fork-1"
     for changes, left in ((waits, [mail.run_id]), ({"draft_id": "draft_1"}, [])):
         with shop.live.database.transaction() as connection:
             mails = schema.inbound_mails
             this = mails.c.mail_id == mail.mail_id
             connection.execute(mails.update().where(this).values(**changes))
         assert failed(shop) == left
+    with shop.live.database.transaction() as connection:
+        connection.execute(mails.update().where(this).values(draft_id=None))
+        connection.exec_driver_sql(
+            f"UPDATE {table_of_runs(shop)} SET workflow_uuid = '{of_its_fork}'"
+            f" WHERE workflow_uuid = '{mail.run_id}'"
+        )
+    assert failed(shop) == [of_its_fork]
 
 
 def test_without_operators_the_team_is_told(tmp_path: Path, database_url: str) -> None:

@@ -149,6 +149,9 @@ def take_out_text(deadline: Deadline, back: timedelta | None = None) -> int:
     if before is None:
         return 0
     since = None if back is None else before - back
+    # Refunds may have kept older versions until now.
+    looks_at_all = now.hour == LOOKS_AT_ALL_IN_HOUR
+    newer_since = None if looks_at_all else since
 
     def threads(connection: sa.Connection) -> int:
         return retention.purge_conversations(connection, before, since, now, CONVERSATIONS_AT_ONCE)
@@ -157,8 +160,10 @@ def take_out_text(deadline: Deadline, back: timedelta | None = None) -> int:
         return retention.purge_loose(connection, before, since, ROWS_AT_ONCE)
 
     def versions(connection: sa.Connection) -> int:
-        nonlocal since  # each batch begins where the last one ended
-        found, since = retention.purge_order_versions(connection, before, since, ROWS_AT_ONCE)
+        nonlocal newer_since  # each batch begins where the last one ended
+        found, newer_since = retention.purge_order_versions(
+            connection, before, newer_since, ROWS_AT_ONCE
+        )
         return found
 
     gone = repeat(threads, deadline) + repeat(loose, deadline)
