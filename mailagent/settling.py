@@ -21,10 +21,11 @@ from mailagent.domain.refunds.settlement import (
     check_again,
     check_outcome,
 )
-from mailagent.domain.text import Fill, fill
+from mailagent.domain.text import ERASED_NAME, Fill, fill
 from mailagent.payment_events import follow_refund
 from mailagent.store import audit
-from mailagent.store.refunds import orders, settlements, stops
+from mailagent.store.mail import conversations, suppressions
+from mailagent.store.refunds import orders, refunds, settlements, stops
 
 
 @contextmanager
@@ -39,7 +40,7 @@ def reports_of(person: str) -> Iterator[sa.Connection]:
         if problem.again:
             with live.database.transaction() as connection:
                 for known, outcome in problem.again:
-                    told = _details(known, outcome, outcome.reason)
+                    told = _details(connection, known, outcome, outcome.reason)
                     now = live.now()
                     audit.record(connection, now, person, audit.PAID_AGAIN, known.refund_id, told)
         raise
@@ -74,7 +75,7 @@ def _settle(
         person,
         "payment settled" if settled else "payment failed",
         known.refund_id,
-        _details(known, outcome, outcome.reason or stop),
+        _details(connection, known, outcome, outcome.reason or stop),
     )
     told = replace(known, state=outcome.state, reason=outcome.reason).as_refund(LEDGER.name)
     again = f"{outcome.state.value}-{known.idempotency_key.partition('_')[2]}"
@@ -82,7 +83,15 @@ def _settle(
     return True
 
 
-def _details(known: Settlement, outcome: Outcome, why: str | None) -> dict[str, str | None]:
+def _details(
+    connection: sa.Connection, known: Settlement, outcome: Outcome, why: str | None
+) -> dict[str, str | None]:
+    """Return what the audit log keeps of a report; not its words if the customer was erased."""
+    if why:
+        refund = refunds.load(connection, known.refund_id)
+        asked_by = conversations.load(connection, refund.conversation_id).customer_email
+        is_erased = known.customer_name == ERASED_NAME or suppressions.is_erased(asked_by)
+        why = ERASED_NAME if is_erased else why
     return {"amount": str(known.amount), "reference": outcome.bank_reference, "why": why}
 
 

@@ -13,6 +13,8 @@ from typing import Any
 from mailagent.domain.masking import mask
 from mailagent.domain.money import Money
 
+# Stands for the name of an erased customer, and for what people wrote about them.
+ERASED_NAME = "erased"
 # PostgreSQL refuses NUL, every database refuses a lone surrogate, and terminals act on the others.
 _CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")
 _CONTROLS_AND_BREAKS = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")

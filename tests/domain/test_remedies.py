@@ -156,6 +156,8 @@ ENDED = replace(
     policy_reasons=(),
 )
 REFUSED = replace(ENDED, status=RemedyStatus.NOT_POSSIBLE)
+# Without a note no mail has told the customer, and goods come back once.
+AS_BACK = f"{TESS} recorded the goods as back, 20 November 2026, 12:00 UTC; write to the customer what else"
 
 
 @pytest.mark.parametrize(
@@ -169,7 +171,7 @@ REFUSED = replace(ENDED, status=RemedyStatus.NOT_POSSIBLE)
         (ENDED, MONA, None, True, ""),  # the first of two managers does nothing
         (ENDED, MONA, "By DHL.", True, "write to the customer"),
         (replace(ENDED, kind=RemedyKind.RETURN), MONA, None, False, ""),  # goods come back once
-        (replace(ENDED, kind=RemedyKind.RETURN), MONA, "Thanks.", False, "write to the customer"),
+        (replace(ENDED, kind=RemedyKind.RETURN), MONA, "Thanks.", False, AS_BACK),
         (REFUSED, MONA, None, False, ""),
         (REFUSED, MONA, "By UPS.", False, ""),
         (REFUSED, TESS, "Sold out.", False, f"{TESS} said that it is not possible"),

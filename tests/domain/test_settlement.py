@@ -90,6 +90,8 @@ BROKEN = replace(PAID, state=FAILED, reason="closed")
         (BROKEN, MONA, "closed", False, ""),
         (BROKEN, OLGA, "another name", False, "12:00 UTC: closed; your report"),
         (BROKEN, MONA, "another name", True, "leave its line out"),
+        (replace(BROKEN, reason="erased"), MONA, "closed", False, ""),
+        (replace(BROKEN, reason="erased"), MONA, "closed", True, ""),
     ],
 )
 def test_only_a_report_that_may_be_of_a_second_payment_is_a_problem(

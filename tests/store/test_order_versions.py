@@ -16,6 +16,7 @@ from mailagent.adapters.order_files.record import parse_order, render_order
 from mailagent.domain.money import Money
 from mailagent.domain.refunds.payment import RefundRequest
 from mailagent.domain.refunds.refund import RefundStatus
+from mailagent.domain.text import ERASED_NAME
 from mailagent.store import schema
 from mailagent.store.database import Database
 from mailagent.store.mail import inbound
@@ -485,7 +486,7 @@ def test_a_customer_who_was_erased_in_the_shop_first_leaves_nothing_in_their_ord
         keep(database, moved, order_record("W2", customer=DELETED, shipments=[PARCEL]), hours=hours)
     with database.transaction() as connection:
         erasure.erase(connection, ADA, OLGA, 0, NOW)
-    assert left_of(shop, "W1001") == (erasure.ERASED_NAME, None, [])
+    assert left_of(shop, "W1001") == (ERASED_NAME, None, [])
     assert left_of(shop, "W2") == ("[deleted]", None, [DELETED["email"]])
 
 
@@ -500,7 +501,7 @@ def test_a_refund_leads_to_an_order_that_the_shop_erased_first(shop: Harness) ->
         refunds.move(connection, refund, RefundStatus.PAID, **paid)
         inbound.leave_unanswered(connection, batch["mail_ids"], "test")
         erasure.erase(connection, ADA, OLGA, 0, NOW)
-    assert left_of(shop, "W1001") == (erasure.ERASED_NAME, None, [])
+    assert left_of(shop, "W1001") == (ERASED_NAME, None, [])
 
 
 def test_an_order_that_a_shop_sends_without_its_customer_has_no_tracking_number(

@@ -7,24 +7,15 @@ import pytest
 
 from mailagent.domain.refunds.payment import Refused
 from mailagent.engine import REFUND, run_id_of
-from mailagent.store import schema
-from mailagent.store.privacy import erasure
 from mailagent.store.refunds.stops import CANCELLED
-from tests.cast import ADA, MONA, OLGA
+from tests.cast import MONA
 from tests.databases import ONE_DATABASE
 from tests.harness import Harness, post_form
+from tests.workflows.erasing import erase
 from tests.workflows.paying import CARD, approved, moody, pay
 from tests.workflows.trouble import once, set_run, watched
 
 pytestmark = ONE_DATABASE
-
-
-def erase(shop: Harness) -> None:
-    with shop.live.database.transaction() as connection:
-        done = {"status": "no_answer", "no_answer_reason": "thanks"}
-        connection.execute(schema.inbound_mails.update().values(done))
-        connection.execute(schema.outbound_mails.update().values(status="sent"))
-        erasure.erase(connection, ADA, OLGA, 0, shop.live.now())
 
 
 def problems(shop: Harness) -> set[str]:

@@ -15,6 +15,7 @@ from tests.cast import MONA, OLGA, TESS, order
 from tests.cli.commands import flask
 from tests.harness import Harness, open_shop, post_form
 from tests.tool_use import use
+from tests.workflows.erasing import erase
 from tests.workflows.paying import pay
 from tests.workflows.proposals import propose, write
 
@@ -143,6 +144,44 @@ def test_a_line_with_another_reference_is_a_problem(shop: Harness) -> None:
         assert "Nothing was imported." in page.text
     assert [act[0] for act in acts(shop, AGAIN)] == [MONA, MONA]
     assert import_file(shop, OLGA, f"{head}{key},settled,\n").status_code == 303
+
+
+WORDS = "Ada Example moved to Bonn"
+
+
+@pytest.mark.parametrize("outcome", ["failed", "came_back"])
+def test_a_report_again_brings_no_erased_words_back(shop: Harness, outcome: str) -> None:
+    key = record(shop)
+    if outcome == "came_back":
+        assert paid(shop, OLGA, key).status_code == 303
+        assert pay(key)["status"] == "paid"
+    text = f"settlement,outcome,reason\n{key},{outcome},{WORDS}\n"
+    assert import_file(shop, OLGA, text).status_code == 303
+    pay(key)
+    erase(shop)
+    before = shop.rows("SELECT * FROM ledger_settlements")
+    for person in (OLGA, MONA):
+        done = import_file(shop, person, text)
+        assert done.headers["Location"].endswith("imported=0-1")
+        assert say(shop, person, key, fail="yes", reason=WORDS).status_code == 303
+    told = flask(shop, "refunds", "settlements", "fail", key, "--reason", WORDS)
+    assert (told.exit_code, "already" in told.output) == (0, True)
+    assert shop.rows("SELECT * FROM ledger_settlements") == before
+    assert [row.action for row in shop.rows("SELECT * FROM audit") if "Bonn" in str(row)] == []
+
+
+@pytest.mark.parametrize("cells", [f"settled,SEPA 2,{WORDS}", f"came_back,,{WORDS}"])
+def test_no_words_about_an_erased_customer_come_into_the_audit_log(
+    shop: Harness, cells: str
+) -> None:
+    key = record(shop)
+    assert paid(shop, OLGA, key, "SEPA 1").status_code == 303
+    assert pay(key)["status"] == "paid"
+    erase(shop)
+    import_file(shop, MONA, f"settlement,outcome,reference,reason\n{key},{cells}\n")
+    ((actor, subject, details),) = acts(shop, AGAIN) + acts(shop, "payment failed")
+    assert (actor, subject, "Bonn" in details) == (MONA, key, False)
+    assert "'erased'" in details.replace('"', "'")
 
 
 # --- tasks ----------------------------------------------------------------------------------------

@@ -166,3 +166,32 @@ def test_the_second_payment_of_a_refund_is_stopped_if_all_was_refunded(
             say(shop, f"{kettle}.2")
     assert say(shop, f"{kettle}.2", paid_before=is_stopped)
     assert pay(kettle)["status"] == "paid"
+
+
+def shipped(*refunded: str) -> Order:
+    """Return W7 with shipping, paid by a gift card that is worth more than the goods, and by a card."""
+    payments: list[dict[str, Any]] = [
+        {"payment_id": name, "method": "card", "amount": amount, "refunded": back}
+        for name, amount, back in zip(("gift", "card"), ("45.00", "5.00"), refunded, strict=True)
+    ]
+    kettle = {"item_id": "K1", "name": "Kettle", "quantity": 1, "unit_price": "40.00"}
+    return order("W7", items=[kettle], shipping="10.00", payments=payments)
+
+
+@pytest.mark.parametrize(
+    ("refunded", "is_stopped"), [(("45.00", "0.00"), False), (("45.00", "0.01"), True)]
+)
+def test_what_we_paid_of_goods_and_shipping_does_not_stop_the_rest(
+    shop: Harness, refunded: Sequence[str], is_stopped: bool
+) -> None:
+    shop.stock(shipped("0.00", "0.00"))
+    keep_version(shop, shipped("0.00", "0.00"))
+    source = with_source(shop)
+    source.orders = lambda _: shipped("0.00", "0.00")
+    kettle = list_item(shop, "K1")
+    assert say(shop, kettle)
+    source.orders = lambda _: shipped(*refunded)
+    order_source.refresh("W7")
+    assert set(stopped(shop)) == ({kettle} if is_stopped else set())
+    assert say(shop, f"{kettle}.2", paid_before=is_stopped)
+    assert pay(kettle)["status"] == "paid"

@@ -10,7 +10,7 @@ from enum import StrEnum
 from mailagent.domain.money import Money
 from mailagent.domain.refunds.payment import GatewayRefund, RefundState
 from mailagent.domain.shop import person_of
-from mailagent.domain.text import Fill, fill
+from mailagent.domain.text import ERASED_NAME, Fill, fill
 
 # After so many days we tell the operators that an entry is not paid, unless the shop promises another time.
 USUAL_DAYS = 7
@@ -216,7 +216,8 @@ def check_again(
         "reason": known.reason or "–",
     }
     if outcome.state is SettlementState.FAILED:
-        if outcome.reason == known.reason:
+        # An erased reason may have been the same one; nothing must bring its words back.
+        if known.reason in (outcome.reason, ERASED_NAME):
             return
         text = _(
             "%(person)s recorded that it failed, %(decided_at)s: %(reason)s; your report is in the audit log"

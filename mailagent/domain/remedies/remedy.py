@@ -285,6 +285,12 @@ def tell_again(
     if note in (None, remedy.note) and (is_theirs or approves or not is_done):
         return None
     facts = {"person": remedy.decided_by or "–", "decided_at": remedy.decided_at}
+    if remedy.status is RemedyStatus.DONE and remedy.kind is RemedyKind.RETURN:
+        return _(
+            "%(person)s recorded the goods as back, %(decided_at)s; write to the customer what else they must"
+            " know",
+            **facts,
+        )
     if remedy.status is RemedyStatus.DONE:
         return _(
             "%(person)s said that it is done, %(decided_at)s, and the customer was told. If it was done twice,"

@@ -15,6 +15,7 @@ import sqlalchemy as sa
 
 from mailagent.domain.mail.redaction import Mention
 from mailagent.domain.refunds.refund import RefundStatus
+from mailagent.domain.text import ERASED_NAME
 from mailagent.store import audit, schema
 from mailagent.store.database import batches, count_rows, overwrite_deleted
 from mailagent.store.ids import new_token
@@ -25,7 +26,6 @@ from mailagent.store.privacy.retention import update
 from mailagent.store.refunds import gateway_events, refund_payments, refunds
 
 ERASED: Final = "customer erased"
-ERASED_NAME = "erased"
 
 # Details in the audit log that people or providers wrote. The audit log's trigger lets only these
 # keys be deleted: keep both alike.

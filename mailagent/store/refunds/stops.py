@@ -120,14 +120,22 @@ def _find_twice(
     source's record of the order."""
     if refund.keeps_items:
         return None
+    grown = _grown_minor(connection, order, refund, not_made)
+    return TWICE if grown >= max(1, worth_of(refund.lines, order.currency).minor) else None
+
+
+def _grown_minor(
+    connection: sa.Connection, order: Order, refund: Refund, not_made: Container[str]
+) -> int:
+    """Return how much was refunded elsewhere since a refund was approved, in minor units; 0 if we cannot
+    know."""
     made = audit.list_details(connection, refund.refund_id, "refund approved")
     if not made or "elsewhere" not in made[-1]:  # of an earlier version
-        return None
+        return 0
     payments = versions.payments_now(connection, order.order_id)
     more = order_import.more_elsewhere_minor(connection, order, payments, not_made)
     then = read_money(made[-1]["elsewhere"]).minor
-    grown = given_back_minor(connection, order.order_id) + more - then
-    return TWICE if grown >= max(1, worth_of(refund.lines, order.currency).minor) else None
+    return given_back_minor(connection, order.order_id) + more - then
 
 
 def _find_stop_of_open(connection: sa.Connection, order: Order, refund: Refund) -> str | None:
@@ -138,7 +146,12 @@ def _find_stop_of_open(connection: sa.Connection, order: Order, refund: Refund) 
     # A colleague refunds the whole price of the items, also what we have paid of it.
     ours = {key for key in states if refund_id_of(key) == refund.refund_id}
     stop = find_stop_if_not_made(connection, order, unpaid)
-    return stop or _find_twice(connection, order, refund, unpaid | ours)
+    stop = stop or _find_twice(connection, order, refund, unpaid | ours)
+    # If shipping is refunded, too, our own payment alone may be as much as the items are worth.
+    has_paid = any(states[key] is SettlementState.SETTLED for key in ours)
+    if stop is TWICE and has_paid and _grown_minor(connection, order, refund, unpaid) <= 0:
+        return None
+    return stop
 
 
 def find_stops(connection: sa.Connection, refund_ids: Iterable[str]) -> dict[str, str]:
