@@ -31,8 +31,10 @@ from tests.workflows.proposals import propose, write
 pytestmark = pytest.mark.both_databases
 
 PAYMENT: dict[str, Any] = {"payment_id": "pay_W1001", "method": "card", "amount": "49.99"}
+OTHER_ITEM = {"item_id": "X9", "name": "Cup", "quantity": 1, "unit_price": "49.99"}
 NOT_PAID = "as its order is now, a replay does not pay it: "
 NO_MORE = "as its order is now, no more of it is paid: "
+LOOKED_UP = "the last look-up of its order found: "
 
 
 def facts_of(shop: Harness) -> tuple[str, ...]:
@@ -91,14 +93,43 @@ def test_a_refund_that_a_replay_fails_is_not_told_to_be_paid(
     assert ledger(shop) == {}
 
 
-def test_a_problem_of_the_order_at_its_source_is_told(shop: Harness) -> None:
+@pytest.mark.parametrize("is_repaired", [True, False])
+@pytest.mark.parametrize(
+    ("answer", "why"),
+    [
+        (lambda: None, stops.GONE),
+        (lambda: order("W8"), stops.UNUSABLE),
+        (lambda: order(items=[OTHER_ITEM]), stops.REFUSED),
+    ],
+    ids=["gone", "unusable", "refused"],
+)
+def test_a_problem_of_the_order_at_its_source_may_be_over(
+    shop: Harness, answer: Callable[[], Order | None], why: str, is_repaired: bool
+) -> None:
     source = with_source(shop)
     refund_id = to_pay(shop)
+    source.orders = lambda _order_id: answer()
+    order_source.refresh("W1001")
+    told = told_of(shop)
+    assert f"{LOOKED_UP}{why}. " in told
+    assert "If that stays so, the refund ends as failed" in told
+    assert told.endswith("If not, it may be paid.")
+    if is_repaired:
+        source.orders = lambda _order_id: order(payments=[PAYMENT])
+    elif why != stops.REFUSED:
+        assert pay(refund_id)["status"] == "approved"
+        pass_time(shop, hours=37)
+    assert pay(refund_id)["status"] == ("paid" if is_repaired else "failed")
+    assert shop.refunds()[0].failure == (None if is_repaired else why)
+
+
+def test_a_problem_at_the_source_hides_no_stop_that_we_know_of(shop: Harness) -> None:
+    source = with_source(shop)
+    to_pay(shop)
+    change(shop, order(status="cancelled", payments=[PAYMENT]))
     source.orders = lambda _order_id: None
-    assert pay(refund_id)["status"] == "approved"
-    assert NOT_PAID + stops.GONE in told_of(shop)
-    pass_time(shop, hours=37)
-    assert pay(refund_id)["status"] == "failed"
+    assert order_source.refresh("W1001") is Freshness.GONE
+    assert NOT_PAID + stops.CANCELLED in told_of(shop)
 
 
 def given_back(refunded: str = "49.99") -> Order:

@@ -207,6 +207,7 @@ def _refunds_now(
                 asked=row_id in asked or stop == stops.TWICE,
                 held_up=row_id in held_up,
                 stop=stop,
+                asks_again=stop in stops.OF_ANSWERS.values(),
                 cancels=has_source
                 and row_id in held_up
                 and held_up[row_id].status is RemedyStatus.ASKED
@@ -243,9 +244,7 @@ def _find_stop(connection: sa.Connection, refund: Refund, has_source: bool) -> s
     unanswered = {row.idempotency_key for row in rows if row.state == INTENDED}
     if rows and not unanswered:
         return None
-    answer = problems.find_answer(connection, order.order_id) if has_source else None
-    stop = stops.OF_ANSWERS[answer] if answer else None
-    stop = stop or stops.find_stop(connection, order, refund, knows_all=has_source)
+    stop = stops.find_stop(connection, order, refund, knows_all=has_source)
     if stop is None and has_source:
         alone = (stops.find_stop_if_not_made(connection, order, {key}) for key in unanswered)
         stop = next(filter(None, alone), None)
@@ -254,7 +253,10 @@ def _find_stop(connection: sa.Connection, refund: Refund, has_source: bool) -> s
             refund_payments.split(connection, order, refund)
         except ValueError:
             return stops.ELSEWHERE
-    return stop or stops.find_stop_since_approval(connection, order, refund, rows)
+    stop = stop or stops.find_stop_since_approval(connection, order, refund, rows)
+    # Last, because the source may have another answer next time.
+    answer = problems.find_answer(connection, order.order_id) if has_source else None
+    return stop or (stops.OF_ANSWERS[answer] if answer else None)
 
 
 def _decision_now(refund: Refund, standing: approvals.Standing) -> DecisionNow | None:
