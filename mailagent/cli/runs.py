@@ -124,9 +124,9 @@ def cancel_run(run_id: str) -> None:
 
 def _what_a_replay_does(run: Run, from_step: int | None) -> str:
     live = services.current()
-    has_source = live.order_source is not None
+    name = live.order_source.name if live.order_source else None
     with live.database.snapshot() as connection:
-        found = run_subjects.look(connection, [run.subject], has_source=has_source)
+        found = run_subjects.look(connection, [run.subject], source_name=name)
     rows = found.get(run.subject)
     return "\n".join(_tell(plan_replay(run.workflow, run.steps, _start(run, from_step), rows)))
 

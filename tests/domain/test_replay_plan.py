@@ -157,6 +157,12 @@ def test_a_step_that_nobody_knows_is_no_mistake(name: str, told: str) -> None:
             STOP | {"held_up": True},
             "it is not paid after that: it was cancelled.",
         ),
+        (
+            RefundStatus.APPROVED,
+            {},
+            STOP | {"asks_again": True, "asked": True},
+            "the last look-up of its order found: it was cancelled. After goods",
+        ),
         *(
             (status, {}, {}, f"is {REFUND_STATES[status]}: a replay does not change that")
             for status in (

@@ -54,7 +54,7 @@ def look(question: Question) -> State:
 def plan(question: Question) -> str:
     """Return what a replay of the refund's run says about the refund before it is begun."""
     with question.shop.live.database.snapshot() as connection:
-        rows = run_subjects.look(connection, [question.refund_id], has_source=False)[
+        rows = run_subjects.look(connection, [question.refund_id], source_name=None)[
             question.refund_id
         ]
     return tell_rows(rows)[0]

@@ -117,7 +117,7 @@ def plan(shop: Harness) -> list[str]:
     """Return what a replay says about the mails that wait."""
     conversation_id = thread(shop).conversation_id
     with shop.live.database.snapshot() as connection:
-        rows = run_subjects.look(connection, [conversation_id], has_source=False)[conversation_id]
+        rows = run_subjects.look(connection, [conversation_id], source_name=None)[conversation_id]
     return [told for told in tell_rows(rows) if "wait" in told]
 
 

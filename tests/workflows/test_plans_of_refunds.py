@@ -11,7 +11,7 @@ import pytest
 from mailagent import services
 from mailagent.domain.operations.replay import tell_rows
 from mailagent.domain.orders.freshness import Freshness
-from mailagent.domain.orders.source import Cancelled, SourceProblem
+from mailagent.domain.orders.source import Cancelled, NotSupported, SourceProblem
 from mailagent.domain.refunds.order import Order
 from mailagent.domain.refunds.payment import OutcomeUnknown
 from mailagent.domain.refunds.policy import Policy, ReturnFirst
@@ -31,16 +31,19 @@ from tests.workflows.proposals import propose, write
 pytestmark = pytest.mark.both_databases
 
 PAYMENT: dict[str, Any] = {"payment_id": "pay_W1001", "method": "card", "amount": "49.99"}
+OTHER_ITEM = {"item_id": "X9", "name": "Cup", "quantity": 1, "unit_price": "49.99"}
 NOT_PAID = "as its order is now, a replay does not pay it: "
 NO_MORE = "as its order is now, no more of it is paid: "
+LOOKED_UP = "the last look-up of its order found: "
 
 
 def facts_of(shop: Harness) -> tuple[str, ...]:
     """Return what the plan tells of the refund, without its mails."""
     refund_id = shop.refunds()[0].refund_id
-    has_source = services.current().order_source is not None
+    source = services.current().order_source
     with shop.live.database.snapshot() as connection:
-        rows = run_subjects.look(connection, [refund_id], has_source=has_source)[refund_id]
+        name = source.name if source else None
+        rows = run_subjects.look(connection, [refund_id], source_name=name)[refund_id]
     return tell_rows(replace(rows, mails=()))
 
 
@@ -91,14 +94,43 @@ def test_a_refund_that_a_replay_fails_is_not_told_to_be_paid(
     assert ledger(shop) == {}
 
 
-def test_a_problem_of_the_order_at_its_source_is_told(shop: Harness) -> None:
+@pytest.mark.parametrize("is_repaired", [True, False])
+@pytest.mark.parametrize(
+    ("answer", "why"),
+    [
+        (lambda: None, stops.GONE),
+        (lambda: order("W8"), stops.UNUSABLE),
+        (lambda: order(items=[OTHER_ITEM]), stops.REFUSED),
+    ],
+    ids=["gone", "unusable", "refused"],
+)
+def test_a_problem_of_the_order_at_its_source_may_be_over(
+    shop: Harness, answer: Callable[[], Order | None], why: str, is_repaired: bool
+) -> None:
     source = with_source(shop)
     refund_id = to_pay(shop)
+    source.orders = lambda _order_id: answer()
+    order_source.refresh("W1001")
+    told = told_of(shop)
+    assert f"{LOOKED_UP}{why}. " in told
+    assert "If that stays so, the refund ends as failed" in told
+    assert told.endswith("If not, it may be paid.")
+    if is_repaired:
+        source.orders = lambda _order_id: order(payments=[PAYMENT])
+    elif why != stops.REFUSED:
+        assert pay(refund_id)["status"] == "approved"
+        pass_time(shop, hours=37)
+    assert pay(refund_id)["status"] == ("paid" if is_repaired else "failed")
+    assert shop.refunds()[0].failure == (None if is_repaired else why)
+
+
+def test_a_problem_at_the_source_hides_no_stop_that_we_know_of(shop: Harness) -> None:
+    source = with_source(shop)
+    to_pay(shop)
+    change(shop, order(status="cancelled", payments=[PAYMENT]))
     source.orders = lambda _order_id: None
-    assert pay(refund_id)["status"] == "approved"
-    assert NOT_PAID + stops.GONE in told_of(shop)
-    pass_time(shop, hours=37)
-    assert pay(refund_id)["status"] == "failed"
+    assert order_source.refresh("W1001") is Freshness.GONE
+    assert NOT_PAID + stops.CANCELLED in told_of(shop)
 
 
 def given_back(refunded: str = "49.99") -> Order:
@@ -179,3 +211,30 @@ def test_a_cancellation_that_a_replay_asks_the_shops_system_for_is_told(shop: Ha
     assert look(refund_id)["status"] == "awaiting_approval"
     assert len(source.asked) == 2
     assert len(facts_of(shop)) == 1
+
+
+@pytest.mark.parametrize(("mugs_sent", "is_stopped"), [(1, False), (2, True)])
+def test_that_cancelled_units_were_sent_anyway_is_told(
+    shop: Harness, mugs_sent: int, is_stopped: bool
+) -> None:
+    mugs = {"item_id": "M1", "quantity": 2, "name": "Mug", "unit_price": "10.00"}
+    pending: dict[str, Any] = {"status": "pending", "delivered_at": None, "items": [mugs]}
+    shop.stock(order(**pending))
+    keep_version(shop, order(**pending))
+    source = with_source(shop, NotSupported("it cancels whole orders only"))
+    one = [{"item_id": "M1", "quantity": 1}]
+    assert use(cancel_order, write(shop), {"order_id": "W1001", "items": one})["outcome"] == "asked"
+    refund_id = shop.refunds()[0].refund_id
+    assert pay(refund_id)["status"] == "approved"
+    with shop.live.database.transaction() as connection:
+        remedy = remedies.find_of_refund(connection, refund_id)
+        assert remedy is not None
+        assert finish(connection, remedy.remedy_id, TESS, True, None)
+    sent = {"item_id": "M1", "quantity": mugs_sent}
+    parcel = {"shipment_id": "S1", "status": "in_transit", "items": [sent]}
+    source.orders = lambda _order_id: order(**pending, shipments=[parcel])
+    assert order_source.refresh("W1001") is Freshness.FRESH
+    told = told_of(shop)
+    assert (NOT_PAID + stops.UNITS_BACK in told) is is_stopped
+    assert ("it will be paid, once" in told) is not is_stopped
+    assert pay(refund_id)["status"] == ("failed" if is_stopped else "paid")

@@ -13,10 +13,9 @@ from mailagent.domain.refunds.order import Order, OrderStatus
 from mailagent.domain.refunds.policy import KeepOffers, Policy
 from mailagent.mailers.fact import sentence
 from mailagent.remedies import finish
-from mailagent.store.refunds import remedies
+from mailagent.store.refunds import remedies, stops
 from mailagent.workflows.steps.conversation.batch import Batch, batch_reader
 from mailagent.workflows.steps.delivery.send import send_mail
-from mailagent.workflows.steps.refund.order_check import UNITS_BACK
 from mailagent.workflows.tools.accept_offer import accept_offer
 from mailagent.workflows.tools.cancel_order import cancel_order
 from mailagent.workflows.tools.request_change import request_change
@@ -205,7 +204,7 @@ def test_units_that_were_sent_although_cancelled_are_not_paid_back(
     sent = [parcel("in_transit", KETTLE), parcel("in_transit", MUGS | {"quantity": 1})]
     shop.stock(an_order(*sent))
     assert pay(refund_id)["status"] == "failed"
-    assert shop.refunds()[1].failure == UNITS_BACK
+    assert shop.refunds()[1].failure == stops.UNITS_BACK
 
 
 @pytest.mark.parametrize(

@@ -36,7 +36,6 @@ from mailagent.workflows.steps.conversation.batch import Batch, batch_reader
 from mailagent.workflows.steps.delivery.send import send_mail
 from mailagent.workflows.steps.maintenance import housekeeping, tasks
 from mailagent.workflows.steps.refund.condition import advance_remedy
-from mailagent.workflows.steps.refund.order_check import UNITS_BACK
 from mailagent.workflows.tools.cancel_order import cancel_order
 from mailagent.workflows.tools.request_change import request_change
 from mailagent.workflows.tools.withdraw_refund import withdraw_refund
@@ -337,7 +336,7 @@ def test_units_that_were_sent_after_all_are_not_paid_back(
     )
     cancel(batch, ("M1", 1))
     assert pay(refund_id(shop))["status"] == end
-    assert shop.refunds()[0].failure == (UNITS_BACK if end == "failed" else None)
+    assert shop.refunds()[0].failure == (stops.UNITS_BACK if end == "failed" else None)
 
 
 def purge_later(shop: Harness) -> list[int]:

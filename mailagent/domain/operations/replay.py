@@ -141,8 +141,9 @@ class RowsNow:
     the team wait. `expires_at`: when the approval request of the refund expires. `decision`: what was decided
     on the refund, by both managers if it needs two. `asked`: the gateway may have been asked, so it is looked
     up before it is asked. `held_up`: goods must come back, or items be cancelled, before the payment. `stop`:
-    why an approved refund must not be paid any more. `cancels`: the shop's system is asked for the cancellation
-    that the refund waits for."""
+    why an approved refund must not be paid any more. `asks_again`: `stop` is only what the shop's system said
+    of the order when last asked, and it is asked again before the payment. `cancels`: the shop's system is
+    asked for the cancellation that the refund waits for."""
 
     unanswered: int | None = None
     from_team: int = 0
@@ -154,6 +155,7 @@ class RowsNow:
     asked: bool = False
     held_up: bool = False
     stop: str | None = None
+    asks_again: bool = False
     cancels: bool = False
     mails: tuple[MailNow, ...] = ()
 
@@ -209,9 +211,8 @@ def _tell_refund(refund: Refund, rows: RowsNow, _: Fill) -> str:
         "decided_by": decision.decided_by if decision else refund.decided_by or _("the policy"),
     }
     if rows.stop is not None:
-        why = _(rows.stop)
         words = HELD_UP_STOPPED if rows.held_up else ASKED_STOPPED if rows.asked else STOPPED
-        return _(words, **facts, why=why)
+        return _(ASKS_AGAIN if rows.asks_again else words, **facts, why=_(rows.stop))
     if refund.status is RefundStatus.APPROVED and rows.held_up:
         return _(HELD_UP, **facts)
     if refund.status is RefundStatus.APPROVED:
@@ -264,6 +265,12 @@ ASKED_STOPPED = (
 HELD_UP_STOPPED = (
     "The refund of %(amount)s is approved by %(decided_by)s and waits for goods or a cancellation, but as its"
     " order is now, it is not paid after that: %(why)s. It ends as failed, and the customer is told."
+)
+ASKS_AGAIN = (
+    "The refund of %(amount)s is approved by %(decided_by)s, but the last look-up of its order found: %(why)s."
+    " After goods or a cancellation that it may wait for, a replay looks the order up again. If that stays so,"
+    " the refund ends as failed, and the customer is told, unless the gateway was asked already and has made"
+    " the payment, or is making it. If not, it may be paid."
 )
 
 

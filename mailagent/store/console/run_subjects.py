@@ -134,11 +134,11 @@ def _newest_refunds(
 
 
 def look(
-    connection: sa.Connection, subjects: Collection[str], *, has_source: bool
+    connection: sa.Connection, subjects: Collection[str], *, source_name: str | None
 ) -> dict[str, RowsNow]:
     """Return the state of the rows with these ids, in a fixed number of queries, and some more for each
-    approved refund whose order has changed. Other ids are left out. `has_source`: a refund's order is looked up
-    in the shop's system before it is paid."""
+    approved refund whose order has changed. Other ids are left out. `source_name`: of the order source
+    that a refund's order is looked up in before it is paid; None if there is none."""
     kinds: dict[str, list[str]] = {}
     for subject in sorted(subjects):
         kinds.setdefault(subject.partition("_")[0], []).append(subject)
@@ -147,7 +147,7 @@ def look(
     if ids := kinds.get("conversation"):
         found.update(_conversations_now(connection, ids))
     if ids := kinds.get("refund"):
-        found.update(_refunds_now(connection, ids, has_source))
+        found.update(_refunds_now(connection, ids, source_name))
     return found
 
 
@@ -183,7 +183,7 @@ def _conversations_now(
 
 
 def _refunds_now(
-    connection: sa.Connection, ids: Sequence[str], has_source: bool
+    connection: sa.Connection, ids: Sequence[str], source_name: str | None
 ) -> Iterator[tuple[str, RowsNow]]:
     intent, standings = schema.refund_payments.c, approvals.list_standings(connection, ids)
     under_way = sa.select(intent.refund_id).where(
@@ -197,7 +197,7 @@ def _refunds_now(
         row_id, standing = refund.refund_id, standings.get(refund.refund_id)
         decision = _decision_now(refund, standing) if standing else None
         approved = _as_approved(refund, standing, decision) if row_id in doubtful else None
-        stop = _find_stop(connection, approved, has_source) if approved else None
+        stop = _find_stop(connection, approved, source_name) if approved else None
         yield (
             row_id,
             RowsNow(
@@ -207,7 +207,8 @@ def _refunds_now(
                 asked=row_id in asked or stop == stops.TWICE,
                 held_up=row_id in held_up,
                 stop=stop,
-                cancels=has_source
+                asks_again=stop in stops.OF_ANSWERS.values(),
+                cancels=source_name is not None
                 and row_id in held_up
                 and held_up[row_id].status is RemedyStatus.ASKED
                 and refund.status in MAY_BE_PAID
@@ -235,7 +236,7 @@ def _as_approved(
     )
 
 
-def _find_stop(connection: sa.Connection, refund: Refund, has_source: bool) -> str | None:
+def _find_stop(connection: sa.Connection, refund: Refund, source_name: str | None) -> str | None:
     """Return why the run of an approved refund does not pay (the rest of) it, as far as we know without another
     look-up of its order: see `pay_refund`."""
     order = orders.load(connection, refund.order_id)
@@ -243,9 +244,10 @@ def _find_stop(connection: sa.Connection, refund: Refund, has_source: bool) -> s
     unanswered = {row.idempotency_key for row in rows if row.state == INTENDED}
     if rows and not unanswered:
         return None
-    answer = problems.find_answer(connection, order.order_id) if has_source else None
-    stop = stops.OF_ANSWERS[answer] if answer else None
-    stop = stop or stops.find_stop(connection, order, refund, knows_all=has_source)
+    has_source = source_name is not None
+    stop = stops.find_stop(connection, order, refund, knows_all=has_source)
+    if stop is None and source_name and stops.has_units_back(connection, refund, source_name):
+        return stops.UNITS_BACK
     if stop is None and has_source:
         alone = (stops.find_stop_if_not_made(connection, order, {key}) for key in unanswered)
         stop = next(filter(None, alone), None)
@@ -254,7 +256,10 @@ def _find_stop(connection: sa.Connection, refund: Refund, has_source: bool) -> s
             refund_payments.split(connection, order, refund)
         except ValueError:
             return stops.ELSEWHERE
-    return stop or stops.find_stop_since_approval(connection, order, refund, rows)
+    stop = stop or stops.find_stop_since_approval(connection, order, refund, rows)
+    # Last, because the source may have another answer next time.
+    answer = problems.find_answer(connection, order.order_id) if has_source else None
+    return stop or (stops.OF_ANSWERS[answer] if answer else None)
 
 
 def _decision_now(refund: Refund, standing: approvals.Standing) -> DecisionNow | None:

@@ -9,7 +9,7 @@ import sqlalchemy as sa
 from mailagent.domain.money import read_money
 from mailagent.domain.operations.run_about import hash_customer
 from mailagent.domain.orders.freshness import Freshness
-from mailagent.domain.orders.shipment import find_parcels
+from mailagent.domain.orders.shipment import find_parcels, left_to_ship
 from mailagent.domain.refunds.offer import units_of, worth_of
 from mailagent.domain.refunds.order import Order, OrderStatus
 from mailagent.domain.refunds.payment import refund_id_of
@@ -38,6 +38,7 @@ SENT_ANYWAY = "the order was sent, although what it pays for had been cancelled"
 ARRIVED = "a parcel of it was delivered after it was approved because none had come"
 ELSEWHERE = "something was refunded elsewhere since it was asked for, and too little is left"
 TWICE = "as much was refunded elsewhere since it was approved, perhaps for the same items"
+UNITS_BACK = "the order was sent with units that had been cancelled"
 GONE = "the shop's system does not know the order any more"
 UNUSABLE = "the order's record in the shop's system cannot be read"
 REFUSED = "the order has changed in the shop's system in what this refund rests on"
@@ -87,6 +88,31 @@ def _has_arrived(order: Order, refund: Refund) -> bool:
         return False
     parcels = find_parcels(order.shipments, dict(units_of(refund.item_ids, refund.lines))).parcels
     return any(each.is_delivered for each in parcels)
+
+
+def has_units_back(connection: sa.Connection, refund: Refund, source_name: str) -> bool:
+    """Return whether units that were cancelled for a refund are in its order's newest record again, and
+    may have been shipped. For a cancellation of the whole order, `find_stop` checks this instead."""
+    remedy = remedies.find_of_refund(connection, refund.refund_id)
+    if remedy is None or not remedy.is_done_cancellation or not remedy.items:
+        return False
+    if not _may_be_sent(orders.load(connection, refund.order_id), remedy, source_name):
+        return False
+    before = versions.units_before(connection, remedy)
+    return bool(remedy.units - (before - versions.units_now(connection, remedy.order_id)))
+
+
+def _may_be_sent(order: Order, remedy: Remedy, source_name: str) -> bool:
+    """Return whether units of a cancellation may have been shipped. Other units of a pending order
+    may have been shipped before. If a person made the cancellation, the shop's system may not know
+    of it: then only a parcel that lists the units shows that they were shipped."""
+    by_system = remedy.decided_by == source_name
+    if by_system and order.status is not OrderStatus.PENDING:
+        return order.was_sent
+    left = left_to_ship(order.shipments, order.units)
+    if left is None:
+        return by_system
+    return any(left[item_id] < number for item_id, number in remedy.units.items())
 
 
 def find_stop_if_not_made(

@@ -198,8 +198,9 @@ def _paths(run: Run) -> dict[str, str]:
 
 
 def _look(connection: sa.Connection, run: Run) -> RowsNow | None:
-    has_source = services.current().order_source is not None
-    return run_subjects.look(connection, [run.subject], has_source=has_source).get(run.subject)
+    source = services.current().order_source
+    name = source.name if source else None
+    return run_subjects.look(connection, [run.subject], source_name=name).get(run.subject)
 
 
 # --- replay ---------------------------------------------------------------------------------------

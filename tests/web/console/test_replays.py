@@ -213,9 +213,9 @@ def test_the_plan_of_many_runs_takes_no_more_queries(shop: Harness) -> None:
         shop.live.database.engine, "before_cursor_execute", lambda *call: asked.append(call[2])
     )
     with shop.live.database.snapshot() as connection:
-        run_subjects.look(connection, ids[::2], has_source=True)
+        run_subjects.look(connection, ids[::2], source_name="the shop")
         few = len(asked)
-        run_subjects.look(connection, ids, has_source=True)
+        run_subjects.look(connection, ids, source_name="the shop")
     assert len(asked) == 2 * few
 
 
