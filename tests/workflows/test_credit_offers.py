@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -20,6 +21,7 @@ from mailagent.workflows.steps.conversation.batch import Batch, batch_reader
 from mailagent.workflows.steps.conversation.reply import write_reply
 from mailagent.workflows.steps.delivery.send import send_mail
 from mailagent.workflows.tools.propose_refund import propose_refund
+from mailagent.workflows.tools.withdraw_refund import withdraw_refund
 from tests.cast import OLGA, big_order
 from tests.harness import Harness, pass_time
 from tests.told import record_told
@@ -66,6 +68,12 @@ def tell_choice(shop: Harness, batch: Batch, order_id: str, late: bool = False) 
     return " ".join(row.text.split())
 
 
+def offers_on_record(shop: Harness, order_id: str) -> Sequence[dict[str, Any]]:
+    """Return what the audit log says of each offer of store credit for an order, oldest first."""
+    with shop.live.database.snapshot() as connection:
+        return audit.list_details(connection, order_id, audit.CREDIT_OFFERED)
+
+
 OF_ANOTHER = [
     {},  # an entry of the audit log that does not say what was offered
     {"percent": 10, "refund_id": None, "units": {}},  # of the order in general
@@ -88,8 +96,26 @@ def test_a_general_answer_about_store_credit_is_no_offer(shop: Harness) -> None:
     shop.stock(camera_order())
     with_rules()
     told = tell_choice(shop, mail(shop, "Do you give store credit for W1010?"), "W1010")
-    assert "you can choose store credit instead of money" in told
+    assert "10% more. If you would like it, please tell us for which items." in told
+    assert not offers_on_record(shop, "W1010")
     assert ask(mail(shop, TO_CARD), STRAPS)["error"] == NOT_OFFERED
+    asked = mail(shop, "Yes please: store credit for one strap.", hours=1)
+    assert ask(asked, STRAPS)["error"] == NOT_OFFERED
+    assert "10% more. To choose it, just answer this mail." in tell_choice(shop, asked, "W1010")
+    assert ask(mail(shop, "Yes.", hours=1), STRAPS)["outcome"] == "approved"
+    assert [each.credit_bonus for each in shop.refunds()] == [10]
+
+
+def test_a_late_mail_that_offers_nothing_any_more_is_no_offer(shop: Harness) -> None:
+    shop.stock(big_order())
+    with_rules()
+    asked = mail(shop, "My desk broke.")
+    ask(asked, "D1", None, "no_choice")
+    written = write_reply(asked, reply_move(asked, Fact("store_credit/W2001")), SPENT)
+    use(withdraw_refund, mail(shop, "Never mind.", hours=1), {"order_id": "W2001"})
+    assert send_mail(written["outbound_ids"][0]) == "sent"
+    told = offers_on_record(shop, "W2001")
+    assert [bool(each["refund_id"]) for each in told] == [True, False]
 
 
 @pytest.mark.both_databases
