@@ -149,6 +149,22 @@ def test_the_amount_told_is_kept_when_the_policy_changes(shop: Harness, later: P
     assert str(credit_of(refund)) == "1648.90 USD"
 
 
+@pytest.mark.both_databases
+def test_credit_is_offered_for_the_refund_that_it_was_asked_for(shop: Harness) -> None:
+    shop.stock(camera_order())
+    with_rules(replace(RULES, limits={"USD": 1}))
+    for item in (LENS, STRAPS):
+        assert ask(mail(shop, "It broke."), item, 1, "no_choice")["outcome"] == "needs_manager"
+    asked = mail(shop, "Please give me store credit for the lens.")
+    for _ in range(2):  # replayed
+        assert ask(asked, LENS)["facts"] == ["refund/W1010", "store_credit/W1010"]
+    assert "Instead of $480.00 you can choose store credit" in tell_choice(shop, asked, "W1010")
+    ask(mail(shop, "Yes, please.", hours=1), LENS)
+    assert [each.credit_bonus for each in shop.refunds()] == [10, None]
+    # The other one is offered again, as the newest that waits.
+    assert "Instead of $110.00" in tell_choice(shop, mail(shop, "And my other one?"), "W1010")
+
+
 def test_what_a_late_mail_told_is_what_counts(shop: Harness) -> None:
     shop.stock(big_order())
     with_rules()

@@ -44,8 +44,8 @@ def choose_as_told(
     reader: Reader, order: Order, refund: Refund, known: Sequence[Refund], pay_as: str | None
 ) -> Refund:
     """Change an earlier refund to money or store credit, as the customer chooses now, and return it. It does
-    not change if no mail offered store credit for it, if an intent to pay is on record, or if a later mail
-    requested it or chose. `known`: refunds of the order."""
+    not change if no mail offered store credit for it, which then records that they ask for it; if an intent to
+    pay is on record; or if a later mail requested it or chose. `known`: refunds of the order."""
     live, connection = services.current(), reader.connection
     if pay_as in (None, PayAs.NO_CHOICE):
         return refund
@@ -54,6 +54,7 @@ def choose_as_told(
         others = [each for each in known if each.refund_id != refund.refund_id]
         bonus = find_bonus_told(reader, order, refund.lines, others, refund.refund_id)
         if bonus is None:
+            _record_wish(reader, order, refund)
             return refund
     acts: tuple[audit.Action, ...] = ("money chosen", "store credit chosen")
     made = [one for act in acts for one in audit.list_details(connection, refund.refund_id, act)]
@@ -72,3 +73,11 @@ def choose_as_told(
     chosen: audit.Action = "money chosen" if bonus is None else "store credit chosen"
     audit.record(connection, live.now(), audit.CUSTOMER, chosen, refund.refund_id, details)
     return changed
+
+
+def _record_wish(reader: Reader, order: Order, refund: Refund) -> None:
+    """Record that the customer asks for store credit for a refund, so that the answer offers it for that."""
+    now, connection = services.current().now(), reader.connection
+    # Without units: they are of a refund that is not made yet.
+    asked = {"mail_id": reader.mail_ids[-1], "units": {}, "refund_id": refund.refund_id}
+    audit.record(connection, now, audit.CUSTOMER, audit.CREDIT_ASKED_FOR, order.order_id, asked)
