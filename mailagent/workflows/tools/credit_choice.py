@@ -1,7 +1,8 @@
 """The customer's choice between money and store credit, as the model reports it.
 
 The model cannot choose credit: a mail must have offered it for this refund or these units, and the customer
-must have written after that. They get the bonus that the mail told, whatever the policy says now.
+must have written after that. While the shop offers store credit, they get the bonus that the mail told,
+whatever bonus the policy has now.
 """
 
 from __future__ import annotations
