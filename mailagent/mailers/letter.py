@@ -139,11 +139,16 @@ def _credit_offers(facts: Sequence[Fact], locale: str) -> Iterator[CreditOffer]:
             yield CreditOffer(each.order_id, sentence(each, locale), details)
 
 
-def record_credit_offers(reader: Reader, letter: Letter, outbound_id: str) -> None:
-    """Record in the audit log what a mail offers as store credit, unless a person has taken it out."""
+def record_credit_offers(
+    reader: Reader, letter: Letter, outbound_id: str, is_again: bool = False
+) -> None:
+    """Record in the audit log what a mail offers as store credit, unless a person has taken it out. What is for
+    no refund and no units is no offer; a mail that is written again (`is_again`) then takes back what it had
+    offered."""
     now = services.current().now()
     for offer in letter.credit_offers:
-        if offer.words in letter.text:
+        is_offer = offer.details["refund_id"] or offer.details["units"]
+        if offer.words in letter.text and (is_offer or is_again):
             details = {"outbound_id": outbound_id, **offer.details}
             audit.record(
                 reader.connection, now, audit.AGENT, audit.CREDIT_OFFERED, offer.order_id, details

@@ -80,7 +80,7 @@ def _renew(
     values["record"] = write_record(list_record(reader, known["order_ids"]), known["language"])
     rendered = live.templates.render(template, values, locale)
     if letter is not None:
-        record_credit_offers(reader, letter, mail.outbound_id)
+        record_credit_offers(reader, letter, mail.outbound_id, is_again=True)
     return replace(mail, text=rendered.text, html=rendered.html, sources=sources)
 
 

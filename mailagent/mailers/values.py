@@ -192,21 +192,22 @@ def can_be_withdrawn(connection: sa.Connection, refund: Refund) -> bool:
 def values_of_credit(
     connection: sa.Connection, order: Order, left: Left, mail_ids: Sequence[str]
 ) -> Values | None:
-    """Return what a customer may choose instead of money, with the amounts of the newest refund of an order
-    that waits, if one does, and if these mails do not ask for credit for something else. None if the shop has
-    no store credit, or no refund waits and none is possible. `refund_id` and `units`: what it is told for; if
-    neither, it is no offer yet, because they have not asked for a refund."""
+    """Return what a customer may choose instead of money, with the amounts of a refund of an order that waits:
+    the one for which these mails ask for credit, or the newest; without them if the mails ask for something
+    else. None if the shop has no store credit, or no refund waits and none is possible. `refund_id` and
+    `units`: what it is told for; if neither, it is no offer yet, because they have not asked for a refund."""
     policy = services.current().policy
     rules = policy.store_credit
     if rules is None:
         return None
-    bonus, waiting, units = rules.bonus_percent, None, Counter[str]()
-    for refund in left.refunds:
-        if refund.credit_bonus is None and credits.waits(connection, refund):
-            waiting = refund
+    bonus, units = rules.bonus_percent, Counter[str]()
+    money = [each for each in left.refunds if each.credit_bonus is None]
+    known = {each.refund_id: each for each in money if credits.waits(connection, each)}
+    waiting = next(reversed(known.values()), None)
     for act in audit.list_of_mails(connection, order.order_id, audit.CREDIT_ASKED_FOR, mail_ids):
-        waiting = None
         units |= Counter(act.details["units"])
+        waiting = known.get(act.details.get("refund_id"), waiting)
+    waiting = None if units else waiting
     worth = worth_of_all(order, left.refunds, policy.refund_shipping)
     if waiting is None and not (worth.minor and left.remaining.minor):
         return None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -20,6 +21,7 @@ from mailagent.workflows.steps.conversation.batch import Batch, batch_reader
 from mailagent.workflows.steps.conversation.reply import write_reply
 from mailagent.workflows.steps.delivery.send import send_mail
 from mailagent.workflows.tools.propose_refund import propose_refund
+from mailagent.workflows.tools.withdraw_refund import withdraw_refund
 from tests.cast import OLGA, big_order
 from tests.harness import Harness, pass_time
 from tests.told import record_told
@@ -66,6 +68,12 @@ def tell_choice(shop: Harness, batch: Batch, order_id: str, late: bool = False) 
     return " ".join(row.text.split())
 
 
+def offers_on_record(shop: Harness, order_id: str) -> Sequence[dict[str, Any]]:
+    """Return what the audit log says of each offer of store credit for an order, oldest first."""
+    with shop.live.database.snapshot() as connection:
+        return audit.list_details(connection, order_id, audit.CREDIT_OFFERED)
+
+
 OF_ANOTHER = [
     {},  # an entry of the audit log that does not say what was offered
     {"percent": 10, "refund_id": None, "units": {}},  # of the order in general
@@ -88,8 +96,26 @@ def test_a_general_answer_about_store_credit_is_no_offer(shop: Harness) -> None:
     shop.stock(camera_order())
     with_rules()
     told = tell_choice(shop, mail(shop, "Do you give store credit for W1010?"), "W1010")
-    assert "you can choose store credit instead of money" in told
+    assert "10% more. If you would like it, please tell us for which items." in told
+    assert not offers_on_record(shop, "W1010")
     assert ask(mail(shop, TO_CARD), STRAPS)["error"] == NOT_OFFERED
+    asked = mail(shop, "Yes please: store credit for one strap.", hours=1)
+    assert ask(asked, STRAPS)["error"] == NOT_OFFERED
+    assert "10% more. To choose it, just answer this mail." in tell_choice(shop, asked, "W1010")
+    assert ask(mail(shop, "Yes.", hours=1), STRAPS)["outcome"] == "approved"
+    assert [each.credit_bonus for each in shop.refunds()] == [10]
+
+
+def test_a_late_mail_that_offers_nothing_any_more_is_no_offer(shop: Harness) -> None:
+    shop.stock(big_order())
+    with_rules()
+    asked = mail(shop, "My desk broke.")
+    ask(asked, "D1", None, "no_choice")
+    written = write_reply(asked, reply_move(asked, Fact("store_credit/W2001")), SPENT)
+    use(withdraw_refund, mail(shop, "Never mind.", hours=1), {"order_id": "W2001"})
+    assert send_mail(written["outbound_ids"][0]) == "sent"
+    told = offers_on_record(shop, "W2001")
+    assert [bool(each["refund_id"]) for each in told] == [True, False]
 
 
 @pytest.mark.both_databases
@@ -110,17 +136,32 @@ def test_an_offer_for_units_is_chosen_once_and_keeps_its_bonus(shop: Harness) ->
 
 
 @pytest.mark.both_databases
-@pytest.mark.parametrize("later", [Policy(store_credit=StoreCredit(0)), Policy()])
-def test_the_amount_told_is_kept_when_the_policy_changes(shop: Harness, later: Policy) -> None:
+def test_the_amount_told_is_kept_when_the_bonus_changes(shop: Harness) -> None:
     shop.stock(big_order())
     with_rules()
     asked = mail(shop, "My desk broke.")
     ask(asked, "D1", None, "no_choice")
     assert "store credit of $1,648.90" in tell_choice(shop, asked, "W2001")
-    with_rules(later)
+    with_rules(Policy(store_credit=StoreCredit(0)))
     ask(mail(shop, "Yes, the $1,648.90 as store credit, please."), "D1", None)
     (refund,) = shop.refunds()
     assert str(credit_of(refund)) == "1648.90 USD"
+
+
+@pytest.mark.both_databases
+def test_credit_is_offered_for_the_refund_that_it_was_asked_for(shop: Harness) -> None:
+    shop.stock(camera_order())
+    with_rules(replace(RULES, limits={"USD": 1}))
+    for item in (LENS, STRAPS):
+        assert ask(mail(shop, "It broke."), item, 1, "no_choice")["outcome"] == "needs_manager"
+    asked = mail(shop, "Please give me store credit for the lens.")
+    for _ in range(2):  # replayed
+        assert ask(asked, LENS)["facts"] == ["refund/W1010", "store_credit/W1010"]
+    assert "Instead of $480.00 you can choose store credit" in tell_choice(shop, asked, "W1010")
+    ask(mail(shop, "Yes, please.", hours=1), LENS)
+    assert [each.credit_bonus for each in shop.refunds()] == [10, None]
+    # The other one is offered again, as the newest that waits.
+    assert "Instead of $110.00" in tell_choice(shop, mail(shop, "And my other one?"), "W1010")
 
 
 def test_what_a_late_mail_told_is_what_counts(shop: Harness) -> None:

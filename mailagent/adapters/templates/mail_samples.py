@@ -214,8 +214,8 @@ def _refund(status: str, part_paid: Money | None) -> dict[str, Any]:
 
 
 _CHOICES = [
-    {"percent": bonus, "amount": some, "credit": some}
-    for bonus, some in ((10, _USD), (10, None), (0, None))
+    {"percent": bonus, "amount": some, "credit": some, "units": {"K1": n} if n else {}}
+    for bonus, some, n in ((10, _USD, 0), (10, None, 1), (0, None, 1), (10, None, 0), (0, None, 0))
 ]
 _CREDIT_IN_PART = dict.fromkeys(("credit", "part_credit", "returned_credit"), _PART)
 _PROMISED = [

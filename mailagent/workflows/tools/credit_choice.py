@@ -1,7 +1,8 @@
 """The customer's choice between money and store credit, as the model reports it.
 
 The model cannot choose credit: a mail must have offered it for this refund or these units, and the customer
-must have written after that. They get the bonus that the mail told, whatever the policy says now.
+must have written after that. While the shop offers store credit, they get the bonus that the mail told,
+whatever bonus the policy has now.
 """
 
 from __future__ import annotations
@@ -44,8 +45,8 @@ def choose_as_told(
     reader: Reader, order: Order, refund: Refund, known: Sequence[Refund], pay_as: str | None
 ) -> Refund:
     """Change an earlier refund to money or store credit, as the customer chooses now, and return it. It does
-    not change if no mail offered store credit for it, if an intent to pay is on record, or if a later mail
-    requested it or chose. `known`: refunds of the order."""
+    not change if no mail offered store credit for it, which then records that they ask for it; if an intent to
+    pay is on record; or if a later mail requested it or chose. `known`: refunds of the order."""
     live, connection = services.current(), reader.connection
     if pay_as in (None, PayAs.NO_CHOICE):
         return refund
@@ -54,6 +55,7 @@ def choose_as_told(
         others = [each for each in known if each.refund_id != refund.refund_id]
         bonus = find_bonus_told(reader, order, refund.lines, others, refund.refund_id)
         if bonus is None:
+            _record_wish(reader, order, refund)
             return refund
     acts: tuple[audit.Action, ...] = ("money chosen", "store credit chosen")
     made = [one for act in acts for one in audit.list_details(connection, refund.refund_id, act)]
@@ -72,3 +74,11 @@ def choose_as_told(
     chosen: audit.Action = "money chosen" if bonus is None else "store credit chosen"
     audit.record(connection, live.now(), audit.CUSTOMER, chosen, refund.refund_id, details)
     return changed
+
+
+def _record_wish(reader: Reader, order: Order, refund: Refund) -> None:
+    """Record that the customer asks for store credit for a refund, so that the answer offers it for that."""
+    now, connection = services.current().now(), reader.connection
+    # Without units: they are of a refund that is not made yet.
+    asked = {"mail_id": reader.mail_ids[-1], "units": {}, "refund_id": refund.refund_id}
+    audit.record(connection, now, audit.CUSTOMER, audit.CREDIT_ASKED_FOR, order.order_id, asked)

@@ -151,7 +151,13 @@ def test_a_changed_draft_offers_store_credit_if_its_sentence_is_kept(
 ) -> None:
     services.bind(replace(drafting.live, policy=Policy(store_credit=StoreCredit(10))))
     drafting.stock(order())
-    waiting = draft(drafting, "May I have credit for W1001?", Fact("store_credit/W1001"))
+    drafting.write("May I have credit for the kettle of W1001?")
+    asked = take(drafting)
+    items = [{"item_id": "K1", "quantity": None}]
+    wish = {"order_id": "W1001", "items": items, "reason": "damaged", "pay_as": "store_credit"}
+    use(propose_refund, asked, wish)
+    reply(asked, Fact("store_credit/W1001"))
+    waiting = latest(drafting)
     text = f"Dear Ada,\n\n{waiting.text}" if is_kept else "We look for it today."
     press(drafting, waiting.draft_id, "edit", text=text)
     offered = drafting.rows("SELECT subject FROM audit WHERE action = 'store credit offered'")
