@@ -105,6 +105,10 @@ class Services:
     limits: Limits = field(default_factory=Limits)
     now: Callable[[], datetime] = lambda: datetime.now(UTC)
 
+    @property
+    def order_source_name(self) -> str | None:
+        return self.order_source.name if self.order_source else None
+
     @cached_property
     def arrivals(self) -> Arrivals:
         from mailagent.store.mail.arrivals import Arrivals

@@ -124,9 +124,8 @@ def cancel_run(run_id: str) -> None:
 
 def _what_a_replay_does(run: Run, from_step: int | None) -> str:
     live = services.current()
-    name = live.order_source.name if live.order_source else None
     with live.database.snapshot() as connection:
-        found = run_subjects.look(connection, [run.subject], source_name=name)
+        found = run_subjects.look(connection, [run.subject], source_name=live.order_source_name)
     rows = found.get(run.subject)
     return "\n".join(_tell(plan_replay(run.workflow, run.steps, _start(run, from_step), rows)))
 

@@ -303,8 +303,9 @@ class Reader:
         source, more = services.current().order_source, total - len(found)
         is_whole = source is None or lookups.is_complete(*here)
         # Only a whole and fresh list shows that they have none.
-        knows_all = is_whole and lookups.are_listed(*here, self._mails_came_at)
-        if source and not listed and not knows_all:
+        if (source and not listed) and not (
+            is_whole and lookups.are_listed(*here, self._mails_came_at)
+        ):
             return None
         values = {"orders": listed, "more": more if is_whole else None}
         return Fact("my_orders", {**values, "as_of": self.list_as_of(found)})

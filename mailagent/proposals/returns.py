@@ -64,7 +64,7 @@ def list_due(connection: sa.Connection, refund: Refund, order: Order) -> tuple[R
     known = remedies.list_of_order(connection, refund.order_id)
     made = refunds.list_of_order(connection, refund.order_id)
     cancelled = {each.refund_id for each in known if each.kind is RemedyKind.CANCEL}
-    # Their goods pay for no other refund, whatever the policy says now: it may have changed since.
+    # Their goods pay for no other refund, even if the policy has changed since.
     returned = {each.refund_id for each in known if each.kind is RemedyKind.RETURN}
     others, back, back_for_rest = Counter[str](), Counter[str](), Counter[str]()
     for other in made:

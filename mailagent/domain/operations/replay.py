@@ -58,8 +58,8 @@ EFFECTS: Mapping[str, str] = {
     ),
     "look_at_decision": (
         "asks the shop's system for a cancellation that the refund waits for, unless that was done; checks"
-        " whether somebody has decided; if not, asks or reminds the managers who are due, or expires the refund"
-        " after its date"
+        " whether a manager has decided; if not, asks or reminds the managers who are due, or expires the"
+        " refund after its date"
     ),
     "pay_refund": (
         "sees to what the refund waits for, and looks the order up in the shop's system if there is one; then"

@@ -107,7 +107,7 @@ class Order:
 
     @property
     def parcels(self) -> tuple[Shipment, ...]:
-        """The shipments of which customers are told."""
+        """The shipments that we tell customers about."""
         return tuple(each for each in self.shipments if each.is_parcel)
 
     @property

@@ -122,8 +122,7 @@ def _parse_minute(text: str) -> datetime | None:
 def _plan(connection: sa.Connection, runs: Sequence[Run]) -> dict[str, Any]:
     known = run_subjects.list_subjects(connection, {run.subject for run in runs})
     acts = audit.count_each(connection, [run.run_id for run in runs])
-    source = services.current().order_source
-    name = source.name if source else None
+    name = services.current().order_source_name
     rows = run_subjects.look(connection, {run.subject for run in runs}, source_name=name)
     lines = []
     for run in runs:

@@ -198,8 +198,7 @@ def _paths(run: Run) -> dict[str, str]:
 
 
 def _look(connection: sa.Connection, run: Run) -> RowsNow | None:
-    source = services.current().order_source
-    name = source.name if source else None
+    name = services.current().order_source_name
     return run_subjects.look(connection, [run.subject], source_name=name).get(run.subject)
 
 

@@ -195,7 +195,7 @@ def _about_unproven_answer(
     lines = [
         f"Conversation: {conversation_id}, {inert(conversation.subject)}",
         f"The answer says that it is from {inert_address(mail.from_address)}. It came without proof, by SPF or"
-        " DKIM, that somebody in TEAM_EMAILS or OPS_EMAILS wrote it.",
+        " DKIM, that a person in TEAM_EMAILS or OPS_EMAILS wrote it.",
         "If it was yours, answer from your address of the shop. If you did, have DKIM set up for its domain.",
         f"To answer the customer now: {page}",
         "You get this mail at most once an hour for each conversation.",

@@ -101,7 +101,7 @@ def save(
 
     live = services.current()
     told = [Told(order, render_order(order)) for order in map(order_import.bare_if_erased, found)]
-    name = live.order_source.name if live.order_source else ""
+    name = live.order_source_name or ""
     now = live.now()  # read before an outage of the database, not after it
 
     def record() -> tuple[Kept, list[str]]:

@@ -2,7 +2,7 @@
 
 The model cannot choose credit: a mail must have offered it for this refund or these units, and the customer
 must have written after that. While the shop offers store credit, they get the bonus that the mail told,
-whatever bonus the policy has now.
+even if the policy has another one now.
 """
 
 from __future__ import annotations

@@ -144,8 +144,7 @@ def _find_later(connection: sa.Connection, remedy: Remedy) -> Remedy | None:
 
 
 def _record(connection: sa.Connection, remedy: Remedy, outcome: AddressOutcome) -> None:
-    source = services.current().order_source
-    actor = source.name if source else audit.CLOCK
+    actor = services.current().order_source_name or audit.CLOCK
     later = _find_later(connection, remedy)
     if isinstance(outcome, AddressChanged):
         ending.end(connection, remedy, RemedyStatus.DONE, actor)

@@ -146,8 +146,7 @@ def _record(connection: sa.Connection, remedy_id: str, outcome: CancelOutcome) -
     remedy = remedies.lock(connection, remedy_id)
     if remedy is None or remedy.status is not RemedyStatus.ASKED:
         return
-    source = services.current().order_source
-    actor = source.name if source else audit.CLOCK
+    actor = services.current().order_source_name or audit.CLOCK
     match outcome:
         case Cancelled(order):
             wrong = _find_difference(connection, remedy, order)
